@@ -1,0 +1,302 @@
+"""Between a simulator's data, one dict per agent, and group tensors, one row per agent.
+
+Every value is written once, straight into the tensor that is handed out. Agents that are absent get zeros. Actions come
+back agent by agent, as arrays, and only for the agents that are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from marlenv.groups.specs import PAD_MASK, Unequal, group_specs, pad
+from marlenv.groups.tree import GroupTree
+from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase
+from torch import Size, Tensor
+
+from marlenv.errors import GroupError, KeyMissing, ShapeError, nearest
+from marlenv.keys import NestedKey, Path, nested, path
+from marlenv.specs import Composite, NonTensor, StackedComposite, TensorSpec
+from marlenv.specs.base import concrete
+from marlenv.tensordicts import new
+
+AgentData = Mapping[str, Mapping[str, Any]]
+Write = Callable[[Any, Any], None]
+
+
+class Entry(NamedTuple):
+    """One leaf of a group: where it is, and which corner of its row each agent fills."""
+
+    key: Path
+    spec: TensorSpec
+    corners: list[tuple[slice, ...] | None]
+    """Per agent: None if it fills the whole row, an empty slice tuple is never used."""
+    owners: list[bool]
+    """Per agent: whether it has this entry at all."""
+
+
+class Packer:
+    """Packs per-agent data into group tensors and unpacks group tensors into per-agent data.
+
+    Args:
+        tree: the groups.
+        per_agent: agent name -> spec of its entries, without batch and agent dimensions.
+        unequal: what to do in a group whose agents differ: ``"stack"`` lazily, ``"pad"`` or ``"raise"``.
+
+    >>> see = Composite(observation=Unbounded((2,)))
+    >>> packer = Packer(GroupTree({"agents": ["a", "b"]}), {"a": see, "b": see})
+    >>> packer.pack({"b": {"observation": [1.0, 2.0]}})["agents", "observation"]
+    tensor([[0., 0.],
+            [1., 2.]])
+    """
+
+    def __init__(self, tree: GroupTree, per_agent: Mapping[str, Composite], *, unequal: Unequal = "stack") -> None:
+        self.tree = tree
+        self.spec: Composite = group_specs(tree, per_agent, unequal=unequal)
+        """The spec of what :meth:`pack` returns."""
+        self._plans = {p: self._plan(p, [per_agent[a] for a in agents], unequal) for p, agents in tree.groups.items()}
+        self._pad_masks = {p: self._constants(agents, per_agent, unequal) for p, agents in tree.groups.items()}
+
+    def _plan(self, group: Path, specs: list[Composite], unequal: Unequal) -> list[list[Entry]]:
+        """The entries of a group: one list for a dense group, one per agent for a lazy stack."""
+        whole = self.spec[nested(group)]
+        if isinstance(whole, StackedComposite):
+            return [self._entries(part, [spec]) for part, spec in zip(whole.parts, specs, strict=True)]
+        return [self._entries(whole, specs)]
+
+    def _entries(self, spec: Composite, agents: list[Composite]) -> list[Entry]:
+        found = []
+        for key in spec.keys(True, True):
+            if path(key)[0] == PAD_MASK:
+                continue
+            leaf = spec[key]
+            corners, owners = [], []
+            for agent in agents:
+                own = agent.get(key, None)
+                row = concrete(leaf.shape if spec.ndim == 0 else leaf.shape[1:])
+                owners.append(own is not None)
+                same = own is None or concrete(own.shape) == row
+                corners.append(None if same else tuple(slice(0, n) for n in concrete(own.shape)))
+            found.append(Entry(path(key), leaf, corners, owners))
+        return found
+
+    def _constants(
+        self, agents: tuple[str, ...], per_agent: Mapping[str, Composite], unequal: Unequal
+    ) -> TensorDict | None:
+        specs = {a: per_agent[a] for a in agents}
+        if unequal != "pad" or all(spec == specs[agents[0]] for spec in specs.values()):
+            return None
+        masks = pad(specs)[1]
+        if not masks[agents[0]]:
+            return None
+        flags = TensorDict({}, batch_size=[len(agents)])
+        for key in masks[agents[0]]:
+            flags[key] = torch.stack([masks[a][key] for a in agents])
+        return flags
+
+    # --- in --------------------------------------------------------------------------------------
+
+    def pack(self, data: AgentData, *, device: torch.device | None = None) -> TensorDict:
+        """The group tensors of one moment.
+
+        Args:
+            data: agent name -> entry name -> value (number, array, tensor; nested dicts for nested entries). An agent that is
+                left out, or an entry that it leaves out, is zeros.
+            device: where the tensors go.
+
+        Raises:
+            GroupError: an unknown agent.
+            ShapeError: a value that does not fit its spec; the note says which agent and entry.
+        """
+        if strangers := data.keys() - self.tree.place.keys():
+            name = sorted(strangers)[0]
+            raise GroupError(f"pack: unknown agents {sorted(strangers)}; {nearest(name, self.tree.place)}")
+        out: dict[str, Any] = {}
+        for group, agents in self.tree.groups.items():
+            given = [data.get(agent) for agent in agents]
+            plans = self._plans[group]
+            if len(plans) == 1 and not isinstance(self.spec[nested(group)], StackedComposite):
+                packed: Any = self._pack_dense(plans[0], given, agents, Size([len(agents)]))
+                if (flags := self._pad_masks[group]) is not None:
+                    packed._tensordict[PAD_MASK] = flags.clone()
+            else:
+                rows = [
+                    self._pack_dense(plan, [one], (a,), Size())
+                    for plan, one, a in zip(plans, given, agents, strict=True)
+                ]
+                packed = LazyStackedTensorDict(*rows, stack_dim=0)
+            node = out
+            for name in group[:-1]:
+                node = node.setdefault(name, {})
+            node[group[-1]] = packed
+        made = _close(out)
+        return made if device is None or device.type == "cpu" else made.to(device)
+
+    def _pack_dense(self, plan: list[Entry], given: list[Any], agents: tuple[str, ...], batch: Size) -> TensorDict:
+        data: dict[str, Any] = {}
+        for entry in plan:
+            values = [None if one is None else _dig(one, entry.key) for one in given]
+            try:
+                packed = _fill(entry, values, batch)
+            except (ValueError, TypeError, RuntimeError) as error:
+                raise self._blame(entry, values, agents, batch, error) from error
+            node = data
+            for name in entry.key[:-1]:
+                node = node.setdefault(name, {})
+            node[entry.key[-1]] = packed
+        return _close(data, batch)
+
+    def _blame(
+        self, entry: Entry, values: list[Any], agents: tuple[str, ...], batch: Size, error: Exception
+    ) -> ShapeError:
+        want = concrete(entry.spec.shape[len(batch) :])
+        for i, value in enumerate(values):
+            mine = want if entry.corners[i] is None else Size(s.stop for s in entry.corners[i])  # type: ignore[union-attr]
+            got = () if value is None else np.shape(value)
+            if value is not None and tuple(got) != tuple(mine):
+                return ShapeError(
+                    f"pack: entry {nested(entry.key)!r} of agent {agents[i]!r} must have shape {list(mine)}, got {list(got)}"
+                )
+        return ShapeError(f"pack: entry {nested(entry.key)!r} of agents {list(agents)}: {error}")
+
+    # --- out -------------------------------------------------------------------------------------
+
+    def unpack(self, td: TensorDictBase, only: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+        """The data of each agent, as simulators take it: arrays and numbers.
+
+        Args:
+            td: holds this packer's entries under the groups' keys, without batch dimensions.
+            only: the agents that are wanted; all of them when left out.
+
+        Raises:
+            KeyMissing: an entry is not in ``td``.
+        """
+        out: dict[str, dict[str, Any]] = {}
+        for group, agents in self.tree.groups.items():
+            wanted = [i for i, agent in enumerate(agents) if only is None or agent in only]
+            if not wanted:
+                continue
+            node = td.get(nested(group), None)
+            if node is None:
+                raise KeyMissing(
+                    f"unpack: no group {nested(group)!r} in the data; it has {sorted(map(str, td.keys()))}"
+                )
+            plans = self._plans[group]
+            if len(plans) == 1 and not isinstance(self.spec[nested(group)], StackedComposite):
+                for entry in plans[0]:
+                    array = self._read(node, entry, group)
+                    for i in wanted:
+                        if entry.owners[i]:
+                            corner = entry.corners[i]
+                            _plant(
+                                out.setdefault(agents[i], {}),
+                                entry.key,
+                                array[i] if corner is None else array[i][corner],
+                            )
+            else:
+                for i in wanted:
+                    for entry in plans[i]:
+                        _plant(out.setdefault(agents[i], {}), entry.key, self._read(node[i], entry, group)[()])
+        return out
+
+    def _read(self, node: TensorDictBase, entry: Entry, group: Path) -> Any:
+        value = node.get(nested(entry.key), None)
+        if value is None:
+            where = nested((*group, *entry.key))
+            raise KeyMissing(
+                f"unpack: entry {where!r} is missing; the group has {sorted(map(str, node.keys(True, True)))}"
+            )
+        return entry.spec.to_numpy(value)
+
+
+def _dig(data: Any, key: Path) -> Any:
+    for name in key:
+        if data is None:
+            return None
+        data = data.get(name)
+    return data
+
+
+def _plant(data: dict[str, Any], key: Path, value: Any) -> None:
+    for name in key[:-1]:
+        data = data.setdefault(name, {})
+    data[key[-1]] = value
+
+
+def _close(data: dict[str, Any], batch: Size | None = None) -> TensorDict:
+    """Nested dicts as nested tensordicts of one batch size (the root's is empty when none is given)."""
+    closed = {k: _close(v, batch) if isinstance(v, dict) else v for k, v in data.items()}
+    return new(closed, Size() if batch is None else batch)
+
+
+def _fill(entry: Entry, values: list[Any], batch: Size) -> Any:
+    """One entry of all agents; ``[*batch, ...]``, where ``batch`` is ``[A]``, or empty for a single agent."""
+    spec = entry.spec
+    if isinstance(spec, NonTensor):
+        items = [spec.example_data if v is None else v for v in values]
+        return NonTensorStack(*[NonTensorData(v) for v in items]) if batch else NonTensorData(items[0])
+    shape = concrete(spec.shape) if -1 not in spec.shape else _grown(spec.shape, values, batch)
+    out = torch.empty(shape, dtype=spec.dtype)
+    rows = out.numpy() if spec.dtype != torch.bfloat16 else None
+    for i, value in enumerate(values):
+        at: Any = i if batch else ()
+        if value is None:
+            out[at] = 0
+            continue
+        corner = entry.corners[i]
+        if corner is not None:
+            out[at] = 0
+            at = (i, *corner) if batch else corner
+        if rows is None or isinstance(value, Tensor):
+            out[at] = _strict(torch.as_tensor(value), out[at].shape)
+        elif isinstance(value, np.ndarray):
+            rows[at] = _strict(value, rows[at].shape)
+        else:
+            rows[at] = value
+    return out
+
+
+def _strict(value: Any, shape: tuple[int, ...]) -> Any:
+    """The value, which must not be broadcast; a single number may come as ``()`` or ``(1,)``."""
+    if tuple(value.shape) == tuple(shape):
+        return value
+    if (
+        len(shape) <= 1
+        and len(value.shape) <= 1
+        and (value.size if isinstance(value, np.ndarray) else value.numel()) == 1
+    ):
+        return value.reshape(shape)
+    raise ValueError(f"expected shape {list(shape)}, got {list(value.shape)}")
+
+
+def _grown(shape: Size, values: list[Any], batch: Size) -> Size:
+    """The shape with dynamic dimensions as large as the largest value needs."""
+    row = shape[len(batch) :]
+    sizes = [np.shape(v) for v in values if v is not None]
+    full = [s if s >= 0 else max((one[i] for one in sizes), default=1) for i, s in enumerate(row)]
+    return Size((*batch, *full))
+
+
+def stack_agents(tree: GroupTree, data: Mapping[str, Mapping[NestedKey, Tensor]], batch_size: Size) -> TensorDict:
+    """Group tensors from per-agent tensors that already have batch dimensions.
+
+    Args:
+        tree: the groups.
+        data: agent name -> key -> tensor ``[*B, ...]``.
+        batch_size: ``*B``.
+
+    Returns:
+        A tensordict ``[*B]`` with entries ``[*B, A, ...]`` under the groups' keys.
+
+    >>> data = {"a": {"reward": torch.zeros(4, 1)}, "b": {"reward": torch.ones(4, 1)}}
+    >>> stack_agents(GroupTree({"agents": ["a", "b"]}), data, Size([4]))["agents", "reward"].shape
+    torch.Size([4, 2, 1])
+    """
+    out = TensorDict({}, batch_size=batch_size)
+    dim = len(batch_size)
+    for group, agents in tree.groups.items():
+        parts = [TensorDict(dict(data[a]), batch_size=batch_size) for a in agents]
+        out[nested(group)] = LazyStackedTensorDict.maybe_dense_stack(parts, dim)
+    return out

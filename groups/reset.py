@@ -1,0 +1,94 @@
+"""Resets along the tree: which part of the data is started anew, and how it is merged with what goes on.
+
+A ``"_reset"`` mask stands beside a ``"done"`` flag and has its shape. The masks at the top levels (those with no flags
+above them) decide; a mask at a lower level is overridden by the one above it, and a missing mask at a top level means
+that everything below it is reset. What is not reset keeps its values bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from marlenv.groups.done import DoneLevel, DonePlan
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marlenv.errors import ResetError
+from marlenv.keys import Path, nested
+from marlenv.tensordicts import choose, entries, get, is_nested, put
+
+RESET = "_reset"
+
+
+def read_masks(plan: DonePlan, td: TensorDictBase) -> dict[Path, Tensor | None]:
+    """The reset masks of the top levels, checked; None where a level has none.
+
+    Raises:
+        ResetError: a mask stands where there is no done flag, or has another shape than it, or is not bool.
+    """
+    masks: dict[Path, Tensor | None] = {}
+    levels = {level.path: level for level in plan.levels}
+    for path, mask in _find_masks(td, ()):
+        if path not in levels:
+            where = nested((*path, RESET))
+            beside = [nested((*lv.path, RESET)) for lv in plan.levels]
+            raise ResetError(f"reset: {where!r} has no done flag beside it; this env takes {beside}")
+        masks[path] = _checked(mask, levels[path], td, plan.batch_ndim)
+    return {level.path: masks.get(level.path) for level in plan.top}
+
+
+def _find_masks(td: TensorDictBase, path: Path) -> list[tuple[Path, Any]]:
+    found = []
+    for name, value in entries(td):
+        if name == RESET:
+            found.append((path, value))
+        elif is_nested(value) and not (path == () and name == "next"):
+            found += _find_masks(value, (*path, name))
+    return found
+
+
+def _checked(mask: Any, level: DoneLevel, td: TensorDictBase, batch_ndim: int) -> Tensor:
+    where = nested((*level.path, RESET))
+    lead = td.batch_size[: max(0, td.ndim - batch_ndim)]
+    want = torch.Size((*lead, *level.shape))
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise ResetError(f"reset: {where!r} must be a bool tensor of shape {list(want)}, got {got}")
+    if mask.shape != want and -1 not in want:
+        raise ResetError(
+            f"reset: {where!r} must have the shape of the done flag beside it, {list(want)}, got {list(mask.shape)}"
+        )
+    return mask
+
+
+def merge(
+    masks: dict[Path, Tensor | None],
+    fresh: TensorDictBase,
+    kept: TensorDictBase,
+    path: Path = (),
+    mask: Tensor | None = None,
+    ndim: int = 0,
+) -> TensorDictBase:
+    """Writes ``fresh`` into ``kept`` where the masks say so, and returns ``kept``.
+
+    Args:
+        masks: path of a level -> what is reset there, as :func:`read_masks` returned it; None resets all of it.
+        fresh: what the env answered to the reset.
+        kept: the data before the reset; entries that it lacks are taken from ``fresh`` whole.
+        path: where in the tree we are.
+        mask: the mask that governs here.
+        ndim: the batch dimensions of the level that the mask belongs to.
+    """
+    if path in masks:
+        mask, ndim = masks[path], kept.ndim
+    deeper = any(len(p) > len(path) and p[: len(path)] == path for p in masks)
+    for name, value in entries(fresh):
+        old = get(kept, name)
+        if old is None:
+            put(kept, name, value)
+        elif is_nested(value) and is_nested(old) and (deeper or mask is None):
+            merge(masks, value, old, (*path, name), mask, ndim)
+        else:
+            put(kept, name, value if mask is None else choose(mask, value, old, ndim))
+    return kept

@@ -1,0 +1,171 @@
+"""From what each agent sees and does to the nested specs of the env.
+
+Agents of a group are stacked along one dimension: equal specs become one dense spec ``[A, ...]``; unequal ones are
+stacked lazily, or padded to a common size with a ``pad_mask`` that says which numbers mean something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+from marlenv.groups.tree import GroupTree
+from torch import Size, Tensor
+
+from marlenv.errors import GroupError
+from marlenv.keys import Path, nested
+from marlenv.specs import Binary, Bounded, Categorical, Composite, MultiCategorical, OneHot, TensorSpec, Unbounded
+from marlenv.specs.base import concrete
+
+Unequal = Literal["stack", "pad", "raise"]
+
+PAD_MASK = "pad_mask"
+
+
+def group_specs(
+    tree: GroupTree,
+    per_agent: Mapping[str, Composite],
+    *,
+    unequal: Unequal = "stack",
+    batch_size: Sequence[int] = (),
+) -> Composite:
+    """One nested composite from a composite per agent.
+
+    Args:
+        tree: the groups.
+        per_agent: agent name -> its entries, without batch and agent dimensions.
+        unequal: what to do in a group whose agents differ: stack lazily, pad with zeros, or raise.
+        batch_size: the env's batch size, put in front.
+
+    Raises:
+        GroupError: an agent has no specs, or ``unequal="raise"`` and a group's agents differ.
+
+    >>> see = Composite(observation=Unbounded((4,)))
+    >>> print(group_specs(GroupTree({"wolves": ["a", "b"]}), {"a": see, "b": see}))
+    Composite []
+      wolves         [2]
+        observation  [2, 4]  float32  Unbounded
+    """
+    out = Composite()
+    for path, agents in tree.groups.items():
+        if missing := [a for a in agents if a not in per_agent]:
+            raise GroupError(
+                f"group {'/'.join(path)!r}: no specs for agents {missing}; specs are given for {sorted(per_agent)}"
+            )
+        specs = [per_agent[a] for a in agents]
+        try:
+            out[nested(path)] = _stack_group(specs, agents, unequal)
+        except GroupError as error:
+            error.add_note(f"while stacking group {'/'.join(path)!r}")
+            raise
+    return out.expand(*batch_size) if len(batch_size) else out
+
+
+def _stack_group(specs: Sequence[Composite], agents: Sequence[str], unequal: Unequal) -> Any:
+    if all(spec == specs[0] for spec in specs[1:]) or unequal == "stack":
+        return torch.stack(list(specs))  # type: ignore[arg-type]
+    odd = next(i for i, spec in enumerate(specs) if spec != specs[0])
+    if unequal == "raise":
+        raise GroupError(
+            f"agents {agents[0]!r} and {agents[odd]!r} have different specs:\n{specs[0]}\n{specs[odd]}\n"
+            f"group them apart (MarlGroupMapType.BY_SPEC), or pass unequal='pad' or 'stack'"
+        )
+    padded, masks = pad(dict(zip(agents, specs, strict=True)))
+    out = torch.stack(list(padded.values()))  # type: ignore[arg-type]
+    flags = Composite(shape=out.shape)
+    for key in masks[agents[0]]:
+        shape = torch.stack([masks[a][key] for a in agents]).shape
+        flags[key] = Binary(shape=shape, dtype=torch.bool)
+    if not flags.is_empty():
+        out[PAD_MASK] = flags
+    return out
+
+
+def pad(specs: Mapping[str, Composite]) -> tuple[dict[str, Composite], dict[str, dict[Any, Tensor]]]:
+    """Makes the specs of unequal agents stackable: entries grow to the largest size, missing ones are added.
+
+    Returns:
+        The padded composite of every agent, and for each padded entry a bool mask of what is the agent's own.
+
+    >>> padded, own = pad({"a": Composite(x=Unbounded((1,))), "b": Composite(x=Unbounded((2,)))})
+    >>> padded["a"]["x"].shape, own["a"]["x"]
+    (torch.Size([2]), tensor([ True, False]))
+    """
+    keys = list(dict.fromkeys(key for spec in specs.values() for key in spec.keys(True, True)))
+    padded = {agent: Composite() for agent in specs}
+    masks: dict[str, dict[Any, Tensor]] = {agent: {} for agent in specs}
+    for key in keys:
+        leaves = {agent: spec.get(key, None) for agent, spec in specs.items()}
+        grown, own = pad_leaves(leaves, key)
+        for agent in specs:
+            padded[agent][key] = grown[agent]
+            if own is not None:
+                masks[agent][key] = own[agent]
+    return padded, masks
+
+
+def pad_leaves(
+    leaves: Mapping[str, TensorSpec | None], key: Any
+) -> tuple[dict[str, TensorSpec], dict[str, Tensor] | None]:
+    """One entry of all agents at its largest size; no mask when all are equal already."""
+    there = [leaf for leaf in leaves.values() if leaf is not None]
+    if len(there) == len(leaves) and all(leaf == there[0] for leaf in there):
+        return dict.fromkeys(leaves, there[0]), None
+    kinds = {(type(leaf), leaf.dtype, len(leaf.shape)) for leaf in there}
+    if len(kinds) != 1:
+        who = {agent: repr(leaf) for agent, leaf in leaves.items()}
+        raise GroupError(
+            f"entry {key!r} cannot be padded: the agents' specs must be of one kind, dtype and rank, got {who}"
+        )
+    shape = Size(max(sizes) for sizes in zip(*(concrete(leaf.shape) for leaf in there), strict=True))
+    count = max(int(getattr(leaf, "n", 0)) for leaf in there) if isinstance(there[0], (Categorical, OneHot)) else 0
+    grown, own = {}, {}
+    for agent, leaf in leaves.items():
+        own[agent] = _corner(shape, None if leaf is None else concrete(leaf.shape), there[0].device)
+        grown[agent] = _grow(there[0] if leaf is None else leaf, shape, count, own[agent])
+    return grown, own
+
+
+def _corner(shape: Size, part: Size | None, device: torch.device | None) -> Tensor:
+    """True where a value of shape ``part`` lies in one of ``shape``."""
+    own = torch.zeros(shape, dtype=torch.bool, device=device)
+    if part is not None:
+        own[tuple(slice(0, n) for n in part)] = True
+    return own
+
+
+def _spread(value: Tensor, shape: Size, fill: Any) -> Tensor:
+    out = torch.full(shape, fill, dtype=value.dtype, device=value.device)
+    out[tuple(slice(0, n) for n in value.shape)] = value
+    return out
+
+
+def _grow(leaf: TensorSpec, shape: Size, count: int, own: Tensor) -> TensorSpec:
+    """``leaf`` at a larger shape; the padding holds zeros, or the first of the values."""
+    if isinstance(leaf, Bounded):
+        low, high = (_spread(end.contiguous(), shape, 0) for end in leaf.space)
+        return Bounded(low, high, shape, device=leaf.device, dtype=leaf.dtype)
+    if isinstance(leaf, Unbounded):
+        return Unbounded(shape, device=leaf.device, dtype=leaf.dtype)
+    if isinstance(leaf, Binary):
+        return Binary(shape=shape, device=leaf.device, dtype=leaf.dtype)
+    if isinstance(leaf, Categorical):
+        mask = torch.zeros((*shape, count), dtype=torch.bool, device=leaf.device)
+        mask[..., 0] = True
+        legal = torch.ones((*leaf.shape, leaf.n), dtype=torch.bool) if leaf.mask is None else leaf.mask
+        mask[(*(slice(0, n) for n in leaf.shape), slice(0, leaf.n))] = legal.to(mask.device)
+        return Categorical(count, shape, device=leaf.device, dtype=leaf.dtype, mask=mask)
+    if isinstance(leaf, OneHot):
+        legal = torch.ones(leaf.shape, dtype=torch.bool) if leaf.mask is None else leaf.mask
+        mask = _spread(legal.contiguous(), shape, False).to(leaf.device)
+        mask[..., 0] |= ~mask.any(-1)
+        return OneHot(count, shape, device=leaf.device, dtype=leaf.dtype, mask=mask)
+    if isinstance(leaf, MultiCategorical) and leaf.mask is None:
+        return MultiCategorical(_spread(leaf.nvec.contiguous(), shape, 1), shape, device=leaf.device, dtype=leaf.dtype)
+    raise GroupError(f"{leaf!r} cannot be padded; group its agent apart")
+
+
+def group_of(spec: Composite, path: Path) -> Composite:
+    """The composite of a group, or the root for ``()``."""
+    return spec[nested(path)] if path else spec

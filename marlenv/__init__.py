@@ -1,0 +1,50 @@
+"""marlenv: multi-agent environments for PyTorch.
+
+``from marlenv import X`` is the one public way in. A name is imported when it is first used, so ``import marlenv`` loads
+neither torch nor any simulator; the names and their homes stand in ``__init__.pyi``.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import warnings
+from pathlib import Path
+from typing import Any
+
+
+def _read_names() -> dict[str, str]:
+    """Public name -> module, from the stub file beside this one."""
+    tree = ast.parse(Path(__file__).with_suffix(".pyi").read_text())
+    return {a.asname or a.name: str(n.module) for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
+
+
+_HOMES = _read_names()
+_ROOMS = ("envs", "games", "groups", "physics", "scenarios", "specs", "testing", "transforms", "vector", "wrappers")
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    if name in _ROOMS:
+        return importlib.import_module(f"marlenv.{name}")
+    from marlenv.specs.legacy import SUCCESSORS
+
+    if name in SUCCESSORS:
+        new = SUCCESSORS[name]
+        warnings.warn(f"marlenv.{name} is the old name of marlenv.{new}; use {new}", DeprecationWarning, stacklevel=2)
+        return __getattr__(new)
+    raise AttributeError(f"marlenv has no {name!r}; {_nearest(name)}")
+
+
+def _nearest(name: str) -> str:
+    from marlenv.errors import nearest
+
+    return nearest(name, [*_HOMES, *_ROOMS])
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_ROOMS})

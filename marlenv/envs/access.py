@@ -1,0 +1,191 @@
+"""The spec families and key families of an env: five kinds, each with a full, a short and an unbatched view.
+
+``full_action_spec`` is always a composite; ``action_spec`` is its only leaf when it has one. ``action_keys`` are all its
+leaves from the root down, ``action_key`` the only one. The same for state, observation, reward and done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from marlenv.errors import KeyMissing, ShapeError, SpecError
+from marlenv.keys import NestedKey
+from marlenv.specs import Categorical, Composite, TensorSpec, Unbounded
+
+if TYPE_CHECKING:
+    from marlenv.envs.env import EnvBase
+
+SIDE = {
+    "action": "_input_spec",
+    "state": "_input_spec",
+    "observation": "_output_spec",
+    "reward": "_output_spec",
+    "done": "_output_spec",
+}
+
+
+def family(env: EnvBase, kind: str) -> Composite:
+    """The composite of one kind; made with its default when nothing was assigned."""
+    side: Composite = getattr(env, SIDE[kind])
+    found = side.get(f"full_{kind}_spec", None)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    spec = Composite(shape=env.batch_size, device=env.device)
+    if kind == "reward":
+        spec["reward"] = Unbounded((*env.batch_size, 1), device=env.device)
+    if kind == "done":
+        complete_done_spec(spec)
+    write(env, kind, spec)
+    return spec
+
+
+def flag(spec: Composite) -> Categorical:
+    """A done flag at the level of ``spec``; bool ``[*shape, 1]``."""
+    return Categorical(2, (*spec.shape, 1), dtype=torch.bool, device=spec.device)
+
+
+def complete_done_spec(spec: Composite) -> None:
+    """Gives every level ``done`` and ``terminated`` when it has one of them, and an empty root both."""
+    if spec.is_empty():
+        spec["done"], spec["terminated"] = flag(spec), flag(spec)
+        return
+    for name, child in list(spec.items()):
+        if isinstance(child, Composite):
+            if not child.is_empty():
+                complete_done_spec(child)
+        elif name == "terminated" and "done" not in spec:
+            spec["done"] = child.clone()
+        elif name in ("done", "truncated") and "terminated" not in spec:
+            spec["terminated"] = child.clone()
+            if "done" not in spec:
+                spec["done"] = child.clone()
+
+
+def write(env: EnvBase, kind: str, spec: Composite) -> None:
+    """Stores a composite: unlocks, writes, forgets the cache and locks again."""
+    side: Composite = getattr(env, SIDE[kind])
+    locked = side.is_locked
+    if locked:
+        side.unlock_()
+    side[f"full_{kind}_spec"] = spec
+    env._cache.clear()
+    if locked:
+        side.lock_()
+
+
+def assign(env: EnvBase, kind: str, value: Any) -> None:
+    """What ``env.<kind>_spec = value`` does: checks the shape, wraps a leaf, completes done flags, stores."""
+    who = f"{type(env).__name__}.{kind}_spec"
+    if isinstance(value, dict):
+        value = Composite(value, shape=env.batch_size)
+    if not isinstance(value, TensorSpec):
+        raise SpecError(f"{who}: expected a spec, got {type(value).__name__}")
+    batch = env.batch_size
+    if value.shape[: len(batch)] != batch:
+        raise ShapeError(
+            f"{who}: the shape must begin with the env's batch size {list(batch)}, got {list(value.shape)}; "
+            f"to set the spec of a single env assign {kind}_spec_unbatched"
+        )
+    if not isinstance(value, Composite):
+        if kind in ("observation", "state"):
+            raise SpecError(f"{who}: expected a Composite with named entries, got {value!r}")
+        value = Composite({kind: value}, shape=batch)
+    if kind in ("reward", "done"):
+        for key, leaf in value.items(True, True):
+            if leaf.ndim == 0:
+                raise ShapeError(f"{who}: entry {key!r} needs at least one dimension, got shape []; use (1,)")
+    value = value.to(env.device) if env.device is not None else value
+    if kind == "done" and env.auto_complete_done_specs:
+        value = value.clone() if value.is_locked else value
+        complete_done_spec(value)
+    write(env, kind, value)
+
+
+def single(spec: Composite) -> Any:
+    """The only leaf of a composite, or the composite when it has more or none."""
+    leaves = list(spec.values(True, True))
+    return leaves[0] if len(leaves) == 1 else spec
+
+
+def unbatched(env: EnvBase, spec: TensorSpec) -> Any:
+    """The spec of a single env of the batch."""
+    return spec[(0,) * len(env.batch_size)] if env.batch_size else spec
+
+
+class FullSpec:
+    """``full_<kind>_spec``: the composite of all entries of one kind."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.__doc__ = f"The {kind} entries as a composite, nested like the data; shapes include the batch size."
+
+    def __get__(self, env: EnvBase | None, owner: type | None = None) -> Any:
+        return self if env is None else family(env, self.kind)
+
+    def __set__(self, env: EnvBase, value: Any) -> None:
+        assign(env, self.kind, value)
+
+
+class ShortSpec(FullSpec):
+    """``<kind>_spec``: the only leaf of its kind, or the composite when there are several."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        whole = kind in ("observation", "state")
+        self.__doc__ = f"The {kind} spec" + (", a composite." if whole else "; the leaf itself when there is only one.")
+
+    def __get__(self, env: EnvBase | None, owner: type | None = None) -> Any:
+        if env is None:
+            return self
+        spec = family(env, self.kind)
+        return spec if self.kind in ("observation", "state") else single(spec)
+
+
+class UnbatchedSpec:
+    """``<view>_unbatched``: the same for a single env; assigning it adds the batch size."""
+
+    def __init__(self, view: FullSpec) -> None:
+        self.view = view
+        self.__doc__ = f"{(view.__doc__ or '').rstrip('.')}, for a single env of the batch."
+
+    def __get__(self, env: EnvBase | None, owner: type | None = None) -> Any:
+        return self if env is None else unbatched(env, self.view.__get__(env))
+
+    def __set__(self, env: EnvBase, value: Any) -> None:
+        if isinstance(value, dict):
+            value = Composite(value)
+        self.view.__set__(env, value.expand(*env.batch_size, *value.shape) if env.batch_size else value)
+
+
+class Keys:
+    """``<kind>_keys``: the nested keys of all leaves of one kind, from the root down."""
+
+    def __init__(self, kind: str) -> None:
+        self.name = f"{kind}_keys"
+        self.__doc__ = f"The {kind} keys, from the root down."
+
+    def __get__(self, env: EnvBase | None, owner: type | None = None) -> Any:
+        return self if env is None else getattr(env.plan, self.name)
+
+
+class Key:
+    """``<kind>_key``: the nested key of the only leaf of its kind."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.__doc__ = f"The {kind} key, when there is one only; what losses want in ``set_keys``."
+
+    def __get__(self, env: EnvBase | None, owner: type | None = None) -> Any:
+        if env is None:
+            return self
+        keys: list[NestedKey] = getattr(env.plan, f"{self.kind}_keys")
+        if self.kind == "done":  # done, terminated and truncated of one level count as one
+            keys = [k for k in keys if (k if isinstance(k, str) else k[-1]) == "done"] or keys
+        if len(keys) != 1:
+            raise KeyMissing(
+                f"{type(env).__name__}.{self.kind}_key: the env has {len(keys)} {self.kind} entries, {keys}; "
+                f"use {self.kind}_keys"
+            )
+        return keys[0]

@@ -1,0 +1,560 @@
+"""What an environment is: :class:`EnvBase`, the public face of everything that can be stepped.
+
+The bodies are one call each into the modules beside this one.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from tensordict import TensorDictBase
+from torch import Size, Tensor, nn
+
+from marlenv.envs import access, check, infer, resetting, stepping
+from marlenv.envs.acting import ActionStream, rand_action
+from marlenv.envs.autoreset import AutoReset
+from marlenv.envs.locking import Locking
+from marlenv.envs.rollout import Callback, rollout
+from marlenv.envs.seeding import fresh_seed, next_seed
+from marlenv.errors import KeyCollision, ShapeError, SpecError, Unsupported
+from marlenv.keys import NestedKey, beside
+from marlenv.specs import Composite
+from marlenv.specs.base import size
+from marlenv.tensordicts import choose, rows
+
+if TYPE_CHECKING:
+    from marlenv.transforms import TransformedEnv
+
+
+class EnvMeta(ABCMeta):
+    """Finishes an env when its whole chain of constructors has run: default specs, checks, locks."""
+
+    def __call__(
+        cls,
+        *args: Any,
+        spec_locked: bool = True,
+        auto_reset: bool = False,
+        auto_reset_replace: bool = True,
+        **kwargs: Any,
+    ) -> Any:
+        env = super().__call__(*args, **kwargs)
+        if auto_reset:
+            env._auto_reset = AutoReset(replace=auto_reset_replace)
+        env._finish_init(spec_locked)
+        return env
+
+
+class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
+    """An environment: it is reset, stepped, and says by specs what goes in and out.
+
+    A subclass assigns specs in ``__init__`` and writes ``_reset``, ``_step`` and ``_set_seed``. Data are tensordicts of
+    the env's batch size; what concerns single agents is nested under the key of their group, with one more dimension.
+
+    Args:
+        device: where the data live; None leaves it to the data.
+        batch_size: how many envs are stepped at once.
+        run_type_checks: check every action and every answer against its spec, dtype and domain.
+        allow_done_after_reset: allow flags that are True right after a reset.
+
+    Keyword arguments that every env takes besides its own: ``spec_locked=True``; ``auto_reset=False`` for envs that reset
+    themselves when they are done, and ``auto_reset_replace=True`` to blank the observations that belong to the next
+    episode.
+
+    >>> class Count(EnvBase):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.observation_spec = Composite(count=Unbounded((1,)))
+    ...         self.action_spec = Bounded(0, 1, shape=(1,))
+    ...     def _reset(self, tensordict):
+    ...         return TensorDict({"count": torch.zeros(1)}, [])
+    ...     def _step(self, tensordict):
+    ...         count = tensordict["count"] + tensordict["action"]
+    ...         return TensorDict({"count": count, "reward": count, "done": count > 2}, [])
+    ...     def _set_seed(self, seed):
+    ...         pass
+    >>> Count().rollout(3)["next", "reward"].shape
+    torch.Size([3, 1])
+    """
+
+    batch_locked: bool = True
+    """Whether inputs must have the env's batch size; else any batch size is taken."""
+    auto_complete_done_specs: bool = True
+    """Whether missing ``done`` and ``terminated`` entries are added to the specs."""
+    handles_partial_steps: bool = False
+    """Whether ``_step`` reads ``"_step"`` masks itself."""
+    resets_without_looking: bool = False
+    """Whether a partial reset costs no more than a look at the flags; on GPUs the look is then left out."""
+
+    action_spec = access.ShortSpec("action")
+    full_action_spec = access.FullSpec("action")
+    action_spec_unbatched = access.UnbatchedSpec(action_spec)
+    full_action_spec_unbatched = access.UnbatchedSpec(full_action_spec)
+    state_spec = access.ShortSpec("state")
+    full_state_spec = access.FullSpec("state")
+    state_spec_unbatched = access.UnbatchedSpec(state_spec)
+    full_state_spec_unbatched = access.UnbatchedSpec(full_state_spec)
+    observation_spec = access.ShortSpec("observation")
+    full_observation_spec = access.FullSpec("observation")
+    observation_spec_unbatched = access.UnbatchedSpec(observation_spec)
+    full_observation_spec_unbatched = access.UnbatchedSpec(full_observation_spec)
+    reward_spec = access.ShortSpec("reward")
+    full_reward_spec = access.FullSpec("reward")
+    reward_spec_unbatched = access.UnbatchedSpec(reward_spec)
+    full_reward_spec_unbatched = access.UnbatchedSpec(full_reward_spec)
+    done_spec = access.ShortSpec("done")
+    full_done_spec = access.FullSpec("done")
+    done_spec_unbatched = access.UnbatchedSpec(done_spec)
+    full_done_spec_unbatched = access.UnbatchedSpec(full_done_spec)
+
+    action_keys = access.Keys("action")
+    state_keys = access.Keys("state")
+    observation_keys = access.Keys("observation")
+    reward_keys = access.Keys("reward")
+    done_keys = access.Keys("done")
+    action_key = access.Key("action")
+    reward_key = access.Key("reward")
+    done_key = access.Key("done")
+
+    _auto_reset: AutoReset | None = None
+
+    def __new__(
+        cls, *args: Any, _inplace_update: bool = False, _batch_locked: bool | None = None, **kwargs: Any
+    ) -> Self:
+        env = super().__new__(cls)
+        state = env.__dict__
+        state["_cache"], state["_locked"], state["is_closed"] = {}, False, False
+        state["_batch_size"], state["_device"] = Size(), None
+        state["_input_spec"], state["_output_spec"] = Composite(), Composite()
+        state["_actions"] = None
+        state["_allow_done_after_reset"], state["run_type_checks"] = False, False
+        if _batch_locked is not None:
+            state["batch_locked"] = _batch_locked
+        return env
+
+    def __init__(
+        self,
+        *,
+        device: torch.device | str | int | None = None,
+        batch_size: Iterable[int] | int | None = None,
+        run_type_checks: bool = False,
+        allow_done_after_reset: bool = False,
+    ) -> None:
+        super().__init__()
+        if device is not None:
+            self.device = torch.device(device)
+        if batch_size is not None or not self._batch_size:
+            self.batch_size = size(
+                batch_size if batch_size is None or isinstance(batch_size, int) else tuple(batch_size)
+            )
+        self.run_type_checks = run_type_checks
+        self._allow_done_after_reset = allow_done_after_reset
+
+    def _finish_init(self, spec_locked: bool) -> None:
+        """Fills in the specs that were not assigned, checks that no two claim an entry, and locks."""
+        for kind in access.SIDE:
+            access.family(self, kind)
+        if self.auto_complete_done_specs:
+            done = self.full_done_spec
+            access.complete_done_spec(done)
+        taken: dict[NestedKey, str] = {}
+        for kinds in (("observation", "reward", "done"), ("state", "action")):
+            taken = {}
+            for kind in kinds:
+                for key in getattr(self, f"full_{kind}_spec").keys(True, True):
+                    if key in taken:
+                        raise KeyCollision(
+                            f"{type(self).__name__}: entry {key!r} is in both the {taken[key]} spec and the {kind} spec"
+                        )
+                    taken[key] = kind
+        self.set_spec_lock_(spec_locked)
+
+    # --- hooks: what a subclass writes -----------------------------------------------------------
+
+    @abstractmethod
+    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+        """Starts anew; returns observations (and done flags) as a new tensordict.
+
+        ``tensordict`` may carry ``"_reset"`` masks. What is returned for rows that are not reset is ignored.
+        """
+
+    @abstractmethod
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Plays the actions in ``tensordict``; returns observations, rewards and done flags as a new tensordict."""
+
+    @abstractmethod
+    def _set_seed(self, seed: int | None) -> Any:
+        """Seeds the env's own randomness."""
+
+    def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
+        """The whole state, randomness included; written by envs that declare a state."""
+        raise Unsupported(f"{type(self).__name__}: the env does not give its state away")
+
+    def _set_state(self, state: TensorDictBase) -> TensorDictBase:
+        """Puts the env into a state; returns observations as :meth:`_reset` does."""
+        raise Unsupported(f"{type(self).__name__}: the env cannot be put into a state")
+
+    def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
+        """The reset inside ``step_and_maybe_reset``: ``request`` holds the masks only, ``tensordict`` the data."""
+        if self._auto_reset is not None:
+            return self._auto_reset.first_observations(self, tensordict)
+        return self._reset(request)
+
+    def _on_reset(self, tensordict: TensorDictBase) -> None:
+        """Called after every reset with the data to go on from, reset and kept rows merged."""
+
+    # --- acting ----------------------------------------------------------------------------------
+
+    def reset(
+        self, tensordict: TensorDictBase | None = None, *, set_state: bool | None = None, **kwargs: Any
+    ) -> TensorDictBase:
+        """Starts anew and returns the first data of a rollout.
+
+        Args:
+            tensordict: may hold ``"_reset"`` masks beside done flags: then only what they mark is reset, and the data of
+                the rest is kept. The result is written into it.
+            set_state: start from the state in ``tensordict``, for envs that can.
+            **kwargs: handed to ``_reset``.
+
+        Raises:
+            ResetError: a mask without a done flag beside it, or something that is done after its reset.
+        """
+        if set_state is not None:
+            if set_state and not self.supports_set_state:
+                raise Unsupported(f"{type(self).__name__}.reset: cannot start from a given state (set_state=True)")
+            if self.supports_set_state:
+                kwargs["set_state"] = set_state
+        return resetting.reset(self, tensordict, kwargs)
+
+    supports_set_state: bool = False
+    """Whether ``reset(td, set_state=True)`` starts from the state in ``td``."""
+
+    def step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Plays one step and writes observations, rewards and done flags under ``"next"``.
+
+        Args:
+            tensordict: holds the actions. A ``"_step"`` mask ``[*B]`` steps only the rows that it marks.
+
+        Raises:
+            KeyMissing: an action is missing, or the env gave no reward.
+            ShapeError, DeviceError: an action does not fit.
+            EnvClosed: the env was closed.
+        """
+        return stepping.step(self, tensordict)
+
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """Plays one step and resets what is done.
+
+        Returns:
+            The data of the step, whose ``"next"`` holds the final observations; and the data to go on from.
+        """
+        return resetting.step_and_maybe_reset(self, tensordict)
+
+    def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Resets the rows of data without ``"next"`` that are done."""
+        return resetting.maybe_reset(self, tensordict)
+
+    def any_done(self, tensordict: TensorDictBase) -> bool:
+        """Whether any row of data without ``"next"`` is done; writes ``"_reset"`` masks if so."""
+        plan = self.plan.done
+        if not plan.any_done(tensordict):
+            return False
+        for level in plan.top:
+            node = plan.node(tensordict, level)
+            if node is not None:
+                node.set("_reset", plan.done_of(node, level).clone())
+        return True
+
+    def step_mdp(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        """The data that the next step starts from: ``"next"`` over the root, actions kept, rewards left out."""
+        return stepping.advance(next_tensordict, self.plan.reward_tree)
+
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Draws random actions from the env's own stream; legal ones where ``tensordict`` holds an ``action_mask``.
+
+        The stream starts at the seed of :meth:`set_seed`; no global generator is read. Row ``i`` draws the same
+        numbers in a batch of any size.
+        """
+        return rand_action(self, tensordict)
+
+    def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Plays one step with random actions."""
+        return self.step(self.rand_action(tensordict))
+
+    def rollout(
+        self,
+        max_steps: int,
+        policy: Any = None,
+        callback: Callback | None = None,
+        *,
+        actions: Iterable[Any] | None = None,
+        auto_reset: bool = True,
+        auto_cast_to_device: bool = False,
+        break_when_any_done: bool | None = None,
+        break_when_all_done: bool | None = None,
+        return_contiguous: bool | None = None,
+        tensordict: TensorDictBase | None = None,
+        set_truncated: bool = False,
+        out: Any = None,
+        trust_policy: bool = False,
+        storing_device: torch.device | str | int | None = None,
+        **reset_options: Any,
+    ) -> TensorDictBase:
+        """Plays up to ``max_steps`` steps; returns them stacked along a last batch dimension called ``"time"``.
+
+        Args:
+            max_steps: the most steps to play.
+            policy: writes actions into the data; a tensordict module, a function of the tensordict, or a module that
+                takes observations and returns actions. Random actions when left out.
+            callback: called with the env and the data after every step.
+            actions: actions to play instead of a policy, one item per step.
+            auto_reset: start with a reset; else go on from ``tensordict``.
+            auto_cast_to_device: move the data to the policy's device and back.
+            break_when_any_done: stop when any row is done (what happens when nothing is said); with False, rows that are
+                done are reset and the rollout goes on.
+            break_when_all_done: stop when all rows are done; rows that are done wait.
+            return_contiguous: False keeps steps of different shapes as a lazy stack; decided by the specs when left out.
+            tensordict: where to go on from, or what ``reset`` is given.
+            set_truncated: mark the last step as truncated.
+            out: a tensordict to write into.
+            trust_policy: call the policy with the tensordict without looking at its signature.
+            storing_device: where the steps are kept.
+            **reset_options: handed to ``reset``.
+        """
+        return rollout(
+            self,
+            max_steps,
+            policy,
+            callback,
+            actions=actions,
+            auto_reset=auto_reset,
+            auto_cast_to_device=auto_cast_to_device,
+            break_when_any_done=break_when_any_done,
+            break_when_all_done=break_when_all_done,
+            return_contiguous=return_contiguous,
+            tensordict=tensordict,
+            set_truncated=set_truncated,
+            out=out,
+            trust_policy=trust_policy,
+            storing_device=storing_device,
+            reset_options=reset_options,
+        )
+
+    # --- randomness and state --------------------------------------------------------------------
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seeds the env and its random actions; returns the seed for the next env of a chain.
+
+        Args:
+            seed: any int; None lets the env choose.
+            static_seed: return ``seed`` itself.
+        """
+        self._set_seed(seed)
+        self.__dict__["_actions"] = None if seed is None else ActionStream(seed, self.device)
+        return seed if seed is None or static_seed else next_seed(seed)
+
+    @property
+    def action_stream(self) -> ActionStream:
+        """Where :meth:`rand_action` draws from."""
+        stream = self.__dict__["_actions"]
+        if stream is None:
+            stream = self.__dict__["_actions"] = ActionStream(fresh_seed(), self.device)
+        return stream  # type: ignore[no-any-return]
+
+    def get_state(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """The whole state as a tensordict ``[*B]``, randomness included; index and expand it to branch.
+
+        Args:
+            tensordict: the data, for envs whose state travels in it.
+        """
+        return self._get_state(tensordict)
+
+    def set_state(self, state: TensorDictBase, mask: Tensor | None = None) -> TensorDictBase:
+        """Puts the env into a state, or the rows of it that ``mask`` (bool ``[*B]``) marks.
+
+        Returns:
+            The data to go on from, as after a reset.
+        """
+        if mask is not None:
+            if mask.dtype != torch.bool or mask.shape[: len(self.batch_size)] != self.batch_size:
+                raise ShapeError(
+                    f"{type(self).__name__}.set_state: the mask must be bool {list(self.batch_size)}, "
+                    f"got {mask.dtype} {list(mask.shape)}"
+                )
+            state = choose(rows(mask, len(self.batch_size)), state, self._get_state(None), len(self.batch_size))
+        out = self._set_state(state)
+        return self.plan.done.complete(out)
+
+    # --- what it is ------------------------------------------------------------------------------
+
+    @property
+    def batch_size(self) -> Size:
+        """How many envs are stepped at once."""
+        return self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, value: Iterable[int] | int | None) -> None:
+        want = size(value if value is None or isinstance(value, int) else tuple(value))
+        for side in (self._input_spec, self._output_spec):
+            locked = side.is_locked
+            if locked:
+                side.unlock_()
+            side.shape = want
+            if locked:
+                side.lock_()
+        self.__dict__["_batch_size"] = want
+        self._cache.clear()
+
+    @property
+    def batch_dims(self) -> int:
+        """The number of batch dimensions."""
+        return len(self._batch_size)
+
+    ndim = batch_dims
+    shape = batch_size
+
+    def ndimension(self) -> int:
+        """The number of batch dimensions."""
+        return len(self._batch_size)
+
+    def numel(self) -> int:
+        """The number of envs in the batch."""
+        return self._batch_size.numel()
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where the data live; None where it is left to the data."""
+        return self._device
+
+    @device.setter
+    def device(self, value: torch.device | str | None) -> None:
+        if self._device is not None and value != self._device:
+            raise SpecError(
+                f"{type(self).__name__}.device: already {self._device}; move the env with env.to({str(value)!r})"
+            )
+        self.__dict__["_device"] = None if value is None else torch.device(value)
+
+    def to(self, device: torch.device | str | int) -> Self:  # type: ignore[override]
+        """Moves the env: specs, buffers and what it draws."""
+        target = torch.device(device)
+        if target == self._device:
+            return self
+        locked = self.is_spec_locked
+        self.set_spec_lock_(False)
+        self.__dict__["_device"] = target
+        self.__dict__["_input_spec"], self.__dict__["_output_spec"] = (
+            self._input_spec.to(target),
+            self._output_spec.to(target),
+        )
+        if self.__dict__["_actions"] is not None:
+            self.__dict__["_actions"] = self.__dict__["_actions"].to(target)
+        self.set_spec_lock_(locked)
+        return super().to(target)
+
+    @property
+    def input_spec(self) -> Composite:
+        """What goes in: ``full_action_spec`` and ``full_state_spec``."""
+        access.family(self, "action"), access.family(self, "state")
+        return self._input_spec
+
+    @property
+    def output_spec(self) -> Composite:
+        """What comes out: ``full_observation_spec``, ``full_reward_spec`` and ``full_done_spec``."""
+        access.family(self, "observation"), access.family(self, "reward"), access.family(self, "done")
+        return self._output_spec
+
+    @property
+    def input_spec_unbatched(self) -> Composite:
+        """:attr:`input_spec` of a single env."""
+        return access.unbatched(self, self.input_spec)
+
+    @property
+    def output_spec_unbatched(self) -> Composite:
+        """:attr:`output_spec` of a single env."""
+        return access.unbatched(self, self.output_spec)
+
+    @property
+    def specs(self) -> Composite:
+        """All specs: ``input_spec`` and ``output_spec``."""
+        return Composite(output_spec=self.output_spec, input_spec=self.input_spec, shape=self.batch_size)
+
+    @property
+    def reset_keys(self) -> list[NestedKey]:
+        """The keys of the reset masks, one beside each group of done flags, from the root down."""
+        return self.plan.done.reset_keys
+
+    @property
+    def done_keys_groups(self) -> list[list[NestedKey]]:
+        """The done keys, grouped by level in the order of :attr:`reset_keys`."""
+        return self.plan.done.key_groups
+
+    @property
+    def has_dynamic_specs(self) -> bool:
+        """Whether any entry has a size that is not known in advance."""
+        return self.plan.dynamic
+
+    _has_dynamic_specs = has_dynamic_specs
+
+    def add_truncated_keys(self) -> Self:
+        """Adds a ``truncated`` flag beside every ``done`` flag."""
+        spec = self.full_done_spec.clone()
+        for key in self.done_keys:
+            if beside(key, "truncated") not in spec:
+                spec[beside(key, "truncated")] = spec[key].clone()
+        self.full_done_spec = spec
+        return self
+
+    def fake_tensordict(self) -> TensorDictBase:
+        """Zeros in the shape of a step's data; what buffers are allocated from."""
+        return infer.fake_tensordict(self)
+
+    def auto_specs_(
+        self,
+        policy: Callable[[TensorDictBase], TensorDictBase],
+        *,
+        tensordict: TensorDictBase | None = None,
+        action_key: NestedKey | list[NestedKey] = "action",
+        done_key: NestedKey | list[NestedKey] | None = None,
+        observation_key: NestedKey | list[NestedKey] = "observation",
+        reward_key: NestedKey | list[NestedKey] = "reward",
+    ) -> Self:
+        """Reads the specs off two steps played with ``policy``; entries whose size changes become dynamic (-1)."""
+        infer.auto_specs(self, policy, tensordict, action_key, done_key, observation_key, reward_key)
+        return self
+
+    def check_env_specs(self, *args: Any, **kwargs: Any) -> None:
+        """Compares a short rollout with the specs; see :func:`marlenv.check_env_specs`."""
+        check.check_env_specs(self, *args, **kwargs)
+
+    def all_actions(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Every action of an env with discrete actions, stacked along a new first dimension."""
+        if tensordict is not None:
+            self.reset(tensordict, set_state=True if self.supports_set_state else None)
+        return self.full_action_spec.enumerate(use_mask=True)
+
+    def cardinality(self, tensordict: TensorDictBase | None = None) -> float:
+        """How many different actions there are, for env with discrete actions."""
+        return self.full_action_spec.cardinality()
+
+    def append_transform(self, transform: Any) -> TransformedEnv:
+        """This env seen through a transform."""
+        from marlenv.transforms import TransformedEnv
+
+        return TransformedEnv(self, transform)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Not meaningful: an env is stepped, not called."""
+        raise Unsupported(f"{type(self).__name__}: an env is not called; use step(), reset() or rollout()")
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Ends the env; it cannot be used afterwards."""
+        self.is_closed = True
+
+    def __del__(self) -> None:
+        if not self.__dict__.get("is_closed", True):
+            self.is_closed = True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(batch_size={list(self.batch_size)}, device={self.device})"

@@ -1,0 +1,88 @@
+"""What another process needs to know about an env before the env exists there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Size
+
+from marlenv.keys import NestedKey
+from marlenv.specs import Composite
+from marlenv.specs.base import varargs
+
+if TYPE_CHECKING:
+    from marlenv.envs.env import EnvBase
+
+
+@dataclass
+class EnvMetaData:
+    """An env's example data, specs and batch size; can be sent to other processes and reshaped.
+
+    Args:
+        tensordict: zeros in the shape of a step's data.
+        specs: ``input_spec`` and ``output_spec``.
+        batch_size: of the env.
+        env_str: the env as text.
+        device: where its data live.
+        batch_locked: whether it takes its own batch size only.
+        device_map: the device of every entry.
+
+    >>> meta = EnvMetaData.metadata_from_env(marlenv.testing.CountingEnv())
+    >>> meta.expand(4).specs.shape
+    torch.Size([4])
+    """
+
+    tensordict: TensorDictBase
+    specs: Composite
+    batch_size: Size
+    env_str: str
+    device: torch.device | None
+    batch_locked: bool
+    device_map: dict[NestedKey, torch.device]
+
+    @staticmethod
+    def metadata_from_env(env: EnvBase) -> EnvMetaData:
+        """Reads the data off an env."""
+        example = env.fake_tensordict().clone()
+        devices = {key: value.device for key, value in example.items(True, True) if isinstance(value, torch.Tensor)}
+        specs = env.specs.to("cpu")
+        return EnvMetaData(example.to("cpu"), specs, env.batch_size, str(env), env.device, env.batch_locked, devices)
+
+    def expand(self, *size: Any) -> EnvMetaData:
+        """The same for several envs."""
+        want = varargs(size)
+        if len(want) == 1 and self.batch_size:
+            want = Size((*want, *self.batch_size))
+        return replace(
+            self,
+            tensordict=self.tensordict.expand(want).to_tensordict(),
+            specs=_expand(self.specs, want),
+            batch_size=want,
+        )
+
+    def to(self, device: torch.device | str | None) -> EnvMetaData:
+        """The same for an env on another device."""
+        if device is None:
+            return self
+        target = torch.device(device)
+        devices = dict.fromkeys(self.device_map, target)
+        return replace(
+            self, tensordict=self.tensordict.to(target), specs=self.specs.to(target), device=target, device_map=devices
+        )
+
+    def clone(self) -> EnvMetaData:
+        """A copy that shares no memory."""
+        return replace(
+            self, tensordict=self.tensordict.clone(), specs=self.specs.clone(), device_map=dict(self.device_map)
+        )
+
+    def __getitem__(self, item: Any) -> EnvMetaData:
+        example = self.tensordict[item]
+        return replace(self, tensordict=example, specs=self.specs[item], batch_size=example.batch_size)
+
+
+def _expand(specs: Composite, size: Size) -> Composite:
+    return specs.expand(*size)

@@ -1,0 +1,126 @@
+"""Starting anew: full and partial resets, and the step that resets what is done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marlenv.envs.stepping import advance, check_input
+from marlenv.errors import ResetError
+from marlenv.groups.done import DonePlan, strip
+from marlenv.groups.reset import RESET, merge, read_masks
+from marlenv.keys import Path, nested
+from marlenv.tensordicts import get, is_nested, new, put, raw, rows
+
+if TYPE_CHECKING:
+    from marlenv.envs.env import EnvBase
+
+Masks = dict[Path, Tensor | None]
+
+
+def reset(env: EnvBase, td: TensorDictBase | None, kwargs: dict[str, Any]) -> TensorDictBase:
+    """Resets what the masks in ``td`` ask for, and merges it into ``td``."""
+    plan = env.plan.done
+    if td is None:
+        check_open(env)
+        out = checked(env, plan, env._reset(None, **kwargs), None, {})
+        env._on_reset(out)
+        return out
+    check_input(env, td)
+    masks = read_masks(plan, td)
+    fresh = checked(env, plan, env._reset(td, **kwargs), td, masks)
+    strip(td, RESET)
+    merge(masks, fresh, td)
+    env._on_reset(td)
+    return td
+
+
+def check_open(env: EnvBase) -> None:
+    """Raises if the env was closed."""
+    if env.is_closed:
+        check_input(env, None)
+
+
+def checked(env: EnvBase, plan: DonePlan, fresh: Any, td: TensorDictBase | None, masks: Masks) -> TensorDictBase:
+    """Checks what ``_reset`` returned and completes its done flags, in place."""
+    who = type(env).__name__
+    if not isinstance(fresh, TensorDictBase):
+        raise TypeError(f"{who}._reset: must return a tensordict, returned {type(fresh).__name__}")
+    if fresh is td:
+        raise ResetError(f"{who}._reset: must return a new tensordict, returned its input; start from td.empty()")
+    plan.complete(fresh)
+    if not env._allow_done_after_reset and not (env.device is not None and env.device.type != "cpu"):
+        _refuse_done(who, plan, fresh, masks)
+    return fresh
+
+
+def _refuse_done(who: str, plan: DonePlan, fresh: TensorDictBase, masks: Masks) -> None:
+    """Raises if anything that was reset is done."""
+    for level in plan.levels:
+        node = plan.node(fresh, level)
+        if node is None:
+            continue
+        mask = masks.get(next((p for p in masks if level.path[: len(p)] == p), level.path))
+        for name in level.names:
+            value = get(node, name)
+            if bool(value.any()) and bool(_within(value, mask, plan.batch_ndim).any()):
+                raise ResetError(
+                    f"{who}._reset: {nested((*level.path, name))!r} is True after a reset; nothing may be done before "
+                    f"its first step (an env that needs it passes allow_done_after_reset=True)"
+                )
+
+
+def _within(flags: Tensor, mask: Tensor | None, batch_ndim: int) -> Tensor:
+    """The flags of what was reset."""
+    if mask is None or mask.shape == flags.shape:
+        return flags if mask is None else flags & mask
+    flat = rows(mask, batch_ndim)
+    return flags & flat.reshape(*flat.shape, *[1] * (flags.ndim - flat.ndim))
+
+
+def maybe_reset(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
+    """Resets the rows of ``td`` that are done; ``td`` itself when nothing is."""
+    plan = env.plan.done
+    look = env.device is None or env.device.type == "cpu" or not env.resets_without_looking
+    if look and not plan.any_done(td):
+        return td
+    return reset_done(env, plan, td)
+
+
+def reset_done(env: EnvBase, plan: DonePlan, td: TensorDictBase) -> TensorDictBase:
+    """Resets the rows of ``td`` whose top flags are done, whether or not there are any."""
+    masks: Masks = {}
+    request = td.empty() if raw(td) is None else new({}, td.batch_size, td.device)
+    for level in plan.top:
+        node = plan.node(td, level)
+        if node is None:
+            continue
+        masks[level.path] = mask = plan.done_of(node, level).clone()
+        _request(request, td, level.path, mask)
+    fresh = checked(env, plan, env._reset_rows(request, td), td, masks)
+    merge(masks, fresh, td)
+    env._on_reset(td)
+    return td
+
+
+def _request(request: TensorDictBase, td: TensorDictBase, path: Path, mask: Tensor) -> None:
+    """Writes a mask into what ``_reset`` is given, at its level."""
+    for name in path:
+        td = get(td, name)
+        below = get(request, name)
+        if not is_nested(below):
+            below = td.empty() if raw(td) is None else new({}, td.batch_size, td.device)
+            put(request, name, below)
+        request = below
+    put(request, RESET, mask)
+
+
+def step_and_maybe_reset(env: EnvBase, td: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+    """Steps, and returns the step's data and the data that the next step starts from, reset where done."""
+    if env.device is not None and td.device is not None and td.device != env.device:
+        td = td.to(env.device)
+    td = env.step(td)
+    following = advance(td, env.plan.reward_tree)
+    return td, env.maybe_reset(following)

@@ -1,0 +1,239 @@
+"""Rollouts: many steps in a row, stacked along a last batch dimension called ``"time"``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
+from torch import Size, Tensor
+
+from marlenv.envs.policies import Policy, as_policy
+from marlenv.envs.stepping import STEP, advance
+from marlenv.errors import KeyMissing, ResetError, ShapeError, Unsupported
+from marlenv.keys import beside, last, under
+from marlenv.tensordicts import is_nested, new, put, raw, rows
+
+if TYPE_CHECKING:
+    from marlenv.envs.env import EnvBase
+
+Callback = Callable[["EnvBase", TensorDictBase], Any]
+
+
+class Loop(NamedTuple):
+    """What the two loops need."""
+
+    env: EnvBase
+    policy: Policy
+    max_steps: int
+    callback: Callback | None
+    policy_device: torch.device | None
+    cast: bool
+    storing_device: torch.device | None
+
+    def act(self, td: TensorDictBase) -> TensorDictBase:
+        """Lets the policy write its action into ``td``, on its own device if asked for."""
+        if self.cast:
+            td = td.to(self.policy_device) if self.policy_device is not None else td.clear_device_()
+        out = self.policy(td)
+        if out is not td:
+            td.update(out)
+        if self.cast:
+            td = td.to(self.env.device) if self.env.device is not None else td.clear_device_()
+        return td
+
+    def keep(self, kept: list[TensorDictBase], td: TensorDictBase) -> None:
+        """Stores a step."""
+        kept.append(td if self.storing_device is None else td.to(self.storing_device))
+
+
+def rollout(
+    env: EnvBase,
+    max_steps: int,
+    policy: Any,
+    callback: Callback | None,
+    *,
+    actions: Iterable[Any] | None,
+    auto_reset: bool,
+    auto_cast_to_device: bool,
+    break_when_any_done: bool | None,
+    break_when_all_done: bool | None,
+    return_contiguous: bool | None,
+    tensordict: TensorDictBase | None,
+    set_truncated: bool,
+    out: Any,
+    trust_policy: bool,
+    storing_device: Any,
+    reset_options: dict[str, Any],
+) -> TensorDictBase:
+    """The body of :meth:`marlenv.EnvBase.rollout`."""
+    who = f"{type(env).__name__}.rollout"
+    if break_when_any_done is None:
+        break_when_any_done = not break_when_all_done
+    if break_when_any_done and break_when_all_done:
+        raise TypeError(f"{who}: break_when_any_done and break_when_all_done cannot both be True")
+    if actions is not None:
+        if policy is not None:
+            raise ValueError(f"{who}: give a policy or actions, not both")
+        policy, trust_policy = _replay(env, actions), True
+        max_steps = min(max_steps, len(actions)) if isinstance(actions, Sequence) else max_steps
+    if max_steps < 1:
+        raise ValueError(f"{who}: max_steps must be at least 1, got {max_steps}")
+    if auto_reset:
+        td = env.reset(tensordict, **reset_options)
+    elif tensordict is None:
+        raise ResetError(f"{who}: auto_reset=False needs the data to go on from; pass tensordict=")
+    else:
+        td = env.maybe_reset(tensordict)
+    batch = td.batch_size
+    act = env.rand_action if policy is None else as_policy(policy, env, trust_policy)
+    device = next((p.device for p in policy.parameters()), None) if hasattr(policy, "parameters") else None
+    store = None if storing_device is None else torch.device(storing_device)
+    loop = Loop(env, act, max_steps, callback, device, auto_cast_to_device and policy is not None, store)
+    steps = (
+        _until_done(loop, td, bool(break_when_all_done))
+        if break_when_any_done or break_when_all_done
+        else _on_and_on(loop, td)
+    )
+    return _finish(env, steps, len(batch), return_contiguous, out, set_truncated)
+
+
+def _replay(env: EnvBase, actions: Iterable[Any]) -> Policy:
+    """A policy that plays given actions."""
+    source = iter(actions)
+
+    def play(td: TensorDictBase) -> TensorDictBase:
+        action = next(source, None)
+        if action is None:
+            raise ValueError(f"{type(env).__name__}.rollout: the actions ran out before max_steps")
+        if isinstance(action, TensorDictBase):
+            return td.update(action)
+        return td.set(env.action_key, action)
+
+    return play
+
+
+def _until_done(loop: Loop, td: TensorDictBase, wait_for_all: bool) -> list[TensorDictBase]:
+    """Steps until any row is done, or until all are; rows that are done wait without being stepped."""
+    env, kept = loop.env, []
+    plan = env.plan
+    for i in range(loop.max_steps):
+        td = env.step(loop.act(td))
+        if loop.callback is not None:
+            loop.callback(env, td)
+        step = td
+        td = advance(td, plan.reward_tree)
+        loop.keep(kept, step)
+        if i == loop.max_steps - 1:
+            break
+        if not wait_for_all:
+            if plan.done.any_done(td):
+                break
+            continue
+        going = ~ended_rows(env, td)
+        if not bool(going.any()):
+            break
+        if not bool(going.all()):
+            put(td, STEP, going)
+    return kept
+
+
+def ended_rows(env: EnvBase, td: TensorDictBase) -> Tensor:
+    """Which rows of the batch are done at any of the top levels; bool ``[*B]``."""
+    plan = env.plan.done
+    flags = []
+    for level in plan.top:
+        node = plan.node(td, level)
+        if node is not None:
+            flags.append(rows(plan.done_of(node, level), td.ndim))
+    out = flags[0]
+    for flag in flags[1:]:
+        out = out & flag
+    return out
+
+
+def _on_and_on(loop: Loop, td: TensorDictBase) -> list[TensorDictBase]:
+    """Steps and resets what is done, to the last step."""
+    env, kept = loop.env, []
+    for i in range(loop.max_steps):
+        td = loop.act(td)
+        if i == loop.max_steps - 1:
+            step = env.step(td)
+        else:
+            step, td = env.step_and_maybe_reset(td)
+        loop.keep(kept, step)
+        if loop.callback is not None:
+            loop.callback(env, step)
+    return kept
+
+
+def _finish(
+    env: EnvBase, steps: list[TensorDictBase], dim: int, contiguous: bool | None, out: Any, set_truncated: bool
+) -> TensorDictBase:
+    """Stacks the steps and names the new dimension."""
+    made: TensorDictBase
+    if contiguous is None:
+        contiguous = not env.plan.dynamic
+    if contiguous:
+        made = _stack_or_explain(env, steps, dim) if out is None else torch.stack(steps, dim, out=out)
+    else:
+        made = LazyStackedTensorDict.maybe_dense_stack(steps, dim, out=out)
+    if set_truncated:
+        _truncate_last(env, made)
+    made.refine_names(..., "time")
+    return made
+
+
+def _stack_or_explain(env: EnvBase, steps: list[TensorDictBase], dim: int) -> TensorDictBase:
+    try:
+        return stack_steps(steps, dim)
+    except RuntimeError as error:
+        if env.plan.dynamic:
+            raise ShapeError(
+                f"{type(env).__name__}.rollout: the env has dynamic specs (sizes of -1), so steps differ in shape; "
+                f"pass return_contiguous=False"
+            ) from error
+        first = set(steps[0].keys(True, True))
+        if odd := next((set(s.keys(True, True)) ^ first for s in steps if set(s.keys(True, True)) != first), None):
+            raise KeyMissing(
+                f"{type(env).__name__}.rollout: entries {sorted(map(str, odd))} are in some steps and not in others; "
+                f"_reset and _step must return the same observations, and only _step returns rewards"
+            ) from error
+        raise
+
+
+def stack_steps(steps: list[TensorDictBase], dim: int) -> TensorDictBase:
+    """The steps of a rollout side by side along ``dim``: like ``torch.stack``, without checks for plain tensordicts."""
+    first = steps[0]
+    dicts = [raw(step) for step in steps]
+    if any(d is None or d.keys() != dicts[0].keys() for d in dicts):  # type: ignore[union-attr]
+        return torch.stack(steps, dim)  # type: ignore[no-any-return]
+    data: dict[str, Any] = {}
+    for name, value in dicts[0].items():  # type: ignore[union-attr]
+        column = [d[name] for d in dicts]  # type: ignore[index]
+        if type(value) is TensorDict:
+            data[name] = stack_steps(column, dim)
+        elif is_nested(value) or not isinstance(value, Tensor):
+            data[name] = LazyStackedTensorDict.maybe_dense_stack(column, dim)
+        else:
+            data[name] = torch.stack(column, dim)
+    batch = first.batch_size
+    return new(data, Size((*batch[:dim], len(steps), *batch[dim:])), first.device)
+
+
+def _truncate_last(env: EnvBase, td: TensorDictBase) -> None:
+    """Marks the last step of every row as truncated and done."""
+    keys = [key for key in env.done_keys if last(key) == "truncated"]
+    if not keys:
+        raise Unsupported(
+            f"{type(env).__name__}.rollout: set_truncated=True needs a 'truncated' flag; call env.add_truncated_keys()"
+        )
+    end = (slice(None),) * (td.ndim - 1) + (-1,)
+    for key in keys:
+        done = td.get(under("next", beside(key, "done")))
+        truncated = td.get(under("next", key))
+        truncated[end] = True
+        done[end] = True
+        td.set(under("next", key), truncated)
+        td.set(under("next", beside(key, "done")), done)

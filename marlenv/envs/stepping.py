@@ -1,0 +1,329 @@
+"""One step: calling the env, completing what it answered, and moving on to the next step's data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Size, Tensor
+
+from marlenv.envs.locking import Plan
+from marlenv.errors import DeviceError, DtypeError, EnvClosed, KeyMissing, NotInSpec, ResetError, ShapeError
+from marlenv.keys import NestedKey, nested, path
+from marlenv.tensordicts import choose, drop, entries, get, is_nested, new, put, raw, rows, shallow
+
+if TYPE_CHECKING:
+    from marlenv.envs.env import EnvBase
+
+STEP = "_step"
+
+
+def step(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
+    """Steps the env from ``td`` and writes what follows under ``"next"``."""
+    check_input(env, td)
+    partial = drop(td, STEP)
+    if partial is not None:
+        return partial_step(env, td, partial)
+    plan = env.plan
+    check_actions(env, plan, td)
+    preset = get(td, "next")
+    following = finish(env, plan, env._step(td), td)
+    if preset is not None:  # values that are already under "next" and that the env does not give
+        _fill(following, preset)
+    put(td, "next", following)
+    return td
+
+
+def check_input(env: EnvBase, td: Any) -> None:
+    """Raises unless ``td`` is a tensordict of the env's batch size and the env is open."""
+    if env.is_closed:
+        raise EnvClosed(f"{type(env).__name__}: the env is closed; make a new one")
+    if not isinstance(td, TensorDictBase):
+        raise TypeError(f"{type(env).__name__}: expected a tensordict, got {type(td).__name__}")
+    if td.batch_size != env.batch_size and (env.batch_locked or env.batch_size):
+        raise ShapeError(
+            f"{type(env).__name__}: expected a tensordict of batch size {list(env.batch_size)}, got {list(td.batch_size)}"
+        )
+
+
+def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase) -> None:
+    """Raises unless every action is there, with its shape, on the env's device; looks at no values."""
+    lead = td.batch_size if td.batch_size != env.batch_size else None
+    for entry in plan.actions:
+        value: Any = td
+        for name in entry.path:
+            value = get(value, name)
+            if value is None:
+                raise KeyMissing(
+                    f"{type(env).__name__}.step: no action under {entry.key!r}; the data has "
+                    f"{sorted(map(str, td.keys(True, True)))}"
+                )
+        want = entry.spec.shape if lead is None else Size((*lead, *entry.spec.shape))
+        if not isinstance(value, Tensor):
+            continue
+        if value.shape != want and -1 not in want and not value.is_nested:
+            raise ShapeError(
+                f"{type(env).__name__}.step: action {entry.key!r} must have shape {list(want)}, got {list(value.shape)}"
+            )
+        if env.device is not None and value.device != env.device:
+            raise DeviceError(
+                f"{type(env).__name__}.step: action {entry.key!r} must be on {env.device}, got {value.device}; "
+                f"move the data with td.to({str(env.device)!r})"
+            )
+    if env.run_type_checks:
+        _check_values(env, td, [(entry.key, entry.spec) for entry in plan.actions], "step")
+
+
+def _check_values(env: EnvBase, td: TensorDictBase, leaves: list[tuple[NestedKey, Any]], verb: str) -> None:
+    for key, spec in leaves:
+        value = td.get(key, None)
+        if value is None:
+            raise KeyMissing(
+                f"{type(env).__name__}.{verb}: no entry {key!r}; there are {sorted(map(str, td.keys(True, True)))}"
+            )
+        if isinstance(value, Tensor) and value.dtype != spec.dtype:
+            raise DtypeError(f"{type(env).__name__}.{verb}: {key!r} must be {spec.dtype}, got {value.dtype}")
+        try:
+            spec.assert_is_in(value)
+        except NotInSpec as error:
+            error.add_note(f"under {key!r}, in {type(env).__name__}.{verb}")
+            raise
+
+
+def finish(env: EnvBase, plan: Plan, following: Any, td: TensorDictBase) -> TensorDictBase:
+    """Checks what ``_step`` returned and completes its done flags, in place."""
+    if following is td or not isinstance(following, TensorDictBase):
+        what = "its input" if following is td else f"a {type(following).__name__}"
+        raise TypeError(f"{type(env).__name__}._step: must return a new tensordict, returned {what}")
+    if following.batch_size != td.batch_size:
+        raise ShapeError(
+            f"{type(env).__name__}._step: must return batch size {list(td.batch_size)}, returned {list(following.batch_size)}"
+        )
+    lead = following.batch_size[: following.ndim - plan.batch_ndim] if following.ndim > plan.batch_ndim else None
+    for where, shape in plan.rewards:
+        node: Any = following
+        for name in where[:-1]:
+            node = get(node, name)
+            if node is None:
+                break
+        reward = None if node is None else get(node, where[-1])
+        if reward is None:
+            raise KeyMissing(
+                f"{type(env).__name__}._step: returned no reward under {nested(where)!r}; "
+                f"it returned {sorted(map(str, following.keys(True, True)))}"
+            )
+        want = shape if lead is None else Size((*lead, *shape))
+        if reward.shape != want and -1 not in want and not reward.is_nested:
+            if reward.numel() != want.numel():
+                raise ShapeError(
+                    f"{type(env).__name__}._step: reward {nested(where)!r} must have shape {list(want)}, got {list(reward.shape)}"
+                )
+            put(node, where[-1], reward.reshape(want))
+    plan.done.complete(following)
+    if env._auto_reset is not None:
+        env._auto_reset.blank(env, following)
+    if env.run_type_checks:
+        families = (env.full_observation_spec, env.full_reward_spec, env.full_done_spec)
+        _check_values(env, following, [item for spec in families for item in spec.items(True, True)], "_step")
+    return following
+
+
+def _fill(td: TensorDictBase, source: TensorDictBase) -> None:
+    """Copies the entries of ``source`` that ``td`` lacks."""
+    for name, value in entries(source):
+        mine = get(td, name)
+        if mine is None:
+            put(td, name, value)
+        elif is_nested(mine) and is_nested(value):
+            _fill(mine, value)
+
+
+def partial_step(env: EnvBase, td: TensorDictBase, mask: Tensor) -> TensorDictBase:
+    """Steps the rows where ``mask`` is True; the others keep their data, or get zeros where they have none."""
+    want = td.batch_size
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape[: len(want)] != want:
+        got = f"{mask.dtype} {list(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
+        raise ResetError(f"{type(env).__name__}.step: '_step' must be a bool mask of shape {list(want)}, got {got}")
+    flat = rows(mask, len(want))
+    if not env.handles_partial_steps and bool(flat.all()):
+        return step(env, td)
+    if not env.batch_locked and want:
+        kept = standing(env, td)
+        if bool(flat.any()):
+            stepped = step(env, td[flat])
+            kept[flat] = get(stepped, "next")
+        put(td, "next", kept)
+        return td
+    if not bool(flat.any()):
+        put(td, "next", standing(env, td))
+        return td
+    put(td, STEP, mask)
+    plan = env.plan
+    following = finish(env, plan, env._step(td), td)
+    drop(td, STEP)
+    put(td, "next", choose(flat, following, standing(env, td), len(want)))
+    return td
+
+
+def standing(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
+    """The "next" data of an env that is not stepped: its present observations and flags, zero rewards."""
+    lead = td.batch_size[: td.ndim - len(env.batch_size)]
+    out = env.full_reward_spec.zero(lead)
+    for spec in (env.full_observation_spec, env.full_done_spec):
+        for key in spec.keys(True, True):
+            value = td.get(key, None)
+            out.set(
+                key, spec[key].zero(lead) if value is None else value.clone() if isinstance(value, Tensor) else value
+            )
+    return out  # type: ignore[no-any-return]
+
+
+def advance(td: TensorDictBase, rewards: dict[str, Any]) -> TensorDictBase:
+    """The data that the next step starts from: ``"next"`` over the root, without rewards.
+
+    Containers are new, leaves are shared: writing entries to the result does not touch ``td``.
+
+    Args:
+        td: what :func:`step` returned.
+        rewards: the reward keys as a tree.
+    """
+    plain = raw(td)
+    following = None if plain is None else plain.get("next")
+    if plain is None or raw(following) is None:
+        return step_mdp(td, exclude_action=False, reward_keys=_tree_keys(rewards))
+    return _overlay(plain, following._tensordict, rewards, td.batch_size, td.device)  # type: ignore[union-attr]
+
+
+def _overlay(
+    old: dict[str, Any], top: dict[str, Any], drop_: dict[str, Any], batch: Size, device: Any
+) -> TensorDictBase:
+    data: dict[str, Any] = {}
+    for name, value in old.items():
+        if name == "next" or name in top:
+            continue
+        if name in drop_:
+            below = drop_[name]
+            if below is not None and is_nested(value):
+                data[name] = _overlay(_inner(value), {}, below, value.batch_size, value.device)
+        else:
+            data[name] = shallow(value) if is_nested(value) else value
+    for name, value in top.items():
+        below = drop_.get(name)
+        if below is None and name in drop_:
+            continue
+        if is_nested(value):
+            mine = old.get(name)
+            inner = _inner(mine) if is_nested(mine) else {}
+            plain = raw(value)
+            if plain is None or inner is None:
+                data[name] = _overlay_any(mine, value, below or {})
+            else:
+                data[name] = _overlay(inner, plain, below or {}, value.batch_size, value.device)
+        else:
+            data[name] = value
+    return new(data, batch, device)
+
+
+def _inner(td: TensorDictBase) -> dict[str, Any]:
+    return raw(td) if raw(td) is not None else dict(entries(td))  # type: ignore[return-value]
+
+
+def _overlay_any(old: TensorDictBase | None, top: TensorDictBase, drop_: dict[str, Any]) -> TensorDictBase:
+    """The same for tensordicts of other kinds (lazy stacks, tensorclasses)."""
+    out = top.exclude(*_tree_keys(drop_)) if drop_ else top.copy()
+    for key, value in [] if old is None else list(old.items(True, True)):
+        if key not in out.keys(True) and key not in _tree_keys(drop_):
+            out.set(key, value)
+    return out  # type: ignore[no-any-return]
+
+
+def _tree_keys(tree: dict[str, Any], prefix: tuple[str, ...] = ()) -> list[NestedKey]:
+    keys: list[NestedKey] = []
+    for name, below in tree.items():
+        keys += [nested((*prefix, name))] if below is None else _tree_keys(below, (*prefix, name))
+    return keys
+
+
+def step_mdp(
+    tensordict: TensorDictBase,
+    next_tensordict: TensorDictBase | None = None,
+    keep_other: bool = True,
+    exclude_reward: bool = True,
+    exclude_done: bool = False,
+    exclude_action: bool = True,
+    reward_keys: NestedKey | Iterable[NestedKey] = "reward",
+    done_keys: NestedKey | Iterable[NestedKey] = "done",
+    action_keys: NestedKey | Iterable[NestedKey] = "action",
+) -> TensorDictBase:
+    """The data that the next step starts from, made from the data of a step.
+
+    Args:
+        tensordict: data with a ``"next"`` entry.
+        next_tensordict: where to write the result; a new tensordict when left out.
+        keep_other: keep the entries of the root that are not in ``"next"``.
+        exclude_reward: leave out rewards.
+        exclude_done: leave out done flags.
+        exclude_action: leave out actions.
+        reward_keys: which entries are rewards.
+        done_keys: which entries are done flags.
+        action_keys: which entries are actions.
+
+    >>> from tensordict import TensorDict
+    >>> td = TensorDict({"obs": 0, "action": 1, "next": {"obs": 2, "reward": 3.0, "done": False}}, [])
+    >>> sorted(step_mdp(td).keys()), step_mdp(td)["obs"]
+    (['done', 'obs'], tensor(2))
+    """
+    if isinstance(tensordict.get("next", None), TensorDictBase) is False:
+        raise KeyMissing(f"step_mdp: no 'next' entry; the data has {sorted(map(str, tensordict.keys()))}")
+    left_out = {
+        path(k)
+        for group, on in ((reward_keys, exclude_reward), (done_keys, exclude_done), (action_keys, exclude_action))
+        if on
+        for k in _keys(group)
+    }
+    out = _select(tensordict.get("next"), left_out, ())
+    if keep_other:
+        fixed = {path(k) for k in _keys(done_keys)} | {path(k) for k in _keys(reward_keys)}
+        _merge_missing(out, tensordict, left_out | fixed, ())
+    elif not exclude_action:
+        for key in _keys(action_keys):
+            if (value := tensordict.get(key, None)) is not None:
+                out.set(key, value)
+    if next_tensordict is None:
+        return out
+    return next_tensordict.update(out)
+
+
+def _keys(keys: NestedKey | Iterable[NestedKey]) -> list[NestedKey]:
+    if isinstance(keys, str) or (isinstance(keys, tuple) and all(isinstance(k, str) for k in keys)):
+        return [keys]
+    return list(keys)
+
+
+def _select(td: TensorDictBase, left_out: set[tuple[str, ...]], prefix: tuple[str, ...]) -> TensorDictBase:
+    if raw(td) is None and not isinstance(td, dict):
+        return td.exclude(
+            *[nested(p[len(prefix) :]) for p in left_out if p[: len(prefix)] == prefix and len(p) > len(prefix)]
+        )
+    data = {}
+    for name, value in entries(td):
+        where = (*prefix, name)
+        if where not in left_out:
+            data[name] = _select(value, left_out, where) if is_nested(value) else value
+    return new(data, td.batch_size, td.device)
+
+
+def _merge_missing(
+    out: TensorDictBase, root: TensorDictBase, left_out: set[tuple[str, ...]], prefix: tuple[str, ...]
+) -> None:
+    for name, value in entries(root):
+        where = (*prefix, name)
+        if where in left_out or where == ("next",):
+            continue
+        mine = get(out, name)
+        if mine is None:
+            put(out, name, _select(value, left_out, where) if is_nested(value) else value)
+        elif is_nested(mine) and is_nested(value):
+            _merge_missing(mine, value, left_out, where)

@@ -1,0 +1,1 @@
+"""Turns and rules: board and card games for any batch of positions at once."""

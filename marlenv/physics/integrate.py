@@ -1,0 +1,186 @@
+"""One step of the world: forces, contacts, and semi-implicit Euler in substeps.
+
+The order of operations, and so of their roundings, is that of VMAS 1.5.2. ``M`` are the bodies that can move or turn, ``E``
+all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from marlenv.physics.contacts import CONTACTS, Contact, Pose, Spring, add
+from marlenv.physics.entities import Description
+from marlenv.physics.geometry import length, shorten
+from marlenv.physics.plan import HUGE, Column, Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laws:
+    """The numbers that hold everywhere in a world; see :class:`marlenv.physics.world.World`."""
+
+    dt: float = 0.1
+    substeps: int = 1
+    drag: float = 0.25
+    linear_friction: float = 0.0
+    angular_friction: float = 0.0
+    x_semidim: float | None = None
+    y_semidim: float | None = None
+    collision_force: float = 100.0
+    joint_force: float = 130.0
+    torque_constraint_force: float = 1.0
+    contact_margin: float = 1e-3
+    gravity: tuple[float, float] = (0.0, 0.0)
+
+
+class Motion(NamedTuple):
+    """Where bodies are and how they move: ``pos``, ``vel`` ``[2, E, B]``, ``rot``, ``ang_vel`` ``[E, B]``."""
+
+    pos: Tensor
+    vel: Tensor
+    rot: Tensor
+    ang_vel: Tensor
+
+
+class Stepper:
+    """Moves a world of known bodies one step on.
+
+    Args:
+        plan: the bodies.
+        laws: the world's numbers.
+
+    """
+
+    def __init__(self, plan: Plan, laws: Laws) -> None:
+        self.plan, self.laws = plan, laws
+        self.dt = laws.dt / laws.substeps
+        spring = Spring(laws.collision_force, laws.contact_margin)
+        self.contacts: list[Contact] = [CONTACTS[kinds](pairs, spring) for kinds, pairs in plan.pairs.items()]
+        self.keep = self._own(lambda k: 1 - _either(k.drag, laws.drag) if k.movable else 1.0)
+        self.keep_turning = self._own(lambda k: 1 - _either(k.drag, laws.drag) if k.rotatable else 1.0)
+        self.move = self._own(lambda k: self.dt if k.movable else 0.0)
+        self.turn = self._own(lambda k: self.dt if k.rotatable else 0.0)
+        self.friction = self._own(lambda k: _either(k.linear_friction, laws.linear_friction) * k.mass)
+        self.turning_friction = self._own(
+            lambda k: _either(k.angular_friction, laws.angular_friction) * k.shape.moment_of_inertia(k.mass)
+        )
+        self.max_speed = self._own(lambda k: _either(k.max_speed, HUGE) if k.movable else HUGE)
+        self.v_range = self._own(lambda k: _either(k.v_range, HUGE) if k.movable else HUGE)
+        self.walls = self._own_pair(
+            lambda k: [_either(at, HUGE) if k.movable else HUGE for at in (laws.x_semidim, laws.y_semidim)]
+        )
+        self.pulls = [
+            self._own_pair(lambda k: [k.mass * _single(at) * k.movable for at in laws.gravity]),
+            self._own_pair(lambda k: [k.mass * _single(at) * k.movable for at in k.gravity or (0.0, 0.0)]),
+        ]
+        self.twists = bool(plan.movers and self.turning_friction.same != 0) or any(c.twists for c in self.contacts)
+        """Whether anything but an action can turn a body."""
+        self.still = any(
+            at >= plan.movers for c in self.contacts for rows in (c.pairs.first, c.pairs.second) for at in rows.at
+        )
+        """Whether a contact needs to know where a body is that never moves."""
+
+    def _own(self, f: Callable[[Description], float]) -> Column:
+        return self.plan.moving(f)
+
+    def _own_pair(self, f: Callable[[Description], Sequence[float]]) -> Column:
+        """A constant for each of ``x`` and ``y``."""
+        x, y = self.plan.moving(lambda k: f(k)[0]), self.plan.moving(lambda k: f(k)[1])
+        return Column([*x.values, *y.values], lead=(2,))
+
+    # --- the step --------------------------------------------------------------------------------
+
+    def __call__(self, motion: Motion, force: Sequence[Tensor], torque: Sequence[Tensor] | None) -> Motion:
+        """The motion one step later.
+
+        Args:
+            motion: as it is.
+            force: the forces of the actions, parts of ``[2, M, B]`` in order along ``M``.
+            torque: the torques of the actions, parts of ``[M, B]``; None when there is none.
+
+        """
+        movers = self.plan.movers
+        if not movers:
+            return motion
+        now = Motion(*(x[..., :movers, :] for x in motion))
+        action = _whole(force, 1)
+        twist = (
+            _whole(torque, 0)
+            if torque is not None
+            else now.rot.new_zeros(()).expand_as(now.rot)
+            if self.twists
+            else None
+        )
+        for substep in range(self.laws.substeps):
+            f, t = self._forces(now, motion, action, twist)
+            now = self._advance(now, f, t, drag=substep == 0)
+        return Motion(*(_replace(old, new, movers) for old, new in zip(motion, now, strict=True)))
+
+    def _forces(
+        self, now: Motion, before: Motion, force: Tensor, torque: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """All forces ``[2, M, B]`` and torques ``[M, B]`` of a substep."""
+        if self.friction.same != 0:
+            speed = length(now.vel[0], now.vel[1])
+            force = force + self._rub(now.vel, speed, self.friction.on(force), self.plan.mass.on(force))
+        if torque is not None and self.turning_friction.same != 0:
+            spin = now.ang_vel.abs().clamp(min=1e-18)
+            torque = torque + self._rub(
+                now.ang_vel, spin, self.turning_friction.on(torque), self.plan.inertia.on(torque)
+            )
+        for pull in self.pulls:
+            if pull.same != 0:
+                force = force + pull.on(force)
+        if self.contacts:
+            pose = Pose(_replace(before.pos, now.pos, self.plan.movers) if self.still else now.pos, None, None)
+            for contact in self.contacts:
+                force, torque = add(contact.pairs, contact.push(pose), force, torque)
+        return force, torque
+
+    def _rub(self, vel: Tensor, speed: Tensor, most: Tensor, mass: Tensor) -> Tensor:
+        """Coulomb friction: against the velocity, ``most`` newtons, and no more than what stops the body."""
+        return -(vel / speed) * torch.minimum(most, (vel.abs() / self.dt) * mass)
+
+    def _advance(self, now: Motion, force: Tensor, torque: Tensor | None, *, drag: bool) -> Motion:
+        pos, vel, rot, ang_vel = now
+        if drag and self.keep.same != 1:
+            vel = vel * self.keep.on(vel)
+        if drag and self.keep_turning.same != 1:
+            ang_vel = ang_vel * self.keep_turning.on(vel)
+        accel = force if self.plan.mass.same == 1 else force / self.plan.mass.on(vel)
+        vel = vel + accel * self.move.on(vel)
+        if self.max_speed.same != HUGE:
+            vel = torch.stack(shorten(vel[0], vel[1], self.max_speed.on(vel)))
+        if self.v_range.same != HUGE:
+            most = self.v_range.on(vel)
+            vel = vel.clamp(-most, most)
+        pos = pos + vel * self.move.on(vel)
+        if self.walls.same != HUGE:
+            wall = self.walls.on(pos)
+            pos = pos.clamp(-wall, wall)
+        if torque is not None:
+            ang_vel = ang_vel + (torque / self.plan.inertia.on(vel)) * self.turn.on(vel)
+        return Motion(pos, vel, rot + ang_vel * self.turn.on(vel), ang_vel)
+
+
+def _either(own: float | None, world: float | None) -> float:
+    """The body's own number, or the world's where it has none."""
+    return own if own is not None else HUGE if world is None else world
+
+
+def _single(x: float) -> float:
+    """``x`` in float32."""
+    return float(torch.tensor(x, dtype=torch.float32))
+
+
+def _whole(parts: Sequence[Tensor], dim: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(tuple(parts), dim)
+
+
+def _replace(old: Tensor, new: Tensor, movers: int) -> Tensor:
+    """``old`` ``[..., E, B]`` with its first entities replaced."""
+    return new if old.shape[-2] == movers else torch.cat((new, old[..., movers:, :]), -2)

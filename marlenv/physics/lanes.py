@@ -1,0 +1,119 @@
+"""Arithmetic on tensors ``[..., E, B]`` (entities, then rows) in which every row is treated alike, bit for bit.
+
+Two things stand in the way. PyTorch's CPU kernels work in vectors of 8 to 32 numbers and finish the rest one by one with
+another implementation of ``exp`` or ``atan2``, so that the last bit of a row may depend on how many rows there are
+(:func:`alike` mends that). And picking entities by an index tensor is fast in eager mode but stops a compiler from fusing
+(:func:`pick` and :func:`deposit` unroll inside :func:`graph`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+VECTOR = 32  # numbers; a multiple of what any of PyTorch's CPU kernels takes at once
+GRAIN = 32768  # numbers; PyTorch gives work to several threads above this (at::internal::GRAIN_SIZE)
+
+_depth = 0
+
+
+@contextmanager
+def graph() -> Iterator[None]:
+    """Within this context the physics unrolls, as a tracer or compiler wants it."""
+    global _depth  # noqa: PLW0603  (a flag of the process, read on every call)
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+
+
+def in_graph() -> bool:
+    """Whether operations are being recorded for a compiler."""
+    return _depth > 0 or torch.compiler.is_compiling()
+
+
+class Rows:
+    """Some entities, named by their place in the entity dimension.
+
+    >>> Rows([2, 3, 4]).run, Rows([2, 4]).run
+    (slice(2, 5, None), None)
+    """
+
+    __slots__ = ("_index", "at", "run")
+
+    def __init__(self, at: Sequence[int]) -> None:
+        self.at = tuple(at)
+        first, count = (self.at[0], len(self.at)) if self.at else (0, 0)
+        straight = self.at == tuple(range(first, first + count))
+        self.run = slice(first, first + count) if straight else None
+        self._index: dict[torch.device, Tensor] = {}
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def index(self, device: torch.device) -> Tensor:
+        """The places as int64 ``[len]`` on ``device``, made once."""
+        if device not in self._index:
+            self._index[device] = torch.tensor(self.at, dtype=torch.int64, device=device)
+        return self._index[device]
+
+
+def pick(x: Tensor, rows: Rows) -> Tensor:
+    """The entities ``rows`` of ``x`` ``[..., E, B]``; ``[..., len(rows), B]``.
+
+    >>> pick(torch.arange(4.0).reshape(4, 1), Rows([3, 0, 3])).flatten()
+    tensor([3., 0., 3.])
+    """
+    if rows.run is not None:
+        return x[..., rows.run, :]
+    if in_graph():
+        parts = x.unbind(-2)
+        return torch.stack([parts[i] for i in rows.at], -2)
+    return x.index_select(x.ndim - 2, rows.index(x.device))
+
+
+def deposit(total: Tensor, rows: Rows, x: Tensor, sign: int = 1) -> Tensor:
+    """``total`` ``[..., E, B]`` with ``sign`` times ``x`` ``[..., len(rows), B]`` added to its entities ``rows``, in order.
+
+    >>> deposit(torch.zeros(2, 1), Rows([1, 1]), torch.tensor([[2.0], [3.0]]), sign=-1).flatten()
+    tensor([ 0., -5.])
+    """
+    if in_graph():
+        parts = list(total.unbind(-2))
+        for i, one in zip(rows.at, x.unbind(-2), strict=True):
+            parts[i] = parts[i] + one if sign > 0 else parts[i] - one
+        return torch.stack(parts, -2)
+    return total.index_add(total.ndim - 2, rows.index(x.device), x, alpha=sign)
+
+
+def alike(f: Callable[..., Tensor], *xs: Tensor) -> Tensor:
+    """``f(*xs)`` for an elementwise ``f``, with every number computed by the same instructions wherever it stands.
+
+    >>> x = torch.linspace(0, 9, 40)
+    >>> torch.equal(alike(torch.atan2, x, x + 1)[33:], alike(torch.atan2, x[33:], x[33:] + 1))
+    True
+    """
+    first = xs[0]
+    if in_graph() or first.device.type != "cpu":
+        return f(*xs)
+    if len(xs) > 1:
+        shape = torch.broadcast_shapes(*(x.shape for x in xs))  # type: ignore[no-untyped-call]
+        xs = tuple(x.expand(shape) for x in xs)
+    count = xs[0].numel()
+    whole = VECTOR if count <= GRAIN else VECTOR * torch.get_num_threads()
+    missing = -count % whole
+    if not missing:
+        return f(*(x.contiguous() for x in xs))
+    padded = [torch.cat((x.reshape(-1), _ones(missing, x.dtype))) for x in xs]
+    return f(*padded)[:count].reshape(xs[0].shape)
+
+
+@lru_cache(maxsize=256)
+def _ones(count: int, dtype: torch.dtype) -> Tensor:
+    with torch.inference_mode(False):
+        return torch.ones(count, dtype=dtype)

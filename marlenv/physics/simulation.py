@@ -1,0 +1,239 @@
+"""A scenario as pure functions of a state: start, reset, transition, observe.
+
+The functions look at no data: no value decides what is computed next, so the same code serves eager mode, compilers, CUDA
+graphs and gradients, and a row never depends on another one. Shapes are checked once, on a trial of a few rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from marlenv.errors import GroupError, KeyMissing, ShapeError
+from marlenv.physics.actions import Control, Mode
+from marlenv.physics.entities import Agent
+from marlenv.physics.geometry import shorten
+from marlenv.physics.plan import HUGE, Column
+from marlenv.physics.scenario import Scenario
+from marlenv.physics.state import Bodies, State, merge
+from marlenv.rng import RowRNG
+
+Grouped: TypeAlias = "dict[str, Tensor]"
+Infos: TypeAlias = "dict[str, dict[str, Tensor]]"
+
+SHARED = ""
+"""The key under which infos carry what belongs to a row and not to a group."""
+TRIAL = 11  # rows of the trial; unlikely to be the size of anything else
+
+
+class Simulation:
+    """A scenario, its world and its actions as pure functions.
+
+    Args:
+        scenario: the task; it belongs to this simulation from now on.
+        mode: what actions are: ``"continuous"``, ``"multidiscrete"`` (one choice per number) or ``"discrete"`` (one in all).
+        clamp: whether continuous actions outside their range are cut to it.
+
+    >>> from marlenv.scenarios.mpe.simple_spread import SimpleSpread
+    >>> sim = Simulation(SimpleSpread(n_agents=2))
+    >>> state, observations, infos = sim.reset(sim.start(RowRNG(seed=0, rows=[4])))
+    >>> state, observations, rewards, over, infos = sim.transition(state, {"agents": torch.zeros(4, 2, 2)})
+    >>> rewards["agents"].shape, observations["agents"].shape
+    (torch.Size([4, 2]), torch.Size([4, 2, 10]))
+
+    """
+
+    def __init__(self, scenario: Scenario, mode: Mode = "continuous", *, clamp: bool = False) -> None:
+        self.scenario, self.mode = scenario, mode
+        self.world = scenario.world
+        self.stepper = self.world.stepper
+        self.groups = self.world.agents
+        """All groups of agents, in order, scripted ones included."""
+        self.controls = {
+            name: Control(name, [_agent(e.kind) for e in bodies.entities], self.world.channels, mode, clamp=clamp)
+            for name, bodies in self.groups.items()
+            if not _agent(bodies.entities[0].kind).scripted
+        }
+        """The actions of the groups that policies move, in order."""
+        self._limits = {name: _Limits(bodies) for name, bodies in self.groups.items()}
+        self._try()
+
+    # --- the pure functions ----------------------------------------------------------------------
+
+    def start(self, rng: RowRNG) -> State:
+        """The state of ``rng.rows`` rows that were never reset; :meth:`reset` makes them playable."""
+        return self.world.blank(rng)
+
+    def reset(self, state: State, where: Tensor | None = None) -> tuple[State, Grouped, Infos]:
+        """New episodes in the rows ``where`` (bool ``[B]``; None for all); the others keep every bit.
+
+        Observations and infos are those of new episodes in all rows: those of the other rows are not to be used.
+        """
+        rng = RowRNG.from_state(state["rng"].movedim(-1, 0))
+        self.world.stage.open(self.world.blank(rng))
+        try:
+            self.scenario.spawn()
+            observations, infos = self._look()
+            new = self.world.stage.moment.close()
+        finally:
+            self.world.stage.shut()
+        return (new if where is None else merge(where, new, state)), observations, infos
+
+    def transition(self, state: State, actions: Mapping[str, Tensor]) -> tuple[State, Grouped, Grouped, Tensor, Infos]:
+        """One step of all rows.
+
+        Args:
+            state: of ``B`` rows.
+            actions: ``{group: [B, A, width]}``.
+
+        Returns:
+            The next state; observations ``{group: [B, A, d]}``; rewards ``{group: [B, A]}``; whether each row is over, bool
+            ``[B]``; infos ``{group: {name: [B, A, ...]}}``, those of rows under ``""``.
+
+        """
+        moment = self.world.stage.open(state)
+        try:
+            said = self._decode(actions)
+            self.scenario.before_step()
+            self._drive()
+            self.world.step()
+            for name, words in said.items():
+                moment.state[f"comm.{name}"] = words.contiguous()
+            self.scenario.after_step()
+            rewards = self._rewards()
+            observations, infos = self._look()
+            over = self.scenario.over()
+            if over is None:
+                over = moment.state["rng"].new_zeros((moment.rows,), dtype=torch.bool)
+            return moment.close(), observations, rewards, over, infos
+        finally:
+            self.world.stage.shut()
+
+    def observe(self, state: State) -> tuple[Grouped, Infos]:
+        """Observations and infos of a state, which stays as it is; for states that were put together by hand."""
+        self.world.stage.open(state)
+        try:
+            return self._look()
+        finally:
+            self.world.stage.shut()
+
+    # --- the parts of a step ---------------------------------------------------------------------
+
+    def _decode(self, actions: Mapping[str, Tensor]) -> Grouped:
+        """Sets the physical actions; returns what is said."""
+        moment, said = self.world.stage.moment, {}
+        for name, control in self.controls.items():
+            if name not in actions:
+                raise KeyMissing(
+                    f"actions of {name!r} are missing, got {sorted(actions)}; needed: {sorted(self.controls)}"
+                )
+            moment.controls[name], words = control.decode(actions[name], moment.rng)
+            if words is not None:
+                said[name] = words
+        return said
+
+    def _drive(self) -> None:
+        """Physical actions become forces and torques."""
+        moment = self.world.stage.moment
+        for name, bodies in self.groups.items():
+            if name not in moment.controls:
+                continue  # a scripted agent that was not moved
+            force, torque = _agent(bodies.entities[0].kind).dynamics.drive(moment.controls[name], bodies)
+            moment.forces[name], moment.torques[name] = self._limits[name](force, torque)
+
+    def _look(self) -> tuple[Grouped, Infos]:
+        observations = dict(self.scenario.observe())
+        infos = {group: dict(values) for group, values in self.scenario.info().items()}
+        if shared := self.scenario.shared_info():
+            infos[SHARED] = dict(shared)
+        return observations, infos
+
+    def _rewards(self) -> Grouped:
+        rows = self.world.stage.moment.rows
+        return {name: r.expand(rows, len(self.groups[name])) for name, r in self.scenario.rewards().items()}
+
+    # --- the trial -------------------------------------------------------------------------------
+
+    def _try(self) -> None:
+        """Runs a reset and a step of a few rows, and checks what the scenario's methods return."""
+        if not self.controls:
+            raise GroupError(f"{self.scenario}: there is no group of agents that a policy moves")
+        with torch.no_grad():
+            state, observations, infos = self.reset(self.start(RowRNG(rows=[TRIAL])))
+            self._check("observe", observations, self.controls, 3)
+            self._check_infos(infos)
+            integer = self.mode != "continuous"
+            still = {
+                name: torch.zeros(TRIAL, c.agents, c.width, dtype=torch.int64 if integer else torch.float32)
+                for name, c in self.controls.items()
+            }
+            self.world.stage.open(state)
+            try:
+                raw = dict(self.scenario.rewards())
+            finally:
+                self.world.stage.shut()
+            self._check("rewards", raw, self.controls, 2)
+            _, _, _, over, infos = self.transition(state, still)
+        self._check_infos(infos)
+        if over.shape != (TRIAL,) or over.dtype != torch.bool:
+            raise ShapeError(
+                f"{self._who('over')}: expected bool [B] with B = {TRIAL}, got {over.dtype} {list(over.shape)}"
+            )
+
+    def _who(self, method: str) -> str:
+        return f"{type(self.scenario).__name__}.{method}"
+
+    def _check(self, method: str, got: Mapping[str, Tensor], groups: Mapping[str, Control], ndim: int) -> None:
+        if set(got) != set(groups):
+            raise GroupError(f"{self._who(method)}: expected the groups {sorted(groups)}, got {sorted(got)}")
+        for name, x in got.items():
+            agents = (groups[name].agents, 1) if method == "rewards" else (groups[name].agents,)
+            if x.ndim != ndim or x.shape[0] != TRIAL or x.shape[1] not in agents:
+                expected = ["B", agents[0], "d"][:ndim]
+                raise ShapeError(
+                    f"{self._who(method)}: {name!r} must be {expected} (B = {TRIAL} in this trial), got {list(x.shape)}"
+                )
+
+    def _check_infos(self, infos: Infos) -> None:
+        for name, values in infos.items():
+            lead = [TRIAL] if name == SHARED else [TRIAL, len(self.groups[name])] if name in self.groups else None
+            if lead is None:
+                raise GroupError(f"{self._who('info')}: expected groups among {sorted(self.groups)}, got {name!r}")
+            for key, x in values.items():
+                if list(x.shape[: len(lead)]) != lead:
+                    method = "shared_info" if name == SHARED else "info"
+                    expected = ["B", "..."] if name == SHARED else ["B", lead[1], "..."]
+                    raise ShapeError(
+                        f"{self._who(method)}: {key!r} must be {expected} (B = {TRIAL} in this trial), got {list(x.shape)}"
+                    )
+
+
+class _Limits:
+    """The limits of the forces and torques of a group's actions."""
+
+    def __init__(self, bodies: Bodies) -> None:
+        kinds = [_agent(entity.kind) for entity in bodies.entities]
+        self.max_f, self.f_range, self.max_t, self.t_range = (
+            Column([HUGE if (limit := getattr(kind, at)) is None else limit for kind in kinds])
+            for at in ("max_f", "f_range", "max_t", "t_range")
+        )
+
+    def __call__(self, force: Tensor | None, torque: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        if force is not None and self.max_f.same != HUGE:
+            force = torch.stack(shorten(force[0], force[1], self.max_f.on(force)))
+        if force is not None and self.f_range.same != HUGE:
+            most = self.f_range.on(force)
+            force = force.clamp(-most, most)
+        for limit in (self.max_t, self.t_range):
+            if torque is not None and limit.same != HUGE:
+                most = limit.on(torque)
+                torque = torque.clamp(-most, most)
+        return force, torque
+
+
+def _agent(kind: object) -> Agent:
+    assert isinstance(kind, Agent)
+    return kind

@@ -1,0 +1,225 @@
+"""Randomness that belongs to a row: counter-based, one independent stream per env of the batch.
+
+Draw number ``c`` of row ``i`` is a function of ``(seed, i, c)`` and of nothing else: not of the number of rows, not of
+the other rows, not of the device, not of a global generator. The bits are SplitMix64 (Steele, Lea, Flood 2014,
+https://doi.org/10.1145/2714064.2660195) in wrapping int64 arithmetic, started at a key that is hashed from seed and row.
+
+``*B`` are the batch dimensions; a row is one entry of the batch, counted in row-major order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Size, Tensor
+
+from marlenv.errors import ShapeError
+
+
+def _signed(x: int) -> int:
+    """The int64 with the bits of an unsigned 64-bit constant."""
+    return x - (1 << 64) if x >> 63 else x
+
+
+GOLDEN = _signed(0x9E3779B97F4A7C15)
+MIX_1 = _signed(0xBF58476D1CE4E5B9)
+MIX_2 = _signed(0x94D049BB133111EB)
+ROW_STEP = _signed(0xD1B54A32D192ED03)
+
+
+def mix(x: Tensor) -> Tensor:
+    """The finaliser of SplitMix64: a bijection of int64 in which every input bit moves every output bit.
+
+    >>> mix(torch.tensor([0, 1]))
+    tensor([                  0, 6238072747940578789])
+    """
+    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * MIX_1
+    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * MIX_2
+    return x ^ ((x >> 31) & ((1 << 33) - 1))
+
+
+def row_keys(seed: int | Tensor, rows: Size, device: torch.device | None = None) -> Tensor:
+    """One key per row; int64 ``rows``. Row ``i`` has the same key whatever the number of rows."""
+    index = torch.arange(math.prod(rows), dtype=torch.int64, device=device).reshape(rows)
+    start = torch.as_tensor(seed, dtype=torch.int64, device=device) + GOLDEN
+    return mix(mix(start) + index * ROW_STEP)
+
+
+class RowRNG:
+    """Random numbers for every row of a batch, reproducible row by row.
+
+    Two tensors say everything: ``key`` (which stream) and ``counter`` (how much of it is used), int64 ``[*B]`` each.
+    Drawing ``shape`` numbers per row moves the counter by ``prod(shape)``.
+
+    Args:
+        seed: any int; the same seed gives the same streams.
+        rows: the batch size ``*B``.
+        device: where the numbers are made; the numbers do not depend on it.
+
+    >>> many, one = RowRNG(seed=7, rows=[4]), RowRNG(seed=7, rows=[1])
+    >>> torch.equal(many.uniform(shape=[3])[:1], one.uniform(shape=[3]))
+    True
+    """
+
+    __slots__ = ("counter", "key")
+
+    def __init__(self, seed: int = 0, rows: Sequence[int] = (), device: torch.device | str | None = None) -> None:
+        device = None if device is None else torch.device(device)
+        self.key = row_keys(seed, Size(rows), device)
+        self.counter = torch.zeros_like(self.key)
+
+    # --- state -----------------------------------------------------------------------------------
+
+    @classmethod
+    def from_state(cls, state: Tensor) -> RowRNG:
+        """The generator whose :attr:`state` is ``state``, int64 ``[*B, 2]``."""
+        if state.dtype != torch.int64 or state.shape[-1:] != (2,):
+            raise ShapeError(f"RowRNG.from_state: expected int64 [*B, 2], got {state.dtype} {list(state.shape)}")
+        new = object.__new__(cls)
+        new.key, new.counter = state.unbind(-1)
+        return new
+
+    @property
+    def state(self) -> Tensor:
+        """Key and counter of every row; int64 ``[*B, 2]``."""
+        return torch.stack((self.key, self.counter), -1)
+
+    @property
+    def rows(self) -> Size:
+        """The batch size ``*B``."""
+        return self.key.shape
+
+    @property
+    def device(self) -> torch.device:
+        """Where the streams live."""
+        return self.key.device
+
+    def __getitem__(self, index: object) -> RowRNG:
+        """The streams of some rows, as they stand; drawing from them does not move ours."""
+        return RowRNG.from_state(self.state[index])
+
+    def clone(self) -> RowRNG:
+        """A copy that will draw the same numbers."""
+        return RowRNG.from_state(self.state)
+
+    def to(self, device: torch.device | str) -> RowRNG:
+        """The same streams on another device."""
+        return RowRNG.from_state(self.state.to(device))
+
+    def fork(self, stream: int) -> RowRNG:
+        """An independent stream per row, named by a number; does not move this one.
+
+        >>> rng = RowRNG(rows=[2])
+        >>> bool((rng.fork(1).bits() == rng.fork(2).bits()).any())
+        False
+        """
+        new = object.__new__(RowRNG)
+        new.key = mix(self.key ^ _signed(((stream + 1) * 0xA0761D6478BD642F) % (1 << 64)))
+        new.counter = torch.zeros_like(new.key)
+        return new
+
+    # --- draws -----------------------------------------------------------------------------------
+
+    def bits(self, shape: Sequence[int] = (), *, rows_last: bool = False) -> Tensor:
+        """64 random bits each; int64 ``[*B, *shape]``, or contiguous ``[*shape, *B]`` with ``rows_last``."""
+        count = math.prod(shape)
+        lane = torch.arange(1, count + 1, dtype=torch.int64, device=self.key.device)
+        ndim = self.key.ndim
+        if rows_last:
+            at = self.counter + lane.reshape(*shape, *[1] * ndim)
+            x = mix(self.key + at * GOLDEN)
+        else:
+            spread = (*self.key.shape, *[1] * len(shape))
+            x = mix(self.key.reshape(spread) + (self.counter.reshape(spread) + lane.reshape(*shape)) * GOLDEN)
+        self.counter = self.counter + count
+        return x
+
+    def uniform(
+        self,
+        low: float | Tensor = 0.0,
+        high: float | Tensor = 1.0,
+        shape: Sequence[int] = (),
+        *,
+        dtype: torch.dtype = torch.float32,
+        rows_last: bool = False,
+    ) -> Tensor:
+        """Numbers in ``[low, high)`` on a grid of 2**24 (float64: 2**53) steps; ``[*B, *shape]``.
+
+        ``low`` and ``high`` may be tensors that broadcast with the result.
+        """
+        keep = 53 if dtype == torch.float64 else 24
+        unit = ((self.bits(shape, rows_last=rows_last) >> (64 - keep)) & ((1 << keep) - 1)).to(dtype) * 2.0**-keep
+        if isinstance(low, (int, float)) and isinstance(high, (int, float)) and low == 0 and high == 1:
+            return unit
+        return low + unit * (high - low)
+
+    def normal(
+        self,
+        mean: float | Tensor = 0.0,
+        std: float | Tensor = 1.0,
+        shape: Sequence[int] = (),
+        *,
+        dtype: torch.dtype = torch.float32,
+        rows_last: bool = False,
+    ) -> Tensor:
+        """Gaussian numbers; ``[*B, *shape]``. Two uniform draws each (Box and Muller 1958), computed in float64.
+
+        The only draw that goes through ``log`` and ``cos``: rounding to ``dtype`` hides that devices differ there in
+        the last float64 digit.
+        """
+        pair = self.uniform(shape=(2, *shape), dtype=torch.float64, rows_last=rows_last)
+        radius, angle = pair.unbind(0 if rows_last else self.key.ndim)
+        value = torch.sqrt(-2.0 * torch.log1p(-radius)) * torch.cos(2.0 * math.pi * angle)
+        return mean + std * value.to(dtype)
+
+    def randint(
+        self,
+        low: int | Tensor,
+        high: int | Tensor,
+        shape: Sequence[int] = (),
+        *,
+        dtype: torch.dtype = torch.int64,
+        rows_last: bool = False,
+    ) -> Tensor:
+        """Integers in ``[low, high)``, at most 2**31 of them; ``[*B, *shape]``.
+
+        >>> RowRNG(rows=[2]).randint(0, 10, [3]).shape
+        torch.Size([2, 3])
+        """
+        word = (self.bits(shape, rows_last=rows_last) >> 32) & ((1 << 32) - 1)
+        return (low + ((word * (high - low)) >> 32)).to(dtype)
+
+    def permutation(self, n: int) -> Tensor:
+        """The numbers ``0 .. n - 1`` in random order; int64 ``[*B, n]``."""
+        return self.bits([n]).argsort(-1)
+
+    def choice(self, weights: Tensor) -> Tensor:
+        """An index drawn with the given weights; int64 ``weights.shape[:-1]``.
+
+        ``weights`` is ``[*B, ..., n]``: bool (equal chances where True) or non-negative numbers. Where all are zero the
+        answer is 0.
+
+        >>> RowRNG(rows=[2]).choice(torch.tensor([[False, True], [True, False]]))
+        tensor([1, 0])
+        """
+        lead = weights.shape[: self.key.ndim]
+        if lead != self.key.shape:
+            raise ShapeError(
+                f"RowRNG.choice: weights must begin with the rows {list(self.key.shape)}, got {list(weights.shape)}"
+            )
+        between = weights.shape[self.key.ndim : -1]
+        if weights.dtype == torch.bool:
+            ranks = weights.cumsum(-1)
+            count = ranks[..., -1:]
+            pick = self.randint(0, count.squeeze(-1), between).unsqueeze(-1)
+            return ((ranks <= pick).sum(-1) * (count.squeeze(-1) > 0)).to(torch.int64)
+        edges = weights.to(torch.float64).cumsum(-1)
+        total = edges[..., -1:]
+        point = self.uniform(shape=between, dtype=torch.float64).unsqueeze(-1) * total
+        picked = (edges <= point).sum(-1)
+        return torch.where(total.squeeze(-1) > 0, picked, 0)
+
+    def __repr__(self) -> str:
+        return f"RowRNG(rows={list(self.key.shape)}, device={self.device})"

@@ -1,0 +1,121 @@
+"""One of ``n`` values, as a vector with a single one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Size, Tensor
+
+from marlenv.errors import SpecError
+from marlenv.specs.base import ShapeLike, as_dtype, concrete, size
+from marlenv.specs.boxes import CategoricalBox
+from marlenv.specs.categorical import Categorical
+from marlenv.specs.discrete import Discrete, one_hot, pick
+
+
+class OneHot(Discrete):
+    """One-hot vectors of length ``n``, the last dimension; ``mask`` says which entries may be the one.
+
+    Args:
+        n: length of the vectors.
+        shape: ``(n,)`` when left out; must end in ``n``.
+        device: where values live.
+        dtype: bool, an integer or a float type.
+        use_register: TorchRL's argument; only False is meaningful.
+        mask: bool, broadcastable to ``shape``.
+
+    >>> OneHot(3).encode(2)
+    tensor([False, False,  True])
+    """
+
+    fields = ("n",)
+    event_ndim = 1
+
+    def __init__(
+        self,
+        n: int,
+        shape: ShapeLike = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | str | None = torch.bool,
+        use_register: bool = False,
+        mask: Any = None,
+    ) -> None:
+        if use_register:
+            raise SpecError("OneHot: use_register=True is not supported; number the values 0 .. n - 1")
+        super().__init__((n,) if shape is None else size(shape), as_dtype(dtype, torch.bool), device)
+        if not self.shape or self.shape[-1] != n:
+            raise SpecError(f"OneHot: the last dimension of shape {list(self.shape)} must be n={n}")
+        self.n = int(n)
+        self.update_mask(mask)
+
+    @property
+    def space(self) -> CategoricalBox:
+        """The number of values."""
+        return CategoricalBox(self.n)
+
+    @property
+    def space_sizes(self) -> tuple[int, ...]:
+        """``(n,)``."""
+        return (self.n,)
+
+    @property
+    def _mask_shape(self) -> tuple[int, ...]:
+        return concrete(self.shape)
+
+    @property
+    def unit_shape(self) -> Size:
+        """One number per vector."""
+        return concrete(self.shape[:-1])
+
+    def from_unit(self, unit: Tensor, mask: Tensor | None = None) -> Tensor:
+        mask = self.mask if mask is None else mask
+        index = (unit * self.n).floor() if mask is None else pick(unit, mask.expand(*unit.shape, self.n))
+        return one_hot(index, self.n, self.dtype)
+
+    def _holds(self, value: Tensor) -> bool:
+        on = value if value.dtype == torch.bool else value != 0
+        if not bool((on.sum(-1) == 1).all()) or (value.dtype != torch.bool and bool((value[on] != 1).any())):
+            return False
+        return self.mask is None or not bool((on & ~self.mask).any())
+
+    def _project(self, value: Tensor) -> Tensor:
+        scores = value.to(torch.float64)
+        if self.mask is not None:
+            scores = torch.where(self.mask, scores, -torch.inf)
+        return one_hot(scores.argmax(-1), self.n, self.dtype)
+
+    def encode(self, val: Any, *, ignore_device: bool = False) -> Tensor:
+        """The one-hot vector of a number, or of each number of a list or an array."""
+        if isinstance(val, Tensor) and val.dtype == self.dtype and val.shape[-1:] == (self.n,):
+            return val if ignore_device else val.to(self._device)
+        index = self.to_categorical_spec()._as_tensor(val, ignore_device)
+        if bool(((index < 0) | (index >= self.n)).any()):
+            raise SpecError(f"{self!r}.encode: expected numbers in 0..{self.n - 1}, got {val}")
+        return one_hot(index, self.n, self.dtype)
+
+    def cardinality(self) -> int:
+        """``n``."""
+        return self.n
+
+    def enumerate(self, use_mask: bool = False) -> Tensor:
+        """Every vector once; ``[n, *shape]``."""
+        return one_hot(self.to_categorical_spec().enumerate(use_mask), self.n, self.dtype)
+
+    def index(self, index: Any, tensor_to_index: Tensor) -> Tensor:
+        """The entries of ``tensor_to_index`` (``[..., n]``) that the vectors point at."""
+        return self.to_categorical_spec().index(self._number(torch.as_tensor(index)), tensor_to_index)
+
+    def _number(self, val: Tensor) -> Tensor:
+        return val.to(torch.uint8 if val.dtype == torch.bool else val.dtype).argmax(-1)
+
+    def _one_hot(self, val: Tensor) -> Tensor:
+        return val
+
+    def to_one_hot_spec(self) -> OneHot:
+        """This spec."""
+        return self
+
+    def to_categorical_spec(self) -> Categorical:
+        """The spec of the same values as numbers, mask included."""
+        return Categorical(self.n, self.shape[:-1], device=self._device, mask=self.mask)

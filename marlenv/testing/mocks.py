@@ -1,0 +1,229 @@
+"""Small envs whose every number is known in advance, for tests and examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Size, Tensor
+
+from marlenv.envs import EnvBase
+from marlenv.groups import Flags, GroupTree, aggregate, group_specs
+from marlenv.keys import nested
+from marlenv.rng import RowRNG
+from marlenv.specs import Binary, Bounded, Categorical, Composite, Unbounded
+
+
+def flag(*shape: int) -> Binary:
+    """The spec of a done flag."""
+    return Binary(shape=(*shape, 1), dtype=torch.bool)
+
+
+class CountingEnv(EnvBase):
+    """Counts its steps: observation and reward are known, and the episode terminates after ``max_steps``.
+
+    - observation float32 ``[*B, 1]``: how many steps the episode has; 0 after a reset.
+    - action float32 ``[*B, 1]`` in [-1, 1]: not read.
+    - reward float32 ``[*B, 1]``: always 1.
+
+    Args:
+        max_steps: length of an episode; row ``i`` of a batch ends ``i`` steps later.
+        batch_size: how many rows.
+
+    >>> CountingEnv(max_steps=2).rollout(5)["next", "observation"].squeeze(-1)
+    tensor([1., 2.])
+    """
+
+    def __init__(self, max_steps: int = 5, batch_size: Sequence[int] = (), device: Any = None, **options: Any) -> None:
+        super().__init__(batch_size=batch_size, device=device, **options)
+        shape = (*self.batch_size, 1)
+        self.max_steps = max_steps
+        self.observation_spec = Composite(observation=Unbounded(shape), shape=self.batch_size)
+        self.action_spec = Bounded(-1, 1, shape)
+        self.reward_spec = Unbounded(shape)
+        self.done_spec = flag(*self.batch_size)
+        self.count = torch.zeros(shape, device=self.device)
+        rows = torch.arange(max(1, self.batch_size.numel()), device=self.device).reshape(shape)
+        self.limit = rows + max_steps
+
+    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+        where = None if tensordict is None else tensordict.get("_reset", None)
+        self.count = torch.zeros_like(self.count) if where is None else torch.where(where, 0.0, self.count)
+        return TensorDict({"observation": self.count}, self.batch_size, device=self.device)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        self.count = self.count + 1
+        data = {"observation": self.count, "reward": torch.ones_like(self.count), "done": self.count >= self.limit}
+        return TensorDict(data, self.batch_size, device=self.device)
+
+    def _set_seed(self, seed: int | None) -> None:
+        pass
+
+    def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
+        return TensorDict({"count": self.count.clone()}, self.batch_size)
+
+    def _set_state(self, state: TensorDictBase) -> TensorDictBase:
+        self.count = state["count"].clone()
+        return TensorDict({"observation": self.count}, self.batch_size)
+
+
+class MaskedEnv(EnvBase):
+    """Only the actions of the current colour are legal: even ones, then odd ones, in turn.
+
+    - action int64 ``[*B]`` in ``0 .. n - 1``; ``action_mask`` bool ``[*B, n]``.
+    - reward: 1 for a legal action, -1 for an illegal one; the episode terminates after ``max_steps``.
+    """
+
+    def __init__(self, n: int = 4, max_steps: int = 6, batch_size: Sequence[int] = ()) -> None:
+        super().__init__(batch_size=batch_size)
+        self.n, self.max_steps = n, max_steps
+        shape = self.batch_size
+        self.observation_spec = Composite(
+            observation=Unbounded((*shape, 1)), action_mask=Binary(shape=(*shape, n), dtype=torch.bool), shape=shape
+        )
+        self.action_spec = Categorical(n, shape)
+        self.reward_spec = Unbounded((*shape, 1))
+        self.done_spec = flag(*shape)
+        self.count = torch.zeros((*shape, 1))
+
+    def _seen(self) -> dict[str, Tensor]:
+        legal = (torch.arange(self.n) % 2) == (self.count % 2)
+        return {"observation": self.count, "action_mask": legal}
+
+    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+        where = None if tensordict is None else tensordict.get("_reset", None)
+        self.count = torch.zeros_like(self.count) if where is None else torch.where(where, 0.0, self.count)
+        return TensorDict(self._seen(), self.batch_size)  # type: ignore[arg-type]
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        legal = self._seen()["action_mask"].gather(-1, tensordict["action"].unsqueeze(-1))
+        self.count = self.count + 1
+        data = {**self._seen(), "reward": torch.where(legal, 1.0, -1.0), "terminated": self.count >= self.max_steps}
+        return TensorDict(data, self.batch_size)  # type: ignore[arg-type]
+
+    def _set_seed(self, seed: int | None) -> None:
+        pass
+
+
+class GroupedEnv(EnvBase):
+    """Agents in groups, each ending at its own step, by termination or truncation, as the arguments say.
+
+    Per group: ``observation`` float32 ``[*B, A, 3]`` (row, agent, steps so far), ``action`` float32 ``[*B, A, 2]``,
+    ``reward`` ``[*B, A, 1]`` (the sum of the agent's action), done flags ``[*B, A, 1]``; ``alive`` and ``mask``. At the
+    root ``noise`` ``[*B, 1]`` from the env's own generator, and the flags that follow from ``rule``.
+
+    Args:
+        group_map: group -> agents.
+        terminate: agent -> step at which it terminates.
+        truncate: agent -> step at which it is truncated.
+        rule: how the root follows from the agents.
+        batch_size: how many rows.
+        root_flags: whether there are flags at the root; else each group is reset by itself.
+
+    >>> env = GroupedEnv({"wolves": ["w0", "w1"], "sheep": ["s0"]}, terminate={"s0": 2})
+    >>> env.rollout(9)["next", "sheep", "terminated"].flatten()
+    tensor([False,  True])
+    """
+
+    def __init__(
+        self,
+        group_map: Mapping[str, Any] | None = None,
+        *,
+        terminate: Mapping[str, int] | None = None,
+        truncate: Mapping[str, int] | None = None,
+        rule: Literal["any", "all"] = "any",
+        batch_size: Sequence[int] = (),
+        root_flags: bool = True,
+        device: Any = None,
+    ) -> None:
+        super().__init__(batch_size=batch_size, device=device)
+        self.tree = GroupTree(group_map or {"agents": ["agent_0", "agent_1", "agent_2"]})
+        self.group_map = self.tree.group_map
+        never = 10**6
+        self.ends = {
+            path: tuple(
+                torch.tensor([(source or {}).get(a, never) for a in agents], device=self.device)
+                for source in (terminate, truncate)
+            )
+            for path, agents in self.tree.groups.items()
+        }
+        self.rule: Literal["any", "all"] = rule
+        self.root_flags = root_flags
+        one = {a: Composite(observation=Unbounded((3,)), alive=flag_1(), mask=flag_1()) for a in self.tree.agents}
+        batch = self.batch_size
+        self.observation_spec = group_specs(self.tree, one, batch_size=batch)
+        self.observation_spec["noise"] = Unbounded((*batch, 1))
+        acts = {a: Composite(action=Bounded(-1, 1, (2,))) for a in self.tree.agents}
+        self.action_spec = group_specs(self.tree, acts, batch_size=batch)
+        self.reward_spec = group_specs(
+            self.tree, {a: Composite(reward=Unbounded((1,))) for a in self.tree.agents}, batch_size=batch
+        )
+        names = ("done", "terminated", "truncated")
+        done = group_specs(
+            self.tree, {a: Composite({n: flag() for n in names}) for a in self.tree.agents}, batch_size=batch
+        )
+        if root_flags:
+            for name in names:
+                done[name] = flag(*batch)
+        self.full_done_spec = done
+        self.rng = RowRNG(0, batch, self.device)
+        self.count = {
+            p: torch.zeros((*batch, len(a)), dtype=torch.int64, device=self.device) for p, a in self.tree.groups.items()
+        }
+
+    def _data(self, *, with_flags: bool) -> TensorDict:
+        batch = self.batch_size
+        out = TensorDict({"noise": self.rng.uniform(shape=(1,))}, batch, device=self.device)
+        ended = []
+        for path, agents in self.tree.groups.items():
+            count = self.count[path]
+            rows = torch.arange(max(1, batch.numel()), device=self.device).reshape(*batch, 1).expand(count.shape)
+            number = torch.arange(len(agents), device=self.device).expand(count.shape)
+            seen = torch.stack((rows, number, count), -1).float()
+            late, cut = self.ends[path]
+            over = Flags(count >= late, (count >= cut) & ~(count >= late))
+            alive = ~over.done if with_flags else torch.ones_like(over.done)
+            entries = {"observation": seen, "alive": alive, "mask": alive}
+            if with_flags:
+                entries |= {
+                    n: f.unsqueeze(-1)
+                    for n, f in zip(("terminated", "truncated", "done"), (*over, over.done), strict=True)
+                }
+            out[nested(path)] = TensorDict(entries, Size((*batch, len(agents))), device=self.device)
+            ended.append(over)
+        if with_flags and self.root_flags:
+            together = aggregate(Flags(*(torch.cat(column, -1) for column in zip(*ended, strict=True))), self.rule)
+            out.update({"terminated": together.terminated.unsqueeze(-1), "truncated": together.truncated.unsqueeze(-1)})
+            out["done"] = together.done.unsqueeze(-1)
+        return out
+
+    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+        root = None if tensordict is None else tensordict.get("_reset", None)
+        for path, count in self.count.items():
+            mask = root if self.root_flags or tensordict is None else tensordict.get(nested((*path, "_reset")), None)
+            where = (
+                torch.ones_like(count, dtype=torch.bool)
+                if mask is None
+                else mask
+                if mask.ndim == count.ndim
+                else mask.squeeze(-1)
+            )
+            self.count[path] = torch.where(where, 0, count)
+        return self._data(with_flags=False)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        self.count = {path: count + 1 for path, count in self.count.items()}
+        out = self._data(with_flags=True)
+        for path in self.tree.groups:
+            out[nested((*path, "reward"))] = tensordict[nested((*path, "action"))].sum(-1, keepdim=True)
+        return out
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.rng = RowRNG(seed or 0, self.batch_size, self.device)
+
+
+def flag_1() -> Binary:
+    """The spec of a mask of one agent."""
+    return Binary(shape=(), dtype=torch.bool)

@@ -1,0 +1,80 @@
+"""Actions are decoded as VMAS decodes them."""
+
+import itertools
+import warnings
+
+import pytest
+import torch
+
+from marlenv.physics import Agent
+from marlenv.physics.actions import Control
+from marlenv.rng import RowRNG
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from vmas.simulator import core
+    from vmas.simulator.environment import Environment
+    from vmas.simulator.scenario import BaseScenario
+
+
+class One(BaseScenario):
+    """One agent with the given properties."""
+
+    def make_world(self, batch_dim, device, agent, dim_c):
+        world = core.World(batch_dim, device, dim_c=dim_c)
+        world.add_agent(core.Agent("agent_0", **agent))
+        return world
+
+    def reset_world_at(self, env_index=None):
+        pass
+
+    def observation(self, agent):
+        return agent.state.pos
+
+    def reward(self, agent):
+        return agent.state.pos[:, 0]
+
+
+AGENTS = {
+    "plain": {},
+    "scaled": {"u_range": [0.5, 2.0], "u_multiplier": [3.0, 0.1]},
+    "choices": {"discrete_action_nvec": [4, 5], "u_range": 0.7},
+}
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("channels", [0, 4])
+@pytest.mark.parametrize("mode", ["continuous", "multidiscrete", "discrete"])
+def test_actions_mean_what_they_mean_in_vmas(agent, channels, mode):
+    theirs = AGENTS[agent] | ({"silent": False} if channels else {})
+    ours = {("nvec" if k == "discrete_action_nvec" else k): v for k, v in theirs.items()}
+    control = Control("agents", [Agent(**ours)], channels, mode)
+    if mode == "continuous":
+        low, high = control.bounds()
+        action = low + torch.rand(64, 1, control.width, generator=torch.Generator().manual_seed(0)) * (high - low)
+    elif mode == "multidiscrete":
+        action = torch.tensor(list(itertools.product(*map(range, control.choices)))).unsqueeze(1)
+    else:
+        action = torch.arange(torch.Size(control.choices).numel()).reshape(-1, 1, 1)
+    env = Environment(One(), action.shape[0], continuous_actions=mode == "continuous", multidiscrete_actions=mode == "multidiscrete",
+                      agent=theirs, dim_c=channels)  # fmt: skip
+    env.step([action[:, 0].clone()])
+    u, said = control.decode(action, RowRNG(rows=[len(action)]))
+    assert torch.equal(u[:, 0].T, env.agents[0].action.u)
+    assert said is None if not channels else torch.equal(said[:, 0].T, env.agents[0].action.c)
+
+
+def test_noise_is_gaussian_and_its_own_in_every_row():
+    control = Control("agents", [Agent(u_noise=[0.5, 0.0])], 0, "continuous")
+    u, _ = control.decode(torch.zeros(20000, 1, 2), RowRNG(rows=[20000]))
+    assert u[0].std().item() == pytest.approx(0.5, rel=0.03)
+    assert u[0].mean().item() == pytest.approx(0.0, abs=0.02)
+    assert not u[1].any()
+
+
+def test_clamped_actions_stay_in_range():
+    control = Control("agents", [Agent(u_range=0.5, silent=False)], 1, "continuous", clamp=True)
+    u, said = control.decode(torch.tensor([[[3.0, -0.2, -1.0]]]), RowRNG(rows=[1]))
+    assert u.flatten().tolist() == pytest.approx([0.5, -0.2])
+    assert said.flatten().tolist() == [0.0]
