@@ -19,9 +19,12 @@ from marlenv.envs import split_trajectories as split_trajectories
 from marlenv.envs import step_mdp as step_mdp
 from marlenv.envs import terminated_or_truncated as terminated_or_truncated
 from marlenv.envs import unregister as unregister
+from marlenv.games import GameEnv as GameEnv
+from marlenv.games import TicTacToeEnv as TicTacToeEnv
 from marlenv.groups import GroupTree as GroupTree
 from marlenv.groups import MarlGroupMapType as MarlGroupMapType
 from marlenv.groups import check_marl_grouping as check_marl_grouping
+from marlenv.making import make as make
 from marlenv.rng import RowRNG as RowRNG
 from marlenv.specs import Binary as Binary
 from marlenv.specs import Bounded as Bounded
@@ -48,3 +51,9 @@ from marlenv.transforms import StepCounter as StepCounter
 from marlenv.transforms import Transform as Transform
 from marlenv.transforms import TransformedEnv as TransformedEnv
 from marlenv.vector import SerialEnv as SerialEnv
+from marlenv.wrappers import EnvWrapper as EnvWrapper
+from marlenv.wrappers import GymLikeEnv as GymLikeEnv
+from marlenv.wrappers import PettingZooEnv as PettingZooEnv
+from marlenv.wrappers import PettingZooWrapper as PettingZooWrapper
+from marlenv.wrappers import default_info_dict_reader as default_info_dict_reader
+from marlenv.wrappers import register_gym_spec_conversion as register_gym_spec_conversion

@@ -6,19 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.groups import Flags, GroupTree, aggregate, group_specs
+from marlenv.groups import Flags, GroupTree, Packer, aggregate, group_specs
 from marlenv.keys import nested
 from marlenv.rng import RowRNG
-from marlenv.specs import Binary, Bounded, Categorical, Composite, Unbounded
+from marlenv.specs import Binary, Bounded, Categorical, Composite, StackedComposite, Unbounded
 
 
 def flag(*shape: int) -> Binary:
     """The spec of a done flag."""
     return Binary(shape=(*shape, 1), dtype=torch.bool)
+
+
+def go_on(count: Tensor, tensordict: TensorDictBase) -> Tensor:
+    """The counters one step later, where ``"_step"`` says so; ``[*B, 1]``."""
+    where = tensordict.get("_step", None)
+    return count + 1 if where is None else count + where.reshape(count.shape)
 
 
 class CountingEnv(EnvBase):
@@ -35,6 +41,8 @@ class CountingEnv(EnvBase):
     >>> CountingEnv(max_steps=2).rollout(5)["next", "observation"].squeeze(-1)
     tensor([1., 2.])
     """
+
+    handles_partial_steps = True
 
     def __init__(self, max_steps: int = 5, batch_size: Sequence[int] = (), device: Any = None, **options: Any) -> None:
         super().__init__(batch_size=batch_size, device=device, **options)
@@ -54,7 +62,7 @@ class CountingEnv(EnvBase):
         return TensorDict({"observation": self.count}, self.batch_size, device=self.device)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        self.count = self.count + 1
+        self.count = go_on(self.count, tensordict)
         data = {"observation": self.count, "reward": torch.ones_like(self.count), "done": self.count >= self.limit}
         return TensorDict(data, self.batch_size, device=self.device)
 
@@ -74,7 +82,14 @@ class MaskedEnv(EnvBase):
 
     - action int64 ``[*B]`` in ``0 .. n - 1``; ``action_mask`` bool ``[*B, n]``.
     - reward: 1 for a legal action, -1 for an illegal one; the episode terminates after ``max_steps``.
+
+    >>> MaskedEnv(n=3).rollout(3)["action_mask"].int()
+    tensor([[1, 0, 1],
+            [0, 1, 0],
+            [1, 0, 1]], dtype=torch.int32)
     """
+
+    handles_partial_steps = True
 
     def __init__(self, n: int = 4, max_steps: int = 6, batch_size: Sequence[int] = ()) -> None:
         super().__init__(batch_size=batch_size)
@@ -95,13 +110,13 @@ class MaskedEnv(EnvBase):
     def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
         where = None if tensordict is None else tensordict.get("_reset", None)
         self.count = torch.zeros_like(self.count) if where is None else torch.where(where, 0.0, self.count)
-        return TensorDict(self._seen(), self.batch_size)  # type: ignore[arg-type]
+        return TensorDict(self._seen(), self.batch_size)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         legal = self._seen()["action_mask"].gather(-1, tensordict["action"].unsqueeze(-1))
-        self.count = self.count + 1
+        self.count = go_on(self.count, tensordict)
         data = {**self._seen(), "reward": torch.where(legal, 1.0, -1.0), "terminated": self.count >= self.max_steps}
-        return TensorDict(data, self.batch_size)  # type: ignore[arg-type]
+        return TensorDict(data, self.batch_size)
 
     def _set_seed(self, seed: int | None) -> None:
         pass
@@ -126,6 +141,8 @@ class GroupedEnv(EnvBase):
     >>> env.rollout(9)["next", "sheep", "terminated"].flatten()
     tensor([False,  True])
     """
+
+    handles_partial_steps = True
 
     def __init__(
         self,
@@ -214,7 +231,7 @@ class GroupedEnv(EnvBase):
         return self._data(with_flags=False)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        self.count = {path: count + 1 for path, count in self.count.items()}
+        self.count = {path: go_on_rows(count, tensordict) for path, count in self.count.items()}
         out = self._data(with_flags=True)
         for path in self.tree.groups:
             out[nested((*path, "reward"))] = tensordict[nested((*path, "action"))].sum(-1, keepdim=True)
@@ -222,6 +239,74 @@ class GroupedEnv(EnvBase):
 
     def _set_seed(self, seed: int | None) -> None:
         self.rng = RowRNG(seed or 0, self.batch_size, self.device)
+
+
+def go_on_rows(count: Tensor, tensordict: TensorDictBase) -> Tensor:
+    """The counters of a group one step later, in the rows that ``"_step"`` marks; ``[*B, A]``."""
+    where = tensordict.get("_step", None)
+    return count + 1 if where is None else count + where.reshape(*count.shape[:-1], 1)
+
+
+class UnevenEnv(EnvBase):
+    """Two agents of one group that see and do things of different sizes, as a simulator would give them.
+
+    Agent ``"small"`` sees 2 numbers and does 1, agent ``"large"`` sees 3 and does 2; they see how many steps there were,
+    and are rewarded with the sum of their actions. The episode terminates after ``max_steps``.
+
+    Args:
+        unequal: ``"stack"`` for lazily stacked agents, ``"pad"`` for dense tensors with a ``pad_mask``.
+        max_steps: length of an episode.
+
+    >>> UnevenEnv("pad").reset()["agents", "pad_mask", "observation"]
+    tensor([[ True,  True, False],
+            [ True,  True,  True]])
+    """
+
+    SIZES: Mapping[str, tuple[int, int]] = {"small": (2, 1), "large": (3, 2)}
+
+    def __init__(self, unequal: Literal["stack", "pad"] = "stack", max_steps: int = 4) -> None:
+        super().__init__()
+        self.tree = GroupTree({"agents": list(self.SIZES)})
+        self.group_map = self.tree.group_map
+        self.max_steps, self.count = max_steps, 0
+        sees = {a: Composite(observation=Unbounded((n,))) for a, (n, _) in self.SIZES.items()}
+        does = {a: Composite(action=Bounded(-1, 1, (n,))) for a, (_, n) in self.SIZES.items()}
+        gets = {a: Composite(reward=Unbounded((1,))) for a in self.SIZES}
+        self.seen = Packer(self.tree, sees, unequal=unequal)
+        self.done_by = Packer(self.tree, does, unequal=unequal)
+        self.paid = Packer(self.tree, gets, unequal=unequal)
+        self.observation_spec, self.action_spec, self.reward_spec = self.seen.spec, self.action_of(), self.paid.spec
+        self.done_spec = flag()
+
+    def action_of(self) -> Composite:
+        """What the agents do; the flags that mark padding are things to see."""
+        spec = self.done_by.spec.clone()
+        if not isinstance(spec["agents"], StackedComposite):
+            spec["agents"].separates("pad_mask")
+        return spec
+
+    def _observe(self) -> TensorDict:
+        return self.seen.pack({a: {"observation": [float(self.count)] * n} for a, (n, _) in self.SIZES.items()})
+
+    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+        self.count = 0
+        return self._observe()
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        self.count += 1
+        actions = self.done_by.unpack(tensordict)
+        rewards = self.paid.pack({a: {"reward": float(does["action"].sum())} for a, does in actions.items()})
+        out = self._observe()
+        if isinstance(out["agents"], LazyStackedTensorDict):
+            for row, more in zip(out["agents"].tensordicts, rewards["agents"].unbind(0), strict=True):
+                row.update(more)
+        else:
+            out["agents"].update(rewards["agents"])
+        out["terminated"] = torch.tensor([self.count >= self.max_steps])
+        return out
+
+    def _set_seed(self, seed: int | None) -> None:
+        pass
 
 
 def flag_1() -> Binary:

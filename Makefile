@@ -1,0 +1,60 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# The first of them makes .venv and installs with the constraints; a second make installs nothing.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+TORCH  ?= torch==2.13.0
+STAMP  := $(VENV)/.installed
+RUN    := SDL_VIDEODRIVER=dummy PYGAME_HIDE_SUPPORT_PROMPT=1
+
+.PHONY: demo test slow lint types docs tutorials wheel bench clean
+
+demo: $(STAMP)
+	rm -rf runs/demo
+	$(RUN) $(BIN)/marlenv rollout simple_spread --envs 1024 --steps 100 --max-steps 50 --seed 0 --out runs/demo/simple_spread
+	@echo
+	$(RUN) $(BIN)/marlenv rollout pettingzoo/simple_tag_v3 --envs 2 --steps 60 --seed 0 --set max_cycles=25 --out runs/demo/simple_tag
+	@echo
+	@echo "The data are memory-mapped tensordicts under runs/demo. Next: marlenv list, marlenv show simple_spread, tutorials/."
+
+test: $(STAMP)
+	$(RUN) $(BIN)/python -m pytest -q -n 2 -m "not slow"
+
+slow: $(STAMP)
+	$(RUN) $(BIN)/python -m pytest -q -n 2 -m slow
+
+lint: $(STAMP)
+	$(BIN)/ruff check marlenv groups scenarios tests tutorials
+	$(BIN)/ruff format --check marlenv groups scenarios tests tutorials
+
+types: $(STAMP)
+	rm -rf build/types
+	$(BIN)/pip install -q --no-deps --target build/types .
+	$(BIN)/mypy build/types/marlenv
+
+docs: $(STAMP)
+	$(RUN) $(BIN)/python docs/generate.py --check
+	$(RUN) NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+tutorials: $(STAMP)
+	@for script in tutorials/[0-9]*.py; do echo "== $$script"; $(RUN) $(BIN)/python $$script || exit 1; done
+
+wheel: $(STAMP)
+	PYTHON=$(abspath $(BIN))/python TORCH="$(TORCH)" tests/wheel.sh
+
+bench: $(STAMP)
+	$(BIN)/marlenv bench overhead
+	$(BIN)/marlenv bench specs
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --upgrade pip setuptools wheel
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip install -q $(TORCH)
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
+	@touch $(STAMP)
+
+clean:
+	rm -rf build dist site runs *.egg-info

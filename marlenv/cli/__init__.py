@@ -1,0 +1,1 @@
+"""The command line: ``marlenv list``, ``show``, ``check``, ``rollout``, ``bench``; one file per command."""

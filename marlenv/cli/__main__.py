@@ -1,0 +1,100 @@
+"""``marlenv`` and ``python -m marlenv.cli``: finds the command and turns errors into one line and exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+COMMANDS = {
+    "list": "the envs that have a name",
+    "show": "groups and specs of an env",
+    "check": "run the contract on an env",
+    "rollout": "play an env, print a summary and keep the data",
+    "bench": "compare speeds with the peers that are installed",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line and name the nearest valid word."""
+
+    def error(self, message: str) -> NoReturn:
+        """Prints one line and exits with code 2."""
+        known = [option for action in self._actions for option in action.option_strings]
+        unknown = re.search(r"unrecognized arguments: (\S+)", message)
+        choice = re.search(r"invalid choice: '([^']*)'", message)
+        word = unknown or choice
+        if word is not None:
+            pool = known if unknown else [str(c) for a in self._actions if a.choices for c in a.choices]
+            close = difflib.get_close_matches(word[1], pool, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {sorted(pool)}"
+            kind = "option" if unknown else "choice"
+            message = f"unknown {kind} {word[1]!r}; {hint}"
+        fail(f"{self.prog}: {message}")
+
+
+def fail(message: str) -> NoReturn:
+    """Prints an error as one line and exits with code 2."""
+    print(f"error: {' '.join(str(message).split())}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def build_parser(only: str | None = None) -> tuple[Parser, Parser]:
+    """The parser of all commands, and that of the command that is asked for, which alone is imported."""
+    parser = Parser(prog="marlenv", description="Multi-agent environments for PyTorch.")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    chosen = parser
+    for name, about in COMMANDS.items():
+        sub = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".")
+        if only == name:
+            importlib.import_module(f"marlenv.cli.{name}").configure(sub)
+            chosen = sub
+    return parser, chosen
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; returns its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # simulators that draw do so into memory
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    command = next((w for w in words if w in COMMANDS), None)
+    parser, chosen = build_parser(command)
+    options, surplus = parser.parse_known_args(words)
+    if surplus:
+        chosen.error(f"unrecognized arguments: {surplus[0]}")
+    if options.version:
+        from marlenv._version import __version__
+
+        print(f"marlenv {__version__}")
+        return 0
+    if options.command is None:
+        parser.print_help()
+        return 0
+    return run(options.command, options)
+
+
+def run(command: str, options: Any) -> int:
+    """Runs a parsed command; marlenv's own errors and wrong options become one line."""
+    from marlenv.errors import MarlenvError
+
+    try:
+        return int(importlib.import_module(f"marlenv.cli.{command}").run(options))
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+    except (MarlenvError, TypeError, ValueError, OSError) as error:
+        if os.environ.get("MARLENV_TRACEBACK"):
+            raise
+        fail(str(error))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,105 @@
+"""What the env layer adds per step: the same cheap env written against marlenv and against TorchRL.
+
+Three agents in one group, batch of 32, observations of 8 numbers, actions of 2. The env returns constant tensors, so all
+the time goes to the layers around it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Size
+
+from marlenv.cli.benches.timing import Figure, interleaved
+from marlenv.optional import need
+
+BATCH, AGENTS, SEEN, ACTS = 32, 3, 8, 2
+STEPS = 100
+
+
+def make_env(base: Any, specs: Any) -> Any:
+    """The env over one of the libraries.
+
+    Args:
+        base: its ``EnvBase``.
+        specs: the module with its specs.
+    """
+
+    class Cheap(base):  # type: ignore[misc]
+        """Constant answers."""
+
+        def __init__(self) -> None:
+            super().__init__(batch_size=(BATCH,), device="cpu")
+            shape = (BATCH, AGENTS)
+
+            def grouped(name: str, leaf: Any) -> Any:
+                return specs.Composite(agents=specs.Composite({name: leaf}, shape=shape), shape=(BATCH,))
+
+            self.observation_spec = grouped("observation", specs.Unbounded((*shape, SEEN)))
+            self.action_spec = grouped("action", specs.Bounded(-1, 1, (*shape, ACTS)))
+            self.reward_spec = grouped("reward", specs.Unbounded((*shape, 1)))
+            self.done_spec = specs.Categorical(2, (BATCH, 1), dtype=torch.bool)
+            self.seen, self.earned = torch.zeros(*shape, SEEN), torch.zeros(*shape, 1)
+            self.ended = torch.zeros(BATCH, 1, dtype=torch.bool)
+            self.rows, self.group = Size([BATCH]), Size(shape)
+
+        def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDict:
+            agents = TensorDict({"observation": self.seen}, batch_size=self.group)
+            return TensorDict({"agents": agents, "done": self.ended, "terminated": self.ended}, batch_size=self.rows)
+
+        def _step(self, tensordict: TensorDictBase) -> TensorDict:
+            agents = TensorDict({"observation": self.seen, "reward": self.earned}, batch_size=self.group)
+            return TensorDict({"agents": agents, "done": self.ended, "terminated": self.ended}, batch_size=self.rows)
+
+        def _set_seed(self, seed: int | None) -> None:
+            pass
+
+    return Cheap()
+
+
+def both() -> dict[str, Any]:
+    """The env over marlenv and over TorchRL."""
+    import marlenv.specs
+    from marlenv.envs import EnvBase
+
+    peer, data = need("torchrl.envs", "marlenv bench overhead"), need("torchrl.data", "marlenv bench overhead")
+    return {"marlenv": make_env(EnvBase, marlenv.specs), "torchrl": make_env(peer.EnvBase, data)}
+
+
+def stepping(env: Any) -> int:
+    """``rand_action`` and ``step_and_maybe_reset``, over and over."""
+    td = env.reset()
+    for _ in range(STEPS):
+        _, td = env.step_and_maybe_reset(env.rand_action(td))
+    return STEPS
+
+
+def rolling(env: Any, policy: Any) -> int:
+    """``rollout`` with a policy (or random actions)."""
+    env.rollout(STEPS, policy, break_when_any_done=False)
+    return STEPS
+
+
+ACTION = torch.zeros(BATCH, AGENTS, ACTS)
+
+
+def constant(tensordict: TensorDictBase) -> TensorDictBase:
+    """A policy that costs nothing."""
+    return tensordict.set(("agents", "action"), ACTION)
+
+
+def measure(rounds: int) -> list[Figure]:
+    """Times both sides."""
+    envs = both()
+    suites = {
+        "rand_action + step_and_maybe_reset": lambda env: stepping(env),
+        "rollout, constant policy": lambda env: rolling(env, constant),
+        "rollout, random actions": lambda env: rolling(env, None),
+    }
+    figures = []
+    for what, play in suites.items():
+        got = interleaved({name: lambda env=env, play=play: play(env) for name, env in envs.items()}, rounds)
+        figures.append(Figure(what, got["marlenv"], got["torchrl"], "torchrl"))
+    return figures

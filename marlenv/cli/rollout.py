@@ -1,0 +1,93 @@
+"""``marlenv rollout NAME``: plays an env, prints a summary per group and keeps the data as a memory-mapped tensordict."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tensordict import LazyStackedTensorDict, TensorDictBase
+
+from marlenv.cli.summary import Summary
+from marlenv.cli.text import Progress, literal, parse_options
+from marlenv.envs import EnvBase
+from marlenv.envs.policies import as_policy
+from marlenv.envs.registry import load
+from marlenv.errors import SpecError
+from marlenv.making import make
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.add_argument("name", help="an env of `marlenv list`, or family/task")
+    parser.add_argument("--envs", type=int, default=1, help="how many envs at once")
+    parser.add_argument("--steps", type=int, default=100, help="how many steps to play; rows that are done are reset")
+    parser.add_argument("--group-map", help="a rule such as all_in_one_group, or a JSON object {group: [agents]}")
+    parser.add_argument("--policy", default="random", help="random, or module:callable")
+    parser.add_argument("--seed", type=int, help="of the env and of random actions")
+    parser.add_argument("--max-steps", type=int, help="cut episodes off after so many steps")
+    parser.add_argument("--device", help="where the env lives, such as cuda")
+    parser.add_argument("--out", type=Path, help="folder for the data; nothing is kept when left out")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the env")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plays, prints, keeps."""
+    for name in ("envs", "steps"):
+        if getattr(options, name) < 1:
+            raise SpecError(f"--{name} must be at least 1, got {getattr(options, name)}")
+    given = parse_options(options.set)
+    if options.group_map:
+        rule = literal(options.group_map)
+        given["group_map"] = rule if isinstance(rule, (str, dict)) else options.group_map
+    env = make(
+        options.name, options.envs, device=options.device, seed=options.seed, max_steps=options.max_steps, **given
+    )
+    policy = load_policy(options.policy, env)
+    summary, seconds = play(env, policy, options.steps, options.out)
+    print(f"{options.name}, {options.envs} envs x {options.steps} steps, policy {options.policy}")
+    print(summary.text(seconds))
+    if options.out is not None:
+        note = {"env": options.name, "envs": options.envs, "steps": options.steps, "seed": options.seed, "options": given}
+        (options.out / "rollout.json").write_text(json.dumps(note, indent=2, default=str) + "\n")
+        print(f"data: {options.out.resolve()}  (tensordict.TensorDict.load_memmap({str(options.out)!r}))")
+    env.close()
+    return 0
+
+
+def load_policy(name: str, env: EnvBase) -> Any:
+    """The policy that ``--policy`` names."""
+    if name == "random":
+        return env.rand_action
+    if ":" not in name:
+        raise SpecError(f"--policy must be 'random' or module:callable, got {name!r}")
+    sys.path.insert(0, str(Path.cwd()))
+    return as_policy(load(name), env)
+
+
+def play(env: EnvBase, policy: Any, steps: int, out: Path | None) -> tuple[Summary, float]:
+    """Plays ``steps`` steps; every step goes into the files of ``out`` as it comes."""
+    summary, progress, store = Summary(env), Progress(steps), None
+    td = env.reset()
+    for i in range(steps):
+        acted = policy(td)
+        data, td = env.step_and_maybe_reset(acted if acted is td else td.update(acted))
+        summary.add(data)
+        if out is not None:
+            store = _allocate(data, steps, out) if store is None else store
+            store[(slice(None),) * data.ndim + (i,)].update_(data)
+        progress.step()
+    return summary, progress.seconds
+
+
+def _allocate(data: TensorDictBase, steps: int, out: Path) -> TensorDictBase:
+    """Files for ``steps`` steps like ``data``, along a new last batch dimension."""
+    if out.exists() and any(out.iterdir()):
+        raise SpecError(f"--out {out}: the folder is not empty; choose another or remove it")
+    out.mkdir(parents=True, exist_ok=True)
+    wide = data.unsqueeze(-1).expand(*data.batch_size, steps)
+    if any(isinstance(v, LazyStackedTensorDict) for v in wide.values(True)):
+        wide = wide.clone()
+    return wide.cpu().memmap_like(prefix=str(out))  # type: ignore[no-any-return]

@@ -1,0 +1,99 @@
+"""What commands print with: tables, a progress bar, options as text."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from marlenv.errors import SpecError
+
+
+def table(rows: Iterable[Sequence[Any]], header: Sequence[str] = (), *, right: Sequence[int] = ()) -> str:
+    """Rows as aligned columns.
+
+    Args:
+        rows: the cells.
+        header: the first line, with a rule below.
+        right: the columns that are aligned to the right.
+
+    >>> print(table([["a", 1.5], ["bb", 10]], ["name", "n"], right=[1]))
+    name    n
+    ----  ---
+    a     1.5
+    bb     10
+    """
+    body = [[str(cell) for cell in row] for row in rows]
+    lines = [list(header), *body] if header else body
+    if not lines:
+        return ""
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    if header:
+        lines.insert(1, ["-" * w for w in widths])
+    fit = [str.rjust if i in right else str.ljust for i in range(len(widths))]
+    return "\n".join("  ".join(fit[i](cell, widths[i]) for i, cell in enumerate(line)).rstrip() for line in lines)
+
+
+def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """``["n_agents=4", "name=x"]`` as keyword arguments; values are Python literals, or text.
+
+    >>> parse_options(["n_agents=4", "mode=fast", "ratio=0.5"])
+    {'n_agents': 4, 'mode': 'fast', 'ratio': 0.5}
+    """
+    options = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise SpecError(f"--set takes name=value, got {pair!r}")
+        options[name] = literal(value)
+    return options
+
+
+def literal(value: str) -> Any:
+    """A Python literal, or the text itself."""
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value
+
+
+class Progress:
+    """A progress bar on standard error; silent when that is not a terminal."""
+
+    def __init__(self, total: int, unit: str = "steps") -> None:
+        self.total, self.unit, self.done = total, unit, 0
+        self.live = sys.stderr.isatty()
+        self.started = self._shown = time.perf_counter()
+
+    def step(self, count: int = 1) -> None:
+        """Moves the bar."""
+        self.done += count
+        now = time.perf_counter()
+        if self.live and (now - self._shown > 0.1 or self.done >= self.total):
+            self._shown = now
+            filled = 30 * self.done // max(1, self.total)
+            rate = self.done / max(1e-9, now - self.started)
+            print(
+                f"\r[{'#' * filled}{'.' * (30 - filled)}] {self.done}/{self.total} {self.unit}  {rate:,.0f}/s",
+                end="" if self.done < self.total else "\n",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
+
+
+def number(value: float) -> str:
+    """A number with three significant digits and thousands separators.
+
+    >>> number(1234567.0), number(0.01234), number(3.0)
+    ('1,234,567', '0.0123', '3')
+    """
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

@@ -1,0 +1,89 @@
+"""What every wrapper is: an env around somebody else's simulator."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import torch
+
+from marlenv.envs import EnvBase
+from marlenv.errors import SpecError
+
+
+class EnvWrapper(EnvBase):
+    """An env around a simulator's object, whose attributes can be read through the wrapper. Abstract.
+
+    The constructor calls the hooks in this order: :meth:`_check_kwargs`, :meth:`_build_env`, :meth:`_make_specs`,
+    :meth:`_init_env`.
+
+    Args:
+        device: where the data live.
+        batch_size: how many envs the simulator steps at once.
+        allow_done_after_reset: allow flags that are True right after a reset.
+        frame_skip: how often each action is played, for wrappers that can.
+        **kwargs: handed to the hooks.
+    """
+
+    libname: ClassVar[str] = ""
+    """The simulator's name."""
+    git_url: ClassVar[str] = ""
+    """Where it comes from."""
+
+    def __init__(
+        self,
+        *,
+        device: torch.device | str | int | None = None,
+        batch_size: Iterable[int] | None = None,
+        allow_done_after_reset: bool = False,
+        run_type_checks: bool = False,
+        frame_skip: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            device=device,
+            batch_size=batch_size,
+            allow_done_after_reset=allow_done_after_reset,
+            run_type_checks=run_type_checks,
+        )
+        if not isinstance(frame_skip, int) or frame_skip < 1:
+            raise SpecError(f"{type(self).__name__}: frame_skip must be a positive integer, got {frame_skip!r}")
+        self.frame_skip = self.wrapper_frame_skip = frame_skip
+        self._constructor_kwargs = dict(kwargs)
+        self._check_kwargs(kwargs)
+        self._env = self._build_env(**kwargs)
+        self._make_specs(self._env)
+        self._init_env()
+
+    def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
+        """Raises if the constructor's arguments make no sense."""
+
+    @abstractmethod
+    def _build_env(self, **kwargs: Any) -> Any:
+        """Makes, or takes, the simulator's object."""
+
+    @abstractmethod
+    def _make_specs(self, env: Any) -> None:
+        """Assigns the specs that follow from the simulator's object."""
+
+    def _init_env(self) -> int | None:
+        """Does what the simulator needs before its first reset."""
+        return None
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Closes the simulator, if it can be closed."""
+        if not self.is_closed and hasattr(self._env, "close"):
+            self._env.close()
+        super().close(raise_if_closed=raise_if_closed)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("_") or "_env" not in self.__dict__:
+                raise
+            return getattr(self.__dict__["_env"], name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(env={self.__dict__.get('_env')!r}, batch_size={list(self.batch_size)}, device={self.device})"

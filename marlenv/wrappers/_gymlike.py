@@ -1,0 +1,220 @@
+"""Simulators with gym's interface: ``reset() -> obs, info`` and ``step(action) -> obs, reward, ..., info``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from marlenv.errors import KeyMissing, ResetError, SpecError
+from marlenv.keys import nested, path
+from marlenv.specs import Composite, TensorSpec, Unbounded
+from marlenv.wrappers._base import EnvWrapper
+
+
+class BaseInfoDictReader(ABC):
+    """Reads a step's info dict into a tensordict."""
+
+    @abstractmethod
+    def __call__(self, info_dict: dict[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
+        """Writes entries of ``info_dict`` into ``tensordict``."""
+
+    @property
+    @abstractmethod
+    def info_spec(self) -> Composite | None:
+        """The specs of what is written; None while they are not known."""
+
+
+class default_info_dict_reader(BaseInfoDictReader):  # noqa: N801 - TorchRL's name
+    """Copies entries of info dicts that are numbers or arrays; entries that are missing become zeros.
+
+    Args:
+        keys: which entries; all of the first dict when left out.
+        spec: their specs: a composite, a dict, or a list in the order of ``keys``.
+        ignore_private: leave out entries that begin with an underscore.
+
+    >>> reader = default_info_dict_reader(["lives"])
+    >>> reader({"lives": 3.0}, TensorDict({}, []))["lives"]
+    tensor(3.)
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[str] | None = None,
+        spec: Sequence[TensorSpec] | Mapping[str, TensorSpec] | Composite | None = None,
+        ignore_private: bool = True,
+    ) -> None:
+        self.keys = None if keys is None else list(keys)
+        self.ignore_private = ignore_private
+        self._spec: Composite | None = None
+        if isinstance(spec, Composite):
+            self._spec = spec.clone()
+        elif isinstance(spec, Mapping):
+            self._spec = Composite(dict(spec))
+        elif spec is not None:
+            if self.keys is None or len(spec) != len(self.keys):
+                raise SpecError(f"default_info_dict_reader: a list of specs needs as many keys, got {self.keys}")
+            self._spec = Composite(dict(zip(self.keys, spec, strict=True)))
+        elif self.keys is not None:
+            self._spec = Composite({key: Unbounded(()) for key in self.keys})
+        if self.keys is None and self._spec is not None:
+            self.keys = list(self._spec)
+
+    @property
+    def info_spec(self) -> Composite | None:
+        """The specs of what is written; None while they are not known."""
+        return self._spec
+
+    def learn(self, info_dict: Mapping[str, Any]) -> None:
+        """Takes keys and specs from an example."""
+        found = Composite()
+        for key, value in info_dict.items():
+            array = np.asarray(value)
+            private = self.ignore_private and key.startswith("_")
+            if not private and array.dtype.kind in "biuf" and (self.keys is None or key in self.keys):
+                tensor = torch.as_tensor(array)
+                found[key] = Unbounded(tensor.shape, dtype=tensor.dtype)
+        self.keys, self._spec = list(found), found
+
+    def __call__(self, info_dict: dict[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
+        if self._spec is None:
+            self.learn(info_dict)
+        for key, leaf in (self._spec or {}).items():
+            if key in info_dict:
+                value = np.asarray(info_dict[key])
+                value = np.stack(list(value)) if value.dtype == object else value
+                tensordict.set(key, torch.as_tensor(value).to(leaf.dtype).reshape(leaf.shape))
+            else:
+                tensordict.set(key, leaf.zero())
+        return tensordict
+
+
+class GymLikeEnv(EnvWrapper):
+    """An env around a simulator with gym's interface. Abstract.
+
+    A subclass says how to read the tuples that ``step`` and ``reset`` of the simulator return
+    (:meth:`_output_transform`, :meth:`_reset_output_transform`), and the hooks of :class:`EnvWrapper`.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        env = super().__new__(cls, *args, **kwargs)
+        env.__dict__["_info_dict_reader"] = []
+        return env
+
+    @abstractmethod
+    def _output_transform(self, step_outputs_tuple: tuple[Any, ...]) -> tuple[Any, Any, Any, Any, Any, Any]:
+        """Observation, reward, terminated, truncated, done and info of a step; flags that do not exist are None."""
+
+    @abstractmethod
+    def _reset_output_transform(self, reset_outputs_tuple: Any) -> tuple[Any, Any]:
+        """Observation and info of a reset."""
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def read_action(self, action: Any) -> Any:
+        """The action as the simulator takes it."""
+        spec = self.full_action_spec
+        keys = self.action_keys
+        return (spec[keys[0]] if len(keys) == 1 else spec).to_numpy(action)
+
+    def read_done(self, terminated: Any = None, truncated: Any = None, done: Any = None) -> tuple[Any, Any, Any, bool]:
+        """The three flags as bool tensors, or None, and whether frame skipping stops here."""
+        if done is None:
+            done = terminated if truncated is None else np.logical_or(terminated, truncated)
+        terminated = done if terminated is None else terminated
+        flags = [None if f is None else torch.as_tensor(np.asarray(f, dtype=bool)).reshape(-1) for f in (terminated, truncated, done)]
+        return flags[0], flags[1], flags[2], bool(np.any(done))
+
+    def read_reward(self, reward: Any) -> Tensor:
+        """The reward as a tensor of its spec."""
+        return self.reward_spec.encode(reward, ignore_device=True)  # type: ignore[no-any-return]
+
+    def read_obs(self, observations: Any) -> dict[str, Any]:
+        """The observations as a dict of tensors of their specs; a lone observation gets the first key of the spec."""
+        spec = self.full_observation_spec
+        if not isinstance(observations, Mapping):
+            key = next(iter(spec.keys(True, True)))
+            return TensorDict({key: spec[key].encode(observations, ignore_device=True)}, self.batch_size).to_dict()
+        if "state" in observations and "observation" not in observations and "state" not in spec:
+            observations = {("observation" if k == "state" else k): v for k, v in observations.items()}
+        return {name: spec[name].encode(value, ignore_device=True) for name, value in observations.items() if name in spec}
+
+    # --- stepping --------------------------------------------------------------------------------
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        keys = self.action_keys
+        action = self.read_action(tensordict[keys[0]] if len(keys) == 1 else tensordict.select(*keys))
+        total: Any = 0
+        for _ in range(self.wrapper_frame_skip):
+            obs, reward, terminated, truncated, done, info = self._output_transform(self._env.step(action))
+            total = total if reward is None else total + reward
+            flags = self.read_done(terminated=terminated, truncated=truncated, done=done)
+            if flags[3]:
+                break
+        data = self.read_obs(obs)
+        data |= {name: flag for name, flag in zip(("terminated", "truncated", "done"), flags, strict=False) if flag is not None}
+        out = TensorDict(data, batch_size=tensordict.batch_size)
+        if flags[1] is not None and "truncated" not in self.full_done_spec:
+            out.pop("truncated")
+        out.set(self.reward_key, self.read_reward(total))
+        return self._with_info(out, info)
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        if mask is not None and not bool(mask.all()):
+            raise ResetError(f"{type(self).__name__}: this simulator resets all its envs or none, got {mask.flatten().tolist()}")
+        obs, info = self._reset_output_transform(self._env.reset(**kwargs))
+        return self._with_info(TensorDict(self.read_obs(obs), batch_size=self.batch_size), info)
+
+    def _with_info(self, out: TensorDictBase, info: Any) -> TensorDictBase:
+        for reader in self.info_dict_reader:
+            out = reader(info or {}, out) or out
+        return out if self.device is None else out.to(self.device)
+
+    # --- infos -----------------------------------------------------------------------------------
+
+    @property
+    def info_dict_reader(self) -> list[Any]:
+        """What reads info dicts."""
+        return self.__dict__["_info_dict_reader"]  # type: ignore[no-any-return]
+
+    def set_info_dict_reader(self, info_dict_reader: Any = None, ignore_private: bool = True) -> Self:
+        """Adds a reader of info dicts, and its entries to the observation specs; returns the env.
+
+        Args:
+            info_dict_reader: a :class:`default_info_dict_reader`, or a function of info dict and tensordict. A default
+                reader that learns its entries from one reset and one step when left out.
+            ignore_private: leave out entries that begin with an underscore.
+        """
+        reader = default_info_dict_reader(ignore_private=ignore_private) if info_dict_reader is None else info_dict_reader
+        spec = getattr(reader, "info_spec", None)
+        if spec is None and isinstance(reader, default_info_dict_reader):
+            reader.learn(self._example_info())
+            spec = reader.info_spec
+        self.info_dict_reader.append(reader)
+        if spec is not None:
+            merged = self.full_observation_spec.clone()
+            for key, leaf in spec.items(True, True):
+                merged[nested(path(key))] = leaf.expand(*self.batch_size, *leaf.shape) if self.batch_size else leaf
+            self.full_observation_spec = merged
+        return self
+
+    def auto_register_info_dict(self, ignore_private: bool = True, *, info_dict_reader: Any = None) -> Self:
+        """Adds a reader that learns its entries by itself; returns the env."""
+        return self.set_info_dict_reader(info_dict_reader, ignore_private)
+
+    def _example_info(self) -> dict[str, Any]:
+        """The infos of one reset and one random step."""
+        _, first = self._reset_output_transform(self._env.reset())
+        keys = self.action_keys
+        drawn = self.rand_action()
+        action = self.read_action(drawn[keys[0]] if len(keys) == 1 else drawn.select(*keys))
+        second = self._output_transform(self._env.step(action))[5]
+        if not isinstance(first, Mapping) and not isinstance(second, Mapping):
+            raise KeyMissing(f"{type(self).__name__}: the simulator gives no info dicts")
+        return {**(first or {}), **(second or {})}

@@ -1,0 +1,142 @@
+"""Between the spaces of gym and gymnasium and our specs; spaces are known by their class's name, so either library will do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from marlenv.errors import SpecError
+from marlenv.specs import (
+    Binary,
+    Bounded,
+    Categorical,
+    Composite,
+    MultiCategorical,
+    MultiOneHot,
+    NonTensor,
+    OneHot,
+    TensorSpec,
+    Unbounded,
+)
+
+Convert = Callable[..., TensorSpec]
+_CUSTOM: dict[type, Convert] = {}
+
+
+def register_gym_spec_conversion(spec_type: type | str) -> Callable[[Convert], Convert]:
+    """Decorates a function that makes a spec of a space of one's own class.
+
+    Args:
+        spec_type: the class of the space, or ``"module.Class"``.
+
+    >>> class Coin: pass
+    >>> @register_gym_spec_conversion(Coin)
+    ... def coin(space, **options):
+    ...     return Categorical(2)
+    >>> spec_of(Coin())
+    Categorical([], int64, n=2)
+    """
+
+    def decorate(convert: Convert) -> Convert:
+        kind = spec_type
+        if isinstance(kind, str):
+            from marlenv.envs.registry import load
+
+            kind = load(":".join(kind.rsplit(".", 1)))
+        _CUSTOM[kind] = convert  # type: ignore[index]
+        return convert
+
+    return decorate
+
+
+def torch_dtype(dtype: Any) -> torch.dtype:
+    """The torch dtype of a numpy dtype; unsigned types that torch computes badly with become the next signed one."""
+    wider = {np.dtype("uint16"): "int32", np.dtype("uint32"): "int64", np.dtype("uint64"): "int64"}
+    name = wider.get(np.dtype(dtype), np.dtype(dtype).name)
+    return getattr(torch, name)  # type: ignore[no-any-return]
+
+
+def spec_of(space: Any, *, categorical: bool = True, device: torch.device | None = None) -> TensorSpec:
+    """The spec of a space.
+
+    Args:
+        space: a gym or gymnasium space.
+        categorical: discrete values as numbers; else as one-hot vectors.
+        device: where the values live.
+
+    Raises:
+        SpecError: a space of a class that is not known.
+
+    >>> from gymnasium.spaces import Box, Discrete
+    >>> spec_of(Box(-1, 1, (3,))), spec_of(Discrete(4), categorical=False)
+    (Bounded([3], float32, -1..1), OneHot([4], bool, n=4))
+    """
+    for kind, convert in _CUSTOM.items():
+        if isinstance(space, kind):
+            return convert(space, categorical=categorical, device=device)
+    for cls in type(space).__mro__:
+        if cls.__name__ in _KNOWN:
+            return _KNOWN[cls.__name__](space, categorical, device)
+    raise SpecError(
+        f"spec_of: no conversion for a space of type {type(space).__name__}; known are {sorted(_KNOWN)}; "
+        f"teach it with register_gym_spec_conversion"
+    )
+
+
+def _box(space: Any, categorical: bool, device: Any) -> TensorSpec:
+    dtype = torch_dtype(space.dtype)
+    if dtype == torch.bool:
+        return Binary(shape=space.shape, dtype=torch.bool, device=device)
+    if not np.isfinite(np.asarray(space.low, dtype=np.float64)).any() and not np.isfinite(np.asarray(space.high, np.float64)).any():
+        return Unbounded(space.shape, dtype=dtype, device=device)
+    low, high = (torch.as_tensor(np.array(end), dtype=dtype) for end in (space.low, space.high))
+    return Bounded(low, high, space.shape, dtype=dtype, device=device)
+
+
+def _discrete(space: Any, categorical: bool, device: Any) -> TensorSpec:
+    n = int(space.n)
+    return Categorical(n, device=device) if categorical else OneHot(n, device=device)
+
+
+def _multi_discrete(space: Any, categorical: bool, device: Any) -> TensorSpec:
+    nvec = np.asarray(space.nvec)
+    if categorical:
+        return MultiCategorical(torch.as_tensor(nvec.astype(np.int64)), device=device, remove_singleton=False)
+    if nvec.ndim != 1:
+        raise SpecError(f"spec_of: MultiDiscrete of shape {list(nvec.shape)} has no one-hot form; use categorical=True")
+    return MultiOneHot(nvec.tolist(), device=device)
+
+
+def _multi_binary(space: Any, categorical: bool, device: Any) -> TensorSpec:
+    return Binary(shape=tuple(space.shape), dtype=torch_dtype(space.dtype), device=device)
+
+
+def _dict(space: Any, categorical: bool, device: Any) -> TensorSpec:
+    return Composite({name: spec_of(one, categorical=categorical, device=device) for name, one in space.spaces.items()}, device=device)
+
+
+def _tuple(space: Any, categorical: bool, device: Any) -> TensorSpec:
+    return Composite({str(i): spec_of(one, categorical=categorical, device=device) for i, one in enumerate(space.spaces)}, device=device)
+
+
+def _text(space: Any, categorical: bool, device: Any) -> TensorSpec:
+    return NonTensor((), example_data="", device=device)
+
+
+_KNOWN: dict[str, Callable[[Any, bool, Any], TensorSpec]] = {
+    "Box": _box,
+    "Discrete": _discrete,
+    "MultiDiscrete": _multi_discrete,
+    "MultiBinary": _multi_binary,
+    "Dict": _dict,
+    "Tuple": _tuple,
+    "Text": _text,
+}
+
+
+def start_of(space: Any) -> Any:
+    """The smallest value of a discrete space; 0 for every other space."""
+    return getattr(space, "start", 0) if type(space).__name__ in ("Discrete", "MultiDiscrete") else 0

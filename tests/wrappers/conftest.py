@@ -1,0 +1,21 @@
+"""Simulators draw into memory, and their own warnings are not ours."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import pytest
+
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+
+
+@pytest.fixture(autouse=True)
+def quiet_simulators() -> object:
+    with warnings.catch_warnings():
+        for module in ("pygame", "pettingzoo", "gymnasium", "mpe2", "pkg_resources", "Box2D", "rlcard"):
+            warnings.filterwarnings("ignore", module=module)
+        warnings.filterwarnings("ignore", message=".*pkg_resources.*")
+        warnings.filterwarnings("ignore", message=".*avx2.*")
+        yield
