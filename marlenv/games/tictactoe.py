@@ -73,7 +73,9 @@ class TicTacToe(Rules[State]):
         cell = torch.arange(9, device=action.device) == action.unsqueeze(-1)
         board = torch.where(cell & going.unsqueeze(-1), stone, state.board)
         won = (lines(board) == 3 * stone).any(-1) & going
-        return State(board, torch.where(going, 1 - state.player, state.player), torch.where(won, state.player, state.winner))
+        return State(
+            board, torch.where(going, 1 - state.player, state.player), torch.where(won, state.player, state.winner)
+        )
 
     def over(self, state: State) -> Tensor:
         return (state.winner >= 0) | (state.board != 0).all(-1)
@@ -108,7 +110,9 @@ class TicTacToe(Rules[State]):
 def lines(board: Tensor) -> Tensor:
     """The sums of the eight lines; int8 ``[*B, 8]``."""
     rows = board.unflatten(-1, (3, 3))
-    corners = torch.stack((board[..., 0] + board[..., 4] + board[..., 8], board[..., 2] + board[..., 4] + board[..., 6]), -1)
+    corners = torch.stack(
+        (board[..., 0] + board[..., 4] + board[..., 8], board[..., 2] + board[..., 4] + board[..., 6]), -1
+    )
     return torch.cat((_sum3(rows.unbind(-1)), _sum3(rows.unbind(-2)), corners), -1)
 
 

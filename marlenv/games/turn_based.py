@@ -22,7 +22,7 @@ from marlenv.groups.maps import GroupMap
 from marlenv.keys import DONE_NAMES, nested
 from marlenv.rng import RowRNG
 from marlenv.specs import Binary, Categorical, Composite, TensorSpec, Unbounded
-from marlenv.tensordicts import get, new
+from marlenv.tensordicts import get, nest, new
 
 S = TypeVar("S", bound=tuple)
 Illegal = Literal["raise", "lose"]
@@ -134,7 +134,9 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         old = self.read(tensordict)._asdict().get("rng")  # type: ignore[attr-defined]
         if old is None:
             return self._reset(request)
-        return self._opened(self.rules.start(tensordict.batch_size, rng=RowRNG.from_state(old).fork(0), device=self.device))
+        return self._opened(
+            self.rules.start(tensordict.batch_size, rng=RowRNG.from_state(old).fork(0), device=self.device)
+        )
 
     def _opened(self, state: S, plies: Tensor | None = None) -> TensorDict:
         """The first data of games that stand at ``state``."""
@@ -263,7 +265,9 @@ class TurnBasedEnv(EnvBase, Generic[S]):
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         if tensordict is None:
-            raise SpecError(f"{type(self).__name__}.get_state: the position travels in the data; pass it, get_state(td)")
+            raise SpecError(
+                f"{type(self).__name__}.get_state: the position travels in the data; pass it, get_state(td)"
+            )
         out = tensordict.select(*self.state_keys)
         if self.opponent == "random":
             out.set(OPPONENT_STATE, self._opponent_stream(out.batch_size).state)
@@ -371,7 +375,11 @@ class GameEnv(TurnBasedEnv[S]):
         data["state"] = new(position, batch, self.device)
         acts = going.unsqueeze(-1) if rules.simultaneous else None
         seat_index = torch.arange(len(rules.players), device=ended.device)
-        acting = acts.expand(*batch, len(rules.players)) if acts is not None else (seat_index == player.unsqueeze(-1)) & going.unsqueeze(-1)
+        acting = (
+            acts.expand(*batch, len(rules.players))
+            if acts is not None
+            else (seat_index == player.unsqueeze(-1)) & going.unsqueeze(-1)
+        )
         free = (legal if rules.simultaneous else legal.unsqueeze(-2)) | ~acting.unsqueeze(-1)
         free = free | ~free.any(-1, keepdim=True)
         flags = {"terminated": moment.over, "truncated": moment.truncated, "done": ended}
@@ -391,7 +399,7 @@ class GameEnv(TurnBasedEnv[S]):
             for name in path[:-1]:
                 node = node.setdefault(name, {})
             node[path[-1]] = new(entries, lead, self.device)
-        return _closed(data, batch, self.device)
+        return nest(data, batch, self.device)
 
 
 def _picker(seats: list[int], players: int) -> Callable[[Tensor, int], Tensor]:
@@ -401,10 +409,6 @@ def _picker(seats: list[int], players: int) -> Callable[[Tensor, int], Tensor]:
     if seats == list(range(seats[0], seats[0] + len(seats))):
         return lambda t, dim: t.narrow(dim, seats[0], len(seats))
     return lambda t, dim: t.index_select(dim, torch.tensor(seats, device=t.device))
-
-
-def _closed(data: dict[str, Any], batch: Size, device: torch.device | None) -> TensorDict:
-    return new({k: _closed(v, batch, device) if isinstance(v, dict) else v for k, v in data.items()}, batch, device)
 
 
 def _example_spec(example: Tensor, lead: Sequence[int]) -> TensorSpec:

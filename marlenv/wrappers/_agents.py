@@ -30,7 +30,8 @@ FLAG = (1,)
 class AgentSpecs(NamedTuple):
     """What one agent sees and does; shapes without batch and agent dimensions."""
 
-    observation: TensorSpec
+    seen: Composite
+    """The entries that it observes, ``observation`` first of all."""
     action: TensorSpec
     actions: int | None = None
     """How many discrete actions there are, if the simulator says which are legal."""
@@ -41,7 +42,8 @@ class AgentSpecs(NamedTuple):
 class AgentStep(NamedTuple):
     """What one agent got at one moment."""
 
-    observation: Any
+    seen: Mapping[str, Any]
+    """The values of what it observes."""
     reward: Any = 0.0
     terminated: bool = False
     truncated: bool = False
@@ -103,7 +105,7 @@ class AgentsEnv(EnvWrapper):
         agents = self.agent_specs()
         if not agents:
             raise SpecError(f"{type(self).__name__}: the simulator has no agents")
-        whole = {a: Composite(observation=s.observation, action=s.action) for a, s in agents.items()}
+        whole = {a: Composite(seen=s.seen, action=s.action) for a, s in agents.items()}
         self.group_map = resolve(self._asked_groups, list(agents), default=self.default_groups, specs=whole)
         self.tree = GroupTree(self.group_map)
         self.agents_names = list(agents)
@@ -118,14 +120,20 @@ class AgentsEnv(EnvWrapper):
             done[name] = Binary(shape=FLAG, dtype=torch.bool)
         self.full_done_spec = done
         self.full_action_spec = group_specs(self.tree, acted, unequal=self._unequal)
-        out = {a: Composite({**dict(seen[a].items()), **dict(earned[a].items()), **dict(flags[a].items())}) for a in agents}
+        out = {
+            a: Composite({**dict(seen[a].items()), **dict(earned[a].items()), **dict(flags[a].items())}) for a in agents
+        }
         self._packer = Packer(self.tree, out, unequal=self._unequal)
-        self._first_packer = Packer(self.tree, {a: Composite({**dict(seen[a].items()), **dict(flags[a].items())}) for a in agents}, unequal=self._unequal)
+        self._first_packer = Packer(
+            self.tree,
+            {a: Composite({**dict(seen[a].items()), **dict(flags[a].items())}) for a in agents},
+            unequal=self._unequal,
+        )
         self._unpacker = Packer(self.tree, acted, unequal=self._unequal)
         self._choices = {a: s.actions for a, s in agents.items()}
 
     def _seen(self, specs: AgentSpecs) -> Composite:
-        entries: dict[str, TensorSpec] = {"observation": specs.observation}
+        entries: dict[str, TensorSpec] = dict(specs.seen.items())
         if specs.actions is not None:
             entries["action_mask"] = Binary(shape=(specs.actions,), dtype=torch.bool)
         if specs.info is not None and not specs.info.is_empty():
@@ -174,7 +182,7 @@ class AgentsEnv(EnvWrapper):
     def _entries(self, agent: str, step: AgentStep | None, alive: bool, acts: bool) -> dict[str, Any]:
         entries: dict[str, Any] = {}
         if step is not None:
-            entries |= {"observation": step.observation, "reward": step.reward, "info": step.info}
+            entries |= {**step.seen, "reward": step.reward, "info": step.info}
         if self.use_mask:
             entries["alive"], entries["mask"] = alive, acts
         choices = self._choices[agent]
@@ -189,7 +197,11 @@ class AgentsEnv(EnvWrapper):
         flags = [self._ended.get(agent, (False, False)) for agent in self.agents_names if agent in self._existed]
         rule: Rule = "any" if self.done_on_any else "all"
         together = aggregate(Flags(*torch.tensor(flags or [(False, False)], dtype=torch.bool).unbind(-1)), rule)
-        entries: dict[str, Tensor] = {"terminated": together.terminated, "truncated": together.truncated, "done": together.done}
+        entries: dict[str, Tensor] = {
+            "terminated": together.terminated,
+            "truncated": together.truncated,
+            "done": together.done,
+        }
         plain = out._tensordict
         for name, value in entries.items():
             plain[name] = value.reshape(FLAG)

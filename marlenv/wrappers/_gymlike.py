@@ -127,7 +127,10 @@ class GymLikeEnv(EnvWrapper):
         if done is None:
             done = terminated if truncated is None else np.logical_or(terminated, truncated)
         terminated = done if terminated is None else terminated
-        flags = [None if f is None else torch.as_tensor(np.asarray(f, dtype=bool)).reshape(-1) for f in (terminated, truncated, done)]
+        flags = [
+            None if f is None else torch.as_tensor(np.asarray(f, dtype=bool)).reshape(-1)
+            for f in (terminated, truncated, done)
+        ]
         return flags[0], flags[1], flags[2], bool(np.any(done))
 
     def read_reward(self, reward: Any) -> Tensor:
@@ -142,7 +145,9 @@ class GymLikeEnv(EnvWrapper):
             return TensorDict({key: spec[key].encode(observations, ignore_device=True)}, self.batch_size).to_dict()
         if "state" in observations and "observation" not in observations and "state" not in spec:
             observations = {("observation" if k == "state" else k): v for k, v in observations.items()}
-        return {name: spec[name].encode(value, ignore_device=True) for name, value in observations.items() if name in spec}
+        return {
+            name: spec[name].encode(value, ignore_device=True) for name, value in observations.items() if name in spec
+        }
 
     # --- stepping --------------------------------------------------------------------------------
 
@@ -157,7 +162,11 @@ class GymLikeEnv(EnvWrapper):
             if flags[3]:
                 break
         data = self.read_obs(obs)
-        data |= {name: flag for name, flag in zip(("terminated", "truncated", "done"), flags, strict=False) if flag is not None}
+        data |= {
+            name: flag
+            for name, flag in zip(("terminated", "truncated", "done"), flags, strict=False)
+            if flag is not None
+        }
         out = TensorDict(data, batch_size=tensordict.batch_size)
         if flags[1] is not None and "truncated" not in self.full_done_spec:
             out.pop("truncated")
@@ -167,7 +176,9 @@ class GymLikeEnv(EnvWrapper):
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         mask = None if tensordict is None else tensordict.get("_reset", None)
         if mask is not None and not bool(mask.all()):
-            raise ResetError(f"{type(self).__name__}: this simulator resets all its envs or none, got {mask.flatten().tolist()}")
+            raise ResetError(
+                f"{type(self).__name__}: this simulator resets all its envs or none, got {mask.flatten().tolist()}"
+            )
         obs, info = self._reset_output_transform(self._env.reset(**kwargs))
         return self._with_info(TensorDict(self.read_obs(obs), batch_size=self.batch_size), info)
 
@@ -191,7 +202,9 @@ class GymLikeEnv(EnvWrapper):
                 reader that learns its entries from one reset and one step when left out.
             ignore_private: leave out entries that begin with an underscore.
         """
-        reader = default_info_dict_reader(ignore_private=ignore_private) if info_dict_reader is None else info_dict_reader
+        reader = (
+            default_info_dict_reader(ignore_private=ignore_private) if info_dict_reader is None else info_dict_reader
+        )
         spec = getattr(reader, "info_spec", None)
         if spec is None and isinstance(reader, default_info_dict_reader):
             reader.learn(self._example_info())

@@ -50,8 +50,15 @@ def find_task(task: str) -> str:
     if wanted in bare:
         return bare[wanted]
     if task.startswith(("mpe", "simple_")) and not has("mpe2"):
-        raise UnknownName(f'{WHO}: no task is called {task!r}; PettingZoo\'s particle envs moved: pip install "marlenv-torch[pettingzoo]"')
+        raise UnknownName(
+            f'{WHO}: no task is called {task!r}; PettingZoo\'s particle envs moved: pip install "marlenv-torch[pettingzoo]"'
+        )
     raise UnknownName(f"{WHO}: no task is called {task!r}; {nearest(wanted.split('/')[-1], [*short, *known])}")
+
+
+def parallel_or_turns(task: str, parallel: bool | None) -> bool:
+    """Whether a task is made with the parallel interface: what was asked for, or parallel where it has it."""
+    return "parallel" in tasks()[find_task(task)] if parallel is None else parallel
 
 
 def make_task(task: str, parallel: bool, options: dict[str, Any]) -> Any:
@@ -66,7 +73,9 @@ def make_task(task: str, parallel: bool, options: dict[str, Any]) -> Any:
     kind = "parallel" if parallel else "aec"
     kinds = tasks()[full]
     if kind not in kinds:
-        raise UnknownName(f"{WHO}: task {full!r} has no {kind} interface; it has {kinds}: pass parallel={'parallel' in kinds}")
+        raise UnknownName(
+            f"{WHO}: task {full!r} has no {kind} interface; it has {kinds}: pass parallel={'parallel' in kinds}"
+        )
     maker: Callable[..., Any]
     if full.startswith("mpe/"):
         module = need(f"mpe2.{full.split('/')[1]}", WHO)

@@ -90,7 +90,10 @@ def _box(space: Any, categorical: bool, device: Any) -> TensorSpec:
     dtype = torch_dtype(space.dtype)
     if dtype == torch.bool:
         return Binary(shape=space.shape, dtype=torch.bool, device=device)
-    if not np.isfinite(np.asarray(space.low, dtype=np.float64)).any() and not np.isfinite(np.asarray(space.high, np.float64)).any():
+    if (
+        not np.isfinite(np.asarray(space.low, dtype=np.float64)).any()
+        and not np.isfinite(np.asarray(space.high, np.float64)).any()
+    ):
         return Unbounded(space.shape, dtype=dtype, device=device)
     low, high = (torch.as_tensor(np.array(end), dtype=dtype) for end in (space.low, space.high))
     return Bounded(low, high, space.shape, dtype=dtype, device=device)
@@ -115,11 +118,17 @@ def _multi_binary(space: Any, categorical: bool, device: Any) -> TensorSpec:
 
 
 def _dict(space: Any, categorical: bool, device: Any) -> TensorSpec:
-    return Composite({name: spec_of(one, categorical=categorical, device=device) for name, one in space.spaces.items()}, device=device)
+    return Composite(
+        {name: spec_of(one, categorical=categorical, device=device) for name, one in space.spaces.items()},
+        device=device,
+    )
 
 
 def _tuple(space: Any, categorical: bool, device: Any) -> TensorSpec:
-    return Composite({str(i): spec_of(one, categorical=categorical, device=device) for i, one in enumerate(space.spaces)}, device=device)
+    return Composite(
+        {str(i): spec_of(one, categorical=categorical, device=device) for i, one in enumerate(space.spaces)},
+        device=device,
+    )
 
 
 def _text(space: Any, categorical: bool, device: Any) -> TensorSpec:
