@@ -82,8 +82,8 @@ def aggregate_tree(
         tree: the groups.
         groups: group path -> its agents' flags, bool ``[*B, A]``.
         rules: one rule for all levels, or a rule per path (``()`` is the root; ``"any"`` where none is given). The rule
-            of a group's own path unites its agents; levels unite what is directly below them. With one rule for all
-            levels the root unites all agents.
+            of a group's own path unites its agents; levels unite what is directly below them. With ``"any"`` or
+            ``"all"`` for all levels the root says the same as that rule over all agents.
 
     >>> tree = GroupTree({"red": ["a"], "blue": ["b"]})
     >>> alive, dead = Flags(*torch.tensor([[False], [False]])), Flags(*torch.tensor([[True], [False]]))
@@ -199,6 +199,9 @@ class DonePlan:
 
 def complete_level(node: TensorDictBase, level: DoneLevel, shape: Size) -> None:
     """Writes the flags that are missing at one level, in place; all of them get ``shape``."""
+    plain = raw(node)
+    if plain is not None and all(name in plain and plain[name].shape == shape for name in level.names):
+        return
     have = {name: value for name in level.names if (value := get(node, name)) is not None}
     for name, value in have.items():
         if value.shape != shape and -1 not in shape:
@@ -210,8 +213,11 @@ def complete_level(node: TensorDictBase, level: DoneLevel, shape: Size) -> None:
     if sample is None:
         sample = torch.zeros([1 if s < 0 else s for s in shape], dtype=torch.bool, device=node.device)
     done, terminated, truncated = (have.get(name) for name in DONE_NAMES)
-    if terminated is None and done is not None:
-        terminated = done.clone() if truncated is None else done & ~truncated
+    if done is not None:
+        if terminated is None:
+            terminated = done.clone() if truncated is None else done & ~truncated
+        elif truncated is None:
+            truncated = done & ~terminated
     if done is None:
         causes = [flag for flag in (terminated, truncated) if flag is not None]
         done = (

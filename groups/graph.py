@@ -33,13 +33,18 @@ def group_map_from_graph(graph: nx.Graph, communities: Communities = "components
     {'group_0': ['a', 'b'], 'group_1': ['c', 'd']}
     """
     order = {agent: i for i, agent in enumerate(graph.nodes)}
+    if isinstance(communities, str) and communities != "components":
+        raise GroupError(
+            f"group map from graph: communities must be 'components', the communities themselves or a function that "
+            f"finds them, got {communities!r}"
+        )
     if communities == "components":
         undirected = graph.to_undirected() if graph.is_directed() else graph
         found: Iterable[Iterable[str]] = nx.connected_components(undirected)
     elif callable(communities):
         found = communities(graph)
     else:
-        found = communities  # type: ignore[assignment]
+        found = communities
     members = [sorted(one, key=lambda a: order.get(a, len(order))) for one in found]
     members.sort(key=lambda agents: order.get(agents[0], len(order)) if agents else -1)
     names = [_name(graph, agents, i) for i, agents in enumerate(members)]
@@ -91,6 +96,6 @@ def edge_index(group_map: GroupMap | GroupTree, graph: nx.Graph | None = None) -
     out = {}
     for path, agents in tree.groups.items():
         at = {agent: i for i, agent in enumerate(agents)}
-        pairs = sorted((at[a], at[b]) for a, b in arrows.edges if a in at and b in at)
+        pairs = sorted({(at[a], at[b]) for a, b in arrows.edges() if a in at and b in at})
         out[path] = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).T.contiguous()
     return out

@@ -5,6 +5,7 @@ A group map is a mapping ``group name -> agent names``; a value may be a group m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
@@ -104,18 +105,24 @@ def check_marl_grouping(group_map: GroupMap, agent_names: Sequence[str]) -> None
     agents = list(agent_names)
     if not agents:
         raise GroupError("group map: there are no agents to group, got an empty list of agent names")
-    if repeated := sorted({a for a in agents if agents.count(a) > 1}):
+    if repeated := _repeated(agents):
         raise GroupError(f"group map: agent names must be unique, got {repeated} more than once")
     if not group_map:
         raise GroupError(f"group map: it has no groups; agents are {agents}")
     placed = [agent for _, members in leaves(group_map) for agent in members]
-    if twice := sorted({a for a in placed if placed.count(a) > 1}):
-        where = {a: ["/".join(p) for p, members in leaves(group_map) if a in members] for a in twice}
+    known, found = set(agents), set(placed)
+    if twice := _repeated(placed):
+        where = {a: ["/".join(p) for p, members in leaves(group_map) for b in members if a == b] for a in twice}
         raise GroupError(f"group map: agents in more than one place: {where}; an agent belongs to exactly one group")
-    if unknown := [a for a in placed if a not in agents]:
+    if unknown := [a for a in placed if a not in known]:
         raise GroupError(f"group map: unknown agents {unknown}; {nearest(unknown[0], agents)}")
-    if missing := [a for a in agents if a not in placed]:
+    if missing := [a for a in agents if a not in found]:
         raise GroupError(f"group map: agents in no group: {missing}; groups are {plain(group_map)}")
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    """The names that come more than once."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def leaves(group_map: GroupMap, prefix: tuple[str, ...] = ()) -> Iterable[tuple[tuple[str, ...], list[str]]]:

@@ -1,12 +1,14 @@
 """Between a simulator's data, one dict per agent, and group tensors, one row per agent.
 
-Every value is written once, straight into the tensor that is handed out. Agents that are absent get zeros. Actions come
-back agent by agent, as arrays, and only for the agents that are asked for.
+Every value is written once, straight into the tensor that is handed out. Agents that are absent get zeros, or the value
+of their spec that is nearest to zero. Actions come back agent by agent, as arrays, and only for the agents that are
+asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,14 +18,16 @@ from marlenv.groups.tree import GroupTree
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.errors import GroupError, KeyMissing, ShapeError, nearest
+from marlenv.errors import DtypeError, GroupError, KeyMissing, ShapeError, nearest
 from marlenv.keys import NestedKey, Path, nested, path
-from marlenv.specs import Composite, NonTensor, StackedComposite, TensorSpec
+from marlenv.specs import Composite, MultiOneHot, NonTensor, OneHot, StackedComposite, TensorSpec
 from marlenv.specs.base import concrete
-from marlenv.tensordicts import new
+from marlenv.tensordicts import nest
 
 AgentData = Mapping[str, Mapping[str, Any]]
-Write = Callable[[Any, Any], None]
+
+VECTORS = (OneHot, MultiOneHot)
+"""Specs whose values are vectors for the network and numbers for the simulator."""
 
 
 class Entry(NamedTuple):
@@ -32,9 +36,11 @@ class Entry(NamedTuple):
     key: Path
     spec: TensorSpec
     corners: list[tuple[slice, ...] | None]
-    """Per agent: None if it fills the whole row, an empty slice tuple is never used."""
-    owners: list[bool]
-    """Per agent: whether it has this entry at all."""
+    """Per agent: None if it fills the whole row."""
+    own: list[TensorSpec | None]
+    """Per agent: its own spec of this entry; None if it has none."""
+    blanks: list[Any]
+    """Per agent: what its row holds when it has no value; 0, or an array where zero is outside the spec."""
 
 
 class Packer:
@@ -72,14 +78,14 @@ class Packer:
             if path(key)[0] == PAD_MASK:
                 continue
             leaf = spec[key]
-            corners, owners = [], []
-            for agent in agents:
-                own = agent.get(key, None)
-                row = concrete(leaf.shape if spec.ndim == 0 else leaf.shape[1:])
-                owners.append(own is not None)
-                same = own is None or concrete(own.shape) == row
-                corners.append(None if same else tuple(slice(0, n) for n in concrete(own.shape)))
-            found.append(Entry(path(key), leaf, corners, owners))
+            row = concrete(leaf.shape if spec.ndim == 0 else leaf.shape[1:])
+            own = [agent.get(key, None) for agent in agents]
+            corners = [
+                None if one is None or concrete(one.shape) == row else tuple(slice(0, n) for n in concrete(one.shape))
+                for one in own
+            ]
+            rows = leaf.unbind(0) if spec.ndim else [leaf]
+            found.append(Entry(path(key), leaf, corners, own, [_blank(one) for one in rows]))
         return found
 
     def _constants(
@@ -103,12 +109,14 @@ class Packer:
 
         Args:
             data: agent name -> entry name -> value (number, array, tensor; nested dicts for nested entries). An agent that is
-                left out, or an entry that it leaves out, is zeros.
+                left out, or an entry that it leaves out, is zeros. Entries that have no spec are left out. One-hot
+                entries may be given as numbers.
             device: where the tensors go.
 
         Raises:
-            GroupError: an unknown agent.
-            ShapeError: a value that does not fit its spec; the note says which agent and entry.
+            GroupError: an unknown agent, or data of an agent that are not a mapping.
+            ShapeError: a value that does not have the shape of its spec; the message names agent and entry.
+            DtypeError: a fraction where the spec has integers.
         """
         if strangers := data.keys() - self.tree.place.keys():
             name = sorted(strangers)[0]
@@ -131,35 +139,25 @@ class Packer:
             for name in group[:-1]:
                 node = node.setdefault(name, {})
             node[group[-1]] = packed
-        made = _close(out)
+        made = nest(out, Size())
         return made if device is None or device.type == "cpu" else made.to(device)
 
     def _pack_dense(self, plan: list[Entry], given: list[Any], agents: tuple[str, ...], batch: Size) -> TensorDict:
         data: dict[str, Any] = {}
         for entry in plan:
-            values = [None if one is None else _dig(one, entry.key) for one in given]
+            try:
+                values = [None if one is None else _dig(one, entry.key) for one in given]
+            except AttributeError as error:
+                raise _not_a_mapping(entry, given, agents) from error
             try:
                 packed = _fill(entry, values, batch)
             except (ValueError, TypeError, RuntimeError) as error:
-                raise self._blame(entry, values, agents, batch, error) from error
+                raise _blame(entry, values, agents, batch, error) from error
             node = data
             for name in entry.key[:-1]:
                 node = node.setdefault(name, {})
             node[entry.key[-1]] = packed
-        return _close(data, batch)
-
-    def _blame(
-        self, entry: Entry, values: list[Any], agents: tuple[str, ...], batch: Size, error: Exception
-    ) -> ShapeError:
-        want = concrete(entry.spec.shape[len(batch) :])
-        for i, value in enumerate(values):
-            mine = want if entry.corners[i] is None else Size(s.stop for s in entry.corners[i])  # type: ignore[union-attr]
-            got = () if value is None else np.shape(value)
-            if value is not None and tuple(got) != tuple(mine):
-                return ShapeError(
-                    f"pack: entry {nested(entry.key)!r} of agent {agents[i]!r} must have shape {list(mine)}, got {list(got)}"
-                )
-        return ShapeError(f"pack: entry {nested(entry.key)!r} of agents {list(agents)}: {error}")
+        return nest(data, batch)
 
     # --- out -------------------------------------------------------------------------------------
 
@@ -186,29 +184,30 @@ class Packer:
             plans = self._plans[group]
             if len(plans) == 1 and not isinstance(self.spec[nested(group)], StackedComposite):
                 for entry in plans[0]:
-                    array = self._read(node, entry, group)
+                    array = _read(node, entry, group)
                     for i in wanted:
-                        if entry.owners[i]:
+                        if entry.own[i] is not None:
                             corner = entry.corners[i]
-                            _plant(
-                                out.setdefault(agents[i], {}),
-                                entry.key,
-                                array[i] if corner is None else array[i][corner],
-                            )
+                            value = array[i] if corner is None else array[i][corner[: np.ndim(array[i])]]
+                            _plant(out.setdefault(agents[i], {}), entry.key, value)
             else:
                 for i in wanted:
                     for entry in plans[i]:
-                        _plant(out.setdefault(agents[i], {}), entry.key, self._read(node[i], entry, group)[()])
+                        value = _read(node[i], entry, group)
+                        value = value if isinstance(entry.spec, NonTensor) else value[()]
+                        _plant(out.setdefault(agents[i], {}), entry.key, value)
         return out
 
-    def _read(self, node: TensorDictBase, entry: Entry, group: Path) -> Any:
-        value = node.get(nested(entry.key), None)
-        if value is None:
-            where = nested((*group, *entry.key))
-            raise KeyMissing(
-                f"unpack: entry {where!r} is missing; the group has {sorted(map(str, node.keys(True, True)))}"
-            )
-        return entry.spec.to_numpy(value)
+
+def _read(node: TensorDictBase, entry: Entry, group: Path) -> Any:
+    """One entry of a group, or of one agent, as an array; a list or the thing itself when it is not a tensor."""
+    value = node.get(nested(entry.key), None)
+    if value is None and not isinstance(entry.spec, NonTensor):
+        where = nested((*group, *entry.key))
+        raise KeyMissing(f"unpack: entry {where!r} is missing; the group has {sorted(map(str, node.keys(True, True)))}")
+    if isinstance(value, (NonTensorData, NonTensorStack)):
+        return value.tolist()
+    return value if isinstance(entry.spec, NonTensor) else entry.spec.to_numpy(value)
 
 
 def _dig(data: Any, key: Path) -> Any:
@@ -225,10 +224,12 @@ def _plant(data: dict[str, Any], key: Path, value: Any) -> None:
     data[key[-1]] = value
 
 
-def _close(data: dict[str, Any], batch: Size | None = None) -> TensorDict:
-    """Nested dicts as nested tensordicts of one batch size (the root's is empty when none is given)."""
-    closed = {k: _close(v, batch) if isinstance(v, dict) else v for k, v in data.items()}
-    return new(closed, Size() if batch is None else batch)
+def _blank(spec: TensorSpec) -> Any:
+    """What stands for an absent value: 0, or the value of the spec that is nearest to zeros."""
+    if isinstance(spec, NonTensor):
+        return None
+    zeros = spec.zero()
+    return 0 if spec.is_in(zeros) else spec.project(zeros)
 
 
 def _fill(entry: Entry, values: list[Any], batch: Size) -> Any:
@@ -242,33 +243,77 @@ def _fill(entry: Entry, values: list[Any], batch: Size) -> Any:
     rows = out.numpy() if spec.dtype != torch.bfloat16 else None
     for i, value in enumerate(values):
         at: Any = i if batch else ()
-        if value is None:
-            out[at] = 0
-            continue
         corner = entry.corners[i]
+        if value is None or corner is not None:
+            out[at] = entry.blanks[i]
+        if value is None:
+            continue
         if corner is not None:
-            out[at] = 0
             at = (i, *corner) if batch else corner
+        if isinstance(spec, VECTORS):
+            value = _vector(value, entry.own[i])
         if rows is None or isinstance(value, Tensor):
-            out[at] = _strict(torch.as_tensor(value), out[at].shape)
-        elif isinstance(value, np.ndarray):
-            rows[at] = _strict(value, rows[at].shape)
+            out[at] = _fitted(torch.as_tensor(value), out[at].shape, spec.dtype)
         else:
-            rows[at] = value
+            rows[at] = _fitted(
+                value if isinstance(value, np.ndarray) else np.asarray(value), rows[at].shape, spec.dtype
+            )
     return out
 
 
-def _strict(value: Any, shape: tuple[int, ...]) -> Any:
+def _vector(value: Any, spec: Any) -> Any:
+    """A one-hot value as the vector that it stands for, when it was given as a number."""
+    return value if spec is None or np.shape(value) == tuple(spec.shape) else spec.encode(value)
+
+
+def _fitted(value: Any, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
     """The value, which must not be broadcast; a single number may come as ``()`` or ``(1,)``."""
+    if not dtype.is_floating_point and _is_float(value) and bool((value != value.round()).any()):
+        raise DtypeError(f"expected whole numbers for {dtype}, got {value.reshape(-1)[:5].tolist()}")
     if tuple(value.shape) == tuple(shape):
         return value
-    if (
-        len(shape) <= 1
-        and len(value.shape) <= 1
-        and (value.size if isinstance(value, np.ndarray) else value.numel()) == 1
-    ):
+    if len(shape) <= 1 and len(value.shape) <= 1 and prod(value.shape) == prod(shape) == 1:
         return value.reshape(shape)
     raise ValueError(f"expected shape {list(shape)}, got {list(value.shape)}")
+
+
+def _is_float(value: Any) -> bool:
+    return value.dtype.is_floating_point if isinstance(value, Tensor) else value.dtype.kind == "f"
+
+
+def _blame(
+    entry: Entry, values: list[Any], agents: tuple[str, ...], batch: Size, error: Exception
+) -> ShapeError | DtypeError:
+    """The error of :func:`_fill` with the agent and the entry in it."""
+    where = f"pack: entry {nested(entry.key)!r} of agent"
+    if isinstance(error, DtypeError):
+        who = next((a for a, v in zip(agents, values, strict=True) if v is not None), "")
+        for agent, value in zip(agents, values, strict=True):
+            array = None if value is None else np.asarray(value)
+            if array is not None and array.dtype.kind == "f" and bool((array != array.round()).any()):
+                who = agent
+        return DtypeError(f"{where} {who!r}: {error}")
+    want = concrete(entry.spec.shape[len(batch) :])
+    for i, value in enumerate(values):
+        corner = entry.corners[i]
+        mine = want if corner is None else Size(s.stop for s in corner)
+        got = () if value is None else np.shape(value)
+        if value is not None and tuple(got) != tuple(mine):
+            return ShapeError(f"{where} {agents[i]!r} must have shape {list(mine)}, got {list(got)}")
+    return ShapeError(f"pack: entry {nested(entry.key)!r} of agents {list(agents)}: {error}")
+
+
+def _not_a_mapping(entry: Entry, given: list[Any], agents: tuple[str, ...]) -> GroupError:
+    """Says whose data, or whose nested entry, is no mapping."""
+    for agent, node in zip(agents, given, strict=True):
+        for depth in range(len(entry.key)):
+            if node is not None and not hasattr(node, "get"):
+                what = f"entry {nested(entry.key[:depth])!r} of agent" if depth else "the data of agent"
+                return GroupError(
+                    f"pack: {what} {agent!r} must be a mapping with {entry.key[depth]!r}, got {type(node).__name__}"
+                )
+            node = None if node is None else node.get(entry.key[depth])
+    return GroupError(f"pack: the data of agents {list(agents)} must be mappings")
 
 
 def _grown(shape: Size, values: list[Any], batch: Size) -> Size:

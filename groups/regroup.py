@@ -15,7 +15,7 @@ from marlenv.specs import Composite
 
 
 def regroup(td: TensorDictBase, old: GroupTree, new_map: GroupMap | GroupTree) -> TensorDictBase:
-    """The data with every agent's rows moved to its new group; everything outside groups stays.
+    """The data with every agent's rows moved to its new group; everything outside groups stays where it is.
 
     A group that keeps its agents in order is handed over as it is; a group made of a run of agents of one old group is
     a view of it.
@@ -26,7 +26,7 @@ def regroup(td: TensorDictBase, old: GroupTree, new_map: GroupMap | GroupTree) -
         new_map: the groups as they shall be; the same agents.
 
     Raises:
-        GroupError: the agents differ.
+        GroupError: the agents differ, or a new group would overwrite an entry that is no group.
 
     >>> from tensordict import TensorDict
     >>> td = TensorDict({"agents": TensorDict({"reward": torch.tensor([[1.0], [2.0]])}, [2])}, [])
@@ -35,7 +35,11 @@ def regroup(td: TensorDictBase, old: GroupTree, new_map: GroupMap | GroupTree) -
     """
     tree = _tree(old, new_map)
     at = td.ndim
-    out = td.exclude(*[nested(p[:1]) for p in old.groups], inplace=False)
+    out = td.exclude(*[nested(p) for p in old.groups], inplace=False)
+    for branch in old.branches[:-1]:
+        if nested(branch) in out.keys(True) and out[nested(branch)].is_empty():
+            out.del_(nested(branch))
+    _check_room(tree, out.keys(True))
     for path, agents in tree.groups.items():
         places = [old.place[a] for a in agents]
         sources = {group for group, _ in places}
@@ -54,9 +58,13 @@ def regroup_spec(spec: Composite, old: GroupTree, new_map: GroupMap | GroupTree)
     tree = _tree(old, new_map)
     at = spec.ndim
     out = spec.clone()
-    for path in old.groups:
-        if path[0] in out:
-            del out[path[0]]
+    for group in old.groups:
+        if nested(group) in out:
+            del out[nested(group)]
+    for branch in old.branches[:-1]:
+        if nested(branch) in out and out[nested(branch)].is_empty():
+            del out[nested(branch)]
+    _check_room(tree, out.keys(True))
     for path, agents in tree.groups.items():
         rows = []
         for group, i in (old.place[a] for a in agents):
@@ -76,6 +84,14 @@ def _tree(old: GroupTree, new_map: GroupMap | GroupTree) -> GroupTree:
         error.add_note("while regrouping; the new groups must hold the same agents as the old ones")
         raise
     return GroupTree(new_map)
+
+
+def _check_room(tree: GroupTree, taken: Any) -> None:
+    """Raises if a group would be written over an entry."""
+    if clash := [nested(path) for path in tree.groups if nested(path) in taken]:
+        raise GroupError(
+            f"regroup: groups {clash} would overwrite entries of the data that are no groups; name them otherwise"
+        )
 
 
 def _pick(node: TensorDictBase, rows: list[int], dim: int) -> TensorDictBase:

@@ -7,8 +7,6 @@ that everything below it is reset. What is not reset keeps its values bit for bi
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from marlenv.groups.done import DoneLevel, DonePlan
 from tensordict import TensorDictBase
@@ -16,7 +14,7 @@ from torch import Tensor
 
 from marlenv.errors import ResetError
 from marlenv.keys import Path, nested
-from marlenv.tensordicts import choose, entries, get, is_nested, put
+from marlenv.tensordicts import choose, entries, get, is_nested, lazy, parts, put
 
 RESET = "_reset"
 
@@ -24,41 +22,50 @@ RESET = "_reset"
 def read_masks(plan: DonePlan, td: TensorDictBase) -> dict[Path, Tensor | None]:
     """The reset masks of the top levels, checked; None where a level has none.
 
+    A mask of the batch size is taken for one of the done flag's shape when that has as many elements, and is replaced by
+    it in ``td``.
+
     Raises:
         ResetError: a mask stands where there is no done flag, or has another shape than it, or is not bool.
     """
     masks: dict[Path, Tensor | None] = {}
     levels = {level.path: level for level in plan.levels}
-    for path, mask in _find_masks(td, ()):
+    lead = td.batch_size[: max(0, td.ndim - plan.batch_ndim)]
+    for path, node in _find_masks(td, ()):
         if path not in levels:
             where = nested((*path, RESET))
             beside = [nested((*lv.path, RESET)) for lv in plan.levels]
             raise ResetError(f"reset: {where!r} has no done flag beside it; this env takes {beside}")
-        masks[path] = _checked(mask, levels[path], td, plan.batch_ndim)
+        masks[path] = _checked(node, levels[path], lead)
     return {level.path: masks.get(level.path) for level in plan.top}
 
 
-def _find_masks(td: TensorDictBase, path: Path) -> list[tuple[Path, Any]]:
+def _find_masks(td: TensorDictBase, path: Path) -> list[tuple[Path, TensorDictBase]]:
+    """Every tensordict inside ``td`` that holds a mask, with its path."""
     found = []
     for name, value in entries(td):
         if name == RESET:
-            found.append((path, value))
+            found.append((path, td))
         elif is_nested(value) and not (path == () and name == "next"):
             found += _find_masks(value, (*path, name))
     return found
 
 
-def _checked(mask: Any, level: DoneLevel, td: TensorDictBase, batch_ndim: int) -> Tensor:
+def _checked(node: TensorDictBase, level: DoneLevel, lead: torch.Size) -> Tensor:
+    mask = get(node, RESET)
     where = nested((*level.path, RESET))
-    lead = td.batch_size[: max(0, td.ndim - batch_ndim)]
     want = torch.Size((*lead, *level.shape))
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise ResetError(f"reset: {where!r} must be a bool tensor of shape {list(want)}, got {got}")
-    if mask.shape != want and -1 not in want:
+    if mask.shape == want or -1 in want:
+        return mask
+    if mask.shape != node.batch_size or mask.numel() != want.numel():
         raise ResetError(
             f"reset: {where!r} must have the shape of the done flag beside it, {list(want)}, got {list(mask.shape)}"
         )
+    mask = mask.reshape(want)
+    put(node, RESET, mask)
     return mask
 
 
@@ -72,6 +79,8 @@ def merge(
 ) -> TensorDictBase:
     """Writes ``fresh`` into ``kept`` where the masks say so, and returns ``kept``.
 
+    Where only ``fresh`` is a lazy stack, because sizes have come apart, a lazy stack is returned in place of ``kept``.
+
     Args:
         masks: path of a level -> what is reset there, as :func:`read_masks` returned it; None resets all of it.
         fresh: what the env answered to the reset.
@@ -82,13 +91,28 @@ def merge(
     """
     if path in masks:
         mask, ndim = masks[path], kept.ndim
+    if parts(kept) is not None or parts(fresh) is not None:
+        return _merge_stacks(fresh, kept, mask, ndim)
     deeper = any(len(p) > len(path) and p[: len(path)] == path for p in masks)
     for name, value in entries(fresh):
         old = get(kept, name)
         if old is None:
             put(kept, name, value)
         elif is_nested(value) and is_nested(old) and (deeper or mask is None):
-            merge(masks, value, old, (*path, name), mask, ndim)
+            put(kept, name, merge(masks, value, old, (*path, name), mask, ndim))
         else:
             put(kept, name, value if mask is None else choose(mask, value, old, ndim))
+    return kept
+
+
+def _merge_stacks(fresh: TensorDictBase, kept: TensorDictBase, mask: Tensor | None, ndim: int) -> TensorDictBase:
+    """:func:`merge` of lazy stacks, part by part."""
+    dim = kept.stack_dim if parts(kept) is not None else fresh.stack_dim
+    if parts(kept) is None:
+        kept = lazy(kept.unbind(dim), dim)
+    for i, (new_part, old_part) in enumerate(zip(fresh.unbind(dim), kept.tensordicts, strict=True)):
+        if mask is None or dim >= ndim:
+            merge({}, new_part, old_part, (), mask, ndim)
+        else:
+            merge({}, new_part, old_part, (), mask.select(dim, i), ndim - 1)
     return kept

@@ -16,7 +16,7 @@ from torch import Size, Tensor
 from marlenv.errors import GroupError
 from marlenv.keys import Path, nested
 from marlenv.specs import Binary, Bounded, Categorical, Composite, MultiCategorical, OneHot, TensorSpec, Unbounded
-from marlenv.specs.base import concrete
+from marlenv.specs.base import concrete, size
 
 Unequal = Literal["stack", "pad", "raise"]
 
@@ -47,7 +47,8 @@ def group_specs(
       wolves         [2]
         observation  [2, 4]  float32  Unbounded
     """
-    out = Composite()
+    lead = size(batch_size)
+    out = Composite(shape=lead)
     for path, agents in tree.groups.items():
         if missing := [a for a in agents if a not in per_agent]:
             raise GroupError(
@@ -55,16 +56,17 @@ def group_specs(
             )
         specs = [per_agent[a] for a in agents]
         try:
-            out[nested(path)] = _stack_group(specs, agents, unequal)
+            out[nested(path)] = _stack_group(specs, agents, unequal, lead)
         except GroupError as error:
             error.add_note(f"while stacking group {'/'.join(path)!r}")
             raise
-    return out.expand(*batch_size) if len(batch_size) else out
+    return out
 
 
-def _stack_group(specs: Sequence[Composite], agents: Sequence[str], unequal: Unequal) -> Any:
+def _stack_group(specs: Sequence[Composite], agents: Sequence[str], unequal: Unequal, lead: Size) -> Any:
     if all(spec == specs[0] for spec in specs[1:]) or unequal == "stack":
-        return torch.stack(list(specs))  # type: ignore[arg-type]
+        ready = [spec.expand(*lead, *spec.shape) for spec in specs] if lead else list(specs)
+        return torch.stack(ready, len(lead))  # type: ignore[arg-type]
     odd = next(i for i, spec in enumerate(specs) if spec != specs[0])
     if unequal == "raise":
         raise GroupError(
@@ -72,14 +74,14 @@ def _stack_group(specs: Sequence[Composite], agents: Sequence[str], unequal: Une
             f"group them apart (MarlGroupMapType.BY_SPEC), or pass unequal='pad' or 'stack'"
         )
     padded, masks = pad(dict(zip(agents, specs, strict=True)))
-    out = torch.stack(list(padded.values()))  # type: ignore[arg-type]
+    out: Any = torch.stack(list(padded.values()))  # type: ignore[arg-type]
     flags = Composite(shape=out.shape)
     for key in masks[agents[0]]:
         shape = torch.stack([masks[a][key] for a in agents]).shape
         flags[key] = Binary(shape=shape, dtype=torch.bool)
     if not flags.is_empty():
         out[PAD_MASK] = flags
-    return out
+    return out.expand(*lead, *out.shape)
 
 
 def pad(specs: Mapping[str, Composite]) -> tuple[dict[str, Composite], dict[str, dict[Any, Tensor]]]:
@@ -108,7 +110,7 @@ def pad(specs: Mapping[str, Composite]) -> tuple[dict[str, Composite], dict[str,
 def pad_leaves(
     leaves: Mapping[str, TensorSpec | None], key: Any
 ) -> tuple[dict[str, TensorSpec], dict[str, Tensor] | None]:
-    """One entry of all agents at its largest size; no mask when all are equal already."""
+    """One entry of all agents at its largest size; no mask when all have it at one size already."""
     there = [leaf for leaf in leaves.values() if leaf is not None]
     if len(there) == len(leaves) and all(leaf == there[0] for leaf in there):
         return dict.fromkeys(leaves, there[0]), None
@@ -124,7 +126,8 @@ def pad_leaves(
     for agent, leaf in leaves.items():
         own[agent] = _corner(shape, None if leaf is None else concrete(leaf.shape), there[0].device)
         grown[agent] = _grow(there[0] if leaf is None else leaf, shape, count, own[agent])
-    return grown, own
+    complete = len(there) == len(leaves) and all(concrete(leaf.shape) == shape for leaf in there)
+    return grown, None if complete else own
 
 
 def _corner(shape: Size, part: Size | None, device: torch.device | None) -> Tensor:

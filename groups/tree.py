@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import networkx as nx
-from marlenv.groups.maps import GroupMap, leaves, plain
+from marlenv.groups.maps import GroupMap, check_marl_grouping, leaves, plain
 
 from marlenv.errors import GroupError, nearest
 from marlenv.keys import NestedKey, Path, nested
@@ -18,12 +18,16 @@ class GroupTree:
     Args:
         group_map: group name -> agent names, nested to any depth.
 
+    Raises:
+        GroupError: a group is empty, or an agent is in two of them.
+
     >>> tree = GroupTree({"red": {"attack": ["a", "b"], "defence": ["c"]}, "blue": ["d"]})
     >>> tree.place["b"], tree.branches
     ((('red', 'attack'), 1), [('red',), ()])
     """
 
     def __init__(self, group_map: GroupMap) -> None:
+        check_marl_grouping(group_map, list(dict.fromkeys(a for _, agents in leaves(group_map) for a in agents)))
         self.group_map: dict[str, Any] = plain(group_map)
         self.groups: dict[Path, tuple[str, ...]] = {path: tuple(agents) for path, agents in leaves(self.group_map)}
         """Every group: its path and its agents, in order."""
@@ -57,9 +61,9 @@ class GroupTree:
         return (*path, name), i
 
     def children(self, branch: Path) -> list[Path]:
-        """The groups and levels directly below a level."""
-        below = [p for p in (*self.groups, *self.branches) if len(p) == len(branch) + 1 and p[:-1] == branch]
-        return list(dict.fromkeys(below))
+        """The groups and levels directly below a level, in the order of the map."""
+        depth = len(branch)
+        return list(dict.fromkeys(p[: depth + 1] for p in self.groups if len(p) > depth and p[:depth] == branch))
 
     def to_networkx(self) -> nx.DiGraph:
         """The tree as a directed graph: root ``()``, groups by path, agents by name; edges point down."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +30,10 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _ROOMS:
         return importlib.import_module(f"marlenv.{name}")
-    from marlenv.specs.legacy import SUCCESSORS
+    from marlenv.specs.legacy import TABLE, resolve
 
-    if name in SUCCESSORS:
-        new = SUCCESSORS[name]
-        warnings.warn(f"marlenv.{name} is the old name of marlenv.{new}; use {new}", DeprecationWarning, stacklevel=2)
-        return __getattr__(new)
+    if name in TABLE:
+        return resolve(name, stacklevel=3)
     raise AttributeError(f"marlenv has no {name!r}; {_nearest(name)}")
 
 

@@ -63,9 +63,9 @@ def make(
 
 def _build(entry: Entry, factory: Any, num_envs: int | None, options: dict[str, Any]) -> EnvBase:
     if entry.batched:
-        return factory(num_envs=num_envs, **options)  # type: ignore[no-any-return]
+        return factory(num_envs=num_envs, **options)
     if num_envs is None:
-        return factory(**options)  # type: ignore[no-any-return]
+        return factory(**options)
     return SerialEnv(num_envs, factory, create_env_kwargs=options)
 
 
@@ -77,5 +77,3 @@ def _takes(factory: Any, option: str) -> bool:
         if call is not None and option in inspect.signature(call).parameters:
             return True
     return False
-
-

@@ -11,15 +11,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import ShapeError
+from marlenv.errors import ShapeError, SpecError
+
+WORDS = 1 << 31  # randint chooses among at most this many integers
+BITS = {torch.float64: 53, torch.float16: 11, torch.bfloat16: 8}  # of a uniform number; float32 has 24
 
 
 def _signed(x: int) -> int:
-    """The int64 with the bits of an unsigned 64-bit constant."""
+    """The int64 with the last 64 bits of an int."""
+    x &= (1 << 64) - 1
     return x - (1 << 64) if x >> 63 else x
 
 
@@ -41,8 +46,13 @@ def mix(x: Tensor) -> Tensor:
 
 
 def row_keys(seed: int | Tensor, rows: Size, device: torch.device | None = None) -> Tensor:
-    """One key per row; int64 ``rows``. Row ``i`` has the same key whatever the number of rows."""
+    """One key per row; int64 ``rows``. Row ``i`` has the same key whatever the number of rows.
+
+    >>> torch.equal(row_keys(3, Size([2, 2])).flatten(), row_keys(3, Size([4])))
+    True
+    """
     index = torch.arange(math.prod(rows), dtype=torch.int64, device=device).reshape(rows)
+    seed = _signed(seed) if isinstance(seed, int) else seed
     start = torch.as_tensor(seed, dtype=torch.int64, device=device) + GOLDEN
     return mix(mix(start) + index * ROW_STEP)
 
@@ -51,10 +61,10 @@ class RowRNG:
     """Random numbers for every row of a batch, reproducible row by row.
 
     Two tensors say everything: ``key`` (which stream) and ``counter`` (how much of it is used), int64 ``[*B]`` each.
-    Drawing ``shape`` numbers per row moves the counter by ``prod(shape)``.
+    Drawing ``shape`` numbers per row moves the counter by ``prod(shape)``, normal ones by twice that.
 
     Args:
-        seed: any int; the same seed gives the same streams.
+        seed: any int, of which the last 64 bits count, or one per row; the same seed gives the same streams.
         rows: the batch size ``*B``.
         device: where the numbers are made; the numbers do not depend on it.
 
@@ -65,9 +75,14 @@ class RowRNG:
 
     __slots__ = ("counter", "key")
 
-    def __init__(self, seed: int = 0, rows: Sequence[int] = (), device: torch.device | str | None = None) -> None:
+    key: Tensor
+    counter: Tensor
+
+    def __init__(
+        self, seed: int | Tensor = 0, rows: Sequence[int] | int = (), device: torch.device | str | None = None
+    ) -> None:
         device = None if device is None else torch.device(device)
-        self.key = row_keys(seed, Size(rows), device)
+        self.key = row_keys(seed, Size([rows] if isinstance(rows, int) else rows), device)
         self.counter = torch.zeros_like(self.key)
 
     # --- state -----------------------------------------------------------------------------------
@@ -76,9 +91,17 @@ class RowRNG:
     def from_state(cls, state: Tensor) -> RowRNG:
         """The generator whose :attr:`state` is ``state``, int64 ``[*B, 2]``."""
         if state.dtype != torch.int64 or state.shape[-1:] != (2,):
-            raise ShapeError(f"RowRNG.from_state: expected int64 [*B, 2], got {state.dtype} {list(state.shape)}")
+            raise ShapeError(
+                f"RowRNG.from_state: expected int64 [*B, 2], got {str(state.dtype)[6:]} {list(state.shape)}; "
+                f"take what RowRNG.state gave"
+            )
+        key, counter = state.unbind(-1)
+        return cls._of(key, counter)
+
+    @classmethod
+    def _of(cls, key: Tensor, counter: Tensor) -> RowRNG:
         new = object.__new__(cls)
-        new.key, new.counter = state.unbind(-1)
+        new.key, new.counter = key, counter
         return new
 
     @property
@@ -96,9 +119,9 @@ class RowRNG:
         """Where the streams live."""
         return self.key.device
 
-    def __getitem__(self, index: object) -> RowRNG:
+    def __getitem__(self, index: Any) -> RowRNG:
         """The streams of some rows, as they stand; drawing from them does not move ours."""
-        return RowRNG.from_state(self.state[index])
+        return self._of(self.key[index], self.counter[index])
 
     def clone(self) -> RowRNG:
         """A copy that will draw the same numbers."""
@@ -115,10 +138,8 @@ class RowRNG:
         >>> bool((rng.fork(1).bits() == rng.fork(2).bits()).any())
         False
         """
-        new = object.__new__(RowRNG)
-        new.key = mix(self.key ^ _signed(((stream + 1) * 0xA0761D6478BD642F) % (1 << 64)))
-        new.counter = torch.zeros_like(new.key)
-        return new
+        key = mix(self.key ^ _signed((stream + 1) * 0xA0761D6478BD642F))
+        return self._of(key, torch.zeros_like(key))
 
     # --- draws -----------------------------------------------------------------------------------
 
@@ -128,11 +149,11 @@ class RowRNG:
         lane = torch.arange(1, count + 1, dtype=torch.int64, device=self.key.device)
         ndim = self.key.ndim
         if rows_last:
-            at = self.counter + lane.reshape(*shape, *[1] * ndim)
+            at = self.counter + lane.reshape((*shape, *[1] * ndim))
             x = mix(self.key + at * GOLDEN)
         else:
             spread = (*self.key.shape, *[1] * len(shape))
-            x = mix(self.key.reshape(spread) + (self.counter.reshape(spread) + lane.reshape(*shape)) * GOLDEN)
+            x = mix(self.key.reshape(spread) + (self.counter.reshape(spread) + lane.reshape(tuple(shape))) * GOLDEN)
         self.counter = self.counter + count
         return x
 
@@ -145,11 +166,15 @@ class RowRNG:
         dtype: torch.dtype = torch.float32,
         rows_last: bool = False,
     ) -> Tensor:
-        """Numbers in ``[low, high)`` on a grid of 2**24 (float64: 2**53) steps; ``[*B, *shape]``.
+        """Numbers in ``[low, high)`` on a grid of 2**24 steps; ``[*B, *shape]``.
 
-        ``low`` and ``high`` may be tensors that broadcast with the result.
+        float64 has 2**53 steps, float16 2**11, bfloat16 2**8. ``low`` and ``high`` may be tensors that broadcast with
+        the result. Where the dtype is too coarse for the range, a number may be rounded to ``high``.
+
+        >>> RowRNG(rows=[2]).uniform(-1, 1, [3]).shape
+        torch.Size([2, 3])
         """
-        keep = 53 if dtype == torch.float64 else 24
+        keep = BITS.get(dtype, 24)
         unit = ((self.bits(shape, rows_last=rows_last) >> (64 - keep)) & ((1 << keep) - 1)).to(dtype) * 2.0**-keep
         if isinstance(low, (int, float)) and isinstance(high, (int, float)) and low == 0 and high == 1:
             return unit
@@ -168,6 +193,9 @@ class RowRNG:
 
         The only draw that goes through ``log`` and ``cos``: rounding to ``dtype`` hides that devices differ there in
         the last float64 digit.
+
+        >>> RowRNG(rows=[2]).normal(mean=5.0, std=0.0)
+        tensor([5., 5.])
         """
         pair = self.uniform(shape=(2, *shape), dtype=torch.float64, rows_last=rows_last)
         radius, angle = pair.unbind(0 if rows_last else self.key.ndim)
@@ -185,14 +213,23 @@ class RowRNG:
     ) -> Tensor:
         """Integers in ``[low, high)``, at most 2**31 of them; ``[*B, *shape]``.
 
+        Raises:
+            SpecError: there is no integer in between, or there are too many (tensors are not checked).
+
         >>> RowRNG(rows=[2]).randint(0, 10, [3]).shape
         torch.Size([2, 3])
         """
+        if isinstance(low, int) and isinstance(high, int) and not 0 < high - low <= WORDS:
+            raise SpecError(f"RowRNG.randint: expected 1 to 2**31 integers in [low, high), got low={low}, high={high}")
         word = (self.bits(shape, rows_last=rows_last) >> 32) & ((1 << 32) - 1)
         return (low + ((word * (high - low)) >> 32)).to(dtype)
 
     def permutation(self, n: int) -> Tensor:
-        """The numbers ``0 .. n - 1`` in random order; int64 ``[*B, n]``."""
+        """The numbers ``0 .. n - 1`` in random order; int64 ``[*B, n]``.
+
+        >>> RowRNG(rows=[2]).permutation(4).sum(-1)
+        tensor([6, 6])
+        """
         return self.bits([n]).argsort(-1)
 
     def choice(self, weights: Tensor) -> Tensor:
@@ -207,7 +244,8 @@ class RowRNG:
         lead = weights.shape[: self.key.ndim]
         if lead != self.key.shape:
             raise ShapeError(
-                f"RowRNG.choice: weights must begin with the rows {list(self.key.shape)}, got {list(weights.shape)}"
+                f"RowRNG.choice: the shape of the weights must be the rows {list(self.key.shape)} and what each chooses "
+                f"from, got {list(weights.shape)}"
             )
         between = weights.shape[self.key.ndim : -1]
         if weights.dtype == torch.bool:

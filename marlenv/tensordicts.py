@@ -6,12 +6,21 @@ right by construction, so it goes around the checks; data that users pass in goe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase
+from tensordict import (
+    LazyStackedTensorDict,
+    NonTensorData,
+    NonTensorStack,
+    TensorDict,
+    TensorDictBase,
+    is_tensorclass,
+)
 from torch import Size, Tensor
+
+from marlenv.errors import ShapeError
 
 NON_TENSOR = (NonTensorData, NonTensorStack)
 
@@ -21,32 +30,96 @@ def new(data: dict[str, Any], batch_size: Size, device: torch.device | None = No
     return TensorDict._new_unsafe(data, batch_size=batch_size, device=device, names=None)
 
 
+def nest(data: Mapping[str, Any], batch_size: Size, device: torch.device | None = None) -> TensorDict:
+    """Nested dicts as nested tensordicts of one batch size; nothing is checked or copied."""
+    inner = {k: nest(v, batch_size, device) if isinstance(v, dict) else v for k, v in data.items()}
+    return new(inner, batch_size, device)
+
+
 def raw(td: Any) -> dict[str, Any] | None:
     """The dict inside a plain, unlocked tensordict; None for every other kind."""
     return td._tensordict if type(td) is TensorDict and not td._is_locked else None
 
 
 def entries(td: TensorDictBase) -> Iterator[tuple[str, Any]]:
-    """The entries of one level; non-tensor data comes wrapped."""
+    """The entries of one level, as :func:`get` gives them."""
     plain = raw(td)
     if plain is not None:
         return iter(list(plain.items()))
-    return ((name, td._get_str(name, None)) for name in list(td.keys()))
+    return ((name, get(td, name)) for name in list(td.keys()))
 
 
 def get(td: TensorDictBase, name: str) -> Any:
-    """One entry of one level, or None; non-tensor data comes wrapped."""
+    """One entry of one level, or None; non-tensor data comes wrapped, values that do not stack as a list of them."""
     plain = raw(td)
-    return td._get_str(name, None) if plain is None else plain.get(name)
+    if plain is not None:
+        return plain.get(name)
+    if (rows_of := parts(td)) is not None:
+        values = [get(part, name) for part in rows_of]
+        if all(isinstance(v, Tensor) for v in values) and len({v.shape for v in values}) > 1:
+            return values
+    return td._get_str(name, None)
+
+
+def fetch(td: TensorDictBase, key: str | tuple[str, ...]) -> Any:
+    """The entry under a nested key, or None; as :func:`get` gives it."""
+    if isinstance(key, str):
+        return get(td, key)
+    for name in key:
+        td = get(td, name)
+        if td is None:
+            return None
+    return td
+
+
+def write(td: TensorDictBase, key: str | tuple[str, ...], value: Any) -> None:
+    """Writes the entry under a nested key; the value must have the batch size of the place."""
+    if isinstance(key, str):
+        put(td, key, value)
+        return
+    node: Any = td
+    for name in key[:-1]:
+        node = get(node, name)
+        if node is None:
+            td.set(key, value)
+            return
+    put(node, key[-1], value)
+
+
+def split(td: TensorDictBase) -> list[TensorDictBase]:
+    """The rows along the first dimension: new tensordicts whose leaves are views."""
+    plain = td._tensordict if type(td) is TensorDict else None
+    if plain is None:
+        return [one.copy() for one in td.unbind(0)]
+    rows_of: list[dict[str, Any]] = [{} for _ in range(td.batch_size[0])]
+    for name, value in plain.items():
+        column = value.unbind(0) if type(value) is Tensor else split(value) if is_nested(value) else value.unbind(0)
+        for row, one in zip(rows_of, column, strict=True):
+            row[name] = one
+    batch = td.batch_size[1:]
+    return [new(row, batch, td.device) for row in rows_of]
+
+
+def parts(td: Any) -> list[TensorDictBase] | None:
+    """The tensordicts inside a lazy stack, such as the agents of a group of unequal ones; None for every other kind."""
+    return td.tensordicts if type(td) is LazyStackedTensorDict else None
+
+
+def lazy(tds: Iterable[TensorDictBase], dim: int) -> LazyStackedTensorDict:
+    """A lazy stack along ``dim``."""
+    return LazyStackedTensorDict(*tds, stack_dim=dim)
 
 
 def put(td: TensorDictBase, name: str, value: Any) -> None:
-    """Writes one entry of one level."""
+    """Writes one entry of one level; a list of values that do not stack goes to the parts one by one."""
     plain = raw(td)
-    if plain is None:
-        td.set(name, value)
-    else:
+    if plain is not None:
         plain[name] = value
+    elif type(value) is list:
+        for part, one in zip(td.tensordicts, value, strict=True):
+            put(part, name, one)
+    else:
+        td.set(name, value)
 
 
 def drop(td: TensorDictBase, name: str) -> Any:
@@ -56,8 +129,11 @@ def drop(td: TensorDictBase, name: str) -> Any:
 
 
 def is_nested(value: Any) -> bool:
-    """Whether an entry is a tensordict of its own (and not wrapped non-tensor data)."""
-    return isinstance(value, TensorDictBase) and not isinstance(value, NON_TENSOR)
+    """Whether an entry is a tensordict or a tensorclass of its own (and not a tensor, or wrapped non-tensor data)."""
+    kind = type(value)
+    if kind is Tensor or kind is TensorDict:
+        return kind is TensorDict
+    return (isinstance(value, TensorDictBase) or is_tensorclass(value)) and not isinstance(value, NON_TENSOR)
 
 
 def shallow(td: TensorDictBase) -> TensorDictBase:
@@ -70,6 +146,22 @@ def shallow(td: TensorDictBase) -> TensorDictBase:
     if td._has_names():
         out.names = td.names
     return out
+
+
+def unite(td: TensorDictBase, more: TensorDictBase) -> TensorDictBase:
+    """Writes the entries of ``more`` into ``td``, level by level, and returns it; a lazily stacked group stays one."""
+    agents, others = parts(td), parts(more)
+    if agents is not None and others is not None:
+        for one, other in zip(agents, others, strict=True):
+            unite(one, other)
+        return td
+    for name, value in entries(more):
+        mine = get(td, name)
+        if is_nested(mine) and is_nested(value):
+            stacked = type(mine) is TensorDict and type(value) is not TensorDict
+            value = unite(value, mine) if stacked else unite(mine, value)
+        put(td, name, value)
+    return td
 
 
 def choose(mask: Tensor, yes: Any, no: Any, batch_ndim: int) -> Any:
@@ -85,9 +177,11 @@ def choose(mask: Tensor, yes: Any, no: Any, batch_ndim: int) -> Any:
         batch_ndim: the number of dimensions in ``*B``.
     """
     if isinstance(yes, Tensor):
+        if yes.shape != no.shape:
+            return _choose_whole(rows(mask, batch_ndim), yes, no)
         if yes.shape[: mask.ndim] != mask.shape:
             mask = rows(mask, batch_ndim)
-        return torch.where(mask.reshape(*mask.shape, *[1] * (yes.ndim - mask.ndim)), yes, no)
+        return torch.where(mask.reshape((*mask.shape, *[1] * (yes.ndim - mask.ndim))), yes, no)
     if isinstance(yes, NON_TENSOR):
         return _choose_data(rows(mask, batch_ndim), yes, no)
     if isinstance(yes, LazyStackedTensorDict) or isinstance(no, LazyStackedTensorDict):
@@ -105,7 +199,8 @@ def choose(mask: Tensor, yes: Any, no: Any, batch_ndim: int) -> Any:
         data[name] = value if other is None else choose(mask, value, other, batch_ndim)
     for name, value in entries(no):
         data.setdefault(name, value)
-    return new(data, yes.batch_size, yes.device)
+    out = new(data, yes.batch_size, yes.device)
+    return type(yes).from_tensordict(out) if is_tensorclass(yes) else out
 
 
 def rows(mask: Tensor, batch_ndim: int) -> Tensor:
@@ -115,6 +210,18 @@ def rows(mask: Tensor, batch_ndim: int) -> Tensor:
     if mask.shape[batch_ndim:].numel() == 1:
         return mask.reshape(mask.shape[:batch_ndim])
     return mask.flatten(batch_ndim).any(-1)
+
+
+def _choose_whole(mask: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """One of two values of different sizes, as dynamic entries have; all rows must want the same one."""
+    if bool(mask.all()):
+        return yes
+    if not bool(mask.any()):
+        return no
+    raise ShapeError(
+        f"rows of different sizes cannot be one tensor: some rows have {list(yes.shape)}, others {list(no.shape)}; envs "
+        f"with dynamic sizes and several rows must give all rows one size, or stand side by side in a SerialEnv"
+    )
 
 
 def _choose_data(mask: Tensor, yes: Any, no: Any) -> Any:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import json
 from pathlib import Path
 
+from marlenv.errors import SpecError
+
 SUITES = {
+    "games": "random legal play with resets, against OpenSpiel, TorchRL and Pgx",
     "overhead": "what the env layer adds per step, against TorchRL",
+    "physics": "scenarios, against VMAS and JaxMARL",
     "specs": "drawing from and checking nested specs, against TorchRL",
+    "wrappers": "what wrappers add to their simulators, against TorchRL's",
 }
+"""One file per suite under ``benches/`` with ``measure(rounds, *, device=, only=) -> list[Figure]``."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     parser.add_argument("suite", choices=sorted(SUITES), help="; ".join(f"{k}: {v}" for k, v in SUITES.items()))
     parser.add_argument("--rounds", type=int, default=15, help="how often each side is timed")
+    parser.add_argument("--device", help="where our side runs, for suites that take one; cpu when left out")
+    parser.add_argument("--only", metavar="TEXT", help="measure only what has this in its name, for suites that take it")
     parser.add_argument("--json", type=Path, help="write the figures to a file")
 
 
@@ -27,9 +36,13 @@ def run(options: argparse.Namespace) -> int:
     from marlenv.cli.benches.timing import machine, report
 
     torch.set_num_threads(1)
-    suite = importlib.import_module(f"marlenv.cli.benches.{options.suite}")
+    measure = importlib.import_module(f"marlenv.cli.benches.{options.suite}").measure
+    given = {name: value for name in ("device", "only") if (value := getattr(options, name)) is not None}
+    for name in given:
+        if name not in inspect.signature(measure).parameters:
+            raise SpecError(f"bench {options.suite}: takes no --{name}")
     print(machine())
-    figures = suite.measure(options.rounds)
+    figures = measure(options.rounds, **given)
     print(report(figures))
     if options.json:
         options.json.write_text(json.dumps([f._asdict() for f in figures], indent=2) + "\n")

@@ -39,7 +39,7 @@ def maker(name: str, envs: int | None, given: dict[str, Any]) -> Callable[[], En
     made = found(**given)
     if not isinstance(made, EnvBase):
         raise SpecError(f"check: {name} made a {type(made).__name__}; expected an env (a marlenv.EnvBase)")
-    return lambda: found(**given)  # type: ignore[no-any-return]
+    return lambda: found(**given)
 
 
 def run(options: argparse.Namespace) -> int:

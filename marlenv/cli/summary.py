@@ -53,12 +53,14 @@ class Summary:
     def rows(self) -> list[Sequence[str]]:
         """One line per group: agents, mean return of an agent, length, fraction of rows that ended."""
         lengths = torch.cat(self._lengths).double() if self._lengths else self._length.double()
-        out = []
+        out: list[Sequence[str]] = []
         for key in self.env.reward_keys:
             returns = torch.cat(self._returns[key]) if self._returns[key] else self._running[key]
             group = "/".join(key[:-1]) if isinstance(key, tuple) else "all"
             spread = f"{number(returns.mean().item())} ± {number(returns.std(unbiased=False).item())}"
-            out.append([group, str(returns.shape[-1]), spread, number(lengths.mean().item()), number(self.ends / self.steps)])
+            out.append(
+                [group, str(returns.shape[-1]), spread, number(lengths.mean().item()), number(self.ends / self.steps)]
+            )
         return out
 
     def text(self, seconds: float) -> str:

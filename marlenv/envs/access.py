@@ -31,10 +31,11 @@ def family(env: EnvBase, kind: str) -> Composite:
     side: Composite = getattr(env, SIDE[kind])
     found = side.get(f"full_{kind}_spec", None)
     if found is not None:
-        return found  # type: ignore[no-any-return]
+        return found
     spec = Composite(shape=env.batch_size, device=env.device)
     if kind == "reward":
         spec["reward"] = Unbounded((*env.batch_size, 1), device=env.device)
+        env._has_reward = False
     if kind == "done":
         complete_done_spec(spec)
     write(env, kind, spec)
@@ -92,6 +93,8 @@ def assign(env: EnvBase, kind: str, value: Any) -> None:
         if kind in ("observation", "state"):
             raise SpecError(f"{who}: expected a Composite with named entries, got {value!r}")
         value = Composite({kind: value}, shape=batch)
+    if kind == "reward":
+        env._has_reward = True
     if kind in ("reward", "done"):
         for key, leaf in value.items(True, True):
             if leaf.ndim == 0:

@@ -13,7 +13,6 @@ from marlenv.envs.locking import ActionEntry
 from marlenv.envs.stepping import check_input
 from marlenv.keys import nested
 from marlenv.rng import RowRNG
-from marlenv.specs import TensorSpec
 from marlenv.tensordicts import get, is_nested, new, put
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def rand_action(env: EnvBase, td: TensorDictBase | None) -> TensorDictBase:
         lead = shape[: len(shape) - plan.batch_ndim]
         drawn = env.full_action_spec.rand(lead, rng=stream.rng(shape))
         stream.skip(1 << 20)
-        return out.update(drawn)  # type: ignore[no-any-return]
+        return out.update(drawn)
     for entry, value in zip(plan.actions, stream.take(shape, plan.actions), strict=True):
         if entry.mask is not None:
             value = entry.spec.from_unit(value, None if td is None else td.get(nested(entry.mask), None))
@@ -77,7 +76,7 @@ class ActionStream:
         return [values[step] for values in block.values]
 
     def _make(self, rows: Size, entries: list[ActionEntry]) -> _Block:
-        shapes = [_behind(entry.spec, rows) for entry in entries]
+        shapes = [entry.draw for entry in entries]
         count = sum(prod(shape) for shape in shapes)
         steps = max(1, min(64, BLOCK // max(1, prod(rows) * count)))
         wide = any(entry.spec.unit_dtype == torch.float64 for entry in entries)
@@ -115,9 +114,3 @@ class _Block:
     def __init__(self, rows: Size, entries: list[ActionEntry], values: list[Tensor], count: int, steps: int) -> None:
         self.rows, self.entries, self.values, self.count, self.steps = rows, entries, values, count, steps
         self.step = 0
-
-
-def _behind(spec: TensorSpec, rows: Size) -> Size:
-    """The dimensions of a draw behind the rows; an env with a batch size has it in its specs already."""
-    shape = spec.unit_shape
-    return shape[len(rows) :] if shape[: len(rows)] == rows else shape

@@ -49,7 +49,7 @@ class AutoReset:
         out = env.full_done_spec.zero(td.batch_size[: td.ndim - len(env.batch_size)])
         for key, value in self._first.items():
             out.set(key, value)
-        return out  # type: ignore[no-any-return]
+        return out
 
 
 def blank_of(value: Tensor) -> Tensor:

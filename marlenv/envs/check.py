@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensordict import TensorDictBase
-from torch import Tensor
+from torch import Size, Tensor
 
 from marlenv.errors import ContractBroken, NotInSpec
-from marlenv.keys import NestedKey, under
+from marlenv.groups.masks import open_rows
+from marlenv.keys import NestedKey, Path, nested, under
+from marlenv.specs import Composite, StackedComposite
 from marlenv.specs.base import fits
+from marlenv.tensordicts import entries, get, is_nested, parts
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -44,19 +49,27 @@ def check_env_specs(
         env.set_seed(seed)
     ways = [True, False] if break_when_any_done == "both" else [break_when_any_done]
     for way in ways:
-        real = env.rollout(
-            steps,
-            tensordict=None if tensordict is None else tensordict.copy(),
-            auto_reset=tensordict is None or not _is_start(env, tensordict),
-            break_when_any_done=way,
-            return_contiguous=return_contiguous,
-        )
-        for i, data in enumerate(real.unbind(-1)):
-            try:
-                check_step(env, data, check_dtype)
-            except ContractBroken as error:
-                error.add_note(f"in step {i} of a rollout of {who}")
-                raise
+        played: list[TensorDictBase] = []
+        try:
+            env.rollout(
+                steps,
+                callback=partial(_keep, played),
+                tensordict=None if tensordict is None else tensordict.copy(),
+                auto_reset=tensordict is None or not _is_start(env, tensordict),
+                break_when_any_done=way,
+                return_contiguous=return_contiguous,
+            )
+        finally:  # steps that do not stack, or do not go on, are told apart by their specs first
+            for i, data in enumerate(played):
+                try:
+                    check_step(env, data, check_dtype)
+                except ContractBroken as error:
+                    error.add_note(f"in step {i} of a rollout of {who}")
+                    raise
+
+
+def _keep(played: list[TensorDictBase], _: EnvBase, data: TensorDictBase) -> None:
+    played.append(data)
 
 
 def _is_start(env: EnvBase, td: TensorDictBase) -> bool:
@@ -75,33 +88,78 @@ def check_step(env: EnvBase, data: TensorDictBase, check_dtype: bool = True) -> 
         ("reward", env.full_reward_spec, ("next",)),
         ("done", env.full_done_spec, ("next",)),
     ]
+    lead = data.batch_size[: data.ndim - len(env.batch_size)]
     expected: set[NestedKey] = set()
     for kind, spec, prefix in families:
-        for key, leaf in spec.items(True, True):
-            where = under(prefix, key) if prefix else key
+        for where, agent, leaf, value in _leaves(spec, data.get("next") if prefix else data, prefix):
             expected.add(where)
-            value = data.get(where, None)
+            name = f"{kind} {where!r}" + ("" if agent is None else f" of agent {agent} of its group")
             if value is None:
-                raise ContractBroken(f"{kind} {where!r} is in the {kind} spec but the env did not give it")
+                raise ContractBroken(f"{name} is in the {kind} spec but the env did not give it")
             if isinstance(value, Tensor):
-                _check_leaf(kind, where, leaf, value, check_dtype)
+                leaf = _as_masked(env, where, leaf, data) if kind == "action" else leaf
+                _check_leaf(name, leaf, value, lead, check_dtype)
     carried = {under("next", key) for key in env.full_state_spec.keys(True, True)}
-    got = set(data.keys(True, True))
+    got = set(_keys(data, ()))
     if surplus := sorted(map(str, got - expected - carried)):
         raise ContractBroken(
             f"the env gave entries that are in no spec: {surplus}; add them to observation_spec or drop them"
         )
 
 
-def _check_leaf(kind: str, where: NestedKey, leaf: Any, value: Tensor, check_dtype: bool) -> None:
-    if not value.is_nested and not fits(value.shape, leaf.shape):
-        raise ContractBroken(f"{kind} {where!r} must have shape {list(leaf.shape)}, got {list(value.shape)}")
+def _as_masked(env: EnvBase, key: NestedKey, leaf: Any, data: TensorDictBase) -> Any:
+    """An action spec with the mask that was emitted with the data, rather than a later one."""
+    where = next((entry.mask for entry in env.plan.actions if entry.key == key), None)
+    emitted = None if where is None else data.get(nested(where), None)
+    if emitted is None or emitted.shape != leaf._mask_shape:
+        return leaf
+    masked = leaf.clone()
+    masked.update_mask(open_rows(emitted.bool()))
+    return masked
+
+
+def _leaves(
+    spec: Composite, td: TensorDictBase | None, prefix: Path, agent: int | None = None
+) -> Iterator[tuple[NestedKey, int | None, Any, Any]]:
+    """Key, agent (in a lazily stacked group), spec and value of every leaf; the value is None where ``td`` lacks it."""
+    if isinstance(spec, StackedComposite):
+        count = len(spec.parts)
+        dim = 0 if td is None else td.ndim - spec.ndim + spec.dim
+        tds: Any = [None] * count if td is None else td.unbind(dim)
+        for i, (part, one) in enumerate(zip(spec.parts, tds, strict=True)):
+            yield from _leaves(part, one, prefix, i)
+        return
+    for name, child in spec.items():
+        value = None if td is None else get(td, name)
+        if isinstance(child, Composite):
+            yield from _leaves(child, value, (*prefix, name), agent)
+        else:
+            yield nested((*prefix, name)), agent, child, value
+
+
+def _keys(td: TensorDictBase, prefix: Path) -> Iterator[NestedKey]:
+    """Every leaf's key, those that only some agents of a lazily stacked group have too."""
+    if (agents := parts(td)) is not None:
+        for one in agents:
+            yield from _keys(one, prefix)
+        return
+    for name, value in entries(td):
+        if is_nested(value):
+            yield from _keys(value, (*prefix, name))
+        else:
+            yield nested((*prefix, name))
+
+
+def _check_leaf(name: str, leaf: Any, value: Tensor, lead: Size, check_dtype: bool) -> None:
+    want = Size((*lead, *leaf.shape))
+    if not value.is_nested and not (value.ndim == len(want) and fits(value.shape, want)):
+        raise ContractBroken(f"{name} must have shape {list(want)}, got {list(value.shape)}")
     if check_dtype and value.dtype != leaf.dtype:
-        raise ContractBroken(f"{kind} {where!r} must be {leaf.dtype}, got {value.dtype}")
+        raise ContractBroken(f"{name} must be {leaf.dtype}, got {value.dtype}")
     if leaf.device is not None and value.device.type != leaf.device.type:
-        raise ContractBroken(f"{kind} {where!r} must be on {leaf.device}, got {value.device}")
+        raise ContractBroken(f"{name} must be on {leaf.device}, got {value.device}")
     cast = value if value.dtype == leaf.dtype else value.to(leaf.dtype)
     try:
         leaf.assert_is_in(cast)
     except NotInSpec as error:
-        raise ContractBroken(f"{kind} {where!r} lies outside its spec: {error}") from error
+        raise ContractBroken(f"{name} lies outside its spec: {error}") from error

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import KeyMissing
+from marlenv.errors import KeyMissing, ShapeError
 from marlenv.keys import DONE_NAMES, NestedKey, beside, under
 from marlenv.specs import Composite
 from marlenv.tensordicts import entries, get, is_nested
@@ -66,6 +66,7 @@ def split_trajectories(
     prefix: NestedKey | None = None,
     trajectory_key: NestedKey | None = None,
     done_key: NestedKey | None = None,
+    as_nested: bool = False,
 ) -> TensorDictBase:
     """Cuts a rollout at the ends of its trajectories and pads them to one length.
 
@@ -74,12 +75,14 @@ def split_trajectories(
         prefix: where ``traj_ids`` and ``mask`` are read and written; ``"collector"`` when there is such an entry.
         trajectory_key: an entry with the number of the trajectory of every step.
         done_key: the flag that ends a trajectory, when there are no numbers.
+        as_nested: do not pad; the tensors are nested (jagged) ones and there is no mask.
 
     Returns:
         A tensordict ``[N, T']`` with a bool ``mask`` of the steps that are not padding.
 
     Raises:
         KeyMissing: there are neither numbers nor flags.
+        ShapeError: there are several flags per step; unite them first.
 
     >>> from tensordict import TensorDict
     >>> done = torch.tensor([False, True, False])
@@ -100,11 +103,13 @@ def split_trajectories(
     flat = ids.reshape(ids.shape[: td.ndim]).reshape(-1)
     lengths = flat.unique_consecutive(return_counts=True)[1].tolist()
     pieces = td.reshape(-1).split(lengths, 0)
+    if as_nested:
+        return LazyStackedTensorDict(*pieces, stack_dim=0).densify(layout=torch.jagged)
     longest = max(lengths)
-    out = torch.stack([_padded(piece, longest) for piece in pieces], 0)
+    out: TensorDictBase = torch.stack([_padded(piece, longest) for piece in pieces], 0)
     steps = torch.arange(longest, device=flat.device)
     out.set(mask_key, steps < torch.tensor(lengths, device=flat.device).unsqueeze(-1))
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _trajectory_ids(td: TensorDictBase, done_key: NestedKey | None) -> Tensor:
@@ -114,6 +119,11 @@ def _trajectory_ids(td: TensorDictBase, done_key: NestedKey | None) -> Tensor:
     if done is None:
         raise KeyMissing(
             f"split_trajectories: neither trajectory ids nor {where!r} in {sorted(map(str, td.keys(True, True)))}"
+        )
+    if done.numel() != td.numel():
+        raise ShapeError(
+            f"split_trajectories: {where!r} must have one flag per step, {list(td.shape)} or {[*td.shape, 1]}, got "
+            f"{list(done.shape)}; unite the agents' flags first (marlenv.groups.aggregate), or use the flag at the root"
         )
     done = done.reshape(td.shape)
     before = torch.zeros_like(done)
@@ -128,4 +138,4 @@ def _padded(piece: TensorDictBase, length: int) -> TensorDictBase:
     if not missing:
         return piece
     blank = piece[:1].apply(torch.zeros_like).expand(missing, *piece.batch_size[1:])
-    return torch.cat([piece, blank], 0)  # type: ignore[no-any-return]
+    return torch.cat([piece, blank], 0)

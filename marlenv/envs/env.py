@@ -119,6 +119,10 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
     done_key = access.Key("done")
 
     _auto_reset: AutoReset | None = None
+    _has_reward: bool = True
+    """False where no reward spec was assigned: then zeros stand in for a reward that ``_step`` leaves out."""
+    _batch_size: Size
+    _device: torch.device | None
 
     def __new__(
         cls, *args: Any, _inplace_update: bool = False, _batch_locked: bool | None = None, **kwargs: Any
@@ -238,7 +242,7 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
             tensordict: holds the actions. A ``"_step"`` mask ``[*B]`` steps only the rows that it marks.
 
         Raises:
-            KeyMissing: an action is missing, or the env gave no reward.
+            KeyMissing: an action is missing, or the env has a reward spec and gave no reward.
             ShapeError, DeviceError: an action does not fit.
             EnvClosed: the env was closed.
         """
@@ -361,7 +365,7 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         stream = self.__dict__["_actions"]
         if stream is None:
             stream = self.__dict__["_actions"] = ActionStream(fresh_seed(), self.device)
-        return stream  # type: ignore[no-any-return]
+        return stream
 
     def get_state(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """The whole state as a tensordict ``[*B]``, randomness included; index and expand it to branch.
@@ -553,8 +557,7 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         self.is_closed = True
 
     def __del__(self) -> None:
-        if not self.__dict__.get("is_closed", True):
-            self.is_closed = True
+        self.__dict__["is_closed"] = True
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_size={list(self.batch_size)}, device={self.device})"

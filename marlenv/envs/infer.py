@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tensordict import TensorDict, TensorDictBase
+import torch
+from tensordict import LazyStackedTensorDict, TensorDictBase, is_tensorclass
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError
 from marlenv.keys import DONE_NAMES, NestedKey
-from marlenv.specs import Composite, NonTensor, TensorSpec, Unbounded
-from marlenv.tensordicts import NON_TENSOR, entries, get, is_nested
+from marlenv.specs import Categorical, Composite, NonTensor, TensorSpec, Unbounded
+from marlenv.tensordicts import NON_TENSOR, entries, is_nested, unite
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -21,26 +22,12 @@ def fake_tensordict(env: EnvBase) -> TensorDictBase:
     """Zeros in the shape of a step's data."""
     out = env.full_state_spec.zero()
     for spec in (env.full_action_spec, env.full_observation_spec, env.full_done_spec):
-        out = _merge(out, spec.zero())
+        out = unite(out, spec.zero())
     following = env.full_observation_spec.zero()
     for spec in (env.full_reward_spec, env.full_done_spec):
-        following = _merge(following, spec.zero())
+        following = unite(following, spec.zero())
     out.set("next", following)
-    return out if env.device is None else out.to(env.device)  # type: ignore[no-any-return]
-
-
-def _merge(td: TensorDictBase, more: TensorDictBase) -> TensorDictBase:
-    """The entries of both; a lazily stacked group keeps its kind."""
-    for name, value in entries(more):
-        mine = get(td, name)
-        if is_nested(mine) and is_nested(value):
-            value = (
-                _merge(value, mine)
-                if type(mine) is TensorDict and type(value) is not TensorDict
-                else _merge(mine, value)
-            )
-        td.set(name, value)
-    return td
+    return out if env.device is None else out.to(env.device)
 
 
 def make_composite_from_td(
@@ -51,7 +38,7 @@ def make_composite_from_td(
     Args:
         data: example data.
         unsqueeze_null_shapes: give numbers the shape ``(1,)``.
-        dynamic_shape: take the size of every last dimension for variable (-1).
+        dynamic_shape: take the size of every last dimension behind the batch for variable (-1).
 
     >>> from tensordict import TensorDict
     >>> print(make_composite_from_td(TensorDict({"obs": torch.zeros(3), "t": 1}, [])))
@@ -59,7 +46,13 @@ def make_composite_from_td(
       obs  [3]  float32  Unbounded
       t    [1]  int64    Unbounded
     """
-    out = Composite(shape=data.shape, data_cls=None if type(data) is TensorDict else type(data))
+    if isinstance(data, LazyStackedTensorDict):
+        parts = [
+            make_composite_from_td(part, unsqueeze_null_shapes=unsqueeze_null_shapes, dynamic_shape=dynamic_shape)
+            for part in data.tensordicts
+        ]
+        return torch.stack(parts, data.stack_dim)  # type: ignore[arg-type, return-value]
+    out = Composite(shape=data.shape, data_cls=type(data) if is_tensorclass(data) else None)
     for name, value in entries(data):
         if is_nested(value):
             spec: TensorSpec = make_composite_from_td(
@@ -72,7 +65,7 @@ def make_composite_from_td(
             shape = value.shape
             if not shape and unsqueeze_null_shapes:
                 shape = Size([1])
-            elif shape and dynamic_shape:
+            elif len(shape) > data.ndim and dynamic_shape:
                 shape = Size((*shape[:-1], -1))
             spec = Unbounded(shape, dtype=value.dtype, device=value.device)
         out[name] = spec
@@ -129,16 +122,19 @@ def auto_specs(
             del inputs[name]
     env.full_action_spec, env.full_observation_spec, env.full_state_spec = actions, seen, inputs
     if done is not None:
-        env.full_done_spec = _flags(done)
+        for key, leaf in list(done.items(True, True)):
+            done[key] = Categorical(2, _at_least_one(leaf, env), dtype=leaf.dtype, device=leaf.device)
+        env.full_done_spec = done
     if rewards is not None:
+        for key, leaf in list(rewards.items(True, True)):
+            rewards[key] = Unbounded(_at_least_one(leaf, env), dtype=leaf.dtype, device=leaf.device)
         env.full_reward_spec = rewards
     env.set_spec_lock_(True)
 
 
-def _flags(spec: Composite) -> Composite:
-    from marlenv.specs import Categorical
-
-    return spec._map_entries(lambda leaf: Categorical(2, leaf.shape, dtype=leaf.dtype, device=leaf.device))
+def _at_least_one(leaf: TensorSpec, env: EnvBase) -> Size:
+    """The shape of a flag or a reward, which has a dimension behind the batch."""
+    return leaf.shape if len(leaf.shape) > len(env.batch_size) else Size((*leaf.shape, 1))
 
 
 def _list(keys: Any) -> list[NestedKey]:

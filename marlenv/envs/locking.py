@@ -35,6 +35,8 @@ class ActionEntry(NamedTuple):
     mask: Path | None
     levels: list[tuple[str, Size]]
     """The groups on the way to it, each with its batch size."""
+    draw: Size
+    """How many random numbers a draw takes per row of the batch."""
 
     @property
     def key(self) -> NestedKey:
@@ -63,7 +65,9 @@ class Plan:
         self.observation_keys = by_depth(observation.keys(True, True))
         self.done = DonePlan(done)
         self.rewards = [RewardEntry(path(key), reward[key].shape) for key in self.reward_keys]
-        self.reward_tree: dict[str, Any] = as_tree(self.reward_keys)
+        self.carried = [key for key in self.reward_keys if key in self.state_keys]
+        """Rewards that are state too, such as their sums: the next step needs them."""
+        self.reward_tree: dict[str, Any] = as_tree(key for key in self.reward_keys if key not in self.carried)
         self.actions = [_entry(key, action, observation) for key in self.action_keys]
         self.dense_actions = all(isinstance(entry.spec, DENSE) and -1 not in entry.spec.shape for entry in self.actions)
         self.dynamic = any(
@@ -74,7 +78,8 @@ class Plan:
 def _entry(key: NestedKey, action: Composite, observation: Composite) -> ActionEntry:
     where = path(key)
     levels = [(where[i - 1], action[nested(where[:i])].shape) for i in range(1, len(where))]
-    return ActionEntry(where, action[key], _mask_of(key, action[key], observation), levels)
+    draw = Size() if isinstance(action[key], Composite) else action[key].unit_shape[action.ndim :]
+    return ActionEntry(where, action[key], _mask_of(key, action[key], observation), levels, draw)
 
 
 def _mask_of(key: NestedKey, spec: TensorSpec, observation: Composite) -> Path | None:
@@ -82,7 +87,7 @@ def _mask_of(key: NestedKey, spec: TensorSpec, observation: Composite) -> Path |
     if not isinstance(spec, MASKED):
         return None
     *level, name = path(key)
-    for candidate in (f"{name}_mask", "action_mask"):
+    for candidate in (f"{name}_mask", "action_mask", "mask"):
         where = (*level, candidate)
         flags = observation.get(nested(where), None)
         if isinstance(flags, (Binary, Categorical)) and tuple(flags.shape) == tuple(spec._mask_shape):
@@ -130,4 +135,4 @@ class Locking:
             found = Plan(self)  # type: ignore[arg-type]
             if self._locked:
                 self._cache["plan"] = found
-        return found  # type: ignore[no-any-return]
+        return found

@@ -75,7 +75,9 @@ class ModelBasedEnvBase(EnvBase):
 
 
 class DreamerEnv(ModelBasedEnvBase):
-    """Imagination in a Dreamer world model: rollouts in latent space that never end.
+    """Imagination in a Dreamer world model: rollouts in latent space that never end by themselves.
+
+    A reset starts from the latents that it is given, or from random ones.
 
     Args:
         world_model: from ``state``, ``belief`` and ``action`` to the next ``state``, ``belief`` and ``reward``.
@@ -122,14 +124,15 @@ class DreamerEnv(ModelBasedEnvBase):
         return tensordict
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        if tensordict is not None:
-            return tensordict.exclude("next")
-        rng = self.action_stream
-        out = self.full_state_spec.rand(rng=rng.rng(self.batch_size))
+        if tensordict is not None and all(key in tensordict.keys(True, True) for key in self.state_keys):
+            return tensordict.exclude("next", *self.reset_keys)
+        batch = self.batch_size if tensordict is None else tensordict.batch_size
+        lead, rng = batch[: len(batch) - len(self.batch_size)], self.action_stream
+        out = self.full_state_spec.rand(lead, rng=rng.rng(batch))
         rng.skip(1 << 20)
-        seen = self.full_observation_spec.rand(rng=rng.rng(self.batch_size))
+        seen = self.full_observation_spec.rand(lead, rng=rng.rng(batch))
         rng.skip(1 << 20)
-        return self.rand_action(out.update(seen))  # type: ignore[no-any-return]
+        return self.rand_action(out.update(seen))
 
     def decode_obs(self, tensordict: TensorDictBase, compute_latents: bool = False) -> TensorDictBase:
         """The observations that latent data stand for."""
@@ -137,4 +140,4 @@ class DreamerEnv(ModelBasedEnvBase):
             raise SpecError("DreamerEnv.decode_obs: the env was made without an obs_decoder")
         if compute_latents:
             tensordict = self.world_model(tensordict)
-        return self.obs_decoder(tensordict)  # type: ignore[no-any-return]
+        return self.obs_decoder(tensordict)

@@ -58,10 +58,10 @@ def as_policy(policy: Any, env: EnvBase, trust: bool = False) -> Policy:
         env: gives the observation and action keys.
         trust: take the policy as it is.
     """
-    if trust or isinstance(policy, (TensorDictModuleBase, RandomPolicy)) or is_tensordict_policy(policy):
-        return policy  # type: ignore[no-any-return]
     if not callable(policy):
         raise SpecError(f"{type(env).__name__}.rollout: the policy must be callable, got {type(policy).__name__}")
+    if trust or isinstance(policy, (TensorDictModuleBase, RandomPolicy)) or is_tensordict_policy(policy):
+        return policy
     names = _arguments(policy)
     keys = list(env.observation_keys)
     by_name = {key if isinstance(key, str) else "_".join(key): key for key in keys}

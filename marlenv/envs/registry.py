@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from marlenv.errors import SpecError, UnknownName, nearest
@@ -26,8 +26,9 @@ class Entry:
         factory: a callable, or where to find it: ``"module:name"``.
         options: keyword arguments that the factory gets first.
         needs: the module that must be installed.
-        batched: whether the factory takes ``num_envs`` itself.
+        batched: whether the factory takes ``num_envs`` and ``max_steps`` itself.
         summary: one line.
+        task_option: of a family: what its factory calls the task.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Entry:
     needs: str | None = None
     batched: bool = False
     summary: str = ""
+    task_option: str = "task"
 
     def load(self) -> Callable[..., Any]:
         """The factory itself."""
@@ -70,7 +72,7 @@ def register(
         kind: ``"custom"`` for envs of one's own.
         options: keyword arguments that the factory gets first.
         needs: the module that must be installed.
-        batched: whether the factory takes ``num_envs`` itself; else several envs are stepped in series.
+        batched: whether the factory takes ``num_envs`` and ``max_steps`` itself; else several envs are stepped in series.
         summary: one line for ``marlenv list``.
 
     Raises:
@@ -108,9 +110,7 @@ def find(name: str) -> Entry:
     family, slash, task = name.partition("/")
     if slash and family in _TABLE:
         entry = _TABLE[family]
-        return Entry(
-            name, entry.kind, entry.factory, {**entry.options, "task": task}, entry.needs, entry.batched, entry.summary
-        )
+        return replace(entry, name=name, options={**entry.options, entry.task_option: task})
     raise UnknownName(f"no env is called {name!r}; {nearest(name, _TABLE)}")
 
 
@@ -132,9 +132,9 @@ def get_available_libraries() -> dict[str, bool]:
 def _load_indexes() -> None:
     for module in INDEXES:
         if module not in _LOADED:
-            _LOADED.add(module)
             for entry in importlib.import_module(module).ENTRIES:
                 _add(entry)
+            _LOADED.add(module)
 
 
 def load(where: str) -> Any:

@@ -32,7 +32,7 @@ def reset(env: EnvBase, td: TensorDictBase | None, kwargs: dict[str, Any]) -> Te
     masks = read_masks(plan, td)
     fresh = checked(env, plan, env._reset(td, **kwargs), td, masks)
     strip(td, RESET)
-    merge(masks, fresh, td)
+    td = merge(masks, fresh, td)
     env._on_reset(td)
     return td
 
@@ -99,8 +99,14 @@ def reset_done(env: EnvBase, plan: DonePlan, td: TensorDictBase) -> TensorDictBa
             continue
         masks[level.path] = mask = plan.done_of(node, level).clone()
         _request(request, td, level.path, mask)
+    return reset_rows(env, request, masks, td)
+
+
+def reset_rows(env: EnvBase, request: TensorDictBase, masks: Masks, td: TensorDictBase) -> TensorDictBase:
+    """Resets what the masks in ``request`` mark, and merges it into ``td``, the data of the step before."""
+    plan = env.plan.done
     fresh = checked(env, plan, env._reset_rows(request, td), td, masks)
-    merge(masks, fresh, td)
+    td = merge(masks, fresh, td)
     env._on_reset(td)
     return td
 

@@ -13,7 +13,7 @@ from marlenv.envs.policies import Policy, as_policy
 from marlenv.envs.stepping import STEP, advance
 from marlenv.errors import KeyMissing, ResetError, ShapeError, Unsupported
 from marlenv.keys import beside, last, under
-from marlenv.tensordicts import is_nested, new, put, raw, rows
+from marlenv.tensordicts import is_nested, lazy, new, parts, put, raw
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -116,8 +116,8 @@ def _replay(env: EnvBase, actions: Iterable[Any]) -> Policy:
 
 def _until_done(loop: Loop, td: TensorDictBase, wait_for_all: bool) -> list[TensorDictBase]:
     """Steps until any row is done, or until all are; rows that are done wait without being stepped."""
-    env, kept = loop.env, []
-    plan = env.plan
+    env, plan = loop.env, loop.env.plan
+    kept: list[TensorDictBase] = []
     for i in range(loop.max_steps):
         td = env.step(loop.act(td))
         if loop.callback is not None:
@@ -140,22 +140,26 @@ def _until_done(loop: Loop, td: TensorDictBase, wait_for_all: bool) -> list[Tens
 
 
 def ended_rows(env: EnvBase, td: TensorDictBase) -> Tensor:
-    """Which rows of the batch are done at any of the top levels; bool ``[*B]``."""
+    """Which rows of the batch are over: everything that is reset by itself is done; bool ``[*B]``."""
     plan = env.plan.done
-    flags = []
+    over: Tensor | None = None
     for level in plan.top:
         node = plan.node(td, level)
         if node is not None:
-            flags.append(rows(plan.done_of(node, level), td.ndim))
-    out = flags[0]
-    for flag in flags[1:]:
-        out = out & flag
-    return out
+            done = plan.done_of(node, level)
+            flag = done.flatten(td.ndim).all(-1) if done.ndim > td.ndim else done
+            over = flag if over is None else over & flag
+    if over is None:
+        raise KeyMissing(
+            f"{type(env).__name__}.rollout: no done flags in the data; it has {sorted(map(str, td.keys()))}"
+        )
+    return over
 
 
 def _on_and_on(loop: Loop, td: TensorDictBase) -> list[TensorDictBase]:
     """Steps and resets what is done, to the last step."""
-    env, kept = loop.env, []
+    env = loop.env
+    kept: list[TensorDictBase] = []
     for i in range(loop.max_steps):
         td = loop.act(td)
         if i == loop.max_steps - 1:
@@ -208,12 +212,16 @@ def stack_steps(steps: list[TensorDictBase], dim: int) -> TensorDictBase:
     first = steps[0]
     dicts = [raw(step) for step in steps]
     if any(d is None or d.keys() != dicts[0].keys() for d in dicts):  # type: ignore[union-attr]
-        return torch.stack(steps, dim)  # type: ignore[no-any-return]
+        return torch.stack(steps, dim)
     data: dict[str, Any] = {}
     for name, value in dicts[0].items():  # type: ignore[union-attr]
         column = [d[name] for d in dicts]  # type: ignore[index]
         if type(value) is TensorDict:
             data[name] = stack_steps(column, dim)
+        elif (groups := [parts(one) for one in column])[0] is not None and all(groups):
+            at = value.stack_dim
+            agents = [stack_steps(list(one), dim - (at < dim)) for one in zip(*groups, strict=True)]
+            data[name] = lazy(agents, at + (dim <= at))
         elif is_nested(value) or not isinstance(value, Tensor):
             data[name] = LazyStackedTensorDict.maybe_dense_stack(column, dim)
         else:

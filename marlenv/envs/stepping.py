@@ -11,8 +11,26 @@ from torch import Size, Tensor
 
 from marlenv.envs.locking import Plan
 from marlenv.errors import DeviceError, DtypeError, EnvClosed, KeyMissing, NotInSpec, ResetError, ShapeError
-from marlenv.keys import NestedKey, nested, path
-from marlenv.tensordicts import choose, drop, entries, get, is_nested, new, put, raw, rows, shallow
+from marlenv.keys import NestedKey, Path, nested, path
+from marlenv.specs import Composite, StackedComposite
+from marlenv.specs.base import concrete
+from marlenv.tensordicts import (
+    choose,
+    drop,
+    entries,
+    fetch,
+    get,
+    is_nested,
+    lazy,
+    new,
+    parts,
+    put,
+    raw,
+    rows,
+    shallow,
+    unite,
+    write,
+)
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -60,9 +78,11 @@ def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase) -> None:
                     f"{type(env).__name__}.step: no action under {entry.key!r}; the data has "
                     f"{sorted(map(str, td.keys(True, True)))}"
                 )
-        want = entry.spec.shape if lead is None else Size((*lead, *entry.spec.shape))
+        if isinstance(value, list):
+            _check_parts(env, entry.key, entry.spec, value, lead or Size())
         if not isinstance(value, Tensor):
             continue
+        want = entry.spec.shape if lead is None else Size((*lead, *entry.spec.shape))
         if value.shape != want and -1 not in want and not value.is_nested:
             raise ShapeError(
                 f"{type(env).__name__}.step: action {entry.key!r} must have shape {list(want)}, got {list(value.shape)}"
@@ -74,6 +94,17 @@ def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase) -> None:
             )
     if env.run_type_checks:
         _check_values(env, td, [(entry.key, entry.spec) for entry in plan.actions], "step")
+
+
+def _check_parts(env: EnvBase, key: NestedKey, stacked: Any, values: list[Any], lead: Size) -> None:
+    """Raises unless the actions of lazily stacked agents have the shapes of their specs."""
+    for i, (spec, value) in enumerate(zip(stacked.parts, values, strict=True)):
+        want = Size((*lead, *spec.shape))
+        if value.shape != want and -1 not in want:
+            raise ShapeError(
+                f"{type(env).__name__}.step: action {key!r} of agent {i} of its group must have shape {list(want)}, "
+                f"got {list(value.shape)}"
+            )
 
 
 def _check_values(env: EnvBase, td: TensorDictBase, leaves: list[tuple[NestedKey, Any]], verb: str) -> None:
@@ -109,6 +140,9 @@ def finish(env: EnvBase, plan: Plan, following: Any, td: TensorDictBase) -> Tens
             if node is None:
                 break
         reward = None if node is None else get(node, where[-1])
+        if reward is None and not env._has_reward:
+            put(following, where[-1], torch.zeros(shape if lead is None else (*lead, *shape), device=following.device))
+            continue
         if reward is None:
             raise KeyMissing(
                 f"{type(env).__name__}._step: returned no reward under {nested(where)!r}; "
@@ -149,8 +183,8 @@ def partial_step(env: EnvBase, td: TensorDictBase, mask: Tensor) -> TensorDictBa
     flat = rows(mask, len(want))
     if not env.handles_partial_steps and bool(flat.all()):
         return step(env, td)
-    if not env.batch_locked and want:
-        kept = standing(env, td)
+    if not env.batch_locked and want and not env.batch_size:
+        kept = standing(env, td).clone()
         if bool(flat.any()):
             stepped = step(env, td[flat])
             kept[flat] = get(stepped, "next")
@@ -170,14 +204,42 @@ def partial_step(env: EnvBase, td: TensorDictBase, mask: Tensor) -> TensorDictBa
 def standing(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
     """The "next" data of an env that is not stepped: its present observations and flags, zero rewards."""
     lead = td.batch_size[: td.ndim - len(env.batch_size)]
-    out = env.full_reward_spec.zero(lead)
-    for spec in (env.full_observation_spec, env.full_done_spec):
-        for key in spec.keys(True, True):
-            value = td.get(key, None)
-            out.set(
-                key, spec[key].zero(lead) if value is None else value.clone() if isinstance(value, Tensor) else value
-            )
-    return out  # type: ignore[no-any-return]
+    out = unite(present(env, td), env.full_reward_spec.zero(lead))
+    for key in env.plan.carried:
+        if (value := td.get(key, None)) is not None:
+            out.set(key, value)
+    return out
+
+
+def present(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
+    """The observations and flags of an env, and what else it carries, as they stand in ``td``; zeros for what it lacks."""
+    lead = td.batch_size[: td.ndim - len(env.batch_size)]
+    out = _present(env.full_observation_spec, td, lead)
+    out = unite(out, _present(env.full_done_spec, td, lead))
+    for key in env.plan.state_keys:
+        value = fetch(td, key)
+        if isinstance(value, Tensor) and fetch(out, key) is None:
+            write(out, key, value)
+    return out
+
+
+def _present(spec: Composite, td: TensorDictBase | None, lead: Size) -> TensorDictBase:
+    """The entries of a spec as they stand in ``td``; zeros for those that it lacks."""
+    if isinstance(spec, StackedComposite):
+        dim = len(lead) + spec.dim
+        tds: Any = [None] * len(spec.parts) if td is None else td.unbind(dim)
+        return lazy([_present(part, one, lead) for part, one in zip(spec.parts, tds, strict=True)], dim)
+    if (tds := parts(td)) is not None and td.stack_dim >= len(lead):  # type: ignore[union-attr]
+        dim = td.stack_dim  # type: ignore[union-attr]
+        return lazy([_present(p, one, lead) for p, one in zip(spec.unbind(dim - len(lead)), tds, strict=True)], dim)
+    data: dict[str, Any] = {}
+    for name, child in spec.items():
+        value = None if td is None else get(td, name)
+        if isinstance(child, Composite):
+            data[name] = _present(child, value, lead)
+        else:
+            data[name] = child.zero(lead) if value is None else value
+    return new(data, Size((*lead, *concrete(spec.shape))), None if td is None else td.device)
 
 
 def advance(td: TensorDictBase, rewards: dict[str, Any]) -> TensorDictBase:
@@ -206,7 +268,7 @@ def _overlay(
         if name in drop_:
             below = drop_[name]
             if below is not None and is_nested(value):
-                data[name] = _overlay(_inner(value), {}, below, value.batch_size, value.device)
+                _keep(data, name, _overlay(_inner(value), {}, below, value.batch_size, value.device))
         else:
             data[name] = shallow(value) if is_nested(value) else value
     for name, value in top.items():
@@ -215,15 +277,25 @@ def _overlay(
             continue
         if is_nested(value):
             mine = old.get(name)
-            inner = _inner(mine) if is_nested(mine) else {}
             plain = raw(value)
-            if plain is None or inner is None:
-                data[name] = _overlay_any(mine, value, below or {})
+            if plain is None:
+                data[name] = _overlay_any(mine if is_nested(mine) else None, value, below or {})
             else:
-                data[name] = _overlay(inner, plain, below or {}, value.batch_size, value.device)
+                inner = _inner(mine) if is_nested(mine) else {}
+                made = _overlay(inner, plain, below or {}, value.batch_size, value.device)
+                if below is None:
+                    data[name] = made
+                else:
+                    _keep(data, name, made)
         else:
             data[name] = value
     return new(data, batch, device)
+
+
+def _keep(data: dict[str, Any], name: str, group: TensorDictBase) -> None:
+    """Writes a group unless its rewards were all that it had."""
+    if not group.is_empty():
+        data[name] = group
 
 
 def _inner(td: TensorDictBase) -> dict[str, Any]:
@@ -232,11 +304,23 @@ def _inner(td: TensorDictBase) -> dict[str, Any]:
 
 def _overlay_any(old: TensorDictBase | None, top: TensorDictBase, drop_: dict[str, Any]) -> TensorDictBase:
     """The same for tensordicts of other kinds (lazy stacks, tensorclasses)."""
+    if (top_parts := parts(top)) is not None:
+        dim = top.stack_dim
+        olds: Any = [None] * len(top_parts) if old is None else old.unbind(dim)
+        return lazy([_overlay_one(o, t, drop_) for o, t in zip(olds, top_parts, strict=True)], dim)
     out = top.exclude(*_tree_keys(drop_)) if drop_ else top.copy()
     for key, value in [] if old is None else list(old.items(True, True)):
         if key not in out.keys(True) and key not in _tree_keys(drop_):
             out.set(key, value)
-    return out  # type: ignore[no-any-return]
+    return out
+
+
+def _overlay_one(old: TensorDictBase | None, top: TensorDictBase, drop_: dict[str, Any]) -> TensorDictBase:
+    """:func:`_overlay` of one agent of a lazily stacked group."""
+    plain = raw(top)
+    if plain is None or (old is not None and raw(old) is None):
+        return _overlay_any(old, top, drop_)
+    return _overlay({} if old is None else _inner(old), plain, drop_, top.batch_size, top.device)
 
 
 def _tree_keys(tree: dict[str, Any], prefix: tuple[str, ...] = ()) -> list[NestedKey]:
@@ -288,12 +372,28 @@ def step_mdp(
         fixed = {path(k) for k in _keys(done_keys)} | {path(k) for k in _keys(reward_keys)}
         _merge_missing(out, tensordict, left_out | fixed, ())
     elif not exclude_action:
-        for key in _keys(action_keys):
-            if (value := tensordict.get(key, None)) is not None:
-                out.set(key, value)
+        _take(out, tensordict, [path(key) for key in _keys(action_keys)])
     if next_tensordict is None:
         return out
     return next_tensordict.update(out)
+
+
+def _take(out: TensorDictBase, source: TensorDictBase, paths: list[Path]) -> None:
+    """Writes the entries of ``source`` at ``paths`` into ``out``, with the batch sizes that their groups have."""
+    for where in paths:
+        nodes: list[Any] = [source]
+        for name in where:
+            nodes.append(None if nodes[-1] is None else get(nodes[-1], name))
+        if nodes[-1] is None:
+            continue
+        mine: Any = out
+        for name, node in zip(where[:-1], nodes[1:], strict=False):
+            below = get(mine, name)
+            if below is None:
+                below = new({}, node.batch_size, node.device)
+                put(mine, name, below)
+            mine = below
+        put(mine, where[-1], nodes[-1])
 
 
 def _keys(keys: NestedKey | Iterable[NestedKey]) -> list[NestedKey]:
@@ -303,7 +403,7 @@ def _keys(keys: NestedKey | Iterable[NestedKey]) -> list[NestedKey]:
 
 
 def _select(td: TensorDictBase, left_out: set[tuple[str, ...]], prefix: tuple[str, ...]) -> TensorDictBase:
-    if raw(td) is None and not isinstance(td, dict):
+    if raw(td) is None:
         return td.exclude(
             *[nested(p[len(prefix) :]) for p in left_out if p[: len(prefix)] == prefix and len(p) > len(prefix)]
         )
@@ -318,12 +418,18 @@ def _select(td: TensorDictBase, left_out: set[tuple[str, ...]], prefix: tuple[st
 def _merge_missing(
     out: TensorDictBase, root: TensorDictBase, left_out: set[tuple[str, ...]], prefix: tuple[str, ...]
 ) -> None:
+    if (outs := parts(out)) is not None:
+        for one, other in zip(outs, root.unbind(out.stack_dim), strict=True):
+            _merge_missing(one, other, left_out, prefix)
+        return
     for name, value in entries(root):
         where = (*prefix, name)
         if where in left_out or where == ("next",):
             continue
         mine = get(out, name)
         if mine is None:
-            put(out, name, _select(value, left_out, where) if is_nested(value) else value)
+            chosen = _select(value, left_out, where) if is_nested(value) else value
+            if chosen is value or not is_nested(chosen) or not chosen.is_empty():
+                put(out, name, chosen)
         elif is_nested(mine) and is_nested(value):
             _merge_missing(mine, value, left_out, where)

@@ -98,5 +98,8 @@ class Rules(ABC, Generic[State]):
 
 def where(mask: Tensor, yes: State, no: State) -> State:
     """Row by row one position or the other; ``mask`` is bool ``[*B]``."""
-    pick = [torch.where(mask.reshape(*mask.shape, *[1] * (a.ndim - mask.ndim)), a, b) for a, b in zip(yes, no, strict=True)]
+    pick = [
+        torch.where(mask.reshape((*mask.shape, *[1] * (a.ndim - mask.ndim))), a, b)
+        for a, b in zip(yes, no, strict=True)
+    ]
     return type(yes)(*pick)

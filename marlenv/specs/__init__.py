@@ -1,5 +1,7 @@
 """What a value may be: shapes, dtypes, devices and domains of tensors, nested like the tensordicts they describe."""
 
+from typing import Any
+
 from marlenv.specs.base import TensorSpec
 from marlenv.specs.bounded import Bounded
 from marlenv.specs.boxes import BoxList, CategoricalBox, ContinuousBox
@@ -30,3 +32,12 @@ __all__ = [
     "TensorSpec",
     "Unbounded",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The names that TorchRL had, with a warning."""
+    from marlenv.specs.legacy import TABLE, resolve
+
+    if name in TABLE:
+        return resolve(name, stacklevel=3)
+    raise AttributeError(f"marlenv.specs has no {name!r}; it has {__all__}")

@@ -9,22 +9,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from math import prod
+from operator import index as whole
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import DtypeError, NotInSpec, ShapeError, Unsupported
+from marlenv.errors import DtypeError, NotInSpec, ShapeError, SpecError, Unsupported
+from marlenv.specs.dtypes import as_device, dtype_name
+from marlenv.specs.indexing import kept_names, spelled_out
 
 if TYPE_CHECKING:
     from marlenv.rng import RowRNG
 
 Reshape = Callable[[Tensor], Tensor]
+Names = list[str | None]
+Rename = Callable[[Names], Names]
 ShapeLike = Sequence[int] | int | None
 
-DYNAMIC = 1_000_003  # stands in for a dimension of size -1 while shapes are computed
+DYNAMIC = 1_000_003  # a prime that stands in for a dimension of size -1 while shapes are computed
 
 
 def size(shape: ShapeLike) -> Size:
@@ -35,19 +42,14 @@ def size(shape: ShapeLike) -> Size:
     """
     if shape is None:
         return Size()
-    return Size((shape,)) if isinstance(shape, int) else Size(shape)
+    if type(shape) is Size:
+        return shape
+    return Size((int(shape),)) if isinstance(shape, (int, np.integer)) else Size(whole(s) for s in shape)
 
 
 def concrete(shape: Size) -> Size:
     """The shape with every dynamic dimension (-1) set to 1: what an example value has."""
     return Size(1 if s < 0 else s for s in shape) if -1 in shape else shape
-
-
-def as_dtype(dtype: torch.dtype | str | None, default: torch.dtype) -> torch.dtype:
-    """A torch dtype from what users write: a dtype, its name, or nothing."""
-    if dtype is None:
-        return default
-    return getattr(torch, dtype) if isinstance(dtype, str) else dtype
 
 
 def fits(shape: Size, spec: Size) -> bool:
@@ -69,6 +71,10 @@ class TensorSpec(ABC):
     Every spec draws (:meth:`rand`), checks (:meth:`is_in`), repairs (:meth:`project`) and translates (:meth:`encode`,
     :meth:`to_numpy`) values, and takes part in shape algebra like a tensor (``expand``, ``unsqueeze``, ``spec[0]``,
     ``torch.stack``).
+
+    >>> spec = torch.stack([Categorical(3), Categorical(3)])
+    >>> spec.shape, spec.is_in(spec.rand()), spec.is_in(torch.tensor([0, 3])), spec.project(torch.tensor([0, 3]))
+    (torch.Size([2]), True, False, tensor([0, 2]))
     """
 
     params: ClassVar[tuple[str, ...]] = ()
@@ -80,14 +86,23 @@ class TensorSpec(ABC):
     domain: str = "discrete"
     """``"continuous"`` or ``"discrete"``."""
 
+    _computed: ClassVar[tuple[str, ...]] = ()
+    """Names of what is computed from the parameters once, and kept."""
+
     shape: Size
     dtype: torch.dtype
     _device: torch.device | None
 
+    def __init_subclass__(cls) -> None:
+        kept = {
+            name for kind in cls.__mro__ for name, value in vars(kind).items() if isinstance(value, cached_property)
+        }
+        cls._computed = tuple(sorted(kept))
+
     def __init__(self, shape: ShapeLike, dtype: torch.dtype, device: torch.device | str | None) -> None:
         self.shape = size(shape)
         self.dtype = dtype
-        self._device = torch.get_default_device() if device is None else torch.device(device)
+        self._device = as_device(torch.get_default_device() if device is None else device)
 
     # --- the domain: what a leaf says ------------------------------------------------------------
 
@@ -125,7 +140,7 @@ class TensorSpec(ABC):
 
     def enumerate(self, use_mask: bool = False) -> Any:
         """Every value once, stacked along a new first dimension; ``use_mask`` leaves out what the mask forbids."""
-        raise Unsupported(f"{type(self).__name__}: its values cannot be listed; only discrete specs can")
+        raise Unsupported(f"{self._who}.enumerate: its values cannot be listed; only discrete specs list theirs")
 
     # --- drawing ---------------------------------------------------------------------------------
 
@@ -141,13 +156,20 @@ class TensorSpec(ABC):
         torch.Size([3, 2])
         """
         lead = size(shape)
+        self._refuse_if_empty()
         if rng is None or isinstance(rng, torch.Generator):
             return self._draw(lead, rng)
         want = Size((*lead, *self.unit_shape))
-        if want[: len(rng.rows)] != rng.rows:
-            who = f"{type(self).__name__}.rand"
-            raise ShapeError(f"{who}: the rows of rng {list(rng.rows)} must be the leading dimensions of {list(want)}")
-        return self.from_unit(rng.uniform(shape=want[len(rng.rows) :], dtype=self.unit_dtype))
+        rows = rng.rows
+        if want[: len(rows)] != rows:
+            raise ShapeError(
+                f"{self._who}.rand: the rows of rng must be the leading dimensions of the draw {list(want)}, got rows "
+                f"{list(rows)}; pass shape={list(rows)}, or an rng with other rows"
+            )
+        return self.from_unit(rng.uniform(shape=want[len(rows) :], dtype=self.unit_dtype).to(self._device))
+
+    def _refuse_if_empty(self) -> None:  # noqa: B027  a hook
+        """Raises when there is no value to draw."""
 
     def _draw(self, lead: Size, generator: torch.Generator | None) -> Any:
         """:meth:`rand` from a torch generator."""
@@ -171,33 +193,53 @@ class TensorSpec(ABC):
     # --- checking --------------------------------------------------------------------------------
 
     def is_in(self, val: Any) -> bool:
-        """Whether ``val`` (``[..., *self.shape]``) has the right dtype and lies in the domain."""
-        return (
-            isinstance(val, Tensor)
-            and val.dtype == self.dtype
-            and (val.shape == self.shape or fits(val.shape, self.shape))
-            and self._holds(val)
-        )
+        """Whether ``val`` (``[..., *self.shape]``) has the right dtype and lies in the domain, on any device."""
+        if not isinstance(val, Tensor) or val.dtype != self.dtype:
+            return False
+        if val.shape != self.shape and not fits(val.shape, self.shape):
+            return False
+        if val.device == self._device and not val.is_meta:
+            return self._holds(val)
+        return val.is_meta or self._is_meta or self.to(val.device)._holds(val)
 
     contains = is_in
 
     def __contains__(self, val: Any) -> bool:
         return self.is_in(val)
 
+    @property
+    def _is_meta(self) -> bool:
+        """Whether values are shapes without numbers."""
+        return self._device is not None and self._device.type == "meta"
+
     def assert_is_in(self, value: Any) -> None:
         """Raises :class:`~marlenv.errors.NotInSpec`, an AssertionError, unless ``value`` is in the spec."""
         if not self.is_in(value):
-            raise NotInSpec(f"{self!r}: the value is not in the spec, got {_brief(value)}; expected {self!r}")
+            raise NotInSpec(f"{self!r}: the value is not in the spec, got {_brief(value)}; project(value) makes it fit")
 
     def type_check(self, value: Any, key: Any = None) -> None:
         """Raises :class:`~marlenv.errors.DtypeError` unless ``value`` has the spec's dtype."""
         if value.dtype is not self.dtype:
             where = "" if key is None else f" under {key!r}"
-            raise DtypeError(f"{type(self).__name__}{where}: expected {self.dtype}, got {value.dtype}")
+            raise DtypeError(
+                f"{type(self).__name__}{where}: expected {dtype_name(self.dtype)}, got {dtype_name(value.dtype)}; "
+                f"convert the value, or the spec with spec.to(dtype)"
+            )
 
     def project(self, val: Any) -> Any:
-        """``val`` where it is in the domain, else the nearest value that is."""
-        return val if self.is_in(val) else self._project(val)
+        """``val`` where it is in the domain, else the nearest value that is.
+
+        Raises:
+            ShapeError: the value does not have the spec's trailing dimensions.
+        """
+        if self.is_in(val):
+            return val
+        if not fits(val.shape, self.shape):
+            raise ShapeError(
+                f"{self!r}.project: expected a value of shape {_behind(self.shape)}, got {list(val.shape)}"
+            )
+        spec = self if val.device == self._device else self.to(val.device)
+        return spec._project(val)
 
     # --- translating -----------------------------------------------------------------------------
 
@@ -212,28 +254,44 @@ class TensorSpec(ABC):
             ShapeError: the value does not have the spec's trailing dimensions.
         """
         out = self._as_tensor(val, ignore_device)
-        if not fits(out.shape, self.shape):
-            if out.numel() == prod(concrete(self.shape)):
-                return out.reshape(concrete(self.shape))
-            raise ShapeError(f"{self!r}.encode: expected a value of shape {list(self.shape)}, got {list(out.shape)}")
-        return out
+        if fits(out.shape, self.shape):
+            return out
+        want = concrete(self.shape)
+        if out.numel() == prod(want) and (
+            out.ndim == 1 or [n for n in out.shape if n != 1] == [n for n in want if n != 1]
+        ):
+            return out.reshape(want)
+        raise ShapeError(f"{self!r}.encode: expected a value of shape {_behind(self.shape)}, got {list(out.shape)}")
 
     def _as_tensor(self, val: Any, ignore_device: bool) -> Tensor:
-        if isinstance(val, (list, tuple)) and val and not isinstance(val[0], (int, float, bool)):
-            val = torch.stack([torch.as_tensor(v) for v in val]) if isinstance(val[0], Tensor) else np.asarray(val)
-        if isinstance(val, np.ndarray) and any(stride < 0 for stride in val.strides):
-            val = val.copy()
-        return torch.as_tensor(val, dtype=self.dtype, device=None if ignore_device else self._device)
+        """The value as a tensor of the spec's dtype; arrays are copied, since simulators write into theirs again."""
+        device = None if ignore_device else self._device
+        if isinstance(val, Tensor):
+            return val.to(device=device, dtype=self.dtype)
+        try:
+            if isinstance(val, (list, tuple)) and any(isinstance(v, Tensor) for v in val):
+                val = torch.stack([torch.as_tensor(v, device=device) for v in val])
+                return val.to(self.dtype)
+            array = val if isinstance(val, (int, float, bool)) else np.asarray(val)
+            if isinstance(array, np.ndarray) and any(stride < 0 for stride in array.strides):
+                array = array.copy()
+            return torch.tensor(array, dtype=self.dtype, device=device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise SpecError(f"{self!r}.encode: expected numbers, got {_brief(val)}, which make no tensor") from error
 
     def to_numpy(self, val: Tensor, safe: bool | None = None) -> Any:
-        """The value as simulators take it: an array; ``safe`` checks it first."""
+        """The value as simulators take it: an array; ``safe`` checks it first. bfloat16 becomes float32."""
         if safe:
             self.assert_is_in(val)
-        return val.detach().cpu().numpy()
+        val = val.detach().cpu()
+        return (val.float() if val.dtype == torch.bfloat16 else val).numpy()
 
     def index(self, index: Any, tensor_to_index: Tensor) -> Tensor:
         """The entries of ``tensor_to_index`` (last dimension) that a discrete value names."""
-        raise Unsupported(f"{type(self).__name__}.index: only discrete specs name entries")
+        raise Unsupported(
+            f"{type(self).__name__}.index: only discrete specs name entries; use Categorical, OneHot, their Multi forms "
+            f"or Binary"
+        )
 
     # --- shape algebra, for every leaf -----------------------------------------------------------
 
@@ -256,8 +314,14 @@ class TensorSpec(ABC):
         """How many leading dimensions are batch dimensions."""
         return len(self.shape) - self.event_ndim
 
-    def _map(self, reshape: Reshape, **changes: Any) -> Self:
-        """A copy with ``reshape`` applied to the leading dimensions of the shape and of every parameter."""
+    def _map(self, reshape: Reshape, rename: Rename | None = None, **changes: Any) -> Self:
+        """A copy with ``reshape`` applied to the leading dimensions of the shape and of every parameter.
+
+        Args:
+            reshape: a shape operation on tensors, written with methods that lazy stacks of specs have too.
+            rename: the same operation on the names of the dimensions, which only composites have.
+            **changes: attributes of the copy.
+        """
         new = object.__new__(type(self))
         new.dtype, new._device = self.dtype, self._device
         new.shape = reshaped(self.shape, reshape)
@@ -269,6 +333,14 @@ class TensorSpec(ABC):
         for name, value in changes.items():
             setattr(new, name, value)
         return new
+
+    def _changed(self, verb: str, want: Any, reshape: Reshape, rename: Rename | None = None) -> Self:
+        """:meth:`_map`, with an error that names the spec when torch refuses."""
+        try:
+            return self._map(reshape, rename)
+        except RuntimeError as error:
+            have = f"{list(self.shape[: self.batch_ndim])}"
+            raise ShapeError(f"{self._who}.{verb}: batch dimensions {have} cannot become {want}") from error
 
     def _dim(self, dim: int, extra: int = 0) -> int:
         """``dim`` counted from the front; it must be a batch dimension."""
@@ -282,82 +354,113 @@ class TensorSpec(ABC):
 
     def _split(self, shape: Size, verb: str) -> tuple[Size, int]:
         """The batch part of a wanted shape, and how many dimensions the present batch part has."""
+        at = len(shape) - self.event_ndim
         events = self.shape[self.batch_ndim :]
-        batch, tail = shape[: len(shape) - self.event_ndim], shape[len(shape) - self.event_ndim :]
-        if any(want not in (-1, have) for want, have in zip(tail, events, strict=False)) or len(tail) != len(events):
+        if at < 0 or any(want not in (-1, have) for want, have in zip(shape[at:], events, strict=True)):
             raise ShapeError(
                 f"{self._who}.{verb}: the last {self.event_ndim} dimensions must stay {list(events)}, got {list(shape)}"
             )
-        return batch, self.batch_ndim
+        return shape[:at], self.batch_ndim
 
     def expand(self, *shape: Any) -> Self:
-        """More batch dimensions in front, and batch dimensions of size 1 made larger."""
+        """More batch dimensions in front, and batch dimensions of size 1 made larger.
+
+        >>> Categorical(2, mask=torch.tensor([True, False])).expand(3).rand()
+        tensor([0, 0, 0])
+        """
         want = varargs(shape)
         batch, rest = self._split(want, "expand")
-        try:
-            return self._map(lambda t: t.expand(*batch, *t.shape[rest:]))
-        except RuntimeError as error:
-            raise ShapeError(f"{self._who}: cannot be expanded to {list(want)}") from error
+        new = len(batch) - rest
+        return self._changed(
+            "expand", list(batch), lambda t: t.expand([*batch, *t.shape[rest:]]), lambda names: [None] * new + names
+        )
 
     def reshape(self, *shape: Any) -> Self:
-        """Other batch dimensions with the same number of elements."""
-        want = varargs(shape)
-        batch, rest = self._split(want, "reshape")
-        return self._map(lambda t: t.reshape(*batch, *t.shape[rest:]))
+        """Other batch dimensions with the same number of elements; one may be -1."""
+        batch, rest = self._split(varargs(shape), "reshape")
+        want = list(batch)
+        if -1 in want and -1 not in self.shape:
+            have, others = prod(self.shape[:rest]), -prod(want)
+            want = [(have // others if others else 0) if n == -1 else n for n in want]
+        return self._changed("reshape", list(batch), lambda t: t.reshape([*want, *t.shape[rest:]]))
 
     view = reshape
 
     def unsqueeze(self, dim: int) -> Self:
         """A new batch dimension of size 1."""
         dim = self._dim(dim, extra=1)
-        return self._map(lambda t: t.unsqueeze(dim))
+        return self._map(lambda t: t.unsqueeze(dim), lambda names: [*names[:dim], None, *names[dim:]])
 
     def squeeze(self, dim: int | None = None) -> Self:
         """Without one batch dimension of size 1, or without all of them."""
-        if dim is None:
-            ones = [i for i in range(self.batch_ndim) if self.shape[i] == 1]
-            return self._map(lambda t: t.squeeze(ones)) if ones else self
-        dim = self._dim(dim)
-        return self._map(lambda t: t.squeeze(dim)) if self.shape[dim] == 1 else self
+        gone = range(self.batch_ndim) if dim is None else [self._dim(dim)]
+        gone = [i for i in gone if self.shape[i] == 1]
+        if not gone:
+            return self
+        return self._map(lambda t: t.squeeze(gone), lambda names: [n for i, n in enumerate(names) if i not in gone])
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
-        """Several batch dimensions as one."""
-        start, end = self._dim(start_dim), self._dim(end_dim)
-        return self._map(lambda t: t.flatten(start, end))
+        """Several batch dimensions as one; ``end_dim=-1`` is the last batch dimension."""
+        if not self.batch_ndim:
+            return self.unsqueeze(0)
+        start, end = self._dim(start_dim), self.batch_ndim - 1 if end_dim == -1 else self._dim(end_dim)
+        return self._changed(
+            f"flatten({start_dim}, {end_dim})",
+            "one",
+            lambda t: t.flatten(start, end),
+            lambda names: [*names[:start], None, *names[end + 1 :]],
+        )
 
     def unflatten(self, dim: int, sizes: Sequence[int]) -> Self:
         """One batch dimension as several."""
-        dim = self._dim(dim)
-        return self._map(lambda t: t.unflatten(dim, tuple(sizes)))
+        dim, want = self._dim(dim), tuple(sizes)
+        return self._changed(
+            f"unflatten({dim}, {list(want)})",
+            f"{[*self.shape[:dim], *want, *self.shape[dim + 1 : self.batch_ndim]]}",
+            lambda t: t.unflatten(dim, want),
+            lambda names: [*names[:dim], *[None] * len(want), *names[dim + 1 :]],
+        )
 
     def permute(self, *dims: Any) -> Self:
-        """The batch dimensions in another order."""
-        order = [self._dim(d) for d in varargs(dims)][: self.batch_ndim]
-        return self._map(lambda t: t.permute(*order, *range(len(order), t.ndim)))
+        """The batch dimensions in another order; event dimensions, if given, must stay behind them."""
+        given = [d + len(self.shape) if d < 0 else d for d in varargs(dims)]
+        order, n = given[: self.batch_ndim], self.batch_ndim
+        if sorted(order) != list(range(n)) or given[n:] not in ([], list(range(n, len(self.shape)))):
+            raise ShapeError(f"{self._who}.permute: expected an order of its {n} batch dimensions, got {list(dims)}")
+        return self._map(
+            lambda t: t.permute([*order, *range(n, t.ndim)]), lambda names: [names[i] for i in order] + names[n:]
+        )
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
         """The specs along one batch dimension."""
         dim = self._dim(dim)
-        return tuple(self._map(lambda t, i=i: t.select(dim, i)) for i in range(self.shape[dim]))  # type: ignore[misc]
+        if self.shape[dim] < 0:
+            raise ShapeError(f"{self._who}.unbind: dimension {dim} has no known size (-1); it cannot be taken apart")
+
+        rows = [(*[slice(None)] * dim, i) for i in range(self.shape[dim])]
+        return tuple(self._map(itemgetter(row), lambda names: [*names[:dim], *names[dim + 1 :]]) for row in rows)
 
     def __getitem__(self, index: Any) -> Self:
-        index = index if isinstance(index, tuple) else (index,)
-        used = sum(_consumes(i) for i in index)
-        if used > self.batch_ndim:
-            raise IndexError(f"{self._who}: too many indices, got {used}; it has {self.batch_ndim} batch dimensions")
-        if any(i is Ellipsis for i in index):
-            at = next(k for k, i in enumerate(index) if i is Ellipsis)
-            index = (*index[:at], *[slice(None)] * (self.batch_ndim - used), *index[at + 1 :])
-        return self._map(lambda t: t[index])
+        used = spelled_out(index, self.shape[: self.batch_ndim], self._who)
+        return self._map(lambda t: t[used], lambda names: kept_names(names, used))
 
     def make_neg_dim(self, dim: int) -> Self:
-        """Says, in place, that the size of one batch dimension is not known in advance."""
+        """Says, in place, that the size of one batch dimension is not known in advance.
+
+        The parameters of the first entry along it hold for all.
+        """
         dim = self._dim(dim)
-        self.shape = Size(-1 if i == dim else s for i, s in enumerate(self.shape))
         for name in self.params:
             if (old := getattr(self, name)) is not None:
                 setattr(self, name, old.narrow(dim, 0, min(1, old.shape[dim])))
+        self.shape = Size(-1 if i == dim else s for i, s in enumerate(self.shape))
+        self._forget()
         return self
+
+    def _forget(self) -> None:
+        """Drops what was computed from the parameters, after they changed."""
+        for name in self._computed:
+            self.__dict__.pop(name, None)
 
     # --- moving and comparing --------------------------------------------------------------------
 
@@ -367,7 +470,7 @@ class TensorSpec(ABC):
             return self
         if isinstance(dest, torch.dtype):
             return self if dest == self.dtype else self._cast(dest)
-        device = torch.device(dest)
+        device = as_device(dest)
         if device == self._device:
             return self
         moved = {n: getattr(self, n).to(device) for n in self.params if getattr(self, n) is not None}
@@ -382,9 +485,7 @@ class TensorSpec(ABC):
 
     def cuda(self, device: torch.device | int | None = None) -> Self:
         """The spec on a CUDA device."""
-        return self.to(
-            "cuda" if device is None else torch.device("cuda", device) if isinstance(device, int) else device
-        )
+        return self.to(torch.device("cuda", device) if isinstance(device, int) else device or "cuda")
 
     def clear_device_(self) -> Self:
         """Composites forget their device; a leaf cannot, and stays as it is."""
@@ -399,10 +500,9 @@ class TensorSpec(ABC):
             return False
         if (self.shape, self.dtype, self._device) != (other.shape, other.dtype, other._device):
             return False
-        if any(getattr(self, n) != getattr(other, n) for n in self.fields):
+        if not all(_same(getattr(self, n), getattr(other, n)) for n in self.fields):
             return False
-        pairs = ((getattr(self, n), getattr(other, n)) for n in self.params)
-        return all(a is b or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs)
+        return all(_same(getattr(self, n), getattr(other, n)) for n in self.params)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -418,8 +518,8 @@ class TensorSpec(ABC):
         return repr(self)
 
     def __repr__(self) -> str:
-        detail = self._detail()
-        return f"{type(self).__name__}({list(self.shape)}, {dtype_name(self.dtype)}{', ' if detail else ''}{detail})"
+        words = [str(list(self.shape)), dtype_name(self.dtype), self._detail()]
+        return f"{type(self).__name__}({', '.join(word for word in words if word)})"
 
     def _detail(self) -> str:
         """The domain in a few characters."""
@@ -427,30 +527,45 @@ class TensorSpec(ABC):
 
 
 def reshaped(shape: Size, reshape: Reshape) -> Size:
-    """The shape that a tensor of ``shape`` has after ``reshape``; dynamic dimensions stay dynamic."""
-    sizes = [DYNAMIC if s < 0 else s for s in shape]
-    token = torch.empty(sizes, device="meta") if sizes else torch.empty((), device="meta")
-    return Size(-1 if s == DYNAMIC else s for s in reshape(token).shape)
+    """The shape that a tensor of ``shape`` has after ``reshape``; dynamic dimensions stay dynamic.
+
+    >>> reshaped(Size([-1, 3]), lambda t: t.unsqueeze(0))
+    torch.Size([1, -1, 3])
+    """
+    if -1 not in shape:
+        return reshape(torch.empty(shape, device="meta")).shape
+    sizes = reshape(torch.empty([DYNAMIC if s < 0 else s for s in shape], device="meta")).shape
+    if any(s != DYNAMIC and s % DYNAMIC == 0 and s > 0 for s in sizes):
+        raise ShapeError(
+            f"shape {list(shape)}: a dimension of unknown size (-1) cannot be merged with others; merge those only"
+        )
+    return Size(-1 if s == DYNAMIC else s for s in sizes)
 
 
-def dtype_name(dtype: torch.dtype | None) -> str:
-    """``"float32"`` for ``torch.float32``."""
-    return str(dtype).removeprefix("torch.")
+def _same(a: Any, b: Any) -> bool:
+    """Whether two attributes are equal; tensors and arrays as a whole."""
+    if a is b:
+        return True
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.shape == b.shape if a.is_meta else torch.equal(a, b)
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return False
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return bool(a == b)
 
 
-def _consumes(index: Any) -> int:
-    """How many dimensions one part of an index uses up."""
-    if index is None or index is Ellipsis or isinstance(index, bool):
-        return 0
-    return index.ndim if isinstance(index, Tensor) and index.dtype == torch.bool else 1
+def _behind(shape: Size) -> str:
+    """A shape with any leading dimensions, in an error message."""
+    return f"[..., {str(list(shape))[1:-1]}]" if shape else "[...]"
 
 
 def _brief(value: Any) -> str:
     """A value in an error message."""
     if not isinstance(value, Tensor):
         return f"{type(value).__name__} {value!r}"[:200]
-    head = f"{dtype_name(value.dtype)} {list(value.shape)}"
-    if value.numel() == 0 or value.dtype == torch.bool or value.is_nested:
+    head = f"{dtype_name(value.dtype)} {list(value.shape) if not value.is_nested else 'of several shapes'}"
+    if value.is_meta or value.is_nested or value.numel() == 0 or value.dtype == torch.bool or value.is_complex():
         return head
     low, high = value.min().item(), value.max().item()
     return f"{head} in {low:g}..{high:g}"

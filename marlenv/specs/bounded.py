@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from marlenv.errors import SpecError
-from marlenv.specs.base import ShapeLike, TensorSpec, as_dtype, concrete, size
+from marlenv.specs.base import ShapeLike, TensorSpec, concrete, size
 from marlenv.specs.boxes import ContinuousBox
+from marlenv.specs.dtypes import as_device, as_dtype, cast
 
-Bound = float | int | Tensor | np.ndarray
+Bound = float | int | Tensor | np.ndarray | Sequence[Any]
 
 NORMAL_EDGE = 2.0**-25  # keeps ndtri away from 0 and 1, where it is infinite
+UNSIGNED = 2.0**64
 
 
 def normal_of(unit: Tensor) -> Tensor:
@@ -23,24 +26,41 @@ def normal_of(unit: Tensor) -> Tensor:
     return torch.special.ndtri(unit.clamp(NORMAL_EDGE, 1 - NORMAL_EDGE))
 
 
+def whole_of(unit: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """The int64 in ``low .. high`` that a float64 in [0, 1) stands for; exact up to ``2**53`` values.
+
+    A number below 1 times the count is at least one unit in the last place below it, so the steps never pass ``high``.
+
+    >>> whole_of(torch.tensor([0.0, 0.999], dtype=torch.float64), torch.tensor(2**62), torch.tensor(2**62 + 9))
+    tensor([4611686018427387904, 4611686018427387913])
+    """
+    span = high - low  # wraps around where it exceeds int64
+    count = span.to(torch.float64) + torch.where(span < 0, UNSIGNED, 0.0) + 1
+    steps = (unit * count).floor()
+    return low + torch.where(steps < 2.0**63, steps, steps - UNSIGNED).to(torch.int64)
+
+
 class Bounded(TensorSpec):
     """Numbers in ``[low, high]``, both ends included.
+
+    Draws are uniform. Where ``high - low`` is infinite they are the bound plus or minus an exponential, or standard
+    normal where both ends are infinite.
 
     Args:
         low: smallest value, a number or something that broadcasts to ``shape``; may be ``-inf``.
         high: largest value, likewise.
-        shape: taken from ``low`` or ``high`` when left out.
+        shape: taken from ``low`` and ``high`` when left out.
         device: where values live.
-        dtype: a float or an integer type; taken from the bounds when left out.
+        dtype: a float or an integer type; the default float type when left out.
 
     Raises:
-        SpecError: ``low`` exceeds ``high``, or no shape is given.
+        SpecError: ``low`` exceeds ``high``, the bounds do not fit the shape, or no shape is given.
 
     >>> Bounded(-1, 1, shape=(2, 3)).unsqueeze(0)
     Bounded([1, 2, 3], float32, -1..1)
     """
 
-    params = ("low", "high")
+    params: ClassVar[tuple[str, ...]] = ("low", "high")
 
     low: Tensor
     high: Tensor
@@ -53,23 +73,28 @@ class Bounded(TensorSpec):
         device: torch.device | str | None = None,
         dtype: torch.dtype | str | None = None,
     ) -> None:
-        guess = next((torch.as_tensor(b).dtype for b in (low, high) if isinstance(b, (Tensor, np.ndarray))), None)
-        dtype = as_dtype(dtype, guess or torch.get_default_dtype())
-        ends = [_end(b, dtype, device) for b in (low, high)]
+        dtype = as_dtype(dtype, torch.get_default_dtype())
         if shape is None and not any(isinstance(b, (Tensor, np.ndarray, list, tuple)) for b in (low, high)):
             raise SpecError(
-                f"Bounded: give a shape, or bounds that are tensors; got low={low}, high={high} and no shape"
+                f"Bounded: expected a shape, or bounds that are tensors, got low={low}, high={high} and no shape; "
+                f"a single number has shape=()"
             )
-        shape = size(shape) if shape is not None else torch.broadcast_shapes(*(e.shape for e in ends))
-        super().__init__(shape, dtype, device)
+        ends = [
+            _end(b, dtype, as_device(torch.get_default_device() if device is None else device)) for b in (low, high)
+        ]
+        given = None if shape is None else size(shape)
         try:
+            super().__init__(
+                torch.broadcast_shapes(*(e.shape for e in ends)) if given is None else given, dtype, device
+            )
             self.low, self.high = (end.expand(concrete(self.shape)) for end in ends)
         except RuntimeError as error:
             raise SpecError(
-                f"Bounded: bounds of shape {[list(e.shape) for e in ends]} do not fit shape {list(shape)}"
+                f"Bounded: low and high must broadcast to the shape {given and list(given)}, "
+                f"got bounds of shape {[list(e.shape) for e in ends]}"
             ) from error
-        if bool((self.low > self.high).any()):
-            raise SpecError(f"Bounded: low must not exceed high, got low={low}, high={high}")
+        if not self.low.is_meta and not bool((self.low <= self.high).all()):
+            raise SpecError(f"Bounded: low must not exceed high, got low={low}, high={high}; swap or raise them")
 
     @property
     def domain(self) -> str:  # type: ignore[override]
@@ -95,16 +120,25 @@ class Bounded(TensorSpec):
         """``high - low`` a hair too small, so that ``low + unit * span`` never passes ``high``; None if infinite."""
         wide = torch.float64 if self.dtype == torch.float64 else torch.float32
         span = self.high.to(wide) - self.low.to(wide)
-        return torch.nextafter(span, torch.zeros_like(span)) if bool(span.isfinite().all()) else None
+        known = span.is_meta or bool(span.isfinite().all())
+        return torch.nextafter(span, torch.zeros_like(span)) if known else None
 
     @cached_property
-    def _scale(self) -> tuple[Any, Any] | None:
-        """Offset and factor from [0, 1) to the domain: numbers if they are the same everywhere, else tensors."""
+    def _scale(self) -> tuple[Tensor | None, Tensor] | None:
+        """Offset (None is zero) and factor from [0, 1) to the domain: one number each if they are the same everywhere."""
         if not self.dtype.is_floating_point or self._span is None:
             return None
-        if self._flat is not None and self._span.numel():
-            return self._flat[0], self._span.flatten()[0].item()
-        return self.low.to(self._span.dtype), self._span
+        low = self.low.to(self._span.dtype)
+        if self._flat is None:
+            return low, self._span
+        return low.reshape(-1)[0].clone() if self._flat[0] else None, self._span.reshape(-1)[0].clone()
+
+    @cached_property
+    def _whole(self) -> tuple[Tensor, Tensor]:
+        """The bounds of an integer type as int64; one number each if they are the same everywhere."""
+        flat = self._flat is not None
+        low, high = ((end.reshape(-1)[0] if flat else end).long() for end in (self.low, self.high))
+        return low, high
 
     @property
     def unit_dtype(self) -> torch.dtype:  # type: ignore[override]
@@ -113,12 +147,10 @@ class Bounded(TensorSpec):
 
     def from_unit(self, unit: Tensor, mask: Tensor | None = None) -> Tensor:
         if not self.dtype.is_floating_point:
-            low, high = self.low.to(torch.float64), self.high.to(torch.float64)
-            whole = (low + unit * (high - low + 1)).floor()
-            return torch.minimum(torch.maximum(whole, low), high).to(self.dtype).clamp(self.low, self.high)
+            return whole_of(unit.to(torch.float64), *self._whole).to(self.dtype)
         if self._scale is not None:
             low, span = self._scale
-            out = unit * span if isinstance(low, float) and low == 0 else unit * span + low
+            out = unit * span if low is None else unit * span + low
             return out if out.dtype == self.dtype else out.to(self.dtype)
         return self._from_unit_unlimited(unit)
 
@@ -129,7 +161,7 @@ class Bounded(TensorSpec):
         inner = low * (1 - unit) + high * unit
         out = torch.where(low.isfinite(), torch.where(high.isfinite(), inner, low + steps), high - steps)
         out = torch.where(low.isinf() & high.isinf(), normal_of(unit), out)
-        return out.to(self.dtype).clamp(self.low, self.high)
+        return self._project(out)
 
     def _holds(self, value: Tensor) -> bool:
         if value.numel() == 0:
@@ -140,22 +172,28 @@ class Bounded(TensorSpec):
         return bool(((value >= self.low) & (value <= self.high)).all())
 
     def _project(self, value: Tensor) -> Tensor:
-        return value.to(self.dtype).clamp(self.low, self.high)
+        if self.dtype == torch.bool:
+            return (cast(value, torch.bool) | self.low) & self.high
+        value = cast(value, self.dtype)
+        if self.dtype.is_floating_point:
+            value = torch.where(value.isnan(), torch.zeros_like(value), value)
+        return torch.minimum(torch.maximum(value, self.low), self.high)
 
     def _cast(self, dtype: torch.dtype) -> Bounded:
-        return self._map(lambda t: t.to(dtype), dtype=dtype)
+        return self._map(lambda t: _end(t, dtype, t.device), dtype=dtype)
 
     def cardinality(self) -> float:
         """The number of integers between the bounds for one element, ``inf`` for floats."""
         if self.dtype.is_floating_point:
             return float("inf")
-        return int((self.high - self.low + 1).max().item())
+        low, high = self.low.long().reshape(-1).tolist(), self.high.long().reshape(-1).tolist()
+        return max((b - a + 1 for a, b in zip(low, high, strict=True)), default=0)
 
     def enumerate(self, use_mask: bool = False) -> Tensor:
         """Every integer between the bounds, the same in all elements; ``[n, *shape]``."""
         if self.dtype.is_floating_point or self._flat is None:
             return super().enumerate(use_mask)
-        values = torch.arange(int(self._flat[0]), int(self._flat[1]) + 1, dtype=self.dtype, device=self._device)
+        values = torch.arange(int(self._flat[0]), int(self._flat[1]) + 1, device=self._device).to(self.dtype)
         return values.reshape(-1, *[1] * len(self.shape)).expand(-1, *concrete(self.shape)).clone()
 
     def _detail(self) -> str:
@@ -164,11 +202,12 @@ class Bounded(TensorSpec):
         return f"{self.low.min().item():g}..{self.high.max().item():g}"
 
 
-def _end(bound: Bound, dtype: torch.dtype, device: torch.device | str | None) -> Tensor:
-    """A bound as a tensor of the spec's dtype; infinite bounds of integers become the largest integers."""
-    value = torch.as_tensor(bound, device=device)
-    if not dtype.is_floating_point and value.dtype.is_floating_point and dtype != torch.bool:
-        info = torch.iinfo(dtype)
-        whole = value.to(torch.float64).clamp(float(info.min), float(info.max)).to(dtype)
-        return torch.where(value.isinf(), torch.where(value > 0, info.max, info.min).to(dtype), whole)
-    return value.to(dtype)
+def _end(bound: Bound, dtype: torch.dtype, device: torch.device | None) -> Tensor:
+    """A bound as a tensor of the spec's dtype that nobody else holds; bounds out of an integer type's range become its ends."""
+    value = bound.clone() if isinstance(bound, Tensor) else torch.tensor(np.asarray(bound))
+    value = value.to(device)
+    if dtype.is_floating_point:
+        return value.to(dtype)
+    if value.dtype.is_floating_point and bool(value.isnan().any() if not value.is_meta else False):
+        raise SpecError(f"Bounded: a bound must be a number, got {bound}")
+    return cast(value.trunc() if value.dtype.is_floating_point else value, dtype)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ContinuousBox:
     """Numbers between ``low`` and ``high``, tensors of the spec's shape.
 
@@ -24,27 +25,32 @@ class ContinuousBox:
         yield self.low
         yield self.high
 
-    @property
-    def minimum(self) -> Tensor:
-        """The same as ``low``."""
-        return self.low
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ContinuousBox):
+            return NotImplemented
+        return torch.equal(self.low, other.low) and torch.equal(self.high, other.high)
 
-    @property
-    def maximum(self) -> Tensor:
-        """The same as ``high``."""
-        return self.high
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
 class CategoricalBox:
-    """The numbers ``0 .. n - 1``."""
+    """The numbers ``0 .. n - 1``.
+
+    >>> Categorical(4).space.n
+    4
+    """
 
     n: int
 
 
 @dataclass(frozen=True)
 class BoxList:
-    """One space per component of a multi-discrete value."""
+    """One space per component of a multi-discrete value.
+
+    >>> [box.n for box in MultiCategorical([2, 3]).space]
+    [2, 3]
+    """
 
     boxes: tuple[CategoricalBox, ...]
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError
-from marlenv.specs.base import ShapeLike, as_dtype, concrete, size
+from marlenv.specs.base import ShapeLike, concrete, size
 from marlenv.specs.boxes import CategoricalBox
-from marlenv.specs.discrete import Discrete, nearest_allowed, one_hot, pick
+from marlenv.specs.discrete import Discrete, nearest_allowed, one_hot, pick, refuse_too_many
+from marlenv.specs.dtypes import as_dtype, cast
 
 
 class Categorical(Discrete):
@@ -23,12 +24,15 @@ class Categorical(Discrete):
         dtype: an integer type or bool.
         mask: bool, broadcastable to ``[*shape, n]``; True is allowed.
 
+    Raises:
+        SpecError: ``n`` is 0 or does not fit the dtype, or the mask does not fit the shape.
+
     >>> mask = torch.tensor([[True, False, False], [False, True, True]])
     >>> Categorical(3, shape=(2,), mask=mask).expand(5, 2)[:, 0].rand()
     tensor([0, 0, 0, 0, 0])
     """
 
-    fields = ("_n", "_provisional")
+    fields: ClassVar[tuple[str, ...]] = ("_n", "_provisional")
 
     _n: int
     _provisional: int | None
@@ -44,7 +48,8 @@ class Categorical(Discrete):
         super().__init__(shape, as_dtype(dtype, torch.int64), device)
         self._n, self._provisional = int(n), None
         if self._n == 0 or self._n < -1:
-            raise SpecError(f"{type(self).__name__}: n must be positive, or -1 for not known yet; got {n}")
+            raise SpecError(f"{type(self).__name__}: n must be positive, or -1 for not known yet, got n={n}")
+        refuse_too_many(type(self).__name__, self._n, self.dtype)
         self.update_mask(mask)
 
     @property
@@ -53,12 +58,15 @@ class Categorical(Discrete):
         if self._n >= 0:
             return self._n
         if self._provisional is None:
-            raise SpecError(f"{self!r}: n is not known yet; call set_provisional_n(n) to draw from it")
+            raise SpecError(
+                f"{self!r}: n is not known yet (n=-1); say how many values there are with set_provisional_n(n)"
+            )
         return self._provisional
 
     def set_provisional_n(self, n: int | None) -> None:
         """Says how many values there are for now, when the spec was made with ``n=-1``."""
         self._provisional = n
+        self._forget()
 
     @property
     def space(self) -> CategoricalBox:
@@ -74,6 +82,12 @@ class Categorical(Discrete):
     def _mask_shape(self) -> tuple[int, ...]:
         return (*concrete(self.shape), self.n)
 
+    def _draw(self, lead: Size, generator: torch.Generator | None) -> Tensor:
+        if self.mask is not None:
+            return super()._draw(lead, generator)
+        want = (*lead, *concrete(self.shape))
+        return torch.randint(self.n, want, generator=generator, dtype=self.dtype, device=self._device)
+
     def from_unit(self, unit: Tensor, mask: Tensor | None = None) -> Tensor:
         mask = self.mask if mask is None else mask
         index = (unit * self.n).floor() if mask is None else pick(unit, mask.expand(*unit.shape, self.n))
@@ -87,12 +101,15 @@ class Categorical(Discrete):
         else:
             low, high = torch.aminmax(value)
             in_range = low.item() >= 0 and (self._n < 0 or high.item() < self._n)
+            if in_range and value.dtype.is_floating_point:
+                in_range = bool((value == value.floor()).all())
         if not in_range or self.mask is None:
             return in_range
         return bool(self.mask.expand(*value.shape, self.n).gather(-1, value.long().unsqueeze(-1)).all())
 
     def _project(self, value: Tensor) -> Tensor:
-        value = (value if value.dtype == torch.bool else value.clamp(0, self.n - 1)).to(self.dtype)
+        most = None if self._n < 0 and self._provisional is None else self.n - 1
+        value = cast(value, torch.int64).clamp(0, most).to(self.dtype)
         return value if self.mask is None else nearest_allowed(value, self.mask)
 
     def cardinality(self) -> int:
@@ -105,7 +122,9 @@ class Categorical(Discrete):
         if use_mask and self.mask is not None:
             rows = self.mask.reshape(-1, self.n)
             if bool((rows != rows[0]).any()):
-                raise SpecError(f"{self!r}.enumerate: the masks of its elements differ; index one element first")
+                raise SpecError(
+                    f"{self!r}.enumerate: the masks of its elements differ, so there is no one list; index one element"
+                )
             values = values[rows[0]]
         return values.to(self.dtype).reshape(-1, *[1] * len(self.shape)).expand(-1, *concrete(self.shape)).clone()
 
@@ -145,7 +164,7 @@ class Binary(Discrete):
     8
     """
 
-    params = ()
+    params: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -155,10 +174,10 @@ class Binary(Discrete):
         dtype: torch.dtype | str | None = torch.int8,
     ) -> None:
         if n is None and shape is None:
-            raise SpecError("Binary: give n (the length of the last dimension) or a shape, got neither")
+            raise SpecError("Binary: expected n (the length of the last dimension) or a shape, got neither; give one")
         shape = size(shape) if shape is not None else size(n)
         if n is not None and shape and shape[-1] not in (n, -1):
-            raise SpecError(f"Binary: the last dimension of shape {list(shape)} must be n={n}")
+            raise SpecError(f"Binary: the last dimension must be n={n}, got shape {list(shape)}; leave one of them out")
         super().__init__(shape, as_dtype(dtype, torch.int8), device)
 
     @property
@@ -181,8 +200,13 @@ class Binary(Discrete):
         return (*concrete(self.shape), 2)
 
     def update_mask(self, mask: Any) -> None:
-        """Binary specs have no mask."""
-        raise SpecError(f"{self!r}: a binary spec has no mask; use to_categorical_spec()")
+        """Binary specs have no mask, and take None only."""
+        if mask is not None:
+            raise SpecError(f"{self!r}.update_mask: a binary spec has no mask; take to_categorical_spec()")
+
+    def _draw(self, lead: Size, generator: torch.Generator | None) -> Tensor:
+        want = (*lead, *concrete(self.shape))
+        return torch.randint(2, want, generator=generator, dtype=self.dtype, device=self._device)
 
     def from_unit(self, unit: Tensor, mask: Tensor | None = None) -> Tensor:
         return (unit >= 0.5).to(self.dtype)
@@ -191,14 +215,16 @@ class Binary(Discrete):
         return self.dtype == torch.bool or bool(((value == 0) | (value == 1)).all())
 
     def _project(self, value: Tensor) -> Tensor:
-        return (value != 0).to(self.dtype)
+        return (value if value.dtype == torch.bool else value >= 0.5).to(self.dtype)
 
-    def cardinality(self) -> int:
-        """Two to the length of the last dimension."""
-        return 2**self.n
+    def cardinality(self) -> float:
+        """Two to the length of the last dimension; ``inf`` when that is not known (-1)."""
+        return 2**self.n if self.n >= 0 else float("inf")
 
     def enumerate(self, use_mask: bool = False) -> Tensor:
         """Every vector of zeros and ones; ``[2**n, *shape]``."""
+        if self.n < 0:
+            return super().enumerate(use_mask)
         places = torch.arange(self.n - 1, -1, -1, device=self._device)
         values = ((torch.arange(2**self.n, device=self._device).unsqueeze(-1) >> places) & 1).to(self.dtype)
         values = values.reshape(-1, *[1] * (len(self.shape) - 1), self.n) if self.shape else values[:, 0]

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import torch
-from tensordict import NonTensorData
-from torch import Tensor
+from tensordict import NonTensorData, NonTensorStack
+from torch import Size, Tensor
 
 from marlenv.errors import SpecError, Unsupported
-from marlenv.specs.base import Reshape, ShapeLike, TensorSpec
+from marlenv.specs.base import Rename, Reshape, ShapeLike, TensorSpec, concrete, size
 from marlenv.specs.nontensor import NonTensor
 
 
 class Choice(TensorSpec):
     """A value of one of several specs, which have the same shape, dtype and device.
 
+    A value as a whole comes from one of them. Dimensions that are put in front (``expand``, ``torch.stack``) are batch
+    dimensions: every element of the batch makes a choice of its own.
+
     Args:
         choices: specs, or pieces of non-tensor data.
+
+    Raises:
+        SpecError: there are none, or their shapes, dtypes or devices differ.
 
     >>> spec = Choice([Bounded(0, 1, shape=(2,)), Bounded(4, 5, shape=(2,))])
     >>> spec.is_in(torch.tensor([4.5, 4.5])), spec.is_in(torch.tensor([0.5, 4.5]))
@@ -27,9 +33,11 @@ class Choice(TensorSpec):
 
     domain = ""
 
+    choices: list[TensorSpec]
+
     def __init__(self, choices: Sequence[Any]) -> None:
         if not choices:
-            raise SpecError("Choice: give at least one choice, got none")
+            raise SpecError("Choice: expected at least one choice, got none")
         self.choices = [_as_spec(c) for c in choices]
         first = self.choices[0]
         for other in self.choices[1:]:
@@ -38,28 +46,64 @@ class Choice(TensorSpec):
                     f"Choice: all choices must have the shape, dtype and device of {first!r}, got {other!r}"
                 )
         self.shape, self.dtype, self._device = first.shape, first.dtype, first.device
+        self._lead = 0
 
     @property
     def num_choices(self) -> int:
         """How many choices there are."""
         return len(self.choices)
 
-    def _map(self, reshape: Reshape, **changes: Any) -> Self:
-        return type(self)([c._map(reshape, **changes) for c in self.choices])
+    def _map(self, reshape: Reshape, rename: Rename | None = None, **changes: Any) -> Self:
+        return self._of([c._map(reshape) for c in self.choices])
+
+    def _of(self, choices: list[TensorSpec]) -> Self:
+        """The same choice between other specs; what is in front of one value is batch."""
+        new = type(self)(choices)
+        new._lead = max(0, len(new.shape) - self.event_ndim)
+        return new
 
     @property
-    def batch_ndim(self) -> int:
-        """The batch dimensions of the choices."""
-        return min(c.batch_ndim for c in self.choices)
+    def event_ndim(self) -> int:  # type: ignore[override]
+        """The dimensions of one value: those that the choices had when the spec was made."""
+        return len(self.shape) - self._lead
+
+    def make_neg_dim(self, dim: int) -> Self:
+        """Says, in place, that the size of one batch dimension is not known in advance."""
+        dim = self._dim(dim)
+        for choice in self.choices:
+            choice.make_neg_dim(dim)
+        self.shape = self.choices[0].shape
+        return self
+
+    def to(self, dest: torch.device | torch.dtype | str | int | None) -> Self:
+        """The choices on another device, or with another dtype."""
+        return self if dest is None else self._of([c.to(dest) for c in self.choices])
+
+    # --- values ----------------------------------------------------------------------------------
+
+    def _single(self) -> list[TensorSpec]:
+        """The choices of one element of the batch."""
+        return [c[(0,) * self._lead] if self._lead else c for c in self.choices]
 
     def rand(self, shape: ShapeLike = None, *, rng: Any = None) -> Any:
-        """A value of a choice picked at random; the whole value comes from one choice."""
+        """A value of a choice picked at random, anew for each element of the batch."""
+        batch = Size((*size(shape), *concrete(self.shape[: self._lead])))
+        single = self._single()
+        if 0 in batch:
+            return self.choices[0].rand(shape, rng=rng)
         if rng is None or isinstance(rng, torch.Generator):
-            i = int(torch.randint(len(self.choices), (), generator=rng))
-            return self.choices[i].rand(shape, rng=rng)
-        if rng.rows:
-            raise Unsupported("Choice.rand: one choice is made for the whole value; index one row of the rng first")
-        return self.choices[int(rng.randint(0, len(self.choices)))].rand(shape, rng=rng)
+            device = None if rng is None else rng.device
+            picked = torch.randint(len(single), batch, generator=rng, device=device)
+            return _pile(picked, lambda i: single[i].rand(rng=rng))
+        rows = rng.rows
+        if batch[: len(rows)] != rows:
+            raise Unsupported(
+                f"{self!r}.rand: the rows of rng must be batch dimensions {list(batch)} of the choice, got rows "
+                f"{list(rows)}; index one row of the rng, or expand the spec"
+            )
+        picked = rng.randint(0, len(single), batch[len(rows) :])
+        values = [choice.expand(*batch, *choice.shape).rand(rng=rng) for choice in single]
+        return _select(picked, values)
 
     sample = rand
 
@@ -74,19 +118,33 @@ class Choice(TensorSpec):
     zeros, ones = zero, one
 
     def from_unit(self, unit: Tensor, mask: Tensor | None = None) -> Tensor:
-        raise Unsupported("Choice: has no single way to turn a number into a value; use rand()")
+        raise Unsupported(f"{self!r}.from_unit: one number does not make a value; use rand()")
 
     def is_in(self, val: Any) -> bool:
-        """Whether ``val`` is in any of the choices."""
-        return any(_holds(c, val) for c in self.choices)
+        """Whether every element of the batch is in one of the choices."""
+        single = self._single()
+        if any(_holds(c, val) for c in single):
+            return True
+        rows = _rows(val, len(self.shape) - self._lead)
+        return rows is not None and all(any(_holds(c, row) for c in single) for row in rows)
 
     contains = is_in
 
     def _holds(self, value: Any) -> bool:
         return self.is_in(value)
 
+    def project(self, val: Any) -> Any:
+        """``val`` where it is in one of the choices, else as the first choice projects it."""
+        return val if self.is_in(val) else self._project(val)
+
     def _project(self, value: Any) -> Any:
-        return self.choices[0].project(value)
+        single, event = self._single(), len(self.shape) - self._lead
+        rows = _rows(value, event)
+        if rows is None:
+            return single[0].project(value)
+        batch = value.shape[: value.ndim - event]
+        fixed = [row if any(_holds(c, row) for c in single) else single[0].project(row) for row in rows]
+        return _pile(torch.arange(len(fixed)).reshape(batch), lambda i: fixed[i])
 
     def type_check(self, value: Any, key: Any = None) -> None:
         """Raises unless ``value`` has the dtype of the choices."""
@@ -106,12 +164,18 @@ class Choice(TensorSpec):
     def encode(self, val: Any, *, ignore_device: bool = False) -> Any:
         """The value as the first choice that accepts it encodes it."""
         encoded = [c.encode(val, ignore_device=ignore_device) for c in self.choices]
-        return next((e for c, e in zip(self.choices, encoded, strict=True) if c.is_in(e)), encoded[0])
+        return next((e for e in encoded if self.is_in(e)), encoded[0])
+
+    def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
+        """The value as simulators take it; ``safe`` checks it first."""
+        if safe:
+            self.assert_is_in(val)
+        return next((c for c in self.choices if _holds(c, val)), self.choices[0]).to_numpy(val)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Choice) and self.choices == other.choices
+        return isinstance(other, Choice) and (self.choices, self._lead) == (other.choices, other._lead)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def _detail(self) -> str:
         return f"{len(self.choices)} choices"
@@ -122,11 +186,39 @@ def _as_spec(choice: Any) -> TensorSpec:
         return choice
     if isinstance(choice, NonTensorData):
         return NonTensor(choice.batch_size, device=choice.device, example_data=choice.data)
-    raise SpecError(f"Choice: a choice is a spec or NonTensorData, got {type(choice).__name__}")
+    raise SpecError(f"Choice: expected specs or NonTensorData, got {type(choice).__name__}")
 
 
 def _holds(choice: TensorSpec, val: Any) -> bool:
+    """Whether a value is in a choice; non-tensor data must be the example itself, everywhere."""
     if not isinstance(choice, NonTensor):
         return choice.is_in(val)
+    if isinstance(val, NonTensorStack):
+        return all(_holds(choice, one) for one in val.unbind(0))
     data = val.data if isinstance(val, NonTensorData) else val
     return bool(data == choice.example_data)
+
+
+def _rows(val: Any, event_ndim: int) -> list[Any] | None:
+    """The elements of a batch; None when there is no batch."""
+    if not hasattr(val, "ndim") or val.ndim <= event_ndim:
+        return None
+    rows = [val]
+    for _ in range(val.ndim - event_ndim):
+        rows = [one for row in rows for one in row.unbind(0)]
+    return rows
+
+
+def _pile(picked: Tensor, value: Callable[[int], Any]) -> Any:
+    """``value(i)`` for every number in ``picked``, stacked into its shape."""
+    if not picked.ndim:
+        return value(int(picked))
+    return torch.stack([_pile(row, value) for row in picked.unbind(0)])
+
+
+def _select(picked: Tensor, values: list[Any]) -> Any:
+    """The element of ``values[i]`` where ``picked`` is ``i``; all have the shape of ``picked`` in front."""
+    if not picked.ndim:
+        return values[int(picked)]
+    columns = zip(*(v.unbind(0) for v in values), strict=True)
+    return torch.stack([_select(p, list(column)) for p, column in zip(picked.unbind(0), columns, strict=True)])

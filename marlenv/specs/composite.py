@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import repeat
 from math import prod
 from typing import Any, Self
 
 import torch
-from tensordict import TensorDict, TensorDictBase
-from torch import Size
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
+from torch import Size, Tensor
 
-from marlenv.errors import DtypeError, KeyMissing, LockedSpec, NotInSpec, ShapeError, SpecError, nearest
+from marlenv.errors import KeyMissing, MarlenvError, NotInSpec, ShapeError, SpecError, Unsupported, nearest
 from marlenv.keys import NestedKey, nested, path
-from marlenv.specs.base import Reshape, ShapeLike, TensorSpec, concrete, reshaped, size, varargs
+from marlenv.specs.base import Rename, Reshape, ShapeLike, TensorSpec, concrete, fits, reshaped, size
+from marlenv.specs.dtypes import as_device
+from marlenv.specs.locking import Lockable
+from marlenv.specs.nontensor import NonTensor
+from marlenv.specs.views import Leaf, SpecView
 
 _RAISE = object()
-Leaf = Callable[[type], bool] | None
 
 
-class Composite(TensorSpec):
+class Composite(Lockable, TensorSpec):
     """A named collection of specs, nested to any depth: the shape of a tensordict.
 
     ``shape`` is the batch size of the tensordict; every entry's shape begins with it. Entries are read and written with
@@ -36,6 +40,7 @@ class Composite(TensorSpec):
 
     Raises:
         ShapeError: an entry's shape does not begin with the batch size.
+        SpecError: an entry is not a spec.
 
     >>> spec = Composite(agents=Composite(reward=Unbounded((3, 1)), shape=(3,)))
     >>> spec["agents", "reward"]
@@ -57,33 +62,39 @@ class Composite(TensorSpec):
         names: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> None:
-        if len(args) > 1:
-            raise SpecError(f"Composite: at most one mapping as a positional argument, got {len(args)}")
+        if len(args) > 1 or (args and not isinstance(args[0], (Mapping, Composite))):
+            raise SpecError(
+                f"Composite: expected at most one mapping of specs as a positional argument, got "
+                f"{[type(arg).__name__ for arg in args]}; name the entries, as in Composite(reward=spec)"
+            )
+        if shape is not None and batch_size is not None and size(shape) != size(batch_size):
+            raise SpecError(f"Composite: shape and batch_size say the same thing, got {shape=} and {batch_size=}")
         source = args[0] if args else {}
         if isinstance(source, Composite):
             shape = source.shape if shape is None and batch_size is None else shape
             device = source.device if device is None else device
             data_cls = source.data_cls if data_cls is None else data_cls
         self._init_state(size(batch_size if shape is None else shape), device, data_cls, step_mdp_static)
-        self._names = None if names is None else list(names)
         for name, spec in {**dict(source.items()), **kwargs}.items():
             self[name] = spec
+        if names is not None:
+            self.names = names
 
     def _init_state(self, shape: Size, device: Any, data_cls: type | None, static: bool) -> None:
         self._shape = shape
-        self._device = None if device is None else torch.device(device)
+        self._device = as_device(device)
         self.dtype = None  # type: ignore[assignment]
         self.data_cls = data_cls
         self.step_mdp_static = static
         self._specs: dict[str, TensorSpec | None] = {}
         self._names: list[str | None] | None = None
         self._locked = False
-        self._lockers: list[weakref.ref[Composite]] = []
+        self._lockers = []
 
     # --- entries ---------------------------------------------------------------------------------
 
     @property
-    def shape(self) -> Size:  # type: ignore[override]
+    def shape(self) -> Size:
         """The batch size."""
         return self._shape
 
@@ -91,13 +102,14 @@ class Composite(TensorSpec):
     def shape(self, value: ShapeLike) -> None:
         self._refuse_if_locked("change the shape of")
         want = size(value)
-        for name, spec in self._specs.items():
-            if spec is not None and not _begins(spec.shape, want):
-                raise ShapeError(
-                    f"Composite: cannot have shape {list(want)}; entry {name!r} has shape {list(spec.shape)}"
-                )
-            if isinstance(spec, Composite) and spec.ndim < len(want):
+        for name, spec in self.items():
+            if isinstance(spec, Composite) and not _begins(spec.shape, want):
                 spec.shape = want
+            elif spec is not None and not _begins(spec.shape, want):
+                raise ShapeError(
+                    f"Composite: cannot have shape {list(want)}, because entry {name!r} has shape {list(spec.shape)}; "
+                    f"expand the composite, or replace the entry"
+                )
         self._shape = want
 
     batch_size = shape
@@ -124,21 +136,26 @@ class Composite(TensorSpec):
             node: Any = self
             for name in path(index):
                 if not isinstance(node, Composite):
-                    raise KeyMissing(f"Composite: no entry {index!r}; {name!r} would lie below a leaf")
+                    raise KeyMissing(f"Composite: no entry {index!r}, because {name!r} would lie below {node!r}")
                 node = node._entry(name)
             return node
-        out = super().__getitem__(index)
-        out._names = self._kept_names(index)
-        return out
+        return super().__getitem__(index)
 
     def __setitem__(self, key: NestedKey, spec: Any) -> None:
-        *parents, name = path(key)
-        node = self
-        for parent in parents:
-            if parent not in node._names_of_entries():
-                node[parent] = Composite(shape=node.shape, device=node._device)
-            node = node[parent]
-        node._put(name, spec)
+        name, *below = path(key)
+        if not below:
+            self._put(name, spec)
+            return
+        if name not in self._names_of_entries():
+            self._put(name, Composite(shape=self.shape, device=self._device))
+        self._below(name, key)[nested(below)] = spec
+
+    def _below(self, name: str, key: NestedKey) -> Composite:
+        """The nested composite called ``name`` on the way to ``key``."""
+        node = self._entry(name)
+        if not isinstance(node, Composite):
+            raise KeyMissing(f"Composite: no entry {key!r}, because {name!r} is {node!r}; only composites hold entries")
+        return node
 
     def _put(self, name: str, spec: Any) -> None:
         self._refuse_if_locked(f"set {name!r} in")
@@ -146,24 +163,37 @@ class Composite(TensorSpec):
             spec = Composite(spec, shape=self.shape, device=self._device)
         if spec is not None:
             if not isinstance(spec, TensorSpec):
-                raise SpecError(f"Composite: entry {name!r} must be a spec, got {type(spec).__name__}")
-            if not _begins(spec.shape, self.shape):
-                raise ShapeError(
-                    f"Composite: entry {name!r} must have a shape that begins with the batch size {list(self.shape)}, "
-                    f"got {spec!r}"
-                    if not isinstance(spec, Composite)
-                    else f"Composite: entry {name!r} must have a batch size that begins with {list(self.shape)}, got {list(spec.shape)}"
+                raise SpecError(
+                    f"Composite: entry {name!r} must be a spec, a mapping or None, got {type(spec).__name__}"
                 )
+            spec = self._fitted(name, spec)
             if self._device is not None and spec.device != self._device:
                 spec = spec.to(self._device)
         self._write(name, spec)
 
+    def _fitted(self, name: str, spec: TensorSpec) -> TensorSpec:
+        """The spec of an entry; a composite or a NonTensor that has fewer batch dimensions gets ours."""
+        want = self.shape
+        if _begins(spec.shape, want):
+            return spec
+        if isinstance(spec, (Composite, NonTensor)) and spec.shape == want[: spec.ndim]:
+            spec = spec.clone()
+            spec.shape = want
+            return spec
+        have = f"batch size {list(spec.shape)}" if isinstance(spec, Composite) else f"{spec!r}"
+        raise ShapeError(
+            f"Composite: the shape of entry {name!r} must begin with the batch size {list(want)}, got {have}; "
+            f"expand the entry, or make the batch size shorter"
+        )
+
     def __delitem__(self, key: NestedKey) -> None:
-        *parents, name = path(key)
-        node = self[nested(parents)] if parents else self
-        node._refuse_if_locked(f"delete {name!r} from")
-        node._entry(name)
-        node._erase(name)
+        name, *below = path(key)
+        if below:
+            del self._below(name, key)[nested(below)]
+            return
+        self._refuse_if_locked(f"delete {name!r} from")
+        self._entry(name)
+        self._erase(name)
 
     def get(self, item: NestedKey, default: Any = _RAISE) -> Any:
         """The entry under a nested key, or the default."""
@@ -180,7 +210,7 @@ class Composite(TensorSpec):
         return self
 
     def pop(self, key: NestedKey, default: Any = _RAISE) -> Any:
-        """Removes and returns an entry."""
+        """Removes and returns an entry, or the default when it is not there."""
         found = self.get(key, default)
         if key in self:
             del self[key]
@@ -197,12 +227,20 @@ class Composite(TensorSpec):
         return self
 
     def separates(self, *keys: NestedKey, default: Any = None) -> Composite | None:
-        """Moves the entries under ``keys`` into a new composite; ``default`` when there are none."""
-        found = [(key, self.pop(key)) for key in keys if key in self]
+        """Moves the entries under ``keys`` into a new composite.
+
+        Args:
+            *keys: entries that are not there count as ``default``, and are left out if that is None.
+            default: see above.
+
+        Returns:
+            The new composite; None when nothing was found.
+        """
+        found = {key: spec for key in keys if (spec := self.pop(key, default)) is not None}
         if not found:
-            return default
+            return None
         out = self.empty()
-        for key, spec in found:
+        for key, spec in found.items():
             out[key] = spec
         return out
 
@@ -230,7 +268,9 @@ class Composite(TensorSpec):
 
     def empty(self) -> Composite:
         """A composite like this one without entries."""
-        return Composite(shape=self.shape, device=self._device, data_cls=self.data_cls, names=self._names)
+        new = Composite(shape=self.shape, device=self._device, data_cls=self.data_cls, names=self._names)
+        new.step_mdp_static = self.step_mdp_static
+        return new
 
     # --- views -----------------------------------------------------------------------------------
 
@@ -273,7 +313,7 @@ class Composite(TensorSpec):
         """A tensordict with ``make(spec)`` for every entry."""
         data = {name: make(spec) for name, spec in self._specs.items() if spec is not None}
         batch = Size((*lead, *concrete(self._shape))) if lead else concrete(self._shape)
-        names = None if self._names is None else [None] * len(lead) + self._names
+        names = None if self._names is None else [*[None] * len(lead), *self._names]
         out = TensorDict._new_unsafe(data, batch_size=batch, device=self._device, names=names)
         return out if self.data_cls is None else self.data_cls.from_tensordict(out)  # type: ignore[attr-defined]
 
@@ -295,93 +335,110 @@ class Composite(TensorSpec):
     sample, zeros, ones = rand, zero, one
 
     def rand_update(self, val: TensorDictBase) -> TensorDictBase:
-        """Fills in, at random, the entries that ``val`` lacks."""
-        return self._fill(val, "rand")
+        """Overwrites the entries of the spec in ``val`` with random values; others stay."""
+        return val.update(self.rand(self._lead_of(val)))
 
     def zeros_update(self, val: TensorDictBase) -> TensorDictBase:
-        """Fills in, with zeros, the entries that ``val`` lacks."""
-        return self._fill(val, "zero")
+        """Overwrites the entries of the spec in ``val`` with zeros; others stay."""
+        return val.update(self.zero(self._lead_of(val)))
 
     def ones_update(self, val: TensorDictBase) -> TensorDictBase:
-        """Fills in, with ones, the entries that ``val`` lacks."""
-        return self._fill(val, "one")
+        """Overwrites the entries of the spec in ``val`` with ones; others stay."""
+        return val.update(self.one(self._lead_of(val)))
 
-    def _fill(self, val: TensorDictBase, how: str) -> TensorDictBase:
-        lead = val.batch_size[: val.ndim - self.ndim]
-        for name, spec in self.items():
-            if spec is None:
-                continue
-            have = val._get_str(name, None)
-            if have is None:
-                val.set(name, getattr(spec, how)(lead))
-            elif isinstance(spec, Composite):
-                spec._fill(have, how)
-        return val
+    def _lead_of(self, val: TensorDictBase) -> Size:
+        """The dimensions of a tensordict in front of the batch size."""
+        return val.batch_size[: max(0, val.ndim - self.ndim)]
 
     def _each(self, val: Any) -> Iterator[tuple[str, TensorSpec, Any]]:
-        """Name, spec and value of every entry; the value is None where ``val`` lacks it."""
-        get = (
-            (lambda name: val._get_str(name, None))
-            if isinstance(val, TensorDictBase)
-            else (lambda name: _look(val, name))
-        )
+        """Name, spec and value of every entry; the value is None where ``val`` lacks it. Empty composites need none."""
+        get = val._get_str if isinstance(val, TensorDictBase) else lambda name, _: _look(val, name)
         for name, spec in self._specs.items():
-            if spec is not None:
-                yield name, spec, get(name)
+            if spec is None:
+                continue
+            value = get(name, None)
+            if value is not None or not isinstance(spec, Composite) or not spec.is_empty(recurse=True):
+                yield name, spec, value
+
+    def _rows_of(self, val: LazyStackedTensorDict) -> Iterator[tuple[Composite, Any]]:
+        """The parts of a lazy stack, each with the spec that it must be in."""
+        dim, rows = val.stack_dim - val.ndim + self.ndim, val.unbind(val.stack_dim)
+        if dim < 0:
+            return zip(repeat(self), rows, strict=False)
+        if self._shape[dim] < 0:
+            return zip(repeat(self[(*[slice(None)] * dim, 0)]), rows, strict=False)
+        return zip(self.unbind(dim), rows, strict=True)
 
     def is_in(self, val: Any) -> bool:
         """Whether every entry of the spec is in ``val`` and within its own spec; more entries do no harm."""
+        if self.data_cls is not None and type(val) is not self.data_cls:
+            return False
+        if isinstance(val, LazyStackedTensorDict):  # its entries may have different shapes
+            return fits(val.batch_size, self._shape) and all(spec.is_in(row) for spec, row in self._rows_of(val))
         return all(value is not None and spec.is_in(value) for _, spec, value in self._each(val))
 
     contains = is_in
 
     def assert_is_in(self, value: Any) -> None:
         """Raises :class:`~marlenv.errors.NotInSpec` naming the first entry that is missing or outside its spec."""
+        if isinstance(value, LazyStackedTensorDict):
+            if not fits(value.batch_size, self._shape):
+                want, got = list(self._shape), list(value.batch_size)
+                raise NotInSpec(f"Composite: the batch size must end in {want}, got a lazy stack of batch size {got}")
+            for part, row in self._rows_of(value):
+                part.assert_is_in(row)
+            return
         for name, spec, one in self._each(value):
             if one is None:
-                raise NotInSpec(f"Composite: entry {name!r} is missing; the value has {sorted(map(str, value.keys()))}")
-            try:
+                raise NotInSpec(f"Composite: entry {name!r} ({spec._who}) is missing; {_entries_of(value)}")
+            with _noting(name):
                 spec.assert_is_in(one)
-            except NotInSpec as error:
-                error.add_note(f"in entry {name!r}")
-                raise
+        if self.data_cls is not None and type(value) is not self.data_cls:
+            raise NotInSpec(f"Composite: expected a {self.data_cls.__name__}, got {type(value).__name__}")
 
-    def type_check(self, value: Any, selected_keys: str | Sequence[str] | None = None) -> None:  # type: ignore[override]
+    def type_check(self, value: Any, selected_keys: str | Sequence[str] | None = None) -> None:
         """Raises :class:`~marlenv.errors.DtypeError` unless all entries (or the selected ones) have their dtype."""
-        chosen = [selected_keys] if isinstance(selected_keys, str) else selected_keys
+        if isinstance(selected_keys, str):
+            value = {selected_keys: value} if isinstance(value, Tensor) else value
+            selected_keys = [selected_keys]
         for name, spec, one in self._each(value):
-            if one is not None and (chosen is None or name in chosen):
-                try:
+            if one is not None and (selected_keys is None or name in selected_keys):
+                with _noting(name):
                     spec.type_check(one)
-                except DtypeError as error:
-                    error.add_note(f"in entry {name!r}")
-                    raise
 
     def project(self, val: Any) -> Any:
-        """Projects every entry of ``val``, in place."""
+        """Projects every entry of ``val`` that is outside its spec, in place.
+
+        Raises:
+            KeyMissing: an entry of the spec is not in ``val``.
+        """
         for name, spec, value in self._each(val):
             if value is None:
-                raise KeyMissing(
-                    f"Composite.project: entry {name!r} is missing; the value has {sorted(map(str, val.keys()))}"
-                )
-            val.set(name, spec.project(value))
+                raise KeyMissing(f"Composite.project: entry {name!r} ({spec._who}) is missing; {_entries_of(val)}")
+            with _noting(name):
+                if not spec.is_in(value):
+                    val[name] = spec.project(value)
         return val
 
     def encode(self, val: Mapping[str, Any], *, ignore_device: bool = False) -> Any:
         """A tensordict from a nested dict of what a simulator gives; entries without a spec are refused."""
-        data = {}
+        data, lead = {}, Size()
         for name, value in val.items():
             spec = self._entry(name)
             if spec is not None:
-                data[name] = spec.encode(value, ignore_device=ignore_device)
-        return TensorDict(data, batch_size=concrete(self._shape), device=None if ignore_device else self._device)
+                with _noting(name):
+                    data[name] = spec.encode(value, ignore_device=ignore_device)
+                lead = data[name].shape[: len(data[name].shape) - spec.ndim]
+        batch = (*lead, *concrete(self._shape))
+        out = TensorDict(data, batch_size=batch, device=None if ignore_device else self._device)
+        return out if self.data_cls is None else self.data_cls.from_tensordict(out)  # type: ignore[attr-defined]
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> dict[str, Any]:
         """A nested dict of what simulators take."""
         return {name: spec.to_numpy(one, safe) for name, spec, one in self._each(val) if one is not None}
 
     def from_unit(self, unit: Any, mask: Any = None) -> Any:
-        raise SpecError("Composite: draw with rand(); its entries take different numbers of random numbers")
+        raise Unsupported(f"{self._who}.from_unit: its entries take numbers of their own; draw with rand()")
 
     def _holds(self, value: Any) -> bool:
         return self.is_in(value)
@@ -396,6 +453,7 @@ class Composite(TensorSpec):
     def enumerate(self, use_mask: bool = False) -> Any:
         """Every combination of the entries' values once; a tensordict ``[n, *shape]``."""
         listed = {name: spec.enumerate(use_mask) for name, spec in self.items() if spec is not None}
+        listed = {name: torch.stack(v) if isinstance(v, list) else v for name, v in listed.items()}
         counts = [len(values) for values in listed.values()]
         total = prod(counts)
         grid = torch.arange(total, device=self._device)
@@ -407,32 +465,13 @@ class Composite(TensorSpec):
 
     # --- shape algebra ---------------------------------------------------------------------------
 
-    def _map(self, reshape: Reshape, **changes: Any) -> Self:
+    def _map(self, reshape: Reshape, rename: Rename | None = None, **changes: Any) -> Self:
         new = object.__new__(type(self))
         new._init_state(reshaped(self._shape, reshape), self._device, self.data_cls, self.step_mdp_static)
-        new._specs = {name: None if spec is None else spec._map(reshape) for name, spec in self._specs.items()}
+        new._specs = {name: None if spec is None else spec._map(reshape, rename) for name, spec in self._specs.items()}
+        if self._names is not None and rename is not None:
+            new.names = (rename(self._names) + [None] * new.ndim)[: new.ndim]
         return new
-
-    def _kept_names(self, index: Any) -> list[str | None] | None:
-        index = index if isinstance(index, tuple) else (index,)
-        if self._names is None or not all(isinstance(i, (int, slice)) for i in index):
-            return None
-        return [n for n, i in zip(self._names, index, strict=False) if isinstance(i, slice)] + self._names[len(index) :]
-
-    def expand(self, *shape: Any) -> Self:
-        """More batch dimensions in front, and batch dimensions of size 1 made larger."""
-        out = super().expand(*shape)
-        if self._names is not None:
-            out._names = [None] * (len(varargs(shape)) - self.ndim) + self._names
-        return out
-
-    def unsqueeze(self, dim: int) -> Self:
-        """A new batch dimension of size 1."""
-        out = super().unsqueeze(dim)
-        if self._names is not None:
-            at = self._dim(dim, extra=1)
-            out._names = [*self._names[:at], None, *self._names[at:]]
-        return out
 
     def make_neg_dim(self, dim: int) -> Self:
         """Says, in place, that the size of one batch dimension is not known in advance."""
@@ -445,12 +484,12 @@ class Composite(TensorSpec):
         return self
 
     def to(self, dest: Any) -> Self:
-        """All entries on another device, or with another dtype."""
-        if dest is None:
+        """All entries on another device, or with another dtype; itself when it is there already."""
+        if dest is None or (not isinstance(dest, torch.dtype) and as_device(dest) == self._device):
             return self
         new = self._map_entries(lambda spec: spec.to(dest))
         if not isinstance(dest, torch.dtype):
-            new._device = torch.device(dest)
+            new._device = as_device(dest)
         return new
 
     def clone(self) -> Self:
@@ -480,16 +519,21 @@ class Composite(TensorSpec):
     @names.setter
     def names(self, value: Sequence[str | None] | None) -> None:
         if value is not None and len(value) != self.ndim:
-            raise SpecError(f"Composite: {self.ndim} batch dimensions need {self.ndim} names, got {list(value)}")
+            raise SpecError(f"Composite.names: expected {self.ndim} names, one per batch dimension, got {list(value)}")
         self._names = None if value is None else list(value)
+        for spec in self.values():
+            if isinstance(spec, Composite):
+                spec.names = None if value is None else [*value, *[None] * (spec.ndim - self.ndim)]
 
     def refine_names(self, *names: Any) -> Self:
-        """Names the batch dimensions; ``...`` keeps the names in between."""
-        if Ellipsis in names:
-            at = names.index(Ellipsis)
-            kept = self.names[at : self.ndim - (len(names) - at - 1)]
-            names = (*names[:at], *kept, *names[at + 1 :])
-        self.names = list(names)
+        """Names batch dimensions that have no name yet; ``...`` keeps the names in between."""
+        have, wanted = self.names, list(names)
+        if Ellipsis in wanted:
+            at = wanted.index(Ellipsis)
+            wanted[at : at + 1] = have[at : self.ndim - (len(names) - at - 1)]
+        if clash := [(old, new) for old, new in zip(have, wanted, strict=False) if old is not None and old != new]:
+            raise SpecError(f"Composite.refine_names: dimension {clash[0][0]!r} has a name, got {clash[0][1]!r} for it")
+        self.names = wanted
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -498,55 +542,11 @@ class Composite(TensorSpec):
         same = (self._shape, self._device, self.data_cls) == (other._shape, other._device, other.data_cls)
         return same and self._specs == other._specs
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
-    # --- locking ---------------------------------------------------------------------------------
-
-    @property
-    def is_locked(self) -> bool:
-        """Whether writing is refused."""
-        return self._locked
-
-    @is_locked.setter
-    def is_locked(self, value: bool) -> None:
-        if value:
-            self.lock_()
-        else:
-            self.unlock_()
-
-    locked = is_locked
-
-    def lock_(self, recurse: bool | None = None) -> Self:
-        """Refuses writing from now on, here and in nested composites."""
-        self._locked = True
-        for spec in self.values():
-            if isinstance(spec, Composite) and recurse is not False:
-                spec._lockers.append(weakref.ref(self))
-                spec.lock_()
-        return self
-
-    def unlock_(self, recurse: bool | None = None) -> Self:
-        """Allows writing again; refused while a composite above this one is locked."""
-        self._lockers = [r for r in self._lockers if (above := r()) is not None and above._locked]
-        if self._lockers:
-            raise LockedSpec(
-                "Composite: cannot be unlocked while the composite that holds it is locked; unlock that one"
-            )
-        self._locked = False
-        for spec in self.values():
-            if isinstance(spec, Composite) and recurse is not False:
-                spec.unlock_()
-        return self
-
-    def _refuse_if_locked(self, what: str) -> None:
-        if self._locked:
-            raise LockedSpec(
-                f"Composite: cannot {what} a locked spec; call unlock_() first, or assign the spec on the env "
-                f"(env.observation_spec = ...), which unlocks, writes and locks again"
-            )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lockers": []}
+    def _nested(self) -> list[Composite]:
+        """The composites that are locked with this one."""
+        return [spec for spec in self._specs.values() if isinstance(spec, Composite)]
 
     @property
     def _who(self) -> str:
@@ -556,42 +556,6 @@ class Composite(TensorSpec):
         from marlenv.specs.show import tree
 
         return tree(self)
-
-
-class SpecView:
-    """What ``keys()``, ``values()`` and ``items()`` return: iterable, sized, and ``in`` works."""
-
-    def __init__(
-        self, spec: Composite, pick: Callable[[Any, Any], Any], nest: bool, leaves: bool, is_leaf: Leaf, static: bool
-    ) -> None:
-        self._spec, self._pick, self._nest, self._leaves = spec, pick, nest, leaves
-        self._is_leaf = is_leaf
-        self._static = static
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self._pick(nested(key), spec) for key, spec in self._walk(self._spec, ()))
-
-    def _walk(self, node: Composite, prefix: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-        for name in node:
-            spec, key = node._entry(name), (*prefix, name)
-            composite = isinstance(spec, Composite)
-            whole = self._static and composite and spec.step_mdp_static
-            leaf = whole or not composite or (self._is_leaf is not None and self._is_leaf(type(spec)))
-            if (leaf or not self._leaves) and (whole or not self._static):
-                yield key, spec
-            if self._nest and not leaf:
-                yield from self._walk(spec, key)
-
-    def __contains__(self, item: object) -> bool:
-        if isinstance(item, (str, tuple)):
-            item = nested(path(item))
-        return any(item == one for one in self)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __repr__(self) -> str:
-        return f"{list(self)}"
 
 
 def _begins(shape: Size, batch: Size) -> bool:
@@ -604,3 +568,18 @@ def _look(val: Any, name: str) -> Any:
     if isinstance(val, Mapping):
         return val.get(name)
     return val.get(name, None) if hasattr(val, "get") else None
+
+
+def _entries_of(val: Any) -> str:
+    """What a value has, in an error message."""
+    return f"got {sorted(map(str, val.keys()))}" if hasattr(val, "keys") else f"got {type(val).__name__}"
+
+
+@contextmanager
+def _noting(name: str) -> Iterator[None]:
+    """Adds the name of an entry to the errors that are raised below it."""
+    try:
+        yield
+    except MarlenvError as error:
+        error.add_note(f"in entry {name!r}")
+        raise

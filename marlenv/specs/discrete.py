@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from marlenv.errors import SpecError
 from marlenv.specs.base import TensorSpec
+
+FINE = 1 << 20  # more values than this need numbers in [0, 1) of double precision
 
 
 def pick(unit: Tensor, mask: Tensor) -> Tensor:
@@ -33,22 +36,36 @@ def one_hot(index: Tensor, n: int, dtype: torch.dtype) -> Tensor:
     >>> one_hot(torch.tensor(1), 3, torch.int64)
     tensor([0, 1, 0])
     """
-    return (torch.arange(n, device=index.device) == index.unsqueeze(-1)).to(dtype)
+    hot = torch.arange(n, device=index.device) == index.unsqueeze(-1)
+    return hot if dtype == torch.bool else hot.to(dtype)
 
 
 def nearest_allowed(value: Tensor, allowed: Tensor) -> Tensor:
-    """``value`` where it is allowed, else the first number that is; ``allowed`` is bool ``[..., n]``."""
-    allowed = allowed.expand(*value.shape, allowed.shape[-1])
-    held = allowed.gather(-1, value.long().unsqueeze(-1)).squeeze(-1)
-    return torch.where(held, value, allowed.to(torch.uint8).argmax(-1).to(value.dtype))
+    """The allowed number nearest to ``value``, the smaller of two; ``allowed`` is bool ``[..., n]``.
+
+    >>> nearest_allowed(torch.tensor(3), torch.tensor([True, True, False, False, False]))
+    tensor(1)
+    """
+    number = torch.arange(allowed.shape[-1], device=value.device)
+    distance = (number - value.long().unsqueeze(-1)).abs().masked_fill(~allowed, allowed.shape[-1])
+    return distance.argmin(-1).to(value.dtype)
+
+
+def refuse_too_many(who: str, n: int, dtype: torch.dtype) -> None:
+    """Raises when the numbers ``0 .. n - 1`` do not fit a dtype."""
+    most = 2 if dtype == torch.bool else None if dtype.is_floating_point else torch.iinfo(dtype).max + 1
+    if most is not None and n > most:
+        raise SpecError(
+            f"{who}: n={n} values do not fit dtype {str(dtype)[6:]}, which holds {most}; take a wider dtype"
+        )
 
 
 class Discrete(TensorSpec):
     """A spec of countably many values; abstract."""
 
-    params = ("mask",)
+    params: ClassVar[tuple[str, ...]] = ("mask",)
 
-    mask: Tensor | None
+    mask: Tensor | None = None
     """What is allowed where, bool ``[*batch, ...]``; None allows everything."""
 
     @property
@@ -56,18 +73,52 @@ class Discrete(TensorSpec):
     def _mask_shape(self) -> tuple[int, ...]:
         """The shape of a full mask."""
 
+    @property
+    @abstractmethod
+    def space_sizes(self) -> tuple[int, ...]:
+        """How many values each component has."""
+
+    @property
+    def unit_dtype(self) -> torch.dtype:  # type: ignore[override]
+        """Double precision where there are very many values."""
+        return torch.float64 if max(self.space_sizes) > FINE else torch.float32
+
     def update_mask(self, mask: Any) -> None:
-        """Replaces the mask: bool, broadcastable to one number per possible value; None allows everything."""
+        """Replaces the mask, by a copy; None allows everything.
+
+        Args:
+            mask: bool, broadcastable to one flag per possible value.
+
+        Raises:
+            SpecError: it does not broadcast.
+        """
         if mask is not None:
-            mask = torch.as_tensor(mask, device=self._device).bool()
+            mask = torch.as_tensor(mask, device=self._device).bool().clone()
+            want = self._mask_shape
+            if mask.ndim > len(want) and mask.numel() == want[-1]:
+                mask = mask.reshape(want[-1])
             try:
-                mask = mask.expand(self._mask_shape)
+                mask = mask.expand(want)
             except RuntimeError as error:
-                want = list(self._mask_shape)
                 raise SpecError(
-                    f"{self!r}: expected a mask that broadcasts to {want}, got {list(mask.shape)}"
+                    f"{self!r}.update_mask: expected a mask that broadcasts to {list(want)}, got shape {list(mask.shape)}"
                 ) from error
         self.mask = mask
+        self._forget()
+
+    @cached_property
+    def _drawable(self) -> bool:
+        """Whether the mask allows a value everywhere."""
+        if self.mask is None or self.mask.is_meta:
+            return True
+        parts = self.mask.split(self.space_sizes, -1) if len(self.space_sizes) > 1 else (self.mask,)
+        return all(bool(part.any(-1).all()) for part in parts)
+
+    def _refuse_if_empty(self) -> None:
+        if self.mask is not None and not self._drawable:
+            raise SpecError(
+                f"{self!r}.rand: the mask allows no value at all in some element; allow one with update_mask(mask)"
+            )
 
     @abstractmethod
     def _number(self, val: Tensor) -> Tensor:
@@ -92,7 +143,7 @@ class Discrete(TensorSpec):
         return self._number(val)
 
     def to_one_hot(self, val: Tensor, safe: bool | None = None) -> Tensor:
-        """The value as one-hot vectors, bool; ``safe`` checks it first."""
+        """The value as one-hot vectors, bool unless it is one-hot already; ``safe`` checks it first."""
         if safe:
             self.assert_is_in(val)
         return self._one_hot(val)
@@ -103,9 +154,4 @@ class Discrete(TensorSpec):
 
     def _detail(self) -> str:
         words = f"nvec={list(self.space_sizes)}" if len(self.space_sizes) > 1 else f"n={self.space_sizes[0]}"
-        return words + (", masked" if getattr(self, "mask", None) is not None else "")
-
-    @property
-    @abstractmethod
-    def space_sizes(self) -> tuple[int, ...]:
-        """How many values each component has."""
+        return words + (", masked" if self.mask is not None else "")

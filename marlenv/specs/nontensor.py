@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from tensordict import NonTensorData, NonTensorStack, is_tensor_collection
 from torch import Size, Tensor
 
-from marlenv.errors import Unsupported
-from marlenv.specs.base import ShapeLike, TensorSpec, concrete, size
+from marlenv.errors import SpecError, Unsupported
+from marlenv.specs.base import ShapeLike, TensorSpec, concrete, fits, size
+from marlenv.specs.dtypes import as_device
 
 
 class NonTensor(TensorSpec):
     """Data that is not a tensor, such as a string, with a batch shape.
+
+    The domain is "anything": the example data is only what draws return.
 
     Args:
         shape: batch shape; one element when left out.
@@ -21,14 +24,18 @@ class NonTensor(TensorSpec):
         dtype: kept for the caller.
         example_data: what :meth:`rand`, :meth:`zero` and :meth:`one` return.
         batched: values are a stack with one item per element, rather than one item for all.
-        feature_dims: how many trailing dimensions of ``shape`` are not batch dimensions.
+        feature_dims: how many trailing dimensions of ``shape`` one item covers; all when left out, none if ``batched``.
 
     >>> NonTensor((), example_data="e2e4").rand().data
     'e2e4'
     """
 
-    fields = ("example_data", "batched", "feature_dims")
+    fields: ClassVar[tuple[str, ...]] = ("example_data", "batched", "feature_dims")
     domain = ""
+
+    example_data: Any
+    batched: bool
+    feature_dims: int | None
 
     def __init__(
         self,
@@ -39,44 +46,56 @@ class NonTensor(TensorSpec):
         batched: bool | None = None,
         feature_dims: int | None = None,
     ) -> None:
+        if batched is not None and feature_dims is not None:
+            raise SpecError(f"NonTensor: expected batched or feature_dims, got both, {batched=} and {feature_dims=}")
         super().__init__(shape, dtype, device)  # type: ignore[arg-type]
-        self._device = None if device is None else torch.device(device)
+        self._device = as_device(device)
         self.example_data = example_data
         self.batched = bool(batched)
-        self.feature_dims = feature_dims or 0
+        self.feature_dims = 0 if batched else feature_dims
 
-    def _draw(self, lead: Size, generator: torch.Generator | None) -> Any:
-        shape = Size((*lead, *concrete(self.shape[: len(self.shape) - self.feature_dims])))
-        if self.batched and shape:
-            items = self.example_data
-            for n in reversed(shape):
-                items = [items] * n
-            return NonTensorStack.from_list(items)
-        return NonTensorData(self.example_data, batch_size=shape, device=self._device)
+    def _stacked(self) -> Size:
+        """The dimensions along which every element has an item of its own."""
+        return concrete(self.shape)[: 0 if self.feature_dims is None else max(0, len(self.shape) - self.feature_dims)]
+
+    def _wrap(self, data: Any, lead: Size = Size()) -> Any:  # noqa: B008  an immutable default
+        """``data`` once, or in every element of a stack."""
+        rows: tuple[int, ...] = (*lead, *self._stacked()) if self._stacked() else ()
+        whole = (*lead, *concrete(self.shape))
+        rows = () if 0 in rows else rows
+        one = whole[len(rows) :]
+
+        def pile(sizes: tuple[int, ...]) -> Any:
+            if not sizes:
+                return NonTensorData(data, batch_size=one, device=self._device)
+            return NonTensorStack(*[pile(sizes[1:]) for _ in range(sizes[0])])
+
+        return pile(rows)
 
     def rand(self, shape: ShapeLike = None, *, rng: Any = None) -> Any:
         """The example data ``[*shape, *self.shape]``."""
-        return self._draw(size(shape), None)
+        return self._wrap(self.example_data, size(shape))
 
     zero = one = zeros = ones = sample = rand
 
     def from_unit(self, unit: Tensor, mask: Tensor | None = None) -> Tensor:
-        raise Unsupported("NonTensor: there are no random values, only the example data")
+        raise Unsupported(f"{self!r}.from_unit: there are no random values, only the example data; use rand()")
 
     def is_in(self, val: Any) -> bool:
         """Whether ``val`` is non-tensor data (of the spec's shape, when it has one)."""
         if isinstance(val, (NonTensorData, NonTensorStack)):
-            want = self.shape[: len(self.shape) - self.feature_dims]
-            got = val.batch_size
-            return len(got) >= len(want) and all(
-                w in (-1, g) for w, g in zip(reversed(want), reversed(got), strict=False)
-            )
+            return fits(val.batch_size, self.shape)
         return not isinstance(val, Tensor) and not is_tensor_collection(val)
 
     contains = is_in
 
     def _holds(self, value: Any) -> bool:
         return self.is_in(value)
+
+    def project(self, val: Any) -> Any:
+        """``val`` itself; a tensor cannot be made into anything else."""
+        self.assert_is_in(val)
+        return val
 
     def _project(self, value: Any) -> Any:
         return value
@@ -85,13 +104,21 @@ class NonTensor(TensorSpec):
         """Nothing to check: the data has no dtype."""
 
     def encode(self, val: Any, *, ignore_device: bool = False) -> Any:
-        """The data wrapped so that a tensordict can hold it."""
+        """The data wrapped so that a tensordict can hold it; of a list, one item per element of the batch."""
         if isinstance(val, (NonTensorData, NonTensorStack)):
             return val
-        return NonTensorData(val, batch_size=concrete(self.shape), device=self._device)
+        rows = self._stacked()
+        if rows and isinstance(val, list) and len(val) == rows[0]:
+            row = self[0]
+            return NonTensorStack(*[row.encode(one) for one in val])
+        return self._wrap(val)
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
-        """The data itself."""
+        """The data itself; a list when the items of a stack differ."""
+        if safe:
+            self.assert_is_in(val)
+        if isinstance(val, NonTensorStack):
+            return [self.to_numpy(one) for one in val.unbind(0)]
         return val.data if isinstance(val, NonTensorData) else val
 
     def _cast(self, dtype: torch.dtype) -> NonTensor:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError
-from marlenv.specs.base import ShapeLike, as_dtype, concrete, size
+from marlenv.errors import NotInSpec, SpecError
+from marlenv.specs.base import ShapeLike, TensorSpec, concrete, size
 from marlenv.specs.boxes import CategoricalBox
 from marlenv.specs.categorical import Categorical
 from marlenv.specs.discrete import Discrete, one_hot, pick
+from marlenv.specs.dtypes import as_dtype
 
 
 class OneHot(Discrete):
@@ -25,12 +26,17 @@ class OneHot(Discrete):
         use_register: TorchRL's argument; only False is meaningful.
         mask: bool, broadcastable to ``shape``.
 
+    Raises:
+        SpecError: the shape does not end in ``n``, or the mask does not fit the shape.
+
     >>> OneHot(3).encode(2)
     tensor([False, False,  True])
     """
 
-    fields = ("n",)
+    fields: ClassVar[tuple[str, ...]] = ("n",)
     event_ndim = 1
+
+    n: int
 
     def __init__(
         self,
@@ -42,11 +48,13 @@ class OneHot(Discrete):
         mask: Any = None,
     ) -> None:
         if use_register:
-            raise SpecError("OneHot: use_register=True is not supported; number the values 0 .. n - 1")
-        super().__init__((n,) if shape is None else size(shape), as_dtype(dtype, torch.bool), device)
-        if not self.shape or self.shape[-1] != n:
-            raise SpecError(f"OneHot: the last dimension of shape {list(self.shape)} must be n={n}")
+            raise SpecError("OneHot: expected use_register=False, got True; number the values 0 .. n - 1 yourself")
         self.n = int(n)
+        super().__init__((self.n,) if shape is None else size(shape), as_dtype(dtype, torch.bool), device)
+        if self.n < 1:
+            raise SpecError(f"OneHot: n must be positive, got n={n}")
+        if not self.shape or self.shape[-1] != n:
+            raise SpecError(f"OneHot: the last dimension must be n={n}, got shape {list(self.shape)}")
         self.update_mask(mask)
 
     @property
@@ -68,6 +76,13 @@ class OneHot(Discrete):
         """One number per vector."""
         return concrete(self.shape[:-1])
 
+    def _draw(self, lead: Size, generator: torch.Generator | None) -> Tensor:
+        if self.mask is not None:
+            return super()._draw(lead, generator)
+        want = (*lead, *self.unit_shape)
+        index = torch.randint(self.n, want, generator=generator, device=self._device)
+        return one_hot(index, self.n, self.dtype)
+
     def from_unit(self, unit: Tensor, mask: Tensor | None = None) -> Tensor:
         mask = self.mask if mask is None else mask
         index = (unit * self.n).floor() if mask is None else pick(unit, mask.expand(*unit.shape, self.n))
@@ -80,18 +95,24 @@ class OneHot(Discrete):
         return self.mask is None or not bool((on & ~self.mask).any())
 
     def _project(self, value: Tensor) -> Tensor:
-        scores = value.to(torch.float64)
+        scores = value.to(torch.float64).nan_to_num(0.0)  # finite, so that a masked entry never wins
         if self.mask is not None:
             scores = torch.where(self.mask, scores, -torch.inf)
         return one_hot(scores.argmax(-1), self.n, self.dtype)
 
     def encode(self, val: Any, *, ignore_device: bool = False) -> Tensor:
-        """The one-hot vector of a number, or of each number of a list or an array."""
-        if isinstance(val, Tensor) and val.dtype == self.dtype and val.shape[-1:] == (self.n,):
+        """The one-hot vector of a number, or of each number of a list or an array.
+
+        A tensor that is in the spec already stays as it is.
+
+        Raises:
+            NotInSpec: a number is not in ``0 .. n - 1``.
+        """
+        if isinstance(val, Tensor) and TensorSpec.is_in(self, val):
             return val if ignore_device else val.to(self._device)
-        index = self.to_categorical_spec()._as_tensor(val, ignore_device)
+        index = self.to_categorical_spec().encode(val, ignore_device=ignore_device)
         if bool(((index < 0) | (index >= self.n)).any()):
-            raise SpecError(f"{self!r}.encode: expected numbers in 0..{self.n - 1}, got {val}")
+            raise NotInSpec(f"{self!r}.encode: expected numbers in 0..{self.n - 1}, got {val}")
         return one_hot(index, self.n, self.dtype)
 
     def cardinality(self) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from marlenv.specs.base import TensorSpec, dtype_name
+from marlenv.specs.base import TensorSpec
+from marlenv.specs.dtypes import dtype_name
 
 if TYPE_CHECKING:
     from marlenv.specs.composite import Composite
@@ -12,25 +14,37 @@ if TYPE_CHECKING:
 Row = tuple[str, str, str, str]
 
 
-def rows(spec: Composite, depth: int = 0) -> list[Row]:
+def rows(spec: Composite, depth: int = 0, skip: Collection[str] = (), note: str = "") -> list[Row]:
     """Name, shape, dtype and domain of every entry, nested ones indented."""
     from marlenv.specs.composite import Composite
+    from marlenv.specs.stacked import StackedComposite
 
     out: list[Row] = []
     for name, child in spec.items():
-        indent = "  " * depth
+        if name in skip:
+            continue
+        label = f"{'  ' * depth}{name}{note}"
         if isinstance(child, Composite):
-            out.append((f"{indent}{name}", str(list(child.shape)), "", ""))
-            out += rows(child, depth + 1)
+            kind = f"stacked along dimension {child.dim}" if isinstance(child, StackedComposite) else ""
+            out.append((label, str(list(child.shape)), "", kind))
+            out += rows(child, depth + 1, note=note)
         elif child is None:
-            out.append((f"{indent}{name}", "", "", "None"))
+            out.append((label, "", "", "None"))
         else:
-            out.append((f"{indent}{name}", str(list(child.shape)), dtype_name(child.dtype), domain(child)))
+            out.append((label, str(list(child.shape)), dtype_name(child.dtype), domain(child)))
+    if isinstance(spec, StackedComposite):
+        for i, part in enumerate(spec.parts):
+            out += rows(part, depth, skip=set(spec), note=f" (part {i} only)")
     return out
 
 
 def domain(spec: TensorSpec) -> str:
-    """The domain of a leaf in a few words."""
+    """The domain of a leaf in a few words.
+
+    >>> from marlenv import Categorical
+    >>> domain(Categorical(3))
+    'Categorical n=3'
+    """
     detail = spec._detail()
     return f"{type(spec).__name__} {detail}".strip()
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Size, Tensor
 
-from marlenv.specs.base import ShapeLike, TensorSpec, as_dtype, concrete
-from marlenv.specs.bounded import normal_of
+from marlenv.specs.base import ShapeLike, TensorSpec, concrete
+from marlenv.specs.bounded import normal_of, whole_of
 from marlenv.specs.boxes import ContinuousBox
+from marlenv.specs.dtypes import as_dtype, cast
+
+COARSE = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.float16, torch.bfloat16, torch.float32)
 
 
 class Unbounded(TensorSpec):
-    """Any value of its dtype: standard normal draws for floats, the whole range for integers.
+    """Any value of its dtype: standard normal draws for floats, uniform over the whole range for integers.
 
     Args:
         shape: one element when left out.
@@ -35,24 +38,27 @@ class Unbounded(TensorSpec):
         """``"continuous"`` for floating-point numbers, else ``"discrete"``."""
         return "continuous" if self.dtype.is_floating_point else "discrete"
 
+    def _ends(self) -> tuple[float, float]:
+        """The smallest and the largest value."""
+        if self.dtype.is_floating_point:
+            return float("-inf"), float("inf")
+        if self.dtype == torch.bool:
+            return False, True
+        info = torch.iinfo(self.dtype)
+        return info.min, info.max
+
     @property
     def space(self) -> ContinuousBox:
         """The ends of the dtype's range; infinite for floats."""
-        if self.dtype.is_floating_point:
-            low, high = float("-inf"), float("inf")
-        elif self.dtype == torch.bool:
-            low, high = False, True
-        else:
-            low, high = torch.iinfo(self.dtype).min, torch.iinfo(self.dtype).max
-        full = [
-            torch.tensor(end, dtype=self.dtype, device=self._device).expand(concrete(self.shape)) for end in (low, high)
-        ]
-        return ContinuousBox(*full)
+        shape = concrete(self.shape)
+        return ContinuousBox(
+            *(torch.tensor(end, dtype=self.dtype, device=self._device).expand(shape) for end in self._ends())
+        )
 
     @property
     def unit_dtype(self) -> torch.dtype:  # type: ignore[override]
-        """Double precision for 64-bit numbers."""
-        return torch.float64 if self.dtype in (torch.float64, torch.int64) else torch.float32
+        """Double precision for numbers of more than 24 bits."""
+        return torch.float32 if self.dtype in COARSE else torch.float64
 
     def _draw(self, lead: Size, generator: torch.Generator | None) -> Tensor:
         if not self.dtype.is_floating_point:
@@ -65,14 +71,16 @@ class Unbounded(TensorSpec):
             return normal_of(unit).to(self.dtype)
         if self.dtype == torch.bool:
             return unit >= 0.5
-        info = torch.iinfo(self.dtype)
-        scaled = (unit.to(torch.float64) * (float(info.max) - float(info.min) + 1) + float(info.min)).floor()
-        return scaled.clamp(float(info.min), float(info.max) if info.bits < 54 else 2.0 ** (info.bits - 1) - 1024).to(
-            self.dtype
-        )
+        low, high = (torch.tensor(end, device=unit.device) for end in self._ends())
+        return whole_of(unit.to(torch.float64), low, high).to(self.dtype)
 
     def _holds(self, value: Tensor) -> bool:
         return True
 
     def _project(self, value: Tensor) -> Tensor:
-        return value.to(self.dtype)
+        return cast(value, self.dtype)
+
+    def cardinality(self) -> float:
+        """How many values one element can take; ``inf`` for floats."""
+        low, high = self._ends()
+        return high - low + 1

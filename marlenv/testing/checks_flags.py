@@ -32,14 +32,20 @@ def done_has_a_cause(make_env: MakeEnv) -> None:
     env = open_env(make_env)
     for i, (data, _) in enumerate(steps_of(env, 2 * STEPS)):
         for names in levels(env):
-            flags = {name: data.get(("next", *((key,) if isinstance(key, str) else key))) for name, key in names.items()}
+            flags = {
+                name: data.get(("next", *((key,) if isinstance(key, str) else key))) for name, key in names.items()
+            }
             if "done" not in flags or "terminated" not in flags:
                 continue
             causes = flags["terminated"] | flags["truncated"] if "truncated" in flags else flags["terminated"]
-            require(bool((flags["done"] == causes).all()), f"{names['done']!r} is not terminated | truncated in step {i}")
+            require(
+                bool((flags["done"] == causes).all()), f"{names['done']!r} is not terminated | truncated in step {i}"
+            )
 
 
-@check("derive the root's flags from the agents' with marlenv.groups.aggregate; never end an episode for no agent's sake")
+@check(
+    "derive the root's flags from the agents' with marlenv.groups.aggregate; never end an episode for no agent's sake"
+)
 def the_root_ends_with_its_agents(make_env: MakeEnv) -> None:
     """Where agents have flags of their own, the root is done only if some agent is."""
     env = open_env(make_env)
@@ -68,7 +74,9 @@ def the_dead_do_not_change(make_env: MakeEnv) -> None:
             terminated = data.get(("next", *nested((*key[:-1], "terminated"))))
             before = over.get(key)
             if before is not None:
-                require(not bool((truncated & before).any()), f"{key!r}: a terminated agent became truncated in step {i}")
+                require(
+                    not bool((truncated & before).any()), f"{key!r}: a terminated agent became truncated in step {i}"
+                )
             goes_on = ~data["next", "done"].flatten(len(env.batch_size)).any(-1)
             goes_on = goes_on.reshape(*goes_on.shape, *[1] * (terminated.ndim - goes_on.ndim))
             only = terminated & ~truncated
@@ -116,7 +124,9 @@ def those_who_act_are_alive(make_env: MakeEnv) -> None:
         for key in pairs:
             mask = data["next"].get(beside(key, "mask"), None)
             if mask is not None:
-                require(bool((data["next"].get(key) | ~mask).all()), f"an agent of {key!r} acts while not alive in step {i}")
+                require(
+                    bool((data["next"].get(key) | ~mask).all()), f"an agent of {key!r} acts while not alive in step {i}"
+                )
 
 
 @check("set env.group_map to the groups that the specs are nested by")

@@ -9,7 +9,6 @@ from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
 from marlenv.errors import ContractBroken, EnvClosed, Unsupported
-
 from marlenv.testing.checks import STEPS, check, differences, global_state, leaves, open_env, require, same, steps_of
 
 MakeEnv = Callable[[], EnvBase]
@@ -52,7 +51,9 @@ def equal_seeds_give_equal_episodes(make_env: MakeEnv) -> None:
         acted = first.rand_action(a)
         data_a, a = first.step_and_maybe_reset(acted)
         data_b, b = second.step_and_maybe_reset(b.update(data_a.select(*first.action_keys)))
-        require(not (odd := differences(data_a["next"], data_b["next"])), f"with the same seed, step {i} differs in {odd}")
+        require(
+            not (odd := differences(data_a["next"], data_b["next"])), f"with the same seed, step {i} differs in {odd}"
+        )
 
 
 @check("return the next seed from set_seed (the base does); do not override set_seed")
@@ -160,10 +161,14 @@ def resetting_all_rows_is_a_reset(make_env: MakeEnv) -> None:
     a = whole.reset()
     whole_again = whole.reset()
     for level in masked.plan.done.top:
-        shape = level.shape if masked.batch_size or not level.path else level.shape
-        td.set((*level.path, "_reset") if level.path else "_reset", torch.ones(shape, dtype=torch.bool, device=masked.device))
+        td.set(
+            (*level.path, "_reset") if level.path else "_reset",
+            torch.ones(level.shape, dtype=torch.bool, device=masked.device),
+        )
     masked_again = masked.reset(td)
-    require(set(map(str, leaves(whole_again))) == set(map(str, leaves(masked_again))), "the masked reset has other entries")
+    require(
+        set(map(str, leaves(whole_again))) == set(map(str, leaves(masked_again))), "the masked reset has other entries"
+    )
     require(not (odd := differences(whole_again, masked_again)), f"the masked reset differs in {odd}")
     require(bool(leaves(a)), "a reset returned nothing")
 
@@ -204,8 +209,8 @@ def missing_actions_are_refused(make_env: MakeEnv) -> None:
     try:
         env.step(td)
     except KeyError as error:
-        require(str(key if isinstance(key, str) else key[-1]) in str(error), f"the error does not name {key!r}: {error}")
+        require(
+            str(key if isinstance(key, str) else key[-1]) in str(error), f"the error does not name {key!r}: {error}"
+        )
         return
     raise ContractBroken(f"the env was stepped without {key!r}")
-
-

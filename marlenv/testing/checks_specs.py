@@ -23,7 +23,10 @@ def specs_begin_with_the_batch_size(make_env: MakeEnv) -> None:
     for kind in SIDE:
         for key, leaf in getattr(env, f"full_{kind}_spec").items(True, True):
             batch = env.batch_size
-            require(leaf.shape[: len(batch)] == batch, f"{kind} {key!r}: shape {list(leaf.shape)} lacks batch size {list(batch)}")
+            require(
+                leaf.shape[: len(batch)] == batch,
+                f"{kind} {key!r}: shape {list(leaf.shape)} lacks batch size {list(batch)}",
+            )
 
 
 @check("a spec's domain must contain what it draws; check bounds, masks and dtypes")
@@ -46,7 +49,14 @@ def keys_point_at_entries(make_env: MakeEnv) -> None:
     """``action_keys``, ``reward_keys``, ``done_keys`` and ``observation_keys`` are in the data, where they belong."""
     env = open_env(make_env)
     data, _ = next(steps_of(env, 1))
-    for kind, where in (("action", data), ("observation", data), ("done", data), ("reward", data["next"]), ("observation", data["next"]), ("done", data["next"])):
+    for kind, where in (
+        ("action", data),
+        ("observation", data),
+        ("done", data),
+        ("reward", data["next"]),
+        ("observation", data["next"]),
+        ("done", data["next"]),
+    ):
         for key in getattr(env, f"{kind}_keys"):
             require(key in where.keys(True), f"{kind} key {key!r} is not in the data")
 
@@ -93,6 +103,6 @@ def specs_can_be_sent(make_env: MakeEnv) -> None:
     """Specs and metadata survive pickling, so that another process can allocate buffers."""
     env = make_env()
     meta = EnvMetaData.metadata_from_env(env)
-    back = pickle.loads(pickle.dumps(meta))  # noqa: S301 - our own bytes
+    back = pickle.loads(pickle.dumps(meta))
     require(back.specs == meta.specs, "the specs are not equal after pickling")
     require(isinstance(env.specs.clone(), Composite), "the specs cannot be copied")

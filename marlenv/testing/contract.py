@@ -113,6 +113,8 @@ for _name in CHECKS:
 
 def explain(result: Result) -> list[str]:
     """A broken check in a few lines of text."""
-    return [f"{result.name}: {result.says}", f"  mend: {result.mend}"] if result.mend else [f"{result.name}: {result.says}"]
-
-
+    return (
+        [f"{result.name}: {result.says}", f"  mend: {result.mend}"]
+        if result.mend
+        else [f"{result.name}: {result.says}"]
+    )

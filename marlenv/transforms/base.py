@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from marlenv.errors import KeyMissing, SpecError
 from marlenv.keys import NestedKey
-from marlenv.specs import Bounded, Composite, TensorSpec, Unbounded
+from marlenv.specs import Bounded, Composite, Stacked, TensorSpec, Unbounded
+from marlenv.tensordicts import fetch, write
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -103,15 +104,17 @@ class Transform(nn.Module):
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Edits, in place, what the env is told."""
         for inner, outer in zip(self.in_keys_inv, self.out_keys_inv, strict=True):
-            value = tensordict.get(outer, None)
+            value = fetch(tensordict, outer)
             if value is not None:
                 tensordict.set(inner, self._inv_apply_transform(value))
         return tensordict
 
     def _each(self, td: TensorDictBase, must: bool) -> TensorDictBase:
         for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
-            value = td.get(old, None)
-            if value is not None:
+            value = fetch(td, old)
+            if isinstance(value, list):  # of agents whose entries have different sizes
+                write(td, new, [self._apply_transform(one) for one in value])
+            elif value is not None:
                 td.set(new, self._apply_transform(value))
             elif must:
                 raise KeyMissing(
@@ -181,6 +184,8 @@ class Transform(nn.Module):
 
     def derive(self, spec: TensorSpec) -> TensorSpec:
         """The spec of an entry after the transform, read off by passing values through it."""
+        if isinstance(spec, Stacked):
+            return Stacked(*[self.derive(part) for part in spec.parts], dim=spec.dim)
         if self.monotone and isinstance(spec, Bounded):
             low, high = (self._apply_transform(end) for end in spec.space)
             return Bounded(

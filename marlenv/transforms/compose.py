@@ -10,6 +10,7 @@ from torch import nn
 
 from marlenv.errors import SpecError
 from marlenv.specs import Composite
+from marlenv.specs.base import concrete
 from marlenv.transforms.base import Kind, Transform
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Call(Transform):
         made = make_composite_from_td(self.function(observation_spec.zero()), unsqueeze_null_shapes=False)
         for key, leaf in made.items(True, True):
             old = observation_spec.get(key, None)
-            if old is None or (old.shape, old.dtype) != (leaf.shape, leaf.dtype):
+            if old is None or (concrete(old.shape), old.dtype) != (leaf.shape, leaf.dtype):
                 observation_spec[key] = leaf
         for key in [k for k in observation_spec.keys(True, True) if k not in made]:
             del observation_spec[key]
@@ -67,6 +68,11 @@ class Compose(Transform):
     def __init__(self, *transforms: Any) -> None:
         super().__init__()
         self.transforms = nn.ModuleList(as_transform(t) for t in transforms)
+        for transform in self:
+            transform.set_container(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
         for transform in self:
             transform.set_container(self)
 

@@ -11,10 +11,13 @@ from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
 from marlenv.envs.stepping import finish
 from marlenv.errors import SpecError
+from marlenv.keys import NestedKey
 from marlenv.specs import Composite
 from marlenv.tensordicts import shallow
 from marlenv.transforms.base import Kind, Transform
 from marlenv.transforms.compose import Compose, as_transform
+
+MEMORY = "transforms"  # where get_state keeps what transforms remember
 
 
 class TransformedEnv(EnvBase):
@@ -28,6 +31,11 @@ class TransformedEnv(EnvBase):
     >>> env.rollout(5)["next", "episode_reward"].squeeze(-1)
     tensor([1., 2., 3.])
     """
+
+    base_env: EnvBase
+    """The env under the transforms."""
+    chain: Compose
+    """The transforms, first to last."""
 
     def __init__(self, env: EnvBase, transform: Any = None, **options: Any) -> None:
         if not isinstance(env, EnvBase):
@@ -48,6 +56,10 @@ class TransformedEnv(EnvBase):
         self.chain = given[0] if given and not inner and isinstance(given[0], Compose) else Compose(*inner, *given)
         self.chain.set_container(self)
         self._rebuild()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.chain.set_container(self)
 
     # --- the chain -------------------------------------------------------------------------------
 
@@ -118,10 +130,21 @@ class TransformedEnv(EnvBase):
         self.base_env.set_seed(seed)
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
-        return self.base_env.get_state(tensordict)
+        state = self.base_env.get_state(tensordict)
+        if tensordict is None:
+            return state
+        memory = tensordict.select(*self._memory_keys(), strict=False)  # what transforms remember lives in the data
+        return state if memory.is_empty() else state.copy().set(MEMORY, memory)
 
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
-        return self._started(None, self.base_env.set_state(state))
+        out = self._started(None, self.base_env.set_state(state.exclude(MEMORY)))
+        memory = state.get(MEMORY, None)
+        return out if memory is None else out.update(memory)
+
+    def _memory_keys(self) -> list[NestedKey]:
+        """The observations and flags that the transforms added."""
+        base = {*self.base_env.observation_keys, *self.base_env.done_keys}
+        return [key for key in (*self.observation_keys, *self.done_keys) if key not in base]
 
     def to(self, device: torch.device | str | int) -> TransformedEnv:  # type: ignore[override]
         """Moves the env under the transforms, and their buffers."""

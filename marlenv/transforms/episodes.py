@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor
 
-from marlenv.errors import SpecError
-from marlenv.keys import NestedKey, beside
-from marlenv.specs import Composite, Unbounded
+from marlenv.errors import KeyMissing, SpecError
+from marlenv.keys import NestedKey, beside, nested, path
+from marlenv.specs import Bounded, Composite
+from marlenv.tensordicts import fetch, write
 from marlenv.transforms.base import Kind, Transform
+
+if TYPE_CHECKING:
+    from marlenv.envs import EnvBase
 
 
 class _PerLevel(Transform):
-    """A transform with one entry beside the done flags of every level. Abstract."""
+    """A transform with one entry beside the done flags of every level that is reset by itself. Abstract."""
 
-    def join(self, env: object) -> None:
-        """Finds the levels."""
-        self.levels: list[NestedKey] = [group[0] for group in env.done_keys_groups]  # type: ignore[attr-defined]
+    def join(self, env: EnvBase) -> None:
+        """Finds the levels: the root, or the groups where there are no flags at the root."""
+        self.levels: list[NestedKey] = [nested((*level.path, "done")) for level in env.plan.done.top]
+
+
+class _Flags(NamedTuple):
+    """The keys of the flags of one level."""
+
+    done: NestedKey
+    truncated: NestedKey
+    terminated: NestedKey
 
 
 class StepCounter(_PerLevel):
     """Counts the steps of the episode and cuts it off after ``max_steps``.
 
-    Writes ``step_count`` (int64, the shape of the done flag) beside the done flags of every level: 0 after a reset, 1
-    after the first step. With ``max_steps`` it adds ``truncated`` flags, and ``done`` becomes the union. A time limit
-    truncates; what has terminated by itself does not become truncated.
+    Writes ``step_count`` (int64, the shape of the done flag) beside the done flags of the root, or of every group where
+    there are none at the root: 0 after a reset, 1 after the first step. With ``max_steps`` it adds ``truncated`` flags,
+    there and at the levels below, and ``done`` becomes the union. What terminates in the very step of the limit is both;
+    an agent that had terminated before does not become truncated.
 
     Args:
         max_steps: the longest episode; no limit when left out.
@@ -52,48 +68,74 @@ class StepCounter(_PerLevel):
         self.max_steps, self.update_done = max_steps, update_done
         self.truncated_key, self.step_count_key = truncated_key, step_count_key
 
+    def join(self, env: EnvBase) -> None:
+        """Finds the levels, and the levels below each of them, whose flags follow."""
+        super().join(env)
+        paths = [level.path for level in env.plan.done.levels]
+        self.counted = []
+        for key in self.levels:
+            at = path(key)[:-1]
+            below = [nested((*p, "done")) for p in paths if p[: len(at)] == at]
+            flags = [_Flags(k, beside(k, self.truncated_key), beside(k, "terminated")) for k in below]
+            self.counted.append((key, beside(key, self.step_count_key), flags))
+
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Adds the counters, and the flags if there is a limit."""
-        for key in self.levels:
+        for key, count, below in self.counted:
             flag = specs["done"][key]
-            count = Unbounded(flag.shape, dtype=torch.int64, device=flag.device)
-            specs["observation"][beside(key, self.step_count_key)] = count
-            if self.max_steps is not None:
-                specs["done"][beside(key, self.truncated_key)] = flag.clone()
+            most = torch.iinfo(torch.int64).max
+            specs["observation"][count] = Bounded(0, most, flag.shape, dtype=torch.int64, device=flag.device)
+            for keys in below if self.max_steps is not None else ():
+                specs["done"][keys.truncated] = specs["done"][keys.done].clone()
 
     def _reset(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        for key in self.levels:
-            done = tensordict_reset.get(key)
-            tensordict_reset.set(beside(key, self.step_count_key), torch.zeros_like(done, dtype=torch.int64))
-            if self.max_steps is not None and beside(key, self.truncated_key) not in tensordict_reset.keys(True):
-                tensordict_reset.set(beside(key, self.truncated_key), torch.zeros_like(done))
+        for key, count, below in self.counted:
+            done = fetch(tensordict_reset, key)
+            write(tensordict_reset, count, torch.zeros_like(done, dtype=torch.int64))
+            for keys in below if self.max_steps is not None else ():
+                done = fetch(tensordict_reset, keys.done)
+                if done is not None and fetch(tensordict_reset, keys.truncated) is None:
+                    write(tensordict_reset, keys.truncated, torch.zeros_like(done))
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        for key in self.levels:
-            where = beside(key, self.step_count_key)
-            count = tensordict.get(where) + 1
-            next_tensordict.set(where, count)
-            if self.max_steps is None:
-                continue
-            cut = count >= self.max_steps
-            terminated = next_tensordict.get(beside(key, "terminated"), None)
-            if terminated is not None:
-                cut = cut & ~terminated
-            before = next_tensordict.get(beside(key, self.truncated_key), None)
-            cut = cut if before is None else cut | before
-            next_tensordict.set(beside(key, self.truncated_key), cut)
-            if self.update_done:
-                done = beside(key, "done")
-                next_tensordict.set(done, next_tensordict.get(done) | cut)
+        for _, where, below in self.counted:
+            before = fetch(tensordict, where)
+            if before is None:
+                raise KeyMissing(
+                    f"StepCounter: no entry {where!r} in the data; start from env.reset(), and hand on what it gives"
+                )
+            count = before + 1
+            write(next_tensordict, where, count)
+            if self.max_steps is not None:
+                over = count >= self.max_steps
+                for keys in below:
+                    self._cut(keys, over, tensordict, next_tensordict)
         return next_tensordict
+
+    def _cut(self, keys: _Flags, over: Tensor, before: TensorDictBase, following: TensorDictBase) -> None:
+        """Truncates at one level where the episode is ``over``, except what had terminated before."""
+        done = fetch(following, keys.done)
+        if done is None:
+            return
+        while over.ndim < done.ndim:
+            over = over.unsqueeze(-2)
+        dead = fetch(before, keys.terminated)
+        cut = over.expand_as(done) if dead is None else over & ~dead
+        mine = fetch(following, keys.truncated)
+        cut = cut if mine is None else cut | mine
+        write(following, keys.truncated, cut)
+        if self.update_done:
+            write(following, keys.done, done | cut)
 
     def __repr__(self) -> str:
         return f"StepCounter(max_steps={self.max_steps})"
 
 
 class InitTracker(_PerLevel):
-    """Marks the first step of every episode: ``is_init`` beside the done flags, True after a reset.
+    """Marks the first step of every episode: ``is_init`` beside the done flags of the root, True after a reset.
+
+    Where there are no flags at the root it stands beside those of every group.
 
     Args:
         init_key: the name of the flag.
@@ -120,10 +162,10 @@ class InitTracker(_PerLevel):
 
     def _reset(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for key in self.levels:
-            tensordict_reset.set(beside(key, self.init_key), torch.ones_like(tensordict_reset.get(key)))
+            write(tensordict_reset, beside(key, self.init_key), torch.ones_like(fetch(tensordict_reset, key)))
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for key in self.levels:
-            next_tensordict.set(beside(key, self.init_key), torch.zeros_like(next_tensordict.get(key)))
+            write(next_tensordict, beside(key, self.init_key), torch.zeros_like(fetch(next_tensordict, key)))
         return next_tensordict

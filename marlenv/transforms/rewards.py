@@ -9,6 +9,7 @@ from tensordict import TensorDictBase
 
 from marlenv.keys import NestedKey, beside
 from marlenv.specs import Composite, Unbounded
+from marlenv.tensordicts import fetch, write
 from marlenv.transforms.base import Kind, Transform
 
 
@@ -50,20 +51,19 @@ class RewardSum(Transform):
         """Adds the sums to the specs."""
         for key, total in zip(self.in_keys or (), self.out_keys or (), strict=True):
             leaf = specs["reward"][key]
-            specs["reward" if self.reward_spec else "observation"][total] = Unbounded(
-                leaf.shape, dtype=leaf.dtype, device=leaf.device
-            )
+            kinds: tuple[Kind, ...] = ("reward", "state") if self.reward_spec else ("observation",)
+            for kind in kinds:  # a sum among the rewards is carried to the next step as state
+                specs[kind][total] = Unbounded(leaf.shape, dtype=leaf.dtype, device=leaf.device)
 
     def _reset(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        if not self.reward_spec:
-            specs = self.container.full_reward_spec
-            lead = tensordict_reset.batch_size[: tensordict_reset.ndim - specs.ndim]
-            for key, total in zip(self.in_keys or (), self.out_keys or (), strict=True):
-                tensordict_reset.set(total, specs[key].zero(lead))
+        specs = self.container.full_reward_spec
+        lead = tensordict_reset.batch_size[: tensordict_reset.ndim - specs.ndim]
+        for key, total in zip(self.in_keys or (), self.out_keys or (), strict=True):
+            write(tensordict_reset, total, specs[key].zero(lead))
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for key, total in zip(self.in_keys or (), self.out_keys or (), strict=True):
-            reward, before = next_tensordict.get(key), tensordict.get(total, None)
-            next_tensordict.set(total, reward.clone() if before is None else before + reward)
+            reward, before = fetch(next_tensordict, key), fetch(tensordict, total)
+            write(next_tensordict, total, reward.clone() if before is None else before + reward)
         return next_tensordict

@@ -41,6 +41,8 @@ class BatchedEnv(EnvBase):
         if num_workers < 1:
             raise SpecError(f"{who}: num_workers must be at least 1, got {num_workers}")
         makers = list(create_env_fn) if isinstance(create_env_fn, Sequence) else [create_env_fn] * num_workers
+        if odd := next((make for make in makers if isinstance(make, EnvBase) or not callable(make)), None):
+            raise SpecError(f"{who}: create_env_fn must be a function that makes an env, got {type(odd).__name__}")
         given = create_env_kwargs or {}
         options = [dict(given)] * num_workers if isinstance(given, dict) else [dict(one) for one in given]
         for name, items in (("create_env_fn", makers), ("create_env_kwargs", options)):
@@ -52,17 +54,26 @@ class BatchedEnv(EnvBase):
 
     def _adopt(self, children: Sequence[EnvBase]) -> None:
         """Takes batch size, device and specs from the children."""
-        first = children[0]
-        if odd := next((c for c in children if c.batch_size != first.batch_size), None):
+        who, first = type(self).__name__, children[0]
+        if odd := next((child for child in children if not isinstance(child, EnvBase)), None):
+            raise SpecError(f"{who}: create_env_fn must make an env, got {type(odd).__name__}")
+        if other := next((child for child in children if child.batch_size != first.batch_size), None):
             raise SpecError(
-                f"{type(self).__name__}: all children must have the batch size {list(first.batch_size)}, got {odd.batch_size}"
+                f"{who}: all children must have the batch size {list(first.batch_size)}, got {list(other.batch_size)}"
             )
+        for kind in SIDE:
+            mine = getattr(first, f"{kind}_keys")
+            if stray := next((keys for c in children if (keys := getattr(c, f"{kind}_keys")) != mine), None):
+                raise SpecError(f"{who}: the children must have the same {kind} entries, got {mine} and {stray}")
         if self.device is None and first.device is not None:
             self.device = first.device
         self.batch_size = (self.num_workers, *first.batch_size)
         for kind in SIDE:
             stacked = torch.stack([getattr(child, f"full_{kind}_spec") for child in children])
             setattr(self, f"full_{kind}_spec", stacked.clone())
+        for name in ("group_map", "tree"):  # the same for all children, since their specs stack
+            if (found := getattr(first, name, None)) is not None:
+                setattr(self, name, found)
         self._allow_done_after_reset = any(child._allow_done_after_reset for child in children)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:

@@ -10,10 +10,11 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.envs import EnvBase
+from marlenv.envs.resetting import reset_rows
 from marlenv.envs.rollout import stack_steps
-from marlenv.envs.stepping import STEP, standing
+from marlenv.envs.stepping import STEP, present, standing
 from marlenv.groups.reset import read_masks
-from marlenv.tensordicts import get, rows
+from marlenv.tensordicts import get, lazy, rows, split
 from marlenv.vector.base import BatchedEnv, MakeEnv
 
 
@@ -53,11 +54,21 @@ class SerialEnv(BatchedEnv):
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
         if tensordict is None:
             return self._stack([child.reset(**kwargs) for child in self.children_envs])
-        marked = self._marked(tensordict)
-        fresh: list[Any] = []
-        for child, td, on in zip(self.children_envs, tensordict.unbind(0), marked, strict=True):
-            fresh.append(child.reset(self._told(child, td), **kwargs) if on else None)
-        return self._stack([self._observed(one) for one in self._filled(fresh, tensordict)])
+        fresh: list[TensorDictBase] = []
+        for child, td, on in zip(self.children_envs, split(tensordict), self._marked(tensordict), strict=True):
+            told = self._told(child, td)
+            fresh.append(present(child, child.reset(told, **kwargs) if on else told))
+        return self._stack(fresh)
+
+    def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
+        fresh: list[TensorDictBase] = []
+        rows_of = zip(self.children_envs, split(request), split(tensordict), self._marked(request), strict=True)
+        for child, ask, td, on in rows_of:
+            asked, told = self._told(child, ask), self._told(child, td)
+            if on:
+                told = reset_rows(child, asked, read_masks(child.plan.done, asked), told)
+            fresh.append(present(child, told))
+        return self._stack(fresh)
 
     def _marked(self, td: TensorDictBase) -> list[bool]:
         """Which children are reset at all."""
@@ -66,31 +77,13 @@ class SerialEnv(BatchedEnv):
 
     @staticmethod
     def _told(child: EnvBase, td: TensorDictBase) -> TensorDictBase:
-        out = td.copy()
-        return out if child.device is None or out.device == child.device else out.to(child.device)
-
-    def _observed(self, td: TensorDictBase) -> TensorDictBase:
-        """What a reset gives: observations, done flags and state."""
-        families = (self.full_observation_spec, self.full_done_spec, self.full_state_spec)
-        return td.select(*{key for spec in families for key in spec}, strict=False)
-
-    def _filled(self, parts: list[Any], tensordict: TensorDictBase) -> list[TensorDictBase]:
-        """The answers of all children; those that were not asked are left as they stand."""
-        if all(part is not None for part in parts):
-            return parts
-        still = standing(self, tensordict).exclude(*self.reward_keys).unbind(0)
-        kept = tensordict.unbind(0)
-        keys = [key for key in self.state_keys if key in tensordict.keys(True, True)]
-        return [
-            (s if not keys else s.update(k.select(*keys))) if part is None else part
-            for part, s, k in zip(parts, still, kept, strict=True)
-        ]
+        return td if child.device is None or td.device == child.device else td.to(child.device)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         on = self._any_row(get(tensordict, STEP), tensordict)
         stepped: list[Any] = []
-        for child, td, go in zip(self.children_envs, tensordict.unbind(0), on, strict=True):
-            stepped.append(child.step(self._told(child, td)).get("next") if go else None)
+        for child, td, go in zip(self.children_envs, split(tensordict), on, strict=True):
+            stepped.append(get(child.step(self._told(child, td)), "next") if go else None)
         if not all(on):
             still = standing(self, tensordict).unbind(0)
             stepped = [s if one is None else one for one, s in zip(stepped, still, strict=True)]
@@ -101,12 +94,17 @@ class SerialEnv(BatchedEnv):
         if mask is None:
             return [True] * self.num_workers
         flat = rows(mask, td.ndim)
-        return (flat.flatten(1).any(-1) if flat.ndim > 1 else flat).tolist()  # type: ignore[no-any-return]
+        return (flat.flatten(1).any(-1) if flat.ndim > 1 else flat).tolist()
 
     def _stack(self, parts: list[TensorDictBase]) -> TensorDictBase:
         if self.device is not None:
             parts = [part if part.device == self.device else part.to(self.device) for part in parts]
-        return stack_steps(parts, 0)
+        try:
+            return stack_steps(parts, 0)
+        except RuntimeError:
+            if not self.plan.dynamic:
+                raise
+            return lazy(parts, 0)  # children whose entries have different sizes now
 
     def _set_seed(self, seed: int | None) -> None:
         for child in self.children_envs:
@@ -115,7 +113,7 @@ class SerialEnv(BatchedEnv):
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         parts = [None] * self.num_workers if tensordict is None else tensordict.unbind(0)
-        return torch.stack([c.get_state(td) for c, td in zip(self.children_envs, parts, strict=True)])  # type: ignore[no-any-return]
+        return torch.stack([c.get_state(td) for c, td in zip(self.children_envs, parts, strict=True)])
 
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
         return self._stack([c.set_state(s) for c, s in zip(self.children_envs, state.unbind(0), strict=True)])

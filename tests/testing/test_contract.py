@@ -23,8 +23,12 @@ ENVS: dict[str, Callable[[], EnvBase]] = {
     "counting": CountingEnv,
     "counting, batched": lambda: CountingEnv(batch_size=[4]),
     "masked": lambda: MaskedEnv(batch_size=[3]),
-    "tree of groups": lambda: GroupedEnv(NEST, terminate={"a": 2, "c": 3}, truncate={"b": 4, "d": 5}, rule="all", batch_size=[3]),
-    "flags per group only": lambda: GroupedEnv({"w": ["a", "b"], "s": ["c"]}, terminate={"a": 2, "c": 3}, root_flags=False, batch_size=[3]),
+    "tree of groups": lambda: GroupedEnv(
+        NEST, terminate={"a": 2, "c": 3}, truncate={"b": 4, "d": 5}, rule="all", batch_size=[3]
+    ),
+    "flags per group only": lambda: GroupedEnv(
+        {"w": ["a", "b"], "s": ["c"]}, terminate={"a": 2, "c": 3}, root_flags=False, batch_size=[3]
+    ),
     "tic-tac-toe": lambda: marlenv.TicTacToeEnv(batch_size=[4]),
     "tic-tac-toe, any batch": marlenv.TicTacToeEnv,
     "tic-tac-toe, one player": lambda: marlenv.TicTacToeEnv(single_player=True),
@@ -57,7 +61,11 @@ class Sound(EnvBase):
 
     def __init__(self, horizon: int = 3, **options: object) -> None:
         super().__init__(batch_size=[2], **options)
-        one = {"observation": Unbounded((2, 2, 1)), "alive": Binary(shape=(2, 2), dtype=torch.bool), "mask": Binary(shape=(2, 2), dtype=torch.bool)}
+        one = {
+            "observation": Unbounded((2, 2, 1)),
+            "alive": Binary(shape=(2, 2), dtype=torch.bool),
+            "mask": Binary(shape=(2, 2), dtype=torch.bool),
+        }
         flag = lambda *s: Binary(shape=(2, *s, 1), dtype=torch.bool)  # noqa: E731
         self.observation_spec = Composite(agents=Composite(one, shape=(2, 2)), shape=(2,))
         self.action_spec = Composite(agents=Composite(action=Bounded(-1, 1, (2, 2, 1)), shape=(2, 2)), shape=(2,))
@@ -167,7 +175,10 @@ class SelfReset(Sound):
     def step_and_maybe_reset(self, tensordict: TensorDict) -> tuple[TensorDict, TensorDict]:
         data, following = super().step_and_maybe_reset(tensordict)
         done = data["next", "done"].unsqueeze(-1)
-        return data.set("next", data["next"].set(("agents", "observation"), torch.where(done, 0.0, data["next", "agents", "observation"]))), following
+        return data.set(
+            "next",
+            data["next"].set(("agents", "observation"), torch.where(done, 0.0, data["next", "agents", "observation"])),
+        ), following
 
 
 class Unlocked(Sound):
@@ -214,14 +225,19 @@ BREAKS: dict[str, Callable[[], EnvBase]] = {
     "steps_leave_old_data_alone": Buffer,
     "final_observations_are_kept": SelfReset,
     "partial_resets_keep_other_rows": culprit(
-        lambda e, td: (setattr(e, "count", e.count * 0), td)[1] if False else td.set("_reset", torch.ones(2, 1, dtype=torch.bool)), "_reset"
+        lambda e, td: (
+            (setattr(e, "count", e.count * 0), td)[1] if False else td.set("_reset", torch.ones(2, 1, dtype=torch.bool))
+        ),
+        "_reset",
     ),
     "closed_envs_refuse": Overrides,
     "missing_actions_are_refused": Overrides,
     "nothing_is_done_after_a_reset": culprit(put("done", lambda e, td: torch.ones(2, 1, dtype=torch.bool)), "_reset"),
     "done_has_a_cause": culprit(put("done", lambda e, td: torch.ones(2, 1, dtype=torch.bool))),
     "the_root_ends_with_its_agents": culprit(
-        lambda e, td: td.set("terminated", torch.ones(2, 1, dtype=torch.bool)).set("done", torch.ones(2, 1, dtype=torch.bool))
+        lambda e, td: td.set("terminated", torch.ones(2, 1, dtype=torch.bool)).set(
+            "done", torch.ones(2, 1, dtype=torch.bool)
+        )
     ),
     "those_who_act_are_alive": culprit(put(("agents", "mask"), lambda e, td: torch.ones(2, 2, dtype=torch.bool))),
 }

@@ -6,6 +6,7 @@ the time goes to the layers around it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ def make_env(base: Any, specs: Any) -> Any:
         specs: the module with its specs.
     """
 
-    class Cheap(base):  # type: ignore[misc]
+    class Cheap(base):
         """Constant answers."""
 
         def __init__(self) -> None:
@@ -94,12 +95,12 @@ def measure(rounds: int) -> list[Figure]:
     """Times both sides."""
     envs = both()
     suites = {
-        "rand_action + step_and_maybe_reset": lambda env: stepping(env),
+        "rand_action + step_and_maybe_reset": stepping,
         "rollout, constant policy": lambda env: rolling(env, constant),
         "rollout, random actions": lambda env: rolling(env, None),
     }
     figures = []
     for what, play in suites.items():
-        got = interleaved({name: lambda env=env, play=play: play(env) for name, env in envs.items()}, rounds)
+        got = interleaved({name: partial(play, env) for name, env in envs.items()}, rounds)
         figures.append(Figure(what, got["marlenv"], got["torchrl"], "torchrl"))
     return figures

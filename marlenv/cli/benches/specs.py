@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -45,6 +46,6 @@ def measure(rounds: int) -> list[Figure]:
                 call(spec, value)
             return CALLS
 
-        got = interleaved({name: lambda name=name, play=play: play(name) for name in sides}, rounds)
+        got = interleaved({name: partial(play, name) for name in sides}, rounds)
         figures.append(Figure(f"Composite of 10 leaves: {what}", got["marlenv"], got["torchrl"], "torchrl", "us/call"))
     return figures

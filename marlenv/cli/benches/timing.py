@@ -47,7 +47,7 @@ def interleaved(sides: Mapping[str, Callable[[], int]], rounds: int) -> dict[str
     gc.disable()
     try:
         for i in range(rounds):
-            order = list(sides) if i % 2 == 0 else list(reversed(sides))
+            order = list(sides) if i % 2 == 0 else list(sides)[::-1]
             for name in order:
                 start = time.perf_counter()
                 steps = sides[name]()
@@ -61,14 +61,13 @@ def interleaved(sides: Mapping[str, Callable[[], int]], rounds: int) -> dict[str
 
 def report(figures: Sequence[Figure]) -> str:
     """The figures as a table with ratios."""
-    rows = [
-        [f.what, number(f.ours), f"{number(f.peer)} ({f.peer_name})", f"{f.ratio:.1f}x", f.unit] for f in figures
-    ]
+    rows = [[f.what, number(f.ours), f"{number(f.peer)} ({f.peer_name})", f"{f.ratio:.1f}x", f.unit] for f in figures]
     return table(rows, ["what", "marlenv", "peer", "ratio", "unit"], right=[1, 2, 3])
 
 
 def machine() -> str:
     """Where this was measured."""
+
     def of(name: str) -> str:
         try:
             return version(name)

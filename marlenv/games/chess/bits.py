@@ -1,0 +1,156 @@
+"""Sets of squares in int64 words, in torch operations: tests, views, counts, and drawing one bit of many at random.
+
+Nothing here branches on data. Words are signed; ``>>`` copies the sign bit, so shifts to the right are masked afterwards.
+Counting by parallel sums and selecting by rank follow Knuth, The Art of Computer Programming 4A, section 7.1.3.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from marlenv.errors import ShapeError
+from marlenv.games.chess.board import ACTIONS, PLANES
+from marlenv.games.chess.tables import tables
+
+PAIRS = 0x5555555555555555
+NIBBLES = 0x3333333333333333
+BYTES = 0x0F0F0F0F0F0F0F0F
+ONES = 0x0101010101010101
+LOW_HALF = 0xFFFFFFFF
+
+
+def filled(x: Tensor) -> Tensor:
+    """All bits where a word has any, else none.
+
+    >>> filled(torch.tensor([0, 8]))
+    tensor([ 0, -1])
+    """
+    return (x | -x) >> 63
+
+
+def filled_single(x: Tensor) -> Tensor:
+    """The same for words of at most one bit, one operation shorter."""
+    return -x >> 63
+
+
+def turned(x: Tensor) -> Tensor:
+    """Words with their ranks turned over: the position as the other player sees it.
+
+    >>> turned(torch.tensor([0xFF00]))
+    tensor([71776119061217280])
+    """
+    if torch.compiler.is_compiling():  # where shifts fuse with their neighbours and views of bytes do not
+        x = ((x >> 8) & 0x00FF00FF00FF00FF) | ((x & 0x00FF00FF00FF00FF) << 8)
+        x = ((x >> 16) & 0x0000FFFF0000FFFF) | ((x & 0x0000FFFF0000FFFF) << 16)
+        return ((x >> 32) & LOW_HALF) | (x << 32)
+    return x.contiguous().view(torch.uint8).unflatten(-1, (-1, 8)).flip(-1).view(torch.int64).squeeze(-1)
+
+
+def counted(x: Tensor) -> Tensor:
+    """How many bits of each word are set.
+
+    >>> counted(torch.tensor([0, 7, -1]))
+    tensor([ 0,  3, 64])
+    """
+    return ((_byte_counts(x) * ONES) >> 56) & 0xFF
+
+
+def _nibble_counts(x: Tensor) -> Tensor:
+    """Sixteen counts of four bits each, none above 4. Works in two new tensors, for a large one costs its page faults."""
+    half = (x >> 1).bitwise_and_(PAIRS)
+    counts = (x & PAIRS).add_(half)
+    half.copy_(counts).bitwise_right_shift_(2).bitwise_and_(NIBBLES)
+    return counts.bitwise_and_(NIBBLES).add_(half)
+
+
+def _byte_counts(x: Tensor) -> Tensor:
+    x = _nibble_counts(x)
+    return (x + (x >> 4)) & BYTES
+
+
+def select(x: Tensor, rank: Tensor) -> Tensor:
+    """The number of the set bit that has ``rank`` set bits below it; of no meaning, but in range, where there is none.
+
+    >>> select(torch.tensor([0b101000]), torch.tensor([1]))
+    tensor([5])
+    """
+    t = tables(x.device)
+    until = _byte_counts(x) * ONES  # byte i: how many are set in the bytes 0 .. i
+    byte = (((until.unsqueeze(-1) >> t.byte_shift) & 0xFF) <= rank.unsqueeze(-1)).sum(-1).clamp(max=7) << 3
+    rank = rank - (((until << 8) >> byte) & 0xFF)
+    return byte + t.select[((rank & 7) << 8) | ((x >> byte) & 0xFF)]
+
+
+def sample(moves: Tensor, bits: Tensor) -> Tensor:
+    """A legal action of each row, every one equally likely; 0 in rows without any. int64 ``[*B]``.
+
+    The set bits are ranked by plane, then by square; the high half of ``bits`` chooses the rank.
+
+    Args:
+        moves: packed actions, int64 ``[*B, 73]``.
+        bits: 64 random bits per row, int64 ``[*B]``, as ``RowRNG.bits()`` gives them.
+
+    >>> sample(torch.tensor([0, 4] + [0] * 71), torch.tensor(-1))
+    tensor(66)
+    """
+    check_sample(moves, bits)
+    words = moves.reshape(-1, PLANES)
+    counts = _nibble_counts(words)  # three planes together still fit into four bits, and there are fewer words to count
+    triples = counts[:, 0:72:3] + counts[:, 1:72:3] + counts[:, 2:72:3]
+    counts = torch.cat((triples, counts[:, 72:]), -1)
+    counts = (counts >> 4).bitwise_and_(BYTES).add_(counts.bitwise_and_(BYTES))
+    edges = pad(((counts * ONES) >> 56) & 0xFF, (1, 0)).cumsum(-1)  # [N, 26]: actions before each triple of planes
+    total = edges[:, 25:]
+    rank = (((bits.reshape(-1, 1) >> 32) & LOW_HALF) * total) >> 32
+    triple = (edges[:, 1:] <= rank).sum(-1, keepdim=True).clamp(max=24)
+    rank = rank - edges.gather(-1, triple)
+    three = words.gather(-1, (3 * triple + torch.arange(3, device=words.device)).clamp(max=72))
+    edges = pad(counted(three), (1, 0)).cumsum(-1)
+    which = (edges[:, 1:] <= rank).sum(-1, keepdim=True).clamp(max=2)
+    bit = select(three.gather(-1, which), rank - edges.gather(-1, which))
+    action = (3 * triple + which).clamp(max=72) * 64 + bit
+    return (action * (total > 0)).reshape(bits.shape)
+
+
+def unpack(moves: Tensor, out: Tensor | None = None) -> Tensor:
+    """Packed actions as a mask; bool ``[*B, 4672]``.
+
+    Args:
+        moves: packed actions, int64 ``[*B, 73]``.
+        out: the mask to write to, contiguous; left out, a new one is made, which costs more than the filling.
+
+    >>> unpack(torch.tensor([[0, 4] + [0] * 71])).nonzero()
+    tensor([[ 0, 66]])
+    """
+    mask = mask_for(moves, out)
+    places = moves.contiguous().view(torch.uint8).to(torch.int32).flatten()
+    if out is None:
+        return tables(moves.device).spread.index_select(0, places).view(torch.bool).reshape(mask.shape)
+    torch.index_select(tables(moves.device).spread, 0, places, out=out.view(torch.int64).flatten())
+    return out
+
+
+def mask_for(moves: Tensor, out: Tensor | None) -> Tensor:
+    """The mask to write to: ``out`` if it fits, else a new one."""
+    check_packed("unpack", moves)
+    shape = (*moves.shape[:-1], ACTIONS)
+    if out is None:
+        return torch.empty(shape, dtype=torch.bool, device=moves.device)
+    if out.shape != shape or out.dtype != torch.bool or not out.is_contiguous():
+        raise ShapeError(f"unpack: out must be contiguous bool {list(shape)}, got {out.dtype} {list(out.shape)}")
+    return out
+
+
+def check_sample(moves: Tensor, bits: Tensor) -> None:
+    """Refuses packed actions or random bits of the wrong shape or dtype."""
+    check_packed("sample", moves)
+    if bits.shape != moves.shape[:-1] or bits.dtype != torch.int64:
+        raise ShapeError(f"sample: bits must be int64 {list(moves.shape[:-1])}, got {bits.dtype} {list(bits.shape)}")
+
+
+def check_packed(who: str, moves: Tensor) -> None:
+    """Refuses what is no set of packed actions."""
+    if moves.dtype != torch.int64 or moves.shape[-1:] != (PLANES,):
+        raise ShapeError(f"{who}: packed actions are int64 [*B, {PLANES}], got {moves.dtype} {list(moves.shape)}")

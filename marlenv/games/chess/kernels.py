@@ -1,0 +1,490 @@
+"""The rules of ``moves.py``, ``ending.py`` and ``bits.py`` one board at a time, compiled by numba for the CPU.
+
+The answers are the same bit for bit; ``tests/games/chess/test_paths.py`` compares them. Importing this module needs numba
+(``optional.need``), the first call compiles (seconds) and later processes read the cache beside this file. The cache looks
+at this file alone: after a change to the numbers of ``board.py`` or ``tables.py``, touch it.
+
+Words are uint64 here, so shifts to the right bring zeros. Together with a signed integer they would become a float:
+every constant is wrapped in ``U``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marlenv.games.chess.board import DARK, FILE_A, FILE_H, OFFSETS, STEPS, starts
+from marlenv.games.chess.tables import around, hash_keys
+from marlenv.optional import need
+
+numba = need("numba", "the numba path of chess")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+U = np.uint64
+Word = np.uint64
+Words = NDArray[np.uint64]  # one board, or its planes
+Rows = NDArray[np.int64]  # as torch has them; their bits are read as words
+
+UP = np.array([starts(STEPS[p]) for p in range(28)], dtype=U)
+DOWN = np.array([starts(STEPS[p]) for p in range(28, 56)], dtype=U)
+LEAP_UP = np.array([starts(STEPS[p]) for p in range(56, 60)], dtype=U)
+LEAP_DOWN = np.array([starts(STEPS[p]) for p in range(60, 64)], dtype=U)
+LEAP = np.array(OFFSETS[56:60], dtype=U)
+STEP = np.array(OFFSETS[:4], dtype=U)
+OFFSET = np.array(OFFSETS, dtype=np.int64)
+AROUND = np.array([around(square) for square in range(64)], dtype=U)
+HASH_KEYS = np.array(hash_keys(), dtype=U)
+
+ZERO, ONE = U(0), U(1)
+EVERY = ~ZERO
+NOT_A, NOT_H = ~U(FILE_A), ~U(FILE_H)
+RANK_1, RANK_2, RANK_7 = U(0xFF), U(0xFF00), U(0xFF << 48)
+DARK_SQUARES = U(DARK)
+
+
+def _compiled(function: Function) -> Function:
+    return numba.njit(cache=True, nogil=True)(function)
+
+
+def _inline(function: Function) -> Function:
+    return numba.njit(inline="always")(function)
+
+
+@_inline
+def _count(x: Word) -> Word:
+    x = x - ((x >> U(1)) & U(0x5555555555555555))
+    x = (x & U(0x3333333333333333)) + ((x >> U(2)) & U(0x3333333333333333))
+    x = (x + (x >> U(4))) & U(0x0F0F0F0F0F0F0F0F)
+    return (x * U(0x0101010101010101)) >> U(56)
+
+
+@_inline
+def _index(one: Word) -> np.int64:
+    return np.int64(_count(one - ONE))
+
+
+@_inline
+def _lowest(x: Word) -> Word:
+    return x & (ZERO - x)
+
+
+@_inline
+def _highest(x: Word, step: Word) -> Word:
+    below = x | (x >> step)
+    below |= below >> (step + step)
+    below |= below >> (U(4) * step)
+    return x & ~(below >> step)
+
+
+@_inline
+def _turned(x: Word) -> Word:
+    x = ((x >> U(8)) & U(0x00FF00FF00FF00FF)) | ((x & U(0x00FF00FF00FF00FF)) << U(8))
+    x = ((x >> U(16)) & U(0x0000FFFF0000FFFF)) | ((x & U(0x0000FFFF0000FFFF)) << U(16))
+    return (x >> U(32)) | (x << U(32))
+
+
+@_inline
+def _fill_up(start: Word, through: Word, step: Word, landing: Word) -> Word:
+    through &= landing
+    start |= through & (start << step)
+    through &= through << step
+    start |= through & (start << (step + step))
+    through &= through << (step + step)
+    start |= through & (start << (U(4) * step))
+    return (start << step) & landing
+
+
+@_inline
+def _fill_down(start: Word, through: Word, step: Word, landing: Word) -> Word:
+    through &= landing
+    start |= through & (start >> step)
+    through &= through >> step
+    start |= through & (start >> (step + step))
+    through &= through >> (step + step)
+    start |= through & (start >> (U(4) * step))
+    return (start >> step) & landing
+
+
+@_inline
+def _danger(w: Words, occupied: Word, king: Word) -> Word:
+    """The squares that the king must not enter."""
+    through = ~(occupied ^ king)
+    straight, diagonal = (w[5] | w[6]) & w[1], (w[4] | w[6]) & w[1]
+    knights, pawns = w[3] & w[1], w[2] & w[1]
+    danger = AROUND[_index(w[7] & w[1]), 9]
+    for axis in range(4):
+        enemies = straight if axis % 2 == 0 else diagonal
+        danger |= _fill_up(enemies, through, STEP[axis], DOWN[axis])
+        danger |= _fill_down(enemies, through, STEP[axis], UP[axis])
+        danger |= ((knights << LEAP[axis]) & LEAP_DOWN[axis]) | ((knights >> LEAP[axis]) & LEAP_UP[axis])
+    return danger | ((pawns >> U(7)) & NOT_A) | ((pawns >> U(9)) & NOT_H)
+
+
+@_inline
+def _passant(w: Words, target: Word, exposing: Word, paired: Word) -> Word:
+    """Pawns that may capture en passant as far as the king's rank and the captured pawn go."""
+    captured = w[9] >> U(8)
+    if not (w[9] | captured) & target or captured & exposing:
+        return ZERO
+    return w[2] & w[0] & ~paired if captured & paired else w[2] & w[0]
+
+
+@_inline
+def _span(a: Word, b: Word) -> Word:
+    """Two squares of the first rank and all between them."""
+    return (max(a, b) << ONE) - min(a, b)
+
+
+@_inline
+def _castles(w: Words, planes: Words, occupied: Word, king: Word, danger: Word, chess960: bool) -> None:
+    home = w[8] & RANK_1
+    rook = home & (ZERO - (king << ONE))
+    if rook:
+        way = _span(king, U(0x40))
+        if not ((way | _span(rook, U(0x20))) & occupied & ~(king | rook) or way & danger):
+            planes[4 * (_index(rook) - _index(king) - 1) if chess960 else 4] |= king
+    rook = home & (king - ONE)
+    if rook:
+        way = _span(king, U(0x04))
+        uncovered = ((w[5] | w[6]) & w[1] & ONE) << ONE & rook
+        if not ((way | _span(rook, U(0x08))) & occupied & ~(king | rook) or way & danger or uncovered):
+            planes[28 + 4 * (_index(king) - _index(rook) - 1) if chess960 else 32] |= king
+
+
+@_inline
+def _slides(axis: int, planes: Words, sliders: Word, onto: Word, empty: Word, king: Word, safe: Word) -> None:
+    """Moves along one axis both ways, the king's single steps included."""
+    up = down = sliders
+    for n in range(7):
+        step, at = STEP[axis] * U(n + 1), 4 * n + axis
+        planes[at] = up & (onto >> step) & UP[at]
+        planes[at + 28] = down & (onto << step) & DOWN[at]
+        up &= (empty >> step) & UP[at]
+        down &= (empty << step) & DOWN[at]
+    planes[axis] |= king & (safe >> STEP[axis]) & UP[axis]
+    planes[axis + 28] |= king & (safe << STEP[axis]) & DOWN[axis]
+
+
+@_inline
+def _axis(up: Word, down: Word, occupied: Word, enemies: Word, step: Word) -> tuple[Word, Word, Word]:
+    """Along one axis: who gives check, his square and those between, and who shields the king."""
+    above, below = up & occupied, down & occupied
+    first, last = _lowest(above), _highest(below, step)
+    lines = ZERO
+    if first & enemies:
+        lines |= up & (first ^ (first - ONE))
+    if last & enemies:
+        lines |= down & (ZERO - last)
+    above, below = above ^ first, below ^ last
+    shields = ZERO
+    if _lowest(above) & enemies:
+        shields |= first
+    if _highest(below, step) & enemies:
+        shields |= last
+    return (first | last) & enemies, lines, shields
+
+
+@_inline
+def _paired(near: Words, occupied: Word, enemies: Word) -> Word:
+    """Two neighbours on the king's rank that shield him together."""
+    found = ZERO
+    pieces = near[0] & occupied
+    first = _lowest(pieces)
+    second = _lowest(pieces ^ first)
+    if _lowest(pieces ^ first ^ second) & enemies:
+        found |= first | second
+    pieces = near[4] & occupied
+    first = _highest(pieces, ONE)
+    second = _highest(pieces ^ first, ONE)
+    if _highest(pieces ^ first ^ second, ONE) & enemies:
+        found |= first | second
+    return found
+
+
+@_compiled
+def generate(w: Words, planes: Words, chess960: bool) -> tuple[Word, Word]:
+    """Writes the packed actions of one board to ``planes``; returns checkers and the legal en-passant square."""
+    own, opponent = w[0], w[1]
+    occupied = own | opponent
+    empty = ~occupied
+    king = w[7] & own
+    straight, diagonal = w[5] | w[6], w[4] | w[6]
+    enemies, slanted = straight & opponent, diagonal & opponent
+    near = AROUND[_index(king)]
+    leaps = (near[10] & w[2] & opponent) | (near[8] & w[3] & opponent)
+    check_0, lines_0, pins_0 = _axis(near[0], near[4], occupied, enemies, STEP[0])
+    check_1, lines_1, pins_1 = _axis(near[1], near[5], occupied, slanted, STEP[1])
+    check_2, lines_2, pins_2 = _axis(near[2], near[6], occupied, enemies, STEP[2])
+    check_3, lines_3, pins_3 = _axis(near[3], near[7], occupied, slanted, STEP[3])
+    checkers = leaps | check_0 | check_1 | check_2 | check_3
+    target = EVERY
+    if checkers:
+        target = ZERO if checkers & (checkers - ONE) else leaps | lines_0 | lines_1 | lines_2 | lines_3
+
+    pins = pins_0 | pins_1 | pins_2 | pins_3
+    danger = _danger(w, occupied, king)
+    onto, safe = target & ~own, ~(own | danger)
+    free_1, free_2, free_3 = own & ~(pins ^ pins_1), own & ~(pins ^ pins_2), own & ~(pins ^ pins_3)
+    _slides(0, planes, straight & own & ~(pins ^ pins_0), onto, empty, king, safe)
+    _slides(1, planes, diagonal & free_1, onto, empty, king, safe)
+    _slides(2, planes, straight & free_2, onto, empty, king, safe)
+    _slides(3, planes, diagonal & free_3, onto, empty, king, safe)
+    leapers = w[3] & own & ~pins
+    for i in range(4):
+        planes[56 + i] = leapers & (onto >> LEAP[i]) & LEAP_UP[i]
+        planes[60 + i] = leapers & (onto << LEAP[i]) & LEAP_DOWN[i]
+
+    pawns = w[2] & own
+    ahead = pawns & free_2 & (empty >> U(8))
+    push = ahead & (onto >> U(8))
+    left = pawns & free_1 & ((onto & opponent) >> U(7)) & UP[1]
+    right = pawns & free_3 & ((onto & opponent) >> U(9)) & UP[3]
+    for i in range(64, 73, 3):
+        planes[i], planes[i + 1], planes[i + 2] = push & RANK_7, left & RANK_7, right & RANK_7
+    passant = ZERO
+    if w[9]:
+        able = _passant(w, target, pins_1 | pins_3, _paired(near, occupied, enemies))
+        passant_left, passant_right = (w[9] >> U(7)) & NOT_A & able & free_1, (w[9] >> U(9)) & NOT_H & able & free_3
+        left |= passant_left
+        right |= passant_right
+        passant = w[9] if passant_left | passant_right else ZERO
+    planes[1] |= left
+    planes[2] |= push
+    planes[3] |= right
+    planes[6] |= ahead & (onto >> U(16)) & (empty >> U(16)) & RANK_2
+    if w[8] & RANK_1:
+        _castles(w, planes, occupied, king, danger, chess960)
+    return checkers, passant
+
+
+@_inline
+def _advance(w: Words, action: int, chess960: bool) -> None:
+    """Plays a legal action on the first thirteen words and turns the board."""
+    plane = action >> 6
+    start = U(action & 63)
+    from_bit = ONE << start
+    to_bit = ONE << U(np.int64(start) + OFFSET[plane])
+    gone = from_bit | to_bit
+    kind = 2
+    for i in range(3, 8):
+        if w[i] & from_bit:
+            kind = i
+    captured = w[1] & to_bit
+    rook_from = rook_to = ZERO
+    if kind == 2 and to_bit & w[9]:
+        captured |= to_bit >> U(8)
+    if kind == 7:
+        w[8] &= ~RANK_1
+        if to_bit & w[0] if chess960 else plane in (4, 32):
+            right = OFFSET[plane] > 0
+            rook_from = to_bit if chess960 else U(0x80) if right else ONE
+            rook_to = U(0x20) if right else U(0x08)
+            to_bit = U(0x40) if right else U(0x04)
+    w[8] &= ~gone
+    left = ~(from_bit | captured | rook_from)
+    for i in range(2, 8):
+        w[i] &= left
+    if kind == 2 and to_bit >> U(56):
+        kind = 3 + (plane - 64) // 3 if plane >= 64 else 6
+        w[9] = ZERO
+        w[11] = ZERO
+    else:
+        w[9] = from_bit << U(8) if kind == 2 and plane == 6 else ZERO
+        w[11] = ZERO if kind == 2 or captured else w[11] + ONE
+    w[kind] |= to_bit
+    w[5] |= rook_to
+    w[0], w[1] = w[1] & left, (w[0] & left) | to_bit | rook_to
+    for i in range(10):
+        w[i] = _turned(w[i])
+    w[12] += w[10]
+    w[10] ^= ONE
+
+
+@_inline
+def _mixed(x: Word) -> Word:
+    """``marlenv.rng.mix``."""
+    x = (x ^ (x >> U(30))) * U(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> U(27))) * U(0x94D049BB133111EB)
+    return x ^ (x >> U(31))
+
+
+@_inline
+def _insufficient(w: Words) -> bool:
+    if w[2] | w[5] | w[6]:
+        return False
+    minors = w[3] | w[4]
+    one_colour = not w[3] and not (w[4] & DARK_SQUARES and w[4] & ~DARK_SQUARES)
+    return one_colour or not minors & (minors - ONE)
+
+
+@_inline
+def _settle(w: Words, history: Words, planes: Words, limits: Rows, chess960: bool) -> None:
+    """What ``ending.settle`` says; ``history`` holds the hashes before the clock."""
+    checkers, w[9] = generate(w, planes, chess960)
+    key = _mixed(w[0] + HASH_KEYS[0]) + _mixed((w[8] | w[9] | w[10] << U(28)) + HASH_KEYS[7])
+    for i in range(6):
+        key += _mixed(w[2 + i] + HASH_KEYS[1 + i])
+    clock = np.int64(w[11])
+    at = min(clock, history.shape[0] - 1)
+    repeats = 1
+    for i in range(at - 2, -1, -2):
+        repeats += history[i] == key
+    history[at] = key
+    some = ZERO
+    for i in range(73):
+        some |= planes[i]
+    outcome = 0
+    if not some and checkers:
+        outcome = 1
+    elif _insufficient(w):
+        outcome = 2
+    elif not some:
+        outcome = 3
+    elif clock >= limits[1]:
+        outcome = limits[3]
+    elif repeats >= limits[0]:
+        outcome = limits[2]
+    if outcome:
+        planes[:] = ZERO
+    w[13], w[14], w[15] = key, U(repeats), U(outcome)
+
+
+@_compiled
+def settle(board: Rows, history: Rows, moves: Rows, limits: Rows, chess960: bool) -> None:
+    """Completes ``board`` ``[N, 16]`` without a past in place, and fills ``history`` ``[N, K]`` and ``moves`` ``[N, 73]``."""
+    words, past, planes = board.view(U), history.view(U), moves.view(U)
+    for b in range(board.shape[0]):
+        past[b] = ZERO
+        _settle(words[b], past[b], planes[b], limits, chess960)
+
+
+@_compiled
+def play(
+    board: Rows,
+    history: Rows,
+    moves: Rows,
+    action: Rows,
+    limits: Rows,
+    chess960: bool,
+    new_board: Rows,
+    new_history: Rows,
+    new_moves: Rows,
+) -> None:
+    """Writes the positions after ``action`` ``[N]``; a row whose action is not among its ``moves`` stays as it is.
+
+    The new rows may be the old ones.
+    """
+    words, past, planes = new_board.view(U), new_history.view(U), new_moves.view(U)
+    for b in range(board.shape[0]):
+        a = action[b]
+        legal = 0 <= a < 4672 and (moves[b, a >> 6] >> (a & 63)) & 1
+        new_board[b] = board[b]
+        new_history[b] = history[b]
+        if legal:
+            _advance(words[b], a, chess960)
+            _settle(words[b], past[b], planes[b], limits, chess960)
+        else:
+            new_moves[b] = moves[b]
+
+
+@_compiled
+def restart(
+    where: NDArray[np.bool_],
+    board: Rows,
+    history: Rows,
+    moves: Rows,
+    fresh_board: Rows,
+    fresh_history: Rows,
+    fresh_moves: Rows,
+    new_board: Rows,
+    new_history: Rows,
+    new_moves: Rows,
+) -> None:
+    """Writes the fresh position (one row, or one per row) where ``where`` ``[N]`` says so, else the old one."""
+    many = fresh_board.shape[0] > 1
+    for b in range(board.shape[0]):
+        if where[b]:
+            f = b if many else 0
+            new_board[b] = fresh_board[f]
+            new_history[b] = fresh_history[f]
+            new_moves[b] = fresh_moves[f]
+        else:
+            new_board[b] = board[b]
+            new_history[b] = history[b]
+            new_moves[b] = moves[b]
+
+
+@_compiled
+def follow(board: Rows, action: int, moves: Rows, chess960: bool) -> Word:
+    """Plays a legal action on one board ``[16]``, or none if it is negative; writes what may follow, returns checkers."""
+    words = board.view(U)
+    if action >= 0:
+        _advance(words, action, chess960)
+    checkers, words[9] = generate(words, moves.view(U), chess960)
+    return checkers
+
+
+@_compiled
+def sample(moves: Rows, bits: Rows, action: Rows) -> None:
+    """Draws a legal action per row by the high half of ``bits`` ``[N]``; 0 where there is none."""
+    planes, random = moves.view(U), bits.view(U)
+    for b in range(moves.shape[0]):
+        total = ZERO
+        for p in range(73):
+            total += _count(planes[b, p])
+        rank = ((random[b] >> U(32)) * total) >> U(32)
+        action[b] = 0
+        for p in range(73):
+            here = _count(planes[b, p])
+            if rank < here:
+                left = planes[b, p]
+                for _ in range(rank):
+                    left &= left - ONE
+                action[b] = 64 * p + _index(_lowest(left))
+                break
+            rank -= here
+
+
+@_compiled
+def unpack(moves: Rows, mask: NDArray[np.uint8]) -> None:
+    """Packed actions as ones in ``mask`` ``[N, 4672]``."""
+    planes = moves.view(U)
+    for b in range(moves.shape[0]):
+        mask[b] = 0
+        for p in range(73):
+            left = planes[b, p]
+            while left:
+                mask[b, 64 * p + _index(_lowest(left))] = 1
+                left &= left - ONE
+
+
+@_compiled
+def perft(words: Words, depth: int, chess960: bool) -> np.int64:
+    """The number of games of ``depth`` plies, at least 1, from the position of ``words`` ``[16]``."""
+    boards, planes = np.empty((depth, 16), dtype=U), np.empty((depth, 73), dtype=U)
+    boards[0] = words
+    generate(boards[0], planes[0], chess960)
+    at = np.zeros(depth, dtype=np.int64)
+    level, found = 0, np.int64(0)
+    while level >= 0:
+        if level == depth - 1:
+            for p in range(73):
+                found += np.int64(_count(planes[level, p]))
+            level -= 1
+            continue
+        while at[level] < 73 and not planes[level, at[level]]:
+            at[level] += 1
+        if at[level] == 73:
+            level -= 1
+            continue
+        bit = _lowest(planes[level, at[level]])
+        planes[level, at[level]] ^= bit
+        boards[level + 1] = boards[level]
+        _advance(boards[level + 1], 64 * at[level] + _index(bit), chess960)
+        level += 1
+        generate(boards[level], planes[level], chess960)
+        at[level] = 0
+    return found

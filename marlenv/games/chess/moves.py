@@ -1,0 +1,282 @@
+"""The legal moves of any number of positions, and the positions after them, as torch operations on words.
+
+Nothing here loops over boards or squares, looks at the data, or knows a device: the same lines run eagerly, compiled and in
+a CUDA graph. Words come batch last, ``[n, N]``. ``kernels.py`` says the same one board at a time.
+
+Sliding attacks are parallel-prefix fills ("Kogge-Stone", https://www.chessprogramming.org/Kogge-Stone_Algorithm). A move
+is found from its target: shifted back by its step, the set of targets falls onto the squares where the piece must stand.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from marlenv.games.chess.bits import filled, filled_single, turned
+from marlenv.games.chess.board import (
+    ALL,
+    CASTLING,
+    FILE_A,
+    FILE_H,
+    FULLMOVE,
+    HALFMOVE,
+    KINGS,
+    OPPONENT,
+    OWN,
+    PASSANT,
+    PAWNS,
+    RANK_1,
+    RANK_2,
+    RANK_7,
+    RANK_8,
+    TURN,
+    signed,
+)
+from marlenv.games.chess.tables import KNIGHT, PAWN, RING, Tables, tables
+
+NOT_A, NOT_H = signed(ALL ^ FILE_A), signed(ALL ^ FILE_H)
+
+
+class Moves(NamedTuple):
+    """What can be played."""
+
+    planes: Tensor  # [73, N] int64: packed actions
+    checkers: Tensor  # [N] int64: the pieces that give check
+    passant: Tensor  # [N] int64: the square of an en-passant capture, where one is legal
+
+
+class Side(NamedTuple):
+    """The words of one position that several steps need; int64 ``[N]``, with a leading dimension where it says so."""
+
+    own: Tensor
+    opponent: Tensor
+    occupied: Tensor
+    king: Tensor
+    pawns: Tensor  # own
+    enemies: Tensor  # [4, N] the opponent's sliders along each axis: rank, down-right, file, up-right
+
+
+class Guard(NamedTuple):
+    """What the king's safety asks of the other pieces."""
+
+    danger: Tensor  # [N] squares that the king must not enter
+    checkers: Tensor  # [N] the pieces that give check
+    target: Tensor  # [N] squares where a move of another piece answers the check; all where there is none
+    free: Tensor  # [4, N] own pieces that may leave along each axis without exposing the king
+    exposing: Tensor  # [N] pieces that shield the king on a diagonal
+    paired: Tensor  # [N] two neighbours on the king's rank which shield him together
+
+
+def generate(words: Tensor, chess960: bool = False) -> Moves:
+    """Every legal move of positions given by their first ten words, ``[10+, N]``."""
+    t = tables(words.device)
+    own, opponent, pawns, knights, bishops, rooks, queens, kings, castling, passant = words.unbind(0)[: PASSANT + 1]
+    straight, diagonal = rooks | queens, bishops | queens
+    sliders = torch.stack((straight, diagonal, straight, diagonal))
+    side = Side(own, opponent, own | opponent, kings & own, pawns & own, sliders & opponent)
+    guard = _guard(t, side, pawns & opponent, knights & opponent, kings & opponent)
+
+    target = guard.target & ~own
+    empty = ~side.occupied
+    onto_up = (target >> t.step).bitwise_and_(t.up)  # [32, N] where a piece stands whose step up ends on a target
+    onto_down = (target << t.step).bitwise_and_(t.down)
+    over_up = (empty >> t.slide).bitwise_and_(t.slide_up).unflatten(0, (6, 4)).unbind(0)
+    over_down = (empty << t.slide).bitwise_and_(t.slide_down).unflatten(0, (6, 4)).unbind(0)
+    ends_up, ends_down = onto_up.unflatten(0, (8, 4)).unbind(0), onto_down.unflatten(0, (8, 4)).unbind(0)
+    source = guard.free & sliders
+    up, down = _slides(source, ends_up, over_up), _slides(source, ends_down, over_down)
+
+    safe = ~(own | guard.danger)
+    up[0].bitwise_or_((safe >> t.axis).bitwise_and_(t.axis_up).bitwise_and_(side.king))
+    down[0].bitwise_or_((safe << t.axis).bitwise_and_(t.axis_down).bitwise_and_(side.king))
+    pushes, double = _pushes(side, guard, onto_up, over_up)
+    captures, square = _passant(side, guard, passant)
+    up[0][1:].bitwise_or_(pushes).bitwise_or_(captures)
+    up[1][2].bitwise_or_(double)
+    rights = _castles(t, side, guard.danger, castling, chess960)
+    if not chess960:
+        up[1][0].bitwise_or_((rights[0] >> 3) & side.king)
+        down[1][0].bitwise_or_((rights[1] << 4) & side.king)
+    leapers = knights & guard.free[0] & guard.free[1]  # pinned on no axis: a pin takes a piece from three of the four
+    promoted = pushes.index_select(0, t.straight_first) & signed(RANK_7)
+    knight_up, knight_down = ends_up[7] & leapers, ends_down[7] & leapers
+    planes = torch.cat((*up, *down, knight_up, knight_down, promoted, promoted, promoted))
+    if chess960:
+        planes[0:28:4].bitwise_or_((rights[0] >> t.distance).bitwise_and_(side.king))
+        planes[28:56:4].bitwise_or_((rights[1] << t.distance).bitwise_and_(side.king))
+    return Moves(planes, guard.checkers, square)
+
+
+def _fill_up(t: Tables, start: Tensor, through: Tensor) -> Tensor:
+    """Squares that sliders attack upwards along each axis, the first piece in the way included; ``[4, N]``."""
+    through = through & t.axis_down
+    reached = start | (start << t.axis).bitwise_and_(through)
+    through.bitwise_and_(through << t.axis)
+    reached.bitwise_or_((reached << t.axis_2).bitwise_and_(through))
+    through.bitwise_and_(through << t.axis_2)
+    reached.bitwise_or_((reached << t.axis_4).bitwise_and_(through))
+    return (reached << t.axis).bitwise_and_(t.axis_down)
+
+
+def _fill_down(t: Tables, start: Tensor, through: Tensor) -> Tensor:
+    """The same downwards; where one can land clears what the sign bit left behind, too."""
+    through = through & t.axis_up
+    reached = start | (start >> t.axis).bitwise_and_(through)
+    through.bitwise_and_(through >> t.axis)
+    reached.bitwise_or_((reached >> t.axis_2).bitwise_and_(through))
+    through.bitwise_and_(through >> t.axis_2)
+    reached.bitwise_or_((reached >> t.axis_4).bitwise_and_(through))
+    return (reached >> t.axis).bitwise_and_(t.axis_up)
+
+
+def _first(t: Tables, pieces: Tensor) -> Tensor:
+    """The nearest piece on each of eight rays, ``[2, 4, N]``: the lowest bit going up, the highest going down."""
+    up, down = pieces.unbind(0)
+    below = down | (down >> t.axis)
+    below.bitwise_or_(below >> t.axis_2)
+    below.bitwise_or_(below >> t.axis_4)
+    return torch.stack((up & -up, down & ~(below >> t.axis)))
+
+
+def _guard(t: Tables, side: Side, pawns: Tensor, knights: Tensor, king: Tensor) -> Guard:
+    """Checks, pins and attacked squares; ``pawns``, ``knights`` and ``king`` are the opponent's."""
+    around = t.around.index_select(0, _index(t, torch.cat((side.king, king)))).t().contiguous()  # [11, 2N]
+    ours, theirs = around.unflatten(1, (2, -1)).unbind(1)
+
+    rays = ours[:8].unflatten(0, (2, 4))
+    pieces = rays & side.occupied
+    first = _first(t, pieces)
+    behind = pieces.bitwise_xor_(first)
+    second = _first(t, behind)
+    hit = first & side.enemies
+    shield = filled_single(second & side.enemies).bitwise_and_(first)
+
+    leaps = (ours[PAWN] & pawns) | (ours[KNIGHT] & knights)
+    (ray_up, ray_down), (hit_up, hit_down) = rays.unbind(0), hit.unbind(0)
+    lines = (ray_up & (hit_up | (hit_up + filled_single(hit_up)))) | (ray_down & -hit_down)
+    checkers = (hit_up | hit_down).sum(0).bitwise_or_(leaps)
+    target = lines.sum(0).bitwise_or_(leaps)
+    target.masked_fill_((checkers & (checkers - 1)) != 0, 0).masked_fill_(checkers == 0, -1)
+
+    shield_up, shield_down = shield.unbind(0)
+    shields = shield_up | shield_down
+    pins = shields & side.own
+    free = side.own & ~(pins.sum(0) ^ pins)
+    return Guard(
+        danger=_danger(t, side, pawns, knights).bitwise_or_(theirs[RING]),
+        checkers=checkers,
+        target=target,
+        free=free,
+        exposing=shields[1] | shields[3],
+        paired=_paired(first[:, 0], second[:, 0], behind[:, 0], side.enemies[0]),
+    )
+
+
+def _index(t: Tables, one: Tensor) -> Tensor:
+    """The number of the only bit of a word."""
+    return (((one & t.square_bits) != 0) * t.square_weights).sum(0)
+
+
+def _paired(first: Tensor, second: Tensor, behind: Tensor, enemies: Tensor) -> Tensor:
+    """Two pieces to one side of the king that shield him together from a third, all on his rank; inputs ``[2, N]``."""
+    right, left = (behind ^ second).unbind(0)
+    below = left | (left >> 1)
+    below.bitwise_or_(below >> 2)
+    below.bitwise_or_(below >> 4)
+    third = torch.stack((right & -right, left & ~(below >> 1)))
+    right, left = (first | second).bitwise_and_(filled_single(third & enemies)).unbind(0)
+    return right | left
+
+
+def _danger(t: Tables, side: Side, pawns: Tensor, knights: Tensor) -> Tensor:
+    """Squares that sliders, knights and pawns of the opponent attack when the king is not in their way."""
+    through = ~(side.occupied ^ side.king)
+    attacked = _fill_up(t, side.enemies, through)
+    attacked.bitwise_or_(_fill_down(t, side.enemies, through))
+    attacked.bitwise_or_((knights << t.leap).bitwise_and_(t.leap_down))
+    attacked.bitwise_or_((knights >> t.leap).bitwise_and_(t.leap_up))
+    a, b, c, d = attacked.unbind(0)
+    return (a | b) | (c | d) | ((pawns >> 7) & NOT_A) | ((pawns >> 9) & NOT_H)
+
+
+def _slides(source: Tensor, onto: tuple[Tensor, ...], over: tuple[Tensor, ...]) -> list[Tensor]:
+    """Where sliders start that go 1 to 7 squares along each axis: seven times ``[4, N]``."""
+    found = [source & onto[0]]
+    for passed, end in zip(over, onto[1:7], strict=True):
+        source = source & passed
+        found.append(source & end)
+    return found
+
+
+def _pushes(side: Side, guard: Guard, onto: Tensor, over: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """Where pawns start that capture to the left, go straight on, capture to the right, ``[3, N]``; and go two ahead."""
+    pawns = (guard.free & side.pawns)[1:]
+    ahead = pawns[1] & over[0][2]
+    allowed = torch.stack((side.opponent >> 7, over[0][2], side.opponent >> 9))
+    return allowed.bitwise_and_(onto[1:4]).bitwise_and_(pawns), ahead & onto[6] & over[1][2] & RANK_2
+
+
+def _passant(side: Side, guard: Guard, passant: Tensor) -> tuple[Tensor, Tensor]:
+    """Pawns that may capture en passant, as ``[3, N]`` like the pushes, and the square where it happens.
+
+    Two pawns leave the king's rank, or the captured one leaves a diagonal; a file stays closed by the capturing pawn.
+    """
+    captured = passant >> 8
+    answers = filled((passant | captured) & guard.target) & ~filled(captured & guard.exposing)
+    closed = ~(filled(captured & guard.paired) & guard.paired)
+    able = side.pawns & answers & closed
+    left = (passant >> 7) & NOT_A & able & guard.free[1]
+    right = (passant >> 9) & NOT_H & able & guard.free[3]
+    return torch.stack((left, torch.zeros_like(left), right)), passant & filled(left | right)
+
+
+def _castles(t: Tables, side: Side, danger: Tensor, castling: Tensor, chess960: bool) -> Tensor:
+    """The rooks with which the king may castle now, to the right and to the left; ``[2, N]``."""
+    king, home = side.king, castling & RANK_1
+    rooks = torch.stack((home & -(king << 1), home & (king - 1)))
+    king_way = (torch.maximum(king, t.king_goal) << 1) - torch.minimum(king, t.king_goal)
+    rook_way = (torch.maximum(rooks, t.rook_goal) << 1) - torch.minimum(rooks, t.rook_goal)
+    bad = ((king_way | rook_way) & side.occupied & ~(king | rooks)) | (king_way & danger)
+    if chess960:  # a rook on b1 that leaves may uncover the king on c1 to a rook or queen on a1
+        uncovered = (side.enemies[0] << 1) & rooks[1] & 0x02
+        bad = bad | torch.stack((torch.zeros_like(uncovered), uncovered))
+    return rooks & ~filled(bad)
+
+
+def advance(words: Tensor, action: Tensor, chess960: bool = False) -> Tensor:
+    """The first thirteen words after a legal action, as the next player sees them; ``[13, N]``.
+
+    The en-passant square is set after every double step; ``ending.settle`` takes it back where nobody can capture.
+    """
+    t = tables(words.device)
+    each = words.unbind(0)
+    own, opponent, castling, turn = each[OWN], each[OPPONENT], each[CASTLING], each[TURN]
+    pieces = words[PAWNS : KINGS + 1]
+    start = action & 63
+    does = (t.plane960 if chess960 else t.plane).index_select(0, action >> 6).t().contiguous()
+    offset, stepped, king_goal, rook_goal, rook_from = does[:5].unbind(0)
+    from_bit, to_bit = 1 << start, 1 << (start + offset)
+
+    kind = filled_single(pieces & from_bit)  # [6, N] which piece moves
+    is_pawn, *_, is_king = kind.unbind(0)
+    captured = (opponent & to_bit) | ((to_bit & each[PASSANT] & is_pawn) >> 8)
+    rights = castling & ~(from_bit | to_bit | (is_king & RANK_1))
+    if chess960:
+        rook_from = to_bit & own  # the king steps onto his own rook
+        castles = filled_single(rook_from)
+        to_bit = (to_bit & ~castles) | (king_goal & castles)
+        rook_to = rook_goal & castles
+    else:
+        rook_from, rook_to = rook_from & is_king, rook_goal & is_king
+    queened = is_pawn & to_bit & signed(RANK_8)
+    stay = ~(from_bit | captured | rook_from)
+    placed = (pieces & stay).bitwise_or_(kind & (to_bit ^ queened))
+    placed[1:5].bitwise_or_(does[5:9] & queened)
+    placed[3].bitwise_or_(rook_to)
+    own = (own & stay) | to_bit | rook_to
+    double = stepped & is_pawn & (from_bit << 8)
+    sets = torch.cat((torch.stack((opponent & stay, own)), placed, torch.stack((rights, double))))
+    clock = (each[HALFMOVE] + 1) & ~(is_pawn | filled_single(captured))
+    return torch.cat((turned(sets), torch.stack((1 - turn, clock, each[FULLMOVE] + turn))))

@@ -1,0 +1,189 @@
+"""Which code answers: the compiled loop of ``kernels.py`` on the CPU where numba is installed, torch operations elsewhere.
+
+Both give the same bits. States go in and come out with any batch dimensions; the code behind sees one row after another.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from marlenv.errors import DeviceError, DtypeError, ShapeError
+from marlenv.games.chess import bits, ending
+from marlenv.games.chess.board import ACTIONS, FULLMOVE, PASSANT, PLANES, REPEATS, WORDS, State
+from marlenv.games.chess.ending import Limits
+from marlenv.games.chess.moves import advance, generate
+from marlenv.optional import has
+
+Path = Literal["auto", "torch", "numba"]
+
+_NUMBA = has("numba")
+
+
+def compiled(path: Path, tensor: Tensor) -> bool:
+    """Whether numba answers for a tensor."""
+    if path == "numba" and tensor.device.type != "cpu":
+        raise DeviceError(f"chess: path='numba' works on the CPU, the state is on {tensor.device}; take path='auto'")
+    return path == "numba" or (
+        path == "auto" and _NUMBA and tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+    )
+
+
+def kernels() -> ModuleType:
+    """The module of the numba path; importing it needs numba."""
+    from marlenv.games.chess import kernels  # optional: compiled on first use
+
+    return kernels
+
+
+def _memory(*tensors: Tensor) -> list[NDArray[np.int64]]:
+    """The memory of tensors as rows; of a copy where a tensor has gaps."""
+    found = []
+    for tensor in tensors:
+        rows: NDArray[np.int64] = tensor.contiguous().numpy()
+        found.append(rows if rows.ndim == 2 else rows.reshape(-1, rows.shape[-1]))
+    return found
+
+
+def _target(state: State, out: State | None) -> State:
+    """Where a result is written: to ``out`` if it fits, else to new memory."""
+    if out is None:
+        return State(*(torch.empty(part.shape, dtype=torch.int64) for part in state))
+    for part, given in zip(state, out, strict=True):
+        if (
+            given.shape != part.shape
+            or given.dtype != torch.int64
+            or not given.is_contiguous()
+            or given.device != part.device
+        ):
+            raise ShapeError(
+                f"chess: out must be contiguous int64 {list(part.shape)} on {part.device}, "
+                f"got {given.dtype} {list(given.shape)} on {given.device}"
+            )
+    return out
+
+
+def _into(out: State | None, new: State) -> State:
+    """A result, copied to ``out`` where that is given."""
+    if out is None:
+        return new
+    for given, part in zip(_target(new, out), new, strict=True):
+        given.copy_(part)
+    return out
+
+
+def settle(words: Tensor, limits: Limits, chess960: bool, path: Path) -> State:
+    """The states of positions without a past, of which the words up to ``FULLMOVE`` are known; ``[*B, 13+]``."""
+    lead, kept = words.shape[:-1], limits.plies + 1
+    if compiled(path, words):
+        board, history, moves = (words.new_zeros(*lead, width) for width in (WORDS, kept, PLANES))
+        board[..., : FULLMOVE + 1] = words[..., : FULLMOVE + 1]
+        kernels().settle(*_memory(board, history, moves), np.array(limits), chess960)
+        return State(board, history, moves)
+    rows = words.reshape(-1, words.shape[-1]).t().contiguous()
+    past = words.new_zeros(rows.shape[1], kept)
+    return _state(lead, *ending.settle(rows, past, None, limits, chess960))
+
+
+def _state(lead: torch.Size, words: Tensor, history: Tensor, moves: Tensor) -> State:
+    board = words.t().contiguous()
+    return State(board.reshape(*lead, WORDS), history.reshape(*lead, history.shape[-1]), moves.reshape(*lead, PLANES))
+
+
+def play(state: State, action: Tensor, limits: Limits, chess960: bool, path: Path, out: State | None = None) -> State:
+    """The positions after ``action``; a row whose action is not among its moves stays as it is."""
+    lead = state.board.shape[:-1]
+    check_action("play", state, action)
+    if compiled(path, action):
+        new = _target(state, out)
+        actions = action.contiguous().numpy().reshape(-1)
+        kernels().play(*_memory(*state), actions, np.array(limits), chess960, *_memory(*new))
+        return new
+    words = state.board.reshape(-1, WORDS).t().contiguous()
+    history = state.history.reshape(-1, state.history.shape[-1])
+    legal, chosen = _legal(state.moves.reshape(-1, PLANES), action.reshape(-1))
+    stays = words[: FULLMOVE + 1]
+    words = torch.cat((stays ^ ((stays ^ advance(words, chosen, chess960)) & legal), words[FULLMOVE + 1 :]))
+    return _into(out, _state(lead, *ending.settle(words, history, words[REPEATS] & ~legal, limits, chess960)))
+
+
+def _legal(moves: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+    """All bits where an action is among the moves, and the action forced into range; ``[N]``."""
+    chosen = action.clamp(0, ACTIONS - 1)
+    word = moves.gather(-1, (chosen >> 6).unsqueeze(-1)).squeeze(-1)
+    return -((word >> (chosen & 63)) & 1) & ~bits.filled(action ^ chosen), chosen
+
+
+def permits(state: State, action: Tensor) -> Tensor:
+    """Whether each action is among the moves of its row; bool ``[*B]``."""
+    check_action("permits", state, action)
+    return _legal(state.moves, action)[0] != 0
+
+
+def check_action(who: str, state: State, action: Tensor) -> None:
+    """Refuses actions of the wrong shape or dtype."""
+    if action.dtype != torch.int64:
+        raise DtypeError(f"chess.{who}: actions are int64, got {action.dtype}")
+    if action.shape != state.board.shape[:-1]:
+        raise ShapeError(
+            f"chess.{who}: one action per position, {list(state.board.shape[:-1])}; got {list(action.shape)}"
+        )
+
+
+def sample(moves: Tensor, random: Tensor, path: Path) -> Tensor:
+    """A legal action per row, see :func:`bits.sample`."""
+    if compiled(path, moves):
+        bits.check_sample(moves, random)
+        action = torch.empty(random.shape, dtype=torch.int64)
+        kernels().sample(*_memory(moves), random.contiguous().numpy().reshape(-1), action.numpy().reshape(-1))
+        return action
+    return bits.sample(moves, random)
+
+
+def unpack(moves: Tensor, out: Tensor | None, path: Path) -> Tensor:
+    """Packed actions as a mask, see :func:`bits.unpack`."""
+    if compiled(path, moves):
+        mask = bits.mask_for(moves, out)
+        kernels().unpack(*_memory(moves), mask.view(torch.uint8).numpy().reshape(-1, ACTIONS))
+        return mask
+    return bits.unpack(moves, out)
+
+
+def restart(state: State, where: Tensor, fresh: State, path: Path, out: State | None = None) -> State:
+    """Row by row the fresh position or the old one; ``fresh`` has the rows of ``state``, or no batch dimensions."""
+    lead = state.board.shape[:-1]
+    if where.shape != lead or where.dtype != torch.bool:
+        raise ShapeError(f"chess.restart: where must be bool {list(lead)}, got {where.dtype} {list(where.shape)}")
+    if fresh.board.shape[:-1] not in (lead, torch.Size()):
+        raise ShapeError(
+            f"chess.restart: fresh must have the rows {list(lead)} or none, got {list(fresh.board.shape[:-1])}"
+        )
+    if compiled(path, where):
+        new = _target(state, out)
+        kernels().restart(where.contiguous().numpy().reshape(-1), *_memory(*state), *_memory(*fresh), *_memory(*new))
+        return new
+    mask = where.unsqueeze(-1)
+    return _into(out, State(*(torch.where(mask, new, old) for new, old in zip(fresh, state, strict=True))))
+
+
+def follow(board: list[int], action: int, chess960: bool, path: Path) -> tuple[list[int], list[int], bool]:
+    """One position on the host after a legal action (none if negative): its words, its packed moves, and check.
+
+    Draws are not seen: moves follow while there are any.
+    """
+    words = torch.tensor(board, dtype=torch.int64)
+    if compiled(path, words):
+        planes = torch.zeros(PLANES, dtype=torch.int64)
+        checkers = kernels().follow(words.numpy(), action, planes.numpy(), chess960)
+        return words.tolist(), planes.tolist(), bool(checkers)
+    column = words.unsqueeze(-1)
+    if action >= 0:
+        column[: FULLMOVE + 1] = advance(column, torch.tensor([action]), chess960)
+    moves = generate(column, chess960)
+    column[PASSANT] = moves.passant
+    return column[:, 0].tolist(), moves.planes[:, 0].tolist(), bool(moves.checkers[0])

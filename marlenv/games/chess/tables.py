@@ -1,0 +1,157 @@
+"""The constant tensors of chess, made once per device: what lies where on an empty board, and what each plane does.
+
+Columns of shape ``[n, 1]`` meet words of shape ``[n, N]``; the kernels of ``moves.py`` keep the batch last.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from marlenv.games.chess.board import (
+    ALL,
+    CASTLE_LEFT,
+    CASTLE_RIGHT,
+    OFFSETS,
+    STEPS,
+    UNDERPROMOTION_PLANE,
+    signed,
+    squares_of,
+    starts,
+)
+
+RAYS, KNIGHT, RING, PAWN = 0, 8, 9, 10  # rows of Tables.around: eight rays, then three sets of squares
+
+
+class Tables(NamedTuple):
+    """See the comments; every tensor is int64. The parts of ``step``, ``up`` and ``down`` save slicing at every call."""
+
+    step: Tensor  # [32, 1] how far planes 0..27 and 56..59 shift; their opposites, 28..55 and 60..63, shift as far back
+    up: Tensor  # [32, 1] the squares from which such a step upwards stays on the board
+    down: Tensor  # [32, 1] the squares from which its opposite does
+    slide: Tensor  # [24, 1] the first of step, without the longest slides
+    slide_up: Tensor  # [24, 1] the first of up
+    slide_down: Tensor  # [24, 1] the first of down
+    axis: Tensor  # [4, 1] the first of step
+    axis_2: Tensor  # [4, 1] twice as far
+    axis_4: Tensor  # [4, 1] four times
+    axis_up: Tensor  # [4, 1] the first of up
+    axis_down: Tensor  # [4, 1] the first of down
+    leap: Tensor  # [4, 1] the last of step
+    leap_up: Tensor  # [4, 1] the last of up
+    leap_down: Tensor  # [4, 1] the last of down
+    around: Tensor  # [64, 11] for a king on each square: rays of planes 0..3 and 28..31, knight's steps, king's, pawn's
+    square_bits: Tensor  # [6, 1] the squares whose number has bit i
+    square_weights: Tensor  # [6, 1] 1 << i
+    king_goal: Tensor  # [2, 1] where the king ends that castles to the right, to the left
+    rook_goal: Tensor  # [2, 1] where his rook ends
+    distance: Tensor  # [7, 1] 1 to 7
+    plane: Tensor  # [73, 9] what each plane does in standard chess, see plane_row
+    plane960: Tensor  # [73, 9] and in Chess960
+    straight_first: Tensor  # [3] ahead, left, right as indices into left, ahead, right
+    hash_keys: Tensor  # [8, 1] added to the words before they are mixed
+    byte_shift: Tensor  # [8] 0, 8, .., 56
+    select: Tensor  # [2048] at rank * 256 + byte: the bit of the byte that has so many bits below it
+    spread: Tensor  # [256] the eight bits of a byte as eight bytes of one word
+
+
+def around(square: int) -> list[int]:
+    """Rays, knight's steps, king's steps and the squares of pawns that would give check, seen from one square."""
+
+    def reach(step: tuple[int, int]) -> int:
+        return 1 << square + step[0] + 8 * step[1] if starts(step) >> square & 1 else 0
+
+    rays = [sum(reach((n * x, n * y)) for n in range(1, 8)) for x, y in STEPS[:4] + STEPS[28:32]]
+    sets = [STEPS[56:64], STEPS[:4] + STEPS[28:32], ((-1, 1), (1, 1))]
+    return rays + [sum(map(reach, steps)) for steps in sets]
+
+
+def plane_row(plane: int, chess960: bool) -> list[int]:
+    """Offset, double step (a mask), goals of king and rook that castle, the rook, promotion to N, B, R, Q (masks).
+
+    Under Chess960 the king steps onto the rook, so that any plane to the side may be castling and the rook is known.
+    """
+    right, left = (0x40, 0x20, 0x80), (0x04, 0x08, 0x01)
+    if chess960:
+        castling = right if OFFSETS[plane] > 0 else left
+    else:
+        castling = {CASTLE_RIGHT: right, CASTLE_LEFT: left}.get(plane, (0, 0, 0))
+    under = (plane - UNDERPROMOTION_PLANE) // 3 if plane >= UNDERPROMOTION_PLANE else 3
+    return [OFFSETS[plane], -(plane == 6), *castling, *[-(kind == under) for kind in range(4)]]
+
+
+def _select() -> list[int]:
+    return [(squares_of(byte) + [0] * 8)[rank] for rank in range(8) for byte in range(256)]
+
+
+def hash_keys() -> list[int]:
+    """Eight odd numbers without structure: the fractional parts of multiples of the golden ratio, hashed once more."""
+    keys = []
+    for i in range(8):
+        x = (i + 1) * 0x9E3779B97F4A7C15 & ALL
+        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & ALL
+        keys.append((x ^ x >> 27) * 0x94D049BB133111EB & ALL | 1)
+    return keys
+
+
+def _make() -> Tables:
+    half = [*range(28), *range(56, 60)]
+    back = [*range(28, 56), *range(60, 64)]
+
+    def row(words: list[int]) -> Tensor:
+        return torch.tensor([signed(word) for word in words], dtype=torch.int64)
+
+    def rows(words: list[list[int]]) -> Tensor:
+        return row([word for line in words for word in line]).reshape(len(words), -1)
+
+    def column(words: list[int]) -> Tensor:
+        return row(words).unsqueeze(-1)
+
+    step, up, down = (
+        column([OFFSETS[p] for p in half]),
+        *(column([starts(STEPS[p]) for p in p_s]) for p_s in (half, back)),
+    )
+    return Tables(
+        step=step,
+        up=up,
+        down=down,
+        slide=step[:24],
+        slide_up=up[:24],
+        slide_down=down[:24],
+        axis=step[:4],
+        axis_2=2 * step[:4],
+        axis_4=4 * step[:4],
+        axis_up=up[:4],
+        axis_down=down[:4],
+        leap=step[28:],
+        leap_up=up[28:],
+        leap_down=down[28:],
+        around=rows([around(square) for square in range(64)]),
+        square_bits=column([sum(1 << s for s in range(64) if s >> i & 1) for i in range(6)]),
+        square_weights=column([1 << i for i in range(6)]),
+        king_goal=column([0x40, 0x04]),
+        rook_goal=column([0x20, 0x08]),
+        distance=column([*range(1, 8)]),
+        straight_first=row([1, 0, 2]),
+        plane=rows([plane_row(p, False) for p in range(73)]),
+        plane960=rows([plane_row(p, True) for p in range(73)]),
+        hash_keys=column(hash_keys()),
+        byte_shift=row([*range(0, 64, 8)]),
+        select=row(_select()),
+        spread=row([sum((byte >> i & 1) << 8 * i for i in range(8)) for byte in range(256)]),
+    )
+
+
+_made: dict[torch.device, Tables] = {torch.device("cpu"): _make()}
+
+
+def tables(device: torch.device) -> Tables:
+    """The tables on a device, copied there when they are first asked for."""
+    if device not in _made:
+        made = Tables(*(part.to(device) for part in _made[torch.device("cpu")]))
+        if torch.compiler.is_compiling():
+            return made  # what a graph makes must not outlive it
+        _made[device] = made
+    return _made[device]

@@ -1,0 +1,158 @@
+"""Rollouts: where they stop, what they keep, and what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tensordict import LazyStackedTensorDict, TensorDict
+
+from marlenv import Composite, EnvBase, Unbounded
+from marlenv.errors import KeyMissing, ResetError, Unsupported
+from marlenv.testing.mocks import CountingEnv, GroupedEnv, UnevenEnv
+
+
+def counts(rollout):
+    return rollout["next", "observation"].squeeze(-1).tolist()
+
+
+def test_time_is_the_last_batch_dimension_and_has_a_name():
+    rollout = CountingEnv(batch_size=[2]).rollout(3)
+    assert (rollout.shape, rollout.names) == (torch.Size([2, 3]), [None, "time"])
+
+
+def test_it_stops_when_any_row_is_done():
+    assert counts(CountingEnv(max_steps=2, batch_size=[2]).rollout(9)) == [[1, 2], [1, 2]]
+
+
+def test_it_goes_on_when_asked_to():
+    rollout = CountingEnv(max_steps=2, batch_size=[2]).rollout(6, break_when_any_done=False)
+    assert counts(rollout) == [[1, 2, 1, 2, 1, 2], [1, 2, 3, 1, 2, 3]]
+    assert rollout["observation"].squeeze(-1).tolist() == [[0, 1, 0, 1, 0, 1], [0, 1, 2, 0, 1, 2]]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize(
+    "how", [{"break_when_any_done": True}, {"break_when_any_done": False}, {"break_when_all_done": True}]
+)
+def test_it_has_the_length_asked_for(steps, how):
+    assert CountingEnv(max_steps=9).rollout(steps, **how).shape == (steps,)
+
+
+@pytest.mark.parametrize("how", [{}, {"break_when_any_done": False}, {"break_when_all_done": True}], ids=str)
+def test_the_callback_sees_every_step(how):
+    seen = []
+    rollout = CountingEnv(max_steps=3).rollout(3, callback=lambda env, td: seen.append(td.clone()), **how)
+    assert len(seen) == 3
+    assert (torch.stack(seen) == rollout).all()
+
+
+def test_given_actions_are_played():
+    env = CountingEnv()
+    actions = torch.linspace(-1, 1, 4).unsqueeze(-1)
+    assert torch.equal(env.rollout(9, actions=list(actions))["action"], actions)
+    data = [TensorDict({"action": a}, []) for a in actions]
+    assert torch.equal(env.rollout(3, actions=iter(data))["action"], actions[:3])
+    with pytest.raises(ValueError, match=r"CountingEnv.rollout: the actions ran out before max_steps"):
+        env.rollout(9, actions=iter(data))
+    with pytest.raises(ValueError, match=r"give a policy or actions, not both"):
+        env.rollout(9, policy=lambda td: td, actions=data)
+
+
+def test_auto_reset_off_goes_on():
+    env = CountingEnv(max_steps=9)
+    first = env.rollout(2)
+    rest = env.rollout(2, auto_reset=False, tensordict=env.step_mdp(first[-1]))
+    assert counts(rest) == [3, 4]
+    over = CountingEnv(max_steps=2)
+    ended = over.step_mdp(over.rollout(2)[-1])
+    assert counts(over.rollout(1, auto_reset=False, tensordict=ended)) == [1]
+    with pytest.raises(ResetError, match=r"auto_reset=False needs the data to go on from; pass tensordict="):
+        env.rollout(2, auto_reset=False)
+
+
+def test_reset_options_reach_the_env():
+    env, got = CountingEnv(), {}
+    whole = env._reset
+    env._reset = lambda td, **options: got.update(options) or whole(td)
+    env.rollout(2, level=3)
+    assert got == {"level": 3}
+
+
+def test_set_truncated_marks_the_last_step():
+    env = CountingEnv(batch_size=[2], max_steps=9).add_truncated_keys()
+    rollout = env.rollout(3, set_truncated=True)
+    for flag in ("truncated", "done"):
+        assert rollout["next", flag].squeeze(-1).tolist() == [[False, False, True]] * 2
+    assert not rollout["next", "terminated"].any()
+    with pytest.raises(
+        Unsupported, match=r"set_truncated=True needs a 'truncated' flag; call env.add_truncated_keys\(\)"
+    ):
+        CountingEnv().rollout(3, set_truncated=True)
+
+
+def test_out_is_written_into():
+    env = CountingEnv()
+    out = env.rollout(3).apply(torch.zeros_like)
+    assert (env.rollout(3, out=out) == out).all()
+    assert counts(out) == [1, 2, 3]
+
+
+def test_lazy_rollouts_hold_the_same():
+    env = GroupedEnv(batch_size=[2])
+    env.set_seed(0)
+    dense = env.rollout(3)
+    env.set_seed(0)
+    lazy = env.rollout(3, return_contiguous=False)
+    assert (dense == lazy).all()
+    assert dense.names == lazy.names
+
+
+def test_arguments_that_contradict_each_other():
+    env = CountingEnv()
+    with pytest.raises(TypeError, match=r"break_when_any_done and break_when_all_done cannot both be True"):
+        env.rollout(3, break_when_any_done=True, break_when_all_done=True)
+    with pytest.raises(ValueError, match=r"max_steps must be at least 1, got 0"):
+        env.rollout(0)
+
+
+class Forgetful(EnvBase):
+    """Its steps lack an entry that its resets have."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_spec = Composite(x=Unbounded((1,)), y=Unbounded((1,)))
+        self.action_spec = Unbounded((1,))
+        self.count = 0
+
+    def _reset(self, tensordict):
+        return TensorDict({"x": torch.zeros(1), "y": torch.zeros(1)}, [])
+
+    def _step(self, tensordict):
+        self.count += 1
+        extra = {"y": torch.zeros(1)} if self.count % 2 else {}
+        return TensorDict({"x": torch.zeros(1), "reward": torch.zeros(1), "done": torch.tensor([False]), **extra}, [])
+
+    def _set_seed(self, seed):
+        pass
+
+
+def test_steps_that_do_not_stack_name_the_entries():
+    with pytest.raises(KeyMissing, match=r"Forgetful.rollout: entries \[.*'y'.*\] are in some steps and not in others"):
+        Forgetful().rollout(4, return_contiguous=True)
+
+
+def test_policies_never_see_the_step_before_in_their_data():
+    """What the policy writes is kept with the step it was written for."""
+    env = CountingEnv()
+    rollout = env.rollout(
+        3, policy=lambda td: td.set("action", td["observation"] / 10).set("twice", td["observation"] * 2)
+    )
+    assert rollout["twice"].flatten().tolist() == [0, 2, 4]
+    assert torch.allclose(rollout["action"].flatten(), torch.tensor([0.0, 0.1, 0.2]))
+
+
+def test_rollouts_of_uneven_agents_are_lazy_stacks_of_dense_ones():
+    rollout = UnevenEnv().rollout(3)
+    assert isinstance(rollout["agents"], LazyStackedTensorDict)
+    assert rollout["agents"].shape == (3, 2)
+    assert [agent["action"].shape for agent in rollout["agents"].unbind(-1)] == [(3, 1), (3, 2)]

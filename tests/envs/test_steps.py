@@ -1,0 +1,216 @@
+"""One step: what goes in stays as it was, what comes out is complete, and bad input is told so."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from marlenv import Bounded, Composite, EnvBase, Unbounded
+from marlenv.errors import DeviceError, DtypeError, EnvClosed, KeyMissing, NotInSpec, ShapeError, Unsupported
+from marlenv.testing.mocks import CountingEnv, GroupedEnv, MaskedEnv, UnevenEnv
+
+ENVS = {
+    "counting": lambda: CountingEnv(batch_size=[2]),
+    "grouped": lambda: GroupedEnv(batch_size=[2], terminate={"agent_1": 2}),
+    "masked": MaskedEnv,
+    "uneven": UnevenEnv,
+    "padded": lambda: UnevenEnv("pad"),
+}
+envs = pytest.mark.parametrize("make", ENVS.values(), ids=ENVS)
+
+
+@envs
+def test_steps_and_resets_never_change_leaves_of_their_input(make):
+    env = make()
+    env.set_seed(0)
+    td = env.reset()
+    for _ in range(6):
+        acted = env.rand_action(td)
+        before = acted.clone()
+        step, td = env.step_and_maybe_reset(acted)
+        kept, copy = step.exclude("next"), before
+        assert (kept == copy).all()
+        following = step["next"].clone()
+        env.rand_step(td.clone())
+        assert (step["next"] == following).all() or any(v.isnan().any() for v in following.values(True, True))
+        td = td.clone()
+
+
+@envs
+def test_going_on_does_not_touch_the_step_before(make):
+    env = make()
+    step = env.rand_step(env.reset())
+    keys = set(step.keys(True, True))
+    td = env.step_mdp(step)
+    env.rand_action(td)
+    td["new"] = torch.zeros(td.batch_size)
+    for group in env.group_map if hasattr(env, "group_map") else ():
+        td[group]["new"] = torch.zeros(td[group].batch_size)
+    assert set(step.keys(True, True)) == keys
+
+
+def test_values_under_next_that_the_env_does_not_give_are_kept():
+    env = CountingEnv()
+    td = env.rand_action(env.reset())
+    td["next"] = TensorDict({"observation": torch.tensor([99.0]), "extra": torch.tensor([1.0])}, [])
+    out = env.step(td)["next"]
+    assert (out["observation"].item(), out["extra"].item()) == (1, 1)
+
+
+def test_rewards_get_the_shape_of_their_spec():
+    env = CountingEnv(batch_size=[2])
+    whole = env._step
+    env._step = lambda td: whole(td).set("reward", torch.ones(2))
+    assert env.rand_step(env.reset())["next", "reward"].shape == (2, 1)
+
+
+def stepped(env, **entries):
+    td = env.reset()
+    return env.step(env.rand_action(td).update(entries))
+
+
+def with_answer(change):
+    """A CountingEnv whose ``_step`` answer is changed."""
+    env = CountingEnv()
+    whole = env._step
+    env._step = lambda td: change(whole(td))
+    return env
+
+
+def test_missing_actions():
+    env = CountingEnv()
+    with pytest.raises(KeyMissing, match=r"CountingEnv.step: no action under 'action'; the data has \['done', 'observ"):
+        env.step(env.reset())
+    grouped = GroupedEnv()
+    with pytest.raises(KeyMissing, match=r"GroupedEnv.step: no action under \('agents', 'action'\); the data has"):
+        grouped.step(grouped.reset())
+    with pytest.raises(KeyMissing, match=r"no action under \('agents', 'action'\); the data has \['x'\]"):
+        grouped.step(TensorDict({"x": torch.zeros(1)}, []))
+
+
+def test_actions_of_the_wrong_shape():
+    with pytest.raises(ShapeError, match=r"CountingEnv.step: action 'action' must have shape \[1\], got \[2\]"):
+        stepped(CountingEnv(), action=torch.zeros(2))
+    env = UnevenEnv()
+    td = env.rand_action(env.reset())
+    td["agents"].tensordicts[1]["action"] = torch.zeros(5)
+    with pytest.raises(
+        ShapeError, match=r"action \('agents', 'action'\) of agent 1 of its group must have shape \[2\]"
+    ):
+        env.step(td)
+
+
+def test_actions_on_the_wrong_device():
+    env = CountingEnv(device="cpu")
+    td = env.rand_action(env.reset())
+    td.clear_device_()
+    td["action"] = torch.zeros(1, device="meta")
+    with pytest.raises(
+        DeviceError, match=r"action 'action' must be on cpu, got meta; move the data with td.to\('cpu'\)"
+    ):
+        env.step(td)
+
+
+def test_type_checks_look_at_values():
+    env = CountingEnv(run_type_checks=True)
+    with pytest.raises(DtypeError, match=r"CountingEnv.step: 'action' must be torch.float32, got torch.float64"):
+        stepped(env, action=torch.zeros(1, dtype=torch.float64))
+    with pytest.raises(NotInSpec) as caught:
+        stepped(env, action=torch.tensor([3.0]))
+    assert "under 'action', in CountingEnv.step" in caught.value.__notes__
+    assert stepped(CountingEnv(), action=torch.tensor([3.0]))["next", "reward"].item() == 1  # off by default
+    whole = env._step
+    env._step = lambda td: whole(td).set("observation", torch.zeros(1, dtype=torch.float64))
+    with pytest.raises(DtypeError, match=r"CountingEnv._step: 'observation' must be torch.float32, got torch.float64"):
+        stepped(env)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        (lambda out: out.exclude("reward"), KeyMissing, r"CountingEnv._step: returned no reward under 'reward'; it returned \['done', 'ob"),
+        (lambda out: out.set("reward", torch.zeros(3)), ShapeError, r"_step: reward 'reward' must have shape \[1\], got \[3\]"),
+        (lambda out: out.set("done", torch.zeros(3).bool()), ShapeError, r"done flags: 'done' must have shape \[1\], got \[3\]"),
+        (lambda out: dict(out.items()), TypeError, r"CountingEnv._step: must return a new tensordict, returned a dict"),
+        (lambda out: out.expand(4), ShapeError, r"CountingEnv._step: must return batch size \[\], returned \[4\]"),
+    ],
+)  # fmt: skip
+def test_answers_that_cannot_be_right(change, error, text):
+    with pytest.raises(error, match=text):
+        stepped(with_answer(change))
+
+
+def test_step_must_not_return_its_input():
+    env = CountingEnv()
+    env._step = lambda td: td
+    with pytest.raises(TypeError, match=r"CountingEnv._step: must return a new tensordict, returned its input"):
+        stepped(env)
+
+
+def test_closed_envs_and_wrong_batches():
+    env = CountingEnv(batch_size=[2])
+    td = env.rand_action(env.reset())
+    with pytest.raises(ShapeError, match=r"CountingEnv: expected a tensordict of batch size \[2\], got \[\]"):
+        env.step(td[0])
+    with pytest.raises(TypeError, match=r"CountingEnv: expected a tensordict, got dict"):
+        env.step({"action": torch.zeros(1)})
+    env.close()
+    with pytest.raises(EnvClosed, match=r"CountingEnv: the env is closed; make a new one"):
+        env.step(td)
+    with pytest.raises(EnvClosed, match=r"the env is closed"):
+        env.rollout(2)
+    with pytest.raises(EnvClosed, match=r"the env is closed"):
+        env.rand_action(td)
+
+
+def test_an_env_is_not_called():
+    with pytest.raises(Unsupported, match=r"CountingEnv: an env is not called; use step\(\), reset\(\) or rollout\(\)"):
+        CountingEnv()(TensorDict({}, []))
+
+
+class Nested(EnvBase):
+    """Rewards and actions two levels deep, some groups without observations."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_spec = Composite(a=Composite(b=Composite(x=Unbounded((1,)))))
+        self.action_spec = Composite(
+            a=Composite(b=Composite(action=Bounded(-1, 1, (1,)))), only=Composite(act=Unbounded((1,)))
+        )
+        self.reward_spec = Composite(
+            a=Composite(b=Composite(reward=Unbounded((1,)))), paid=Composite(reward=Unbounded((1,)))
+        )
+
+    def _reset(self, tensordict):
+        return TensorDict({"a": {"b": {"x": torch.zeros(1)}}}, [])
+
+    def _step(self, tensordict):
+        x = tensordict["a", "b", "action"] + tensordict["only", "act"]
+        return TensorDict({"a": {"b": {"x": x, "reward": x}}, "paid": {"reward": x}, "done": torch.tensor([False])}, [])
+
+    def _set_seed(self, seed):
+        pass
+
+
+def test_groups_of_any_depth_and_groups_of_rewards_only():
+    env = Nested()
+    assert env.reward_keys == [("paid", "reward"), ("a", "b", "reward")]
+    rollout = env.rollout(3)
+    assert rollout["next", "a", "b", "reward"].shape == (3, 1)
+    td = env.step_mdp(env.rand_step(env.reset()))
+    assert set(td.keys(True, True)) == {("a", "b", "x"), ("a", "b", "action"), ("only", "act"), "done", "terminated"}
+    env.check_env_specs()
+
+
+def test_uneven_agents_keep_entries_that_only_some_have():
+    env = UnevenEnv()
+    td = env.rand_action(env.reset())
+    td["agents"].tensordicts[0]["memory"] = torch.ones(1)
+    step, td = env.step_and_maybe_reset(td)
+    assert td["agents"].tensordicts[0]["memory"].item() == 1
+    assert "memory" not in td["agents"].tensordicts[1]
+    rollout = env.rollout(9, break_when_any_done=False)
+    assert rollout["agents"][..., 0]["action"].shape == (9, 1)
+    assert rollout["agents"][..., 1]["observation"][:, 0].tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 0]
+    assert rollout["next", "agents"][..., 1]["observation"][:, 0].tolist() == [1, 2, 3, 4, 1, 2, 3, 4, 1]

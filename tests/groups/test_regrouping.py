@@ -1,0 +1,127 @@
+"""Regrouping: the same agents in other groups, and back."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from marlenv.groups import group_specs, regroup, regroup_spec
+from random_groups import agent_specs, trees
+from tensordict import LazyStackedTensorDict, TensorDict
+
+from marlenv import Composite, GroupTree, Unbounded
+from marlenv.errors import GroupError
+
+
+@st.composite
+def other_grouping(draw, tree):
+    """Another tree of the same agents."""
+    agents = draw(st.permutations(tree.agents))
+    cut = draw(st.integers(0, len(agents)))
+    parts = {f"p{i}": list(part) for i, part in enumerate((agents[:cut], agents[cut:])) if part}
+    return GroupTree({"top": parts} if draw(st.booleans()) else parts)
+
+
+def filled(tree, specs, batch):
+    """Data in which every entry of every agent says whose it is."""
+    td = group_specs(tree, specs, batch_size=batch).rand(rng=torch.Generator().manual_seed(0))
+    td.batch_size = batch
+    td["shared"] = torch.arange(max(1, torch.Size(batch).numel())).reshape(batch)
+    return td
+
+
+@settings(max_examples=40)
+@given(data=st.data(), batch=st.sampled_from([(), (2,), (2, 3)]))
+def test_there_and_back_is_identity(data, batch):
+    tree = data.draw(trees())
+    shared = data.draw(agent_specs(GroupTree({"all": tree.agents}), equal=True, text=False))
+    spec = group_specs(tree, shared, batch_size=batch)
+    td = filled(tree, shared, batch)
+    new = data.draw(other_grouping(tree))
+    moved = regroup(td, tree, new)
+    for agent in tree.agents:
+        for key in shared[agent].keys(True, True):
+            key = key if isinstance(key, tuple) else (key,)
+            (old_group, i), (new_group, j) = tree.place[agent], new.place[agent]
+            was, now = td[(*old_group, *key)], moved[(*new_group, *key)]
+            assert torch.equal(was.select(len(batch), i), now.select(len(batch), j))
+    assert torch.equal(moved["shared"], td["shared"])
+    new_spec = regroup_spec(spec, tree, new)
+    new_spec.assert_is_in(moved)
+    back = regroup(moved, new, tree)
+    assert set(back.keys(True, True)) == set(td.keys(True, True))
+    assert all(torch.equal(back[k], td[k]) for k in td.keys(True, True))
+    assert regroup_spec(new_spec, new, tree) == spec
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_unequal_agents_become_lazy_stacks(data):
+    tree = data.draw(trees(max_agents=4))
+    specs = data.draw(agent_specs(tree, text=False))
+    td = filled(tree, specs, (2,))
+    moved = regroup(td, tree, GroupTree({"all": tree.agents}))
+    for j, agent in enumerate(tree.agents):
+        group, i = tree.place[agent]
+        was, now = td[group[0] if len(group) == 1 else group][:, i], moved["all"][:, j]
+        for key in specs[agent].keys(True, True):
+            assert torch.equal(was[key], now[key])
+    regroup_spec(group_specs(tree, specs, batch_size=(2,)), tree, {"all": tree.agents})["all"].assert_is_in(
+        moved["all"]
+    )
+
+
+def two_groups():
+    tree = GroupTree({"red": ["a", "b", "c"], "blue": ["d"]})
+    x = torch.arange(8.0).reshape(2, 4, 1)
+    td = TensorDict({"red": TensorDict({"x": x[:, :3]}, [2, 3]), "blue": TensorDict({"x": x[:, 3:]}, [2, 1])}, [2])
+    return tree, td
+
+
+def test_runs_of_agents_are_views():
+    tree, td = two_groups()
+    moved = regroup(td, tree, {"x": ["b", "c"], "y": ["a"], "blue": ["d"]})
+    td["red", "x"].fill_(9.0)
+    assert (moved["x", "x"] == 9).all()
+    assert (moved["y", "x"] == 9).all()
+    assert moved["blue"] is td["blue"]
+
+
+def test_scattered_agents_are_copies():
+    tree, td = two_groups()
+    moved = regroup(td, tree, {"x": ["c", "a"], "y": ["b", "d"]})
+    assert moved["x", "x"][0].flatten().tolist() == [2.0, 0.0]
+    assert moved["y", "x"][1].flatten().tolist() == [5.0, 7.0]
+    td["red", "x"].fill_(9.0)
+    assert moved["x", "x"][0].flatten().tolist() == [2.0, 0.0]
+
+
+def test_entries_between_groups_stay():
+    tree = GroupTree({"red": {"p": ["a"], "q": ["b"]}})
+    one = TensorDict({"x": torch.zeros(1)}, [1])
+    td = TensorDict({"red": TensorDict({"p": one, "q": one.clone(), "done": torch.ones(1)}, []), "score": 3}, [])
+    moved = regroup(td, tree, {"all": ["a", "b"]})
+    assert set(moved.keys(True, True)) == {("all", "x"), ("red", "done"), "score"}
+    spec = Composite(red=Composite(p=Composite(x=Unbounded((1,)), shape=(1,)), done=Unbounded((1,))))
+    spec["red", "q"] = spec["red", "p"].clone()
+    assert set(regroup_spec(spec, tree, {"all": ["a", "b"]}).keys(True, True)) == {("all", "x"), ("red", "done")}
+    with pytest.raises(GroupError, match=r"groups \['red'\] would overwrite entries of the data that are no groups"):
+        regroup(td, tree, {"red": ["a", "b"]})
+
+
+def test_lazy_groups_can_be_regrouped():
+    tree = GroupTree({"g": ["a", "b"], "h": ["c"]})
+    parts = [TensorDict({"x": torch.full((n,), float(n))}, []) for n in (1, 2)]
+    td = TensorDict(
+        {"g": LazyStackedTensorDict(*parts, stack_dim=0), "h": TensorDict({"x": torch.zeros(1, 5)}, [1])}, []
+    )
+    moved = regroup(td, tree, {"all": ["c", "b", "a"]})
+    assert [part["x"].shape[0] for part in moved["all"].unbind(0)] == [5, 2, 1]
+
+
+def test_the_agents_must_be_the_same():
+    tree, td = two_groups()
+    with pytest.raises(GroupError, match=r"agents in no group: \['d'\]") as caught:
+        regroup(td, tree, {"red": ["a", "b", "c"]})
+    assert "the new groups must hold the same agents" in caught.value.__notes__[0]
