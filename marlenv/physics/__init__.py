@@ -1,17 +1,35 @@
 """A world in the plane, many rows at once: the engine under the native scenarios.
 
 A scenario describes a :class:`World` of :class:`Agent` and :class:`Landmark`; :class:`Simulation` makes of it pure
-functions of a state, a dict of tensors with the rows last.
+functions of a state, a dict of tensors with the rows last; ``marlenv.physics.env.ScenarioEnv`` an environment.
 """
 
-from marlenv.physics.dynamics import Dynamics, Holonomic, HolonomicWithRotation, Rotation, Static
+from marlenv.physics.bodies import Bodies, Body
+from marlenv.physics.controllers import VelocityController
+from marlenv.physics.dynamics import (
+    DiffDrive,
+    Drone,
+    Dynamics,
+    Forward,
+    Holonomic,
+    HolonomicWithRotation,
+    KinematicBicycle,
+    Rotation,
+    Static,
+    tilted,
+)
 from marlenv.physics.entities import COLORS, Agent, Entity, Landmark
-from marlenv.physics.relations import distance, offset, overlap
+from marlenv.physics.geometry import heading, shorten
+from marlenv.physics.heuristic import Heuristic
+from marlenv.physics.joints import Joint
+from marlenv.physics.lanes import alike
+from marlenv.physics.relations import distance, gap, offset, overlap
 from marlenv.physics.scenario import Scenario
+from marlenv.physics.sensors import Lidar, Near, Neighbours
 from marlenv.physics.shapes import Box, Line, Shape, Sphere
 from marlenv.physics.simulation import SHARED, Simulation
-from marlenv.physics.state import Bodies, Body, State, merge
-from marlenv.physics.views import join, others, rows_first, rows_last, total
+from marlenv.physics.state import State, merge
+from marlenv.physics.views import join, norm, others, rows_first, rows_last, total
 from marlenv.physics.world import World
 
 __all__ = [
@@ -21,12 +39,21 @@ __all__ = [
     "Bodies",
     "Body",
     "Box",
+    "DiffDrive",
+    "Drone",
     "Dynamics",
     "Entity",
+    "Forward",
+    "Heuristic",
     "Holonomic",
     "HolonomicWithRotation",
+    "Joint",
+    "KinematicBicycle",
     "Landmark",
+    "Lidar",
     "Line",
+    "Near",
+    "Neighbours",
     "Rotation",
     "Scenario",
     "Shape",
@@ -34,14 +61,21 @@ __all__ = [
     "Sphere",
     "State",
     "Static",
+    "VelocityController",
     "World",
+    "alike",
     "distance",
+    "gap",
+    "heading",
     "join",
     "merge",
+    "norm",
     "offset",
     "others",
     "overlap",
     "rows_first",
     "rows_last",
+    "shorten",
+    "tilted",
     "total",
 ]

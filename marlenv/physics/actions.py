@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from marlenv.errors import ShapeError
+from marlenv.errors import NotInSpec, ShapeError
 from marlenv.physics.entities import Agent
 from marlenv.physics.plan import Column
 from marlenv.rng import RowRNG
@@ -67,6 +67,36 @@ class Control:
         speech = torch.ones(self.agents, self.channels)
         return torch.cat((-high, speech * 0), -1), torch.cat((high, speech), -1)
 
+    def check(self, action: Tensor, names: Sequence[str], where: Tensor | None = None) -> None:
+        """Raises where numbers are not finite, or choices are none. It looks at data, which nothing else here does.
+
+        Args:
+            action: ``[B, A, width]``; flat discrete actions may be ``[B, A]``.
+            names: of the agents.
+            where: the rows that count, bool ``[B]``; all when left out.
+
+        Raises:
+            NotInSpec: with the row and the agent.
+
+        """
+        x = action.detach()
+        if self.mode == "continuous":
+            if not x.numel() or math.isfinite(x.sum().item()):
+                return
+            bad, allowed = ~x.isfinite(), "a finite number"
+        else:
+            sizes = self.choices if self.mode == "multidiscrete" else (math.prod(self.choices),)
+            most = sizes[0] if len(sizes) == 1 else torch.tensor(sizes, device=x.device)
+            bad, allowed = (x < 0) | (x >= most), f"a choice below {sizes[0] if len(sizes) == 1 else list(sizes)}"
+        bad = bad if where is None else bad & where.reshape(-1, *(1,) * (bad.ndim - 1))
+        if found := bad.nonzero()[:1].tolist():
+            row, agent, *number = found[0]
+            which = "".join(f", number {i}" for i in number)
+            raise NotInSpec(
+                f"actions of {self.group!r}: row {row}, agent {names[agent]!r}{which}: expected {allowed}, got "
+                f"{x[tuple(found[0])].item()}"
+            )
+
     # --- decoding --------------------------------------------------------------------------------
 
     def decode(self, action: Tensor, rng: RowRNG) -> tuple[Tensor, Tensor | None]:
@@ -83,6 +113,8 @@ class Control:
             expected = ["B", self.agents, self.width]
             raise ShapeError(f"actions of {self.group!r}: expected {expected}, got {list(action.shape)}")
         last = action.permute(2, 1, 0)
+        if self.mode == "continuous" and last.dtype != torch.float32:
+            last = last.float()
         u, said = self._continuous(last) if self.mode == "continuous" else self._discrete(last)
         if self.multiplier.same != 1:
             u = u * self.multiplier.on(u)

@@ -1,4 +1,4 @@
-"""Forces between bodies that touch: one class per pair of shapes, all pairs of a kind at once.
+"""Contacts between bodies: what all of them have in common. Those of two shapes are in :mod:`marlenv.physics.pairs`.
 
 A contact pushes along the line between the two closest points, softly: ``softplus`` of the depth over the contact margin.
 There is no friction in a contact. The formulas and their order are those of VMAS 1.5.2
@@ -9,16 +9,18 @@ There is no friction in a contact. The formulas and their order are those of VMA
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from marlenv.physics.geometry import length
+from marlenv.physics.axes import Axes
+from marlenv.physics.geometry import Segment, inside, length, sides
 from marlenv.physics.lanes import alike, pick
 from marlenv.physics.plan import Column, Pairs
-from marlenv.physics.shapes import Sphere
+from marlenv.physics.shapes import Box, Line
 
 NEAREST = 1e-6  # metres; bodies closer than this have no direction to push in
 ZERO = Column([0.0])
@@ -33,11 +35,10 @@ class Spring:
 
 
 class Pose(NamedTuple):
-    """Where all bodies are: ``pos`` ``[2, E, B]``, and cosine and sine of their rotations, ``[E, B]``."""
+    """Where all bodies are: ``pos`` ``[2, E, B]``, and the directions ``axes`` ``[2, Q, B]`` (:class:`.Axes`)."""
 
     pos: Tensor
-    cos: Tensor | None
-    sin: Tensor | None
+    axes: Tensor
 
 
 class Push(NamedTuple):
@@ -58,30 +59,59 @@ class Contact(ABC):
     twists: ClassVar[bool] = True
     """Whether it can turn bodies."""
 
-    def __init__(self, pairs: Pairs, spring: Spring) -> None:
-        self.pairs, self.spring = pairs, spring
+    def __init__(self, pairs: Pairs, axes: Axes) -> None:
+        self.pairs, self.axes = pairs, axes
+        self.prepare([a.shape for a, _ in pairs.entities], [b.shape for _, b in pairs.entities])
 
     @abstractmethod
-    def push(self, pose: Pose) -> Push:
+    def prepare(self, first: Sequence[Any], second: Sequence[Any]) -> None:
+        """Keeps the constants of the shapes."""
+
+    @abstractmethod
+    def push(self, pose: Pose, spring: Spring) -> Push:
         """The forces and torques of all pairs."""
 
+    @abstractmethod
+    def between(self, pose: Pose) -> tuple[Tensor, Tensor]:
+        """How far apart the outlines of all pairs are, metres, and whether they overlap; ``[P, B]``, bool ``[P, B]``."""
 
-class SphereSphere(Contact):
-    """Two discs."""
+    def lines(self, side: int, shapes: Sequence[Line]) -> Callable[[Pose], Segment]:
+        """Where the lines on one side of the pairs are."""
+        places = (self.pairs.first, self.pairs.second)[side]
+        along = self.axes.rows(places)
+        half = Column([line.length / 2 for line in shapes])
+        return lambda pose: Segment(pick(pose.pos, places), pick(pose.axes, along), half.on(pose.pos))
 
-    twists: ClassVar[bool] = False
+    def boxes(self, side: int, shapes: Sequence[Box]) -> Callable[[Pose], Segment]:
+        """Where the sides of the boxes on one side of the pairs are."""
+        places = (self.pairs.first, self.pairs.second)[side]
+        along, across = self.axes.rows(places), self.axes.rows(places, quarter=True)
+        length, width = (Column([getattr(box, at) / 2 for box in shapes]) for at in ("length", "width"))
+        halves = Column([*width.values * 2, *length.values * 2], lead=(4,))
 
-    def __init__(self, pairs: Pairs, spring: Spring) -> None:
-        super().__init__(pairs, spring)
-        self.apart = Column([_sum(_radius(a.shape), _radius(b.shape)) for a, b in pairs.entities])
+        def at(pose: Pose) -> Segment:
+            x, y = pick(pose.axes, along), pick(pose.axes, across)
+            like = pose.pos
+            return sides(pick(like, places), x, y, length.on(like), width.on(like), halves.on(like))
 
-    def push(self, pose: Pose) -> Push:
-        """Along the line of centres."""
-        delta = pick(pose.pos, self.pairs.first) - pick(pose.pos, self.pairs.second)
-        return Push(repulsion(delta, self.apart.on(delta), self.spring))
+        return at
 
 
-CONTACTS: dict[tuple[type, type], type[Contact]] = {(Sphere, Sphere): SphereSphere}
+class Solid:
+    """Which boxes are solid, and so push from within."""
+
+    def __init__(self, boxes: Sequence[Box]) -> None:
+        self.share = Column([float(not box.hollow) for box in boxes])
+
+    def inside(self, outside: Tensor, surface: Tensor, centre: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The points that bodies outside are pushed away from, and how deep they lie; None when all boxes are hollow."""
+        if self.share.same == 0:
+            return surface, None
+        way, deep = inside(outside, surface, centre)
+        if self.share.same is None:
+            solid = self.share.on(way)
+            way, deep = way * solid, deep * solid
+        return surface + way, deep
 
 
 def repulsion(delta: Tensor, apart: Tensor, spring: Spring) -> Tensor:
@@ -125,12 +155,8 @@ def add(pairs: Pairs, push: Push, force: Tensor, torque: Tensor | None) -> tuple
     return force, torque
 
 
-def _radius(shape: object) -> float:
-    return shape.radius if isinstance(shape, Sphere) else 0.0
-
-
-def _sum(*xs: float) -> float:
-    """The sum in float32, as tensors of radii would be added."""
+def single_sum(*xs: float) -> float:
+    """The sum in float32, as tensors would be added."""
     total = torch.zeros(())
     for x in xs:
         total = total + torch.tensor(x, dtype=torch.float32)

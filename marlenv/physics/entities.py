@@ -49,10 +49,11 @@ class Description(ABC):
         linear_friction: the deceleration by friction, m/s²; left out, the world's.
         angular_friction: the same for rotations, rad/s²; left out, the world's.
         gravity: an acceleration ``(x, y)`` in m/s², added to the world's. :attr:`Bodies.gravity
-            <marlenv.physics.state.Bodies.gravity>` of such bodies may be set row by row.
+            <marlenv.physics.bodies.Bodies.gravity>` of such bodies may be set row by row.
         max_speed: the length of the velocity is cut to this, m/s.
         v_range: each component of the velocity is cut to this, m/s.
         color: one of :data:`COLORS`, or red, green and blue in [0, 1].
+        visible: whether pictures show it.
 
     """
 
@@ -71,6 +72,7 @@ class Description(ABC):
     max_speed: float | None = None
     v_range: float | None = None
     color: Color = "gray"
+    visible: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, Shape):

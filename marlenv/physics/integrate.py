@@ -13,10 +13,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from marlenv.physics.contacts import CONTACTS, Contact, Pose, Spring, add
+from marlenv.physics.axes import Axes
+from marlenv.physics.contacts import Contact, Pose, Spring, add
 from marlenv.physics.entities import Description
 from marlenv.physics.geometry import length, shorten
+from marlenv.physics.joints import Link, Links
+from marlenv.physics.lanes import repeat
+from marlenv.physics.pairs import CONTACTS
 from marlenv.physics.plan import HUGE, Column, Plan
+from marlenv.physics.shapes import Sphere
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +57,18 @@ class Stepper:
     Args:
         plan: the bodies.
         laws: the world's numbers.
+        links: what holds bodies together, in the order in which their forces are summed.
 
     """
 
-    def __init__(self, plan: Plan, laws: Laws) -> None:
+    def __init__(self, plan: Plan, laws: Laws, links: Sequence[Link] = ()) -> None:
         self.plan, self.laws = plan, laws
         self.dt = laws.dt / laws.substeps
-        spring = Spring(laws.collision_force, laws.contact_margin)
-        self.contacts: list[Contact] = [CONTACTS[kinds](pairs, spring) for kinds, pairs in plan.pairs.items()]
+        self.spring = Spring(laws.collision_force, laws.contact_margin)
+        self.axes = Axes(plan.entities, _turned(plan, links))
+        self.contacts: list[Contact] = [CONTACTS[kinds](pairs, self.axes) for kinds, pairs in plan.pairs.items()]
+        pull = Spring(laws.joint_force, laws.contact_margin)
+        self.links = Links(links, plan.place, self.axes, pull, laws.torque_constraint_force) if links else None
         self.keep = self._own(lambda k: 1 - _either(k.drag, laws.drag) if k.movable else 1.0)
         self.keep_turning = self._own(lambda k: 1 - _either(k.drag, laws.drag) if k.rotatable else 1.0)
         self.move = self._own(lambda k: self.dt if k.movable else 0.0)
@@ -73,16 +82,16 @@ class Stepper:
         self.walls = self._own_pair(
             lambda k: [_either(at, HUGE) if k.movable else HUGE for at in (laws.x_semidim, laws.y_semidim)]
         )
-        self.pulls = [
-            self._own_pair(lambda k: [k.mass * _single(at) * k.movable for at in laws.gravity]),
-            self._own_pair(lambda k: [k.mass * _single(at) * k.movable for at in k.gravity or (0.0, 0.0)]),
-        ]
-        self.twists = bool(plan.movers and self.turning_friction.same != 0) or any(c.twists for c in self.contacts)
-        """Whether anything but an action can turn a body."""
-        self.still = any(
-            at >= plan.movers for c in self.contacts for rows in (c.pairs.first, c.pairs.second) for at in rows.at
+        self.pull = self._own_pair(lambda k: [k.mass * _single(at) * k.movable for at in laws.gravity])
+        self.weight = self._own(lambda k: k.mass * k.movable)
+        self.twists = bool(
+            (plan.movers and self.turning_friction.same != 0) or any(c.twists for c in self.contacts) or links
         )
-        """Whether a contact needs to know where a body is that never moves."""
+        """Whether anything but an action can turn a body."""
+        met = [rows for c in self.contacts for rows in (c.pairs.first, c.pairs.second)]
+        met += self.links.bodies if self.links else []
+        self.still = any(at >= plan.movers for rows in met for at in rows.at)
+        """Whether a contact or a joint needs to know where a body is that never moves."""
 
     def _own(self, f: Callable[[Description], float]) -> Column:
         return self.plan.moving(f)
@@ -94,13 +103,22 @@ class Stepper:
 
     # --- the step --------------------------------------------------------------------------------
 
-    def __call__(self, motion: Motion, force: Sequence[Tensor], torque: Sequence[Tensor] | None) -> Motion:
+    def __call__(
+        self,
+        motion: Motion,
+        force: Sequence[Tensor],
+        torque: Sequence[Tensor] | None,
+        gravity: Sequence[Tensor] | None = None,
+        bends: Tensor | None = None,
+    ) -> Motion:
         """The motion one step later.
 
         Args:
             motion: as it is.
             force: the forces of the actions, parts of ``[2, M, B]`` in order along ``M``.
             torque: the torques of the actions, parts of ``[M, B]``; None when there is none.
+            gravity: the bodies' own gravity, parts of ``[2, M, B]``; None when there is none.
+            bends: of joints, as the spawn gave them, ``[I, B]``.
 
         """
         movers = self.plan.movers
@@ -115,15 +133,21 @@ class Stepper:
             if self.twists
             else None
         )
-        for substep in range(self.laws.substeps):
-            f, t = self._forces(now, motion, action, twist)
-            now = self._advance(now, f, t, drag=substep == 0)
+        own = None if gravity is None else _whole(gravity, 1) * self.weight.on(action)
+        meet = _Meeting(self, motion, bends)
+
+        def substep(i: int | Tensor, so_far: tuple[Tensor, ...]) -> Motion:
+            now = Motion(*so_far)
+            f, t = meet(now, *self._forces(now, action, twist, own))
+            return self._advance(now, f, t, drag=i == 0)
+
+        now = Motion(*(repeat(self.laws.substeps, substep, now) if self.laws.substeps > 1 else substep(0, now)))
         return Motion(*(_replace(old, new, movers) for old, new in zip(motion, now, strict=True)))
 
     def _forces(
-        self, now: Motion, before: Motion, force: Tensor, torque: Tensor | None
+        self, now: Motion, force: Tensor, torque: Tensor | None, gravity: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """All forces ``[2, M, B]`` and torques ``[M, B]`` of a substep."""
+        """The forces ``[2, M, B]`` and torques ``[M, B]`` that bodies feel by themselves, in a substep."""
         if self.friction.same != 0:
             speed = length(now.vel[0], now.vel[1])
             force = force + self._rub(now.vel, speed, self.friction.on(force), self.plan.mass.on(force))
@@ -132,25 +156,19 @@ class Stepper:
             torque = torque + self._rub(
                 now.ang_vel, spin, self.turning_friction.on(torque), self.plan.inertia.on(torque)
             )
-        for pull in self.pulls:
-            if pull.same != 0:
-                force = force + pull.on(force)
-        if self.contacts:
-            pose = Pose(_replace(before.pos, now.pos, self.plan.movers) if self.still else now.pos, None, None)
-            for contact in self.contacts:
-                force, torque = add(contact.pairs, contact.push(pose), force, torque)
+        if self.pull.same != 0:
+            force = force + self.pull.on(force)
+        if gravity is not None:
+            force = force + gravity
         return force, torque
 
     def _rub(self, vel: Tensor, speed: Tensor, most: Tensor, mass: Tensor) -> Tensor:
         """Coulomb friction: against the velocity, ``most`` newtons, and no more than what stops the body."""
         return -(vel / speed) * torch.minimum(most, (vel.abs() / self.dt) * mass)
 
-    def _advance(self, now: Motion, force: Tensor, torque: Tensor | None, *, drag: bool) -> Motion:
+    def _advance(self, now: Motion, force: Tensor, torque: Tensor | None, *, drag: bool | Tensor) -> Motion:
         pos, vel, rot, ang_vel = now
-        if drag and self.keep.same != 1:
-            vel = vel * self.keep.on(vel)
-        if drag and self.keep_turning.same != 1:
-            ang_vel = ang_vel * self.keep_turning.on(vel)
+        vel, ang_vel = _slower(vel, self.keep, drag), _slower(ang_vel, self.keep_turning, drag)
         accel = force if self.plan.mass.same == 1 else force / self.plan.mass.on(vel)
         vel = vel + accel * self.move.on(vel)
         if self.max_speed.same != HUGE:
@@ -165,6 +183,46 @@ class Stepper:
         if torque is not None:
             ang_vel = ang_vel + (torque / self.plan.inertia.on(vel)) * self.turn.on(vel)
         return Motion(pos, vel, rot + ang_vel * self.turn.on(vel), ang_vel)
+
+
+class _Meeting:
+    """The forces between bodies, in the substeps of one step."""
+
+    def __init__(self, stepper: Stepper, before: Motion, bends: Tensor | None) -> None:
+        self.stepper, self.before, self.bends = stepper, before, bends
+        self.still = stepper.axes.still(before.rot)
+
+    def __call__(self, now: Motion, force: Tensor, torque: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Those of the actions and so on, and those of joints and contacts added."""
+        stepper = self.stepper
+        if not stepper.contacts and stepper.links is None:
+            return force, torque
+        movers = stepper.plan.movers
+        pos, rot = now.pos, now.rot
+        if stepper.still:
+            pos, rot = _replace(self.before.pos, pos, movers), _replace(self.before.rot, rot, movers)
+        pose = Pose(pos, stepper.axes.all(rot, self.still))
+        if stepper.links is not None and torque is not None:
+            force, torque = stepper.links.add(pose, rot, self.bends, force, torque)
+        for contact in stepper.contacts:
+            force, torque = add(contact.pairs, contact.push(pose, stepper.spring), force, torque)
+        return force, torque
+
+
+def _turned(plan: Plan, links: Sequence[Link]) -> list[int]:
+    """The places of the bodies whose directions matter."""
+    bodies = [
+        e for pairs in plan.pairs.values() for pair in pairs.entities for e in pair if not isinstance(e.shape, Sphere)
+    ]
+    bodies += [body for link in links for body in (link.a, link.b)]
+    return [plan.place[body.name] for body in bodies]
+
+
+def _slower(x: Tensor, keep: Column, when: bool | Tensor) -> Tensor:
+    """``x`` times ``keep``, where ``when`` holds."""
+    if when is False or keep.same == 1:
+        return x
+    return x * (keep.on(x) if when is True else torch.where(when, keep.on(x), 1.0))
 
 
 def _either(own: float | None, world: float | None) -> float:

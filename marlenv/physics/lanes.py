@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,18 +19,47 @@ from torch import Tensor
 VECTOR = 32  # numbers; a multiple of what any of PyTorch's CPU kernels takes at once
 GRAIN = 32768  # numbers; PyTorch gives work to several threads above this (at::internal::GRAIN_SIZE)
 
+Body: TypeAlias = "Callable[[Any, tuple[Tensor, ...]], tuple[Tensor, ...]]"
+
 _depth = 0
+_loop: Callable[[int, Body, tuple[Tensor, ...], bool], tuple[Tensor, ...]] | None = None
 
 
 @contextmanager
-def graph() -> Iterator[None]:
-    """Within this context the physics unrolls, as a tracer or compiler wants it."""
-    global _depth  # noqa: PLW0603  (a flag of the process, read on every call)
-    _depth += 1
+def graph(loop: Callable[[int, Body, tuple[Tensor, ...], bool], tuple[Tensor, ...]] | None = None) -> Iterator[None]:
+    """Within this context the physics unrolls, as a tracer or compiler wants it.
+
+    Args:
+        loop: what :func:`repeat` does here, for a tracer that knows loops.
+
+    """
+    global _depth, _loop  # noqa: PLW0603  (flags of the process, read on every call)
+    before = _loop
+    _depth, _loop = _depth + 1, loop
     try:
         yield
     finally:
-        _depth -= 1
+        _depth, _loop = _depth - 1, before
+
+
+def rolls() -> bool:
+    """Whether loops and branches are being recorded as such."""
+    return _loop is not None
+
+
+def repeat(count: int, body: Body, carry: tuple[Tensor, ...], *, stop: bool = False) -> tuple[Tensor, ...]:
+    """``carry = body(i, carry)`` for ``i`` from 0 to ``count - 1``.
+
+    With ``stop`` the last entry of ``carry`` is bool ``[B]`` and says where further rounds change nothing.
+
+    >>> repeat(3, lambda i, x: (x[0] + i,), (torch.zeros(1),))
+    (tensor([3.]),)
+    """
+    if _loop is not None:
+        return _loop(count, body, carry, stop)
+    for i in range(count):
+        carry = body(i, carry)
+    return carry
 
 
 def in_graph() -> bool:
@@ -102,7 +132,7 @@ def alike(f: Callable[..., Tensor], *xs: Tensor) -> Tensor:
     if in_graph() or first.device.type != "cpu":
         return f(*xs)
     if len(xs) > 1:
-        shape = torch.broadcast_shapes(*(x.shape for x in xs))  # type: ignore[no-untyped-call]
+        shape = torch.broadcast_shapes(*(x.shape for x in xs))
         xs = tuple(x.expand(shape) for x in xs)
     count = xs[0].numel()
     whole = VECTOR if count <= GRAIN else VECTOR * torch.get_num_threads()

@@ -6,7 +6,7 @@ are slices of ``[E, B]``; contacts are summed in the order landmarks, then agent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -120,7 +120,7 @@ class Plan:
         self.entities = tuple(entities)
         self.movers = movers
         self.place = {entity.name: i for i, entity in enumerate(self.entities)}
-        self.pairs = self._tables(touching)
+        self.pairs = {kinds: tabled([*found.values()], self.place) for kinds, found in by_shape(touching).items()}
         moving = [entity.kind for entity in self.entities[:movers]]
         self.movable = [kind.movable for kind in moving]
         self.rotatable = [kind.rotatable for kind in moving]
@@ -131,37 +131,50 @@ class Plan:
         """``f`` of the description of every mover."""
         return Column([f(entity.kind) for entity in self.entities[: self.movers]])
 
-    def _tables(self, touching: Sequence[tuple[Entity, Entity]]) -> dict[tuple[type, type], Pairs]:
-        found: dict[tuple[type, type], list[tuple[Entity, Entity]]] = {kinds: [] for kinds in KINDS}
-        for pair in touching:
-            a, b = sorted(pair, key=lambda entity: -RANK[type(entity.shape)])  # stable: equal shapes keep their order
-            found[type(a.shape), type(b.shape)].append((a, b))
-        return {kinds: self._pairs(pairs) for kinds, pairs in found.items() if pairs}
 
-    def _pairs(self, pairs: list[tuple[Entity, Entity]]) -> Pairs:
-        first, second = ([self.place[pair[side].name] for pair in pairs] for side in (0, 1))
-        movable, rotatable = (
-            [[getattr(pair[side].kind, at) for pair in pairs] for side in (0, 1)] for at in ("movable", "rotatable")
-        )
-
-        def side(places: list[int], felt: list[bool]) -> Side:
-            return Side([place if yes else None for place, yes in zip(places, felt, strict=True)])
-
-        return Pairs(
-            entities=tuple(pairs),
-            first=Rows(first),
-            second=Rows(second),
-            push_first=side(first, movable[0]),
-            push_second=side(second, movable[1]),
-            twist_first=side(first, rotatable[0]),
-            twist_second=side(second, rotatable[1]),
-        )
+def by_shape(
+    pairs: Iterable[tuple[Entity, Entity]],
+) -> dict[tuple[type, type], dict[int, tuple[Entity, Entity]]]:
+    """Pairs by the kinds of their shapes, in order of evaluation, numbered; boxes come first in a pair, then lines."""
+    found: dict[tuple[type, type], dict[int, tuple[Entity, Entity]]] = {kinds: {} for kinds in KINDS}
+    for i, pair in enumerate(pairs):
+        a, b = sorted(pair, key=lambda entity: -RANK[type(entity.shape)])  # stable: equal shapes keep their order
+        found[type(a.shape), type(b.shape)][i] = (a, b)
+    return {kinds: pairs for kinds, pairs in found.items() if pairs}
 
 
-def touching(entities: Sequence[Entity]) -> list[tuple[Entity, Entity]]:
-    """The pairs of entities that may ever touch, in the order of :attr:`Entity.order`."""
+def tabled(pairs: Sequence[tuple[Entity, Entity]], place: Mapping[str, int]) -> Pairs:
+    """Pairs of two kinds of shapes, given the places of the entities."""
+    first, second = ([place[pair[side].name] for pair in pairs] for side in (0, 1))
+    movable, rotatable = (
+        [[getattr(pair[side].kind, at) for pair in pairs] for side in (0, 1)] for at in ("movable", "rotatable")
+    )
+
+    def side(places: list[int], felt: list[bool]) -> Side:
+        return Side([place if yes else None for place, yes in zip(places, felt, strict=True)])
+
+    return Pairs(
+        entities=tuple(pairs),
+        first=Rows(first),
+        second=Rows(second),
+        push_first=side(first, movable[0]),
+        push_second=side(second, movable[1]),
+        twist_first=side(first, rotatable[0]),
+        twist_second=side(second, rotatable[1]),
+    )
+
+
+def touching(entities: Sequence[Entity], apart: Container[frozenset[str]] = ()) -> list[tuple[Entity, Entity]]:
+    """The pairs of entities that may ever touch, in the order of :attr:`Entity.order`.
+
+    Args:
+        entities: all of them.
+        apart: pairs of names that never touch, because a joint holds them.
+
+    """
     ordered = sorted(entities, key=lambda entity: entity.order)
-    return [(a, b) for a, b in combinations(ordered, 2) if (a.dynamic or b.dynamic) and _meets(a, b) and _meets(b, a)]
+    pairs = [pair for pair in combinations(ordered, 2) if frozenset(e.name for e in pair) not in apart]
+    return [(a, b) for a, b in pairs if (a.dynamic or b.dynamic) and _meets(a, b) and _meets(b, a)]
 
 
 def _meets(one: Entity, other: Entity) -> bool:

@@ -1,21 +1,25 @@
 """What bodies are to each other: where one sees the other, and how far apart they are. Rows first, ``[B, A, M, ...]``.
 
-A :class:`~marlenv.physics.state.Body` on either side drops its dimension.
+A :class:`~marlenv.physics.bodies.Body` on either side drops its dimension.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from marlenv.errors import Unsupported
+from marlenv.physics.axes import Axes
+from marlenv.physics.bodies import Bodies, Body
+from marlenv.physics.contacts import Pose
 from marlenv.physics.entities import Entity
 from marlenv.physics.geometry import length
-from marlenv.physics.plan import Column
+from marlenv.physics.lanes import Rows, pick
+from marlenv.physics.pairs import CONTACTS
+from marlenv.physics.plan import by_shape, tabled
 from marlenv.physics.shapes import Sphere
-from marlenv.physics.state import Bodies, Body
 
 
 def offset(a: Bodies | Body, b: Bodies | Body) -> Tensor:
@@ -31,29 +35,67 @@ def distance(a: Bodies | Body, b: Bodies | Body) -> Tensor:
 
 def gap(a: Bodies | Body, b: Bodies | Body) -> Tensor:
     """How far apart the outlines of ``a`` and ``b`` are, negative where they overlap; ``[B, A, M]``, metres."""
-    x, y = _delta(a, b).unbind(0)
-    near, far = _radii(_entities(a)).on(x), _radii(_entities(b)).on(x)
-    if isinstance(b, Bodies) and near.ndim:
-        near = near.unsqueeze(-1)
-    apart = length(x, y) - near - far
-    return apart.movedim(-1, 0)
-
-
-@lru_cache(maxsize=256)
-def _radii(entities: tuple[Entity, ...]) -> Column:
-    if wrong := [entity.name for entity in entities if not isinstance(entity.shape, Sphere)]:
-        raise Unsupported(f"gap: only spheres so far, got {wrong}")
-    return Column([entity.shape.reach for entity in entities])
+    return _between(a, b)[0]
 
 
 def overlap(a: Bodies | Body, b: Bodies | Body) -> Tensor:
-    """Whether the outlines of ``a`` and ``b`` overlap; bool ``[B, A, M]``. No body overlaps itself."""
-    touching = gap(a, b) < 0
+    """Whether the outlines of ``a`` and ``b`` overlap; bool ``[B, A, M]``. No body overlaps itself.
+
+    A disc within a box overlaps it; lines and boxes within a box do not.
+    """
+    touching = _between(a, b)[1]
     same = [[one is other for other in _entities(b)] for one in _entities(a)]
     if not any(map(any, same)):
         return touching
     apart = ~torch.tensor(same, device=touching.device).reshape(touching.shape[1:])
     return touching & apart
+
+
+def _between(a: Bodies | Body, b: Bodies | Body) -> tuple[Tensor, Tensor]:
+    first, second = (x if isinstance(x, Bodies) else x.alone for x in (a, b))
+    gap, overlap = _outlines(first.entities, second.entities)(first, second)
+    shape = (*[len(x) for x in (a, b) if isinstance(x, Bodies)], gap.shape[-1])
+    return gap.reshape(shape).movedim(-1, 0), overlap.reshape(shape).movedim(-1, 0)
+
+
+@lru_cache(maxsize=1024)
+def _outlines(a: tuple[Entity, ...], b: tuple[Entity, ...]) -> Outlines:
+    return Outlines(a, b)
+
+
+class Outlines:
+    """How far apart every one of some bodies is from every one of others: all that is known in advance.
+
+    Args:
+        a: the ones.
+        b: the others.
+
+    """
+
+    def __init__(self, a: Sequence[Entity], b: Sequence[Entity]) -> None:
+        self.same = tuple(a) == tuple(b)
+        entities = tuple(a) if self.same else (*a, *b)
+        tables = by_shape((one, other) for one in a for other in b)
+        order = [number for found in tables.values() for number in found]
+        turned = [i for i, entity in enumerate(entities) if not isinstance(entity.shape, Sphere)]
+        place = {entity.name: i for i, entity in enumerate(entities)}
+        self.axes = Axes(entities, turned)
+        self.contacts = [
+            CONTACTS[kinds](tabled([*found.values()], place), self.axes) for kinds, found in tables.items()
+        ]
+        self.order = Rows([order.index(i) for i in range(len(order))])
+
+    def __call__(self, a: Bodies, b: Bodies) -> tuple[Tensor, Tensor]:
+        """Gaps and overlaps; ``[A * M, B]``."""
+        pos, rot = a.planar("pos"), a.planar("rot")
+        if not self.same:
+            pos, rot = torch.cat((pos, b.planar("pos")), -2), torch.cat((rot, b.planar("rot")), -2)
+        pose = Pose(pos, self.axes.all(rot, self.axes.still(rot)))
+        found = [contact.between(pose) for contact in self.contacts]
+        if len(found) == 1:
+            return found[0]
+        gaps, overlaps = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return pick(gaps, self.order), pick(overlaps, self.order)
 
 
 def _entities(x: Bodies | Body) -> tuple[Entity, ...]:

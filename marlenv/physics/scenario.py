@@ -5,18 +5,31 @@ How a scenario becomes pure functions of a state is in :mod:`marlenv.physics.sim
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from types import NoneType
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from marlenv.errors import nearest
-from marlenv.physics.state import Memory
+from marlenv.physics.bodies import Bodies, Body
+from marlenv.physics.memory import Memory, Notes
+from marlenv.physics.room import find_room
 from marlenv.physics.views import rows_first
 from marlenv.physics.world import World
+
+KINDS: dict[object, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "int | None": (int, NoneType),
+    "float | None": (int, float, NoneType),
+    "float | Sequence[float]": (int, float, list, tuple),
+}
 
 
 @dataclass(eq=False)
@@ -29,9 +42,16 @@ class Scenario(ABC):
     declared in ``build`` with ``world.remember`` and then lives in :attr:`memory`; nothing else may be kept on ``self``.
 
     In a step come, in this order: actions are decoded, :meth:`before_step`, forces, the world's step, :meth:`after_step`,
-    :meth:`rewards`, :meth:`observe`, :meth:`info`, :meth:`shared_info`, :meth:`over`. After a reset: :meth:`spawn`,
-    :meth:`observe`, the two infos.
+    :meth:`rewards`, :meth:`observe`, :meth:`info`, :meth:`shared_info`, :meth:`over`. After a reset: :meth:`spawn`, joints
+    settle, :meth:`after_spawn`, :meth:`observe`, the two infos.
     """
+
+    picture: ClassVar[str | None] = None
+    """What pictures show besides the bodies: a function of the scenario and the picture, as ``"module:name"``."""
+    may_overlap: ClassVar[bool] = False
+    """Whether bodies that push each other may start within each other at every start; otherwise that is an error."""
+    limits: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    """The lowest and highest values of options, both ends included."""
 
     def __new__(cls, *_args: object, **options: object) -> Self:
         """Checks the options' names."""
@@ -41,6 +61,20 @@ class Scenario(ABC):
                 listed = ", ".join(f"{key}={value!r}" for key, value in known.items()) or "none"
                 raise TypeError(f"{cls.__name__} has no option {name!r}; {nearest(name, known)} Its options: {listed}")
         return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        """Checks the options' types and values."""
+        for field in fields(self):
+            wanted = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+            value, kinds = getattr(self, field.name), KINDS.get(wanted)
+            if kinds is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
+                raise TypeError(f"{type(self).__name__}: {field.name} must be {wanted}, got {value!r}")
+        for name, (low, high) in self.limits.items():
+            value = getattr(self, name)
+            values = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
+            if not all(low <= x <= high for x in values):
+                listed = ", ".join(f"{key} in [{ends[0]}, {ends[1]}]" for key, ends in self.limits.items())
+                raise ValueError(f"{type(self).__name__}: {name}={value!r} is out of range; {listed}")
 
     # --- what a task says ------------------------------------------------------------------------
 
@@ -53,8 +87,8 @@ class Scenario(ABC):
         """Places everything. Before it, bodies rest at the origin and memory is at its start value."""
 
     @abstractmethod
-    def observe(self) -> Mapping[str, Tensor]:
-        """What the agents of each group see; ``{group: [B, A, d]}``."""
+    def observe(self) -> Mapping[str, Tensor | dict[str, Tensor]]:
+        """What the agents of each group see; ``{group: [B, A, d]}``, or ``{group: {name: [B, A, d]}}``."""
 
     @abstractmethod
     def rewards(self) -> Mapping[str, Tensor]:
@@ -71,6 +105,9 @@ class Scenario(ABC):
     def shared_info(self) -> Mapping[str, Tensor]:
         """What else is worth knowing about a row; ``{name: [B] or [B, k]}``."""
         return {}
+
+    def after_spawn(self) -> None:  # noqa: B027
+        """Remembers what the first step will need, when everything is in its place."""
 
     def before_step(self) -> None:  # noqa: B027  (a hook: doing nothing is right)
         """Changes actions (``agents.u``) before they become forces, and moves scripted agents."""
@@ -93,9 +130,19 @@ class Scenario(ABC):
         return self.world.memory
 
     @property
+    def notes(self) -> Notes:
+        """What ``world.note`` declared, as attributes with the rows first: readable and writable during one step."""
+        return self.world.notes
+
+    @property
     def rows(self) -> int:
         """How many rows there are: ``B``."""
         return self.world.stage.moment.rows
+
+    @property
+    def steps(self) -> Tensor:
+        """How many steps the episode has, the present one included; int64 ``[B]``."""
+        return self.world.stage.moment.state["steps"]
 
     @property
     def device(self) -> torch.device:
@@ -121,6 +168,76 @@ class Scenario(ABC):
     def permutation(self, n: int) -> Tensor:
         """The numbers ``0 .. n - 1`` in a random order, different in each row; int64 ``[B, n]``."""
         return self.world.stage.moment.rng.permutation(n)
+
+    def keep(self, values: Mapping[str, Tensor]) -> None:
+        """Remembers values by name; :meth:`gains` says how much smaller they have become."""
+        for name, value in values.items():
+            setattr(self.memory, name, value)
+
+    def gains(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """How much smaller values have become since they were kept, by name; keeps them."""
+        gains = {name: getattr(self.memory, name) - value for name, value in values.items()}
+        self.keep(values)
+        return gains
+
+    def note(self, **values: Tensor) -> None:
+        """Notes values by name."""
+        for name, value in values.items():
+            setattr(self.notes, name, value)
+
+    def blur(self, seen: Tensor, size: float) -> Tensor:
+        """Observations ``[B, A, d]`` with uniform noise in ``[-size, size)``; as they are, where ``size`` is 0."""
+        return seen + size * self.uniform(-1, 1, *seen.shape[1:]) if size else seen
+
+    def noted(self, *names: str) -> dict[str, Tensor]:
+        """Notes by name, as an info of a group takes them: ``[B, 1]`` for what all agents share."""
+        notes = {name: getattr(self.notes, name) for name in names}
+        return {name: x.unsqueeze(1) if x.ndim == 1 else x for name, x in notes.items()}
+
+    def tensor(self, values: Sequence[Any]) -> Tensor:
+        """Numbers as a float32 tensor where the rows live; the same for all rows."""
+        return torch.tensor(values, dtype=torch.float32, device=self.device)
+
+    def scatter(
+        self,
+        bodies: Bodies | Body,
+        apart: float,
+        low: tuple[float, float] = (-1.0, -1.0),
+        high: tuple[float, float] = (1.0, 1.0),
+        away_from: Sequence[Bodies | Body] = (),
+        where: Tensor | None = None,
+    ) -> None:
+        """Places bodies anywhere in a rectangle, one after the other, with their centres at least ``apart`` metres apart.
+
+        Args:
+            bodies: are placed, and keep away from each other too.
+            apart: metres. Where there is no room after 64 tries, the widest gap that was found must do.
+            low: the lower left corner.
+            high: the upper right corner.
+            away_from: what they keep away from; must have been placed already.
+            where: the rows in which they are placed, bool ``[B]``; in the others they stay. All when left out.
+
+        """
+        bodies = bodies if isinstance(bodies, Bodies) else bodies.alone
+        self._check_room(bodies, apart, high[0] - low[0], high[1] - low[1])
+        others = [x if isinstance(x, Bodies) else x.alone for x in away_from]
+        taken = [other.planar("pos") for other in others]
+        moment = self.world.stage.moment
+        for one in bodies:
+            place = find_room(moment.rng, torch.cat(taken, 1) if taken else None, apart, low, high, where)
+            place = place if where is None else torch.where(where, place, one.planar("pos"))
+            one.pos = place.t()
+            taken.append(place.unsqueeze(1))
+
+    def _check_room(self, bodies: Bodies, apart: float, wide: float, high: float) -> None:
+        """Raises where no arrangement of bodies in a rectangle keeps them apart (Oler 1961, doi:10.4153/CMB-1961-018-7)."""
+        n, area, around = len(bodies), wide * high, 2 * (wide + high)
+        if apart > 0 and n > 2 * area / (math.sqrt(3) * apart**2) + around / (2 * apart) + 1:
+            options = ", ".join(f"{name}={value!r}" for name, value in self.options().items())
+            raise ValueError(
+                f"{type(self).__name__}: {n} {bodies.group} do not fit into {wide:g} x {high:g} metres with {apart:g} metres "
+                f"between their centres; fewer of them, smaller ones, or more room; got {options}"
+            )
 
     def zeros(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Zeros; ``[B, *shape]``."""

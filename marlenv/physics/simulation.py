@@ -14,14 +14,18 @@ from torch import Tensor
 
 from marlenv.errors import GroupError, KeyMissing, ShapeError
 from marlenv.physics.actions import Control, Mode
+from marlenv.physics.bodies import Bodies
+from marlenv.physics.contacts import Pose
 from marlenv.physics.entities import Agent
 from marlenv.physics.geometry import shorten
 from marlenv.physics.plan import HUGE, Column
 from marlenv.physics.scenario import Scenario
-from marlenv.physics.state import Bodies, State, merge
+from marlenv.physics.state import State, merge
 from marlenv.rng import RowRNG
 
 Grouped: TypeAlias = "dict[str, Tensor]"
+Seen: TypeAlias = "dict[str, Tensor | dict[str, Tensor]]"
+"""Observations of the groups; a tensor each, or several by name."""
 Infos: TypeAlias = "dict[str, dict[str, Tensor]]"
 
 SHARED = ""
@@ -58,6 +62,10 @@ class Simulation:
             if not _agent(bodies.entities[0].kind).scripted
         }
         """The actions of the groups that policies move, in order."""
+        self.seen: Seen = {}
+        """Observations of a trial of a few rows, for their shapes and dtypes."""
+        self.infos: Infos = {}
+        """Infos of the same trial."""
         self._limits = {name: _Limits(bodies) for name, bodies in self.groups.items()}
         self._try()
 
@@ -67,7 +75,7 @@ class Simulation:
         """The state of ``rng.rows`` rows that were never reset; :meth:`reset` makes them playable."""
         return self.world.blank(rng)
 
-    def reset(self, state: State, where: Tensor | None = None) -> tuple[State, Grouped, Infos]:
+    def reset(self, state: State, where: Tensor | None = None) -> tuple[State, Seen, Infos]:
         """New episodes in the rows ``where`` (bool ``[B]``; None for all); the others keep every bit.
 
         Observations and infos are those of new episodes in all rows: those of the other rows are not to be used.
@@ -76,13 +84,15 @@ class Simulation:
         self.world.stage.open(self.world.blank(rng))
         try:
             self.scenario.spawn()
+            self.world.settle()
+            self.scenario.after_spawn()
             observations, infos = self._look()
             new = self.world.stage.moment.close()
         finally:
             self.world.stage.shut()
         return (new if where is None else merge(where, new, state)), observations, infos
 
-    def transition(self, state: State, actions: Mapping[str, Tensor]) -> tuple[State, Grouped, Grouped, Tensor, Infos]:
+    def transition(self, state: State, actions: Mapping[str, Tensor]) -> tuple[State, Seen, Grouped, Tensor, Infos]:
         """One step of all rows.
 
         Args:
@@ -95,6 +105,7 @@ class Simulation:
 
         """
         moment = self.world.stage.open(state)
+        moment.state["steps"] = state["steps"] + 1
         try:
             said = self._decode(actions)
             self.scenario.before_step()
@@ -105,14 +116,13 @@ class Simulation:
             self.scenario.after_step()
             rewards = self._rewards()
             observations, infos = self._look()
-            over = self.scenario.over()
-            if over is None:
-                over = moment.state["rng"].new_zeros((moment.rows,), dtype=torch.bool)
+            over = self._over()
+            moment.state["over"] = over
             return moment.close(), observations, rewards, over, infos
         finally:
             self.world.stage.shut()
 
-    def observe(self, state: State) -> tuple[Grouped, Infos]:
+    def observe(self, state: State) -> tuple[Seen, Infos]:
         """Observations and infos of a state, which stays as it is; for states that were put together by hand."""
         self.world.stage.open(state)
         try:
@@ -141,19 +151,34 @@ class Simulation:
         for name, bodies in self.groups.items():
             if name not in moment.controls:
                 continue  # a scripted agent that was not moved
-            force, torque = _agent(bodies.entities[0].kind).dynamics.drive(moment.controls[name], bodies)
+            force, torque = _agent(bodies.entities[0].kind).dynamics.drive(
+                moment.controls[name], bodies, self.world.laws.dt
+            )
             moment.forces[name], moment.torques[name] = self._limits[name](force, torque)
 
-    def _look(self) -> tuple[Grouped, Infos]:
-        observations = dict(self.scenario.observe())
-        infos = {group: dict(values) for group, values in self.scenario.info().items()}
+    def _look(self) -> tuple[Seen, Infos]:
+        observations: Seen = dict(self.scenario.observe())
+        infos = {group: self._spread(group, values) for group, values in self.scenario.info().items()}
         if shared := self.scenario.shared_info():
             infos[SHARED] = dict(shared)
         return observations, infos
 
+    def _spread(self, group: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Infos with one entry per agent, where a scenario gave one for all."""
+        if group not in self.groups or len(agents := self.groups[group]) == 1:
+            return dict(values)
+        return {
+            name: x.expand(-1, len(agents), *x.shape[2:]) if x.ndim > 1 and x.shape[1] == 1 else x
+            for name, x in values.items()
+        }
+
     def _rewards(self) -> Grouped:
         rows = self.world.stage.moment.rows
         return {name: r.expand(rows, len(self.groups[name])) for name, r in self.scenario.rewards().items()}
+
+    def _over(self) -> Tensor:
+        over = self.scenario.over()
+        return torch.zeros_like(self.world.stage.moment.state["over"]) if over is None else over
 
     # --- the trial -------------------------------------------------------------------------------
 
@@ -163,8 +188,10 @@ class Simulation:
             raise GroupError(f"{self.scenario}: there is no group of agents that a policy moves")
         with torch.no_grad():
             state, observations, infos = self.reset(self.start(RowRNG(rows=[TRIAL])))
-            self._check("observe", observations, self.controls, 3)
+            self._check_layout(state)
+            self._check_seen(observations)
             self._check_infos(infos)
+            self.seen, self.infos = observations, infos
             integer = self.mode != "continuous"
             still = {
                 name: torch.zeros(TRIAL, c.agents, c.width, dtype=torch.int64 if integer else torch.float32)
@@ -175,7 +202,7 @@ class Simulation:
                 raw = dict(self.scenario.rewards())
             finally:
                 self.world.stage.shut()
-            self._check("rewards", raw, self.controls, 2)
+            self._check("rewards", raw, 2)
             _, _, _, over, infos = self.transition(state, still)
         self._check_infos(infos)
         if over.shape != (TRIAL,) or over.dtype != torch.bool:
@@ -183,12 +210,34 @@ class Simulation:
                 f"{self._who('over')}: expected bool [B] with B = {TRIAL}, got {over.dtype} {list(over.shape)}"
             )
 
+    def _check_layout(self, state: State) -> None:
+        """Raises where bodies that push each other start within each other, by as much in every row."""
+        pos, rot, axes = state["pos"], state["rot"], self.stepper.axes
+        pose = Pose(pos, axes.all(rot, axes.still(rot)))
+        for contact in () if self.scenario.may_overlap else self.stepper.contacts:
+            gap, overlap = contact.between(pose)
+            stuck = overlap.all(-1) & ((gap - gap[:, :1]).abs() < 1e-6).all(-1)
+            for i in stuck.nonzero().flatten().tolist()[:1]:
+                a, b = (entity.name for entity in contact.pairs.entities[i])
+                raise ValueError(
+                    f"{self._who('spawn')}: {a!r} and {b!r}, which collide, overlap by {-gap[i, 0].item():.3g} metres at every "
+                    f"start; place them apart, give one collide=False, or say may_overlap = True in the scenario; "
+                    f"got {self.scenario.options()}"
+                )
+
     def _who(self, method: str) -> str:
         return f"{type(self.scenario).__name__}.{method}"
 
-    def _check(self, method: str, got: Mapping[str, Tensor], groups: Mapping[str, Control], ndim: int) -> None:
-        if set(got) != set(groups):
-            raise GroupError(f"{self._who(method)}: expected the groups {sorted(groups)}, got {sorted(got)}")
+    def _check_seen(self, seen: Seen) -> None:
+        self._check("observe", {name: x for name, x in seen.items() if isinstance(x, Tensor)}, 3, set(seen))
+        for name, parts in seen.items():
+            for part in () if isinstance(parts, Tensor) else parts.values():
+                self._check("observe", {name: part}, 3, set(seen))
+
+    def _check(self, method: str, got: Mapping[str, Tensor], ndim: int, names: set[str] | None = None) -> None:
+        groups = self.controls
+        if (names or set(got)) != set(groups):
+            raise GroupError(f"{self._who(method)}: expected the groups {sorted(groups)}, got {sorted(names or got)}")
         for name, x in got.items():
             agents = (groups[name].agents, 1) if method == "rewards" else (groups[name].agents,)
             if x.ndim != ndim or x.shape[0] != TRIAL or x.shape[1] not in agents:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import ShapeError
+from marlenv.physics.geometry import length
 from marlenv.physics.lanes import Rows, pick
 
 
@@ -61,10 +62,21 @@ def total(x: Tensor, dim: int = -1) -> Tensor:
     >>> total(torch.tensor([[1.0, 2.0, 3.0]]))
     tensor([6.])
     """
+    if not x.shape[dim]:
+        return x.sum(dim)
     first, *rest = x.unbind(dim)
     for one in rest:
         first = first + one
     return first
+
+
+def norm(x: Tensor) -> Tensor:
+    """The length of vectors ``[..., 2]``, the same bits whatever the number of rows; ``[...]``.
+
+    >>> norm(torch.tensor([[3.0, 4.0]]))
+    tensor([5.])
+    """
+    return length(x[..., 0], x[..., 1])
 
 
 @lru_cache(maxsize=256)
@@ -86,6 +98,8 @@ def others(x: Tensor) -> Tensor:
     n = x.shape[1]
     if x.ndim < 3 or x.shape[2] != n:
         raise ShapeError(f"others: expected [B, A, A, ...], got {list(x.shape)}")
+    if n == 1:
+        return x[:, :, :0]
     last = x.permute(*range(3, x.ndim), 1, 2, 0)  # [..., A, A, B]
     kept = pick(last.flatten(-3, -2), _off_diagonal(n))
     kept = kept.reshape(*kept.shape[:-2], n, n - 1, kept.shape[-1])

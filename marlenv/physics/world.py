@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import overload
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 
 from marlenv.errors import GroupError
+from marlenv.physics.bodies import Bodies, Body
 from marlenv.physics.entities import Agent, Entity, Landmark
 from marlenv.physics.integrate import Laws, Motion, Stepper
+from marlenv.physics.joints import Joint, JointOptions, Link
+from marlenv.physics.memory import Memory, Notes
 from marlenv.physics.plan import Plan, touching
-from marlenv.physics.state import Bodies, Body, Memory, Place, Stage, State
+from marlenv.physics.shapes import Box, Line
+from marlenv.physics.state import Place, Stage, State
 from marlenv.rng import RowRNG
 
 
@@ -78,7 +82,16 @@ class World:
         """What is remembered: the start value of one row, by name."""
         self.groups: dict[str, Bodies] = {}
         """Everything in the world, by the name it was added with."""
+        self.joints: list[Joint] = []
+        """Those of them that have a bar."""
+        self.links: list[Link] = []
+        """What holds bodies together."""
+        self.sensors: list[Any] = []
+        """What was made to look around in it, for whoever draws it."""
         self.memory = Memory(self.stage, self.starts)
+        self.blanks: dict[str, Tensor] = {}
+        """What is noted during a step: the value of one row while there is none, by name."""
+        self.notes = Notes(self.stage, self.blanks)
         self._places: dict[str, Place] = {}
         self._built: Stepper | None = None
 
@@ -96,7 +109,7 @@ class World:
 
         Args:
             name: the group; agents are found under it in the tensordicts of the env.
-            what: descriptions, in order; one landmark alone makes a :class:`~marlenv.physics.state.Body`.
+            what: descriptions, in order; one landmark alone makes a :class:`~marlenv.physics.bodies.Body`.
 
         """
         alone = isinstance(what, Landmark)
@@ -125,6 +138,84 @@ class World:
             if name in self.starts:
                 raise GroupError(f"World.remember: {name!r} is remembered already")
             self.starts[name] = start if isinstance(start, Tensor) else torch.tensor(start, dtype=torch.float32)
+
+    def note(self, **blanks: Tensor | float) -> None:
+        """Declares what the scenario notes during a step, for its infos and its own later methods.
+
+        >>> World().note(pos_rew=0.0, on_goal=torch.zeros(4, dtype=torch.bool))
+        """
+        self._check_open("note")
+        for name, blank in blanks.items():
+            self.blanks[name] = blank if isinstance(blank, Tensor) else torch.tensor(blank)
+
+    def join(
+        self,
+        a: Body,
+        b: Body,
+        *,
+        anchor_a: tuple[float, float] = (0.0, 0.0),
+        anchor_b: tuple[float, float] = (0.0, 0.0),
+        rotate_a: bool = True,
+        rotate_b: bool = True,
+        fixed_rotation_a: float | None = None,
+        fixed_rotation_b: float | None = None,
+        dist: float = 0.0,
+        collidable: bool = False,
+        width: float = 0.0,
+        mass: float = 1.0,
+        collides_with: Callable[[Entity], bool] | None = None,
+    ) -> Joint:
+        """Holds two bodies together. They never touch each other any more, unless there is a bar between them.
+
+        Args:
+            a: one body.
+            b: the other.
+            anchor_a: where it is held, in [-1, 1] from one end of its outline to the other.
+            anchor_b: likewise.
+            rotate_a: whether ``a`` may turn against the bar (or against ``b``, when there is none).
+            rotate_b: likewise.
+            fixed_rotation_a: if not, how far the bar is turned against ``a``, radians; left out, as spawned.
+            fixed_rotation_b: likewise.
+            dist: the length of the bar between them, metres; 0 for none.
+            collidable: whether others bump into the bar.
+            width: of the bar, metres; 0 for a line.
+            mass: of the bar, kg.
+            collides_with: given the other body, whether the bar and it may touch.
+
+        Returns:
+            The joint. Its bar is placed by itself after every spawn.
+
+        """
+        self._check_open("join")
+        options = JointOptions(
+            anchor_a, anchor_b, rotate_a, rotate_b, fixed_rotation_a, fixed_rotation_b, dist, collidable, width
+        )
+        options.check(a.entity, b.entity, self.laws.substeps)
+        at_a, at_b = a.entity.shape.anchor(*anchor_a), b.entity.shape.anchor(*anchor_b)
+        if dist == 0:
+            rotate = rotate_a and rotate_b
+            self.links.append(Link(a.entity, b.entity, at_a=at_a, at_b=at_b, rotate=rotate, bend=fixed_rotation_a))
+            return Joint(a, b, None, (self.links[-1],))
+        outline = Box(length=dist, width=width) if width else Line(dist)
+        kind = Landmark(
+            outline,
+            movable=True,
+            rotatable=True,
+            collide=collidable,
+            collides_with=collides_with,
+            mass=mass,
+            color="black",
+        )
+        bar = self.add(f"joint {a.name} {b.name}", kind)
+        ends = (-dist / 2, 0.0), (dist / 2, 0.0)
+        links = (
+            Link(bar.entity, a.entity, at_a=ends[0], at_b=at_a, rotate=rotate_a, bend=fixed_rotation_a),
+            Link(bar.entity, b.entity, at_a=ends[1], at_b=at_b, rotate=rotate_b, bend=fixed_rotation_b),
+        )
+        self.links += links
+        joint = Joint(a, b, bar, links)
+        self.joints.append(joint)
+        return joint
 
     def _check_open(self, method: str) -> None:
         if self._built is not None:
@@ -166,7 +257,10 @@ class World:
                 start += len(bodies)
                 movers = start if any(e.dynamic for e in bodies.entities) else movers
             entities = [entity for bodies in groups for entity in bodies.entities]
-            self._built = Stepper(Plan(entities, movers, touching(entities)), self.laws)
+            held = {frozenset((link.a.name, link.b.name)) for link in self.links}
+            order = {entity.name: entity.order for entity in entities}
+            links = sorted(self.links, key=lambda link: sorted((order[link.a.name], order[link.b.name])))
+            self._built = Stepper(Plan(entities, movers, touching(entities, held)), self.laws, links)
         return self._built
 
     @property
@@ -187,10 +281,17 @@ class World:
             "rot": torch.zeros(entities, rows, device=device),
             "ang_vel": torch.zeros(entities, rows, device=device),
             "rng": rng.state.movedim(0, -1).contiguous(),
+            "steps": torch.zeros(rows, dtype=torch.int64, device=device),
+            "over": torch.zeros(rows, dtype=torch.bool, device=device),
         }
         for name, bodies in self.agents.items():
             if self.speaks(bodies):
                 state[f"comm.{name}"] = torch.zeros(self.channels, len(bodies), rows, device=device)
+        for bodies in self.groups.values():
+            for name, value in bodies.own(rows, device).items():
+                state[f"{name}.{bodies.group}"] = value
+        if self.stepper.links is not None and len(self.stepper.links.inferred):
+            state["bends"] = torch.zeros(len(self.stepper.links.inferred), rows, device=device)
         for name, start in self.starts.items():
             state[f"memory.{name}"] = start.to(device).unsqueeze(-1).repeat(*(1,) * start.ndim, rows)
         return state
@@ -198,6 +299,14 @@ class World:
     def speaks(self, bodies: Bodies) -> bool:
         """Whether a group of agents says anything."""
         return self.channels > 0 and isinstance(kind := bodies.entities[0].kind, Agent) and not kind.silent
+
+    def settle(self) -> None:
+        """Puts the bars of joints between the bodies that they join, and takes the bends of joints as they are now."""
+        for joint in self.joints:
+            joint.place()
+        state = self.stage.moment.state
+        if "bends" in state and self.stepper.links is not None:
+            state["bends"] = self.stepper.links.spawned(state["rot"])
 
     def step(self) -> None:
         """Moves the open state one step on, under the forces and torques of the open moment."""
@@ -217,7 +326,11 @@ class World:
         forces = [zero.expand(2, len(b), rows) if f is None else f for b, f in zip(movers, force, strict=True)]
         torques = [zero.expand(len(b), rows) if t is None else t for b, t in zip(movers, torque, strict=True)]
         turned = any(t is not None for t in torque)
-        state.update(stepper(motion, forces, torques if turned else None)._asdict())
+        own = [state.get(f"gravity.{b.group}") for b in movers]
+        pulls = [zero.expand(2, len(b), rows) if g is None else g for b, g in zip(movers, own, strict=True)]
+        pulled = any(g is not None for g in own)
+        moved = stepper(motion, forces, torques if turned else None, pulls if pulled else None, state.get("bends"))
+        state.update(moved._asdict())
 
 
 AGENTS = 1 << 20  # the order of the first agent: landmarks come before

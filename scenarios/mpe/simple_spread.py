@@ -45,7 +45,7 @@ class SimpleSpread(Scenario):
     def observe(self) -> Mapping[str, Tensor]:
         agents = self.agents
         seen = [agents.pos, agents.vel, offset(agents, self.landmarks)]
-        if self.obs_agents and self.n_agents > 1:
+        if self.obs_agents:
             seen.append(others(offset(agents, agents)))
         return {"agents": join(*seen)}
 

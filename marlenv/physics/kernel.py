@@ -1,0 +1,328 @@
+"""A simulation as machine code: transitions, resets, random actions and whole rollouts of any number of rows.
+
+A kernel computes what :class:`~marlenv.physics.simulation.Simulation` computes, on the same state, sixteen rows at a time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Size, Tensor
+
+from marlenv.physics import cache, lanes
+from marlenv.physics.driver import DRIVER
+from marlenv.physics.emitting import CARE, SLOTS, Emitter
+from marlenv.physics.expressions import TYPES, Graph, Node
+from marlenv.physics.simulation import Simulation
+from marlenv.physics.state import State
+from marlenv.physics.tracing import Traced, Untraceable, cells_of, repeat, traced
+from marlenv.physics.vectors import HEADER, LANES
+from marlenv.rng import RowRNG
+
+DTYPES = {"f": torch.float32, "d": torch.float64, "l": torch.int64, "b": torch.bool}
+KINDS = {kind: number for number, kind in enumerate("fdlb")}
+TILE = 16  # vectors of rows whose state is in the cache at once
+LARGEST = 150_000  # expressions; more take minutes to compile
+
+
+class Field(NamedTuple):
+    """An entry of a state, of actions or of results: ``[*shape, B]`` in memory."""
+
+    name: tuple[str, ...]
+    shape: Size
+    dtype: torch.dtype
+
+    @property
+    def count(self) -> int:
+        """How many numbers a row has."""
+        return math.prod(self.shape)
+
+    @property
+    def kind(self) -> str:
+        """The type of its numbers."""
+        return TYPES[self.dtype]
+
+    def empty(self, rows: int, steps: int | None = None) -> Tensor:
+        """Room for it: ``[*shape, B]``, or ``[T, *shape, B]``."""
+        lead = () if steps is None else (steps,)
+        return torch.empty((*lead, *self.shape, rows), dtype=self.dtype)
+
+
+Draw = Callable[[Tensor], Mapping[str, Tensor]]
+"""From uniform numbers ``[B, n]`` to the actions of the groups."""
+
+
+class Source:
+    """The C++ of a simulation, and the order of its data.
+
+    Args:
+        simulation: what is compiled.
+        draw: how random actions are made, if they are.
+        draws: from how many numbers per row.
+        wide: whether from float64 ones.
+
+    """
+
+    def __init__(self, simulation: Simulation, draw: Draw | None = None, draws: int = 0, *, wide: bool = False) -> None:
+        self.simulation = simulation
+        blank = simulation.start(RowRNG(rows=[2]))
+        self.state = [Field((name,), x.shape[:-1], x.dtype) for name, x in blank.items()]
+        integer = simulation.mode != "continuous"
+        self.actions = [
+            Field((name,), Size((c.agents,) if simulation.mode == "discrete" else (c.agents, c.width)), torch.int64 if integer else torch.float32)
+            for name, c in simulation.controls.items()
+        ]
+        self.draw, self.draws, self.wide = draw, draws, wide
+        self.top = CARE + 1
+        self.parts: list[str] = []
+        self.size = 0
+        held = self._slots(self.state, 0)
+        self.held_slots = held[1]
+        with torch.no_grad():
+            self._trace_step(held[0])
+            self._trace_reset(held[0])
+            self._trace_draw()
+        self.text = self._whole(held[0])
+
+    # --- tracing ---------------------------------------------------------------------------------
+
+    def _slots(self, fields: Sequence[Field], start: int) -> tuple[list[int], int]:
+        """The first slot of each field, and the first one behind them."""
+        at = []
+        for field in fields:
+            at.append(start)
+            start += SLOTS[field.kind] * field.count
+        return at, start
+
+    def _more(self, fields: Sequence[Field]) -> list[int]:
+        """Scratch slots for fields."""
+        at, self.top = self._slots(fields, self.top)
+        return at
+
+    def _trace_step(self, held: list[int]) -> None:
+        simulation = self.simulation
+        self.key = self.top
+        self.top += 4
+        self.action_slots = self._more(self.actions)
+        graph = Graph()
+        places: dict[int, str] = {}
+        state = self._inputs(graph, self.state, held, "st", places, -1)
+        actions = self._inputs(graph, self.actions, self.action_slots, "s", places, 0)
+        with lanes.graph(partial(repeat, graph)):
+            after, seen, rewards, _, infos = simulation.transition(state, actions)
+        told, earned = _leaves(seen, infos), {(name, "reward"): x for name, x in rewards.items()}
+        self.seen, self.outs = _fields(told), [*_fields(told), *_fields(earned)]
+        self.out_slots = self._more(self.outs)
+        old = {name: state[name] for name in after}
+        moved = [field for field in self.state if after[field.name[0]] is not old[field.name[0]]]
+        new_slots = self._more(moved)
+        roots, self.settled = [], []
+        for field, slot in zip(moved, new_slots, strict=True):
+            where = held[self.state.index(field)]
+            pairs = _cells(graph, after[field.name[0]], field, -1), _cells(graph, old[field.name[0]], field, -1)
+            for k, (node, was) in enumerate(zip(*pairs, strict=True)):
+                if node is not was:
+                    step = SLOTS[field.kind] * k
+                    roots.append((node, slot + step))
+                    self.settled += [(where + step + j, slot + step + j) for j in range(SLOTS[field.kind])]
+        for field, x, slot in zip(self.outs, (*told.values(), *earned.values()), self.out_slots, strict=True):
+            roots += [(node, slot + SLOTS[field.kind] * k) for k, node in enumerate(_cells(graph, x, field, 0))]
+        self._emit("step", graph, places, roots)
+
+    def _trace_reset(self, held: list[int]) -> None:
+        graph = Graph()
+        places: dict[int, str] = {}
+        state = self._inputs(graph, self.state, held, "st", places, -1)
+        with lanes.graph(partial(repeat, graph)):
+            fresh, seen, infos = self.simulation.reset(state)
+        first = _leaves(seen, infos)
+        if _fields(first) != self.seen:
+            raise Untraceable("a reset shows other entries than a step, or in other shapes")
+        self.fresh_slots, self.first_slots = self._more(self.state), self._more(self.seen)
+        roots = []
+        for field, slot in zip(self.state, self.fresh_slots, strict=True):
+            cells = _cells(graph, fresh[field.name[0]], field, -1)
+            roots += [(node, slot + SLOTS[field.kind] * k) for k, node in enumerate(cells)]
+        for field, slot in zip(self.seen, self.first_slots, strict=True):
+            cells = _cells(graph, first[field.name], field, 0)
+            roots += [(node, slot + SLOTS[field.kind] * k) for k, node in enumerate(cells)]
+        self._emit("reset", graph, places, roots)
+
+    def _trace_draw(self) -> None:
+        if self.draw is None:
+            self.parts.append("static void act(Slot *st, Slot *s) {}")
+            return
+        graph = Graph()
+        places: dict[int, str] = {}
+        pair = self._inputs(graph, [Field(("rng",), Size((2,)), torch.int64)], [self.key], "s", places, -1)["rng"]
+        rng = RowRNG.from_state(pair.movedim(-1, 0))
+        drawn = self.draw(rng.uniform(shape=(self.draws,), dtype=torch.float64 if self.wide else torch.float32))
+        roots = []
+        for field, slot in zip(self.actions, self.action_slots, strict=True):
+            cells = _cells(graph, drawn[field.name[0]], field, 0)
+            roots += [(node, slot + SLOTS[field.kind] * k) for k, node in enumerate(cells)]
+        self._emit("act", graph, places, roots)
+
+    def _inputs(
+        self, graph: Graph, fields: Sequence[Field], slots: Sequence[int], base: str, places: dict[int, str], row: int
+    ) -> dict[str, Tensor]:
+        """Tensors that stand for data in slots."""
+        made = {}
+        for field, slot in zip(fields, slots, strict=True):
+            shape = (*field.shape, 1) if row == -1 else (1, *field.shape)
+            x = made[field.name[0]] = traced(graph, shape, field.dtype, row)
+            for k, node in enumerate(x.cells.reshape(-1).tolist()):
+                places[node.at] = f"{base} + {slot + SLOTS[field.kind] * k}"
+        return made
+
+    def _emit(self, name: str, graph: Graph, places: dict[int, str], roots: list[tuple[Node, int]]) -> None:
+        emitter = Emitter(name, graph, places, roots, self.top)
+        self.size += emitter.size
+        if self.size > LARGEST:
+            raise Untraceable(f"is too large: more than {LARGEST} expressions")
+        self.parts.append(emitter.code())
+        self.top = emitter.scratch
+
+    # --- the text --------------------------------------------------------------------------------
+
+    def _whole(self, held: list[int]) -> str:
+        names = [field.name[0] for field in self.state]
+        numbers = {
+            "NSTATE": len(self.state), "NACTS": len(self.actions), "NOUTS": len(self.outs), "NSEEN": len(self.seen),
+            "NSLOTS": self.top, "NHELD": self.held_slots, "CARE": CARE, "KEY": self.key, "DRAWS": self.draws,
+            "OVER": held[names.index("over")], "STEPS": held[names.index("steps")],
+        }  # fmt: skip
+        tables = {
+            "STATE": (self.state, held), "ACTS": (self.actions, self.action_slots), "OUTS": (self.outs, self.out_slots),
+            "FRESH": (self.state, self.fresh_slots), "FIRST": (self.seen, self.first_slots),
+        }  # fmt: skip
+        lines = [HEADER, *(f"#define {name} {value}" for name, value in numbers.items()), *self.parts]
+        head, _, tail = DRIVER.partition("static const int SIZE")
+        lines.append(head)
+        for name, (fields, slots) in tables.items():
+            rows = ", ".join(
+                f"{{{KINDS[f.kind]}, {slot}, {f.count}}}" for f, slot in zip(fields, slots, strict=True)
+            )
+            lines.append(f"static const Field {name}[] = {{{rows or '{0, 0, 0}'}}};")
+        lines.append("static inline void settle(Slot *st, Slot *s) {")
+        lines += [f"  st[{to}] = s[{of}];" for to, of in self.settled]
+        return "\n".join((*lines, "}", "static const int SIZE" + tail))
+
+
+class Kernel:
+    """Machine code of a simulation; made once, used for any number of rows.
+
+    Args:
+        source: of the code.
+
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.state, self.actions, self.outs, self.seen = source.state, source.actions, source.outs, source.seen
+        self.draws, self.size = source.draws, source.size
+        path, self.compiled = cache.build(source.text)
+        self._library = ctypes.CDLL(str(path))
+        self._run, self._begin = self._library.run, self._library.begin
+        self._run.restype = self._begin.restype = None
+        self._run.argtypes = [ctypes.c_int64] * 8 + [ctypes.c_void_p] * 2
+        self._begin.argtypes = [ctypes.c_int64] + [ctypes.c_void_p] * 2
+        self._count = len(self.state) + len(self.actions) + len(self.outs) + len(self.seen) + 4
+
+    def bind(
+        self,
+        state: State,
+        actions: Sequence[Tensor],
+        outs: Sequence[Tensor],
+        flags: Sequence[Tensor],
+        seen: Sequence[Tensor] = (),
+        keys: Tensor | None = None,
+    ) -> Any:
+        """The places of the data of :meth:`run`; the tensors must live as long as they are used.
+
+        Args:
+            state: contiguous, ``[..., B]``.
+            actions: of each group, ``[T, ..., B]``; read, or written where ``keys`` are given.
+            outs: room for what follows on each step, as :attr:`outs` lists it, ``[T, ..., B]``.
+            flags: room for terminated, truncated, done: bool ``[T, B]`` each.
+            seen: room for what is seen before each step, ``[T, ..., B]``; the first is not written.
+            keys: int64 ``[B]``, the streams of random actions.
+
+        """
+        seen = seen or [_NOTHING] * len(self.seen)
+        tensors = (*(state[f.name[0]] for f in self.state), *actions, *outs, *seen, *flags)
+        pointers = [x.data_ptr() for x in tensors]
+        return (ctypes.c_void_p * self._count)(*pointers, None if keys is None else keys.data_ptr())
+
+    def run(
+        self,
+        rows: int,
+        places: Any,
+        ended: Tensor,
+        start: int = 0,
+        stop: int = 1,
+        *,
+        last: int | None = None,
+        drawn: int = 0,
+        most: int | None = None,
+        restart: bool = False,
+    ) -> None:
+        """Plays the steps ``start`` to ``stop``; changes the state in place and writes all results.
+
+        Args:
+            rows: ``B``.
+            places: what :meth:`bind` gave.
+            ended: uint8 ``[T]``, is set where any row is done.
+            start: the first step.
+            stop: the one behind the last.
+            last: the step after which nothing begins; ``stop - 1`` when left out.
+            drawn: how many numbers of the random actions' streams are used.
+            most: the longest episode.
+            restart: whether rows that are done start anew.
+
+        """
+        tile = TILE if stop - start > 1 else 1
+        last = stop - 1 if last is None else last
+        self._run(rows, start, stop, last, most or 0, drawn, tile, restart, places, ended.data_ptr())
+
+    def begin(self, state: State, where: Tensor | None, seen: Sequence[Tensor]) -> None:
+        """New episodes in the rows ``where`` (bool ``[B]``, contiguous); changes ``state`` in place and writes what is seen."""
+        tensors = [*(state[f.name[0]] for f in self.state), *seen]
+        pointers = (ctypes.c_void_p * len(tensors))(*(x.data_ptr() for x in tensors))
+        self._begin(state["rng"].shape[-1], None if where is None else where.data_ptr(), pointers)
+
+
+_NOTHING = torch.empty(0)
+
+
+def _leaves(seen: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[tuple[str, ...], Tensor]:
+    """Observations and infos by path."""
+    out: dict[tuple[str, ...], Tensor] = {}
+    for group, x in seen.items():
+        for name, part in {"": x}.items() if isinstance(x, Tensor) else x.items():
+            out[(group, "observation", name) if name else (group, "observation")] = part
+    for group, values in infos.items():
+        for name, x in values.items():
+            out[group, "info", name] = x
+    return out
+
+
+def _fields(leaves: Mapping[tuple[str, ...], Tensor]) -> list[Field]:
+    for name, x in leaves.items():
+        if x.dtype not in DTYPES.values():
+            raise Untraceable(f"{name} has dtype {x.dtype}; it can be {sorted(map(str, DTYPES.values()))}")
+    return [Field(name, x.shape[1:], x.dtype) for name, x in leaves.items()]
+
+
+def _cells(graph: Graph, x: Tensor, field: Field, row: int) -> list[Node]:
+    """The expressions of an entry, in the order of its memory."""
+    cells = cells_of(graph, x, field.kind)
+    shape = (*field.shape, 1) if row == -1 else (1, *field.shape)
+    return cells.reshape(shape).reshape(-1).tolist()
+
+
+__all__ = ["LANES", "Field", "Kernel", "Source", "Traced", "Untraceable"]

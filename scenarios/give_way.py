@@ -1,0 +1,119 @@
+"""Two agents swap places through a corridor that is too narrow for both; one must wait in a bay.
+
+Source: ``give_way`` of VMAS 1.5.2 (Bettini et al. 2022, arXiv:2207.03530).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from marlenv.scenarios.parts.corridor import LONG, corridor
+from torch import Tensor
+
+from marlenv.physics import Agent, Box, Landmark, Line, Scenario, Shape, Sphere, VelocityController, World
+from marlenv.physics.relations import gap, offset
+from marlenv.physics.views import join, norm, others, total
+
+RADIUS = 0.16  # metres, of an agent
+NEAR = 0.005  # metres that count as a collision
+EACH = ("energy_rew", "agent_collision_rew", "obstacle_collision_rew")
+
+
+@dataclass(eq=False)
+class GiveWay(Scenario):
+    """Agents start at the two ends of the corridor, each with its goal at the other end.
+
+    - observation ``[B, 2, 4]``: own position and velocity, and with ``observe_rel_pos`` where it is seen from the other.
+    - reward: the metres that both come nearer to their goals, times ``pos_shaping_factor``; ``final_reward`` while both are
+      there; the penalties for touching the other, a bay or another wall; ``energy_rew_coeff`` times the share of force used.
+    - ends: with ``done_on_completion``, when both are at their goals.
+
+    Args:
+        v_range, a_range: the highest speed (m/s) and acceleration (m/s²) in each direction.
+        obs_noise, box_agents: the size of uniform noise on observations; whether agents are boxes.
+        linear_friction, mirror_passage: m/s²; whether there is a second bay.
+        use_velocity_controller: whether actions are velocities: 0 below ``min_input_norm`` m/s, and ``dt_delay`` steps late.
+
+    """
+
+    v_range: float = 0.5
+    a_range: float = 1.0
+    obs_noise: float = 0.0
+    box_agents: bool = False
+    linear_friction: float = 0.1
+    mirror_passage: bool = False
+    done_on_completion: bool = False
+    observe_rel_pos: bool = False
+    pos_shaping_factor: float = 1.0
+    final_reward: float = 0.01
+    energy_rew_coeff: float = 0.0
+    agent_collision_penalty: float = 0.0
+    passage_collision_penalty: float = 0.0
+    obstacle_collision_penalty: float = 0.0
+    use_velocity_controller: bool = True
+    min_input_norm: float = 0.08
+    dt_delay: int = 0
+
+    limits = {"v_range": (1e-6, 1e6), "a_range": (1e-6, 1e6), "obs_noise": (0, 1e6), "dt_delay": (0, 10000)}
+
+    def build(self) -> World:
+        steps, push = (16, 10000) if self.box_agents else (5, 500)
+        world = World(drag=0, dt=0.05, linear_friction=self.linear_friction, substeps=steps, collision_force=push)
+        shape: Shape = Box(0.32, 0.24) if self.box_agents else Sphere(RADIUS)
+        self.f_range, pid = self.a_range + self.linear_friction, self.use_velocity_controller
+        most: dict[str, Any] = {"u_range": self.v_range if pid else self.f_range, "v_range": self.v_range}
+        kind: dict[str, Any] = {"rotatable": False, "f_range": self.f_range, **most}
+        self.agents = world.add("agents", [Agent(shape, color=c, **kind) for c in ("blue", "green")])
+        marks = [Landmark(Sphere(RADIUS / 2), collide=False, color=c) for c in ("blue", "green")]
+        self.goals, self.map = world.add("goals", marks), corridor(mirrored=self.mirror_passage)
+        self.walls = world.add("walls", [Landmark(Line(wall.length), color="black") for wall in self.map])
+        dead: dict[str, Any] = {"max_speed": self.v_range, "dead_band": self.min_input_norm, "rests": True}
+        self.control = VelocityController(world, self.agents, (2.0, 6.0, 0.002), **dead) if pid else None
+        world.remember(far=torch.zeros(2), queue=torch.zeros(self.dt_delay, 2, 2))
+        world.note(reached=torch.tensor(False), pos_rew=0.0, final_rew=0.0, **dict.fromkeys(EACH, torch.zeros(2)))
+        return world
+
+    def spawn(self) -> None:
+        ends = self.tensor([[0.5 - LONG / 2, 0], [LONG / 2 - 0.5, 0]])
+        self.agents.pos = ends + self.uniform(-0.02, 0.02, 2, 2)
+        self.goals.pos = self.tensor([[LONG / 2 - RADIUS - 0.05, 0], [RADIUS + 0.05 - LONG / 2, 0]])
+        self.walls.pos, self.walls.rot = self.tensor([w[1:3] for w in self.map]), self.tensor([w[3] for w in self.map])
+
+    def after_spawn(self) -> None:
+        self.memory.far = norm(self.agents.pos - self.goals.pos)
+
+    def before_step(self) -> None:
+        if self.control is not None:
+            queue = torch.cat((self.memory.queue, self.agents.u.unsqueeze(1)), 1)
+            self.agents.u, self.memory.queue = queue[:, 0], queue[:, 1:]
+            self.control.drive()
+
+    def observe(self) -> Mapping[str, Tensor]:
+        seen = join(self.agents.pos, self.agents.vel)
+        seen = join(seen, others(-offset(self.agents, self.agents))) if self.observe_rel_pos else seen
+        return {"agents": self.blur(seen, self.obs_noise)}
+
+    def rewards(self) -> Mapping[str, Tensor]:
+        notes, far = self.notes, norm(self.agents.pos - self.goals.pos)
+        notes.reached = (far < RADIUS / 2).all(1)
+        notes.pos_rew = total(self.memory.far - far) * self.pos_shaping_factor
+        notes.final_rew, self.memory.far = self.final_reward * notes.reached, far
+        touch = others(gap(self.agents, self.agents) <= NEAR)
+        notes.agent_collision_rew = total(touch.float()) * self.agent_collision_penalty
+        if self.passage_collision_penalty or self.obstacle_collision_penalty:
+            cost = (self.obstacle_collision_penalty, self.passage_collision_penalty)
+            hits = gap(self.agents, self.walls) <= NEAR
+            notes.obstacle_collision_rew = total(hits * self.tensor([cost[wall.bay] for wall in self.map]))
+        notes.energy_rew = -norm(self.agents.u) / (math.sqrt(2) * self.f_range) * self.energy_rew_coeff
+        own = notes.obstacle_collision_rew + notes.agent_collision_rew + notes.energy_rew
+        return {"agents": (notes.pos_rew + notes.final_rew).unsqueeze(1) + own}
+
+    def over(self) -> Tensor:
+        return self.notes.reached & self.done_on_completion
+
+    def info(self) -> Mapping[str, Mapping[str, Tensor]]:
+        return {"agents": self.noted("pos_rew", "final_rew", *EACH)}

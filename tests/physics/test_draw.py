@@ -1,0 +1,105 @@
+"""Pictures show the row that was asked for, smoothly, with what there is in it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from marlenv.scenarios.ball_passage import BallPassage
+from marlenv.scenarios.dispersion import Dispersion
+from marlenv.scenarios.navigation import Navigation
+
+from marlenv.errors import ShapeError
+from marlenv.physics import Agent, Box, Landmark, Line, Scenario, Sphere, World
+from marlenv.physics.env import ScenarioEnv
+
+RED, BLUE, BLACK = (191, 64, 64), (64, 64, 191), (38, 38, 38)
+
+
+@dataclass(eq=False)
+class Still(Scenario):
+    """A ball at the left, a box at the right, a line above; the ball is elsewhere in the second row."""
+
+    def build(self):
+        world = World()
+        self.ball = world.add("ball", [Agent(Sphere(0.2))])
+        self.box = world.add("box", Landmark(Box(0.4, 0.2), color="red"))
+        self.line = world.add("line", Landmark(Line(1.0), color="black"))
+        world.add("ghost", Landmark(Sphere(0.3), color="red", collide=False, visible=False))
+        return world
+
+    def spawn(self):
+        self.ball.pos = torch.stack([self.tensor([[-0.6, -0.6 * i]]) for i in range(self.rows)])
+        self.box.pos, self.box.rot = (0.6, 0.0), torch.pi / 2
+        self.line.pos = (0.0, 0.9)
+
+    def observe(self):
+        return {"ball": self.ball.pos}
+
+    def rewards(self):
+        return {"ball": self.ball.rot}
+
+
+def at(pixels, x, y, half=1.2):
+    """The pixel at a place of the world."""
+    h, w, _ = pixels.shape
+    scale = min(h, w) / (2 * half)
+    return tuple(pixels[round(h / 2 - y * scale), round(w / 2 + x * scale)].tolist())
+
+
+def test_bodies_are_where_they_are():
+    env = ScenarioEnv(Still(), 2)
+    pixels = env.render(0, size=(300, 300))
+    assert pixels.shape == (300, 300, 3)
+    assert pixels.dtype == np.uint8
+    assert at(pixels, -0.6, 0.0) == BLUE
+    assert at(pixels, 0.6, 0.0) == RED
+    assert at(pixels, 0.6, 0.15) == RED  # the box stands upright
+    assert at(pixels, 0.75, 0.0) != RED
+    assert at(pixels, 0.0, 0.9) == BLACK
+    assert at(pixels, 0.0, 0.0) == (250, 250, 250)  # nothing: the ghost is not shown
+
+
+def test_each_row_has_its_own_picture():
+    env = ScenarioEnv(Still(), 2)
+    assert at(env.render(1, size=(200, 200)), -0.6, -0.6) == BLUE
+    assert at(env.render(0, size=(200, 200)), -0.6, -0.6) != BLUE
+    assert np.array_equal(env.render(-1), env.render(1))
+
+
+def test_edges_are_smooth():
+    pixels = ScenarioEnv(Still(), 1).render(size=(300, 300)).reshape(-1, 3)
+    assert len(np.unique(pixels, axis=0)) > 20
+
+
+def test_pictures_change_nothing():
+    env, twin = (ScenarioEnv(Navigation(), 2, seed=0) for _ in range(2))
+    for _ in range(3):
+        one, two = env.rand_step(), twin.rand_step()
+        env.render()
+        assert torch.equal(one["next", "agents", "observation"], two["next", "agents", "observation"])
+
+
+def test_what_is_eaten_or_a_gap_is_not_shown():
+    env = ScenarioEnv(Dispersion(n_agents=1), 1)
+    env.reset()
+    state = env.get_state()
+    state["pos"][..., 1] = 0.5
+    env.set_state(state)
+    before = at(env.render(size=(400, 400)), 0.5, 0.5)
+    state["memory.eaten"][:] = True
+    env.set_state(state)
+    assert before != (250, 250, 250) == at(env.render(size=(400, 400)), 0.5, 0.5)
+    wall = ScenarioEnv(BallPassage(fixed_passage=True), 1).render(size=(400, 400))
+    assert at(wall, 0.5, 0.05) == RED
+    assert at(wall, -0.0, 0.05) != RED
+
+
+def test_lidars_and_edges_are_drawn():
+    plain, wired = (ScenarioEnv(Navigation(comms_range=r), 1, seed=1).render(size=(300, 300)) for r in (0.0, 5.0))
+    assert (plain != wired).any()
+
+
+def test_a_row_that_is_not_there_is_an_error():
+    with pytest.raises(ShapeError, match="there are rows 0 to 1, got 2"):
+        ScenarioEnv(Still(), 2).render(2)

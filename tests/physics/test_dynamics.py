@@ -1,0 +1,206 @@
+"""Dynamics and controllers: as in VMAS from its own state, or by the law that they follow."""
+
+import warnings
+
+import pytest
+import torch
+import twins
+
+from marlenv.physics import (
+    Agent,
+    Box,
+    DiffDrive,
+    Drone,
+    Forward,
+    Holonomic,
+    HolonomicWithRotation,
+    KinematicBicycle,
+    Rotation,
+    Scenario,
+    Simulation,
+    Static,
+    VelocityController,
+    World,
+    tilted,
+)
+from marlenv.rng import RowRNG
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from vmas.simulator.controllers.velocity_controller import VelocityController as TheirController
+    from vmas.simulator.dynamics import (
+        diff_drive,
+        drone,
+        forward,
+        holonomic,
+        holonomic_with_rot,
+        kinematic_bicycle,
+        roatation,
+    )
+    from vmas.simulator.environment.environment import Environment
+    from vmas.simulator.scenario import BaseScenario
+
+core = twins.core
+BICYCLE = {"l_f": 0.1, "l_r": 0.15, "max_steering_angle": 0.5}
+DYNAMICS = {
+    "diff drive": (DiffDrive(), diff_drive.DiffDrive),
+    "diff drive, euler": (DiffDrive(integration="euler"), lambda w: diff_drive.DiffDrive(w, integration="euler")),
+    "bicycle": (KinematicBicycle(**BICYCLE), lambda w: kinematic_bicycle.KinematicBicycle(w, width=0.1, **BICYCLE)),
+    "bicycle, euler": (
+        KinematicBicycle(**BICYCLE, integration="euler"),
+        lambda w: kinematic_bicycle.KinematicBicycle(w, width=0.1, integration="euler", **BICYCLE),
+    ),
+    "drone": (Drone(), drone.Drone),
+    "drone, euler": (Drone(integration="euler"), lambda w: drone.Drone(w, integration="euler")),
+    "forward": (Forward(), lambda w: forward.Forward()),
+    "rotation": (Rotation(), lambda w: roatation.Rotation()),
+    "holonomic with rotation": (HolonomicWithRotation(), lambda w: holonomic_with_rot.HolonomicWithRotation()),
+}
+
+
+class Theirs(BaseScenario):
+    """Two agents of one kind, in VMAS."""
+
+    def make_world(self, batch_dim, device, dynamics, agent, control=None):
+        world = core.World(batch_dim, device, substeps=2)
+        self.controllers = {}
+        for i in range(2):
+            one = core.Agent(f"agent_{i}", shape=core.Box(0.2, 0.1), mass=1.0 + i, dynamics=dynamics(world), **agent)
+            world.add_agent(one)
+            if control:
+                self.controllers[one.name] = TheirController(one, world, *control)
+        return world
+
+    def reset_world_at(self, env_index=None):
+        for agent in self.world.agents:
+            agent.set_pos(torch.rand(self.world.batch_dim, 2) * 2, env_index)
+            agent.set_rot(torch.rand(self.world.batch_dim, 1) * 6 - 3, env_index)
+
+    def process_action(self, agent):
+        if agent.name in self.controllers:
+            self.controllers[agent.name].process_force()
+
+    def observation(self, agent):
+        return agent.state.pos
+
+    def reward(self, agent):
+        return agent.state.pos[:, 0]
+
+
+class Ours(Scenario):
+    """The same in ours."""
+
+    def __init__(self, dynamics, agent, control=None):
+        self.given = dynamics, agent, control
+
+    def build(self):
+        dynamics, agent, control = self.given
+        world = World(substeps=2)
+        kinds = [Agent(Box(0.2, 0.1), mass=1.0 + i, dynamics=dynamics, **agent) for i in range(2)]
+        self.agents = world.add("agents", kinds)
+        self.controller = VelocityController(world, self.agents, *control) if control else None
+        return world
+
+    def spawn(self):
+        pass
+
+    def before_step(self):
+        if self.controller:
+            self.controller.drive()
+
+    def observe(self):
+        return {"agents": self.agents.pos}
+
+    def rewards(self):
+        return {"agents": self.agents.rot}
+
+
+def compare(ours, theirs, agent, control=None, steps=30):
+    env = Environment(Theirs(), 32, seed=0, dynamics=theirs, agent=agent, control=control)
+    sim = Simulation(Ours(ours, agent, control))
+    state = sim.start(RowRNG(rows=[32]))
+    for _ in range(steps):
+        for i, body in enumerate(env.world.agents):
+            state["pos"][:, i], state["vel"][:, i] = body.state.pos.T, body.state.vel.T
+            state["rot"][i], state["ang_vel"][i] = body.state.rot[:, 0], body.state.ang_vel[:, 0]
+        actions = env.get_random_actions()
+        env.step([a.clone() for a in actions])
+        state, *_ = sim.transition(state, {"agents": torch.stack(actions, 1)})
+        for i, body in enumerate(env.world.agents):
+            torch.testing.assert_close(state["pos"][:, i].T, body.state.pos, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(state["vel"][:, i].T, body.state.vel, rtol=1e-5, atol=2e-5)
+            torch.testing.assert_close(state["rot"][i], body.state.rot[:, 0], rtol=1e-5, atol=1e-5)
+            if "inner.agents" in state:
+                torch.testing.assert_close(
+                    state["inner.agents"][:, i].T, body.dynamics.drone_state, rtol=1e-4, atol=1e-5
+                )
+    return state
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_dynamics_move_agents_as_in_vmas(name):
+    u_range = 0.01 if "drone" in name else 0.7
+    state = compare(*DYNAMICS[name], {"u_range": u_range})
+    assert state["vel"].abs().max() > 1e-4 or name == "rotation"
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("control", [((2.0, 0.0, 0.0),), ((2.0, 6.0, 0.002),), ((1.5, 0.3, 0.1), "parallel")])
+@pytest.mark.parametrize("limit", [{}, {"f_range": 0.6}])
+def test_controllers_drive_as_in_vmas(control, limit):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # VMAS warns that its integrator can wind up
+        compare(Holonomic(), lambda w: holonomic.Holonomic(), limit, control)
+
+
+def test_a_controller_reaches_the_velocity_and_starts_anew_after_a_reset():
+    sim = Simulation(Ours(HolonomicWithRotation(), {}, ((3.0, 2.0, 0.0),)))
+    first, *_ = sim.reset(sim.start(RowRNG(rows=[2])))
+    state, still = first, torch.tensor([0.3, -0.2, 0.0]).expand(2, 2, 3)
+    for _ in range(80):
+        state, *_ = sim.transition(state, {"agents": still})
+    torch.testing.assert_close(state["vel"][:, 0, 0], torch.tensor([0.3, -0.2]), rtol=0, atol=0.02)
+    again, *_ = sim.reset(state, torch.tensor([True, False]))
+    where = "memory.control.agent_0.sum"
+    assert not again[where][..., 0].any()
+    assert torch.equal(again[where][..., 1], state[where][..., 1])
+
+
+def test_static_agents_stay_where_they_are():
+    sim = Simulation(Ours(Static(), {"action_size": 2}))
+    state, *_ = sim.reset(sim.start(RowRNG(rows=[2])))
+    after, *_ = sim.transition(state, {"agents": torch.ones(2, 2, 2)})
+    assert torch.equal(after["pos"], state["pos"])
+
+
+def test_a_drone_that_tips_over_is_tilted_and_upright_after_a_reset():
+    scenario = Ours(Drone(), {"u_range": 0.01})
+    sim = Simulation(scenario)
+    state, *_ = sim.reset(sim.start(RowRNG(rows=[2])))
+    u = torch.tensor([0.0, 0.01, 0.0, 0.0]).expand(2, 2, 4)
+    for _ in range(20):
+        state, *_ = sim.transition(state, {"agents": u})
+    state, *_ = sim.reset(state, torch.tensor([False, True]))
+    sim.world.stage.open(state)
+    assert tilted(scenario.agents).tolist() == [[True, True], [False, False]]
+    sim.world.stage.shut()
+
+
+def test_gradients_pass_through_all_dynamics_from_rest():
+    for name, (dynamics, _) in DYNAMICS.items():
+        sim = Simulation(Ours(dynamics, {}))
+        state, *_ = sim.reset(sim.start(RowRNG(rows=[2])))
+        u = torch.full((2, 2, dynamics.size), 0.01, requires_grad=True)
+        for _ in range(2):
+            state, *_ = sim.transition(state, {"agents": u})
+        (state["pos"].sum() + state["rot"].sum()).backward()
+        assert u.grad.isfinite().all(), name
+        assert u.grad.abs().sum() > 0, name
+
+
+def test_impossible_dynamics_are_errors():
+    with pytest.raises(ValueError, match="DiffDrive: integration must be 'rk4' or 'euler', got 'heun'"):
+        DiffDrive(integration="heun")
+    with pytest.raises(ValueError, match="pid_form must be 'standard' or 'parallel', got 'serial'"):
+        Simulation(Ours(HolonomicWithRotation(), {}, ((1, 0, 0), "serial")))

@@ -1,0 +1,185 @@
+"""A scenario in VMAS and in ours, side by side; for tests that compare the two."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from marlenv.scenarios.index import ENTRIES
+
+from marlenv.envs.registry import load
+from marlenv.physics import Simulation
+from marlenv.physics.env import ScenarioEnv
+from marlenv.rng import RowRNG
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import vmas
+    from torchrl.envs.libs.vmas import VmasEnv
+    from vmas.simulator import core
+
+WHERE = {entry.name: entry.options["scenario"] for entry in ENTRIES}
+BODY = (
+    "mass",
+    "movable",
+    "rotatable",
+    "collide",
+    "max_speed",
+    "v_range",
+    "drag",
+    "linear_friction",
+    "angular_friction",
+)
+ACTING = ("f_range", "max_f", "t_range", "max_t", "silent", "u_noise", "c_noise")
+LAWS = ("dt", "substeps", "drag", "linear_friction", "angular_friction", "x_semidim", "y_semidim", "collision_force",
+        "joint_force", "torque_constraint_force", "contact_margin")  # fmt: skip
+
+
+def without_gate(self, a, b):
+    """VMAS's ``World.collides`` without its look at the whole batch."""
+    if a is b or not a.collides(b) or not b.collides(a):
+        return False
+    if not (a.movable or a.rotatable or b.movable or b.rotatable):
+        return False
+    return {type(a.shape), type(b.shape)} in self._collidable_pairs
+
+
+def make(name, rows, *, seed=0, max_steps=None, **options):
+    """Our env of a scenario."""
+    return ScenarioEnv(load(WHERE[name])(**options), rows, seed=seed, max_steps=max_steps)
+
+
+class Pair:
+    """Both, with the start of VMAS.
+
+    Args:
+        name: of the scenario.
+        options: for both.
+        rows: how many.
+        memory: what ours must remember from the start: a function of VMAS's scenario.
+        done: VMAS's ``done`` where its own mixes rows up: likewise.
+        rest: rows (bool ``[B]``) in which VMAS moved something at random in this step: likewise.
+    """
+
+    def __init__(self, name, options=None, rows=64, memory=None, done=None, rest=None):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.theirs = vmas.make_env(name, num_envs=rows, seed=0, **(options or {}))
+        self.theirs.reset()
+        self.done, self.rest = done, rest
+        self.sim = Simulation(load(WHERE[name])(**(options or {})))
+        ours = sorted((e for b in self.sim.world.groups.values() for e in b.entities), key=lambda e: e.order)
+        self.bodies = list(zip(ours, self.theirs.world.entities, strict=True))
+        self.groups = {name: self.sim.groups[name].names for name in self.sim.controls}
+        self.agents = {agent.name: agent for agent in self.theirs.world.agents}
+        self.state = self.sim.start(RowRNG(rows=[rows]))
+        self.follow()
+        for entry, value in (memory(self.theirs.scenario) if memory else {}).items():
+            self.state[f"memory.{entry}"] = value.movedim(0, -1).contiguous()
+        moment = self.sim.world.stage.open(self.state)
+        state = self.sim.world.stepper.links
+        if state is not None and len(state.inferred):
+            moment.state["bends"] = state.spawned(moment.state["rot"])
+        self.sim.scenario.after_spawn()
+        self.state = moment.close()
+        self.sim.world.stage.shut()
+        self.errors = dict.fromkeys(("pos", "vel", "rot", "observation", "reward", "info"), 0.0)
+
+    def follow(self):
+        """Puts our state where VMAS is."""
+        state, place = dict(self.state), self.sim.stepper.plan.place
+        for name in ("pos", "vel", "rot", "ang_vel"):
+            state[name] = state[name].clone()
+        for ours, body in self.bodies:
+            at = place[ours.name]
+            state["pos"][:, at], state["vel"][:, at] = body.state.pos.T, body.state.vel.T
+            state["rot"][at], state["ang_vel"][at] = body.state.rot[:, 0], body.state.ang_vel[:, 0]
+        for group, names in self.groups.items():
+            agents = [self.agents[name] for name in names]
+            if f"comm.{group}" in state:
+                state[f"comm.{group}"] = torch.stack([agent.state.c.T for agent in agents], 1)
+            if f"inner.{group}" in state:
+                state[f"inner.{group}"] = torch.stack([agent.dynamics.drone_state.T for agent in agents], 1)
+            if f"gravity.{group}" in state:
+                pulls = [agent.gravity.expand(self.theirs.num_envs, 2).T for agent in agents]
+                state[f"gravity.{group}"] = torch.stack(pulls, 1)
+        self.state = state
+
+    def check_world(self):
+        """Raises unless both worlds hold the same bodies under the same laws, and the groups are those of TorchRL."""
+        world, theirs = self.sim.world, self.theirs.world
+        assert self.groups == {
+            g: tuple(n) for g, n in VmasEnv._get_default_group_map(None, list(self.agents_acting())).items()
+        }
+        assert {at: getattr(world.laws, at) for at in LAWS} == {at: getattr(theirs, f"_{at}") for at in LAWS}
+        assert torch.equal(torch.tensor(world.laws.gravity), theirs._gravity)
+        for ours, body in self.bodies:
+            acting = ACTING if isinstance(body, core.Agent) else ()
+            for at in (*BODY, *acting):
+                values = [getattr(which, at) for which in (ours.kind, body)]
+                if at in LAWS:  # the world's, where a body has none of its own
+                    values = [getattr(world.laws, at) if value is None else value for value in values]
+                assert values[0] == values[1], (ours.name, at, values)
+            size = {
+                at: getattr(ours.shape, at) for at in ("radius", "length", "width", "hollow") if hasattr(ours.shape, at)
+            }
+            assert size == {at: getattr(body.shape, at) for at in size}, ours.name
+            assert type(ours.shape).__name__ == type(body.shape).__name__
+        touching = {
+            frozenset(e.name for e in pair) for pairs in self.sim.stepper.plan.pairs.values() for pair in pairs.entities
+        }
+        joined = {frozenset((j.entity_a, j.entity_b)) for j in theirs.joints}
+        named = [(ours.name, body) for ours, body in self.bodies]
+        for i, (name, body) in enumerate(named):
+            for other, second in named[i + 1 :]:
+                meets = without_gate(theirs, body, second) and frozenset((body, second)) not in joined
+                assert bool(meets) == (frozenset((name, other)) in touching), (name, other)
+
+    def agents_acting(self):
+        return [agent.name for agent in self.theirs.agents]
+
+    def step(self, actions):
+        """Both take a step; raises unless they agree."""
+        seen, rewards, dones, infos = self.theirs.step([action.clone() for action in actions])
+        data = {a: each for a, *each in zip(self.agents_acting(), actions, seen, rewards, infos, strict=True)}
+        acts = {group: torch.stack([data[name][0] for name in names], 1) for group, names in self.groups.items()}
+        self.state, observed, gained, over, told = self.sim.transition(self.state, acts)
+        assert torch.equal(over, dones if self.done is None else self.done(self.theirs.scenario)), "over"
+        fixed = torch.ones_like(over) if self.rest is None else ~self.rest(self.theirs.scenario)
+        for ours, body in self.bodies:
+            at = self.sim.stepper.plan.place[ours.name]
+            self._compare("pos", self.state["pos"][:, at].T[fixed], body.state.pos[fixed])
+            self._compare("vel", self.state["vel"][:, at].T, body.state.vel)
+            self._compare("rot", self.state["rot"][at, :, None], body.state.rot)
+        for group, names in self.groups.items():
+            self._compare("observation", observed[group][fixed], torch.stack([data[n][1] for n in names], 1)[fixed])
+            self._compare("reward", gained[group], torch.stack([data[n][2].flatten() for n in names], 1))
+            info = told.get(group, {})
+            assert set(info) == set(data[names[0]][3])
+            for key, value in info.items():
+                theirs = torch.stack([data[n][3][key].reshape(len(over), -1) for n in names], 1)
+                self._compare("info", value.reshape(theirs.shape), theirs)
+        self.follow()
+
+    def _compare(self, what, ours, theirs):
+        ours, theirs = ours.float(), theirs.float()
+        worst = ((ours - theirs).abs() / theirs.abs().clamp(min=1.0)).max().item() if ours.numel() else 0.0
+        assert worst <= (1e-4 if what == "observation" else 1e-5), (what, worst)
+        self.errors[what] = max(self.errors[what], worst)
+
+    def aimed(self, t):
+        """Random actions, but for every other ten steps to the middle, where the others are."""
+        actions = self.theirs.get_random_actions()
+        if t // 10 % 2:
+            for action, agent in zip(actions, self.theirs.agents, strict=True):
+                if agent.movable:
+                    action[:, :2] = (-3 * agent.state.pos).clamp(-1, 1) * agent.action.u_range_tensor[:2].clamp(max=1)
+        return actions
+
+    def run(self, steps=100):
+        """Both take many steps; raises unless they agree in all of them."""
+        self.check_world()
+        with torch.no_grad():
+            for t in range(steps):
+                self.step(self.aimed(t))
+        return self.errors

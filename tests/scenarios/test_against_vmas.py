@@ -1,0 +1,115 @@
+"""Every scenario does what VMAS's does: world, observations, rewards, ends and infos, from VMAS's own state at every step."""
+
+import harness
+import pytest
+import torch
+from harness import Pair
+
+GATED = {"ball_passage", "give_way", "joint_passage", "navigation", "transport"}
+"""Where VMAS lets rows collide (or be punished for it) only when some row is near, the gate is taken out."""
+
+
+def angle_off(angle, goal):
+    off = (angle - goal).squeeze(-1) % torch.pi
+    return torch.minimum(off, torch.pi - off)
+
+
+def rod_at_goal(s):
+    """VMAS's ``done`` of joint_passage, row by row (its own needs all rows to be there)."""
+    bar, goal = s.joint.landmark.state, s.goal.state
+    return (torch.linalg.vector_norm(bar.pos - goal.pos, dim=1) <= 0.01) & (angle_off(bar.rot, goal.rot) <= 0.01)
+
+
+def goal_of_speaker(s):
+    """Which landmark is the goal; in VMAS the same one in all rows."""
+    speaker = s.world.agents[0]
+    return {"goal": torch.full((s.world.batch_dim,), s.world.landmarks.index(speaker.goal_b))}
+
+
+PLUS = {
+    "discovery": {"rest": lambda s: s.covered_targets.any(-1)},
+    "joint_passage": {"done": rod_at_goal},
+    "sampling": {"memory": lambda s: {"places": torch.stack(s.locs, 1)}},
+    "simple_speaker_listener": {"memory": goal_of_speaker},
+}
+CASES = [
+    ("balance", {}),
+    ("balance", {"n_agents": 4, "package_mass": 10, "random_package_pos_on_line": False}),
+    ("ball_passage", {}),
+    ("ball_passage", {"n_passages": 3, "fixed_passage": True, "random_start_angle": False}),
+    ("dispersion", {}),
+    ("dispersion", {"n_agents": 3, "n_food": 5, "share_reward": True, "food_radius": 0.2, "pos_range": 0.5}),
+    ("dispersion", {"penalise_by_time": True, "food_radius": 0.3}),
+    ("discovery", {}),
+    ("discovery", {"targets_respawn": False, "use_agent_lidar": True, "shared_reward": True, "covering_range": 0.5,
+                   "agent_collision_penalty": -0.3, "time_penalty": -0.01, "n_lidar_rays_entities": 7}),
+    ("flocking", {}),
+    ("flocking", {"n_agents": 1}),
+    ("flocking", {"n_agents": 2, "n_obstacles": 3, "collision_reward": -0.5, "dist_shaping_factor": 2}),
+    ("give_way", {}),
+    ("give_way", {"mirror_passage": True, "observe_rel_pos": True, "done_on_completion": True, "box_agents": True,
+                  "agent_collision_penalty": -0.1, "passage_collision_penalty": -0.2, "energy_rew_coeff": 0.3,
+                  "obstacle_collision_penalty": -0.4, "dt_delay": 2}),
+    ("give_way", {"use_velocity_controller": False, "v_range": 0.8, "final_reward": 0.5, "linear_friction": 0.2}),
+    ("joint_passage", {}),
+    ("joint_passage", {"n_passages": 3, "fixed_passage": False, "asym_package": False, "collision_reward": -0.1,
+                       "observe_joint_angle": True, "use_controller": True, "energy_reward_coeff": 0.2}),
+    ("joint_passage", {"n_passages": 3, "all_passed_rot": False, "mass_ratio": 3, "mass_position": -0.5, "max_speed_1": 0.1}),
+    ("navigation", {}),
+    ("navigation", {"n_agents": 1}),
+    ("navigation", {"collisions": False, "agents_with_same_goal": 2, "observe_all_goals": True, "shared_rew": False}),
+    ("navigation", {"n_agents": 6, "collisions": False, "agents_with_same_goal": 3, "split_goals": True,
+                    "enforce_bounds": True, "world_spawning_x": 1.5}),
+    ("reverse_transport", {}),
+    ("reverse_transport", {"n_agents": 2, "package_width": 0.4, "package_mass": 5}),
+    ("sampling", {}),
+    ("sampling", {"n_agents": 2, "shared_rew": False, "norm": False, "cov": [0.05, 0.1], "n_gaussians": 2, "xdim": 0.5}),
+    ("simple_speaker_listener", {}),
+    ("simple_spread", {}),
+    ("simple_spread", {"n_agents": 5, "obs_agents": False}),
+    ("simple_tag", {}),
+    ("simple_tag", {"num_good_agents": 3, "num_adversaries": 2, "shape_agent_rew": True, "shape_adversary_rew": True,
+                    "agents_share_rew": True, "adversaries_share_rew": False}),
+    ("simple_tag", {"num_good_agents": 2, "observe_same_team": False, "observe_pos": False, "observe_vel": False, "bound": 0.7}),
+    ("simple_world_comm", {}),
+    ("simple_world_comm", {"num_good_agents": 1, "num_adversaries": 2, "num_food": 3, "num_forests": 1}),
+    ("transport", {}),
+    ("transport", {"n_agents": 3, "n_packages": 2, "package_mass": 5, "package_width": 0.25}),
+    ("wheel", {}),
+    ("wheel", {"n_agents": 2, "line_length": 1, "line_mass": 3, "desired_velocity": 0.2}),
+    ("wind_flocking", {}),
+    ("wind_flocking", {"use_controller": False, "f_range": 2, "energy_shaping_factor": 0.3, "rot_shaping_factor": 0.5,
+                       "pos_shaping_factor": 0.2, "observe_rel_pos": True, "observe_rel_vel": True, "observe_pos": False}),
+    ("wind_flocking", {"cover_angle_tolerance": 0.4, "desired_vel": 0.2, "wind": 1}),
+    ("drone", {}),
+    ("kinematic_bicycle", {}),
+    ("kinematic_bicycle", {"n_agents": 3, "width": 0.15, "l_f": 0.2, "max_speed": 2}),
+    ("waterfall", {}),
+    ("waterfall", {"n_agents": 2, "joints": False}),
+]  # fmt: skip
+
+
+def run(name, options, rows, steps, monkeypatch):
+    if name in GATED:
+        monkeypatch.setattr(harness.core.World, "collides", harness.without_gate)
+    return Pair(name, options, rows, **PLUS.get(name, {})).run(steps)
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize(("name", "options"), CASES, ids=[name for name, _ in CASES])
+def test_a_few_steps_are_those_of_vmas(name, options, monkeypatch):
+    heavy = name in {"joint_passage", "kinematic_bicycle", "waterfall"} or "box_agents" in options
+    run(name, options, 8, 6 if heavy else 22, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.reference
+@pytest.mark.parametrize(("name", "options"), CASES, ids=[name for name, _ in CASES])
+def test_a_hundred_steps_of_64_rows_are_those_of_vmas(name, options, monkeypatch):
+    run(name, options, 64, 100, monkeypatch)
+
+
+@pytest.mark.reference
+def test_all_twenty_scenarios_are_compared():
+    assert {name for name, _ in CASES} == set(harness.WHERE)
+    assert len(harness.WHERE) == 20

@@ -1,0 +1,101 @@
+"""Every scenario looks from outside as it does in VMAS and TorchRL: name, options, defaults, keys, shapes, dtypes."""
+
+import ast
+import warnings
+from dataclasses import fields
+from pathlib import Path
+
+import harness
+import pytest
+import torch
+
+import marlenv
+from marlenv.envs.registry import load
+from marlenv.testing import run_contract
+
+NAMES = sorted(harness.WHERE)
+SLOW = {"joint_passage", "kinematic_bicycle", "waterfall"}
+LONGEST = 120  # lines of a scenario's file
+COMPUTED = {"desired_vel", "max_steering_angle", "n_food"}
+"""Defaults that VMAS computes from other options, or by PyTorch."""
+
+
+def source(name):
+    """VMAS's file of a scenario."""
+    (path,) = Path(harness.vmas.__file__).parent.joinpath("scenarios").rglob(f"{name}.py")
+    return ast.parse(path.read_text())
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("name", NAMES)
+def test_options_and_defaults_are_those_of_vmas(name):
+    calls = [n for n in ast.walk(source(name)) if isinstance(n, ast.Call) and ast.unparse(n.func) == "kwargs.pop"]
+    theirs = {call.args[0].value: call.args[1] for call in calls}
+    ours = {field.name: field.default for field in fields(load(harness.WHERE[name]))}
+    assert set(ours) == set(theirs)
+    for option in set(ours) - COMPUTED:
+        assert ours[option] == ast.literal_eval(theirs[option]), option
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("continuous", [True, False], ids=["numbers", "choices"])
+def test_keys_shapes_and_dtypes_are_those_of_torchrl(name, continuous):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = harness.VmasEnv(name, num_envs=3, continuous_actions=continuous, seed=0)
+    ours = marlenv.make(name, num_envs=3, continuous_actions=continuous, seed=0)
+    assert ours.group_map == theirs.group_map
+    flags = {(group, flag) for group in ours.group_map for flag in ("done", "terminated", "truncated")}
+    extra = flags | {"truncated"}  # our flags are complete at every level
+    for kind in ("observation", "action", "reward", "done"):
+        both = [getattr(env, f"full_{kind}_spec") for env in (ours, theirs)]
+        keys = [set(spec.keys(True, True)) - extra for spec in both]
+        assert keys[0] == keys[1], kind
+        for key in keys[0]:
+            assert both[0][key].shape == both[1][key].shape, key
+            assert both[0][key].dtype == both[1][key].dtype, key
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_makes_an_env_with_every_option_of_the_platform(name):
+    env = marlenv.make(
+        name, num_envs=5, device="cpu", seed=3, group_map="one_group_per_agent", max_steps=2, continuous_actions=True
+    )
+    data = env.rollout(3, break_when_any_done=False)
+    assert set(env.group_map) == set(env.agent_names)
+    assert data["next", "done"].squeeze(-1)[:, 1].all()
+    assert all(data["next", agent, "reward"].shape == (5, 3, 1, 1) for agent in env.agent_names)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in NAMES])
+def test_the_contract_holds(name):
+    results = run_contract(lambda: marlenv.make(name, 3, seed=0, max_steps=4))
+    assert {result.name: result.says for result in results if result.verdict != "held"} == {}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_file_of_a_scenario_fits_on_two_screens(name):
+    module = __import__(harness.WHERE[name].split(":")[0], fromlist=["x"])
+    assert len(Path(module.__file__).read_text().splitlines()) < LONGEST
+
+
+def test_all_twenty_are_there():
+    assert set(NAMES) == {
+        "balance", "ball_passage", "dispersion", "discovery", "flocking", "give_way", "joint_passage", "navigation",
+        "reverse_transport", "sampling", "transport", "wheel", "wind_flocking", "simple_spread", "simple_tag",
+        "simple_world_comm", "simple_speaker_listener", "waterfall", "drone", "kinematic_bicycle",
+    }  # fmt: skip
+    assert set(NAMES) <= set(marlenv.available())
+
+
+def test_states_branch_and_come_back():
+    for name in ("discovery", "give_way", "joint_passage", "drone", "wind_flocking", "sampling"):
+        env = marlenv.make(name, 3, seed=0)
+        env.rollout(2)
+        state, actions = env.get_state(), [env.rand_action() for _ in range(2)]
+        once, again = (
+            [env.step(action.clone())["next"] for action in actions] for _ in range(2) if env.set_state(state) is not None
+        )
+        for one, two in zip(once, again, strict=True):
+            assert all(torch.equal(one[key], two[key]) for key in one.keys(True, True)), name

@@ -1,0 +1,226 @@
+"""What is special about each scenario, as a law or a known number; and options that cannot be."""
+
+import harness
+import pytest
+import torch
+
+from marlenv.envs.registry import load
+
+ROWS = 8
+
+
+def env_of(name, rows=ROWS, **options):
+    env = harness.make(name, rows, **options)
+    return env, env.reset()
+
+
+def put(env, **places):
+    """Moves bodies: name -> (x, y), in all rows; returns the data to go on from."""
+    state = env.get_state()
+    for name, xy in places.items():
+        state["pos"][..., env.simulation.stepper.plan.place[name]] = torch.tensor(xy)
+    return env.set_state(state)
+
+
+def act(env, td, **actions):
+    """A step with the same actions in all rows; zero where none is given."""
+    for key in env.action_keys:
+        td[key] = torch.zeros(env.full_action_spec[key].shape)
+        if key[0] in actions:
+            td[key] = torch.tensor(actions[key[0]]).expand(td[key].shape)
+    return env.step(td)["next"]
+
+
+def test_balance_ends_when_the_package_falls():
+    env, _ = env_of("balance")
+    data = act(env, put(env, package=(0.9, -0.98)))
+    assert data["terminated"].all()
+    assert (data["agents", "info", "ground_rew"] == -10).all()
+
+
+def test_ball_passage_ends_at_the_goal():
+    env, _ = env_of("ball_passage")
+    data = act(env, put(env, ball=(0.5, 0.5), goal=(0.5, 0.505)))
+    assert data["terminated"].all()
+
+
+def test_food_of_dispersion_is_shared_by_those_who_touch_it_and_eaten_once():
+    env, _ = env_of("dispersion", n_agents=4, n_food=1)
+    data = act(env, put(env, agent_0=(0.5, 0.5), agent_1=(0.5, 0.5), food_0=(0.5, 0.52)))
+    assert data["agents", "reward"].squeeze(-1).tolist() == [[0.5, 0.5, 0.0, 0.0]] * ROWS
+    assert data["terminated"].all()
+
+
+def test_a_target_of_discovery_needs_two_agents_and_moves_when_it_is_covered():
+    env, _ = env_of("discovery", n_agents=2, n_targets=1)
+    alone = act(env, put(env, agent_0=(0, 0.1), agent_1=(0.9, 0.9), target_0=(0.0, 0.0)))
+    assert not alone["agents", "reward"].any()
+    both = act(env, put(env, agent_0=(0, 0.1), agent_1=(0, -0.1), target_0=(0.0, 0.0)))
+    assert (both["agents", "reward"] == 1).all()
+    at = env.simulation.stepper.plan.place["target_0"]
+    assert (env.get_state()["pos"][..., at].norm(dim=-1) > 0.1).all()
+
+
+def test_the_target_of_flocking_moves_by_itself():
+    env, td = env_of("flocking")
+    at = env.simulation.stepper.plan.place["target"]
+    for _ in range(3):
+        act(env, td)
+    moved = env.get_state()["vel"][..., at]
+    assert (moved[:, 0] > 0.1).all()  # it starts to the right
+
+
+def test_agents_of_give_way_who_swapped_are_done():
+    env, _ = env_of("give_way", done_on_completion=True)
+    data = act(env, put(env, agent_0=(2.29, 0.0), agent_1=(-2.29, 0.0)))
+    assert data["terminated"].all()
+    assert torch.allclose(data["agents", "info", "final_rew"], torch.tensor(0.01))
+
+
+def test_the_rod_of_joint_passage_keeps_its_length():
+    env, td = env_of("joint_passage")
+    for _ in range(10):
+        td = env.step_mdp(env.rand_step(td))
+    ends = [env.simulation.stepper.plan.place[f"agent_{i}"] for i in (0, 1)]
+    pos = env.get_state()["pos"]
+    assert ((pos[..., ends[0]] - pos[..., ends[1]]).norm(dim=-1) - 0.5).abs().max() < 0.03
+
+
+def test_navigation_ends_when_all_are_home():
+    env, _ = env_of("navigation", n_agents=2)
+    home = {"agent_0": (0.5, 0), "goal_0": (0.5, 0), "agent_1": (-0.5, 0), "goal_1": (-0.5, 0.01)}
+    assert act(env, put(env, **home))["terminated"].all()
+    assert not act(env, put(env, agent_0=(0.0, 0.0)))["terminated"].any()
+
+
+def test_agents_of_reverse_transport_stay_inside_and_push_the_package():
+    env, td = env_of("reverse_transport", package_mass=1.0)
+    for _ in range(40):
+        td = act(env, td, agents=[1.0, 0.0])
+    state, place = env.get_state(), env.simulation.stepper.plan.place
+    package = state["pos"][..., place["package"]]
+    agents = torch.stack([state["pos"][..., place[f"agent_{i}"]] for i in range(4)], 1)
+    assert ((agents - package.unsqueeze(1)).abs() < 0.3).all()
+    assert (state["vel"][:, 0, place["package"]] > 0.01).all()
+
+
+def test_a_cell_of_sampling_is_sampled_once():
+    env, _ = env_of("sampling", n_agents=1, shared_rew=False)
+    first = act(env, put(env, agent_0=(0.02, 0.02)))["agents", "reward"]
+    again = act(env, put(env, agent_0=(0.02, 0.02)))["agents", "reward"]
+    assert (first > 0).all()
+    assert not again.any()
+
+
+def test_the_goal_of_a_speaker_is_known_to_it_alone():
+    env, td = env_of("simple_speaker_listener")
+    goal = env.get_state()["memory.goal"]
+    assert torch.equal(td["speaker", "observation"].squeeze(1).argmax(-1), goal)
+    heard = act(env, td, speaker=[0.0, 0.0, 0.1, 0.9, 0.3])["listener", "observation"]
+    assert torch.allclose(heard[..., -3:], torch.tensor([0.1, 0.9, 0.3]))
+
+
+def test_simple_spread_is_zero_sum_of_nothing_when_all_are_covered():
+    env, _ = env_of("simple_spread")
+    corners = [(-0.8, 0.0), (0.8, 0.0), (0.0, 0.8)]
+    places = {f"{kind}_{i}": xy for kind in ("agent", "landmark") for i, xy in enumerate(corners)}
+    assert torch.allclose(act(env, put(env, **places))["agents", "reward"], torch.tensor(0.0), atol=1e-5)
+
+
+def test_a_catch_in_simple_tag_costs_the_agent_and_respawns_it():
+    for respawn in (False, True):
+        env, _ = env_of("simple_tag", respawn_at_catch=respawn, rows=64)
+        away = {
+            "adversary_1": (-0.9, -0.9),
+            "adversary_2": (-0.9, 0.9),
+            "landmark_0": (0.9, 0.9),
+            "landmark_1": (0.9, -0.9),
+        }
+        data = act(env, put(env, adversary_0=(0.0, 0.0), agent_0=(0.0, 0.0), **away))
+        assert (data["agent", "reward"] == -10).all()
+        assert (data["adversary", "reward"] == 10).all()
+        gone = (env.get_state()["pos"][..., env.simulation.stepper.plan.place["agent_0"]]).abs().amax(-1) > 0.1
+        assert gone.float().mean() > 0.9 if respawn else not gone.any()
+
+
+def test_all_adversaries_of_simple_world_comm_hear_the_leader():
+    env, td = env_of("simple_world_comm")
+    data = act(env, td, lead_adversary=[0.0, 0.0, 0.2, 0.4, 0.6, 0.8])
+    for group in ("lead_adversary", "adversary"):
+        assert torch.allclose(data[group, "observation"][..., -4:], torch.tensor([0.2, 0.4, 0.6, 0.8]))
+
+
+def test_transport_ends_at_the_goal_and_pays_no_more_there():
+    env, _ = env_of("transport")
+    data = act(env, put(env, package_0=(0.5, 0.5), goal=(0.5, 0.55), agent_0=(-0.9, -0.9)))
+    assert data["terminated"].all()
+    assert not data["agents", "reward"].any()
+    assert (data["agents", "observation"][..., -1] == 1).all()
+
+
+def test_a_push_at_the_end_of_the_wheel_turns_it():
+    env, _ = env_of("wheel", n_agents=1, line_mass=1.0)
+    state = env.get_state()
+    state["rot"].zero_()
+    env.set_state(state)
+    td = put(env, agent_0=(0.9, -0.033))
+    for _ in range(3):
+        td = act(env, td, agents=[0.0, 1.0])
+    assert (env.get_state()["ang_vel"][:, env.simulation.stepper.plan.place["line"]] > 0).all()
+
+
+def test_the_big_agent_of_wind_flocking_feels_no_wind_below_the_small_one():
+    env, _ = env_of("wind_flocking")
+    act(env, put(env, agent_0=(0.0, 0.0), agent_1=(0.0, 1.0)))
+    assert env.get_state()["gravity.agents"][..., 0].abs().max() < 0.01
+    act(env, put(env, agent_0=(0.0, 1.0), agent_1=(0.0, 0.0)))
+    assert torch.allclose(env.get_state()["gravity.agents"][:, 1], torch.tensor(-2.0), atol=0.01)
+
+
+def test_the_chain_of_waterfall_holds_together():
+    env, td = env_of("waterfall", rows=2)
+    for _ in range(8):
+        td = env.step_mdp(env.rand_step(td))
+    place = env.simulation.stepper.plan.place
+    pos = env.get_state()["pos"]
+    steps = [(pos[..., place[f"agent_{i}"]] - pos[..., place[f"agent_{i + 1}"]]).norm(dim=-1) for i in range(4)]
+    assert torch.stack(steps).max() < 0.1 + 2 * 0.04 + 0.03
+
+
+def test_drones_end_when_they_tip_over():
+    env, td = env_of("drone")
+    for _ in range(300):
+        td = act(env, td, drone=[1e-5, 0.0, 0.0])
+        if td["terminated"].any():
+            break
+    assert td["terminated"].all()
+    assert (env.get_state()["inner.drone"][:, 0].abs().amax(-1) > torch.pi / 6).all()
+
+
+def test_a_bicycle_that_steers_left_turns_left():
+    env, td = env_of("kinematic_bicycle")
+    for _ in range(10):
+        td = act(env, td, bicycle=[1.0, 0.3])
+    assert (env.get_state()["rot"][:, env.simulation.stepper.plan.place["bicycle_0"]] > 0.3).all()
+
+
+# --- mistakes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error", "message"),
+    [
+        ("balance", {"n_agents": 1}, ValueError, r"Balance: n_agents=1 is out of range; n_agents in \[2, inf\]"),
+        ("balance", {"n_agents": 2.0}, TypeError, "Balance: n_agents must be int, got 2.0"),
+        ("balance", {"package_mas": 2.0}, TypeError, "no option 'package_mas'; did you mean 'package_mass'"),
+        ("ball_passage", {"n_passages": 21}, ValueError, r"n_passages in \[1, 20\]"),
+        ("navigation", {"agents_with_same_goal": 2}, ValueError, "agents_with_same_goal=2 .* needs collisions=False"),
+        ("navigation", {"shared_rew": 1}, TypeError, "shared_rew must be bool, got 1"),
+        ("sampling", {"cov": [0.1]}, ValueError, "cov needs one number or n_gaussians"),
+        ("sampling", {"grid_spacing": 0.07}, ValueError, "multiples of grid_spacing"),
+        ("wind_flocking", {"cover_angle_tolerance": 0.0}, ValueError, "cover_angle_tolerance=0.0 is out of range"),
+    ],
+)
+def test_impossible_options_are_errors(name, options, error, message):
+    with pytest.raises(error, match=message):
+        _ = load(harness.WHERE[name])(**options).world
