@@ -1,7 +1,24 @@
 """Turns and rules: board and card games for any batch of positions at once."""
 
+from marlenv.games.connect_four import ConnectFour
+from marlenv.games.game_env import GameEnv
+from marlenv.games.go import Go
+from marlenv.games.hex import Hex
+from marlenv.games.opponents import PolicyPerRow
+from marlenv.games.othello import Othello
 from marlenv.games.rules import Rules
 from marlenv.games.tictactoe import TicTacToe, TicTacToeEnv
-from marlenv.games.turn_based import GameEnv, TurnBasedEnv
+from marlenv.games.turn_based import TurnBasedEnv
 
-__all__ = ["GameEnv", "Rules", "TicTacToe", "TicTacToeEnv", "TurnBasedEnv"]
+__all__ = [
+    "ConnectFour",
+    "GameEnv",
+    "Go",
+    "Hex",
+    "Othello",
+    "PolicyPerRow",
+    "Rules",
+    "TicTacToe",
+    "TicTacToeEnv",
+    "TurnBasedEnv",
+]

@@ -7,7 +7,7 @@ from typing import Any
 
 from marlenv.envs.registry import load
 from marlenv.errors import nearest
-from marlenv.games.turn_based import GameEnv
+from marlenv.games.game_env import GameEnv
 
 ENV_OPTIONS = {"batch_size", "device", "illegal", "max_plies", "opponent", "seat", "seed", "group_map"}
 

@@ -1,21 +1,23 @@
 """What the rules of a game are: pure functions of a state of tensors, for any batch of positions at once.
 
 Rules know no players' names, no env, no rendering and no randomness of their own: a game with chance keeps the state of
-a :class:`~marlenv.rng.RowRNG` (int64 ``[*B, 2]``) among its tensors. :mod:`marlenv.games.turn_based` makes any rules an
-env. The letters: ``*B`` batch dimensions, ``P`` players, ``n`` actions.
+a :class:`~marlenv.rng.RowRNG` (int64 ``[*B, 2]``, called ``rng``) among its tensors. :mod:`marlenv.games.turn_based`
+makes any rules an env. The letters: ``*B`` batch dimensions, ``P`` players, ``n`` actions.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Size, Tensor
 
+from marlenv.errors import BadNotation, Unsupported, nearest
 from marlenv.rng import RowRNG
 
-State = TypeVar("State", bound=tuple)  # a NamedTuple of tensors, each [*B, ...]
+State = TypeVar("State", bound="tuple[Any, ...]")  # a NamedTuple of tensors, each [*B, ...]
 
 
 class Rules(ABC, Generic[State]):
@@ -25,14 +27,27 @@ class Rules(ABC, Generic[State]):
     method takes and returns whole batches; row ``i`` of the answer depends on row ``i`` alone.
     """
 
-    players: ClassVar[tuple[str, ...]]
-    """The players' names as people of the game say them: ``("white", "black")``."""
+    @property
+    @abstractmethod
+    def players(self) -> tuple[str, ...]:
+        """The players' names as people of the game say them: ``("white", "black")``."""
 
-    zero_sum: ClassVar[bool] = True
-    """Whether the returns of all players add up to zero at every state."""
+    @property
+    def zero_sum(self) -> bool:
+        """Whether the returns of all players add up to zero at every state."""
+        return True
 
     simultaneous: ClassVar[bool] = False
     """Whether all players act at once: then ``legal`` is ``[*B, P, n]`` and ``play`` takes ``[*B, P]``."""
+
+    alternating: ClassVar[bool] = False
+    """Whether two players move in turn without exception; then an opponent's answer is exactly one move."""
+
+    earned_at_end: ClassVar[bool] = False
+    """Whether all returns are zero until the game is over; then a step does not look at the returns before it."""
+
+    hidden: ClassVar[bool] = False
+    """Whether a player may not know the whole state; then :meth:`show` takes ``seat``."""
 
     @property
     @abstractmethod
@@ -46,8 +61,8 @@ class Rules(ABC, Generic[State]):
 
     @property
     @abstractmethod
-    def longest(self) -> int:
-        """An upper bound on the number of actions in a game."""
+    def longest(self) -> int | None:
+        """An upper bound on the number of actions in a game; None where there is none."""
 
     @abstractmethod
     def start(self, batch_size: Size, *, rng: RowRNG | None = None, device: torch.device | None = None) -> State:
@@ -59,13 +74,13 @@ class Rules(ABC, Generic[State]):
 
     @abstractmethod
     def legal(self, state: State) -> Tensor:
-        """The actions of the player to move; bool ``[*B, n]``, all False in a finished game."""
+        """The actions of the player to move; bool ``[*B, n]``, never empty until the game is over, and then all False."""
 
     @abstractmethod
     def play(self, state: State, action: Tensor) -> State:
         """The position after ``action``, int64 ``[*B]``, which must be legal where the game is not over.
 
-        A finished game stays as it is, whatever the action.
+        A finished game stays as it is, whatever the action (which must be in range).
         """
 
     @abstractmethod
@@ -78,7 +93,7 @@ class Rules(ABC, Generic[State]):
 
     @abstractmethod
     def observe(self, state: State) -> Tensor:
-        """What each player may know, from the player's own seat; ``[*B, P, *observation_shape]``."""
+        """What each player may know, from the player's own seat; float32 or bool ``[*B, P, *observation_shape]``."""
 
     def outcome(self, state: State) -> Tensor:
         """Why the game ended, as an index into :attr:`outcomes`; int8 ``[*B]``, 0 while it goes on."""
@@ -87,19 +102,120 @@ class Rules(ABC, Generic[State]):
     outcomes: ClassVar[tuple[str, ...]] = ("", "over")
     """The words for :meth:`outcome`."""
 
+    # --- the same, faster, where a game knows how ------------------------------------------------
+
+    def permits(self, state: State, action: Tensor) -> Tensor:
+        """Whether each action is legal, whatever its number; bool ``[*B]``, or ``[*B, P]`` where all act at once.
+
+        False in a finished game.
+        """
+        return allowed(self.legal(state), action)
+
+    def pick(self, state: State, unit: Tensor) -> Tensor:
+        """A legal action for each number in [0, 1), all equally likely; int64 ``[*B]``, or ``[*B, P]``.
+
+        In a finished game any action in range.
+        """
+        return picked(self.legal(state), unit)
+
+    # --- for people ------------------------------------------------------------------------------
+
     def show(self, state: State, *, color: bool = False) -> str:
         """One position (no batch dimensions) drawn with characters, as the game's people draw it."""
-        raise NotImplementedError(f"{type(self).__name__} has no drawing")
+        raise Unsupported(f"{type(self).__name__} has no drawing")
+
+    def view(self, state: State, seat: int, *, color: bool = False) -> str:
+        """:meth:`show` without what the player in ``seat`` may not know."""
+        if self.hidden:
+            raise Unsupported(f"{type(self).__name__} has no drawing for one player")
+        return self.show(state, color=color)
+
+    def svg(self, state: State) -> str:
+        """One position (no batch dimensions) as an SVG picture."""
+        raise Unsupported(f"{type(self).__name__} has no picture")
 
     def action_name(self, state: State, action: int) -> str:
         """An action as the game's people write it (``"e4"``, ``"D"``), in one position without batch dimensions."""
         return str(action)
 
+    def read_action(self, state: State, text: str) -> int:
+        """The legal action that people mean by ``text``, in one position; where all act at once, of any player.
+
+        Raises:
+            BadNotation: no legal action is called that; names the nearest.
+        """
+        names = self.legal_names(state)
+        wanted = _plain(text)
+        for name, action in names.items():
+            if _plain(name) == wanted:
+                return action
+        raise BadNotation(f"{type(self).__name__}: no legal move is called {text!r}; {nearest(text, names)}")
+
+    def legal_names(self, state: State, seat: int | None = None) -> dict[str, int]:
+        """The legal actions of one position by their names; where all act at once, those of ``seat``, or of all."""
+        legal = self.legal(state)
+        if self.simultaneous:
+            legal = legal.any(-2) if seat is None else legal[seat]
+        return {self.action_name(state, a): a for a in legal.nonzero().flatten().tolist()}
+
+    def score_sheet(self, states: Sequence[State], actions: Sequence[int], header: Mapping[str, str]) -> str | None:
+        """A played game in the format that the game's people exchange games in (PGN); None where they have none.
+
+        Args:
+            states: the positions in which moves were made, each without batch dimensions.
+            actions: the moves.
+            header: what is known about the game: ``"white": "Ada"``, ``"date": "2026-01-31"``.
+        """
+        return None
+
+
+def _plain(text: str) -> str:
+    return "".join(text.split()).casefold()
+
+
+def allowed(legal: Tensor, action: Tensor) -> Tensor:
+    """Whether each action is among the legal ones; False for numbers out of range.
+
+    Args:
+        legal: bool ``[*B, n]``.
+        action: int64 ``[*B]``.
+
+    >>> allowed(torch.tensor([[True, False], [True, True]]), torch.tensor([1, 2]))
+    tensor([False, False])
+    """
+    n = legal.shape[-1]
+    within = action.clamp(0, n - 1)
+    return legal.gather(-1, within.unsqueeze(-1)).squeeze(-1) & (within == action)
+
+
+def picked(legal: Tensor, unit: Tensor) -> Tensor:
+    """The legal action at the place ``unit`` (in [0, 1)) of the way; ``n - 1`` where nothing is legal.
+
+    >>> picked(torch.tensor([False, True, True]), torch.tensor(0.5))
+    tensor(2)
+    """
+    ranks = legal.cumsum(-1, dtype=torch.int32)
+    place = (unit * ranks[..., -1]).to(torch.int32).unsqueeze(-1)
+    return (ranks <= place).sum(-1).clamp(max=legal.shape[-1] - 1)
+
 
 def where(mask: Tensor, yes: State, no: State) -> State:
     """Row by row one position or the other; ``mask`` is bool ``[*B]``."""
-    pick = [
-        torch.where(mask.reshape((*mask.shape, *[1] * (a.ndim - mask.ndim))), a, b)
-        for a, b in zip(yes, no, strict=True)
-    ]
-    return type(yes)(*pick)
+    return type(yes)(*(rows_where(mask, a, b) for a, b in zip(yes, no, strict=True)))
+
+
+def rows_where(mask: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """``yes`` in the rows where ``mask`` is True, else ``no``; ``[*B, ...]``.
+
+    >>> rows_where(torch.tensor([True, False]), torch.ones(2, 2), torch.zeros(2, 2))
+    tensor([[1., 1.],
+            [0., 0.]])
+    """
+    if yes.ndim == mask.ndim:
+        return torch.where(mask, yes, no)
+    if mask.ndim == 0 or mask.device.type != "cpu" or torch.compiler.is_compiling() or yes.shape != no.shape:
+        return torch.where(mask.reshape((*mask.shape, *[1] * (yes.ndim - mask.ndim))), yes, no)
+    rows, last = mask.reshape(-1).nonzero().squeeze(-1), mask.ndim - 1  # whole rows at a time: much less work on CPUs
+    out = no.flatten(0, last).clone(memory_format=torch.contiguous_format)
+    out.index_copy_(0, rows, yes.flatten(0, last).index_select(0, rows))
+    return out.unflatten(0, mask.shape)

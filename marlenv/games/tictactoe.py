@@ -1,10 +1,6 @@
 """Tic-tac-toe (https://en.wikipedia.org/wiki/Tic-tac-toe) for any batch of boards at once: rules, and TorchRL's env.
 
-Cells are numbered
-
-    0 1 2
-    3 4 5
-    6 7 8
+The game is so small that everything about all of its 3**9 boards is in tables; the rules look it up.
 """
 
 from __future__ import annotations
@@ -16,34 +12,176 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
+from marlenv.errors import KeyMissing
+from marlenv.games import drawing
+from marlenv.games.draws import Draws
+from marlenv.games.game_env import GameEnv
 from marlenv.games.rules import Rules
-from marlenv.games.turn_based import GameEnv, Illegal, Moment, TurnBasedEnv
+from marlenv.games.tables import Table
+from marlenv.games.turn_based import LUCK, Illegal, Moment, TurnBasedEnv
 from marlenv.rng import RowRNG
 from marlenv.specs import Categorical, Composite, Unbounded
+from marlenv.tensordicts import get, new, put
 
 LINES = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]]
+BOARDS = 3**9
+WEIGHTS = 3 ** torch.arange(9)
+
+
+# --- tables: one row for each board ----------------------------------------------------------------------------------
+
+
+def _order() -> Tensor:
+    """Which base-3 number each position stands for: those that can be reached come first, near to each other."""
+    seen, layer = [torch.zeros(1, dtype=torch.int64)], torch.zeros(1, dtype=torch.int64)
+    for ply in range(9):
+        digits = layer.unsqueeze(-1) // WEIGHTS % 3
+        free = (digits == 0) & (_winner(_signed(digits)) < 0).unsqueeze(-1)
+        layer = (layer.unsqueeze(-1) + (1 + ply % 2) * WEIGHTS)[free].unique()
+        seen.append(layer)
+    reached = torch.cat(seen)
+    rest = torch.ones(BOARDS, dtype=torch.bool)
+    rest[reached] = False
+    return torch.cat((reached, rest.nonzero().flatten()))
+
+
+def _signed(digits: Tensor) -> Tensor:
+    return torch.tensor([0, 1, -1], dtype=torch.int8)[digits]
+
+
+def _winner(board: Tensor) -> Tensor:
+    """Who has three in a row, 0 or 1, -1 for nobody; int64 ``[*B]`` of boards ``[*B, 9]``."""
+    sums = torch.stack([board[..., line].sum(-1) for line in LINES], -1)
+    return torch.where((sums == 3).any(-1), 0, torch.where((sums == -3).any(-1), 1, -1))
+
+
+def _boards() -> Tensor:
+    """The cells of every position, 0 free, +1 x, -1 o; int8 ``[3**9, 9]``."""
+    return _signed(ORDER.on(CPU).unsqueeze(-1) // WEIGHTS % 3)
+
+
+def _legal() -> Tensor:
+    return (_boards() == 0) & (_winner(_boards()) < 0).unsqueeze(-1)
+
+
+def _players() -> Tensor:
+    return _boards().sum(-1).clamp(0, 1)
+
+
+def _after() -> Tensor:
+    """The position after a cell is taken, -1 where that is illegal; int16 ``[3**9 * 9]``."""
+    number, stone = ORDER.on(CPU).unsqueeze(-1), 1 + _players().unsqueeze(-1)
+    after = NUMBERED.on(CPU)[(number + stone * WEIGHTS).clamp(max=BOARDS - 1)]
+    return torch.where(_legal(), after, -1).flatten().to(torch.int16)
+
+
+def _free_by_rank() -> Tensor:
+    """The legal cells of each position in order, then 8; int8 ``[3**9 * 9]``."""
+    order = torch.where(_legal(), torch.arange(9), 9).sort(-1)[0]
+    return order.clamp(max=8).flatten().to(torch.int8)
+
+
+def _outcomes() -> Tensor:
+    full = torch.where((_boards() != 0).all(-1), 2, 0)
+    return torch.where(_winner(_boards()) >= 0, 1, full).to(torch.int8)
+
+
+def _returns() -> Tensor:
+    winner = _winner(_boards())
+    score = torch.where(winner < 0, 0.0, 1.0 - 2.0 * winner)
+    return torch.stack((score, -score), -1)
+
+
+def _planes() -> Tensor:
+    """What both players see of each position; bool ``[3**9, 2, 3, 3, 3]``."""
+    board, turn = _boards(), _players().unsqueeze(-1)
+    seats = [
+        torch.stack((board == own, board == -own, (turn == seat).expand(board.shape)), 1)
+        for seat, own in ((0, 1), (1, -1))
+    ]
+    return torch.stack(seats, 1).unflatten(-1, (3, 3))
+
+
+def _from_shown() -> Tensor:
+    """The position of a shown board, a number whose digits are one more than its cells, plus 3**9 where o is to move."""
+    digits = torch.arange(BOARDS).unsqueeze(-1) // WEIGHTS % 3  # 0 free, 1 the other, 2 the player to move
+    by_player = [torch.tensor([[0, 2, 1], [0, 1, 2]])[player][digits] for player in (0, 1)]
+    return NUMBERED.on(CPU)[torch.cat([(cells * WEIGHTS).sum(-1) for cells in by_player])]
+
+
+def _rows() -> Tensor:
+    """All that TorchRL's keys say about each position, side by side; bytes ``[3**9, 64]``.
+
+    Words 0 to 8 are the board, word 9 the turn, words 10 and 11 the returns (as float32); bytes 48 to 56 the mask, and
+    from byte 57 on terminated, done and truncated.
+    """
+    rows, own = torch.zeros(BOARDS, 64, dtype=torch.uint8), (1 - 2 * _players()).unsqueeze(-1)
+    words, bits = rows.view(torch.int32), rows.view(torch.bool)
+    words[:, :9] = torch.where(_boards() == 0, -1, (_boards() == own).int())
+    words[:, 9] = _players().to(torch.int32)
+    rows.view(torch.float32)[:, 10:12] = _returns()
+    bits[:, 48:57] = _boards() == 0
+    bits[:, 57] = bits[:, 58] = _outcomes() != 0
+    return rows
+
+
+CPU = torch.device("cpu")
+ORDER = Table(_order)
+NUMBERED = Table(lambda: ORDER.on(CPU).argsort())
+BOARD, WINNER, LEGAL, PLAYER = Table(_boards), Table(lambda: _winner(_boards())), Table(_legal), Table(_players)
+AFTER, RANKED, COUNT = Table(_after), Table(_free_by_rank), Table(lambda: _legal().sum(-1).to(torch.float32))
+OUTCOME, RETURNS, PLANES, OVER = Table(_outcomes), Table(_returns), Table(_planes), Table(lambda: _outcomes() != 0)
+ROWS, FROM_SHOWN, SHOWN_WEIGHTS = Table(_rows), Table(_from_shown), Table(lambda: WEIGHTS.to(torch.float32))
 
 
 class State(NamedTuple):
     """A position."""
 
-    board: Tensor  # [*B, 9] int8: 0 empty, +1 stone of player 0, -1 stone of player 1
-    player: Tensor  # [*B] int64: whose turn it is
-    winner: Tensor  # [*B] int64: 0 or 1, -1 while nobody has won
+    code: Tensor  # [*B] int64: the number of the position in the rules' tables; the empty board is 0
+
+    @property
+    def board(self) -> Tensor:
+        """int8 ``[*B, 9]``: 0 free, +1 x, -1 o."""
+        return BOARD[self.code]
+
+    @property
+    def player(self) -> Tensor:
+        """int64 ``[*B]``: whose turn it is, 0 or 1."""
+        return PLAYER[self.code]
+
+    @property
+    def winner(self) -> Tensor:
+        """int64 ``[*B]``: 0 or 1, -1 while nobody has won."""
+        return WINNER[self.code]
 
 
 @dataclass(frozen=True)
 class TicTacToe(Rules[State]):
     """Three in a row on a board of nine; ``x`` begins.
 
+    The cells, which are the actions::
+
+        0 1 2
+        3 4 5
+        6 7 8
+
+    - observation: planes ``[3, 3, 3]``: own stones, the other's stones, ones if it is my turn
+    - action: a cell
+    - reward: +1 for three in a row, -1 for the other
+    - ends: with three in a row, or a full board
+
     >>> rules = TicTacToe()
     >>> state = rules.start(Size([2]))
     >>> rules.legal(rules.play(state, torch.tensor([4, 0]))).sum(-1)
     tensor([8, 8])
+
+    Source: https://en.wikipedia.org/wiki/Tic-tac-toe
     """
 
     players: ClassVar[tuple[str, ...]] = ("x", "o")
     outcomes: ClassVar[tuple[str, ...]] = ("", "three in a row", "board full")
+    alternating: ClassVar[bool] = True
+    earned_at_end: ClassVar[bool] = True
 
     @property
     def n_actions(self) -> int:
@@ -58,69 +196,67 @@ class TicTacToe(Rules[State]):
         return (3, 3, 3)
 
     def start(self, batch_size: Size, *, rng: RowRNG | None = None, device: torch.device | None = None) -> State:
-        turn = torch.zeros(batch_size, dtype=torch.int64, device=device)
-        return State(torch.zeros((*batch_size, 9), dtype=torch.int8, device=device), turn, turn - 1)
+        return State(torch.zeros(batch_size, dtype=torch.int64, device=device))
+
+    def position(self, board: Tensor) -> State:
+        """The positions with these boards, ``[*B, 9]``: 0 free, +1 x, -1 o."""
+        return State(NUMBERED[(board.long() % 3 * WEIGHTS.to(board.device)).sum(-1)])
 
     def player(self, state: State) -> Tensor:
-        return state.player
+        return PLAYER[state.code]
 
     def legal(self, state: State) -> Tensor:
-        return (state.board == 0) & (state.winner < 0).unsqueeze(-1)
+        return LEGAL[state.code]
+
+    def permits(self, state: State, action: Tensor) -> Tensor:
+        within = action.clamp(0, 8)
+        return (AFTER[torch.add(within, state.code, alpha=9)] >= 0) & (within == action)
+
+    def pick(self, state: State, unit: Tensor) -> Tensor:
+        rank = (COUNT[state.code] * unit).to(torch.int64)
+        return RANKED[torch.add(rank, state.code, alpha=9)].to(torch.int64)
 
     def play(self, state: State, action: Tensor) -> State:
-        stone = (1 - 2 * state.player).to(torch.int8).unsqueeze(-1)
-        going = ~self.over(state)
-        cell = torch.arange(9, device=action.device) == action.unsqueeze(-1)
-        board = torch.where(cell & going.unsqueeze(-1), stone, state.board)
-        won = (lines(board) == 3 * stone).any(-1) & going
-        return State(
-            board, torch.where(going, 1 - state.player, state.player), torch.where(won, state.player, state.winner)
-        )
+        after = AFTER[torch.add(action, state.code, alpha=9)]
+        return State(torch.where(after < 0, state.code, after))
 
     def over(self, state: State) -> Tensor:
-        return (state.winner >= 0) | (state.board != 0).all(-1)
+        return OVER[state.code]
 
     def returns(self, state: State) -> Tensor:
-        score = torch.where(state.winner < 0, 0.0, 1.0 - 2.0 * state.winner)
-        return torch.stack((score, -score), -1)
+        return RETURNS[state.code]
 
     def outcome(self, state: State) -> Tensor:
-        full = torch.where((state.board != 0).all(-1), 2, 0)
-        return torch.where(state.winner >= 0, 1, full).to(torch.int8)
+        return OUTCOME[state.code]
 
     def observe(self, state: State) -> Tensor:
-        """Planes ``[3, 3, 3]``: own stones, the other's stones, ones if it is my turn; ``[*B, 2, 3, 3, 3]`` float32."""
-        seats = []
-        for seat, stone in ((0, 1), (1, -1)):
-            mine, theirs = state.board == stone, state.board == -stone
-            turn = (state.player == seat).unsqueeze(-1).expand(mine.shape)
-            seats.append(torch.stack((mine, theirs, turn), -2))
-        planes = torch.stack(seats, -3).to(torch.float32)
-        return planes.reshape(*planes.shape[:-1], 3, 3)
+        """Planes ``[3, 3, 3]``: own stones, the other's stones, ones if it is my turn; bool ``[*B, 2, 3, 3, 3]``."""
+        return PLANES[state.code]
 
     def show(self, state: State, *, color: bool = False) -> str:
         """The board with ``x`` and ``o``; free cells show their numbers."""
-        marks = [{0: str(i), 1: "x", -1: "o"}[int(c)] for i, c in enumerate(state.board)]
-        if color:
-            paint = {"x": "\x1b[1;31mx\x1b[0m", "o": "\x1b[1;34mo\x1b[0m"}
-            marks = [paint.get(m, f"\x1b[2m{m}\x1b[0m") for m in marks]
-        return "\n---+---+---\n".join(" " + " | ".join(marks[r : r + 3]) for r in (0, 3, 6))
+        marks = {0: drawing.faint, 1: drawing.red, -1: drawing.blue}
+        cells = [marks[c]({0: str(i), 1: "x", -1: "o"}[c], color) for i, c in enumerate(BOARD[state.code].tolist())]
+        return "\n---+---+---\n".join(" " + " | ".join(cells[row : row + 3]) for row in (0, 3, 6))
+
+    def svg(self, state: State) -> str:
+        """The board with crosses and circles."""
+        picture = drawing.Picture(3, 3)
+        for x in (1, 2):
+            picture.line((x, 0.1), (x, 2.9))
+            picture.line((0.1, x), (2.9, x))
+        for cell, stone in enumerate(BOARD[state.code].tolist()):
+            row, column = divmod(cell, 3)
+            if stone > 0:
+                picture.cross((column + 0.5, row + 0.5), drawing.RED)
+            elif stone < 0:
+                picture.ring((column + 0.5, row + 0.5), drawing.BLUE)
+            else:
+                picture.text((column + 0.5, row + 0.5), str(cell), drawing.FAINT)
+        return picture.svg()
 
 
-def lines(board: Tensor) -> Tensor:
-    """The sums of the eight lines; int8 ``[*B, 8]``."""
-    rows = board.unflatten(-1, (3, 3))
-    corners = torch.stack(
-        (board[..., 0] + board[..., 4] + board[..., 8], board[..., 2] + board[..., 4] + board[..., 6]), -1
-    )
-    return torch.cat((_sum3(rows.unbind(-1)), _sum3(rows.unbind(-2)), corners), -1)
-
-
-def _sum3(parts: tuple[Tensor, ...]) -> Tensor:
-    return parts[0] + parts[1] + parts[2]
-
-
-class TicTacToeEnv(TurnBasedEnv):
+class TicTacToeEnv(TurnBasedEnv[State]):
     """Tic-tac-toe with TorchRL's keys, for any batch of boards.
 
     | key | shape | meaning |
@@ -132,7 +268,8 @@ class TicTacToeEnv(TurnBasedEnv):
     | `("player0", "reward")`, `("player1", "reward")` | `[*B, 1]` | +1 for the winner, -1 for the loser |
 
     Args:
-        single_player: the env plays player 1, at random or with ``opponent``.
+        single_player: the env plays player 1, at random or with ``opponent``. What a random one draws from travels in the
+            data as ``opponent_rng``.
         device: where the data live.
         layout: ``"torchrl"``, or ``"grouped"`` for the keys that all games have here: then this makes a
             :class:`~marlenv.GameEnv`.
@@ -145,6 +282,7 @@ class TicTacToeEnv(TurnBasedEnv):
     """
 
     def __new__(cls, *, layout: str = "torchrl", **options: Any) -> Any:
+        """The env of a layout."""
         if layout == "grouped":
             return GameEnv(TicTacToe(), **_grouped(options))
         return super().__new__(cls)
@@ -174,37 +312,99 @@ class TicTacToeEnv(TurnBasedEnv):
             mask=Categorical(2, (*shape, 9), dtype=torch.bool),
             shape=shape,
         )
+        if self.opponent == "random":
+            seen[LUCK] = Unbounded((*shape, 2), dtype=torch.int64)
         self.observation_spec, self.state_spec = seen, seen.clone()
         self.action_spec = Categorical(9, shape)
         reward = {(f"player{i}", "reward"): Unbounded((*shape, 1)) for i in range(2)}
         self.full_reward_spec = Composite(reward, shape=shape)
         self.full_done_spec = self.flags()
+        self._written: tuple[Tensor, Tensor, int, State] | None = None
 
     def read(self, tensordict: TensorDictBase) -> State:
-        player = tensordict.get("turn").squeeze(-1).long()
-        shown = tensordict.get("board").flatten(-2)
-        mine = (1 - 2 * player).unsqueeze(-1)
-        board = torch.where(shown < 0, 0, torch.where(shown == 1, mine, -mine)).to(torch.int8)
-        won = (lines(board).abs() == 3).any(-1)
-        return State(board, player, torch.where(won, 1 - player, -1))
+        """The positions in the data."""
+        shown, turn = get(tensordict, "board"), get(tensordict, "turn")
+        if shown is None or turn is None:
+            raise KeyMissing(
+                f"TicTacToeEnv: expected 'board' and 'turn', the data has {sorted(map(str, tensordict.keys()))}"
+            )
+        if (last := self._written) is not None and last[0] is shown and last[1] is turn and last[2] == shown._version:
+            return last[3]  # what we wrote last, and nobody has written to it since
+        digits = shown.flatten(-2).to(torch.float32) @ SHOWN_WEIGHTS.on(shown.device)
+        number = digits.to(torch.int64) + (BOARDS - 1) // 2
+        return State(FROM_SHOWN[torch.add(number, turn.squeeze(-1), alpha=BOARDS)])
+
+    def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
+        """What a random opponent draws from, if there is one."""
+        value: Tensor | None = get(tensordict, name) if name == LUCK and self.opponent == "random" else None
+        return value
 
     def act(self, tensordict: TensorDictBase, state: State) -> Tensor:
-        return tensordict.get("action")  # type: ignore[no-any-return]
+        """The cells that were chosen."""
+        return tensordict.get("action")
+
+    def choose(self, tensordict: TensorDictBase, state: State, action: Tensor) -> TensorDictBase:
+        """Writes the cells to play."""
+        put(tensordict, "action", action)
+        return tensordict
+
+    def _unit(self, state: State, draws: Draws) -> Tensor:
+        return draws.one(None)
 
     def write(self, moment: Moment[State]) -> TensorDict:
-        state = moment.state
-        mine = (1 - 2 * state.player).unsqueeze(-1)
-        shown = torch.where(state.board == 0, -1, torch.where(state.board == mine, 1, 0)).to(torch.int32)
-        batch = state.player.shape
-        data: dict[str, Any] = {
-            "board": shown.unflatten(-1, (3, 3)),
-            "turn": state.player.unsqueeze(-1).to(torch.int32),
-            "mask": state.board == 0,
+        """The data of a moment, without root flags."""
+        out = self._row(moment.state)
+        data = out._tensordict
+        if moment.luck is not None:
+            data[LUCK] = moment.luck
+        for i in range(2):
+            if moment.rewards is None:
+                del data[f"player{i}"]
+            else:
+                data[f"player{i}"]._tensordict["reward"] = moment.rewards[..., i : i + 1]
+        return out
+
+    def quick_step(self, tensordict: TensorDictBase) -> TensorDict | None:
+        """A step on the CPU in which all moves are legal and nothing is over: two looks into tables."""
+        action = get(tensordict, "action")
+        if self.opponent is not None or action.device.type != "cpu" or not action.numel():
+            return None
+        low, high = action.aminmax()
+        if low.item() < 0 or high.item() > 8:
+            return None
+        after = AFTER[torch.add(action, self.read(tensordict).code, alpha=9)]
+        return None if after.min().item() < 0 else self._row(State(after.to(torch.int64)))
+
+    def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
+        """All rows, those that are gone with an empty board."""
+        if self.opponent is not None:
+            return None
+        out = self._row(State(torch.where(gone, 0, self.read(tensordict).code)))
+        del out._tensordict["player0"], out._tensordict["player1"]
+        return out
+
+    def _row(self, state: State) -> TensorDict:
+        """What follows from positions: all data, with the returns as rewards."""
+        code, device = state.code, self.device
+        batch = code.shape
+        rows = ROWS[code]
+        cells, turn, _ = rows.view(torch.int32).split((9, 1, 6), -1)
+        _, first, second, _ = rows.view(torch.float32).split((10, 1, 1, 4), -1)
+        _, mask, terminated, done, truncated, _ = rows.view(torch.bool).split((48, 9, 1, 1, 1, 4), -1)
+        board = cells.unflatten(-1, (3, 3))
+        if not rows.is_inference():
+            self._written = (board, turn, board._version, state)
+        data = {
+            "board": board,
+            "turn": turn,
+            "mask": mask,
+            "terminated": terminated,
+            "done": done,
+            "truncated": truncated,
+            "player0": new({"reward": first}, batch, device),
+            "player1": new({"reward": second}, batch, device),
         }
-        if moment.rewards is not None:
-            for i, reward in enumerate(moment.rewards.unbind(-1)):
-                data[f"player{i}"] = TensorDict({"reward": reward.unsqueeze(-1)}, batch_size=batch)
-        return TensorDict(data, batch_size=batch)
+        return new(data, batch, device)
 
 
 def _grouped(options: dict[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,14 @@
-"""Any rules as an env: whose turn it is, masks, rewards per player, ends, illegal moves and opponents.
+"""Any rules as an env: whose turn it is, rewards per player, ends, illegal moves, opponents and chance.
 
 The position travels in the data, so an env has no memory: any batch shape is taken, positions can be given to
-``reset``, stored, indexed and branched.
+``reset``, stored, indexed and branched. What the data look like is said in ``game_env.py``.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import torch
@@ -15,21 +16,21 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.errors import IllegalAction, SpecError
+from marlenv.envs.policies import as_policy
+from marlenv.errors import IllegalAction, KeyMissing, SpecError
+from marlenv.games.draws import Draws
 from marlenv.games.rules import Rules, where
-from marlenv.groups import GroupTree, MarlGroupMapType, resolve
-from marlenv.groups.maps import GroupMap
-from marlenv.keys import DONE_NAMES, nested
+from marlenv.keys import DONE_NAMES
 from marlenv.rng import RowRNG
-from marlenv.specs import Binary, Categorical, Composite, TensorSpec, Unbounded
-from marlenv.tensordicts import get, nest, new
+from marlenv.specs import Categorical, Composite
+from marlenv.tensordicts import entries, get, is_nested, put
 
-S = TypeVar("S", bound=tuple)
+S = TypeVar("S", bound="tuple[Any, ...]")
 Illegal = Literal["raise", "lose"]
 Opponent = Callable[[TensorDictBase], TensorDictBase] | Literal["random"] | None
 
-OPPONENT = 2  # the stream of RowRNG that a random opponent draws from
-OPPONENT_STATE = "opponent_rng"
+OPPONENT, GAMES = 2, 3  # the streams of RowRNG that a random opponent and chance draw from
+PLY, LUCK = "plies_played", "opponent_rng"  # what travels with a position besides its own tensors
 
 
 class Moment(NamedTuple, Generic[S]):
@@ -38,35 +39,45 @@ class Moment(NamedTuple, Generic[S]):
     state: S
     over: Tensor
     """bool ``[*B]``"""
-    truncated: Tensor
-    """bool ``[*B]``"""
+    truncated: Tensor | None
+    """bool ``[*B]``; None where there is no limit."""
     outcome: Tensor
-    """int8 ``[*B]``: why it ended, an index into the rules' ``outcomes``; one past them for an illegal move."""
+    """int8 ``[*B]``: why it ended, an index into the env's ``outcomes``."""
     rewards: Tensor | None
     """float32 ``[*B, P]``; None after a reset."""
     plies: Tensor | None
     """int64 ``[*B]``: how many moves were played, if there is a limit."""
+    luck: Tensor | None
+    """int64 ``[*B, 2]``: what a random opponent draws from."""
+
+    @property
+    def ended(self) -> Tensor:
+        """Whether it ended, either way; bool ``[*B]``."""
+        return self.over if self.truncated is None else self.over | self.truncated
 
 
 class TurnBasedEnv(EnvBase, Generic[S]):
     """An env over the rules of a game, whose positions travel in the data. Abstract.
 
     A subclass assigns specs and says how positions, actions and moments are laid out in the data (:meth:`read`,
-    :meth:`act`, :meth:`write`); :class:`GameEnv` is the layout that all games share.
+    :meth:`act`, :meth:`write`, :meth:`choose`); :class:`GameEnv` is the layout that all games share.
 
     Args:
         rules: of the game.
         batch_size: how many games; empty takes any batch size.
         device: where the data live.
         illegal: what an illegal move does: ``"raise"`` :class:`~marlenv.errors.IllegalAction`, or ``"lose"``: the game ends
-            at once, the mover gets -1 and the others share +1. It is never played.
-        max_plies: cut games off after so many moves.
-        opponent: who plays all seats but ``seat``: ``"random"``, or a policy that reads and writes the env's keys.
+            at once, the mover gets -1 and, in a zero-sum game, the others share +1. It is never played.
+        max_plies: cut games off (``truncated``) after so many moves.
+        opponent: who plays all seats but ``seat``: ``"random"``, or a policy that reads and writes the env's keys
+            (:class:`~marlenv.games.PolicyPerRow` plays different policies in different rows).
         seat: the seat that is left to the caller when there is an opponent.
         seed: of chance and of a random opponent.
     """
 
     batch_locked = False
+    supports_set_state = True
+    resets_without_looking = True
 
     def __init__(
         self,
@@ -84,18 +95,26 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         who = type(self).__name__
         if illegal not in ("raise", "lose"):
             raise SpecError(f"{who}: illegal must be 'raise' or 'lose', got {illegal!r}")
-        if not 0 <= seat < len(rules.players):
+        if not isinstance(seat, int) or not 0 <= seat < len(rules.players):
             raise SpecError(f"{who}: seat must be in 0..{len(rules.players) - 1} ({rules.players}), got {seat}")
         if opponent is not None and opponent != "random" and not callable(opponent):
             raise SpecError(f"{who}: opponent must be 'random' or a policy, got {opponent!r}")
-        if opponent is not None and rules.simultaneous:
-            raise SpecError(f"{who}: all players act at once in this game; it has no turns for an opponent to take")
+        if max_plies is not None and (not isinstance(max_plies, int) or max_plies < 1):
+            raise SpecError(f"{who}: max_plies must be an integer from 1 on, or None for no limit, got {max_plies!r}")
         self.rules, self.illegal, self.max_plies, self.opponent, self.seat = rules, illegal, max_plies, opponent, seat
         self._game_seed, self._episode = seed, 0
-        self._opponent_rng: RowRNG | None = None
+        self._example = rules.start(Size([1]), rng=RowRNG(0, [1]))
+        self._kind = type(self._example)
+        self._fields: tuple[str, ...] = self._kind._fields  # type: ignore[attr-defined]
+        self._chance = "rng" in self._fields
+        self._policy: Any = opponent
+        self._draws: Draws | None = None
         self.batch_locked = bool(self.batch_size)
 
-    supports_set_state = True
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The words for ``outcome``: those of the rules, and what ends games from outside."""
+        return (*self.rules.outcomes, "illegal move", "move limit")
 
     # --- hooks: the layout -----------------------------------------------------------------------
 
@@ -108,11 +127,23 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         """The actions of the players to move; int64 ``[*B]``, or ``[*B, P]`` where all act at once."""
 
     @abstractmethod
+    def choose(self, tensordict: TensorDictBase, state: S, action: Tensor) -> TensorDictBase:
+        """Writes actions, as :meth:`act` reads them, into the data, and returns them."""
+
+    @abstractmethod
     def write(self, moment: Moment[S]) -> TensorDict:
         """The data of a moment, without root flags."""
 
-    def plies(self, tensordict: TensorDictBase) -> Tensor | None:
-        """How many moves were played, int64 ``[*B]``, if the layout keeps it and there is a limit."""
+    @abstractmethod
+    def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
+        """What travels with the positions: ``"plies_played"`` int64 ``[*B]`` or ``"opponent_rng"`` int64 ``[*B, 2]``, if it is there."""
+
+    def quick_step(self, tensordict: TensorDictBase) -> TensorDict | None:
+        """A layout's own short way through a step in which nothing special happens; None where something does."""
+        return None
+
+    def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
+        """A layout's own short way to the data in which the rows that are ``gone`` begin anew; None where there is none."""
         return None
 
     def flags(self) -> Composite:
@@ -120,140 +151,261 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         shape = self.batch_size
         return Composite({name: Categorical(2, (*shape, 1), dtype=torch.bool) for name in DONE_NAMES}, shape=shape)
 
-    # --- an episode ------------------------------------------------------------------------------
+    # --- starting --------------------------------------------------------------------------------
 
     def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None, **_: Any) -> TensorDict:
         batch = self.batch_size if tensordict is None else tensordict.batch_size
         if set_state and tensordict is not None:
-            return self._opened(self.read(tensordict), self.plies(tensordict))
-        rng = RowRNG(self._seed_of_games(), batch, self.device).fork(self._episode)
-        self._episode += 1
-        return self._opened(self.rules.start(batch, rng=rng, device=self.device))
+            return self._set_state(tensordict)
+        partial = tensordict is not None and get(tensordict, "_reset") is not None
+        return self._told(self._first(batch, tensordict if partial else None))
 
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDict:
-        old = self.read(tensordict)._asdict().get("rng")  # type: ignore[attr-defined]
-        if old is None:
-            return self._reset(request)
-        return self._opened(
-            self.rules.start(tensordict.batch_size, rng=RowRNG.from_state(old).fork(0), device=self.device)
-        )
+        return self._told(self._first(tensordict.batch_size, tensordict))
 
-    def _opened(self, state: S, plies: Tensor | None = None) -> TensorDict:
-        """The first data of games that stand at ``state``."""
-        over = self.rules.over(state)
-        if plies is None and self.max_plies is not None:
-            plies = torch.zeros_like(over, dtype=torch.int64)
-        moment = Moment(state, over, torch.zeros_like(over), self.rules.outcome(state), None, plies)
+    def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Resets the rows of data without ``"next"`` that are done.
+
+        New positions take the places of old ones, and what is seen follows from all of them at once: this is cheaper than
+        making whole new data and merging.
+        """
+        done = get(tensordict, "done")
+        if done is None or self._auto_reset is not None:
+            return super().maybe_reset(tensordict)
+        if done.device.type == "cpu" and not bool(done.any()):
+            return tensordict
+        gone = done.squeeze(-1)
+        quick = self.quick_reset(tensordict, gone)
+        if quick is not None:
+            _overlay(tensordict, quick)
+            self._on_reset(tensordict)
+            return tensordict
+        fresh, state = self._first(tensordict.batch_size, tensordict, answer=False), self.read(tensordict)
+        plies = self.extra(tensordict, PLY)
+        moment = fresh._replace(
+            state=where(gone, fresh.state, state),
+            plies=None if fresh.plies is None or plies is None else torch.where(gone, 0, plies),
+        )
         if self.opponent is not None:
             moment = self._answer(moment)._replace(rewards=None)
-        return self._told(moment)
+        _overlay(tensordict, self._told(moment))
+        self._on_reset(tensordict)
+        return tensordict
+
+    def _first(self, batch: Size, before: TensorDictBase | None = None, *, answer: bool = True) -> Moment[S]:
+        """New games in all rows; their chance follows from that of the positions ``before``, where there are any."""
+        rng, luck = self._streams(batch, before)
+        state = self.rules.start(batch, rng=rng, device=self.device)
+        return self._opened(state, luck=luck, answer=answer)
+
+    def _streams(self, batch: Size, before: TensorDictBase | None) -> tuple[RowRNG | None, Tensor | None]:
+        """What new games draw from: chance, and a random opponent. Games that follow others go on from their streams."""
+        held = None if before is None or not self._chance else _held(self, before)
+        luck = None if before is None else self.extra(before, LUCK)
+        rng = None if held is None else RowRNG.from_state(held[self._fields.index("rng")]).fork(0)
+        random = self.opponent == "random"
+        if (self._chance and rng is None) or (random and luck is None):
+            seeded = RowRNG(self._seed_of_games(), batch, self.device).fork(GAMES).fork(self._episode)
+            self._episode += 1
+            rng = seeded if rng is None and self._chance else rng
+            luck = seeded.fork(OPPONENT).state if luck is None and random else luck
+        return rng, luck
+
+    def _opened(
+        self, state: S, plies: Tensor | None = None, luck: Tensor | None = None, *, answer: bool = True
+    ) -> Moment[S]:
+        """Games that stand at ``state``."""
+        over = self.rules.over(state)
+        if self.max_plies is not None and plies is None:
+            plies = torch.zeros_like(over, dtype=torch.int64)
+        cut = None if plies is None or self.max_plies is None else (plies >= self.max_plies) & ~over
+        moment = Moment(state, over, cut, self.rules.outcome(state), None, plies, luck)
+        if answer and self.opponent is not None:
+            moment = self._answer(moment)._replace(rewards=None)
+        return moment
+
+    # --- playing ---------------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
+        quick = self.quick_step(tensordict)
+        if quick is not None:
+            return quick
         state = self.read(tensordict)
-        gone = get(tensordict, "done")
-        gone = self.rules.over(state) if gone is None else self.rules.over(state) | gone.squeeze(-1)
-        moment = self._move(state, self.act(tensordict, state), gone, self.plies(tensordict))
-        if self.opponent is not None:
+        done = get(tensordict, "done")
+        gone: Tensor | None = self.rules.over(state) if done is None else done.squeeze(-1)
+        if gone is not None and gone.device.type == "cpu" and not bool(gone.any()):
+            gone = None
+        action, luck = self.act(tensordict, state), self.extra(tensordict, LUCK)
+        if self.opponent is not None and self.rules.simultaneous:
+            action, luck = self._joined(tensordict, state, action, luck)
+        moment = self._move(state, action, gone, self.extra(tensordict, PLY), luck)
+        if self.opponent is not None and not self.rules.simultaneous:
             moment = self._answer(moment)
         return self._told(moment)
 
-    def _move(self, state: S, action: Tensor, gone: Tensor, plies: Tensor | None) -> Moment[S]:
-        """Plays one action per row where the game is not over."""
+    def _move(
+        self, state: S, action: Tensor, gone: Tensor | None, plies: Tensor | None, luck: Tensor | None
+    ) -> Moment[S]:
+        """Plays one action per row where the game is not ``gone``, bool ``[*B]``; None stands for no row."""
         rules = self.rules
+        if gone is not None:
+            action = action.masked_fill(gone.unsqueeze(-1) if rules.simultaneous else gone, 0)
         wrong = self._wrong(state, action, gone)
-        played = rules.play(state, action.clamp(0, rules.n_actions - 1))
-        played = where(gone | wrong.any(-1), state, played)
-        rewards = rules.returns(played) - rules.returns(state)
-        forfeit = wrong.any(-1)
-        if self.illegal == "lose":
+        forfeit = None if wrong is None else wrong.any(-1)
+        stays = gone if forfeit is None else forfeit if gone is None else gone | forfeit
+        if wrong is not None:
+            action = action.clamp(0, rules.n_actions - 1)
+        played = rules.play(state, action)
+        if stays is not None:
+            played = where(stays, state, played)
+        rewards, over, outcome = rules.returns(played), rules.over(played), rules.outcome(played)
+        if not rules.earned_at_end:
+            rewards = rewards - rules.returns(state)
+        if gone is not None:
+            rewards = rewards.masked_fill(gone.unsqueeze(-1), 0.0)
+        if wrong is not None and forfeit is not None:
             rewards = torch.where(forfeit.unsqueeze(-1), self._penalty(wrong), rewards)
-        over = rules.over(played) | forfeit
-        outcome = torch.where(forfeit, len(rules.outcomes), rules.outcome(played)).to(torch.int8)
+            over = over | forfeit
+            outcome = outcome.masked_fill(forfeit, len(rules.outcomes))
         if plies is None or self.max_plies is None:
-            return Moment(played, over, torch.zeros_like(over), outcome, rewards, None)
-        plies = torch.where(gone, plies, plies + 1)
-        return Moment(played, over, (plies >= self.max_plies) & ~over, outcome, rewards, plies)
+            return Moment(played, over, None, outcome, rewards, None, luck)
+        plies = plies + 1 if gone is None else torch.where(gone, plies, plies + 1)
+        cut = (plies >= self.max_plies) & ~over
+        return Moment(played, over, cut, outcome.masked_fill(cut, len(rules.outcomes) + 1), rewards, plies, luck)
 
-    def _wrong(self, state: S, action: Tensor, gone: Tensor) -> Tensor:
-        """Who chose an illegal action; bool ``[*B, P]``. Raises if that is the policy."""
-        legal = self.rules.legal(state)
-        n = self.rules.n_actions
-        chosen = action if self.rules.simultaneous else action.unsqueeze(-1)
-        legal = legal if self.rules.simultaneous else legal.unsqueeze(-2)
-        fine = legal.gather(-1, chosen.clamp(0, n - 1).unsqueeze(-1)).squeeze(-1) & (chosen >= 0) & (chosen < n)
-        wrong = ~fine & ~gone.unsqueeze(-1)
+    def _wrong(self, state: S, action: Tensor, gone: Tensor | None) -> Tensor | None:
+        """Who chose an illegal action; bool ``[*B, P]``, or None for nobody. Raises if that is the policy."""
+        fine = self.rules.permits(state, action)
+        if gone is not None:
+            fine = fine | (gone.unsqueeze(-1) if self.rules.simultaneous else gone)
+        if fine.device.type == "cpu" and bool(fine.all()):
+            return None
         if self.illegal == "raise":
-            if wrong.device.type == "cpu":
-                if bool(wrong.any()):
-                    self._raise_illegal(state, chosen, wrong, legal)
+            if fine.device.type == "cpu":
+                self._raise_illegal(state, action, ~fine)
             else:  # no look at the data from the host: the device stops by itself
-                torch._assert_async(~wrong.any(), f"{type(self).__name__}: an illegal action; see env.illegal")
+                torch._assert_async(fine.all(), f"{type(self).__name__}: an illegal action; see env.illegal")
+            return None
         if self.rules.simultaneous:
-            return wrong
-        mover = torch.arange(len(self.rules.players), device=wrong.device) == self.rules.player(state).unsqueeze(-1)
-        return wrong & mover
+            return ~fine
+        return ~fine.unsqueeze(-1) & self._turns(state)
 
-    def _raise_illegal(self, state: S, chosen: Tensor, wrong: Tensor, legal: Tensor) -> None:
-        *row, column = wrong.nonzero()[0].tolist()
+    def _turns(self, state: S) -> Tensor:
+        """Whose turn it is; bool ``[*B, P]``."""
+        player = self.rules.player(state)
+        return torch.arange(len(self.rules.players), device=player.device) == player.unsqueeze(-1)
+
+    def _raise_illegal(self, state: S, action: Tensor, wrong: Tensor) -> None:
+        """The error for the first wrong action."""
+        *row, column = (wrong if self.rules.simultaneous else wrong.unsqueeze(-1)).nonzero()[0].tolist()
         at = tuple(row)
-        one = type(state)(*(leaf[at] for leaf in state))
-        seat = column if self.rules.simultaneous else int(self.rules.player(state)[at])
-        action = int(chosen[(*at, column)])
-        allowed = legal[(*at, column)].nonzero().flatten().tolist()
-        inside = 0 <= action < self.rules.n_actions
-        name = f" ({self.rules.action_name(one, action)})" if inside else ""
-        words = [self.rules.action_name(one, a) for a in allowed[:20]]
+        one = self._kind(*(leaf[at] for leaf in state))
+        seat = column if self.rules.simultaneous else int(self.rules.player(one))
+        chosen = int(action[(*at, column)] if self.rules.simultaneous else action[at])
+        name = f" ({self.rules.action_name(one, chosen)})" if 0 <= chosen < self.rules.n_actions else ""
+        words = list(self.rules.legal_names(one, seat))
         raise IllegalAction(
-            f"{type(self).__name__}: action {action}{name} of player {self.rules.players[seat]!r}"
-            f"{f' in row {row}' if row else ''} is illegal; legal are {words}{' ...' if len(allowed) > 20 else ''}"
+            f"{type(self).__name__}: action {chosen}{name} of player {self.rules.players[seat]!r}"
+            f"{f' in row {row}' if row else ''} is illegal; legal are {words[:20]}{' ...' if len(words) > 20 else ''}"
         )
 
     def _penalty(self, wrong: Tensor) -> Tensor:
-        """-1 for those who moved illegally, +1 shared by the others."""
-        others = (len(self.rules.players) - wrong.sum(-1, keepdim=True)).clamp(min=1)
-        share = wrong.sum(-1, keepdim=True) / others
+        """-1 for those who moved illegally; the others share +1 for each in a zero-sum game."""
+        count = wrong.sum(-1, keepdim=True)
+        share = count / (len(self.rules.players) - count).clamp(min=1) if self.rules.zero_sum else count * 0.0
         return torch.where(wrong, -1.0, share)
+
+    # --- opponents -------------------------------------------------------------------------------
 
     def _answer(self, moment: Moment[S]) -> Moment[S]:
         """Lets the opponent move until it is the caller's turn everywhere."""
         rules = self.rules
+        if rules.simultaneous:
+            return moment
         while True:
-            waiting = ~moment.over & ~moment.truncated & (rules.player(moment.state) != self.seat)
-            if not bool(waiting.any()):
+            waiting = ~moment.ended & (rules.player(moment.state) != self.seat)
+            if (waiting.device.type == "cpu" or not rules.alternating) and not bool(waiting.any()):
                 return moment
-            reply = self._move(moment.state, self._opponent_action(moment, waiting), ~waiting, moment.plies)
+            action, luck = self._opponent_action(moment, waiting)
+            reply = self._move(moment.state, action, ~waiting, moment.plies, luck)
+            cut, before, earned = moment.truncated, moment.rewards, reply.rewards
             moment = reply._replace(
                 over=moment.over | (reply.over & waiting),
-                truncated=moment.truncated | (reply.truncated & waiting),
+                truncated=cut if cut is None or reply.truncated is None else cut | (reply.truncated & waiting),
                 outcome=torch.where(waiting, reply.outcome, moment.outcome),
-                rewards=reply.rewards if moment.rewards is None else moment.rewards + reply.rewards,
+                rewards=earned if before is None or earned is None else before + earned,
             )
+            if rules.alternating:
+                return moment
 
-    def _opponent_action(self, moment: Moment[S], waiting: Tensor) -> Tensor:
+    def _opponent_action(self, moment: Moment[S], waiting: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What the opponent plays, and what its stream is afterwards; a row that did not draw stays where it was."""
         if self.opponent != "random":
-            td = self.opponent(self._told(moment))  # type: ignore[operator]
-            return self.act(td, moment.state)
-        rng = self._opponent_stream(waiting.shape)
+            return self.act(self._asked(self._told(moment)), moment.state), moment.luck
+        rng = RowRNG.from_state(self._luck(moment.luck, waiting.shape))
         before = rng.counter
-        action = rng.choice(self.rules.legal(moment.state))
-        rng.counter = torch.where(waiting, rng.counter, before)  # a row that did not draw stays where it was
-        return action
+        action = self.rules.pick(moment.state, rng.uniform())
+        rng.counter = torch.where(waiting, rng.counter, before)
+        return action, rng.state
 
-    def _opponent_stream(self, batch: Size) -> RowRNG:
-        """What a random opponent draws from."""
-        if self._opponent_rng is None or self._opponent_rng.rows != batch:
-            self._opponent_rng = RowRNG(self._seed_of_games(), batch, self.device).fork(OPPONENT)
-        return self._opponent_rng
+    def _joined(
+        self, tensordict: TensorDictBase, state: S, action: Tensor, luck: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The actions of all players where all act at once: ours, and the opponent's for the other seats."""
+        mine = torch.arange(len(self.rules.players), device=action.device) == self.seat
+        if self.opponent != "random":
+            theirs = self.act(self._asked(tensordict.copy()), state)
+        else:
+            rng = RowRNG.from_state(self._luck(luck, action.shape[:-1]))
+            theirs = self.rules.pick(state, rng.uniform(shape=[len(self.rules.players)]))
+            luck = rng.state
+        return torch.where(mine, action, theirs), luck
+
+    def _asked(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """The data with the opponent's actions."""
+        if self._policy is self.opponent:
+            self._policy = as_policy(self.opponent, self)
+        return self._policy(tensordict)
+
+    def _luck(self, luck: Tensor | None, batch: Size) -> Tensor:
+        """A stream per row for a random opponent; positions that were made by hand have none."""
+        return RowRNG(self._seed_of_games(), batch, self.device).fork(OPPONENT).state if luck is None else luck
+
+    # --- random actions --------------------------------------------------------------------------
+
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Draws random actions from the env's own stream, legal in the positions of ``tensordict``.
+
+        The actions of those to move are what :meth:`marlenv.EnvBase.rand_action` would draw from the masks; here they
+        come from the positions, which is cheaper. Those who do not move get the same number, which is not read.
+        """
+        held = None if tensordict is None else _held(self, tensordict)
+        if tensordict is None or held is None:
+            return super().rand_action(tensordict)
+        draws, stream = self._draws, self.action_stream
+        if draws is None or not draws.fits(stream, tensordict.batch_size):
+            draws = self._draws = Draws(stream, tensordict.batch_size, self._lanes)
+        return self.choose(tensordict, held, self.rules.pick(held, self._unit(held, draws)))
+
+    @property
+    def _lanes(self) -> int:
+        """How many numbers a row of random actions takes."""
+        return sum(prod(entry.draw) for entry in self.plan.actions)
+
+    @abstractmethod
+    def _unit(self, state: S, draws: Draws) -> Tensor:
+        """The numbers of those to move; ``[*B]``, or ``[*B, P]``."""
+
+    # --- data, state, randomness -----------------------------------------------------------------
 
     def _told(self, moment: Moment[S]) -> TensorDict:
         """The data of a moment, with root flags."""
         out = self.write(moment)
         data = out._tensordict
-        data["terminated"], data["truncated"] = moment.over.unsqueeze(-1), moment.truncated.unsqueeze(-1)
-        data["done"] = data["terminated"] | data["truncated"]
+        data["terminated"] = over = moment.over.unsqueeze(-1)
+        data["truncated"] = torch.zeros_like(over) if moment.truncated is None else moment.truncated.unsqueeze(-1)
+        data["done"] = over | data["truncated"]
         return out
-
-    # --- randomness and state --------------------------------------------------------------------
 
     def _seed_of_games(self) -> int:
         if self._game_seed is None:
@@ -261,159 +413,41 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         return self._game_seed
 
     def _set_seed(self, seed: int | None) -> None:
-        self._game_seed, self._episode, self._opponent_rng = seed, 0, None
+        self._game_seed, self._episode = seed, 0
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         if tensordict is None:
             raise SpecError(
                 f"{type(self).__name__}.get_state: the position travels in the data; pass it, get_state(td)"
             )
-        out = tensordict.select(*self.state_keys)
-        if self.opponent == "random":
-            out.set(OPPONENT_STATE, self._opponent_stream(out.batch_size).state)
-        return out
+        return tensordict.select(*self.state_keys)
 
     def _set_state(self, state: TensorDictBase) -> TensorDict:
-        if (drawn := state.get(OPPONENT_STATE, None)) is not None:
-            self._opponent_rng = RowRNG.from_state(drawn)
-        return self._opened(self.read(state), self.plies(state))
-
-
-class GameEnv(TurnBasedEnv[S]):
-    """Any game with a group per player (or other groups), the layout that all games share.
-
-    | key | shape | meaning |
-    |---|---|---|
-    | `(group, "observation")` | `[*B, A, ...]` | what each player may know, from its own seat |
-    | `(group, "action")` | int64 `[*B, A]` | read where `mask` is True |
-    | `(group, "action_mask")` | bool `[*B, A, n]` | legal actions; all True for those who do not act |
-    | `(group, "mask")`, `(group, "alive")` | bool `[*B, A]` | whose turn it is; whether the game goes on |
-    | `(group, "reward")` | `[*B, A, 1]` | what the last move earned this player |
-    | `(group, "done")`, ... | bool `[*B, A, 1]` | as at the root |
-    | `turn` | int64 `[*B, 1]` | the seat to move |
-    | `outcome` | int8 `[*B, 1]` | why the game ended: an index into the rules' `outcomes`, 0 while it goes on |
-    | `("state", ...)` | | the position; give it to `reset(td, set_state=True)` |
-
-    Args:
-        rules: of the game.
-        group_map: group -> players; a group per player when left out.
-        **options: those of :class:`TurnBasedEnv`.
-
-    >>> env = GameEnv(marlenv.games.TicTacToe(), batch_size=[4], seed=0)
-    >>> td = env.rollout(9, break_when_any_done=False)
-    >>> bool((td["next", "x", "reward"] + td["next", "o", "reward"] == 0).all())
-    True
-    """
-
-    def __init__(
-        self, rules: Rules[S], *, group_map: GroupMap | MarlGroupMapType | str | None = None, **options: Any
-    ) -> None:
-        super().__init__(rules, **options)
-        players = list(rules.players)
-        self.group_map = resolve(group_map, players, default=MarlGroupMapType.ONE_GROUP_PER_AGENT)
-        self.tree = GroupTree(self.group_map)
-        self._seats = {path: [players.index(a) for a in agents] for path, agents in self.tree.groups.items()}
-        self._make_specs()
-
-    def _make_specs(self) -> None:
-        rules, shape = self.rules, self.batch_size
-        state = rules.start(Size([1]), rng=RowRNG(0, [1]))
-        seen_by_all = rules.observe(state)
-        self._kind = type(state)
-        seen, acted, earned, done = (Composite(shape=shape) for _ in range(4))
-        for path, seats in self._seats.items():
-            lead, key = (*shape, len(seats)), nested(path)
-            flag = lambda *tail, lead=lead: Binary(shape=(*lead, *tail), dtype=torch.bool)  # noqa: E731
-            seen[key] = Composite(
-                observation=_example_spec(seen_by_all[0, 0], lead),
-                action_mask=flag(rules.n_actions),
-                mask=flag(),
-                alive=flag(),
-                shape=lead,
+        held = _held(self, state)
+        if held is None:
+            raise KeyMissing(
+                f"{type(self).__name__}: no positions to start from; the data must hold {self.state_keys}, as "
+                f"env.get_state(td) gives them, got {sorted(map(str, state.keys(True, True)))}"
             )
-            acted[key] = Composite(action=Categorical(rules.n_actions, lead), shape=lead)
-            earned[key] = Composite(reward=Unbounded((*lead, 1)), shape=lead)
-            done[key] = Composite({name: flag(1) for name in DONE_NAMES}, shape=lead)
-        position = Composite({n: _example_spec(leaf[0], shape) for n, leaf in state._asdict().items()}, shape=shape)  # type: ignore[attr-defined]
-        if self.max_plies is not None:
-            position["ply"] = Unbounded((*shape, 1), dtype=torch.int64)
-        seen["turn"] = Categorical(len(rules.players), (*shape, 1))
-        seen["outcome"] = Categorical(len(rules.outcomes) + 1, (*shape, 1), dtype=torch.int8)
-        seen["state"] = position
-        self.observation_spec, self.action_spec, self.reward_spec = seen, acted, earned
-        self.state_spec = Composite(state=position.clone(), shape=shape)
-        self.full_done_spec = done.update(self.flags())
-
-    def read(self, tensordict: TensorDictBase) -> S:
-        held = tensordict.get("state")
-        return self._kind(*(get(held, name) for name in self._kind._fields))  # type: ignore[attr-defined, no-any-return]
-
-    def plies(self, tensordict: TensorDictBase) -> Tensor | None:
-        return None if self.max_plies is None else tensordict.get(("state", "ply")).squeeze(-1)
-
-    def act(self, tensordict: TensorDictBase, state: S) -> Tensor:
-        chosen: list[Tensor] = [torch.empty(0)] * len(self.rules.players)
-        for path, seats in self._seats.items():
-            actions = tensordict.get((*path, "action"))
-            for i, seat in enumerate(seats):
-                chosen[seat] = actions[..., i]
-        stacked = torch.stack(chosen, -1)
-        if self.rules.simultaneous:
-            return stacked
-        return stacked.gather(-1, self.rules.player(state).unsqueeze(-1)).squeeze(-1)
-
-    def write(self, moment: Moment[S]) -> TensorDict:
-        rules, state = self.rules, moment.state
-        batch, ended = moment.over.shape, moment.over | moment.truncated
-        player = rules.player(state)
-        observed, going = rules.observe(state), ~ended
-        legal = rules.legal(state)
-        data: dict[str, Any] = {"turn": player.unsqueeze(-1), "outcome": moment.outcome.unsqueeze(-1)}
-        position = dict(state._asdict())  # type: ignore[attr-defined]
-        if moment.plies is not None:
-            position["ply"] = moment.plies.unsqueeze(-1)
-        data["state"] = new(position, batch, self.device)
-        acts = going.unsqueeze(-1) if rules.simultaneous else None
-        seat_index = torch.arange(len(rules.players), device=ended.device)
-        acting = (
-            acts.expand(*batch, len(rules.players))
-            if acts is not None
-            else (seat_index == player.unsqueeze(-1)) & going.unsqueeze(-1)
-        )
-        free = (legal if rules.simultaneous else legal.unsqueeze(-2)) | ~acting.unsqueeze(-1)
-        free = free | ~free.any(-1, keepdim=True)
-        flags = {"terminated": moment.over, "truncated": moment.truncated, "done": ended}
-        for path, seats in self._seats.items():
-            pick = _picker(seats, len(rules.players))
-            lead = Size((*batch, len(seats)))
-            entries = {
-                "observation": pick(observed, len(batch)),
-                "action_mask": pick(free, len(batch)),
-                "mask": pick(acting, len(batch)),
-                "alive": going.unsqueeze(-1).expand(lead),
-            }
-            if moment.rewards is not None:
-                entries["reward"] = pick(moment.rewards, len(batch)).unsqueeze(-1)
-            entries |= {n: f.unsqueeze(-1).expand(lead).unsqueeze(-1) for n, f in flags.items()}
-            node = data
-            for name in path[:-1]:
-                node = node.setdefault(name, {})
-            node[path[-1]] = new(entries, lead, self.device)
-        return nest(data, batch, self.device)
+        luck = self.extra(state, LUCK)
+        if self.opponent == "random":
+            luck = self._luck(luck, state.batch_size)
+        return self._told(self._opened(held, self.extra(state, PLY), luck))
 
 
-def _picker(seats: list[int], players: int) -> Callable[[Tensor, int], Tensor]:
-    """Picks the rows of some seats along a dimension; the tensor itself for all seats in order."""
-    if seats == list(range(players)):
-        return lambda t, dim: t
-    if seats == list(range(seats[0], seats[0] + len(seats))):
-        return lambda t, dim: t.narrow(dim, seats[0], len(seats))
-    return lambda t, dim: t.index_select(dim, torch.tensor(seats, device=t.device))
+def _held(env: TurnBasedEnv[S], tensordict: TensorDictBase) -> S | None:
+    """The positions in the data; None where there are none."""
+    try:
+        return env.read(tensordict)
+    except KeyMissing:
+        return None
 
 
-def _example_spec(example: Tensor, lead: Sequence[int]) -> TensorSpec:
-    """The spec of values like an example, with leading dimensions."""
-    shape = (*lead, *example.shape)
-    if example.dtype == torch.bool:
-        return Binary(shape=shape, dtype=torch.bool)
-    return Unbounded(shape, dtype=example.dtype)
+def _overlay(td: TensorDictBase, top: TensorDictBase) -> None:
+    """Writes the entries of ``top`` over those of ``td``, level by level."""
+    for name, value in entries(top):
+        mine = get(td, name) if is_nested(value) else None
+        if mine is not None:
+            _overlay(mine, value)
+        else:
+            put(td, name, value)

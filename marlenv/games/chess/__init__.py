@@ -5,6 +5,8 @@
 
 from marlenv.games.chess.board import OUTCOMES, State, back_rank
 from marlenv.games.chess.encoding import LC0_MOVES, UCI_MOVES, Encoding, encoding
+from marlenv.games.chess.env import ChessEnv
+from marlenv.games.chess.grouped import GroupedChessEnv
 from marlenv.games.chess.notation import read_epd, read_fen, write_epd, write_fen
 from marlenv.games.chess.perft import divide, perft
 from marlenv.games.chess.pgn import Game, Ply, read_pgn, record, write_pgn
@@ -16,8 +18,10 @@ __all__ = [
     "OUTCOMES",
     "UCI_MOVES",
     "Chess",
+    "ChessEnv",
     "Encoding",
     "Game",
+    "GroupedChessEnv",
     "Ply",
     "Position",
     "State",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from marlenv.errors import ShapeError
 from marlenv.games.chess.board import ACTIONS, PLANES
@@ -57,17 +56,18 @@ def counted(x: Tensor) -> Tensor:
     return ((_byte_counts(x) * ONES) >> 56) & 0xFF
 
 
-def _nibble_counts(x: Tensor) -> Tensor:
-    """Sixteen counts of four bits each, none above 4. Works in two new tensors, for a large one costs its page faults."""
-    half = (x >> 1).bitwise_and_(PAIRS)
-    counts = (x & PAIRS).add_(half)
-    half.copy_(counts).bitwise_right_shift_(2).bitwise_and_(NIBBLES)
-    return counts.bitwise_and_(NIBBLES).add_(half)
-
-
 def _byte_counts(x: Tensor) -> Tensor:
-    x = _nibble_counts(x)
-    return (x + (x >> 4)) & BYTES
+    """Eight counts of eight bits each, in two new tensors.
+
+    No sum within a byte carries, so that int32 may add: its vectors are twice as wide, and torch has none for int64.
+    """
+    half = (x >> 1).bitwise_and_(PAIRS)
+    counts = (x.view(torch.int32) - half.view(torch.int32)).view(torch.int64)
+    torch.bitwise_right_shift(counts, 2, out=half)
+    counts.bitwise_and_(NIBBLES).view(torch.int32).add_(half.bitwise_and_(NIBBLES).view(torch.int32))
+    torch.bitwise_right_shift(counts, 4, out=half)
+    counts.view(torch.int32).add_(half.view(torch.int32))
+    return counts.bitwise_and_(BYTES)
 
 
 def select(x: Tensor, rank: Tensor) -> Tensor:
@@ -76,9 +76,13 @@ def select(x: Tensor, rank: Tensor) -> Tensor:
     >>> select(torch.tensor([0b101000]), torch.tensor([1]))
     tensor([5])
     """
+    return _select(x, _byte_counts(x) * ONES, rank)
+
+
+def _select(x: Tensor, until: Tensor, rank: Tensor) -> Tensor:
+    """The same, when it is known how many bits are set ``until`` the end of each byte."""
     t = tables(x.device)
-    until = _byte_counts(x) * ONES  # byte i: how many are set in the bytes 0 .. i
-    byte = (((until.unsqueeze(-1) >> t.byte_shift) & 0xFF) <= rank.unsqueeze(-1)).sum(-1).clamp(max=7) << 3
+    byte = (((until.unsqueeze(-1) >> t.byte_shift) & 0xFF) <= rank.unsqueeze(-1)).sum(-1).clamp_(max=7) << 3
     rank = rank - (((until << 8) >> byte) & 0xFF)
     return byte + t.select[((rank & 7) << 8) | ((x >> byte) & 0xFF)]
 
@@ -97,21 +101,15 @@ def sample(moves: Tensor, bits: Tensor) -> Tensor:
     """
     check_sample(moves, bits)
     words = moves.reshape(-1, PLANES)
-    counts = _nibble_counts(words)  # three planes together still fit into four bits, and there are fewer words to count
-    triples = counts[:, 0:72:3] + counts[:, 1:72:3] + counts[:, 2:72:3]
-    counts = torch.cat((triples, counts[:, 72:]), -1)
-    counts = (counts >> 4).bitwise_and_(BYTES).add_(counts.bitwise_and_(BYTES))
-    edges = pad(((counts * ONES) >> 56) & 0xFF, (1, 0)).cumsum(-1)  # [N, 26]: actions before each triple of planes
-    total = edges[:, 25:]
-    rank = (((bits.reshape(-1, 1) >> 32) & LOW_HALF) * total) >> 32
-    triple = (edges[:, 1:] <= rank).sum(-1, keepdim=True).clamp(max=24)
-    rank = rank - edges.gather(-1, triple)
-    three = words.gather(-1, (3 * triple + torch.arange(3, device=words.device)).clamp(max=72))
-    edges = pad(counted(three), (1, 0)).cumsum(-1)
-    which = (edges[:, 1:] <= rank).sum(-1, keepdim=True).clamp(max=2)
-    bit = select(three.gather(-1, which), rank - edges.gather(-1, which))
-    action = (3 * triple + which).clamp(max=72) * 64 + bit
-    return (action * (total > 0)).reshape(bits.shape)
+    prefix = _byte_counts(words).mul_(ONES)
+    counts = (prefix >> 56).bitwise_and_(0xFF)
+    until = counts.cumsum(-1)
+    total = until[:, PLANES - 1 :]
+    rank = (bits.reshape(-1, 1) >> 32).bitwise_and_(LOW_HALF).mul_(total).bitwise_right_shift_(32)
+    plane = torch.searchsorted(until, rank, right=True).clamp_(max=PLANES - 1)
+    rank = rank - until.gather(-1, plane) + counts.gather(-1, plane)
+    bit = _select(words.gather(-1, plane), prefix.gather(-1, plane), rank)
+    return (plane * 64 + bit).mul_(total > 0).reshape(bits.shape)
 
 
 def unpack(moves: Tensor, out: Tensor | None = None) -> Tensor:
@@ -130,6 +128,16 @@ def unpack(moves: Tensor, out: Tensor | None = None) -> Tensor:
         return tables(moves.device).spread.index_select(0, places).view(torch.bool).reshape(mask.shape)
     torch.index_select(tables(moves.device).spread, 0, places, out=out.view(torch.int64).flatten())
     return out
+
+
+def unpack_squares(words: Tensor) -> Tensor:
+    """The squares of sets; bool ``[*B, 64]``.
+
+    >>> unpack_squares(torch.tensor([5])).nonzero()[:, 1]
+    tensor([0, 2])
+    """
+    places = words.contiguous().view(torch.uint8).to(torch.int32).flatten()
+    return tables(words.device).spread.index_select(0, places).view(torch.bool).reshape(*words.shape, 64)
 
 
 def mask_for(moves: Tensor, out: Tensor | None) -> Tensor:

@@ -54,6 +54,7 @@ WORDS = 16
 PLANES = 73
 SQUARES = 64
 ACTIONS = PLANES * SQUARES
+MOST = 218  # legal moves in one position, https://www.chessprogramming.org/Chess_Position
 
 OUTCOMES = (
     "",
@@ -70,7 +71,7 @@ OUTCOMES = (
 CHECKMATE, INSUFFICIENT, STALEMATE = 1, 2, 3
 
 # draws= -> (repetitions, plies without progress, codes of the two)
-LIMITS = {"claim": (3, 100, 5, 4), "forced": (5, 150, 7, 6)}
+LIMITS = {"claim": (3, 100, 5, 4), "forced": (5, 150, 7, 6), "torchrl": (5, 100, 7, 4)}
 
 STANDARD = 518  # the number of the usual first position among the 960
 

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import ShapeError, UnknownName, nearest
-from marlenv.games.chess.bits import unpack
+from marlenv.games.chess import paths
 from marlenv.games.chess.board import (
     ACTIONS,
     CASTLE_LEFT,
@@ -219,7 +219,7 @@ class Encoding:
             board: the words of ``State.board``, int64 ``[*B, 16]``.
             moves: the packed actions of ``State.moves``, int64 ``[*B, 73]``.
         """
-        ours = unpack(moves)
+        ours = paths.unpack(moves, None, "auto")
         t = _tables(self.name, self.chess960, board.device)
         white, black = (ours.index_select(-1, usual.clamp(min=0)) & (usual >= 0) for usual in t.usual)
         mask = torch.where(board[..., TURN : TURN + 1] == 0, white, black)
@@ -311,7 +311,7 @@ def _tables(name: str, chess960: bool, device: torch.device) -> _Tables:
                 numbers[black, kind, action] = found
                 actions[black, kind, found] = usual[black, found] = action
         meant = numbers[black, :, usual[black]]  # [3, size] what the usual action of a number is called
-        same = (meant == torch.arange(size)) | (meant < 0)
+        same = ((meant == torch.arange(size)) | (meant < 0)) & ((actions[black] == usual[black]) | (actions[black] < 0))
         special.update((~same.all(0)).nonzero().flatten().tolist())
-    parts = (numbers, actions, usual, torch.tensor(sorted(special)), torch.tensor(OFFSETS))
+    parts = (numbers, actions, usual, torch.tensor(sorted(special), dtype=torch.int64), torch.tensor(OFFSETS))
     return _Tables(*(part.to(device) for part in parts))

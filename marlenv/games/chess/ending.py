@@ -58,13 +58,14 @@ def settle(
     words = torch.cat((words[:PASSANT], moves.passant.unsqueeze(0), words[TURN : FULLMOVE + 1]))
     key = position_hash(words)
     clock = words[HALFMOVE].unsqueeze(-1)
-    counted = (history == key.unsqueeze(-1)).sum(-1) + 1  # what is older than the last capture cannot be equal
+    seen = (history == key.unsqueeze(-1)).view(torch.int8).sum(-1, dtype=torch.int8)  # no large tensor in between
+    counted = seen.to(torch.int64) + 1
     if repeats is not None:
         known = filled(repeats)
         counted = (repeats & known) | (counted & ~known)
     outcome = _outcome(words, moves, counted, limits)
     history = history.scatter(-1, clock.clamp(max=history.shape[-1] - 1), key.unsqueeze(-1))
-    packed = (moves.planes & ~filled(outcome)).t().contiguous()
+    packed = moves.planes.bitwise_and_(~filled(outcome)).t().contiguous()
     return torch.cat((words, torch.stack((key, counted, outcome)))), history, packed
 
 
@@ -78,7 +79,7 @@ def position_hash(words: Tensor) -> Tensor:
 def _outcome(words: Tensor, moves: Moves, repeats: Tensor, limits: Limits) -> Tensor:
     """The code of the result, 0 while the game goes on; ``[N]``."""
     planes = moves.planes
-    stuck = (planes.amax(0) <= 0) & ((~planes).amax(0) < 0)  # no word is positive, none has the sign bit
+    stuck = (planes.amax(0) <= 0) & ((~planes[28:64]).amax(0) < 0)  # no word is positive; no move down starts on bit 63
     code = (repeats >= limits.repeats) * limits.repeats_code
     code.masked_fill_(words[HALFMOVE] >= limits.plies, limits.plies_code)
     code.masked_fill_(stuck, STALEMATE)

@@ -155,17 +155,27 @@ def _castles(w: Words, planes: Words, occupied: Word, king: Word, danger: Word, 
 
 
 @_inline
-def _slides(axis: int, planes: Words, sliders: Word, onto: Word, empty: Word, king: Word, safe: Word) -> None:
-    """Moves along one axis both ways, the king's single steps included."""
-    up = down = sliders
+def _slides(planes: Words, u0: Word, u1: Word, u2: Word, u3: Word, onto: Word, empty: Word) -> None:
+    """Moves of sliders that may leave along the four axes; four planes at a time make one vector for the compiler."""
+    d0, d1, d2, d3 = u0, u1, u2, u3
     for n in range(7):
-        step, at = STEP[axis] * U(n + 1), 4 * n + axis
-        planes[at] = up & (onto >> step) & UP[at]
-        planes[at + 28] = down & (onto << step) & DOWN[at]
-        up &= (empty >> step) & UP[at]
-        down &= (empty << step) & DOWN[at]
-    planes[axis] |= king & (safe >> STEP[axis]) & UP[axis]
-    planes[axis + 28] |= king & (safe << STEP[axis]) & DOWN[axis]
+        m, at = U(n + 1), 4 * n
+        planes[at] = u0 & (onto >> m) & UP[at]
+        planes[at + 1] = u1 & (onto >> (U(7) * m)) & UP[at + 1]
+        planes[at + 2] = u2 & (onto >> (U(8) * m)) & UP[at + 2]
+        planes[at + 3] = u3 & (onto >> (U(9) * m)) & UP[at + 3]
+        planes[at + 28] = d0 & (onto << m) & DOWN[at]
+        planes[at + 29] = d1 & (onto << (U(7) * m)) & DOWN[at + 1]
+        planes[at + 30] = d2 & (onto << (U(8) * m)) & DOWN[at + 2]
+        planes[at + 31] = d3 & (onto << (U(9) * m)) & DOWN[at + 3]
+        u0 &= (empty >> m) & UP[at]
+        u1 &= (empty >> (U(7) * m)) & UP[at + 1]
+        u2 &= (empty >> (U(8) * m)) & UP[at + 2]
+        u3 &= (empty >> (U(9) * m)) & UP[at + 3]
+        d0 &= (empty << m) & DOWN[at]
+        d1 &= (empty << (U(7) * m)) & DOWN[at + 1]
+        d2 &= (empty << (U(8) * m)) & DOWN[at + 2]
+        d3 &= (empty << (U(9) * m)) & DOWN[at + 3]
 
 
 @_inline
@@ -228,10 +238,11 @@ def generate(w: Words, planes: Words, chess960: bool) -> tuple[Word, Word]:
     danger = _danger(w, occupied, king)
     onto, safe = target & ~own, ~(own | danger)
     free_1, free_2, free_3 = own & ~(pins ^ pins_1), own & ~(pins ^ pins_2), own & ~(pins ^ pins_3)
-    _slides(0, planes, straight & own & ~(pins ^ pins_0), onto, empty, king, safe)
-    _slides(1, planes, diagonal & free_1, onto, empty, king, safe)
-    _slides(2, planes, straight & free_2, onto, empty, king, safe)
-    _slides(3, planes, diagonal & free_3, onto, empty, king, safe)
+    free_0 = own & ~(pins ^ pins_0)
+    _slides(planes, straight & free_0, diagonal & free_1, straight & free_2, diagonal & free_3, onto, empty)
+    for i in range(4):
+        planes[i] |= king & (safe >> STEP[i]) & UP[i]
+        planes[i + 28] |= king & (safe << STEP[i]) & DOWN[i]
     leapers = w[3] & own & ~pins
     for i in range(4):
         planes[56 + i] = leapers & (onto >> LEAP[i]) & LEAP_UP[i]
@@ -348,16 +359,23 @@ def _settle(w: Words, history: Words, planes: Words, limits: Rows, chess960: boo
     elif repeats >= limits[0]:
         outcome = limits[2]
     if outcome:
-        planes[:] = ZERO
+        for i in range(73):
+            planes[i] = ZERO
     w[13], w[14], w[15] = key, U(repeats), U(outcome)
+
+
+@_inline
+def _copy(source: Words, target: Words) -> None:
+    """A loop, because an assignment of slices looks for overlap every time."""
+    for i in range(source.shape[0]):
+        target[i] = source[i]
 
 
 @_compiled
 def settle(board: Rows, history: Rows, moves: Rows, limits: Rows, chess960: bool) -> None:
-    """Completes ``board`` ``[N, 16]`` without a past in place, and fills ``history`` ``[N, K]`` and ``moves`` ``[N, 73]``."""
+    """Completes ``board`` ``[N, 16]`` in place, and fills ``history`` ``[N, K]``, all 0 before, and ``moves`` ``[N, 73]``."""
     words, past, planes = board.view(U), history.view(U), moves.view(U)
     for b in range(board.shape[0]):
-        past[b] = ZERO
         _settle(words[b], past[b], planes[b], limits, chess960)
 
 
@@ -372,22 +390,53 @@ def play(
     new_board: Rows,
     new_history: Rows,
     new_moves: Rows,
+    same: bool,
 ) -> None:
     """Writes the positions after ``action`` ``[N]``; a row whose action is not among its ``moves`` stays as it is.
 
-    The new rows may be the old ones.
+    ``same`` says that the new rows are the old ones.
     """
     words, past, planes = new_board.view(U), new_history.view(U), new_moves.view(U)
     for b in range(board.shape[0]):
         a = action[b]
         legal = 0 <= a < 4672 and (moves[b, a >> 6] >> (a & 63)) & 1
-        new_board[b] = board[b]
-        new_history[b] = history[b]
+        if not same:
+            _copy(board[b], new_board[b])
+            _copy(history[b], new_history[b])
+            if not legal:
+                _copy(moves[b], new_moves[b])
         if legal:
             _advance(words[b], a, chess960)
             _settle(words[b], past[b], planes[b], limits, chess960)
-        else:
-            new_moves[b] = moves[b]
+
+
+@_compiled
+def step(
+    board: Rows,
+    history: Rows,
+    moves: Rows,
+    action: Rows,
+    limits: Rows,
+    chess960: bool,
+    new_board: Rows,
+    new_history: Rows,
+    new_moves: Rows,
+    same: bool,
+    fresh_board: Rows,
+    fresh_history: Rows,
+    fresh_moves: Rows,
+    ended: Rows,
+) -> None:
+    """``play``, the boards after it to ``ended`` ``[N, 16]``, and a fresh position where the game is over."""
+    play(board, history, moves, action, limits, chess960, new_board, new_history, new_moves, same)
+    many = fresh_board.shape[0] > 1
+    for b in range(board.shape[0]):
+        _copy(new_board[b], ended[b])
+        if new_board[b, 15]:
+            f = b if many else 0
+            _copy(fresh_board[f], new_board[b])
+            _copy(fresh_history[f], new_history[b])
+            _copy(fresh_moves[f], new_moves[b])
 
 
 @_compiled
@@ -402,19 +451,20 @@ def restart(
     new_board: Rows,
     new_history: Rows,
     new_moves: Rows,
+    same: bool,
 ) -> None:
     """Writes the fresh position (one row, or one per row) where ``where`` ``[N]`` says so, else the old one."""
     many = fresh_board.shape[0] > 1
     for b in range(board.shape[0]):
         if where[b]:
             f = b if many else 0
-            new_board[b] = fresh_board[f]
-            new_history[b] = fresh_history[f]
-            new_moves[b] = fresh_moves[f]
-        else:
-            new_board[b] = board[b]
-            new_history[b] = history[b]
-            new_moves[b] = moves[b]
+            _copy(fresh_board[f], new_board[b])
+            _copy(fresh_history[f], new_history[b])
+            _copy(fresh_moves[f], new_moves[b])
+        elif not same:
+            _copy(board[b], new_board[b])
+            _copy(history[b], new_history[b])
+            _copy(moves[b], new_moves[b])
 
 
 @_compiled
@@ -427,37 +477,52 @@ def follow(board: Rows, action: int, moves: Rows, chess960: bool) -> Word:
     return checkers
 
 
+@_inline
+def _drawn(planes: Words, random: Word) -> np.int64:
+    """The action that 64 random bits choose; 0 where there is none."""
+    total = ZERO
+    for p in range(73):
+        total += _count(planes[p])
+    rank = ((random >> U(32)) * total) >> U(32)
+    for p in range(73):
+        here = _count(planes[p])
+        if rank < here:
+            left = planes[p]
+            for _ in range(rank):
+                left &= left - ONE
+            return 64 * p + _index(_lowest(left))
+        rank -= here
+    return np.int64(0)
+
+
 @_compiled
 def sample(moves: Rows, bits: Rows, action: Rows) -> None:
-    """Draws a legal action per row by the high half of ``bits`` ``[N]``; 0 where there is none."""
+    """Draws a legal action per row by the high half of ``bits`` ``[N]``."""
     planes, random = moves.view(U), bits.view(U)
     for b in range(moves.shape[0]):
-        total = ZERO
-        for p in range(73):
-            total += _count(planes[b, p])
-        rank = ((random[b] >> U(32)) * total) >> U(32)
-        action[b] = 0
-        for p in range(73):
-            here = _count(planes[b, p])
-            if rank < here:
-                left = planes[b, p]
-                for _ in range(rank):
-                    left &= left - ONE
-                action[b] = 64 * p + _index(_lowest(left))
-                break
-            rank -= here
+        action[b] = _drawn(planes[b], random[b])
 
 
 @_compiled
-def unpack(moves: Rows, mask: NDArray[np.uint8]) -> None:
-    """Packed actions as ones in ``mask`` ``[N, 4672]``."""
-    planes = moves.view(U)
+def draw(moves: Rows, key: Rows, counter: Rows, action: Rows) -> None:
+    """The same with the next bits of ``marlenv.rng.RowRNG``, whose ``counter`` stays as it is."""
+    planes, keys, counters = moves.view(U), key.view(U), counter.view(U)
     for b in range(moves.shape[0]):
-        mask[b] = 0
+        action[b] = _drawn(planes[b], _mixed(keys[b] + (counters[b] + ONE) * U(0x9E3779B97F4A7C15)))
+
+
+@_compiled
+def unpack(moves: Rows, mask: Rows) -> None:
+    """Packed actions as bytes of 0 and 1 in ``mask`` ``[N, 584]``, eight to a word."""
+    planes, words = moves.view(U), mask.view(U)
+    for b in range(moves.shape[0]):
+        for i in range(584):
+            words[b, i] = ZERO
         for p in range(73):
             left = planes[b, p]
             while left:
-                mask[b, 64 * p + _index(_lowest(left))] = 1
+                square = _index(_lowest(left))
+                words[b, 8 * p + (square >> 3)] |= ONE << U(8 * (square & 7))
                 left &= left - ONE
 
 

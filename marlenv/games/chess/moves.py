@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from marlenv.games.chess.bits import filled, filled_single, turned
+from marlenv.games.chess.bits import filled_single, turned
 from marlenv.games.chess.board import (
     ALL,
     CASTLING,
@@ -92,14 +92,17 @@ def generate(words: Tensor, chess960: bool = False) -> Moves:
     up[0].bitwise_or_((safe >> t.axis).bitwise_and_(t.axis_up).bitwise_and_(side.king))
     down[0].bitwise_or_((safe << t.axis).bitwise_and_(t.axis_down).bitwise_and_(side.king))
     pushes, double = _pushes(side, guard, onto_up, over_up)
-    captures, square = _passant(side, guard, passant)
-    up[0][1:].bitwise_or_(pushes).bitwise_or_(captures)
+    free = guard.free.unbind(0)
+    left, right, square = _passant(side, guard, free, passant)
+    up[0][1].bitwise_or_(left)
+    up[0][3].bitwise_or_(right)
+    up[0][1:].bitwise_or_(pushes)
     up[1][2].bitwise_or_(double)
     rights = _castles(t, side, guard.danger, castling, chess960)
     if not chess960:
         up[1][0].bitwise_or_((rights[0] >> 3) & side.king)
         down[1][0].bitwise_or_((rights[1] << 4) & side.king)
-    leapers = knights & guard.free[0] & guard.free[1]  # pinned on no axis: a pin takes a piece from three of the four
+    leapers = knights & free[0] & free[1]  # pinned on no axis: a pin takes a piece from three of the four
     promoted = pushes.index_select(0, t.straight_first) & signed(RANK_7)
     knight_up, knight_down = ends_up[7] & leapers, ends_down[7] & leapers
     planes = torch.cat((*up, *down, knight_up, knight_down, promoted, promoted, promoted))
@@ -163,7 +166,7 @@ def _guard(t: Tables, side: Side, pawns: Tensor, knights: Tensor, king: Tensor) 
     shield_up, shield_down = shield.unbind(0)
     shields = shield_up | shield_down
     pins = shields & side.own
-    free = side.own & ~(pins.sum(0) ^ pins)
+    free = (pins.sum(0) ^ pins).bitwise_not_().bitwise_and_(side.own)
     return Guard(
         danger=_danger(t, side, pawns, knights).bitwise_or_(theirs[RING]),
         checkers=checkers,
@@ -218,31 +221,30 @@ def _pushes(side: Side, guard: Guard, onto: Tensor, over: tuple[Tensor, ...]) ->
     return allowed.bitwise_and_(onto[1:4]).bitwise_and_(pawns), ahead & onto[6] & over[1][2] & RANK_2
 
 
-def _passant(side: Side, guard: Guard, passant: Tensor) -> tuple[Tensor, Tensor]:
-    """Pawns that may capture en passant, as ``[3, N]`` like the pushes, and the square where it happens.
+def _passant(side: Side, guard: Guard, free: tuple[Tensor, ...], passant: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Pawns that may capture en passant to the left and to the right, and the square where it happens.
 
     Two pawns leave the king's rank, or the captured one leaves a diagonal; a file stays closed by the capturing pawn.
     """
     captured = passant >> 8
-    answers = filled((passant | captured) & guard.target) & ~filled(captured & guard.exposing)
-    closed = ~(filled(captured & guard.paired) & guard.paired)
-    able = side.pawns & answers & closed
-    left = (passant >> 7) & NOT_A & able & guard.free[1]
-    right = (passant >> 9) & NOT_H & able & guard.free[3]
-    return torch.stack((left, torch.zeros_like(left), right)), passant & filled(left | right)
+    stopped = (((passant | captured) & guard.target) == 0).logical_or_((captured & guard.exposing) != 0)
+    closed = ~guard.paired.masked_fill((captured & guard.paired) == 0, 0)
+    able = side.pawns.masked_fill(stopped, 0).bitwise_and_(closed)
+    left = (passant >> 7).bitwise_and_(NOT_A).bitwise_and_(able).bitwise_and_(free[1])
+    right = (passant >> 9).bitwise_and_(NOT_H).bitwise_and_(able).bitwise_and_(free[3])
+    return left, right, passant.masked_fill((left | right) == 0, 0)
 
 
 def _castles(t: Tables, side: Side, danger: Tensor, castling: Tensor, chess960: bool) -> Tensor:
     """The rooks with which the king may castle now, to the right and to the left; ``[2, N]``."""
     king, home = side.king, castling & RANK_1
     rooks = torch.stack((home & -(king << 1), home & (king - 1)))
-    king_way = (torch.maximum(king, t.king_goal) << 1) - torch.minimum(king, t.king_goal)
-    rook_way = (torch.maximum(rooks, t.rook_goal) << 1) - torch.minimum(rooks, t.rook_goal)
-    bad = ((king_way | rook_way) & side.occupied & ~(king | rooks)) | (king_way & danger)
+    king_way = (torch.maximum(king, t.king_goal) << 1).sub_(torch.minimum(king, t.king_goal))
+    rook_way = (torch.maximum(rooks, t.rook_goal) << 1).sub_(torch.minimum(rooks, t.rook_goal))
+    bad = (king_way | rook_way).bitwise_and_(side.occupied).bitwise_and_(~(king | rooks)).bitwise_or_(king_way & danger)
     if chess960:  # a rook on b1 that leaves may uncover the king on c1 to a rook or queen on a1
-        uncovered = (side.enemies[0] << 1) & rooks[1] & 0x02
-        bad = bad | torch.stack((torch.zeros_like(uncovered), uncovered))
-    return rooks & ~filled(bad)
+        bad[1].bitwise_or_((side.enemies[0] << 1) & rooks[1] & 0x02)
+    return rooks.masked_fill_(bad != 0, 0)
 
 
 def advance(words: Tensor, action: Tensor, chess960: bool = False) -> Tensor:

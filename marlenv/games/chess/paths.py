@@ -5,8 +5,10 @@ Both give the same bits. States go in and come out with any batch dimensions; th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -15,10 +17,11 @@ from torch import Tensor
 
 from marlenv.errors import DeviceError, DtypeError, ShapeError
 from marlenv.games.chess import bits, ending
-from marlenv.games.chess.board import ACTIONS, FULLMOVE, PASSANT, PLANES, REPEATS, WORDS, State
+from marlenv.games.chess.board import ACTIONS, FULLMOVE, MOST, OUTCOME, PASSANT, PLANES, REPEATS, WORDS, State
 from marlenv.games.chess.ending import Limits
 from marlenv.games.chess.moves import advance, generate
 from marlenv.optional import has
+from marlenv.rng import RowRNG
 
 Path = Literal["auto", "torch", "numba"]
 
@@ -43,17 +46,21 @@ def kernels() -> ModuleType:
 
 def _memory(*tensors: Tensor) -> list[NDArray[np.int64]]:
     """The memory of tensors as rows; of a copy where a tensor has gaps."""
-    found = []
-    for tensor in tensors:
-        rows: NDArray[np.int64] = tensor.contiguous().numpy()
-        found.append(rows if rows.ndim == 2 else rows.reshape(-1, rows.shape[-1]))
-    return found
+    found = [tensor.contiguous().numpy() for tensor in tensors]
+    return found if found[0].ndim == 2 else [rows.reshape(-1, rows.shape[-1]) for rows in found]
+
+
+@cache
+def _limits(limits: Limits) -> NDArray[np.int64]:
+    return np.array(limits)
 
 
 def _target(state: State, out: State | None) -> State:
     """Where a result is written: to ``out`` if it fits, else to new memory."""
     if out is None:
-        return State(*(torch.empty(part.shape, dtype=torch.int64) for part in state))
+        return blank(state)
+    if out is state and all(part.is_contiguous() for part in state):
+        return out
     for part, given in zip(state, out, strict=True):
         if (
             given.shape != part.shape
@@ -83,7 +90,7 @@ def settle(words: Tensor, limits: Limits, chess960: bool, path: Path) -> State:
     if compiled(path, words):
         board, history, moves = (words.new_zeros(*lead, width) for width in (WORDS, kept, PLANES))
         board[..., : FULLMOVE + 1] = words[..., : FULLMOVE + 1]
-        kernels().settle(*_memory(board, history, moves), np.array(limits), chess960)
+        kernels().settle(*_memory(board, history, moves), _limits(limits), chess960)
         return State(board, history, moves)
     rows = words.reshape(-1, words.shape[-1]).t().contiguous()
     past = words.new_zeros(rows.shape[1], kept)
@@ -101,8 +108,10 @@ def play(state: State, action: Tensor, limits: Limits, chess960: bool, path: Pat
     check_action("play", state, action)
     if compiled(path, action):
         new = _target(state, out)
+        old_rows = _memory(*state)
+        new_rows = old_rows if new is state else _memory(*new)
         actions = action.contiguous().numpy().reshape(-1)
-        kernels().play(*_memory(*state), actions, np.array(limits), chess960, *_memory(*new))
+        kernels().play(*old_rows, actions, _limits(limits), chess960, *new_rows, new is state)
         return new
     words = state.board.reshape(-1, WORDS).t().contiguous()
     history = state.history.reshape(-1, state.history.shape[-1])
@@ -145,13 +154,52 @@ def sample(moves: Tensor, random: Tensor, path: Path) -> Tensor:
     return bits.sample(moves, random)
 
 
+def draw(moves: Tensor, rng: RowRNG, path: Path) -> Tensor:
+    """The same with the next bits of a generator, which moves on by one."""
+    if compiled(path, moves):
+        bits.check_sample(moves, rng.key)
+        action = torch.empty(rng.key.shape, dtype=torch.int64)
+        state = (part.contiguous().numpy().reshape(-1) for part in (rng.key, rng.counter))
+        kernels().draw(*_memory(moves), *state, action.numpy().reshape(-1))
+        rng.counter = rng.counter + 1
+        return action
+    return bits.sample(moves, rng.bits([1]).squeeze(-1))
+
+
 def unpack(moves: Tensor, out: Tensor | None, path: Path) -> Tensor:
     """Packed actions as a mask, see :func:`bits.unpack`."""
     if compiled(path, moves):
         mask = bits.mask_for(moves, out)
-        kernels().unpack(*_memory(moves), mask.view(torch.uint8).numpy().reshape(-1, ACTIONS))
+        kernels().unpack(*_memory(moves, mask.view(torch.int64)))
         return mask
     return bits.unpack(moves, out)
+
+
+def step(
+    state: State, action: Tensor, fresh: State, limits: Limits, chess960: bool, path: Path, out: State | None
+) -> tuple[Tensor, State]:
+    """The boards after ``action``, and the positions with fresh ones where the game is over."""
+    check_action("step", state, action)
+    check_fresh(state, fresh)
+    if compiled(path, action):
+        new = _target(state, out)
+        old_rows = _memory(*state)
+        new_rows = old_rows if new is state else _memory(*new)
+        actions = action.contiguous().numpy().reshape(-1)
+        ended = torch.empty(state.board.shape, dtype=torch.int64)
+        fresh_rows = _memory(*fresh)
+        places = (*old_rows, actions, _limits(limits), chess960, *new_rows, new is state, *fresh_rows, *_memory(ended))
+        kernels().step(*places)
+        return ended, new
+    after = play(state, action, limits, chess960, path)
+    return after.board, restart(after, after.board[..., OUTCOME] != 0, fresh, path, out)
+
+
+def check_fresh(state: State, fresh: State) -> None:
+    """Refuses fresh positions that are neither one nor one for each row."""
+    lead = state.board.shape[:-1]
+    if fresh.board.shape[:-1] not in (lead, torch.Size()):
+        raise ShapeError(f"chess: fresh must have the rows {list(lead)} or none, got {list(fresh.board.shape[:-1])}")
 
 
 def restart(state: State, where: Tensor, fresh: State, path: Path, out: State | None = None) -> State:
@@ -159,16 +207,95 @@ def restart(state: State, where: Tensor, fresh: State, path: Path, out: State | 
     lead = state.board.shape[:-1]
     if where.shape != lead or where.dtype != torch.bool:
         raise ShapeError(f"chess.restart: where must be bool {list(lead)}, got {where.dtype} {list(where.shape)}")
-    if fresh.board.shape[:-1] not in (lead, torch.Size()):
-        raise ShapeError(
-            f"chess.restart: fresh must have the rows {list(lead)} or none, got {list(fresh.board.shape[:-1])}"
-        )
+    check_fresh(state, fresh)
     if compiled(path, where):
         new = _target(state, out)
-        kernels().restart(where.contiguous().numpy().reshape(-1), *_memory(*state), *_memory(*fresh), *_memory(*new))
+        old_rows = _memory(*state)
+        new_rows = old_rows if new is state else _memory(*new)
+        rows = where.contiguous().numpy().reshape(-1)
+        kernels().restart(rows, *old_rows, *_memory(*fresh), *new_rows, new is state)
         return new
     mask = where.unsqueeze(-1)
     return _into(out, State(*(torch.where(mask, new, old) for new, old in zip(fresh, state, strict=True))))
+
+
+# --- an env's step on the CPU, where numba is installed ----------------------------------------------
+
+
+def fused() -> ModuleType:
+    """The module of whole steps; importing it needs numba."""
+    from marlenv.games.chess import fused  # optional: compiled on first use
+
+    return fused
+
+
+def blank(state: State) -> State:
+    """New memory for as many positions."""
+    return State(*(torch.empty_like(part, memory_format=torch.contiguous_format) for part in state))
+
+
+class Facts(NamedTuple):
+    """What is told of every position, see :mod:`fused`; the same memory as words, floats, bytes and flags."""
+
+    words: Tensor  # [*B, 3]
+    floats: Tensor  # [*B, 6]
+    bytes: Tensor  # [*B, 24]
+    flags: Tensor  # [*B, 24]
+
+    @classmethod
+    def of(cls, lead: torch.Size) -> Facts:
+        """New memory."""
+        words = torch.empty((*lead, 3), dtype=torch.int64)
+        return cls(words, words.view(torch.float32), words.view(torch.uint8), words.view(torch.bool))
+
+
+def turn(
+    state: State,
+    white: Tensor,
+    black: Tensor,
+    gone: Tensor,
+    limits: Limits,
+    chess960: bool,
+    out: State,
+    masks: Sequence[Tensor],
+    facts: Facts,
+) -> bool:
+    """Plays where games are not ``gone``, see :func:`fused.turn`; each mask is ``[*B, 73]`` packed or bool ``[*B, 4672]``."""
+    rows = (*_memory(*state), _flat(white), _flat(black), _flat(gone), _limits(limits), chess960, *_memory(*out))
+    return bool(fused().turn(*rows, *_memory(*map(_words, masks)), *_memory(*facts[:3])))
+
+
+def renew(gone: Tensor, fresh: State, out: State, white_mask: Tensor, facts: Facts) -> None:
+    """Writes fresh positions over those that are ``gone``, see :func:`fused.renew`."""
+    fused().renew(_flat(gone), *_memory(*fresh), *_memory(*out), *_memory(_words(white_mask)), *_memory(*facts[:3]))
+
+
+def choose(state: State, key: Tensor, counter: int, lanes: Tensor) -> tuple[Tensor, Tensor]:
+    """A legal action of each mover for both players, see :func:`fused.choose`; int64 ``[*B, 1]`` each."""
+    white, black = (torch.empty((*state.board.shape[:-1], 1), dtype=torch.int64) for _ in range(2))
+    rows = (*_memory(state.board, state.moves), _flat(key), counter, lanes.numpy(), _flat(white), _flat(black))
+    fused().choose(*rows)
+    return white, black
+
+
+def san(state: State, table: Tensor, chess960: bool) -> tuple[Tensor, Tensor]:
+    """The numbers and actions of all legal moves, see :func:`san_kernel.san`; int64 ``[*B, 218]`` each."""
+    from marlenv.games.chess import san_kernel  # optional: compiled on first use
+
+    lead = state.board.shape[:-1]
+    numbers, actions = (torch.empty((*lead, MOST), dtype=torch.int64) for _ in range(2))
+    rows = (*_memory(state.board, state.moves), table.numpy(), chess960, *_memory(numbers, actions))
+    san_kernel.san(*rows)
+    return numbers, actions
+
+
+def _flat(tensor: Tensor) -> NDArray[Any]:
+    """The memory of one number per row."""
+    return tensor.reshape(-1).contiguous().numpy()
+
+
+def _words(mask: Tensor) -> Tensor:
+    return mask.view(torch.int64) if mask.dtype == torch.bool else mask
 
 
 def follow(board: list[int], action: int, chess960: bool, path: Path) -> tuple[list[int], list[int], bool]:

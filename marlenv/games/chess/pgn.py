@@ -25,6 +25,7 @@ ROSTER = {"Event": "?", "Site": "?", "Date": "????.??.??", "Round": "?", "White"
 
 RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
 GLYPHS = {"!": 1, "?": 2, "!!": 3, "??": 4, "!?": 5, "?!": 6}
+STANDARD = ("", "standard", "chess", "normal", "from position")  # what the Variant tag may say
 CHESS960 = ("chess960", "chess 960", "fischerandom", "fischerrandom", "fischer random", "freestyle")
 DEEPEST = 50  # variations within variations
 WIDTH = 79  # columns of movetext
@@ -190,6 +191,7 @@ class _Reader:
         self.text = text
         self.variations = variations
         self.at = 1 if text.startswith("\ufeff") else 0
+        self.at_result = self.fen_line = 0
 
     def fault(self, expected: str, at: int | None = None, got: str | None = None) -> BadNotation:
         return fault("PGN", self.text, self.at if at is None else at, expected, got)
@@ -212,13 +214,10 @@ class _Reader:
 
     def game(self) -> Game:
         game = Game(self.tags())
-        variant = game.tags.get("Variant", "standard").lower()
-        if not game.chess960 and variant not in ("standard", "chess", "normal", "from position"):
-            raise self.fault("the Variant tag to be Standard or Chess960", got=repr(game.tags["Variant"]))
         try:
             position = read_fen(game.fen, chess960=game.chess960)
         except BadNotation as error:
-            error.add_note(f"in the FEN tag of the game before line {self.text.count(chr(10), 0, self.at) + 1}")
+            error.add_note(f"in the FEN tag of line {self.fen_line}")
             raise
         line, result = self.moves(Walker.at(position, game.chess960))
         game.plies, game.comment = line.plies, line.waiting
@@ -237,7 +236,12 @@ class _Reader:
             self.at = match.end()
             if self.ended() or self.text[self.at] != '"':
                 raise self.fault("'\"' before the value of the tag")
-            tags[match.group()], self.at = read_quoted("PGN", self.text, self.at)
+            name, start = match.group(), self.at
+            tags[name], self.at = read_quoted("PGN", self.text, start)
+            if name == "Variant" and tags[name].lower() not in (*STANDARD, *CHESS960):
+                raise self.fault("Standard or Chess960 as the variant", start, repr(tags[name]))
+            if name == "FEN":
+                self.fen_line = self.text.count("\n", 0, start) + 1
             if self.ended() or self.text[self.at] != "]":
                 raise self.fault("']' after the value of the tag")
             self.at += 1

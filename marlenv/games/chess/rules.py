@@ -6,7 +6,8 @@ A state is three int64 tensors (``board.py``). ``moves.py`` and ``ending.py`` sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, get_args
 
@@ -14,7 +15,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import BadNotation, IllegalAction, ShapeError, UnknownName, nearest
-from marlenv.games.chess import drawing, notation, observation, paths
+from marlenv.games.chess import drawing, notation, observation, paths, pgn
 from marlenv.games.chess.board import (
     ACTIONS,
     CHECKMATE,
@@ -75,6 +76,8 @@ class Chess(Rules[State]):
     path: paths.Path = "auto"
 
     players: ClassVar[tuple[str, ...]] = ("white", "black")
+    alternating: ClassVar[bool] = True
+    earned_at_end: ClassVar[bool] = True
     outcomes: ClassVar[tuple[str, ...]] = OUTCOMES
 
     def __post_init__(self) -> None:
@@ -114,8 +117,8 @@ class Chess(Rules[State]):
     def start(self, batch_size: Size, *, rng: RowRNG | None = None, device: torch.device | None = None) -> State:
         """The starting position; in Chess960 without a ``number`` one of the 960 per row, drawn from ``rng``."""
         if self.chess960 and self.number is None and rng is not None:
-            return self.start_from(rng.randint(0, 960, [1]).squeeze(-1), device=device)
-        one = self._first(torch.device("cpu") if device is None else device)
+            return self._numbered(rng.randint(0, 960, [1]).squeeze(-1), rng.device if device is None else device)
+        one = self.first(torch.device("cpu") if device is None else device)
         return State(*(part.expand(*batch_size, -1).clone() for part in one))
 
     def player(self, state: State) -> Tensor:
@@ -173,6 +176,51 @@ class Chess(Rules[State]):
             return self.sans(state, torch.tensor(action, device=state.board.device))[0]
         return notation.describe(action, position)
 
+    def legal_names(self, state: State, seat: int | None = None) -> dict[str, int]:
+        """The legal actions of one position by their SAN."""
+        self._one(state)
+        actions = torch.tensor(_actions(state.moves.tolist()), dtype=torch.int64, device=state.board.device)
+        many = State(*(part.expand(len(actions), -1) for part in state))
+        return dict(zip(self.sans(many, actions), actions.tolist(), strict=True))
+
+    def read_action(self, state: State, text: str) -> int:
+        """The legal action that ``text`` means in one position, in SAN or UCI.
+
+        Raises:
+            BadNotation: no legal action is called that.
+
+        >>> rules = Chess()
+        >>> state = rules.start(torch.Size())
+        >>> rules.read_action(state, "Nf3") == rules.read_action(state, "g1f3")
+        True
+        """
+        position, actions, text = self._one(state), _actions(state.moves.tolist()), text.strip()
+        with contextlib.suppress(BadNotation):
+            return notation.read_uci(text, position, actions)
+        return notation.read_san(text, position, actions)
+
+    def score_sheet(self, states: Sequence[State], actions: Sequence[int], header: Mapping[str, str]) -> str:
+        """A played game in PGN.
+
+        Args:
+            states: the positions in which moves were made, each without batch dimensions.
+            actions: the moves.
+            header: tags by any spelling: ``"white": "Ada"``, ``"date": "2026.01.31"``, ``"result": "1-0"``.
+
+        >>> rules = Chess()
+        >>> print(rules.score_sheet([rules.start(torch.Size())], [6 * 64 + 12], {"white": "Ada"}).splitlines()[-1])
+        1. e4 *
+        """
+        tags = {name[:1].upper() + name[1:]: text for name, text in header.items()}
+        result, fen = tags.pop("Result", None), pgn.START
+        if states:
+            fen = self.fens(states[0])[0]
+            last = self.play(states[-1], torch.tensor(actions[-1], device=states[-1].board.device))
+            white = float(self.returns(last)[0])
+            if result is None and bool(self.over(last)):
+                result = {1.0: "1-0", -1.0: "0-1"}.get(white, "1/2-1/2")
+        return str(pgn.record(actions, fen=fen, chess960=self.chess960, tags=tags, result=result))
+
     # --- beyond Rules ----------------------------------------------------------------------------
 
     def sample(self, state: State, random: Tensor) -> Tensor:
@@ -183,6 +231,20 @@ class Chess(Rules[State]):
             random: 64 random bits per row, int64 ``[*B]``.
         """
         return paths.sample(state.moves, random, self.path)
+
+    def pick(self, state: State, unit: Tensor) -> Tensor:
+        """A legal action for each number in [0, 1), all equally likely; int64 ``[*B]``, 0 in finished games."""
+        return self.sample(state, (unit * 2.0**32).to(torch.int64) << 32)
+
+    def draw(self, state: State, rng: RowRNG) -> Tensor:
+        """A legal action per row, drawn with the next bits of ``rng``, of which there is a stream per row; int64 ``[*B]``.
+
+        >>> rules = Chess()
+        >>> state = rules.start(torch.Size([2]))
+        >>> bool(rules.permits(state, rules.draw(state, RowRNG(0, [2]))).all())
+        True
+        """
+        return paths.draw(state.moves, rng, self.path)
 
     def permits(self, state: State, action: Tensor) -> Tensor:
         """Whether each action is legal; bool ``[*B]``. A look at one bit per row, without waiting for the device."""
@@ -213,6 +275,30 @@ class Chess(Rules[State]):
         who, move = self.players[board[TURN]], notation.describe(played, position)
         raise IllegalAction(f"Chess: row {row}: {who} may not play {move} (action {played}); {allowed}")
 
+    def step(
+        self, state: State, action: Tensor, fresh: State | None = None, out: State | None = None
+    ) -> tuple[Tensor, State]:
+        """:meth:`play`, then a new game where that ended one; faster than the two alone.
+
+        Args:
+            state: the positions.
+            action: what is played, int64 ``[*B]``.
+            fresh: what new games begin with, of the same batch dimensions or of none; left out, the starting position.
+            out: a state to write to, which may be ``state`` itself.
+
+        Returns:
+            the boards after the action, int64 ``[*B, 16]``, which tell outcomes and what is seen; and the positions to
+            go on from.
+
+        >>> rules = Chess()
+        >>> state = rules.from_fens(["7k/5Q2/6K1/8/8/8/8/8 w - - 0 1"])
+        >>> ended, state = rules.step(state, rules.read_sans(state, ["Qg7"]))
+        >>> OUTCOMES[ended[0, OUTCOME]], rules.fens(state)[0][:8]
+        ('checkmate', 'rnbqkbnr')
+        """
+        fresh = self.first(state.board.device) if fresh is None else fresh
+        return paths.step(state, action, fresh, self.limits, self.chess960, self.path, out)
+
     def restart(self, state: State, where: Tensor, fresh: State | None = None, out: State | None = None) -> State:
         """The positions with those rows replaced where ``where``, bool ``[*B]``, is True.
 
@@ -222,25 +308,24 @@ class Chess(Rules[State]):
             fresh: what they begin with, of the same batch dimensions or of none; left out, the starting position.
             out: a state to write to, which may be ``state`` itself.
         """
-        fresh = self._first(state.board.device) if fresh is None else fresh
+        fresh = self.first(state.board.device) if fresh is None else fresh
         return paths.restart(state, where, fresh, self.path, out)
 
     def start_from(self, numbers: Tensor, *, device: torch.device | None = None) -> State:
         """The Chess960 starting positions of these numbers, int64 ``[*B]`` of 0 to 959.
 
+        Raises:
+            BadNotation: a number is out of range, or the game is not Chess960.
+
         >>> rules = Chess(chess960=True)
         >>> rules.fens(rules.start_from(torch.tensor([0])))
         ['bbqnnrkr/pppppppp/8/8/8/8/PPPPPPPP/BBQNNRKR w KQkq - 0 1']
         """
-        device = numbers.device if device is None else device
         if not self.chess960:
             raise BadNotation("Chess.start_from: numbered positions need Chess(chess960=True)")
-        key = (self, device)
-        if key not in _STARTS_960:
-            words = torch.tensor([[signed(word) for word in start_words(n)] for n in range(960)], device=device)
-            _STARTS_960[key] = self._settle(words)
-        numbers = numbers.to(device)
-        return State(*(part[numbers] for part in _STARTS_960[key]))
+        for extreme in numbers.aminmax() if numbers.numel() else ():
+            back_rank(int(extreme))
+        return self._numbered(numbers, numbers.device if device is None else device)
 
     def from_fens(self, texts: Sequence[str], *, device: torch.device | None = None) -> State:
         """The positions of these FENs, ``[len(texts)]``, as if the game began there.
@@ -331,8 +416,8 @@ class Chess(Rules[State]):
     def _settle(self, words: Tensor) -> State:
         return paths.settle(words, self.limits, self.chess960, self.path)
 
-    def _first(self, device: torch.device) -> State:
-        """The starting position without batch dimensions."""
+    def first(self, device: torch.device) -> State:
+        """The starting position without batch dimensions, which must not be written to."""
         key = (self, device)
         if torch.compiler.is_compiling() or key not in _STARTS:
             number = STANDARD if self.number is None else self.number
@@ -341,6 +426,15 @@ class Chess(Rules[State]):
                 return one
             _STARTS[key] = one
         return _STARTS[key]
+
+    def _numbered(self, numbers: Tensor, device: torch.device) -> State:
+        """The Chess960 starting positions of these numbers."""
+        key = (self, device)
+        if key not in _STARTS_960:
+            words = torch.tensor([[signed(word) for word in start_words(n)] for n in range(960)], device=device)
+            _STARTS_960[key] = self._settle(words)
+        numbers = numbers.to(device)
+        return State(*(part[numbers] for part in _STARTS_960[key]))
 
     def _one(self, state: State) -> Position:
         if state.board.ndim != 1:

@@ -1,0 +1,302 @@
+"""The layout that all games share: groups of players, with observations, masks, rewards and flags of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Size, Tensor
+
+from marlenv.errors import KeyMissing, SpecError
+from marlenv.games.draws import Draws
+from marlenv.games.rules import Rules
+from marlenv.games.turn_based import LUCK, PLY, Moment, TurnBasedEnv
+from marlenv.groups import GroupTree, MarlGroupMapType, resolve
+from marlenv.groups.maps import GroupMap
+from marlenv.keys import DONE_NAMES, Path, nested
+from marlenv.specs import Binary, Categorical, Composite, TensorSpec, Unbounded
+from marlenv.tensordicts import get, is_nested, new, put
+
+S = TypeVar("S", bound="tuple[Any, ...]")
+
+FEW = 1 << 12  # masks of so many entries are combined as they are
+
+
+class _Group(NamedTuple):
+    """A group of players."""
+
+    path: Path
+    seats: list[int]
+    pick: Callable[[Tensor, int], Tensor]
+    """Picks the group's seats along a dimension."""
+
+
+class GameEnv(TurnBasedEnv[S]):
+    """Any game with a group per player (or other groups), the layout that all games share.
+
+    | key | shape | meaning |
+    |---|---|---|
+    | `(group, "observation")` | `[*B, A, ...]` | what each player may know, from its own seat |
+    | `(group, "action")` | int64 `[*B, A]` | read where `mask` is True |
+    | `(group, "action_mask")` | bool `[*B, A, n]` | legal actions; all True for those who do not act |
+    | `(group, "mask")`, `(group, "alive")` | bool `[*B, A]` | whose turn it is; whether the game goes on |
+    | `(group, "reward")` | `[*B, A, 1]` | what the last move earned this player |
+    | `(group, "done")`, ... | bool `[*B, A, 1]` | as at the root |
+    | `turn` | int64 `[*B, 1]` | the seat to move; 0 where all act at once |
+    | `outcome` | int8 `[*B, 1]` | why the game ended: an index into `env.outcomes`, 0 while it goes on |
+    | `("state", ...)` | | the position, hidden parts and chance included; give it to `reset(td, set_state=True)` |
+
+    Args:
+        rules: of the game.
+        group_map: group -> players; a group per player when left out.
+        observation_dtype: observations that the rules give as bool come as this; ``torch.bool`` leaves them as they are.
+        **options: those of :class:`TurnBasedEnv`.
+
+    >>> env = GameEnv(marlenv.games.TicTacToe(), batch_size=[4], seed=0)
+    >>> td = env.rollout(9, break_when_any_done=False)
+    >>> bool((td["next", "x", "reward"] + td["next", "o", "reward"] == 0).all())
+    True
+    """
+
+    def __init__(
+        self,
+        rules: Rules[S],
+        *,
+        group_map: GroupMap | MarlGroupMapType | str | None = None,
+        observation_dtype: torch.dtype = torch.float32,
+        **options: Any,
+    ) -> None:
+        super().__init__(rules, **options)
+        if not (observation_dtype.is_floating_point or observation_dtype == torch.bool):
+            raise SpecError(f"GameEnv: observation_dtype must be a float type or torch.bool, got {observation_dtype}")
+        players = list(rules.players)
+        self.group_map = resolve(group_map, players, default=MarlGroupMapType.ONE_GROUP_PER_AGENT)
+        self.tree = GroupTree(self.group_map)
+        self.observation_dtype = observation_dtype
+        seats = {path: [players.index(a) for a in agents] for path, agents in self.tree.groups.items()}
+        self._groups = [_Group(path, own, _picker(own, len(players))) for path, own in seats.items()]
+        pair = [seat for own in seats.values() for seat in own]
+        self._pair = [pair.index(0), pair.index(1)] if len(seats) == len(players) == 2 else None
+        self._by_seat = _order([seat for own in seats.values() for seat in own])
+        self._make_specs()
+        entries = [entry.path[:-1] for entry in self.plan.actions]
+        self._lane_of_seat = _order([seat for path in entries for seat in seats[path]])
+
+    def _make_specs(self) -> None:
+        rules, shape = self.rules, self.batch_size
+        seen_by_one = self._observed(self._example)[0, 0]
+        seen, acted, earned, done = (Composite(shape=shape) for _ in range(4))
+        for path, seats, _ in self._groups:
+            lead, key = (*shape, len(seats)), nested(path)
+            flag = lambda *tail, lead=lead: Binary(shape=(*lead, *tail), dtype=torch.bool)  # noqa: E731
+            seen[key] = Composite(
+                observation=_example_spec(seen_by_one, lead),
+                action_mask=self._mask_spec(lead),
+                mask=flag(),
+                alive=flag(),
+                shape=lead,
+            )
+            acted[key] = Composite(action=Categorical(rules.n_actions, lead), shape=lead)
+            earned[key] = Composite(reward=Unbounded((*lead, 1)), shape=lead)
+            done[key] = Composite({name: flag(1) for name in DONE_NAMES}, shape=lead)
+        position = {n: _example_spec(leaf[0], shape) for n, leaf in zip(self._fields, self._example, strict=True)}
+        if self.max_plies is not None:
+            position[PLY] = Unbounded((*shape, 1), dtype=torch.int64)
+        if self.opponent == "random":
+            position[LUCK] = Unbounded((*shape, 2), dtype=torch.int64)
+        seen["turn"] = Categorical(len(rules.players), (*shape, 1))
+        seen["outcome"] = Categorical(len(self.outcomes), (*shape, 1), dtype=torch.int8)
+        seen["state"] = Composite(position, shape=shape)
+        self.observation_spec, self.action_spec, self.reward_spec = seen, acted, earned
+        self.state_spec = Composite(state=seen["state"].clone(), shape=shape)
+        self.full_done_spec = done.update(self.flags())
+
+    # --- positions, actions ----------------------------------------------------------------------
+
+    def read(self, tensordict: TensorDictBase) -> S:
+        """The positions in the data."""
+        held = get(tensordict, "state")
+        if held is None:
+            raise KeyMissing(f"GameEnv: no entry 'state'; the data has {sorted(map(str, tensordict.keys()))}")
+        return self._kind(*(get(held, name) for name in self._fields))
+
+    def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
+        """The move count or the opponent's stream, where there is one."""
+        held = get(tensordict, "state")
+        value: Tensor | None = None if held is None else get(held, name)
+        return value.squeeze(-1) if value is not None and name == PLY else value
+
+    def act(self, tensordict: TensorDictBase, state: S) -> Tensor:
+        """The actions of the players to move."""
+        found: list[Tensor] = []
+        for path, seats, _ in self._groups:
+            node: Any = tensordict
+            for name in path:
+                node = get(node, name)
+            action = get(node, "action")
+            if action is None:  # an opponent writes for its own seat; a seat that should have written stays illegal
+                batch = tensordict.batch_size
+                action = torch.full((*batch, len(seats)), -1, dtype=torch.int64, device=tensordict.device)
+            found.append(action)
+        if self._pair is not None and not self.rules.simultaneous:
+            first, second = (found[i].squeeze(-1) for i in self._pair)
+            return torch.where(self.rules.player(state) == 0, first, second)
+        actions = self._seated(found, self._by_seat)
+        if self.rules.simultaneous:
+            return actions
+        return actions.gather(-1, self.rules.player(state).unsqueeze(-1)).squeeze(-1)
+
+    def choose(self, tensordict: TensorDictBase, state: S, action: Tensor) -> TensorDictBase:
+        """Writes the actions of those to move; the others get the same number."""
+        batch = action.shape[:-1] if self.rules.simultaneous else action.shape
+        for n, (path, seats, pick) in enumerate(self._groups):
+            lead = Size((*batch, len(seats)))
+            node: Any = tensordict
+            for i, name in enumerate(path, 1):
+                below = get(node, name)
+                if not is_nested(below):
+                    below = new({}, lead if i == len(path) else batch, self.device)
+                    put(node, name, below)
+                node = below
+            if self.rules.simultaneous:
+                mine = pick(action, len(batch))
+            else:  # groups share nothing: a change of one's actions must not be a change of another's
+                mine = action.unsqueeze(-1) if n == 0 else action.clone().unsqueeze(-1)
+                mine = mine if len(seats) == 1 else mine.expand(lead).clone()
+            put(node, "action", mine)
+        return tensordict
+
+    def _unit(self, state: S, draws: Draws) -> Tensor:
+        lanes = self._lane_of_seat
+        if self.rules.simultaneous:
+            return draws.all() if lanes is None else draws.all()[..., lanes]
+        player = self.rules.player(state)
+        if lanes is None:
+            return draws.one(player)
+        return draws.one(torch.tensor(lanes, device=player.device)[player])
+
+    def _seated(self, parts: list[Tensor], order: list[int] | None) -> Tensor:
+        """What groups hold, ``[*B, A]`` each, as one tensor in the order of seats, ``[*B, P]``."""
+        whole = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+        return whole if order is None else whole[..., order]
+
+    # --- data ------------------------------------------------------------------------------------
+
+    def write(self, moment: Moment[S]) -> TensorDict:
+        """The data of a moment, without root flags."""
+        rules, state = self.rules, moment.state
+        ended = moment.ended
+        going, players = ~ended, range(len(rules.players))
+        turn = torch.zeros_like(ended, dtype=torch.int64) if rules.simultaneous else rules.player(state)
+        acting = [going if rules.simultaneous else (turn == seat) & going for seat in players]
+        masks = torch.stack(acting, -1)
+        seen = {
+            "observation": self._observed(state),
+            "action_mask": self._allowed(state, masks),
+            "mask": masks,
+        }
+        if moment.rewards is not None:
+            seen["reward"] = moment.rewards.unsqueeze(-1)
+        flags = {
+            "terminated": moment.over,
+            "truncated": torch.zeros_like(going) if moment.truncated is None else moment.truncated,
+            "done": ended,
+            "alive": going,
+        }
+        position = dict(zip(self._fields, state, strict=True))
+        if moment.plies is not None:
+            position[PLY] = moment.plies.unsqueeze(-1)
+        if moment.luck is not None:
+            position[LUCK] = moment.luck
+        return self._laid_out(turn, moment.outcome, position, seen, flags)
+
+    def _laid_out(
+        self, turn: Tensor, outcome: Tensor, position: dict[str, Any], seen: dict[str, Tensor], flags: dict[str, Tensor]
+    ) -> TensorDict:
+        """The data of a moment, without root flags.
+
+        Args:
+            turn: the seat to move, ``[*B]``.
+            outcome: why the game ended, ``[*B]``.
+            position: the entries of ``"state"``.
+            seen: what the players see, ``[*B, P, ...]`` each.
+            flags: the flags of all players, and who is alive, ``[*B]`` each.
+        """
+        batch, device = turn.shape, self.device
+        dim = len(batch)
+        data: dict[str, Any] = {
+            "turn": turn.unsqueeze(-1),
+            "outcome": outcome.unsqueeze(-1),
+            "state": new(position, batch, device),
+        }
+        shared: dict[int, dict[str, Tensor]] = {}
+        for path, own, pick in self._groups:
+            size = len(own)
+            if size not in shared:
+                shared[size] = {n: f.unsqueeze(-1).unsqueeze(-1).expand((*batch, size, 1)) for n, f in flags.items()}
+                shared[size]["alive"] = shared[size]["alive"].squeeze(-1)
+            node: dict[str, Any] = data
+            for name in path[:-1]:
+                below = node.get(name)
+                if below is None:
+                    below = node[name] = new({}, batch, device)
+                node = below._tensordict
+            entries = {name: pick(value, dim) for name, value in seen.items()}
+            node[path[-1]] = new({**entries, **shared[size]}, Size((*batch, size)), device)
+        return new(data, batch, device)
+
+    def _observed(self, state: S) -> Tensor:
+        """What each player may know, in the dtype asked for; ``[*B, P, ...]``."""
+        observed = self.rules.observe(state)
+        if observed.dtype != torch.bool or self.observation_dtype == torch.bool:
+            return observed
+        return observed.view(torch.int8).to(self.observation_dtype)  # from bytes: CPUs convert these faster than bools
+
+    def _mask_spec(self, lead: Sequence[int]) -> TensorSpec:
+        """The spec of the legal actions of a group ``lead``."""
+        return Binary(shape=(*lead, self.rules.n_actions), dtype=torch.bool)
+
+    def _allowed(self, state: S, acting: Tensor) -> Tensor:
+        """What each player may do, given who acts, bool ``[*B, P]``; all actions for those who do not; ``[*B, P, n]``."""
+        return self._free(self.rules.legal(state), acting)
+
+    def _free(self, legal: Tensor, acting: Tensor) -> Tensor:
+        """The legal actions of those who act, and all actions of the others; bool ``[*B, P, n]``.
+
+        Of many rows, whole rows are copied: combining two masks of different shapes takes CPUs many times as long.
+        """
+        if legal.numel() <= FEW or legal.device.type != "cpu":
+            return (legal if self.rules.simultaneous else legal.unsqueeze(-2)) | ~acting.unsqueeze(-1)
+        lead, n = acting.shape, self.rules.n_actions
+        rows = legal.reshape(-1, n)
+        index = torch.arange(lead[:-1].numel(), device=legal.device).reshape(*lead[:-1], 1)
+        if self.rules.simultaneous:
+            index = index * lead[-1] + torch.arange(lead[-1], device=legal.device)
+        index = torch.where(acting, index, rows.shape[0])
+        rows = torch.cat((rows, rows.new_ones(1, n)))
+        return rows.index_select(0, index.reshape(-1)).reshape((*lead, n))
+
+
+def _order(seats: list[int]) -> list[int] | None:
+    """Where each seat is in a list of seats; None when they are in order."""
+    return None if seats == sorted(seats) else [seats.index(seat) for seat in range(len(seats))]
+
+
+def _picker(seats: list[int], players: int) -> Callable[[Tensor, int], Tensor]:
+    """Picks the rows of some seats along a dimension; the tensor itself for all seats in order."""
+    if seats == list(range(players)):
+        return lambda t, dim: t
+    first, count = seats[0], len(seats)
+    if seats == list(range(first, first + count)):
+        return lambda t, dim: t.narrow(dim, first, count)
+    return lambda t, dim: t.index_select(dim, torch.tensor(seats, device=t.device))
+
+
+def _example_spec(example: Tensor, lead: Sequence[int]) -> TensorSpec:
+    """The spec of values like an example, with leading dimensions."""
+    shape = (*lead, *example.shape)
+    if example.dtype == torch.bool:
+        return Binary(shape=shape, dtype=torch.bool)
+    return Unbounded(shape, dtype=example.dtype)

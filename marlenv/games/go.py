@@ -1,0 +1,317 @@
+"""Go (https://en.wikipedia.org/wiki/Go_(game)) with area scoring, for any batch of boards at once.
+
+Every stone carries the number of its chain: a new stone gives its number to the chains that it joins. Whether a chain has one
+liberty only follows from three sums over its empty neighbours (how many, their numbers, the squares of those: all neighbours
+are one point if and only if the squared sum of the numbers is their count times the sum of squares), so no chain is searched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Literal, NamedTuple, get_args
+
+import torch
+from torch import Size, Tensor
+
+from marlenv.errors import SpecError, UnknownName, nearest
+from marlenv.games import drawing
+from marlenv.games.rules import Rules, where
+from marlenv.games.tables import Table
+from marlenv.rng import RowRNG, mix
+
+Repetition = Literal["allow", "draw", "forbid"]
+LETTERS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"  # no I
+LAST = torch.iinfo(torch.int64).max
+COUNT, SQUARES = (
+    1 << 51,
+    1 << 22,
+)  # places in the sums of a chain, for 25 x 25: numbers below 2**20, squares below 2**29
+
+
+class State(NamedTuple):
+    """A position. Cells are counted row by row from the lower left corner; ``N`` of them, and one more that is off the board."""
+
+    chain: Tensor  # [*B, N + 1] int16: chains of black above 0, of white below, 0 free
+    atari: Tensor  # [*B, N + 1] bool: stones of chains with one liberty
+    legal: Tensor  # [*B, N + 1] bool: where the player to move may play; the last is a pass
+    ply: Tensor  # [*B] int64: how many moves were made
+    passes: Tensor  # [*B] int64: how many of the last moves were passes
+    score: Tensor  # [*B] float32: what black is ahead by; 0 until the end
+    outcome: Tensor  # [*B] int8
+    seen: (
+        Tensor  # [*B, H] int64: hashes of the positions so far in ascending order; H is 0 where repetitions are allowed
+    )
+
+
+@dataclass(frozen=True)
+class Go(Rules[State]):
+    """Surround more of the board than the other. Black begins.
+
+    A position is scored by area, as by Tromp and Taylor: stones, and free cells that touch one colour only. Captures, ko and
+    the ban on suicide are as everywhere; nothing is taken off as dead at the end.
+
+    - observation: planes ``[3, size, size]``, row 1 first: own stones, the other's stones, ones if it is my turn
+    - action: a cell, counted row by row from the lower left corner (people say ``A1``), or ``size * size``, a pass
+    - reward: +1 for more, -1 for less, 0 for as much
+    - ends: with two passes in turn, or after ``moves`` moves; with ``repetition="draw"`` also with a repeated board
+
+    Args:
+        size: 2 to 25.
+        komi: what white is given.
+        repetition: of a board that stood before, beyond the simple ko: ``"allow"``, ``"draw"`` (as OpenSpiel does), or
+            ``"forbid"`` (positional superko).
+        moves: a game is scored after so many moves; twice the cells when left out.
+
+    >>> rules = Go(size=9, komi=0.5)
+    >>> state = rules.start(Size([]))
+    >>> for name in ("E5", "pass", "pass"):
+    ...     state = rules.play(state, torch.tensor(rules.read_action(state, name)))
+    >>> state.score
+    tensor(80.5000)
+
+    Source: https://tromp.github.io/go.html; https://en.wikipedia.org/wiki/Rules_of_Go
+    """
+
+    size: int = 9
+    komi: float = 7.5
+    repetition: Repetition = "allow"
+    moves: int | None = None
+
+    players: ClassVar[tuple[str, ...]] = ("black", "white")
+    outcomes: ClassVar[tuple[str, ...]] = ("", "two passes", "repetition", "scored at the move limit")
+    alternating: ClassVar[bool] = True
+    earned_at_end: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.size <= 25:
+            raise SpecError(f"Go: size must be 2 to 25, got {self.size}")
+        if self.repetition not in get_args(Repetition):
+            raise UnknownName(f"Go: repetition={self.repetition!r}; {nearest(self.repetition, get_args(Repetition))}")
+        if self.longest < 1:
+            raise SpecError(f"Go: moves must be at least 1, got {self.moves}")
+
+    @property
+    def cells(self) -> int:
+        """The number of cells."""
+        return self.size * self.size
+
+    @property
+    def n_actions(self) -> int:
+        return self.cells + 1
+
+    @property
+    def longest(self) -> int:
+        return 2 * self.cells if self.moves is None else self.moves
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        return (3, self.size, self.size)
+
+    def start(self, batch_size: Size, *, rng: RowRNG | None = None, device: torch.device | None = None) -> State:
+        zero = torch.zeros(batch_size, dtype=torch.int64, device=device)
+        chain = zero.to(torch.int16).unsqueeze(-1).expand(*batch_size, self.cells + 1).clone()
+        seen = chain.new_full(
+            (*batch_size, 0 if self.repetition == "allow" else self.longest + 1), LAST, dtype=torch.int64
+        )
+        seen[..., :1] = 0  # the hash of the empty board
+        legal, score = torch.ones_like(chain, dtype=torch.bool), zero.to(torch.float32)
+        return State(chain, ~legal, legal, zero, zero.clone(), score, zero.to(torch.int8), seen)
+
+    def player(self, state: State) -> Tensor:
+        return state.ply & 1
+
+    def legal(self, state: State) -> Tensor:
+        return state.legal
+
+    def play(self, state: State, action: Tensor) -> State:
+        n, gone = self.cells, state.outcome != 0
+        passes, cell = action == n, action.unsqueeze(-1)
+        sign = (1 - 2 * self.player(state)).to(torch.int16).unsqueeze(-1)
+        beside = self._beside()[action]
+        met = state.chain.gather(-1, beside)
+        taken = torch.zeros_like(state.legal)
+        captured = (met * sign < 0) & state.atari.gather(-1, beside)
+        for one in torch.where(captured, met, LARGE).unbind(-1):
+            taken = taken | (state.chain == one.unsqueeze(-1))
+        number = (cell + 1).to(torch.int16) * sign
+        joined = taken.new_zeros(()).expand_as(taken)
+        for one in torch.where(met * sign > 0, met, LARGE).unbind(-1):
+            joined = joined | (state.chain == one.unsqueeze(-1))
+        chain = torch.where(joined, number, state.chain).masked_fill(taken, 0).scatter(-1, cell, number)
+        chain[..., n] = 0  # where passes go
+        in_eye = ((met * sign < 0) | (beside == n)).all(-1)
+        ko = torch.where(in_eye & (taken.sum(-1) == 1) & ~passes, taken.to(torch.int8).argmax(-1), n)
+        ply, run = state.ply + 1, torch.where(passes, state.passes + 1, 0)
+        seen, repeated = self._remembered(state, chain, passes)
+        outcome = torch.where(run == 2, 1, torch.where(repeated, 2, torch.where(ply >= self.longest, 3, 0)))
+        score = self._score(chain, (outcome == 1) | (outcome == 3))
+        atari, legal = self._free(chain, -sign, ko, seen, outcome == 0)
+        after = State(chain, atari, legal, ply, run, score, outcome.to(torch.int8), seen)
+        return where(gone, state, after)
+
+    def _beside(self) -> Table:
+        return _neighbours(self.size)
+
+    def _free(self, chain: Tensor, sign: Tensor, ko: Tensor, seen: Tensor, going: Tensor) -> tuple[Tensor, Tensor]:
+        """Which stones are in atari, and where the owner of ``sign`` may play; bool ``[*B, N + 1]`` each."""
+        n, near = self.cells, self._beside().on(chain.device)
+        number = torch.arange(n + 1, device=chain.device)
+        code = (COUNT + number * number * SQUARES + number).masked_fill(number == n, 0)
+        empty = torch.where(chain == 0, code, 0)
+        around = empty[..., near].sum(-1)  # of each cell
+        owner = chain.to(torch.int64).abs()  # numbers of chains are cells from 1 on: no chain has two owners
+        sums = torch.zeros_like(around).scatter_add_(-1, owner, around)
+        count, squares, total = sums // COUNT, (sums % COUNT) // SQUARES, sums % SQUARES
+        single = ((total * total == squares * count) & (count > 0)).index_fill(-1, near.new_zeros(1), False)
+        atari = single.gather(-1, owner)
+        met, weak = chain[..., near] * sign.unsqueeze(-1), atari[..., near]
+        on_board = near != n
+        open_ = ((met == 0) & on_board) | ((met > 0) & ~weak) | ((met < 0) & weak)
+        free = open_.any(-1) & (chain == 0) & (number != ko.unsqueeze(-1))
+        if self.repetition == "forbid":
+            free = free & ~self._repeats(chain, sign, (met < 0) & weak, owner, seen)
+        free[..., n] = True
+        return atari, free & going.unsqueeze(-1)
+
+    # --- repetitions -----------------------------------------------------------------------------
+
+    def _keys(self, chain: Tensor) -> Tensor:
+        """What each stone adds to the hash of the board; int64 ``[*B, N + 1]``."""
+        number = torch.arange(self.cells + 1, device=chain.device)
+        return torch.where(chain == 0, 0, mix(torch.where(chain > 0, 2 * number + 1, 2 * number + 2)))
+
+    def _remembered(self, state: State, chain: Tensor, passes: Tensor) -> tuple[Tensor, Tensor]:
+        """The boards so far with this one, and whether it is among the earlier ones."""
+        if self.repetition == "allow":
+            return state.seen, torch.zeros_like(passes)
+        here = self._keys(chain).sum(-1, keepdim=True)
+        known = (state.seen == here).any(-1)
+        seen = torch.cat((state.seen[..., :-1], torch.where(known.unsqueeze(-1), LAST, here)), -1).sort(-1)[0]
+        return seen, known & ~passes if self.repetition == "draw" else torch.zeros_like(passes)
+
+    def _repeats(self, chain: Tensor, sign: Tensor, captures: Tensor, owner: Tensor, seen: Tensor) -> Tensor:
+        """Where a stone would make a board that stood before; bool ``[*B, N + 1]``.
+
+        Args:
+            chain: the board.
+            sign: of the owner of the stone.
+            captures: bool ``[*B, N + 1, 4]``, which chains beside a cell a stone there would capture.
+            owner: the absolute number of each cell's chain.
+            seen: the boards so far.
+        """
+        near, keys = self._beside().on(chain.device), self._keys(chain)
+        of_chain = torch.zeros_like(keys).scatter_add_(-1, owner, keys).gather(-1, owner)[..., near]
+        beside = owner[..., near]
+        lost = torch.zeros_like(keys)
+        for i in range(4):
+            again = (beside[..., i : i + 1] == beside[..., :i]).any(-1)  # a chain that touches the cell twice
+            lost = lost + torch.where(captures[..., i] & ~again, of_chain[..., i], 0)
+        stone = self._keys(sign.expand_as(chain))
+        after = keys.sum(-1, keepdim=True) + stone - lost
+        at = torch.searchsorted(seen, after).clamp(max=seen.shape[-1] - 1)
+        return seen.gather(-1, at) == after
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def _score(self, chain: Tensor, ended: Tensor) -> Tensor:
+        """What black is ahead by where the game has ended, else 0; float32 ``[*B]``."""
+        if chain.device.type == "cpu" and not torch.compiler.is_compiling():
+            score = torch.zeros(ended.shape)
+            if bool(ended.any()):
+                score[ended] = self._area(chain[ended])
+            return score
+        return torch.where(ended, self._area(chain), 0.0)
+
+    def _area(self, chain: Tensor) -> Tensor:
+        """What black is ahead by: stones, and free cells from which only black is reached; float32 ``[*B]``."""
+        near, look = self._beside().on(chain.device), chain.device.type == "cpu"
+        reach = torch.stack((chain > 0, chain < 0))
+        free = (chain == 0).index_fill(-1, near[-1, :1], False)
+        for _ in range(2 * self.cells // 3 + self.size):  # no shortest way on the board is longer
+            wider = reach | (free & reach[..., near].any(-1))
+            if look and not torch.compiler.is_compiling() and torch.equal(wider, reach):
+                break
+            reach = wider
+        black, white = reach.unbind(0)
+        return (black & ~white).sum(-1) - (white & ~black).sum(-1) - torch.tensor(self.komi, device=chain.device)
+
+    def over(self, state: State) -> Tensor:
+        return state.outcome != 0
+
+    def outcome(self, state: State) -> Tensor:
+        return state.outcome
+
+    def returns(self, state: State) -> Tensor:
+        black = state.score.sign()
+        return torch.stack((black, -black), -1)
+
+    def observe(self, state: State) -> Tensor:
+        """Planes ``[3, size, size]``: own stones, the other's, ones if it is my turn; bool ``[*B, 2, 3, size, size]``."""
+        cells = state.chain[..., : self.cells].unflatten(-1, (self.size, self.size))
+        black, white = cells > 0, cells < 0
+        turns = [(self.player(state) == seat)[..., None, None].expand(black.shape) for seat in (0, 1)]
+        return torch.stack((black, white, turns[0], white, black, turns[1]), -3).unflatten(-3, (2, 3))
+
+    # --- for people ------------------------------------------------------------------------------
+
+    def action_name(self, state: State, action: int) -> str:
+        """Column (there is no I) and row, or ``pass``."""
+        return "pass" if action == self.cells else f"{LETTERS[action % self.size]}{action // self.size + 1}"
+
+    def marks(self, state: State) -> list[str]:
+        """``X`` for black, ``O`` for white, ``+`` for star points and ``.`` for other cells, in the order of cells."""
+        stars = _stars(self.size)
+        free = ["+" if divmod(cell, self.size) in stars else "." for cell in range(self.cells)]
+        return [
+            "X" if c > 0 else "O" if c < 0 else f for c, f in zip(state.chain[: self.cells].tolist(), free, strict=True)
+        ]
+
+    def show(self, state: State, *, color: bool = False) -> str:
+        """The board, row 1 below."""
+        paint = {"X": drawing.green, "O": drawing.bold, "+": drawing.faint, ".": drawing.faint}
+        shown = [paint[mark](mark, color) for mark in self.marks(state)]
+        rows = [" ".join(shown[row * self.size : (row + 1) * self.size]) for row in reversed(range(self.size))]
+        return drawing.labelled(rows, LETTERS[: self.size], color=color)
+
+    def svg(self, state: State) -> str:
+        """The board with stones on its crossings."""
+        picture, n = drawing.Picture(self.size - 1, self.size - 1, margin=1.0, ground=drawing.WOOD), self.size
+        for at in range(n):
+            picture.line((at, 0), (at, n - 1), drawing.INK, 0.02)
+            picture.line((0, at), (n - 1, at), drawing.INK, 0.02)
+            picture.text((at, n - 0.25), LETTERS[at])
+            picture.text((-0.75, n - 1 - at), str(at + 1))
+        for cell, mark in enumerate(self.marks(state)):
+            center = (cell % n, n - 1 - cell // n)
+            if mark == "+":
+                picture.disc(center, drawing.INK, 0.08)
+            elif mark != ".":
+                picture.disc(center, drawing.BLACK if mark == "X" else drawing.WHITE, 0.46, line=drawing.INK)
+        return picture.svg()
+
+
+LARGE = torch.iinfo(torch.int16).max  # no chain has this number
+
+
+@lru_cache(maxsize=32)
+def _neighbours(size: int) -> Table:
+    """The four neighbours of each cell, and of the place off the board, which is also what is beyond an edge; int64 ``[N + 1, 4]``."""
+
+    def make() -> Tensor:
+        n, lines = size * size, []
+        for row, column in (divmod(cell, size) for cell in range(n)):
+            near = ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1))
+            lines.append([r * size + c if 0 <= r < size and 0 <= c < size else n for r, c in near])
+        return torch.tensor([*lines, [n] * 4])
+
+    return Table(make)
+
+
+def _stars(size: int) -> set[tuple[int, int]]:
+    """The points that boards mark."""
+    if size < 7:
+        return {(size // 2, size // 2)} if size % 2 else set()
+    edge = 2 if size < 13 else 3
+    lines = [edge, size - 1 - edge] + ([size // 2] if size % 2 and size >= 13 else [])
+    return {(a, b) for a in lines for b in lines} | ({(size // 2, size // 2)} if size % 2 else set())

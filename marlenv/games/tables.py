@@ -1,0 +1,38 @@
+"""Constant tensors that rules look things up in: made once, kept once per device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+class Table:
+    """A constant tensor, made when it is first needed and kept per device.
+
+    Args:
+        make: makes it, on the CPU.
+
+    >>> squares = Table(lambda: torch.arange(4) ** 2)
+    >>> squares.on(torch.device("cpu"))
+    tensor([0, 1, 4, 9])
+    """
+
+    def __init__(self, make: Callable[[], Tensor]) -> None:
+        self._make = make
+        self._kept: dict[torch.device, Tensor] = {}
+
+    def on(self, device: torch.device) -> Tensor:
+        """The tensor on a device."""
+        kept = self._kept.get(device)
+        if kept is None:
+            kept = self._kept[device] = self._make().to(device)
+        return kept
+
+    def __getitem__(self, index: Tensor) -> Tensor:
+        """The rows at ``index``, int64 ``[*B]``; ``[*B, ...]``. Every index must be in range."""
+        table = self.on(index.device)
+        if index.ndim == 1:
+            return table.index_select(0, index)
+        return table.index_select(0, index.reshape(-1)).reshape(index.shape + table.shape[1:])

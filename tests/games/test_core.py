@@ -1,0 +1,221 @@
+"""What every game gets from the core: chance, hidden cards, moves at once, one to five players, groups, ends, opponents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torch import Size, Tensor
+
+from marlenv.errors import IllegalAction
+from marlenv.games import ConnectFour, GameEnv, PolicyPerRow, Rules
+from marlenv.games.rules import where
+from marlenv.rng import RowRNG
+from marlenv.testing.contract import run_contract
+
+
+class State(NamedTuple):
+    cards: Tensor  # [*B, P] int64: a hidden card of 0 to 5
+    pot: Tensor  # [*B, P] float32: what each has earned
+    ply: Tensor  # [*B] int64
+    rng: Tensor  # [*B, 2] int64
+
+
+@dataclass(frozen=True)
+class Dice(Rules[State]):
+    """A game of chance: in turn, everybody earns a stake of 0 to 3 times a coin, plus a hidden card that is not my own.
+
+    The stake 3 is for those with a high card only.
+    """
+
+    seats: int = 3
+    rounds: int = 2
+
+    hidden: ClassVar[bool] = True
+    zero_sum: ClassVar[bool] = False
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        return tuple(f"p{i}" for i in range(self.seats))
+
+    @property
+    def n_actions(self) -> int:
+        return 4
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        return (2,)
+
+    @property
+    def longest(self) -> int:
+        return self.seats * self.rounds
+
+    def start(self, batch_size: Size, *, rng: RowRNG | None = None, device: torch.device | None = None) -> State:
+        rng = RowRNG(0, batch_size) if rng is None else rng
+        cards = rng.randint(0, 6, [self.seats])
+        return State(cards, torch.zeros(cards.shape), torch.zeros(batch_size, dtype=torch.int64), rng.state)
+
+    def player(self, state: State) -> Tensor:
+        return state.ply % self.seats
+
+    def _allowed(self, state: State) -> Tensor:
+        high = (state.cards >= 3).unsqueeze(-1)
+        return torch.where(torch.arange(4) == 3, high, True) & ~self.over(state)[..., None, None]
+
+    def legal(self, state: State) -> Tensor:
+        seat = self.player(state)[..., None, None].expand(*state.ply.shape, 1, 4)
+        return self._allowed(state).gather(-2, seat).squeeze(-2)
+
+    def _paid(self, state: State, stakes: Tensor) -> State:
+        rng = RowRNG.from_state(state.rng)
+        coin = rng.randint(0, 2, [self.seats])
+        paid = state.pot + stakes * coin + (stakes > 0) * state.cards.roll(1, -1) / 8
+        return where(self.over(state), state, State(state.cards, paid, state.ply + 1, rng.state))
+
+    def play(self, state: State, action: Tensor) -> State:
+        mine = torch.arange(self.seats) == self.player(state).unsqueeze(-1)
+        return self._paid(state, mine * action.unsqueeze(-1))
+
+    def over(self, state: State) -> Tensor:
+        return state.ply >= self.longest
+
+    def returns(self, state: State) -> Tensor:
+        return state.pot.float()
+
+    def observe(self, state: State) -> Tensor:
+        return torch.stack((state.cards.float(), state.ply.unsqueeze(-1).expand(state.cards.shape).float()), -1)
+
+
+@dataclass(frozen=True)
+class DiceAtOnce(Dice):
+    """The same with all stakes at once."""
+
+    simultaneous: ClassVar[bool] = True
+
+    @property
+    def longest(self) -> int:
+        return self.rounds
+
+    def legal(self, state: State) -> Tensor:
+        return self._allowed(state)
+
+    def play(self, state: State, action: Tensor) -> State:
+        return self._paid(state, action)
+
+
+GAMES = {
+    "any batch": lambda: GameEnv(Dice(3)),
+    "opponent": lambda: GameEnv(Dice(5), batch_size=[2, 2], opponent="random", seat=1),
+    "forfeits": lambda: GameEnv(Dice(2), batch_size=[3], illegal="lose", max_plies=2, group_map="all_in_one_group"),
+    "tree of groups": lambda: GameEnv(Dice(3), group_map={"a": ["p1"], "b": {"c": ["p2"], "d": ["p0"]}}),
+    "at once": lambda: GameEnv(DiceAtOnce(3), batch_size=[2]),
+    "at once, opponent": lambda: GameEnv(DiceAtOnce(2), batch_size=[2], opponent="random", seat=1),
+    "at once, groups": lambda: GameEnv(
+        DiceAtOnce(3), illegal="lose", max_plies=1, group_map={"a": ["p1"], "b": ["p2", "p0"]}
+    ),
+}
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_games_of_chance_keep_the_contract(game: str) -> None:
+    broken = [f"{r.name}: {r.says}" for r in run_contract(GAMES[game]) if r.verdict == "broken"]
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize("kind", [Dice, DiceAtOnce])
+def test_rewards_add_up_to_the_returns_for_every_player(kind: type[Dice]) -> None:
+    env = GameEnv(kind(3), batch_size=[64], seed=5)
+    data = env.rollout(20, break_when_all_done=True)
+    earned = torch.stack([data["next", p, "reward"].sum(1).flatten() for p in ("p0", "p1", "p2")], -1)
+    assert torch.allclose(earned, env.rules.returns(env.read(data[:, -1]["next"])))
+    assert data.shape[1] == env.rules.longest
+
+
+def test_chance_is_fair_and_differs_between_rows_episodes_and_seeds() -> None:
+    env = GameEnv(Dice(2), batch_size=[3000], seed=1)
+    first, second = env.reset()["state", "cards"], env.reset()["state", "cards"]
+    for cards in (first, second):
+        counts = cards.flatten().bincount(minlength=6)
+        assert float(((counts - 1000) ** 2 / 1000).sum()) < 20.5  # chi squared, 5 degrees: 0.1 %
+    assert 0.1 < float((first == second).float().mean()) < 0.24  # one in six
+    assert not torch.equal(GameEnv(Dice(2), batch_size=[3000], seed=2).reset()["state", "cards"], first)
+
+
+def test_the_chance_of_a_game_is_not_that_of_random_actions() -> None:
+    env = GameEnv(Dice(2), batch_size=[4000], seed=1)
+    for _ in range(4):  # also in later episodes
+        td = env.rand_action(env.reset())
+        high = td["state", "cards"][:, 0] >= 3
+        for action in range(3):
+            share = (td["p0", "action"][high, 0] == action).float().mean()
+            assert float(share) == pytest.approx(0.25, abs=0.04)
+        pair = torch.stack((td["p0", "action"].squeeze(-1).double(), td["state", "cards"][:, 1].double()))
+        assert abs(float(pair.corrcoef()[0, 1])) < 0.06
+
+
+def test_a_branched_game_of_chance_goes_on_in_the_same_way_whatever_the_batch() -> None:
+    env = GameEnv(Dice(3))
+    td = env.reset(TensorDict(batch_size=[5]))
+    one = env.reset(env.get_state(td)[2].clone(), set_state=True)
+    for _ in range(6):
+        td, one = env.rand_action(td), one.update(env.rand_action(td)[2].select(*env.action_keys))
+        td, one = (env.step_and_maybe_reset(x)[1] for x in (td, one))
+        assert bool((td[2] == one).all())
+
+
+def test_an_opponent_may_not_see_more_than_a_player_of_its_seat() -> None:
+    asked = []
+
+    def policy(td: TensorDict) -> TensorDict:
+        asked.append(td["p1", "observation"])
+        return td.set(("p1", "action"), torch.zeros(td.batch_size + (1,), dtype=torch.int64))
+
+    env = GameEnv(Dice(2), batch_size=[4], opponent=policy, seat=0, seed=0)
+    td = env.rand_step(env.reset())
+    assert torch.equal(asked[0][:, 0, 0], td["state", "cards"][:, 1].float())
+    assert bool((td["next", "turn"] == 0).all())
+    silent = GameEnv(Dice(2), batch_size=[4], opponent=lambda td: td, seat=0)
+    with pytest.raises(IllegalAction, match="action -1 of player 'p1'"):
+        silent.rand_step(silent.reset())
+
+
+def test_different_rows_can_have_different_opponents() -> None:
+    left = lambda td: td.set(("o", "action"), td["o", "action_mask"].int().argmax(-1))  # noqa: E731
+    right = lambda td: td.set(("o", "action"), 6 - td["o", "action_mask"].int().flip(-1).argmax(-1))  # noqa: E731
+    env = GameEnv(ConnectFour(), batch_size=[4], opponent=PolicyPerRow([left, right], torch.tensor([0, 1, 1, 0])))
+    td = env.reset()
+    td["x", "action"] = torch.full((4, 1), 3)
+    td["o", "action"] = torch.zeros(4, 1, dtype=torch.int64)
+    board = env.step(td)["next", "x", "observation"][:, 0, 1, -1]
+    assert board.argmax(-1).tolist() == [0, 6, 6, 0]
+
+
+def test_illegal_moves_name_the_player_and_what_is_legal() -> None:
+    env = GameEnv(DiceAtOnce(3), batch_size=[2], seed=0)
+    td = env.reset()
+    td["state", "cards"] = torch.tensor([[5, 5, 5], [5, 0, 5]])
+    for player in env.rules.players:
+        td[player, "action"] = torch.full((2, 1), 3)
+    with pytest.raises(
+        IllegalAction, match=r"action 3 \(3\) of player 'p1' in row \[1\] is illegal; legal are \['0', '1', '2'\]"
+    ):
+        env.step(td)
+    lose = GameEnv(DiceAtOnce(3), batch_size=[2], illegal="lose")
+    out = lose.step(td)["next"]
+    assert out["terminated"].flatten().tolist() == [False, True]
+    assert [float(out[p, "reward"][1]) for p in env.rules.players] == [0.0, -1.0, 0.0]
+    assert lose.outcomes[int(out["outcome"][1])] == "illegal move"
+
+
+def test_those_who_do_not_act_may_write_anything() -> None:
+    env = GameEnv(Dice(3), batch_size=[8], seed=0)
+    td = env.rand_action(env.reset())
+    other = td.clone()
+    other["p1", "action"] = torch.full((8, 1), 3)
+    other["p2", "action"] = torch.full((8, 1), 2)
+    assert bool((env.step(td)["next"] == env.step(other)["next"]).all())
+    assert bool(td["p1", "action_mask"].all())
+    assert not bool(td["p1", "mask"].any())
