@@ -7,22 +7,23 @@ spawns and after its last step: its data are zeros, ``alive`` and ``mask`` are F
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from tensordict import TensorDict
-from torch import Tensor
 
 from marlenv.errors import SpecError
-from marlenv.groups import Flags, GroupTree, MarlGroupMapType, Packer, aggregate, group_specs, resolve
-from marlenv.groups.done import Rule
+from marlenv.groups import GroupTree, MarlGroupMapType, group_specs, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.groups.specs import Unequal
 from marlenv.keys import DONE_NAMES
-from marlenv.specs import Binary, Composite, TensorSpec, Unbounded
+from marlenv.specs import Binary, Composite, NonTensor, TensorSpec, Unbounded
+from marlenv.tensordicts import put
 from marlenv.wrappers._base import EnvWrapper
+from marlenv.wrappers._board import Board
+from marlenv.wrappers._moments import Actions, Moments
 
 FLAG = (1,)
 
@@ -63,7 +64,9 @@ class AgentsEnv(EnvWrapper):
         **kwargs: see :class:`~marlenv.wrappers._base.EnvWrapper`.
     """
 
-    default_groups: MarlGroupMapType | GroupMap = MarlGroupMapType.BY_NAME_PREFIX
+    default_groups: ClassVar[MarlGroupMapType] = MarlGroupMapType.BY_NAME_PREFIX
+    team_reward: ClassVar[bool] = False
+    """Whether the agents share one reward, which stands at the root; a wrapper then writes :meth:`earned`."""
 
     def __init__(
         self,
@@ -99,6 +102,10 @@ class AgentsEnv(EnvWrapper):
         """The values of :meth:`root_specs` now."""
         return {}
 
+    def earned(self) -> float:
+        """What the last step brought the team, where the agents share one reward."""
+        return 0.0
+
     # --- specs -----------------------------------------------------------------------------------
 
     def _make_specs(self, env: Any) -> None:
@@ -109,48 +116,47 @@ class AgentsEnv(EnvWrapper):
         self.group_map = resolve(self._asked_groups, list(agents), default=self.default_groups, specs=whole)
         self.tree = GroupTree(self.group_map)
         self.agents_names = list(agents)
+        agents = with_shared_infos(self.tree, agents)
         seen = {agent: self._seen(specs) for agent, specs in agents.items()}
-        earned = {a: Composite(reward=s.reward or Unbounded(FLAG)) for a, s in agents.items()}
-        flags = {a: Composite({n: Binary(shape=FLAG, dtype=torch.bool) for n in DONE_NAMES}) for a in agents}
         acted = {a: Composite(action=s.action) for a, s in agents.items()}
-        self.full_observation_spec = group_specs(self.tree, seen, unequal=self._unequal).update(self.root_specs())
-        self.full_reward_spec = group_specs(self.tree, earned, unequal=self._unequal)
-        done = group_specs(self.tree, flags)
-        for name in DONE_NAMES:
-            done[name] = Binary(shape=FLAG, dtype=torch.bool)
-        self.full_done_spec = done
-        self.full_action_spec = group_specs(self.tree, acted, unequal=self._unequal)
-        out = {
-            a: Composite({**dict(seen[a].items()), **dict(earned[a].items()), **dict(flags[a].items())}) for a in agents
-        }
-        self._packer = Packer(self.tree, out, unequal=self._unequal)
-        self._first_packer = Packer(
-            self.tree,
-            {a: Composite({**dict(seen[a].items()), **dict(flags[a].items())}) for a in agents},
-            unequal=self._unequal,
+        masks = dict.fromkeys(("alive", "mask"), Binary(shape=(), dtype=torch.bool)) if self.use_mask else {}
+        shown = {a: Composite({**dict(s.items()), **masks}) for a, s in seen.items()}
+        self._root_specs = self.root_specs()
+        self._root_dtypes = {k: torch.empty(0, dtype=s.dtype).numpy().dtype for k, s in self._root_specs.items() if s.dtype}
+        self.full_observation_spec = group_specs(self.tree, shown, unequal=self._unequal).update(self._root_specs)
+        flags = {a: Composite({n: Binary(shape=FLAG, dtype=torch.bool) for n in DONE_NAMES}) for a in agents}
+        self.full_done_spec = group_specs(self.tree, flags).update(
+            {n: flags[self.agents_names[0]][n] for n in DONE_NAMES}
         )
-        self._unpacker = Packer(self.tree, acted, unequal=self._unequal)
-        self._choices = {a: s.actions for a, s in agents.items()}
+        self.full_action_spec = group_specs(self.tree, acted, unequal=self._unequal)
+        self._at_reset = self._after_step = Moments(self.tree, seen, unequal=self._unequal)
+        if self.team_reward:
+            self.full_reward_spec = Composite(reward=Unbounded(FLAG))
+        else:
+            won = {a: Composite(reward=s.reward or Unbounded(FLAG)) for a, s in agents.items()}
+            self.full_reward_spec = group_specs(self.tree, won, unequal=self._unequal)
+            both = {a: Composite({**dict(seen[a].items()), **dict(won[a].items())}) for a in agents}
+            self._after_step = Moments(self.tree, both, unequal=self._unequal)
+        self._reader = Actions(self.tree, {a: s.action for a, s in agents.items()}, unequal=self._unequal)
+        self._anything = {a: np.ones(s.actions, dtype=np.bool_) for a, s in agents.items() if s.actions is not None}
+        self._board = Board(self.tree, "any" if self.done_on_any else "all", masks=self.use_mask)
 
-    def _seen(self, specs: AgentSpecs) -> Composite:
+    @staticmethod
+    def _seen(specs: AgentSpecs) -> Composite:
         entries: dict[str, TensorSpec] = dict(specs.seen.items())
         if specs.actions is not None:
             entries["action_mask"] = Binary(shape=(specs.actions,), dtype=torch.bool)
         if specs.info is not None and not specs.info.is_empty():
             entries["info"] = specs.info
-        if self.use_mask:
-            entries["alive"] = entries["mask"] = Binary(shape=(), dtype=torch.bool)
         return Composite(entries)
 
     # --- one moment ------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        """Forgets the last episode."""
-        self._steps = 0
-        self._ended: dict[str, tuple[bool, bool]] = {}
-        self._existed: set[str] = set()
+    def _played(self, tensordict: Any, agents: set[str]) -> dict[str, Any]:
+        """The actions of some agents, as the simulator takes them."""
+        return self._reader.read(tensordict, agents)
 
-    def _emit(self, got: Mapping[str, AgentStep], acting: set[str] | None, *, first: bool) -> TensorDict:
+    def _emit(self, got: Mapping[str, AgentStep], acting: Collection[str] | None, *, first: bool) -> TensorDict:
         """The tensordict of one moment.
 
         Args:
@@ -158,57 +164,43 @@ class AgentsEnv(EnvWrapper):
             acting: whose actions are read next; everybody's who is alive when None.
             first: whether this is a reset: then there are no rewards.
         """
-        limit = not first and self.max_steps is not None and self._steps >= self.max_steps
+        board = self._board
+        limit = not first and self.max_steps is not None and board.steps >= self.max_steps
+        before = set(board.ended)
+        board.note({a: (bool(s.terminated), bool(s.truncated) or (limit and not s.terminated)) for a, s in got.items()})
+        living = board.living
         data: dict[str, dict[str, Any]] = {}
         for agent in self.agents_names:
-            step = got.get(agent)
-            if step is not None and agent not in self._ended:
-                self._existed.add(agent)
-                truncated = bool(step.truncated) or (limit and not step.terminated)
-                over = (bool(step.terminated), truncated)
-                if any(over):
-                    self._ended[agent] = over
-            elif agent in self._existed and agent not in self._ended:  # gone without a word
-                over = self._ended[agent] = (True, False)
-            else:
-                over = self._ended.get(agent, (False, False))
-            alive = agent in self._existed and not any(over)
-            entries = self._entries(agent, step, alive, alive and (acting is None or agent in acting))
-            entries["terminated"], entries["truncated"], entries["done"] = over[0], over[1], over[0] or over[1]
+            step = None if agent in before else got.get(agent)
+            entries = {} if step is None else {**step.seen, "reward": step.reward, "info": step.info}
+            if agent in self._anything:
+                acts = step is not None and agent in living and (acting is None or agent in acting)
+                entries["action_mask"] = self._legal(agent, step.action_mask if acts and step is not None else None)
             data[agent] = entries
-        out = (self._first_packer if first else self._packer).pack(data)
-        return self._close(out)
-
-    def _entries(self, agent: str, step: AgentStep | None, alive: bool, acts: bool) -> dict[str, Any]:
-        entries: dict[str, Any] = {}
-        if step is not None:
-            entries |= {**step.seen, "reward": step.reward, "info": step.info}
-        if self.use_mask:
-            entries["alive"], entries["mask"] = alive, acts
-        choices = self._choices[agent]
-        if choices is not None:
-            legal = None if step is None or not acts else step.action_mask
-            legal = np.ones(choices, dtype=bool) if legal is None else np.asarray(legal, dtype=bool)
-            entries["action_mask"] = legal if legal.any() else ~legal
-        return entries
-
-    def _close(self, out: TensorDict) -> TensorDict:
-        """Adds the root: flags that follow from the agents', and shared data."""
-        flags = [self._ended.get(agent, (False, False)) for agent in self.agents_names if agent in self._existed]
-        rule: Rule = "any" if self.done_on_any else "all"
-        together = aggregate(Flags(*torch.tensor(flags or [(False, False)], dtype=torch.bool).unbind(-1)), rule)
-        entries: dict[str, Tensor] = {
-            "terminated": together.terminated,
-            "truncated": together.truncated,
-            "done": together.done,
-        }
-        plain = out._tensordict
-        for name, value in entries.items():
-            plain[name] = value.reshape(FLAG)
-        root = self.full_observation_spec
+        out = (self._at_reset if first else self._after_step).pack(data)
+        board.write(out, acting)
         for name, value in self.root_data().items():
-            plain[name] = root[name].encode(value, ignore_device=True)
+            put(out, name, self._root_value(name, value))
+        if self.team_reward and not first:
+            put(out, "reward", torch.tensor([float(self.earned())]))
         return out if self.device is None or self.device.type == "cpu" else out.to(self.device)
+
+    def _root_value(self, name: str, value: Any) -> Any:
+        """An entry of the root; a copy, because the simulator may go on writing to it."""
+        if isinstance(value, TensorDict):
+            return value
+        spec = self._root_specs[name]
+        if isinstance(spec, NonTensor):
+            return spec.encode(value)
+        return torch.from_numpy(np.array(value, dtype=self._root_dtypes[name]).reshape(spec.shape))
+
+    def _legal(self, agent: str, mask: Any) -> Any:
+        """The legal actions of an agent; everything is allowed to those who do not act, or have nothing that is legal."""
+        anything = self._anything[agent]
+        if mask is None:
+            return anything
+        legal = np.asarray(mask, dtype=np.bool_)
+        return legal if legal.any() else anything
 
     def _set_seed(self, seed: int | None) -> None:
         self._sim_seed = seed
@@ -217,3 +209,15 @@ class AgentsEnv(EnvWrapper):
         """The seed for the next reset of the simulator: given once after every ``set_seed``."""
         seed, self._sim_seed = self._sim_seed, None
         return seed
+
+
+def with_shared_infos(tree: GroupTree, agents: Mapping[str, AgentSpecs]) -> dict[str, AgentSpecs]:
+    """The same specs, with the infos of all agents of a group for each of them: what one lacks will be zeros."""
+    out = dict(agents)
+    for members in tree.groups.values():
+        known: dict[str, TensorSpec] = {}
+        for agent in members:
+            known |= {k: v for k, v in (agents[agent].info or Composite()).items() if k not in known}
+        if known:
+            out |= {agent: agents[agent]._replace(info=Composite(known)) for agent in members}
+    return out

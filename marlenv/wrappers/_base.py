@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -60,7 +61,7 @@ class EnvWrapper(EnvBase):
         """Raises if the constructor's arguments make no sense."""
 
     @abstractmethod
-    def _build_env(self, **kwargs: Any) -> Any:
+    def _build_env(self, *args: Any, **kwargs: Any) -> Any:
         """Makes, or takes, the simulator's object."""
 
     @abstractmethod
@@ -87,3 +88,20 @@ class EnvWrapper(EnvBase):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(env={self.__dict__.get('_env')!r}, batch_size={list(self.batch_size)}, device={self.device})"
+
+
+def own_options(cls: type, options: dict[str, Any]) -> dict[str, Any]:
+    """Takes out of ``options`` those that a class or one of its bases names in its constructor; the rest is the simulator's.
+
+    >>> options = {"device": "cpu", "max_cycles": 5}
+    >>> own_options(EnvWrapper, options), options
+    ({'device': 'cpu'}, {'max_cycles': 5})
+    """
+    named = {
+        name
+        for base in cls.__mro__
+        if issubclass(base, EnvBase) and "__init__" in vars(base)
+        for name, parameter in inspect.signature(vars(base)["__init__"]).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    return {name: options.pop(name) for name in sorted(named & options.keys())}

@@ -135,7 +135,7 @@ class GymLikeEnv(EnvWrapper):
 
     def read_reward(self, reward: Any) -> Tensor:
         """The reward as a tensor of its spec."""
-        return self.reward_spec.encode(reward, ignore_device=True)  # type: ignore[no-any-return]
+        return self.reward_spec.encode(reward, ignore_device=True)
 
     def read_obs(self, observations: Any) -> dict[str, Any]:
         """The observations as a dict of tensors of their specs; a lone observation gets the first key of the spec."""
@@ -192,7 +192,7 @@ class GymLikeEnv(EnvWrapper):
     @property
     def info_dict_reader(self) -> list[Any]:
         """What reads info dicts."""
-        return self.__dict__["_info_dict_reader"]  # type: ignore[no-any-return]
+        return self.__dict__["_info_dict_reader"]
 
     def set_info_dict_reader(self, info_dict_reader: Any = None, ignore_private: bool = True) -> Self:
         """Adds a reader of info dicts, and its entries to the observation specs; returns the env.

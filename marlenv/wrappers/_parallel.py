@@ -27,11 +27,10 @@ class ParallelSimEnv(AgentsEnv):
         """Plays one action per living agent; an agent that is left out of the answer is gone."""
 
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
-        self._begin()
+        self._board.open()
         return self._emit(self.sim_reset(self._take_seed()), None, first=True)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        living = {agent for agent in self._existed if agent not in self._ended}
-        actions = {agent: data["action"] for agent, data in self._unpacker.unpack(tensordict, living).items()}
-        self._steps += 1
-        return self._emit(self.sim_step(actions), None, first=False)
+        actions = self._played(tensordict, self._board.living)
+        self._board.steps += 1
+        return self._emit(self.sim_step(actions) if actions else {}, None, first=False)

@@ -9,42 +9,57 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marlenv.specs import Composite, Unbounded
+from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.wrappers._agents import AgentsEnv, AgentSpecs
 from marlenv.wrappers._spaces import spec_of, start_of
 
-MASK = "action_mask"
+OBS, MASK = "observation", "action_mask"
 
 
 class PettingZooBase(AgentsEnv):
-    """An env around a PettingZoo env of either interface. Abstract."""
+    """An env around a PettingZoo env of either interface. Abstract.
+
+    Args:
+        return_state: emit the env's global state.
+        categorical_actions: discrete actions as numbers; else one-hot.
+        info_specs: entries of the agents' infos that come later than in a reset; those of a reset are found out.
+        **options: see :class:`~marlenv.wrappers._agents.AgentsEnv`.
+    """
 
     libname: ClassVar[str] = "pettingzoo"
     git_url: ClassVar[str] = "https://github.com/Farama-Foundation/PettingZoo"
 
-    return_state: bool
-    categorical_actions: bool
+    def __init__(
+        self,
+        *,
+        return_state: bool = False,
+        categorical_actions: bool = True,
+        info_specs: Mapping[str, TensorSpec] | None = None,
+        **options: Any,
+    ) -> None:
+        self.return_state, self.categorical_actions, self.info_specs = return_state, categorical_actions, info_specs
+        super().__init__(**options)
+
+    def _build_env(self, env: Any = None) -> Any:
+        return env
 
     def agent_specs(self) -> dict[str, AgentSpecs]:
         sim = self._env
         found = sim.reset()
-        infos = found[1] if found is not None else sim.infos  # the parallel interface returns them
+        infos = sim.infos if found is None else found[1]  # the parallel interface returns them
         self._starts: dict[str, int] = {}
         specs = {}
         for agent in sim.possible_agents:
-            observed, acted = sim.observation_space(agent), sim.action_space(agent)
-            seen = spec_of(observed, categorical=self.categorical_actions)
-            info = dict(infos.get(agent, {}))
-            masked = MASK in info
+            acted, info = sim.action_space(agent), dict(infos.get(agent, {}))
+            seen = spec_of(sim.observation_space(agent), categorical=self.categorical_actions)
+            masked = info.pop(MASK, None) is not None
             if isinstance(seen, Composite) and MASK in seen:
                 masked = True
                 del seen[MASK]
-            info.pop(MASK, None)
             self._starts[agent] = int(start_of(acted))
+            told = info_spec(info).update(Composite(dict(self.info_specs or {})))
             action = spec_of(acted, categorical=self.categorical_actions)
-            specs[agent] = AgentSpecs(
-                Composite(observation=seen), action, int(acted.n) if masked else None, info_spec(info)
-            )
+            specs[agent] = AgentSpecs(Composite({OBS: seen}), action, int(acted.n) if masked else None, told)
         return specs
 
     def root_specs(self) -> Composite:
@@ -61,12 +76,25 @@ class PettingZooBase(AgentsEnv):
         start = self._starts[agent]
         return action + start if start else action
 
-    @staticmethod
-    def mask_of(observation: Any, info: Mapping[str, Any] | None) -> Any:
-        """The legal actions, from the observation or the info; None where the env does not say."""
-        if isinstance(observation, Mapping) and MASK in observation:
-            return observation[MASK]
-        return None if info is None else info.get(MASK)
+
+def mask_of(observation: Any, info: Mapping[str, Any] | None) -> Any:
+    """The legal actions, from the observation or the info; None where the env does not say."""
+    if isinstance(observation, Mapping) and MASK in observation:
+        return observation[MASK]
+    return None if info is None else info.get(MASK)
+
+
+def frozen(observation: Any) -> Any:
+    """A copy of an observation that the simulator may go on writing to.
+
+    >>> frozen({"board": np.zeros(2), "turn": 1})
+    {'board': array([0., 0.]), 'turn': 1}
+    """
+    if isinstance(observation, Mapping):
+        return {name: frozen(value) for name, value in observation.items()}
+    if isinstance(observation, tuple):
+        return tuple(frozen(value) for value in observation)
+    return observation.copy() if isinstance(observation, np.ndarray) else observation
 
 
 def info_spec(info: Mapping[str, Any]) -> Composite:
@@ -78,6 +106,8 @@ def info_spec(info: Mapping[str, Any]) -> Composite:
     out = Composite()
     for key, value in info.items():
         if isinstance(value, (bool, int, float, np.ndarray, np.generic, Tensor)):
-            array = torch.as_tensor(np.asarray(value))
-            out[key] = Unbounded(array.shape, dtype=array.dtype)
+            array = np.asarray(value)
+            if array.dtype.kind in "biuf":
+                tensor = torch.as_tensor(array)
+                out[key] = Unbounded(tensor.shape, dtype=tensor.dtype)
     return out

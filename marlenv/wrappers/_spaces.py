@@ -1,4 +1,7 @@
-"""Between the spaces of gym and gymnasium and our specs; spaces are known by their class's name, so either library will do."""
+"""Between the spaces of gym and gymnasium, the arrays of dm_env, and our specs.
+
+Spaces are known by their class's name, so either library will do.
+"""
 
 from __future__ import annotations
 
@@ -144,6 +147,18 @@ _KNOWN: dict[str, Callable[[Any, bool, Any], TensorSpec]] = {
     "Tuple": _tuple,
     "Text": _text,
 }
+
+
+def spec_of_array(array: Any) -> TensorSpec:
+    """The spec of a ``dm_env`` array; numbers get one dimension."""
+    shape, dtype = tuple(array.shape) or (1,), torch_dtype(array.dtype)
+    if not hasattr(array, "minimum"):
+        return Unbounded(shape, dtype=dtype)
+    low, high = (
+        torch.as_tensor(np.array(np.broadcast_to(x, array.shape)).reshape(shape))
+        for x in (array.minimum, array.maximum)
+    )
+    return Bounded(low.to(dtype), high.to(dtype), shape, dtype=dtype)
 
 
 def start_of(space: Any) -> Any:

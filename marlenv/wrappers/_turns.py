@@ -30,11 +30,21 @@ class Result(NamedTuple):
     truncated: bool = False
 
 
+class Turn:
+    """Between two steps: what everybody saw last, and who acts next."""
+
+    __slots__ = ("acting", "looks")
+
+    def __init__(self, looks: dict[str, Look], acting: set[str]) -> None:
+        self.looks, self.acting = looks, acting
+
+
 class TurnSimEnv(AgentsEnv):
     """An env around a simulator that says who acts next. Abstract.
 
     Every agent gets its reward in every step, whoever moved; so the loser of a game gets its -1. Agents are looked at
-    when they are about to act; the others keep what they saw last, and at the end everybody is looked at once more.
+    when they appear and when they are about to act; the others keep what they saw last, and at the end everybody is looked
+    at once more.
 
     Args:
         observe: ``"acting"`` as above, or ``"all"``: everybody is looked at in every step.
@@ -75,38 +85,35 @@ class TurnSimEnv(AgentsEnv):
     # --- an episode ------------------------------------------------------------------------------
 
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
-        self._begin()
         self.sim_reset(self._take_seed(), **kwargs)
         return self._opened()
 
-    def _opened(self) -> TensorDictBase:
-        """The first data of the position that the simulator is in."""
-        self._looks: dict[str, Look] = {agent: self.sim_look(agent) for agent in self.sim_agents()}
-        acting = self.sim_acting()
-        return self._emit(
-            {a: AgentStep(look.seen, action_mask=look.action_mask, info=look.info) for a, look in self._looks.items()},
-            acting,
-            first=True,
-        )
+    def _opened(self, steps: int = 0) -> TensorDictBase:
+        """The first data of the position that the simulator is in, after so many steps."""
+        self._board.open(steps)
+        self._turn = turn = Turn({agent: self.sim_look(agent) for agent in self.sim_agents()}, self.sim_acting())
+        over = not turn.acting
+        got = {a: AgentStep(x.seen, 0.0, over, False, x.action_mask, x.info) for a, x in turn.looks.items()}
+        return self._emit(got, turn.acting, first=True)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        acting = {a for a in self.sim_acting() if a not in self._ended}
-        if not acting:  # the game is over: nothing happens any more
-            results: Mapping[str, Result] = {a: Result(0.0) for a in self._existed if a not in self._ended}
-        else:
-            actions = {a: data["action"] for a, data in self._unpacker.unpack(tensordict, acting).items()}
-            self._steps += 1
+        board, turn = self._board, self._turn
+        acting = turn.acting & board.living
+        if acting:
+            actions = self._played(tensordict, acting)
+            board.steps += 1
             results = self.sim_play(actions)
-        following = self.sim_acting()
-        for agent, result in results.items():
-            wanted = agent in following or self.observe_rule == "all" or not following
-            ends = (result.terminated or result.truncated) and agent not in self._ended
-            if agent not in self._looks or (wanted and agent not in self._ended) or ends:
-                self._looks[agent] = self.sim_look(agent)
+            turn.acting = self.sim_acting()
+        else:  # the game is over: nothing happens any more
+            results = {agent: Result(0.0) for agent in board.living}
+        looks, following = turn.looks, turn.acting
+        everybody = self.observe_rule == "all" or not following
         got = {}
-        for agent, result in results.items():
-            look = self._looks[agent]
-            got[agent] = AgentStep(
-                look.seen, result.reward, result.terminated, result.truncated, look.action_mask, look.info
-            )
+        for agent, (reward, terminated, truncated) in results.items():
+            if agent in board.ended:
+                continue
+            if everybody or terminated or truncated or agent in following or agent not in looks:
+                looks[agent] = self.sim_look(agent)
+            look = looks[agent]
+            got[agent] = AgentStep(look.seen, reward, terminated, truncated, look.action_mask, look.info)
         return self._emit(got, following, first=False)

@@ -1,7 +1,7 @@
-"""What the VMAS wrapper is made of: agents' data side by side, generators kept apart, and partial resets at the cost of a full one.
+"""What the VMAS wrapper is made of: generators kept apart, and partial resets at the cost of a full one.
 
 VMAS resets all rows or a single row, and its scenarios cannot be told which rows. So all rows are reset, and what is
-kept is put back: every tensor with a row per env, wherever the scenario, the world and their entities hold it.
+kept is put back, wherever the scenario, the world and their entities hold it.
 """
 
 from __future__ import annotations
@@ -11,32 +11,106 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from tensordict import LazyStackedTensorDict
-from torch import Size, Tensor
+from torch import Tensor
 
+from marlenv.groups.maps import GroupMap, MarlGroupMapType, prefix_of
 from marlenv.specs import Composite, TensorSpec, Unbounded
-from marlenv.tensordicts import nest, new
+from marlenv.wrappers._agents import AgentSpecs
+from marlenv.wrappers._spaces import spec_of
 
-Place = tuple[Any, Any]
+Where = tuple[Any, ...]
+FOREIGN = frozenset({"builtins", "torch", "numpy", "gym", "pyglet", "enum", "typing", "functools", "random"})
+"""Modules whose objects hold no state of a scenario."""
 
 
-def row_tensors(root: Any, rows: int) -> dict[tuple[int, Any], tuple[Place, Tensor]]:
-    """Every tensor whose first dimension is ``rows`` that can be reached from ``root``, by the place that holds it."""
-    found: dict[tuple[int, Any], tuple[Place, Tensor]] = {}
-    seen: set[int] = set()
-    queue = [root]
-    while queue:
-        owner = queue.pop()
-        if id(owner) in seen:
-            continue
-        seen.add(id(owner))
-        for key, value in _parts(owner):
-            if isinstance(value, Tensor):
-                if value.ndim and value.shape[0] == rows:
-                    found[id(owner), key] = ((owner, key), value)
-            elif _holds_state(value):
-                queue.append(value)
-    return found
+class Generators:
+    """The random states of one env: VMAS keeps one for all its envs, so one would disturb the other.
+
+    Partial resets draw from a second state, so that rows that are kept go on as if nothing had been reset.
+
+    Args:
+        shared: the list in which VMAS keeps its random state.
+    """
+
+    def __init__(self, shared: list[Any]) -> None:
+        self._shared = shared
+        self._own = {"main": list(shared), "partial": list(shared)}
+
+    @contextmanager
+    def __call__(self, which: str = "main") -> Iterator[None]:
+        """Runs VMAS with this env's random state."""
+        others = list(self._shared)
+        self._shared[:] = self._own[which]
+        try:
+            yield
+        finally:
+            self._own[which][:] = self._shared
+            self._shared[:] = others
+
+
+class Snapshot:
+    """The state of a simulator, attribute by attribute; in containers that are new, by the way from the root to them.
+
+    Tensors with a row per env are put back row by row. What all rows share (numbers, other tensors, which entity is the
+    goal) is put back whole: VMAS draws it anew even when it resets a single row, and would so change the rows that go on.
+
+    >>> class Scenario: pass
+    >>> scenario = Scenario()
+    >>> scenario.memory, scenario.mass = {"a": torch.zeros(2)}, 1.0
+    >>> before = Snapshot(scenario, 2)
+    >>> scenario.memory, scenario.mass = {"a": torch.ones(2)}, 2.0
+    >>> before.restore(torch.tensor([True, False]))
+    >>> scenario.memory["a"], scenario.mass
+    (tensor([0., 1.]), 1.0)
+    """
+
+    def __init__(self, root: Any, rows: int) -> None:
+        self._root, self._rows = root, rows
+        self._by_owner: dict[tuple[int, Any], Any] = {}
+        self._by_way: dict[Where, Any] = {}
+        self._owners = []  # held, so that no other object gets the id of one of them
+        for where, owner, key, value in self._walk():
+            self._by_owner[id(owner), key] = self._by_way[where] = value.clone() if isinstance(value, Tensor) else value
+            self._owners.append(owner)
+        self._known = {id(owner) for owner in self._owners}
+
+    def restore(self, kept: Tensor) -> None:
+        """Puts back the rows that ``kept`` (bool ``[B]``) marks, and what all rows share."""
+        for where, owner, key, value in list(self._walk()):
+            old = (
+                self._by_owner.get((id(owner), key), value)
+                if id(owner) in self._known
+                else self._by_way.get(where, value)
+            )
+            if old is value:
+                continue
+            if isinstance(value, Tensor) and isinstance(old, Tensor) and old.shape == value.shape:
+                rowwise = value.ndim > 0 and value.shape[0] == self._rows and old.dtype == value.dtype
+                old = torch.where(kept.reshape(-1, *[1] * (value.ndim - 1)), old, value) if rowwise else old
+                if isinstance(owner, tuple):
+                    value.copy_(old)
+            if isinstance(owner, (MutableMapping, MutableSequence)):
+                owner[key] = old
+            elif not isinstance(owner, tuple):
+                vars(owner)[key] = old
+
+    def _walk(self) -> Iterator[tuple[Where, Any, Any, Any]]:
+        """Every attribute that is no container: the way to it, its owner, its name there, its value."""
+        seen: set[int] = set()
+        queue: list[tuple[Where, Any]] = [((), self._root)]
+        while queue:
+            where, owner = queue.pop()
+            if id(owner) in seen:
+                continue
+            seen.add(id(owner))
+            for key, value in _parts(owner):
+                here = (*where, key)
+                if isinstance(value, (dict, list, tuple)):
+                    queue.append((here, value))
+                    continue
+                yield here, owner, key, value
+                if not isinstance(value, Tensor) and _holds_state(value):
+                    queue.append((here, value))
 
 
 def _parts(owner: Any) -> list[tuple[Any, Any]]:
@@ -48,66 +122,64 @@ def _parts(owner: Any) -> list[tuple[Any, Any]]:
 
 
 def _holds_state(value: Any) -> bool:
-    """Whether to look inside: containers, and objects of VMAS or of a scenario; no modules, functions or viewers."""
-    if isinstance(value, (dict, list, tuple)):
-        return True
+    """Whether to look inside: objects of VMAS or of a scenario; no modules or functions."""
     module = type(value).__module__ or ""
-    plain = module.split(".")[0] in {"builtins", "torch", "numpy", "gym", "pyglet", "enum", "typing", "functools"}
-    return hasattr(value, "__dict__") and not plain and not isinstance(value, type) and not callable(value)
+    return hasattr(value, "__dict__") and module.split(".")[0] not in FOREIGN and not isinstance(value, type)
 
 
-def put(place: Place, value: Tensor) -> None:
-    """Writes a tensor where it was found."""
-    owner, key = place
-    if isinstance(owner, (MutableMapping, MutableSequence)):
-        owner[key] = value
-    elif hasattr(owner, "__dict__"):
-        vars(owner)[key] = value
+def reset_rows(sim: Any, where: Tensor, masked: bool) -> Any:
+    """Resets the rows that ``where`` (bool ``[B]``) marks; returns observations, flags and infos, of use in those rows.
+
+    Args:
+        sim: a VMAS ``Environment``.
+        where: the rows.
+        masked: reset all rows and put back the others; else row by row.
+    """
+    before = Snapshot(sim, sim.num_envs)
+    if masked:
+        data = sim.reset(return_info=True, return_dones=True)
+    else:
+        for i in where.nonzero().flatten().tolist():
+            sim.reset_at(i, return_observations=False)
+        data = sim.get_from_scenario(True, False, True, True)
+    before.restore(~where)
+    return data
 
 
-def reset_rows(sim: Any, mask: Tensor) -> None:
-    """Resets the rows of a VMAS ``Environment`` that ``mask`` (bool ``[B]``) marks."""
-    before = {where: value.clone() for where, (_, value) in row_tensors(sim, sim.num_envs).items()}
-    sim.reset(return_observations=False)
-    for where, (place, after) in row_tensors(sim, sim.num_envs).items():
-        kept = before.get(where)
-        if kept is not None and kept.shape == after.shape and kept.dtype == after.dtype:
-            put(place, torch.where(mask.reshape(-1, *[1] * (after.ndim - 1)), after, kept))
+def groups_of(names: Sequence[str]) -> GroupMap:
+    """TorchRL's groups: by name prefix if every name has a number; a lone group ``"agent"`` is called ``"agents"``."""
+    if any(prefix_of(name) == name for name in names):
+        return {"agents": list(names)}
+    found = MarlGroupMapType.BY_NAME_PREFIX.get_group_map(names)
+    return {"agents": found["agent"]} if list(found) == ["agent"] else found
 
 
-@contextmanager
-def own_generators(sim: Any, held: list[Any]) -> Iterator[None]:
-    """Runs VMAS with the random state in ``held``: VMAS keeps one for all its envs, so one would disturb the other."""
-    shared = type(sim).vmas_random_state
-    others = list(shared)
-    shared[:] = held
-    try:
-        yield
-    finally:
-        held[:] = shared
-        shared[:] = others
+def specs_of(sim: Any, categorical: bool) -> dict[str, AgentSpecs]:
+    """What the agents of a VMAS ``Environment`` see and do."""
+    names = [agent.name for agent in sim.agents]
+    seen, infos = (listed(x, names) for x in sim.get_from_scenario(True, False, True, False))
+    specs = {}
+    for agent, look, info in zip(sim.agents, seen, infos, strict=True):
+        action = spec_of(sim.get_agent_action_space(agent), categorical=categorical)
+        told = Composite({name: spec_of_example(value) for name, value in info.items()})
+        specs[agent.name] = AgentSpecs(Composite(observation=spec_of_example(look)), action, info=told)
+    return specs
 
 
 def listed(values: Any, names: Sequence[str]) -> list[Any]:
     """One value per agent, from a list or a dict."""
-    return [values[name] for name in names] if isinstance(values, Mapping) else list(values)
+    return [values[name] for name in names] if isinstance(values, Mapping) else values
 
 
 def spec_of_example(example: Any) -> TensorSpec:
-    """The spec of an agent's observations ``[B, ...]``, which may be nested dicts."""
+    """The spec of an agent's observations or infos ``[B, ...]``, which may be nested dicts; numbers get one dimension."""
     if isinstance(example, Mapping):
         return Composite({name: spec_of_example(value) for name, value in example.items()})
-    return Unbounded(example.shape[1:], dtype=example.dtype)
+    return Unbounded(example.shape[1:] or (1,), dtype=example.dtype)
 
 
-def side_by_side(entries: list[Any], lead: Size, lazy: bool) -> Any:
-    """The agents' data ``[B, ...]`` as one tensordict ``[B, A]``."""
-    if lazy:
-        return LazyStackedTensorDict(*[nest(one, lead[:-1], None) for one in entries], stack_dim=len(lead) - 1)
-    data = {}
-    for name, first in entries[0].items():
-        column = [one[name] for one in entries]
-        data[name] = (
-            side_by_side(column, lead, False) if isinstance(first, Mapping) else torch.stack(column, len(lead) - 1)
-        )
-    return new(data, lead)
+def shaped(value: Any) -> Any:
+    """Numbers ``[B]`` as ``[B, 1]``, in nested dicts too."""
+    if isinstance(value, Mapping):
+        return {name: shaped(one) for name, one in value.items()}
+    return value if value.ndim > 1 else value.unsqueeze(-1)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from tensordict import NonTensorData, TensorDict, TensorDictBase
 
-from marlenv.errors import SpecError, UnknownName, Unsupported, nearest
+from marlenv.errors import SpecError
 from marlenv.groups.maps import GroupMap, MarlGroupMapType
 from marlenv.optional import need
 from marlenv.specs import Categorical, Composite, NonTensor, OneHot, Unbounded
 from marlenv.wrappers._agents import AgentSpecs
+from marlenv.wrappers._open_spiel import Match, Sampler, game_names, load_game, refuse_mean_field
 from marlenv.wrappers._turns import Look, Observe, Result, TurnSimEnv
-
-Sampler = Callable[[Sequence[int], Sequence[float]], int]
 
 
 class OpenSpielWrapper(TurnSimEnv):
@@ -69,140 +67,64 @@ class OpenSpielWrapper(TurnSimEnv):
             raise SpecError(f"{type(self).__name__}: batch_size must be empty, got {list(batch_size)}; use SerialEnv")
         self.categorical_actions, self.return_state = categorical_actions, return_state
         self.chance_sampler = chance_sampler
-        self._rng = np.random.default_rng()
-        super().__init__(
-            env=env, group_map=group_map or MarlGroupMapType.ONE_GROUP_PER_AGENT, observe=observe, **options
-        )
+        group_map = group_map or MarlGroupMapType.ONE_GROUP_PER_AGENT
+        super().__init__(env=env, group_map=group_map, observe=observe, **options)
 
     def _build_env(self, env: Any = None) -> Any:
-        spiel = need("pyspiel", type(self).__name__)
-        if not isinstance(env, spiel.State):
-            raise SpecError(f"{type(self).__name__}: expected a pyspiel.State, got {type(env).__name__}")
+        who = type(self).__name__
+        if not isinstance(env, need("pyspiel", who).State):
+            raise SpecError(f"{who}: expected a pyspiel.State, got {type(env).__name__}")
         self.game = env.get_game()
-        kind = self.game.get_type()
-        if kind.dynamics == spiel.GameType.Dynamics.MEAN_FIELD:
-            raise Unsupported(
-                f"{type(self).__name__}: {kind.short_name!r} is a mean-field game; it has no single players to act"
-            )
-        self._env = self.game.new_initial_state()
-        self._draw_chance()
-        self._tensors = tensors_of(self._env)
-        if not self._tensors:
-            raise Unsupported(
-                f"{type(self).__name__}: {kind.short_name!r} gives neither observation nor information-state tensors, "
-                f"so there is nothing to observe"
-            )
-        legal = [a for i in range(self.game.num_players()) for a in self._env.legal_actions(i)]
-        self._n = max([self.game.num_distinct_actions(), *(a + 1 for a in legal)])  # some games promise too few
-        return self._env
+        refuse_mean_field(self.game, who)
+        self._match = Match(self.game, self.chance_sampler, who)
+        return self._match.state
 
     def agent_specs(self) -> dict[str, AgentSpecs]:
-        n = self._n
-        seen = Composite({name: Unbounded(tuple(shape), dtype=torch.float32) for name, shape in self._tensors})
+        match, n = self._match, self._match.actions
+        seen = Composite({name: Unbounded(shape, dtype=torch.float32) for name, shape in match.tensors.shapes.items()})
         action = Categorical(n) if self.categorical_actions else OneHot(n, dtype=torch.int64)
         return {f"player_{i}": AgentSpecs(seen, action, n) for i in range(self.game.num_players())}
 
     def root_specs(self) -> Composite:
         out = Composite(current_player=Unbounded((), dtype=torch.int32))
-        if self.return_state:
-            out["state"] = NonTensor((), example_data="")
-        return out
+        return out.update(Composite(state=NonTensor((), example_data=""))) if self.return_state else out
 
     def root_data(self) -> Mapping[str, Any]:
         data: dict[str, Any] = {"current_player": self._env.current_player()}
-        if self.return_state:
-            data["state"] = self._env.serialize()
-        return data
+        return {**data, "state": self._env.serialize()} if self.return_state else data
 
     # --- a game ----------------------------------------------------------------------------------
 
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
         given = None if tensordict is None or not self.return_state else tensordict.get("state", None)
-        return super()._reset(tensordict, given=given)
+        return super()._reset(tensordict, given=getattr(given, "data", given))
 
-    def sim_reset(self, seed: int | None, given: Any = None) -> None:
-        if seed is not None:
-            self._rng = np.random.default_rng(seed)
-        text = given.data if isinstance(given, NonTensorData) else given
-        self._env = self.game.new_initial_state() if text is None else self.game.deserialize_state(text)
-        self._draw_chance()
-        self._earned = np.asarray(self._env.returns(), dtype=np.float64)
-
-    def _draw_chance(self) -> None:
-        state = self._env
-        while state.is_chance_node():
-            outcomes, chances = zip(*state.chance_outcomes(), strict=True)
-            if self.chance_sampler is not None:
-                state.apply_action(int(self.chance_sampler(outcomes, chances)))
-            else:
-                state.apply_action(
-                    outcomes[int(np.searchsorted(np.cumsum(chances), self._rng.random() * sum(chances), "right"))]
-                )
+    def sim_reset(self, seed: int | None, given: str | None = None) -> None:
+        self._env = self._match.start(seed, given)
 
     def sim_acting(self) -> set[str]:
-        state = self._env
-        if state.is_terminal():
-            return set()
-        if state.is_simultaneous_node():
-            return {name for i, name in enumerate(self.agents_names) if state.legal_actions(i)}
-        return {self.agents_names[state.current_player()]}
+        return {self.agents_names[i] for i in self._match.acting()}
 
     def sim_play(self, actions: dict[str, Any]) -> Mapping[str, Result]:
-        state = self._env
-        if state.is_simultaneous_node():
-            state.apply_actions([int(actions.get(name, 0)) for name in self.agents_names])
-        else:
-            (action,) = actions.values()
-            state.apply_action(int(action))
-        self._draw_chance()
-        earned = np.asarray(state.returns(), dtype=np.float64)
-        gained, self._earned = earned - self._earned, earned
-        over = state.is_terminal()
-        return {name: Result(gain, over) for name, gain in zip(self.agents_names, gained, strict=True)}
+        names = self.agents_names
+        gained = self._match.play({names.index(name): int(action) for name, action in actions.items()})
+        over = self._env.is_terminal()
+        return {name: Result(gain, over) for name, gain in zip(names, gained, strict=True)}
 
     def sim_look(self, agent: str) -> Look:
-        state, i = self._env, self.agents_names.index(agent)
-        seen = {
-            name: np.asarray(getattr(state, f"{name}_tensor")(i), dtype=np.float32).reshape(shape)
-            for name, shape in self._tensors
-        }
-        return Look(seen, self._legal(state, i))
-
-    def _legal(self, state: Any, i: int) -> Any:
-        if state.is_terminal() or not (state.is_simultaneous_node() or state.current_player() == i):
-            return None
-        mask = np.zeros(self._n, dtype=bool)
-        mask[state.legal_actions(i)] = True
-        return mask
-
-    # --- state -----------------------------------------------------------------------------------
+        i = self.agents_names.index(agent)
+        return Look(self._match.tensors.of(self._env, i), self._match.legal(i))
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
-        text, drawn = self._env.serialize(), self._rng.bit_generator.state
-        return TensorDict({"state": NonTensorData(text), "rng": NonTensorData(drawn)})
+        drawn = self._match.rng.bit_generator.state
+        entries = {"state": self._env.serialize(), "rng": drawn, "steps": self._board.steps}
+        return TensorDict({name: NonTensorData(value) for name, value in entries.items()})
 
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
-        self._begin()
-        self.sim_reset(None, state.get("state"))
-        drawn = state.get("rng")
-        self._rng.bit_generator.state = drawn.data if isinstance(drawn, NonTensorData) else drawn
-        return self._opened()
-
-
-def tensors_of(state: Any) -> list[tuple[str, tuple[int, ...]]]:
-    """The tensors that a game really gives, with their shapes; some games promise one and have none."""
-    spiel, game = need("pyspiel", "OpenSpielWrapper"), state.get_game()
-    found = []
-    for name in ("observation", "information_state"):
-        if not getattr(game.get_type(), f"provides_{name}_tensor"):
-            continue
-        try:
-            size, shape = len(getattr(state, f"{name}_tensor")(0)), tuple(getattr(game, f"{name}_tensor_shape")())
-        except (spiel.SpielError, NotImplementedError):
-            continue
-        if size:
-            found.append((name, shape if int(np.prod(shape)) == size else (size,)))
-    return found
+        text, drawn, steps = (getattr(x, "data", x) for x in (state.get(name) for name in ("state", "rng", "steps")))
+        self.sim_reset(None, text)
+        self._match.rng.bit_generator.state = drawn
+        return self._opened(int(steps))
 
 
 class OpenSpielEnv(OpenSpielWrapper):
@@ -215,20 +137,10 @@ class OpenSpielEnv(OpenSpielWrapper):
     """
 
     def __init__(self, game_string: str, parameters: Mapping[str, Any] | None = None, **options: Any) -> None:
-        spiel = need("pyspiel", "OpenSpielEnv")
-        need("open_spiel.python.games", "OpenSpielEnv")  # registers the games written in Python
-        name = game_string.partition("(")[0]
-        if name not in spiel.registered_names():
-            raise UnknownName(f"OpenSpielEnv: no game is called {name!r}; {nearest(name, spiel.registered_names())}")
-        try:
-            game = spiel.load_game(game_string, dict(parameters)) if parameters else spiel.load_game(game_string)
-        except (spiel.SpielError, IndexError) as error:  # IndexError: a parameter is missing
-            raise SpecError(f"OpenSpielEnv: {game_string!r} cannot be loaded: {error}") from error
         self.game_string = game_string
-        super().__init__(game.new_initial_state(), **options)
+        super().__init__(load_game(game_string, parameters).new_initial_state(), **options)
 
     @classmethod
     def available_envs(cls) -> list[str]:
         """The names of all games."""
-        need("open_spiel.python.games", "OpenSpielEnv")
-        return sorted(need("pyspiel", "OpenSpielEnv").registered_names())
+        return game_names()

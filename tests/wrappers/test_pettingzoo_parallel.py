@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from meadow import Meadow
+from raw import Parallel, follow
 
 import marlenv
 from marlenv import PettingZooEnv, PettingZooWrapper
@@ -31,56 +31,15 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 
 
-def against_raw(env: PettingZooWrapper, raw: Any, seed: int, steps: int) -> int:
-    """Plays both with the same actions and compares every number; returns how many episodes ended."""
-    env.set_seed(seed)
-    td = env.reset()
-    seen, _ = raw.reset(seed=seed)
-    ended: dict[str, tuple[bool, bool]] = {}
-    episodes = 0
-    for _ in range(steps):
-        td = env.rand_action(td)
-        actions = {a: td[env.tree.key(a, "action")[0]][env.tree.key(a, "action")[1]].numpy() for a in raw.agents}
-        seen, rewards, terminated, truncated, _ = raw.step({a: v.item() if v.ndim == 0 else v for a, v in actions.items()})
-        td = env.step(td)
-        following = td["next"]
-        for agent in env.agents_names:
-            path, i = env.tree.place[agent]
-            node = following.get(path if len(path) > 1 else path[0])[i]
-            if agent in seen and agent not in ended:
-                assert np.array_equal(node["observation"].numpy(), seen[agent]), agent
-                assert float(node["reward"]) == float(np.float32(rewards[agent]))
-                flags = (bool(terminated[agent]), bool(truncated[agent]))
-                assert (bool(node["terminated"]), bool(node["truncated"])) == flags
-                if any(flags):
-                    ended[agent] = flags
-            elif agent in ended:
-                assert (bool(node["terminated"]), bool(node["truncated"])) == ended[agent]
-                assert not node["observation"].any()
-                assert float(node["reward"]) == 0
-            assert bool(node["alive"]) == bool(node["mask"]) == (agent in raw.agents)
-            assert bool(node["done"]) == bool(node["terminated"] | node["truncated"])
-        rule = any if env.done_on_any else all
-        assert bool(following["done"]) == rule(a in ended for a in env.agents_names)
-        assert bool(following["done"]) == bool(following["terminated"] | following["truncated"])
-        td = env.step_mdp(td)
-        if bool(td["done"]) or not raw.agents:
-            episodes += 1
-            ended = {}
-            td = env.reset()
-            raw.reset()
-    return episodes
-
-
 @pytest.mark.parametrize("done_on_any", [True, False])
 @pytest.mark.parametrize("task", TASKS)
 def test_every_number_is_the_simulators(task: str, done_on_any: bool) -> None:
     options = TASKS[task]
     env = PettingZooEnv(task, done_on_any=done_on_any, **options)
-    assert against_raw(env, make_task(task, True, options), seed=5, steps=60) > 0
+    assert follow(env, Parallel(make_task(task, True, options)), seed=5, episodes=4) > 5
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.dictionaries(st.sampled_from(["wolf_0", "wolf_1", "sheep_0"]), st.integers(1, 6)),
     st.dictionaries(st.sampled_from(["wolf_0", "wolf_1", "sheep_0"]), st.integers(1, 6)),
@@ -92,7 +51,7 @@ def test_any_end_in_any_groups(terminate: dict, truncate: dict, group_map: Any, 
         truncate.setdefault(agent, 7)
     make = lambda: Meadow(terminate, truncate)  # noqa: E731
     env = PettingZooWrapper(make(), group_map=group_map, done_on_any=done_on_any)
-    assert against_raw(env, make(), seed=3, steps=15) > 0
+    assert follow(env, Parallel(make()), seed=3, episodes=2, max_steps=15) > 0
 
 
 @pytest.mark.parametrize("task", ["mpe/simple_spread_v3", "mpe/simple_speaker_listener_v4", "butterfly/knights_archers_zombies_v11"])
@@ -200,8 +159,8 @@ def test_keys_and_groups_are_torchrls() -> None:
     ("make", "error", "says"),
     [
         (lambda: PettingZooEnv("simple_sprd_v3"), UnknownName, "no task is called 'simple_sprd_v3'; did you mean 'simple_spread_v3'"),
-        (lambda: PettingZooEnv("tictactoe_v3"), UnknownName, "has no parallel interface"),
-        (lambda: PettingZooWrapper(3), SpecError, r"expected a pettingzoo.ParallelEnv, got int"),
+        (lambda: PettingZooEnv("tictactoe_v3", parallel=True), UnknownName, "has no parallel interface"),
+        (lambda: PettingZooWrapper(3), SpecError, "expected a pettingzoo.ParallelEnv or AECEnv, got int"),
         (lambda: PettingZooWrapper(Meadow(), group_map={"w": ["wolf_0"]}), GroupError, r"agents in no group: \['wolf_1', 'sheep_0'\]"),
         (lambda: PettingZooWrapper(Meadow(), group_map="all_in_one_group", unequal="raise"), GroupError, "'wolf_0' and 'sheep_0' have different specs"),
         (lambda: PettingZooWrapper(Meadow(), max_steps=0), SpecError, "max_steps must be at least 1, got 0"),

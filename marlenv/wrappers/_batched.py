@@ -1,0 +1,189 @@
+"""Simulators that step a batch of copies of their world: agents' data ``[B, ...]`` in, group tensors ``[B, A, ...]`` out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Size, Tensor
+
+from marlenv.errors import SpecError
+from marlenv.groups import GroupTree, MarlGroupMapType, group_specs, resolve
+from marlenv.groups.maps import GroupMap
+from marlenv.keys import DONE_NAMES, Path, nested
+from marlenv.specs import Binary, Composite, StackedComposite, TensorSpec, Unbounded
+from marlenv.tensordicts import get, lazy, nest, new, parts
+from marlenv.wrappers._agents import AgentSpecs, with_shared_infos
+from marlenv.wrappers._base import EnvWrapper
+
+COLUMNS = frozenset({"reward", *DONE_NAMES})
+"""Entries with one number per agent: ``[B]`` becomes ``[B, A, 1]``."""
+
+
+class BatchedAgentsEnv(EnvWrapper):
+    """An env around a simulator that steps a batch of copies of its world. Abstract.
+
+    Args:
+        group_map: group -> agents, a :class:`~marlenv.MarlGroupMapType` or its name; :meth:`default_groups` when None.
+        categorical_actions: discrete actions as numbers; else one-hot.
+        max_steps: cut episodes off after so many steps.
+        seed: seeds the env.
+        **options: see :class:`~marlenv.wrappers._base.EnvWrapper`.
+    """
+
+    def __init__(
+        self,
+        *,
+        group_map: GroupMap | MarlGroupMapType | str | None = None,
+        categorical_actions: bool = True,
+        max_steps: int | None = None,
+        seed: int | None = None,
+        **options: Any,
+    ) -> None:
+        if max_steps is not None and max_steps < 1:
+            raise SpecError(f"{type(self).__name__}: max_steps must be at least 1, got {max_steps}")
+        self._asked_groups, self.categorical_actions, self.max_steps = group_map, categorical_actions, max_steps
+        super().__init__(**options)
+        if seed is not None:
+            self.set_seed(seed)
+
+    # --- hooks -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def agent_specs(self) -> dict[str, AgentSpecs]:
+        """Agent name -> what it sees and does, without batch dimensions, in the simulator's order."""
+
+    def default_groups(self, names: Sequence[str]) -> GroupMap:
+        """The groups when nothing is said."""
+        return MarlGroupMapType.BY_NAME_PREFIX.get_group_map(names)
+
+    def root_specs(self) -> Composite:
+        """What is observed of the whole world, without batch dimensions."""
+        return Composite()
+
+    agents_end = False
+    """Whether agents have flags of their own, and ``alive`` and ``mask``."""
+
+    # --- specs -----------------------------------------------------------------------------------
+
+    def _make_specs(self, env: Any) -> None:
+        agents, batch = self.agent_specs(), self.batch_size
+        self.agents_names = names = list(agents)
+        whole = {a: Composite(seen=s.seen, action=s.action) for a, s in agents.items()}
+        self.group_map = resolve(self._asked_groups, names, default=self.default_groups(names), specs=whole)
+        self.tree = GroupTree(self.group_map)
+        agents = with_shared_infos(self.tree, agents)
+        bit = Binary(shape=(), dtype=torch.bool)
+        self._blanks: dict[str, dict[str, Tensor]] = {}
+        seen: dict[str, dict[str, TensorSpec]] = {}
+        for a, specs in agents.items():
+            seen[a] = dict(specs.seen.items())
+            if specs.actions is not None:
+                seen[a]["action_mask"] = Binary(shape=(specs.actions,), dtype=torch.bool)
+            if specs.info is not None and not specs.info.is_empty():
+                seen[a]["info"] = specs.info
+                self._blanks[a] = {k: torch.zeros(*batch, *s.shape, dtype=s.dtype) for k, s in specs.info.items()}
+            if self.agents_end:
+                seen[a] |= {"alive": bit, "mask": bit}
+        root = self.root_specs()
+        self.full_observation_spec = self._grouped(seen).update(root.expand(*batch, *root.shape))
+        self.full_action_spec = self._grouped({a: {"action": s.action} for a, s in agents.items()})
+        self.full_reward_spec = self._grouped({a: {"reward": s.reward or Unbounded((1,))} for a, s in agents.items()})
+        flags = dict.fromkeys(DONE_NAMES, Binary(shape=(1,), dtype=torch.bool))
+        done = self._grouped(dict.fromkeys(names, flags)) if self.agents_end else Composite(shape=batch)
+        self.full_done_spec = done.update(Composite(dict(flags)).expand(*batch))
+        self._lazy = {p: isinstance(self.full_observation_spec[nested(p)], StackedComposite) for p in self.tree.groups}
+        if self.device is not None:
+            self._blanks = {a: {k: v.to(self.device) for k, v in one.items()} for a, one in self._blanks.items()}
+
+    def _grouped(self, agents: Mapping[str, Mapping[str, TensorSpec]]) -> Composite:
+        specs = {a: Composite(dict(entries)).to(self.device) for a, entries in agents.items()}
+        return group_specs(self.tree, specs, batch_size=self.batch_size)
+
+    # --- data ------------------------------------------------------------------------------------
+
+    def gather(self, agents: Mapping[str, dict[str, Any]], root: Mapping[str, Any]) -> TensorDict:
+        """The tensordict ``[B]`` of one moment.
+
+        Args:
+            agents: agent -> its entries ``[B, ...]``, nested dicts for nested ones; rewards and flags ``[B]``. Entries of
+                ``info`` that an agent lacks become zeros, those that have no spec are left out.
+            root: entries of the root ``[B, ...]``; flags ``[B]``.
+        """
+        out: dict[str, Any] = {k: v.unsqueeze(-1) if k in COLUMNS else v for k, v in root.items()}
+        for a, blank in self._blanks.items():
+            told = agents[a].get("info") or {}
+            agents[a]["info"] = {k: fitted(told[k], zero) if k in told else zero for k, zero in blank.items()}
+        groups = {
+            path: side_by_side([agents[a] for a in members], self.batch_size, self._lazy[path])
+            for path, members in self.tree.groups.items()
+        }
+        return self.rooted(out, groups)
+
+    def rooted(self, root: dict[str, Any], groups: Mapping[Path, Any]) -> TensorDict:
+        """The tensordict ``[B]`` of the root's entries and the groups' tensordicts."""
+        for path, data in groups.items():
+            node = root
+            for name in path[:-1]:
+                node = node.setdefault(name, {})
+            node[path[-1]] = data
+        made = nest(root, self.batch_size)
+        return made if self.device is None else made.to(self.device)
+
+    def group_actions(self, td: TensorDictBase) -> dict[Path, Tensor | list[Tensor]]:
+        """Group -> its actions ``[B, A, ...]``, one-hot ones as numbers; a tensor per agent where they are stacked lazily."""
+        found: dict[Path, Tensor | list[Tensor]] = {}
+        for path in self.tree.groups:
+            spec: Any = self.full_action_spec[nested(path)]
+            group: Any = td
+            for name in path:
+                group = get(group, name)
+            if (rows := parts(group)) is not None or self._lazy[path]:
+                columns = [get(row, "action") for row in (group.unbind(1) if rows is None else rows)]
+                specs = [part["action"] for part in spec.unbind(1)]
+                found[path] = [self._as_numbers(s, c) for s, c in zip(specs, columns, strict=True)]
+            else:
+                found[path] = self._as_numbers(spec["action"], get(group, "action"))
+        return found
+
+    def scatter(self, td: TensorDictBase) -> dict[str, Tensor]:
+        """Agent -> its action ``[B, ...]``, one-hot ones as numbers."""
+        actions: dict[str, Tensor] = {}
+        for path, action in self.group_actions(td).items():
+            actions.update(
+                zip(self.tree.groups[path], action if isinstance(action, list) else action.unbind(1), strict=True)
+            )
+        return {name: actions[name] for name in self.agents_names}
+
+    def _as_numbers(self, spec: Any, action: Tensor) -> Tensor:
+        discrete = not self.categorical_actions and hasattr(spec, "to_categorical")
+        return spec.to_categorical(action) if discrete else action
+
+
+def fitted(value: Tensor, like: Tensor) -> Tensor:
+    """A value ``[B]`` or ``[B, ...]`` in the shape and dtype of its spec."""
+    value = value if value.shape == like.shape else value.reshape(like.shape)
+    return value if value.dtype == like.dtype else value.to(like.dtype)
+
+
+def side_by_side(entries: list[dict[str, Any]], batch: Size, lazily: bool) -> Any:
+    """The agents' data ``[B, ...]`` as one tensordict ``[B, A]``."""
+    dim = len(batch)
+    if lazily:
+        rows = []
+        for one in entries:
+            data = {k: v.unsqueeze(-1) if k in COLUMNS else v for k, v in one.items()}
+            rows.append(nest(data, batch, None))
+        return lazy(rows, dim)
+    data = {}
+    for name, first in entries[0].items():
+        column = [one[name] for one in entries]
+        if isinstance(first, Mapping):
+            data[name] = side_by_side(column, batch, False)
+        else:
+            value = torch.stack(column, dim)
+            data[name] = value.unsqueeze(-1) if name in COLUMNS else value
+    return new(data, Size((*batch, len(entries))))

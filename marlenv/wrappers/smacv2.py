@@ -1,0 +1,154 @@
+"""SMACv2 (https://github.com/oxwhirl/smacv2, arXiv:2212.07489), which needs StarCraft II.
+
+Tested against a class with smacv2's public surface (``tests/wrappers/stand_in_smacv2.py``): smacv2 is on no package registry
+and the game's binary could not be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from marlenv.errors import SpecError, Unsupported
+from marlenv.groups.maps import MarlGroupMapType
+from marlenv.optional import need
+from marlenv.specs import Binary, Bounded, Categorical, Composite, OneHot, Unbounded
+from marlenv.tensordicts import nest
+from marlenv.wrappers._agents import AgentSpecs, AgentStep
+from marlenv.wrappers._base import own_options
+from marlenv.wrappers._parallel import ParallelSimEnv
+from marlenv.wrappers._smacv2 import battle, begin, check_legal, kind_of
+
+
+class SMACv2Wrapper(ParallelSimEnv):
+    """A battle of SMACv2: units of one team against the game's own player.
+
+    Per group of ``A`` units, one group ``"agents"`` of ``"0"``, ``"1"``, ... unless ``group_map`` says otherwise:
+
+    | key | shape | meaning |
+    |---|---|---|
+    | `observation` | `[A, obs]` | what the unit sees; zeros when it is dead |
+    | `action` | `[A]` or `[A, n]` | nothing, stop, move, attack or heal |
+    | `action_mask` | `[A, n]` | legal actions; all True for the dead |
+    | `alive`, `mask` | `[A]` | the unit lives |
+    | `done`, `terminated`, `truncated` | `[A, 1]` | a dead unit has terminated |
+
+    At the root `reward` `[1]` of the team, `state`, flags, and `info`: `battle_won`, `episode_limit` bool,
+    `dead_allies`, `dead_enemies` int64. A time limit, and a crash of the game, truncate.
+
+    Args:
+        env: a ``StarCraft2Env`` or a ``StarCraftCapabilityEnvWrapper``.
+        categorical_actions: actions as numbers; else one-hot.
+        **options: ``group_map``; ``max_steps`` truncates; ``use_mask=False``; ``unequal``; ``device``.
+    """
+
+    libname: ClassVar[str] = "smacv2"
+    git_url: ClassVar[str] = "https://github.com/oxwhirl/smacv2"
+    default_groups = MarlGroupMapType.ALL_IN_ONE_GROUP
+    team_reward = True
+
+    def __init__(self, env: Any = None, *, categorical_actions: bool = True, **options: Any) -> None:
+        self.categorical_actions = categorical_actions
+        super().__init__(env=env, **options)
+
+    def _default_rule(self) -> bool:
+        return False
+
+    def _build_env(self, env: Any = None) -> Any:
+        if not all(hasattr(env, name) for name in ("get_env_info", "get_avail_actions", "get_obs", "step")):
+            raise SpecError(f"{type(self).__name__}: expected a StarCraft2Env of smacv2, got {type(env).__name__}")
+        self._about = env.get_env_info()
+        return env
+
+    def agent_specs(self) -> dict[str, AgentSpecs]:
+        n, about = int(self._about["n_actions"]), self._about
+        seen = Composite(observation=Unbounded((int(np.prod(about["obs_shape"])),)))
+        action = Categorical(n) if self.categorical_actions else OneHot(n, dtype=torch.int64)
+        return {str(i): AgentSpecs(seen, action, n) for i in range(int(about["n_agents"]))}
+
+    def root_specs(self) -> Composite:
+        bit, many = Binary(shape=(), dtype=torch.bool), Bounded(0, 1 << 30, (), dtype=torch.int64)
+        info = Composite(battle_won=bit, episode_limit=bit, dead_allies=many, dead_enemies=many)
+        return Composite(state=Unbounded((int(np.prod(self._about["state_shape"])),)), info=info)
+
+    def root_data(self) -> Mapping[str, Any]:
+        return {
+            "state": self._state,
+            "info": nest({k: torch.tensor(v) for k, v in self._info.items()}, torch.Size(), None),
+        }
+
+    def earned(self) -> float:
+        return self._reward
+
+    def sim_reset(self, seed: int | None) -> Mapping[str, AgentStep]:
+        begin(self._env, type(self).__name__)
+        self._reward, self._info = 0.0, battle({}, False, len(self.agents_names))
+        return self._look(over=False)
+
+    def sim_step(self, actions: dict[str, Any]) -> Mapping[str, AgentStep]:
+        names = self.agents_names
+        chosen = [int(actions.get(name, 0)) for name in names]
+        check_legal(type(self).__name__, names, actions, chosen, self._legal_now)
+        self._reward, over, info = self._env.step(chosen)
+        late = bool(over) and self._board.steps >= int(self._about["episode_limit"])
+        self._info = battle(info, late, len(names))
+        if over and not info:  # the game has crashed and was started again: there is nothing to look at
+            return {name: step._replace(truncated=True) for name, step in self._seen.items() if name in actions}
+        return self._look(bool(over))
+
+    def _look(self, over: bool) -> dict[str, AgentStep]:
+        sim, cut = self._env, self._info["episode_limit"]
+        self._state = np.array(sim.get_state(), dtype=np.float32).reshape(-1)
+        self._legal_now = np.asarray(sim.get_avail_actions(), dtype=np.bool_)
+        seen = {}
+        for name, look, legal in zip(self.agents_names, sim.get_obs(), self._legal_now, strict=True):
+            dead = bool(legal[0])  # doing nothing is for the dead
+            flags = {"terminated": dead or (over and not cut), "truncated": over and cut and not dead}
+            seen[name] = AgentStep({"observation": np.asarray(look).reshape(-1)}, action_mask=legal, **flags)
+        self._seen = seen
+        return seen
+
+    def _set_seed(self, seed: int | None) -> None:
+        if seed is not None:
+            raise Unsupported(
+                f"{type(self).__name__}.set_seed: the game is seeded when it is built; pass SMACv2Env(seed=...)"
+            )
+
+    def get_agent_type(self, agent_index: int) -> str:
+        """The kind of unit that an agent commands, such as ``"marine"``."""
+        return kind_of(self._env, agent_index)
+
+    def render(self, mode: str = "human") -> Any:
+        """The battle as the game draws it."""
+        return self._env.render(mode)
+
+
+class SMACv2Env(SMACv2Wrapper):
+    """A map of SMACv2 by its name.
+
+    Args:
+        map_name: such as ``"10gen_terran"``, or a map of SMAC such as ``"3s5z"``.
+        capability_config: what is drawn anew in every episode (numbers and kinds of units, where they start).
+        seed: of the game.
+        **options: those of :class:`SMACv2Wrapper`, and those of ``StarCraft2Env``.
+    """
+
+    def __init__(
+        self, map_name: str, capability_config: Any = None, *, seed: int | None = None, **options: Any
+    ) -> None:
+        ours, library = own_options(type(self), options), need("smacv2.env", "SMACv2Env")
+        self.map_name = map_name
+        if capability_config is None:
+            sim = library.StarCraft2Env(map_name=map_name, seed=seed, **options)
+        else:
+            given = {"capability_config": capability_config, "map_name": map_name, "seed": seed}
+            sim = library.StarCraftCapabilityEnvWrapper(**given, **options)
+        super().__init__(sim, **ours)
+
+    @classmethod
+    def available_envs(cls) -> list[str]:
+        """The names of all maps."""
+        return sorted(need("smacv2.env.starcraft2.maps.smac_maps", "SMACv2Env").get_smac_map_registry())

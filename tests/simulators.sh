@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Installs the simulators that only the slow tests use and `.[dev]` leaves out: Melting Pot and JaxMARL.
+#
+#   VENV=.venv tests/simulators.sh               both
+#   PYTHON=python3 tests/simulators.sh jaxmarl   one of them
+#
+# Needs the package index and nothing else. What is installed stays as it is.
+set -euo pipefail
+PYTHON=${PYTHON:-${VENV:-.venv}/bin/python}
+CONSTRAINTS=$(cd "$(dirname "$0")/.." && pwd)/constraints.txt
+
+there() {
+  "$PYTHON" -c "import sys; from importlib.metadata import distributions as all
+sys.exit(not any((d.name.lower(), d.version) == ('$1', '$2') for d in all()))"
+}
+
+get() {
+  "$PYTHON" -m pip install --quiet --disable-pip-version-check -c "$CONSTRAINTS" "$@"
+}
+
+jaxmarl() {
+  there jaxmarl 0.2.0 || get jaxmarl==0.2.0 jax==0.10.2 flax==0.12.8 chex==0.1.92
+}
+
+# Melting Pot's setup downloads pictures and bots from a server that is no package index. The substrates need none of
+# them, and setup takes an archive that it finds in the folder for temporary files. Its other requirement, tensorflow,
+# is used for two names of its type annotations; the tests put them there.
+meltingpot() {
+  there dm-meltingpot 2.4.1 && return
+  get dmlab2d==1.0.2 dm-tree==0.1.10 chex==0.1.92 immutabledict==4.3.1 reactivex==6.1.0 pandas==3.1.1 \
+    opencv-python-headless==5.0.0.93 ml_collections networkx pygame-ce absl-py
+  local folder
+  folder=$(mktemp -d)
+  mkdir "$folder/assets"
+  tar -czf "$folder/meltingpot-assets-2.3.0.tar.gz" -C "$folder" assets
+  TMPDIR=$folder get --no-deps dm-meltingpot==2.4.1
+  rm -rf "$folder"
+}
+
+for one in ${@:-jaxmarl meltingpot}; do
+  case $one in
+    jaxmarl | meltingpot) "$one" ;;
+    *) echo "$0: no simulator is called $one; there are jaxmarl and meltingpot" >&2; exit 2 ;;
+  esac
+done

@@ -1,0 +1,209 @@
+"""JaxMARL through the wrapper, compared entry by entry with the raw env, compiled and mapped over rows by hand."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rows import entry_of, equal
+
+import marlenv
+from marlenv.errors import NeedsReset, SpecError, UnknownName
+from marlenv.optional import has, need
+from marlenv.testing import run_contract
+from marlenv.wrappers.jaxmarl import JaxMARLEnv, JaxMARLWrapper
+
+pytestmark = [
+    pytest.mark.sim,
+    pytest.mark.slow,
+    pytest.mark.skipif(not has("jaxmarl"), reason="needs JaxMARL: VENV=.venv tests/simulators.sh jaxmarl"),
+]
+
+MPE = ["MPE_simple_spread_v3", "MPE_simple_tag_v3", "MPE_simple_speaker_listener_v4"]
+SMAX: dict[str, dict[str, Any]] = {"HeuristicEnemySMAX": {"max_steps": 12}, "SMAX": {"num_allies": 2, "num_enemies": 3, "max_steps": 9}}
+OPTIONS: dict[str, dict[str, Any]] = {**dict.fromkeys(MPE, {"max_steps": 6}), **SMAX}
+
+
+@lru_cache
+def sim_of(name: str) -> Any:
+    """One simulator for all envs of a name, so that it is compiled once."""
+    return need("jaxmarl", "test").make(name, **OPTIONS[name])
+
+
+class Hand:
+    """A raw JaxMARL env: compiled, mapped over rows, with the keys that the wrapper documents."""
+
+    def __init__(self, name: str, rows: int, seed: int) -> None:
+        self.jax, self.sim = need("jax", "test"), sim_of(name)
+        self.begin, self.advance = (self.jax.jit(self.jax.vmap(f)) for f in (self.sim.reset, self.sim.step_env))
+        random = self.jax.random
+        self.keys = self.jax.vmap(lambda i: random.fold_in(random.PRNGKey(seed), i))(np.arange(rows))
+        self.masked = name in SMAX
+
+    def draw(self) -> Any:
+        both = self.jax.vmap(self.jax.random.split)(self.keys)
+        self.keys = both[:, 0]
+        return both[:, 1]
+
+    def reset(self) -> Any:
+        seen, self.state = self.begin(self.draw())
+        return seen
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        seen, self.state, rewards, dones, _ = self.advance(self.draw(), self.state, actions)
+        return seen, rewards, dones
+
+    def legal(self) -> Any:
+        return self.jax.vmap(self.sim.get_avail_actions)(self.state) if self.masked else {}
+
+    def decided(self) -> Any:
+        """Rows in which one side has no unit left."""
+        state = getattr(self.state, "state", self.state)
+        n = self.sim.num_allies
+        sides = np.split(np.asarray(state.unit_alive), [n], axis=1)
+        return ~sides[0].any(1) | ~sides[1].any(1)
+
+
+def compare(env: JaxMARLWrapper, td: Any, hand: Hand, seen: Any, rewards: Any, dones: Any) -> None:
+    legal = hand.legal()
+    rows = env.batch_size[0]
+    over = np.zeros(rows, bool) if dones is None else np.asarray(dones["__all__"])
+    decided = over & hand.decided() if hand.masked else np.zeros(rows, bool)
+    for agent in env.agents_names:
+        floats(entry_of(env, td, agent, "observation"), seen[agent], (agent, "observation"))
+        dead = np.asarray(dones[agent]) if dones is not None and hand.masked else np.zeros(rows, bool)
+        terminated = dead | decided
+        equal(entry_of(env, td, agent, "terminated"), terminated, (agent, "terminated"))
+        equal(entry_of(env, td, agent, "truncated"), over & ~terminated, (agent, "truncated"))
+        alive = ~(terminated | over)
+        equal(entry_of(env, td, agent, "alive"), alive, (agent, "alive"))
+        if hand.masked:
+            want = np.where(alive[:, None], np.asarray(legal[agent]).astype(bool), True)
+            equal(entry_of(env, td, agent, "action_mask"), want, (agent, "action_mask"))
+        if rewards is not None:
+            floats(entry_of(env, td, agent, "reward"), rewards[agent], (agent, "reward"))
+    if "world_state" in seen:
+        floats(td["state"], seen["world_state"], "state")
+    for name, want in (("done", over), ("terminated", decided), ("truncated", over & ~decided)):
+        equal(td[name], want, name)
+
+
+def floats(got: torch.Tensor, want: Any, where: Any) -> None:
+    """Equal but for the order in which two compilations of one formula add and multiply: 8 steps of float32."""
+    want = np.asarray(want).reshape(got.shape)
+    scale = np.maximum(np.abs(want), 1.0)
+    assert np.all(np.abs(got.numpy() - want) <= 8 * np.finfo(np.float32).eps * scale), (where, got, want)
+
+
+def follow(name: str, seed: int, episodes: int, rows: int = 3, max_steps: int = 40, **options: Any) -> int:
+    env = JaxMARLWrapper(sim_of(name), num_envs=rows, seed=seed, **options)
+    hand, steps = Hand(name, rows, seed), 0
+    for _ in range(episodes):
+        td, seen = env.reset(), hand.reset()
+        compare(env, td, hand, seen, None, None)
+        for _ in range(max_steps):
+            td = env.rand_action(td)
+            actions = {a: number_of(env, td, a) for a in env.agents_names}
+            td = env.step(td)
+            compare(env, td["next"], hand, *hand.step(actions))
+            hand.state = env._memory["state"]  # so that differences of rounding do not add up
+            td = env.step_mdp(td)
+            steps += 1
+            if bool(td["done"].any()):
+                break
+    return steps
+
+
+def number_of(env: JaxMARLWrapper, td: Any, agent: str) -> Any:
+    action = entry_of(env, td, agent, "action")
+    one_hot = not env.categorical_actions and not action.is_floating_point()
+    return np.asarray(action.int().argmax(-1) if one_hot else action)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_number_is_the_simulators(name: str) -> None:
+    assert follow(name, 5, 5, rows=40) >= 25  # 200 episodes, 40 at a time
+
+
+@settings(max_examples=4, deadline=None)  # each compiles anew
+@given(st.integers(0, (1 << 32) - 1), st.permutations(["agent_0", "agent_1", "agent_2"]), st.integers(1, 2), st.booleans())
+def test_any_groups(seed: int, names: list[str], first: int, categorical: bool) -> None:
+    groups = {"a": names[:first], "b": {"c": names[first:]}}
+    follow("MPE_simple_spread_v3", seed, 5, rows=10, group_map=groups, categorical_actions=categorical)
+
+
+def test_the_contract_holds() -> None:
+    for name in ("MPE_simple_spread_v3", "MPE_simple_tag_v3", "HeuristicEnemySMAX"):
+        found = run_contract(lambda name=name: JaxMARLWrapper(sim_of(name), num_envs=3))
+        broken = [f"{name}: {r.name}: {r.says}" for r in found if r.verdict == "broken"]
+        assert not broken, "\n".join(broken)
+
+
+def test_a_row_does_not_know_how_many_rows_there_are() -> None:
+    few, many = (JaxMARLWrapper(sim_of("MPE_simple_spread_v3"), num_envs=n, seed=7).reset() for n in (2, 5))
+    assert torch.equal(few["agent", "observation"], many["agent", "observation"][:2])
+
+
+def test_memory_is_shared_both_ways() -> None:
+    from marlenv.wrappers._jax import to_jax, to_torch
+
+    array = need("jax.numpy", "test").arange(64, dtype="float32") + 1
+    tensor = to_torch(array)
+    assert tensor.data_ptr() == array.unsafe_buffer_pointer()
+    given = torch.arange(64, dtype=torch.int32)
+    assert to_jax(given).unsafe_buffer_pointer() == given.data_ptr()
+
+
+def test_steps_are_compiled_once() -> None:
+    env = JaxMARLEnv("MPE_simple_spread_v3", num_envs=3, seed=0, max_steps=5)
+    env.rollout(12, break_when_any_done=False)
+    assert [f._cache_size() for f in (env._functions.start, env._functions.step, env._functions.restart)] == [1, 1, 1]
+
+
+def test_what_was_handed_out_is_the_users() -> None:
+    """It lies in JAX's memory; writing to it does not disturb the env."""
+    one, other = (JaxMARLWrapper(sim_of("HeuristicEnemySMAX"), num_envs=2, seed=3) for _ in range(2))
+    a, b = one.reset(), other.reset()
+    action = one.rand_action(a).select(*one.action_keys)
+    b.zero_()
+    first, second = one.step(action.clone()), other.step(action.clone())
+    for key in first["next"].keys(True, True):
+        assert torch.equal(first["next", *((key,) if isinstance(key, str) else key)], second["next", *((key,) if isinstance(key, str) else key)]), key
+
+
+def test_a_state_is_a_value() -> None:
+    env = JaxMARLWrapper(sim_of("HeuristicEnemySMAX"), num_envs=2, seed=3)
+    td = env.step_mdp(env.rand_step(env.reset()))
+    state, action = env.get_state(), env.rand_action(td.clone()).select(*env.action_keys)
+    first = env.step(action.clone())["next"]
+    second = env.step(env.set_state(state).update(action))["next"]
+    assert bool((first == second).all())
+    with pytest.raises(NeedsReset, match="call reset"):
+        JaxMARLWrapper(sim_of("HeuristicEnemySMAX")).get_state()
+
+
+def test_a_time_limit_of_the_wrapper_truncates() -> None:
+    data = JaxMARLWrapper(sim_of("HeuristicEnemySMAX"), num_envs=2, seed=0, max_steps=2).rollout(5)["next"]
+    assert data["truncated"].squeeze(-1).tolist() == [[False, True]] * 2
+    assert not data["terminated"].any()
+
+
+def test_unequal_agents_in_one_group_are_stacked_lazily() -> None:
+    env = JaxMARLWrapper(sim_of("MPE_simple_speaker_listener_v4"), num_envs=2, seed=0, group_map="all_in_one_group")
+    td = env.rand_step(env.reset())
+    assert [td["next", "agents"][:, i]["observation"].shape[-1] for i in range(2)] == [3, 11]
+    follow("MPE_simple_speaker_listener_v4", 1, 2, group_map="all_in_one_group")
+
+
+def test_envs_are_made_by_name() -> None:
+    env = marlenv.make("jaxmarl/MPE_simple_spread_v3", num_envs=4, seed=0, max_steps=5)
+    assert env.rollout(3)["next", "agent", "reward"].shape == (4, 3, 3, 1)
+    with pytest.raises(UnknownName, match="no env is called 'MPE_simple_sprea_v3'; did you mean 'MPE_simple_spread_v3'"):
+        JaxMARLEnv("MPE_simple_sprea_v3")
+    with pytest.raises(SpecError, match="expected a JaxMARL env, got int"):
+        JaxMARLWrapper(3)

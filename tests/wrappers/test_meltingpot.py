@@ -1,0 +1,158 @@
+"""Melting Pot's substrates on the real game engine, compared entry by entry with what the engine said.
+
+No run of Melting Pot can be repeated, so the raw substrate is not played beside the wrapper: it is listened to.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import marlenv
+from marlenv.errors import SpecError, UnknownName, Unsupported
+from marlenv.optional import has
+from marlenv.testing import run_contract
+from marlenv.wrappers.meltingpot import MeltingpotEnv, MeltingpotWrapper
+
+pytestmark = [
+    pytest.mark.sim,
+    pytest.mark.slow,
+    pytest.mark.skipif(not has("meltingpot"), reason="needs Melting Pot: VENV=.venv tests/simulators.sh meltingpot"),
+]
+
+THREE = ["commons_harvest__open", "collaborative_cooking__ring", "predator_prey__alley_hunt"]
+
+
+@pytest.fixture(autouse=True)
+def type_annotations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Melting Pot names two things of tensorflow, 1.4 GB, in type annotations."""
+    if not has("tensorflow"):
+        tensorflow = ModuleType("tensorflow")
+        tensorflow.Tensor, tensorflow.executing_eagerly = type, lambda: True
+        monkeypatch.setitem(sys.modules, "tensorflow", tensorflow)
+
+
+def substrates() -> list[str]:
+    """The names of all substrates, read off their files: nothing is imported to collect tests."""
+    from importlib.util import find_spec
+    from pathlib import Path
+
+    where = find_spec("meltingpot") if has("meltingpot") else None
+    folder = Path(where.submodule_search_locations[0]) / "configs" / "substrates" if where else Path()
+    return sorted(f.stem for f in folder.glob("*__*.py"))
+
+
+class Heard:
+    """A substrate that notes down what it was told and what it said."""
+
+    def __init__(self, sim: Any) -> None:
+        self.sim = sim
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sim, name)
+
+    def reset(self) -> Any:
+        self.told, self.said = None, self.sim.reset()
+        return self.said
+
+    def step(self, actions: Any) -> Any:
+        self.told, self.said = list(actions), self.sim.step(actions)
+        return self.said
+
+
+def heard(name: str, **options: Any) -> tuple[MeltingpotWrapper, Heard]:
+    env = MeltingpotEnv(name)
+    sim = Heard(env._env)
+    return MeltingpotWrapper(sim, **options), sim
+
+
+def check(env: MeltingpotWrapper, sim: Heard, td: Any, cut: bool) -> None:
+    said = sim.said
+    for i, agent in enumerate(env.agents_names):
+        path, row = env.tree.place[agent]
+        group = td.get(path if len(path) > 1 else path[0])
+        for name, value in said.observation[i].items():
+            if not name.startswith("WORLD."):
+                got = group[row]["observation", name].numpy()
+                assert np.array_equal(got, np.asarray(value).reshape(got.shape)), (agent, name)
+        if sim.told is not None:
+            assert float(group["reward"][row]) == float(said.reward[i]), agent
+            assert group["reward"].dtype == torch.float64
+        over = said.last() or cut
+        flags = [bool(group[name][row]) for name in ("terminated", "truncated", "done", "alive", "mask")]
+        assert flags == [said.last(), cut and not said.last(), over, not over, not over], agent
+    assert np.array_equal(td["RGB"].numpy(), said.observation[0]["WORLD.RGB"])
+    assert bool(td["done"]) == (said.last() or cut)
+
+
+def follow(name: str, steps: int, **options: Any) -> None:
+    env, sim = heard(name, **options)
+    td = env.reset()
+    check(env, sim, td, False)
+    for i in range(steps):
+        td = env.step(env.rand_action(td))
+        actions = [td.get(env.tree.place[a][0])["action"][env.tree.place[a][1]] for a in env.agents_names]
+        one_hot = not env.categorical_actions
+        assert sim.told == [int(a.int().argmax() if one_hot else a) for a in actions]
+        check(env, sim, td["next"], env.max_steps is not None and i + 1 >= env.max_steps)
+        td = env.step_mdp(td)
+        if bool(td["done"]):
+            break
+    env.close()
+
+
+@pytest.mark.parametrize("name", THREE)
+def test_every_number_is_the_substrates(name: str) -> None:
+    follow(name, 10, max_steps=9)
+
+
+@pytest.mark.parametrize("name", substrates())
+def test_every_substrate_resets_and_steps_in_any_groups(name: str) -> None:
+    rng = np.random.default_rng(len(name))
+    names = [f"player_{i}" for i in rng.permutation(len(MeltingpotEnv(name).agents_names))]
+    groups = {"first": names[:1], "rest": {"of_them": names[1:]}}
+    follow(name, 3, group_map=groups if len(names) > 1 else None, categorical_actions=bool(rng.integers(2)))
+
+
+def test_there_are_49_substrates() -> None:
+    assert len(substrates()) == 49
+    assert substrates() == MeltingpotEnv.available_envs()
+
+
+def test_the_contract_holds() -> None:
+    found = list(run_contract(lambda: MeltingpotEnv("collaborative_cooking__ring", max_steps=5)))
+    broken = [f"{r.name}: {r.says}" for r in found if r.verdict == "broken"]
+    assert not broken, "\n".join(broken)
+
+
+def test_roles_are_chosen() -> None:
+    env = MeltingpotEnv("predator_prey__alley_hunt", roles=["predator", "prey", "prey"])
+    assert env.group_map == {"agents": ["player_0", "player_1", "player_2"]}
+    assert env.rollout(2)["next", "agents", "reward"].shape == (2, 3, 1)
+    with pytest.raises(SpecError, match=r"roles \['wolf'\] make no sense; this substrate has \['predator', 'prey'\]"):
+        MeltingpotEnv("predator_prey__alley_hunt", roles=["wolf"])
+
+
+def test_a_time_limit_truncates_and_the_world_is_at_the_root() -> None:
+    env = marlenv.make("meltingpot/collaborative_cooking__ring", max_steps=3)
+    data = env.rollout(9)
+    assert data["next", "truncated"].flatten().tolist() == [False, False, True]
+    assert not data["next", "terminated"].any()
+    assert torch.equal(env.get_rgb_image(), data["next", "RGB"][-1])
+
+
+def test_nobody_is_promised_a_seed() -> None:
+    with pytest.raises(Unsupported, match="Melting Pot cannot be seeded; two runs with the same seed differ"):
+        MeltingpotEnv("collaborative_cooking__ring").set_seed(0)
+
+
+def test_bad_input_is_named() -> None:
+    with pytest.raises(UnknownName, match="no substrate is called 'commons_harvest__opn'; did you mean 'commons_harvest__open'"):
+        MeltingpotEnv("commons_harvest__opn")
+    with pytest.raises(SpecError, match="expected a substrate of Melting Pot, got int"):
+        MeltingpotWrapper(3)

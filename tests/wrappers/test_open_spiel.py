@@ -1,0 +1,222 @@
+"""OpenSpiel's games through the wrapper, compared entry by entry with raw states stepped by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from raw import Spiel, follow
+
+from marlenv.errors import IllegalAction, SpecError, UnknownName, Unsupported
+from marlenv.optional import need
+from marlenv.testing import run_contract
+from marlenv.wrappers._open_spiel import Match
+from marlenv.wrappers.open_spiel import OpenSpielEnv, OpenSpielWrapper
+
+pytestmark = pytest.mark.sim
+
+FAST = ["tic_tac_toe", "kuhn_poker", "leduc_poker", "goofspiel", "matrix_rps", "matching_pennies_3p", "pig", "2048"]
+ENDLESS = 300  # steps; longer games are compared up to here
+CONTRACT_EXEMPT = {"global_generators_stay_where_they_are": "games that are written in Python draw from numpy's global generator"}
+
+
+def beside(env: OpenSpielWrapper, seed: int) -> Spiel:
+    """The same game by hand, with a generator of its own that draws the same chance."""
+    match = Match(env.game, None, "by hand")
+    match.rng = np.random.default_rng(seed)
+
+    def draw(state: Any) -> None:
+        match.state = state
+        match.draw_chance()
+
+    return Spiel(env.game, draw, match.tensors.shapes, match.actions)
+
+
+def maps(players: int) -> Any:
+    names = [f"player_{i}" for i in range(players)]
+    return st.sampled_from([None, "all_in_one_group", {"last": names[-1:], "rest": {"of_them": names[:-1]}} if players > 1 else None])
+
+
+@settings(max_examples=25)
+@given(st.data(), st.sampled_from(FAST), st.integers(0, 1 << 40), st.booleans())
+def test_every_number_is_the_games(data: Any, name: str, seed: int, categorical: bool) -> None:
+    game = need("pyspiel", "test").load_game(name)
+    env = OpenSpielEnv(name, group_map=data.draw(maps(game.num_players())), categorical_actions=categorical)
+    assert follow(env, beside(env, seed), seed, episodes=4, max_steps=40) > 0
+
+
+@pytest.mark.parametrize("name", [*FAST, "backgammon", "hanabi"])
+def test_rewards_of_a_game_add_up_to_its_returns(name: str) -> None:
+    env = OpenSpielEnv(name)
+    env.set_seed(3)
+    for _ in range(3):
+        td, total = env.reset(), torch.zeros(env.game.num_players())
+        for _ in range(2000):
+            td = env.rand_step(td)
+            total += td["next", "agents", "reward"].squeeze(-1)
+            td = env.step_mdp(td)
+            if bool(td["done"]):
+                break
+        assert torch.allclose(total, torch.tensor(env._env.returns(), dtype=torch.float32), atol=1e-3)
+
+
+def test_all_actions_of_simultaneous_games_are_drawn() -> None:
+    env = OpenSpielEnv("matrix_rps", categorical_actions=True)
+    env.set_seed(0)
+    drawn = {tuple(env.rollout(1)["agents", "action"][0].tolist()) for _ in range(60)}
+    assert len(drawn) == 9
+
+
+def test_chance_is_seeded_and_may_be_chosen() -> None:
+    rolls = []
+    for seed in (1, 1, 2):
+        env = OpenSpielEnv("backgammon", return_state=True, categorical_actions=True)
+        env.set_seed(seed)
+        rolls.append([env.reset()["state"] for _ in range(3)])
+    assert rolls[0] == rolls[1] != rolls[2]
+    asked: list[Any] = []
+
+    def first(outcomes: Any, chances: Any) -> int:
+        asked.append((len(outcomes), round(sum(chances), 6)))
+        return outcomes[0]
+
+    env = OpenSpielEnv("kuhn_poker", chance_sampler=first)
+    assert torch.equal(env.reset()["agents", "information_state"], env.reset()["agents", "information_state"])
+    assert asked[-2:] == [(3, 1.0), (2, 1.0)]
+
+
+def test_a_reset_goes_on_from_a_serialized_state() -> None:
+    env = OpenSpielEnv("tic_tac_toe", return_state=True, categorical_actions=True)
+    td = env.reset()
+    for action in (4, 0):
+        td["agents", "action"] = torch.full((2,), action)
+        td = env.step_mdp(env.step(td))
+    again = OpenSpielEnv("tic_tac_toe", return_state=True, categorical_actions=True).reset(td.select("state"))
+    assert torch.equal(again["agents", "observation"], td["agents", "observation"])
+    assert again["agents", "action_mask"][0].int().tolist() == [0, 1, 1, 1, 0, 1, 1, 1, 1]
+    assert env.reset()["agents", "action_mask"][0].all()
+
+
+@pytest.mark.parametrize("name", ["backgammon", "leduc_poker", "goofspiel"])
+def test_a_state_is_a_value(name: str) -> None:
+    env = OpenSpielEnv(name, max_steps=9)
+    env.set_seed(5)
+    td = env.step_mdp(env.rand_step(env.reset()))
+    state, action = env.get_state(), env.rand_action(td.clone())
+    first = env.step(action.clone())["next"]
+    second = env.step(env.set_state(state).update(action.select(*env.action_keys)))["next"]
+    assert bool((first == second).all())
+
+
+def test_a_state_where_the_game_is_over_says_so() -> None:
+    env = OpenSpielEnv("matrix_rps")
+    env.rand_step(env.reset())
+    assert bool(env.set_state(env.get_state())["done"])
+
+
+def test_the_player_who_acts_is_told_at_the_root_until_the_end() -> None:
+    env = OpenSpielEnv("tic_tac_toe")
+    data = env.rollout(9)
+    assert data["current_player"].tolist() == [i % 2 for i in range(len(data))]
+    assert int(data["next", "current_player"][-1]) == -4
+
+
+def test_an_illegal_move_names_the_player() -> None:
+    env = OpenSpielEnv("tic_tac_toe", categorical_actions=True)
+    td = env.reset()
+    for action in (4, 4):
+        td["agents", "action"] = torch.full((2,), action)
+        if bool((td["agents", "action_mask"][:, action]).all()):
+            td = env.step_mdp(env.step(td))
+    with pytest.raises(IllegalAction, match=r"OpenSpielEnv: action 4 of agent 'player_1' is illegal; legal are \[0, 1, 2, 3, 5"):
+        env.step(td.set(("agents", "action"), torch.full((2,), 4)))
+
+
+def test_nothing_happens_after_the_end() -> None:
+    env = OpenSpielEnv("matrix_rps", categorical_actions=True)
+    td = env.step_mdp(env.rand_step(env.reset()))
+    again = env.rand_step(td)["next"]
+    assert bool(again["done"])
+    assert not again["agents", "reward"].any()
+
+
+def test_observe_acting_leaves_those_who_wait_alone() -> None:
+    data = OpenSpielEnv("tic_tac_toe", observe="acting").rollout(3)
+    seen = data["next", "agents", "observation"]
+    assert torch.equal(seen[0, 0], data["agents", "observation"][0, 0])
+    assert not torch.equal(seen[0, 1], data["agents", "observation"][0, 1])
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: OpenSpielEnv("tic_tac_to"), UnknownName, "no game is called 'tic_tac_to'; did you mean 'tic_tac_toe'"),
+        (lambda: OpenSpielEnv("coin_game"), Unsupported, "'coin_game' gives neither observation nor information-state tensors"),
+        (lambda: OpenSpielEnv("mfg_crowd_modelling"), Unsupported, "'mfg_crowd_modelling' is a mean-field game"),
+        (lambda: OpenSpielEnv("tic_tac_toe", batch_size=[2]), SpecError, r"batch_size must be empty, got \[2\]; use SerialEnv"),
+        (lambda: OpenSpielWrapper(3), SpecError, "expected a pyspiel.State, got int"),
+        (lambda: OpenSpielEnv("tic_tac_toe", observe="none"), SpecError, "observe must be 'acting' or 'all', got 'none'"),
+    ],
+)
+def test_bad_input_is_named(make: Any, error: Any, says: str) -> None:
+    with pytest.raises(error, match=says):
+        make()
+
+
+def broken(name: str, **options: Any) -> list[str]:
+    found = run_contract(lambda: OpenSpielEnv(name, max_steps=50, **options), CONTRACT_EXEMPT)
+    return [f"{r.name}: {r.says}" for r in found if r.verdict == "broken"]
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe", "goofspiel", "leduc_poker"])
+def test_the_contract_holds(name: str) -> None:
+    assert not broken(name, return_state=name != "goofspiel")
+
+
+def runs_raw(name: str) -> bool:
+    """Whether a game loads and plays with default parameters, and has players who act."""
+    spiel = need("pyspiel", "test")
+    try:
+        state = spiel.load_game(name).new_initial_state()
+    except (spiel.SpielError, IndexError, RuntimeError, ValueError):
+        return False
+    return state.get_game().get_type().dynamics != spiel.GameType.Dynamics.MEAN_FIELD
+
+
+def all_games() -> list[str]:
+    try:
+        return OpenSpielEnv.available_envs()
+    except ImportError:
+        return []
+
+
+LAZY = {"bridge_uncontested_bidding": "takes minutes to load"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", all_games())
+def test_every_game_keeps_contract_and_law(name: str) -> None:
+    if name in LAZY:
+        pytest.skip(LAZY[name])
+    if not runs_raw(name):
+        pytest.skip("does not run raw with default parameters, or is a mean-field game")
+    try:
+        env = OpenSpielEnv(name)
+    except Unsupported as error:
+        assert "neither observation" in str(error)
+        pytest.skip(str(error))
+    assert follow(env, beside(env, 11), 11, episodes=3, max_steps=ENDLESS) > 0
+    assert not broken(name)
+
+
+@pytest.mark.slow
+@settings(max_examples=200)
+@given(st.data(), st.sampled_from([*FAST, "backgammon", "hanabi", "oshi_zumo", "connect_four"]), st.integers(0, 1 << 40), st.booleans())
+def test_fuzz(data: Any, name: str, seed: int, categorical: bool) -> None:
+    game = need("pyspiel", "test").load_game(name)
+    env = OpenSpielEnv(name, group_map=data.draw(maps(game.num_players())), categorical_actions=categorical)
+    assert follow(env, beside(env, seed), seed, episodes=8, max_steps=60) > 0

@@ -1,0 +1,287 @@
+"""VMAS through the wrapper, compared entry by entry with the raw env stepped by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rows import entry_of, equal
+
+import marlenv
+from marlenv.errors import SpecError, UnknownName
+from marlenv.optional import need
+from marlenv.testing import run_contract
+from marlenv.wrappers._vmas import Generators
+from marlenv.wrappers.vmas import VmasEnv, VmasWrapper
+
+pytestmark = pytest.mark.sim
+
+FAST = ["balance", "simple_tag", "simple_speaker_listener", "het_mass", "navigation", "simple_world_comm"]
+DRAWS_IN_STEPS = {"football": "its AI players draw from one generator for all rows, as many numbers as the rows need"}
+
+
+def scenarios() -> list[str]:
+    try:
+        return VmasEnv.available_envs()
+    except ImportError:
+        return []
+
+
+class Hand:
+    """A raw VMAS env with a random state of its own, seeded as the wrapper seeds."""
+
+    def __init__(self, name: str, rows: int, **options: Any) -> None:
+        vmas = need("vmas", "test")
+        self.own = Generators(vmas.simulator.environment.Environment.vmas_random_state)
+        with self.own():
+            self.sim = vmas.make_env(name, rows, seed=0, terminated_truncated=True, **options)
+
+    def reset(self, seed: int) -> Any:
+        with self.own():
+            self.sim.seed(seed)
+            return self.sim.reset(return_info=True, return_dones=True)
+
+    def step(self, actions: list[Any]) -> Any:
+        with self.own():
+            return self.sim.step(actions)
+
+
+def compare(env: VmasWrapper, td: Any, seen: Any, rewards: Any, terminated: Any, truncated: Any, infos: Any) -> None:
+    names = env.agents_names
+    as_list = lambda x: [x[n] for n in names] if isinstance(x, Mapping) else x  # noqa: E731
+    for i, agent in enumerate(names):
+        look = as_list(seen)[i]
+        parts = {("observation", k): v for k, v in look.items()} if isinstance(look, Mapping) else {"observation": look}
+        for entry, value in parts.items():
+            equal(entry_of(env, td, agent, entry), value, (agent, entry))
+        if rewards is not None:
+            equal(entry_of(env, td, agent, "reward"), as_list(rewards)[i], (agent, "reward"))
+        for name, value in as_list(infos)[i].items():
+            equal(entry_of(env, td, agent, ("info", name)), value, (agent, name))
+    equal(td["terminated"], terminated, "terminated")
+    equal(td["truncated"], truncated, "truncated")
+    equal(td["done"], terminated | truncated, "done")
+
+
+def follow(name: str, seed: int, steps: int, rows: int = 4, group_map: Any = None, **options: Any) -> None:
+    env, hand = VmasEnv(name, rows, seed=seed, group_map=group_map, **options), Hand(name, rows, **options)
+    env.set_seed(seed)
+    td = env.reset()
+    seen, terminated, truncated, infos = hand.reset(seed)
+    compare(env, td, seen, None, terminated, truncated, infos)
+    for _ in range(steps):
+        td = env.rand_action(td)
+        actions = [entry_of(env, td, a, "action") for a in env.agents_names]
+        actions = [(a if a.ndim > 1 else a.unsqueeze(-1)).clone() for a in actions]
+        td = env.step(td)
+        compare(env, td["next"], *hand.step(actions))
+        td = env.step_mdp(td)
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+@pytest.mark.parametrize("name", FAST)
+def test_every_number_is_the_simulators(name: str, continuous: bool) -> None:
+    follow(name, 3, 8, continuous_actions=continuous, max_steps=6)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 1 << 30), st.sampled_from([None, "all_in_one_group", "one_group_per_agent", {"a": ["agent_2"], "b": {"c": ["agent_0"], "d": ["agent_1"]}}]), st.booleans())
+def test_any_groups(seed: int, group_map: Any, dicts: bool) -> None:
+    follow("balance", seed, 4, group_map=group_map, dict_spaces=dicts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", scenarios())
+def test_fuzz_every_scenario(name: str) -> None:
+    for seed, continuous in ((1, True), (2, False)):
+        follow(name, seed, 30, rows=5, continuous_actions=continuous, max_steps=20)
+
+
+def partial_reset(name: str, masked: bool, steps: int = 6) -> None:
+    resetting, going_on = (VmasEnv(name, 5, seed=0, masked_reset=masked) for _ in range(2))
+    a, b = resetting.reset(), going_on.reset()
+    where = torch.tensor([True, False, True, False, False]).unsqueeze(-1)
+    kept = ~where.squeeze(-1)
+    for i in range(2 + steps):
+        action = going_on.rand_action(b).select(*going_on.action_keys).clone()
+        a = resetting.step_mdp(resetting.step(a.update(action.clone())))
+        b = going_on.step_mdp(going_on.step(b.update(action)))
+        assert bool((a[kept] == b[kept]).all()), f"step {i}"
+        if i == 1:
+            before = a.clone()
+            a = resetting.reset(a.set("_reset", where.clone()))
+            assert bool((a[kept] == before[kept]).all())
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("name", FAST)
+def test_rows_that_are_kept_go_on_as_if_nothing_had_been_reset(name: str, masked: bool) -> None:
+    partial_reset(name, masked)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", scenarios())
+def test_partial_resets_of_every_scenario(name: str) -> None:
+    if name in DRAWS_IN_STEPS:
+        pytest.skip(DRAWS_IN_STEPS[name])
+    partial_reset(name, True, steps=15)
+
+
+def test_a_kept_row_of_football_without_its_drawing_players_goes_on_too() -> None:
+    env, other = (VmasEnv("football", 3, seed=0, ai_red_agents=False) for _ in range(2))
+    a, b = env.reset(), other.reset()
+    env.reset(a.set("_reset", torch.tensor([[True], [False], [False]])))
+    actions = other.rand_action(b)
+    a, b = env.step(env.reset(a.clone().set("_reset", torch.tensor([[True], [False], [False]]))).update(actions.select(*env.action_keys))), other.step(actions)
+    assert bool((a["next"][1:] == b["next"][1:]).all())
+
+
+def test_rows_that_are_reset_start_anew() -> None:
+    env = VmasEnv("balance", 4, seed=0, max_steps=3)
+    td = env.step_mdp(env.rand_step(env.reset()))
+    after = env.reset(td.clone().set("_reset", torch.tensor([[True], [False], [True], [False]])))
+    moved = (after["agents", "observation"] != td["agents", "observation"]).flatten(1).any(-1)
+    assert moved.tolist() == [True, False, True, False]
+    assert env._env.steps.tolist() == [0.0, 1.0, 0.0, 1.0]
+
+
+def test_a_time_limit_truncates() -> None:
+    data = VmasEnv("simple_spread", 2, max_steps=5).rollout(9)["next"]
+    assert data["truncated"].squeeze(-1).tolist() == [[False] * 4 + [True]] * 2
+    assert not data["terminated"].any()
+
+
+def test_another_env_does_not_disturb_this_one() -> None:
+    alone, beside = (VmasEnv("simple_spread", 2, seed=3) for _ in range(2))
+    first = [alone.reset()["agents", "observation"] for _ in range(3)]
+    second = []
+    for _ in range(3):
+        VmasEnv("balance", 1, seed=9).reset()
+        second.append(beside.reset()["agents", "observation"])
+    assert all(torch.equal(x, y) for x, y in zip(first, second, strict=True))
+
+
+def test_envs_without_a_seed_differ() -> None:
+    a, b = (VmasEnv("simple_spread", 2).reset()["agents", "observation"] for _ in range(2))
+    assert not torch.equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "shape"),
+    [
+        ({"continuous_actions": True}, "Bounded", (2, 3, 2)),
+        ({"continuous_actions": False}, "Categorical", (2, 3)),
+        ({"continuous_actions": False, "categorical_actions": False}, "OneHot", (2, 3, 9)),
+        ({"continuous_actions": False, "multidiscrete_actions": True}, "MultiCategorical", (2, 3, 2)),
+        ({"continuous_actions": False, "multidiscrete_actions": True, "categorical_actions": False}, "MultiOneHot", (2, 3, 6)),
+    ],
+)
+def test_every_kind_of_action_is_played(options: dict[str, Any], kind: str, shape: tuple[int, ...]) -> None:
+    env = VmasEnv("balance", 2, seed=0, n_agents=3, **options)
+    spec = env.full_action_spec["agents", "action"]
+    assert (type(spec).__name__, tuple(spec.shape)) == (kind, shape)
+    env.check_env_specs()
+
+
+def test_unequal_agents_in_one_group_are_stacked_lazily() -> None:
+    env = VmasEnv("simple_speaker_listener", 2, seed=0, group_map="all_in_one_group", continuous_actions=False)
+    td = env.step(env.rand_action(env.reset()))
+    sizes = [td["next", "agents"][:, i]["observation"].shape[-1] for i in range(2)]
+    assert sizes[0] != sizes[1]
+    env.check_env_specs(return_contiguous=False)
+
+
+def test_dict_observations_are_nested() -> None:
+    base = need("vmas.simulator.scenario", "test").BaseScenario
+    core = need("vmas.simulator.core", "test")
+
+    class Dicts(base):
+        def make_world(self, batch_dim: int, device: Any, **kwargs: Any) -> Any:
+            world = core.World(batch_dim, device)
+            for i in range(2):
+                world.add_agent(core.Agent(name=f"agent_{i}"))
+            return world
+
+        def reset_world_at(self, env_index: int | None = None) -> None:
+            for agent in self.world.agents:
+                agent.set_pos(torch.zeros(2) if env_index is not None else torch.zeros(self.world.batch_dim, 2), batch_index=env_index)
+
+        def observation(self, agent: Any) -> Any:
+            return {"pos": agent.state.pos, "more": {"speed": agent.state.vel.norm(dim=-1)}}
+
+        def reward(self, agent: Any) -> Any:
+            return agent.state.pos.sum(-1)
+
+        def info(self, agent: Any) -> Any:
+            return {"only_first": agent.state.pos[:, 0]} if agent.name == "agent_0" else {}
+
+    env = VmasEnv(Dicts(), 3, seed=0)
+    data = env.rollout(4)
+    assert data["agents", "observation", "more", "speed"].shape == (3, 4, 2, 1)
+    assert torch.equal(data["next", "agents", "info", "only_first"][..., 0, :], data["next", "agents", "observation", "pos"][..., 0, :1])
+    assert not data["next", "agents", "info", "only_first"][..., 1, :].any()
+    env.check_env_specs()
+
+
+def test_envs_of_every_interface_are_taken() -> None:
+    make = need("vmas", "test").make_env
+    for options in ({}, {"terminated_truncated": True}, {"dict_spaces": True}, {"dict_spaces": True, "terminated_truncated": True}):
+        env = VmasWrapper(make("balance", 2, **options), seed=0)
+        env.check_env_specs()
+    assert env.render(mode="rgb_array").ndim == 3
+
+
+def test_groups_are_torchrls() -> None:
+    assert VmasEnv("balance", 1).group_map == {"agents": ["agent_0", "agent_1", "agent_2"]}
+    assert VmasEnv("simple_tag", 1).group_map == {"adversary": ["adversary_0", "adversary_1", "adversary_2"], "agent": ["agent_0"]}
+    assert VmasEnv("goal", 1).group_map == {"agents": ["agent 0"]}
+
+
+def test_make_gives_a_batch() -> None:
+    env = marlenv.make("vmas/balance", num_envs=5, max_steps=2, n_agents=2)
+    assert env.rollout(4)["next", "agents", "reward"].shape == (5, 2, 2, 1)
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("continuous", [True, False])
+def test_keys_shapes_and_numbers_are_torchrls(continuous: bool) -> None:
+    from torchrl.envs.libs.vmas import VmasEnv as Peer
+
+    options = {"num_envs": 3, "continuous_actions": continuous, "n_agents": 3, "max_steps": 4}
+    ours, peer = VmasEnv("balance", seed=0, **options), Peer("balance", seed=0, **options)
+    a, b = ours.rollout(3), peer.rollout(3)
+    theirs, mine = (set(map(str, td.keys(True, True))) for td in (b, a))
+    assert not theirs - mine
+    assert mine - theirs == {"truncated", "('next', 'truncated')"}
+    for key in b.keys(True, True):
+        assert a[key].shape == b[key].shape, key
+
+
+@pytest.mark.parametrize("name", ["balance", "simple_world_comm"])
+def test_the_contract_holds(name: str) -> None:
+    broken = [f"{r.name}: {r.says}" for r in run_contract(lambda: VmasEnv(name, 3, max_steps=9)) if r.verdict == "broken"]
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", scenarios())
+def test_the_contract_holds_for_every_scenario(name: str) -> None:
+    exempt = {"partial_resets_keep_other_rows": DRAWS_IN_STEPS[name]} if name in DRAWS_IN_STEPS else {}
+    broken = [f"{r.name}: {r.says}" for r in run_contract(lambda: VmasEnv(name, 3, max_steps=9), exempt) if r.verdict == "broken"]
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: VmasEnv("balanc", 2), UnknownName, "no scenario is called 'balanc'; did you mean 'balance'"),
+        (lambda: VmasWrapper(3), SpecError, "expected a VMAS Environment, got int"),
+    ],
+)
+def test_bad_input_is_named(make: Any, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        make()
