@@ -6,6 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 TORCH  ?= torch==2.13.0
 STAMP  := $(VENV)/.installed
+SIMULATORS := $(VENV)/.simulators
 RUN    := SDL_VIDEODRIVER=dummy PYGAME_HIDE_SUPPORT_PROMPT=1
 
 .PHONY: demo test slow lint types docs tutorials wheel bench clean
@@ -21,7 +22,7 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(RUN) $(BIN)/python -m pytest -q -n 2 -m "not slow"
 
-slow: $(STAMP)
+slow: $(SIMULATORS)
 	$(RUN) $(BIN)/python -m pytest -q -n 2 -m slow
 
 lint: $(STAMP)
@@ -55,6 +56,11 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/pip install -q $(TORCH)
 	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
 	@touch $(STAMP)
+
+# What only the slow tests use: simulators that are heavy, and Stockfish where we may install it.
+$(SIMULATORS): tests/simulators.sh | $(STAMP)
+	VENV=$(VENV) tests/simulators.sh
+	@touch $@
 
 clean:
 	rm -rf build dist site runs *.egg-info

@@ -57,7 +57,9 @@ def faults(path: Path, text: str) -> list[str]:
             doc = node.body[0] if ast.get_docstring(node) else None
             n = node.end_lineno - node.lineno + 1 - (doc.end_lineno - doc.lineno + 1 if doc else 0)
             if n > FUNCTION:
-                wrong.append(f"{node.name} (line {node.lineno}) has {n} lines without its docstring; the limit is {FUNCTION}")
+                wrong.append(
+                    f"{node.name} (line {node.lineno}) has {n} lines without its docstring; the limit is {FUNCTION}"
+                )
     here = room_of(path)
     if here not in LEVEL and here != "__init__":
         wrong.append(f"{here} is in no room; add it to ROOMS")
@@ -81,15 +83,29 @@ def test_file(path: Path) -> None:
 def test_the_core_never_imports(forbidden: str) -> None:
     for path in sources():
         for node in ast.walk(ast.parse(path.read_text())):
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names = (
+                [a.name for a in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
             assert forbidden not in {n.split(".")[0] for n in names}, path
 
 
 @pytest.mark.parametrize(
     ("where", "text", "says"),
     [
-        ("marlenv/specs/planted.py", '"""Doc."""\nfrom marlenv.envs import EnvBase\n', "specs may not import marlenv.envs"),
-        ("marlenv/games/planted.py", '"""Doc."""\nfrom marlenv.physics import world\n', "games may not import marlenv.physics"),
+        (
+            "marlenv/specs/planted.py",
+            '"""Doc."""\nfrom marlenv.envs import EnvBase\n',
+            "specs may not import marlenv.envs",
+        ),
+        (
+            "marlenv/games/planted.py",
+            '"""Doc."""\nfrom marlenv.physics import world\n',
+            "games may not import marlenv.physics",
+        ),
         ("groups/planted.py", '"""Doc."""\nfrom marlenv import EnvBase\n', "front door"),
         ("marlenv/envs/planted.py", "x = 1\n", "no module docstring"),
         ("marlenv/envs/planted.py", '"""Doc."""\n' + "x = 1\n" * 600, "the limit is 600"),

@@ -15,7 +15,9 @@ FOLDER = Path(__file__).parent / "golden"
 def test_playthrough(name: str) -> None:
     path = FOLDER / f"{name}.txt"
     assert path.exists(), f"{name} has no playthrough; write it: python -m marlenv.testing.golden {name}"
-    for number, (want, got) in enumerate(zip(path.read_text().splitlines(), golden.text(name).splitlines(), strict=True), 1):
+    for number, (want, got) in enumerate(
+        zip(path.read_text().splitlines(), golden.text(name).splitlines(), strict=True), 1
+    ):
         assert got == want, f"{path.name}, line {number}"
 
 

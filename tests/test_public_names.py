@@ -18,7 +18,9 @@ def test_importable_and_documented(name: str) -> None:
         return
     doc = inspect.getdoc(thing)
     assert doc, f"{name} has no docstring"
-    assert doc.splitlines()[0].rstrip().endswith((".", ":", "?")), f"{name}: the first line of the docstring is a sentence"
+    assert doc.splitlines()[0].rstrip().endswith((".", ":", "?")), (
+        f"{name}: the first line of the docstring is a sentence"
+    )
 
 
 OWN = [n for n in marlenv.__all__ if getattr(getattr(marlenv, n), "__module__", "").startswith("marlenv")]
@@ -28,7 +30,9 @@ OWN = [n for n in marlenv.__all__ if getattr(getattr(marlenv, n), "__module__", 
 def test_public_methods_are_documented(name: str) -> None:
     cls = getattr(marlenv, name)
     for method, thing in vars(cls).items():
-        if method.startswith("_") or not (inspect.isfunction(thing) or isinstance(thing, property | classmethod | staticmethod)):
+        if method.startswith("_") or not (
+            inspect.isfunction(thing) or isinstance(thing, property | classmethod | staticmethod)
+        ):
             continue
         assert inspect.getdoc(getattr(cls, method)), f"{name}.{method} has no docstring, its own or inherited"
 

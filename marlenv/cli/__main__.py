@@ -15,6 +15,7 @@ COMMANDS = {
     "list": "the envs that have a name",
     "show": "groups and specs of an env",
     "check": "run the contract on an env",
+    "play": "play a game in the terminal",
     "rollout": "play an env, print a summary and keep the data",
     "bench": "compare speeds with the peers that are installed",
 }

@@ -50,19 +50,25 @@ def run(options: argparse.Namespace) -> int:
     print(f"{options.name}, {options.envs} envs x {options.steps} steps, policy {options.policy}")
     print(summary.text(seconds))
     if options.out is not None:
-        note = {"env": options.name, "envs": options.envs, "steps": options.steps, "seed": options.seed, "options": given}
+        note = {
+            "env": options.name,
+            "envs": options.envs,
+            "steps": options.steps,
+            "seed": options.seed,
+            "options": given,
+        }
         (options.out / "rollout.json").write_text(json.dumps(note, indent=2, default=str) + "\n")
         print(f"data: {options.out.resolve()}  (tensordict.TensorDict.load_memmap({str(options.out)!r}))")
     env.close()
     return 0
 
 
-def load_policy(name: str, env: EnvBase) -> Any:
-    """The policy that ``--policy`` names."""
+def load_policy(name: str, env: EnvBase, option: str = "--policy") -> Any:
+    """The policy that an option names."""
     if name == "random":
         return env.rand_action
     if ":" not in name:
-        raise SpecError(f"--policy must be 'random' or module:callable, got {name!r}")
+        raise SpecError(f"{option} must be 'random' or module:callable, got {name!r}")
     sys.path.insert(0, str(Path.cwd()))
     return as_policy(load(name), env)
 
@@ -90,4 +96,4 @@ def _allocate(data: TensorDictBase, steps: int, out: Path) -> TensorDictBase:
     wide = data.unsqueeze(-1).expand(*data.batch_size, steps)
     if any(isinstance(v, LazyStackedTensorDict) for v in wide.values(True)):
         wide = wide.clone()
-    return wide.cpu().memmap_like(prefix=str(out))  # type: ignore[no-any-return]
+    return wide.cpu().memmap_like(prefix=str(out))

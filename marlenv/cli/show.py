@@ -7,6 +7,7 @@ import argparse
 from marlenv.cli.text import parse_options, table
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
+from marlenv.envs.registry import find
 from marlenv.making import make
 from marlenv.specs.show import rows
 
@@ -26,9 +27,8 @@ def run(options: argparse.Namespace) -> int:
         given["group_map"] = options.group_map
     env = make(options.name, options.envs, **given)
     print(f"{options.name}: {type(env).__name__}, batch size {list(env.batch_size)}, device {env.device}")
-    summary = (type(env).__doc__ or "").strip().splitlines()
-    if summary:
-        print(summary[0])
+    if summary := find(options.name).summary:
+        print(summary)
     print("\n" + groups_table(env))
     print("\n" + specs_table(env))
     env.close()
@@ -40,7 +40,10 @@ def groups_table(env: EnvBase) -> str:
     tree = getattr(env, "tree", None)
     if tree is None:
         return "no groups: a single agent"
-    return table([["/".join(path), len(agents), " ".join(agents)] for path, agents in tree.groups.items()], ["group", "size", "agents"])
+    return table(
+        [["/".join(path), len(agents), " ".join(agents)] for path, agents in tree.groups.items()],
+        ["group", "size", "agents"],
+    )
 
 
 def specs_table(env: EnvBase) -> str:

@@ -101,6 +101,11 @@ class ActionStream:
         moved._used = self._used
         return moved
 
+    @property
+    def used(self) -> int:
+        """How many numbers every row has used."""
+        return self._used
+
     def skip(self, count: int) -> None:
         """Counts numbers as used that were drawn from :meth:`rng`."""
         self._used += count

@@ -1,0 +1,584 @@
+"""Writes the pages that are made from code: envs, reference and tutorials.
+
+``python docs/generate.py`` writes them; with ``--check`` it writes nothing and exits with 1 when a page differs. Text comes
+from docstrings (``docs/docstrings.py``); of native envs, shapes come from specs and examples from runs. Nothing here knows a
+single env, and no simulator is imported: the pages of wrappers are the same whether theirs is installed or not. What changed
+in an env's results is in ``docs/versions.toml``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import importlib
+import inspect
+import io
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+
+import docstrings
+import torch
+
+import marlenv
+from marlenv.envs.registry import Entry, available, find, load
+from marlenv.optional import EXTRAS
+from marlenv.specs.show import domain
+from marlenv.testing import CHECKS
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+ROOMS = {
+    "marlenv": "Envs by name, randomness",
+    "specs": "Specs",
+    "groups": "Groups",
+    "envs": "Envs",
+    "transforms": "Transforms",
+    "vector": "Many envs at once",
+    "physics": "A world in the plane",
+    "games": "Games",
+    "games.chess": "Chess",
+    "wrappers": "Other simulators",
+    "testing": "Testing",
+    "errors": "Errors",
+}
+KINDS = {"scenario": "Scenario", "game": "Game", "wrapper": "Wrapper"}
+SHARED = {  # where the options that all envs of a kind take are described
+    "scenario": "Every scenario also takes the options of [`ScenarioEnv`](../reference/physics.md#scenarioenv).",
+    "game": "Every game also takes the options of [`TurnBasedEnv`](../reference/games.md#turnbasedenv).",
+    "wrapper": "",
+}
+MEANING = {
+    "observation": "what the agents see",
+    "action": "what they do",
+    "action_mask": "legal actions; all True for those who do not act",
+    "mask": "whose action is read at the next step",
+    "alive": "exists and is not done",
+    "reward": "what the step was worth to each agent",
+    "turn": "the seat to move",
+    "outcome": "why the game ended: an index into `env.outcomes`, 0 while it goes on",
+    "done": "`done` is `terminated` (the task ended) or `truncated` (cut off)",
+}
+FLAGS = ("done", "terminated", "truncated")
+WIDE = "---\nhide: [toc]\n---\n\n"  # a page without a table of contents has room for code of 120 columns
+NOTE = "<!-- Made by docs/generate.py; edit the docstrings, not this page. -->"
+MANY = 2  # rows of the envs that are looked at
+UNLISTED = {  # names that users need and that no room lists yet
+    "physics": {"ScenarioEnv": "marlenv.physics.env", "make_scenario": "marlenv.physics.env"},
+    "wrappers": {
+        "AgentSpecs": "marlenv.wrappers._agents",
+        "AgentStep": "marlenv.wrappers._agents",
+        "ParallelSimEnv": "marlenv.wrappers._parallel",
+    },
+}
+
+
+# --- envs ----------------------------------------------------------------------------------------
+
+
+def subject(entry: Entry) -> Any:
+    """What an env is about: the class of its scenario, rules or wrapper."""
+    where = next((entry.options[name] for name in ("scenario", "rules") if name in entry.options), entry.factory)
+    return load(where) if isinstance(where, str) else where
+
+
+def about(thing: Any) -> docstrings.Doc:
+    """The docstring of a class; of a wrapper, with what its bases add."""
+    doc = docstrings.parse(thing)
+    for base in thing.__mro__[1:] if inspect.isclass(thing) else ():
+        if base.__module__.startswith("marlenv.wrappers") and base.__doc__:
+            more = docstrings.parse(base)
+            if base.__module__ == thing.__module__:
+                doc.body = f"{doc.body}\n\n{more.body}"
+            doc.args += [arg for arg in more.args if arg[0] not in {*dict(doc.args), "env"}]
+    doc.args = [arg for arg in doc.args if not arg[0].startswith("*")]
+    return doc
+
+
+def native_page(name: str) -> str:
+    """The page of a scenario or a game, which is run."""
+    entry = find(name)
+    env = marlenv.make(name, MANY, seed=0)
+    thing = subject(entry)
+    doc = about(thing)
+    sections = {
+        "Use": use(name),
+        "Description": f"{doc.summary}\n\n{doc.prose}",
+        "Data": data_table(env, ("observation", "state", "reward", "done"), meanings(entry, thing, doc)),
+        "Action": action_text(entry, env, doc),
+        "Reward": sentence(doc.bullets.get("reward")) or reward_text(thing),
+        "Ends": ends_text(entry, env, doc),
+        "Options": options_text(entry, thing, doc),
+        "Source": source(thing, doc),
+        "Versions": versions(name),
+    }
+    env.close()
+    return page(entry, sections)
+
+
+def wrapper_page(name: str) -> str:
+    """The page of a wrapper, whose simulator is not touched."""
+    entry = find(name)
+    thing = subject(entry)
+    doc = about(thing)
+    sections = {
+        "Use": wrapper_use(entry, thing),
+        "Description": doc.summary,
+        "Data": doc.body,
+        "Options": options_text(entry, thing, doc),
+        "Source": source(thing, doc),
+        "Versions": versions(name),
+    }
+    return page(entry, sections)
+
+
+def page(entry: Entry, sections: dict[str, str]) -> str:
+    """A page of sections."""
+    head = f"# {entry.name}\n\n{NOTE}\n\n{KINDS[entry.kind]}. {sentence(entry.summary)}"
+    return "\n\n".join([head, *(f"## {title}\n\n{text.strip()}" for title, text in sections.items())]) + "\n"
+
+
+def wrapper_use(entry: Entry, thing: Any) -> str:
+    """How it is installed, and a task that stands for the family: the first that the summary names."""
+    extra = EXTRAS.get(entry.needs or "", entry.needs)
+    known = extra in extras()
+    how = f'pip install "marlenv-torch[{extra}]"   # in a checkout: pip install -e ".[{extra}]"' if known else ""
+    install = f"```bash\n{how}\n```" if known else "How to install it: [other simulators](../rooms/wrappers.md)."
+    named = re.search(rf"{entry.name}/[^\s,]+", entry.summary)
+    task = named[0] if named else entry.name
+    listed = ""
+    if hasattr(thing, "available_envs"):
+        home = "marlenv" if thing.__name__ in marlenv._HOMES else thing.__module__  # type: ignore[attr-defined]
+        listed = f"\n\n`{home}.{thing.__name__}.available_envs()` lists the tasks."
+    code = f'import marlenv\n\nenv = marlenv.make("{task}", num_envs={MANY}, seed=0)\ndata = env.rollout(100)'
+    return f"{install}\n\n```py\n{code}\n```{listed}"
+
+
+def extras() -> set[str]:
+    """The extras of the distribution."""
+    return set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+
+
+def use(name: str) -> str:
+    """An example that runs, what it prints, and two commands."""
+    code = f"""import marlenv
+
+env = marlenv.make("{name}", num_envs={MANY}, seed=0)
+print({{group: len(agents) for group, agents in env.group_map.items()}})
+print(env.rollout(3).batch_size)
+"""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(code, {})
+    commands = f"marlenv show {name}\nmarlenv rollout {name} --envs {MANY} --steps 100"
+    return f"```py\n{code}```\n\n```text\n{out.getvalue()}```\n\n```bash\n{commands}\n```"
+
+
+def meanings(entry: Entry, thing: Any, doc: docstrings.Doc) -> dict[str, str]:
+    """Name of an entry -> what the docstring says about it; for games, what the rules say about positions."""
+    found = {name: after_shape(text) for name, text in doc.bullets.items() if name == "observation"}
+    if entry.kind == "game":
+        found.setdefault("observation", docstrings.parse(thing.observe).summary)
+        state = type(thing().start(torch.Size([1]), rng=marlenv.RowRNG(0, [1])))
+        noted = re.findall(r'^    (\w+): Tensor(?:  # (.*)|\n    """([^"]*)""")', inspect.getsource(state), re.M)
+        for name, *texts in noted:
+            text = docstrings.inline(docstrings.one_line("".join(texts)))
+            found[name] = re.sub(r"^`?\[.*?\]`? (?:\w+)?: ", "", text)
+    return found
+
+
+def data_table(env: Any, kinds: tuple[str, ...], meaning: dict[str, str]) -> str:
+    """The entries of some families as a table; groups that are alike are listed once, and so are flags of all levels."""
+    paths = list(env.tree.groups) if hasattr(env, "tree") else []
+    alike = len(paths) > 1 and len({tuple(sorted(map(str, below(env, path, kinds)))) for path in paths}) == 1
+    rows: dict[str, str] = {}
+    for kind in kinds:
+        for key, leaf in getattr(env, f"full_{kind}_spec").items(True, True):
+            where = (key,) if isinstance(key, str) else key
+            path = next((p for p in paths if where[: len(p)] == p), ())
+            if where[-1] in FLAGS:
+                continue
+            label = key_text(("group", *where[len(path) :]), quoted=False) if path and alike else key_text(where)
+            several = len(paths) > 1 and not alike and where[-1] == "observation"
+            text = MEANING.get(where[-1], "") if several else meaning.get(where[-1]) or MEANING.get(where[-1], "")
+            rows.setdefault(f"`{label}`", f"{shape_text(leaf)} | {text.rstrip('.')}")
+    if "done" in kinds:
+        rows[", ".join(f"`{flag}`" for flag in FLAGS)] = f"bool `[B, 1]`, in groups `[B, A, 1]` | {MEANING['done']}"
+    lines = ["| entry | shape and dtype | meaning |", "|---|---|---|", *(f"| {a} | {b} |" for a, b in rows.items())]
+    if alike:
+        lines += ["", "`group` is " + ", ".join(f"`{key_text(path)}`" for path in paths) + "."]
+    elif len(paths) > 1 and "observation" in meaning and "observation" in kinds:
+        lines += ["", f"What they see: {meaning['observation'].rstrip('.')}."]
+    return "\n".join(lines)
+
+
+def below(env: Any, path: tuple[str, ...], kinds: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    """What stands below a group."""
+    for kind in kinds:
+        for key, leaf in getattr(env, f"full_{kind}_spec").items(True, True):
+            if isinstance(key, tuple) and key[: len(path)] == path:
+                yield key[len(path) :], leaf.shape, leaf.dtype
+
+
+def key_text(key: tuple[str, ...], *, quoted: bool = True) -> str:
+    """A key as it is written in code; unquoted, its first word stands for any group."""
+    if len(key) == 1:
+        return key[0]
+    words = [f'"{word}"' for word in key]
+    return f"({', '.join(words if quoted else [key[0], *words[1:]])})"
+
+
+def shape_text(leaf: Any) -> str:
+    """``float32 `[B, 3, 2]`, -1..1``."""
+    inner = ", ".join(str(n) for n in leaf.shape[1:])
+    kind, _, detail = domain(leaf).partition(" ")
+    shown = f", {detail}" if detail and leaf.dtype != torch.bool and kind != "Unbounded" else ""
+    return f"{str(leaf.dtype).removeprefix('torch.')} `[B{', ' + inner if inner else ''}]`{shown}"
+
+
+def after_shape(bullet: str) -> str:
+    """What a bullet says after its first colon."""
+    return bullet.partition(": ")[2] or bullet
+
+
+def sentence(text: str | None) -> str:
+    """A bullet or summary as a sentence."""
+    if not text:
+        return ""
+    text = re.sub(r"^(?:reward|ends|action)(?:, |: | )", "", text)
+    return text[0].upper() + text[1:].rstrip(".") + "."
+
+
+def action_text(entry: Entry, env: Any, doc: docstrings.Doc) -> str:
+    """What agents do."""
+    text = sentence(doc.bullets.get("action"))
+    if entry.kind == "scenario":
+        text += " With `continuous_actions=False` actions are choices."
+    if entry.kind == "game":
+        text += f' One of {env.rules.n_actions} actions. An illegal one is an error, or loses the game with `illegal="lose"`.'
+    return "\n\n".join(filter(None, [data_table(env, ("action",), {}), text.strip()]))
+
+
+def reward_text(thing: Any) -> str:
+    """What a step of a game is worth."""
+    zero = " The rewards of all players add up to zero." if thing.zero_sum else ""
+    return f"What the last move earned each player, whoever moved.{zero}"
+
+
+def ends_text(entry: Entry, env: Any, doc: docstrings.Doc) -> str:
+    """When an episode ends, and how."""
+    parts = [sentence(doc.bullets.get("ends"))]
+    if entry.kind == "game":
+        words = ", ".join(f"{i} {word}" for i, word in enumerate(env.outcomes) if i)
+        parts += ["" if parts[0] else "When the game is over.", f"`outcome` says why: {words}."]
+    return " ".join(filter(None, [*parts, "A limit of `max_steps` truncates."]))
+
+
+def options_text(entry: Entry, thing: Any, doc: docstrings.Doc) -> str:
+    """A table of options."""
+    default = defaults(thing)
+    rows = [(n, default.get(n, ""), t) for n, t in doc.args if entry.kind == "wrapper" or n in default]
+    if not rows:
+        return SHARED[entry.kind] or "None."
+    lines = ["| option | default | meaning |", "|---|---|---|"]
+    lines += [f"| `{name}` | {f'`{value}`' if value else ''} | {text} |" for name, value, text in rows]
+    return "\n".join([*lines, "", SHARED[entry.kind]]).rstrip()
+
+
+def defaults(thing: Any) -> dict[str, str]:
+    """Option -> its default."""
+    if dataclasses.is_dataclass(thing):
+        return {field.name: repr(field.default) for field in dataclasses.fields(thing)}
+    found: dict[str, str] = {}
+    for cls in reversed(thing.__mro__):
+        for name, p in inspect.signature(cls.__init__).parameters.items() if "__init__" in vars(cls) else ():
+            if p.default is not p.empty:
+                found[name] = value_text(p.default)
+    return found
+
+
+def source(thing: Any, doc: docstrings.Doc) -> str:
+    """Where the task comes from, as its module says."""
+    if doc.source:
+        return doc.source
+    module = docstrings.parse(inspect.getdoc(sys.modules[thing.__module__]) or "")
+    said = module.source or re.search(r"https?://[^\s)]*[^\s).,]", f"{module.summary} {module.body}")
+    return said if isinstance(said, str) else f"<{said[0]}>" if said else "Our own."
+
+
+def versions(name: str) -> str:
+    """What changed in an env's results for the same seed."""
+    table = tomllib.loads((DOCS / "versions.toml").read_text()).get(name, {})
+    lines = [f"- {number}: {what}" for number, what in table.items()]
+    return "\n".join(lines) if lines else "- 1: the first."
+
+
+def env_index() -> str:
+    """The table of all envs."""
+    parts = [
+        f"# Environments\n\n{NOTE}\n\nEverything that has a name in `marlenv.make` and on the command line; [the scenarios at a glance](gallery.md)."
+    ]
+    for kind, title in KINDS.items():
+        lines = ["| name | what |", "|---|---|"]
+        for name in available(kind):  # type: ignore[arg-type]
+            lines.append(f"| [{name}]({name}.md) | {sentence(find(name).summary)} |")
+        parts.append(f"## {title}s\n\n" + "\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def gallery() -> str:
+    """All scenarios at a glance, with the pictures that there are."""
+    parts = [
+        f"# Gallery of scenarios\n\n{NOTE}\n\n`env.render(row)` draws any row of a scenario, uint8 `[H, W, 3]`, "
+        'without a screen: `pip install "marlenv-torch[video]"`.'
+    ]
+    pictures = [path for kind in ("png", "gif", "svg") for path in sorted(DOCS.rglob(f"*.{kind}"))]
+    parts += [f"![{path.stem.replace('_', ' ')}](../{path.relative_to(DOCS).as_posix()})" for path in pictures]
+    lines = ["| scenario | agents | what it is |", "|---|---|---|"]
+    for name in available("scenario"):
+        env = marlenv.make(name, seed=0)
+        groups = ", ".join(f"{len(agents)} {group}" for group, agents in env.group_map.items())
+        lines.append(f"| [{name}]({name}.md) | {groups} | {sentence(find(name).summary)} |")
+        env.close()
+    return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
+
+
+# --- reference -----------------------------------------------------------------------------------
+
+
+def public_names(room: str) -> dict[str, str]:
+    """Public name of a room -> the module that users import it from."""
+    homes = {name: home for name, home in marlenv._HOMES.items() if name != "__version__"}  # type: ignore[attr-defined]
+    if room == "marlenv":
+        return {name: "marlenv" for name, home in homes.items() if home.split(".")[1] not in ROOMS}
+    module = importlib.import_module(f"marlenv.{room}")
+    own = {n for n, x in vars(module).items() if inspect.isclass(x) and x.__module__ == module.__name__ and n[0] != "_"}
+    names = {*getattr(module, "__all__", own), *(n for n, home in homes.items() if home == module.__name__)}
+    found = {name: "marlenv" if name in homes else module.__name__ for name in names}
+    return dict(sorted({**UNLISTED.get(room, {}), **found}.items()))
+
+
+def reference_page(room: str) -> str:
+    """Every public name of a room."""
+    parts = [f"# {ROOMS[room]}\n\n{NOTE}"]
+    if room == "errors":
+        drawn = inspect.getdoc(importlib.import_module("marlenv.errors")) or ""
+        tree = "\n".join(line.removeprefix("    ") for line in drawn.splitlines() if line.startswith("    "))
+        return f"{parts[0]}\n\nEach inherits the builtin that a TorchRL user would catch.\n\n```text\n{tree}\n```\n"
+    for name, where in public_names(room).items():
+        thing = getattr(importlib.import_module(where), name)
+        parts.append(f"## {name}\n\n`from {where} import {name}`\n\n{thing_text(name, thing)}")
+    if room == "testing":
+        lines = ["| clause | what it says |", "|---|---|"]
+        lines += [f"| `{name}` | {docstrings.inline(check.says)} |" for name, check in CHECKS.items()]
+        parts.append("## The clauses\n\nThe names are what `exempt` takes.\n\n" + "\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def thing_text(name: str, thing: Any) -> str:
+    """A class, a function or a constant."""
+    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+        return (
+            "A constant."
+            if not inspect.getdoc(thing) or not hasattr(thing, "__name__")
+            else docstrings.parse(thing).summary
+        )
+    doc = docstrings.parse(thing)
+    parts = [f"```py\n{signature(name, thing)}\n```", doc.summary, doc.body]
+    if doc.args:
+        parts.append("\n".join(f"- `{arg}`: {text}" if arg else f"- {text}" for arg, text in doc.args))
+    if doc.returns:
+        parts.append(f"Returns: {doc.returns}")
+    if doc.raises:
+        parts.append(
+            "Raises:\n\n" + "\n".join(f"- `{error}`: {text}" if error else f"- {text}" for error, text in doc.raises)
+        )
+    if doc.example:
+        parts.append(f"```pycon\n{doc.example}\n```")
+    if inspect.isclass(thing):
+        parts += [members(thing), *explained(thing)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def signature(name: str, thing: Any, width: int = 96) -> str:
+    """How it is called, without types; broken into lines where it is long."""
+    if isinstance(thing, type) and issubclass(thing, enum.Enum):
+        return f"{name}: {', '.join(thing.__members__)}"
+    call = thing.__init__ if inspect.isclass(thing) and not dataclasses.is_dataclass(thing) else thing
+    try:
+        found = list(inspect.signature(call).parameters.values())
+    except (TypeError, ValueError):
+        return f"{name}(...)"
+    if call is not thing or (found and found[0].name == "self"):
+        found = found[1:]
+    words = list(parameters(found))
+    line = f"{name}({', '.join(words)})"
+    return line if len(line) <= width else name + "(\n    " + ",\n    ".join(folded(words, width - 4)) + ",\n)"
+
+
+def parameters(found: list[inspect.Parameter]) -> Iterator[str]:
+    """Parameters as they are written, with the star and the slash between them."""
+    keyword = False
+    for p in found:
+        if p.kind is p.KEYWORD_ONLY and not keyword:
+            keyword = True
+            yield "*"
+        keyword = keyword or p.kind is p.VAR_POSITIONAL
+        star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        yield f"{star}{p.name}" + ("" if p.default is p.empty else f"={value_text(p.default)}")
+
+
+def value_text(value: Any) -> str:
+    """A default value, the same in every run."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    text = repr(value)
+    return getattr(value, "__name__", "...") if " at 0x" in text or "<class" in text else text
+
+
+def folded(words: list[str], width: int) -> list[str]:
+    """Words joined by commas to lines."""
+    lines = [words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + len(word) + 2 > width:
+            lines.append(word)
+        else:
+            lines[-1] += f", {word}"
+    return lines
+
+
+def members(cls: type) -> str:
+    """The public methods and properties that a class has of its own, in the order of its source."""
+    lines = []
+    for name, thing in vars(cls).items():
+        call = thing.__func__ if isinstance(thing, classmethod | staticmethod) else thing
+        is_property = isinstance(call, property) or type(call).__name__ == "cached_property"
+        if name.startswith("_") or not (inspect.isfunction(call) or is_property):
+            continue
+        summary = docstrings.parse(getattr(cls, name)).summary
+        shown = name if is_property else signature(name, call, 10_000)
+        lines.append(f"| `{shown if len(shown) <= 44 else name + '(...)'}` | {summary.replace('|', chr(92) + '|')} |")
+    return "\n".join(["| member | what |", "|---|---|", *lines]) if lines else ""
+
+
+def explained(cls: type) -> Iterator[str]:
+    """The methods of a class whose arguments are explained."""
+    for name, thing in vars(cls).items():
+        if inspect.isfunction(thing) and name[0] != "_" and (doc := docstrings.parse(thing)).args:
+            lines = [f"- `{arg}`: {text}" if arg else f"- {text}" for arg, text in doc.args]
+            lines += [f"- returns: {doc.returns}"] if doc.returns else []
+            lines += [f"- raises `{error}`: {text}" if error else f"- {text}" for error, text in doc.raises]
+            yield f"### {cls.__name__}.{name}\n\n```py\n{signature(name, thing)}\n```\n\n{doc.body}\n\n" + "\n".join(
+                lines
+            )
+
+
+def reference_index() -> str:
+    """What there is, by room."""
+    lines = ["| room | names |", "|---|---|"]
+    for room, title in ROOMS.items():
+        names = [] if room == "errors" else list(public_names(room))
+        links = ", ".join(f"[{name}]({room}.md#{name.lower()})" for name in names) or f"[all of them]({room}.md)"
+        lines.append(f"| [{title}]({room}.md) | {links} |")
+    return f"{WIDE}# Reference\n\n{NOTE}\n\nEvery public name, with its docstring.\n\n" + "\n".join(lines) + "\n"
+
+
+# --- tutorials -----------------------------------------------------------------------------------
+
+
+def scripts() -> list[Path]:
+    """The tutorials, in order."""
+    return sorted((ROOT / "tutorials").glob("[0-9][0-9]_*.py"))
+
+
+def tutorial_page(path: Path) -> str:
+    """A script in percent format as a page."""
+    parts = []
+    for cell in re.split(r"^# %%", path.read_text(), flags=re.M)[1:]:
+        kind, _, text = cell.partition("\n")
+        text = text.strip("\n")
+        if "[markdown]" in kind:
+            text = text.strip('"') if text.startswith('"""') else re.sub(r"^# ?", "", text, flags=re.M)
+            parts.append(text.strip())
+        elif text:
+            parts.append(f"```py\n{text}\n```")
+    title, _, first = parts[0].partition("\n")
+    note = f"This page is the script `tutorials/{path.name}`, which CI runs."
+    return WIDE + "\n\n".join([title, NOTE, note, first.strip(), *parts[1:]]) + "\n"
+
+
+def tutorial_index() -> str:
+    """The list of tutorials."""
+    lines = ["| | what it does |", "|---|---|"]
+    for path in scripts():
+        title, _, rest = tutorial_page(path).removeprefix(WIDE).partition("\n")
+        first = docstrings.one_line(rest.split("\n\n")[2])
+        lines.append(f"| [{title.removeprefix('# ')}]({path.stem}.md) | {first} |")
+    head = "Steps of one story: three agents cover three landmarks. Each is a script of under 120 lines that runs in under a minute."
+    return f"{WIDE}# Tutorials\n\n{NOTE}\n\n{head} `make tutorials` runs them all.\n\n" + "\n".join(lines) + "\n"
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page."""
+    made = {
+        "envs/index.md": env_index(),
+        "envs/gallery.md": gallery(),
+        "reference/index.md": reference_index(),
+        "tutorials/index.md": tutorial_index(),
+    }
+    for name in available():
+        kind = find(name).kind
+        if kind in KINDS:
+            try:
+                made[f"envs/{name}.md"] = wrapper_page(name) if kind == "wrapper" else native_page(name)
+            except Exception as error:
+                error.add_note(f"while making the page of {name!r}")
+                raise
+    made |= {f"reference/{room}.md": reference_page(room) for room in ROOMS}
+    made |= {f"tutorials/{path.stem}.md": tutorial_page(path) for path in scripts()}
+    return {DOCS / name: text for name, text in made.items()}
+
+
+def differing(made: dict[Path, str]) -> list[Path]:
+    """The pages that are not what they should be, those that nobody makes any more included."""
+    kept = {page for folder in ("envs", "reference", "tutorials") for page in (DOCS / folder).glob("*.md")}
+    return sorted(p for p in kept | made.keys() if p not in made or not p.exists() or p.read_text() != made[p])
+
+
+def main(words: list[str]) -> int:
+    """Writes the pages, or compares them with ``--check``."""
+    torch.set_num_threads(1)
+    made = pages()
+    odd = differing(made)
+    names = [str(page.relative_to(ROOT)) for page in odd]
+    if "--check" in words:
+        print(
+            "\n".join(f"{name} is not what the code says" for name in names)
+            or f"{len(made)} pages are as the code says"
+        )
+        if odd:
+            print("run: python docs/generate.py")
+        return 1 if odd else 0
+    for page in odd:
+        if page in made:
+            page.parent.mkdir(exist_ok=True)
+            page.write_text(made[page])
+        else:
+            page.unlink()
+    print("\n".join(names) or "nothing to write")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,189 @@
+"""What the docs show is true: code blocks run, page by page, and print what stands below them; commands likewise.
+
+- ```` ```python ```` runs; a ```` ```text ```` block right below it is what it prints (``...`` stands for anything).
+- ```` ```console ```` holds commands after ``$ ``, each with what it prints.
+- ```` ``` { .python title="not run: why" } ```` is Python that cannot run here, and says why.
+- ```` ```py ```` and ```` ```pycon ```` are made by ``docs/generate.py`` from code that is run elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import linecache
+import re
+import shlex
+import sys
+import types
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from marlenv.cli.__main__ import main
+from marlenv.envs.registry import available, find
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^( *)(`{3,})(.*)\n((?:.*\n)*?)\1\2$", re.M)
+WIDTH = 100  # columns that fit on a page without scrolling
+
+
+class Block(NamedTuple):
+    """A fenced block."""
+
+    kind: str
+    text: str
+    line: int
+    end: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    found = []
+    for m in FENCE.finditer(text):
+        body = re.sub(f"^{m[1]}", "", m[4], flags=re.M)
+        found.append(Block(m[3].strip(), body, text.count("\n", 0, m.start()) + 2, m.end()))
+    return found
+
+
+def follows(page: Path, first: Block, second: Block) -> bool:
+    """Whether there is nothing between two blocks."""
+    between = page.read_text()[first.end :]
+    return between.lstrip("\n").startswith("```" + second.kind) and second.end > first.end
+
+
+def matches(want: str, got: str) -> bool:
+    if not want.strip():
+        return not got.strip()
+    return doctest.OutputChecker().check_output(want, got, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def pages_with(*kinds: str) -> list[Path]:
+    return [page for page in PAGES if any(block.kind in kinds for block in blocks(page))]
+
+
+@pytest.mark.parametrize("page", pages_with("python", "console"), ids=named)
+def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = types.ModuleType(f"page_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    found = blocks(page)
+    for block, after in zip(found, [*found[1:], None], strict=True):
+        where = f"{named(page)}:{block.line}"
+        if block.kind == "python":
+            got = executed(block, where, module)
+            shown = after.text if after is not None and after.kind == "text" and follows(page, block, after) else ""
+            assert matches(shown, got), f"{where} printed\n{got}"
+        elif block.kind == "console":
+            for command, shown in commands(block):
+                got, _ = run(shlex.split(command))
+                assert matches(shown, got), f"{where}: marlenv {command} printed\n{got}"
+
+
+def executed(block: Block, where: str, module: types.ModuleType) -> str:
+    """What a block of Python prints."""
+    source = "\n" * (block.line - 1) + block.text
+    linecache.cache[where] = (len(source), None, source.splitlines(keepends=True), where)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(source, where, "exec"), module.__dict__)
+    return out.getvalue()
+
+
+def commands(block: Block) -> list[tuple[str, str]]:
+    """The commands of a block without the program's name, each with what it prints."""
+    parts = [part.partition("\n") for part in re.split(r"^\$ ", block.text, flags=re.M)[1:]]
+    assert all(line.startswith("marlenv ") for line, _, _ in parts), "only marlenv's commands are run; use a bash block"
+    return [(line.removeprefix("marlenv "), shown) for line, _, shown in parts]
+
+
+def run(words: list[str]) -> tuple[str, int]:
+    """What a command prints on both streams, and its exit code."""
+    out, threads = io.StringIO(), torch.get_num_threads()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            code = main(words)
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+    torch.set_num_threads(threads)
+    return out.getvalue(), code
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_block_says_what_it_is(page: Path) -> None:
+    for block in blocks(page):
+        where = f"{named(page)}:{block.line}"
+        if ".python" in block.kind:
+            assert re.search(r'title="not run: \w.+"', block.kind), f"{where} is Python that does not run; say why"
+        else:
+            assert block.kind in {"python", "text", "console", "bash", "py", "pycon", "toml"}, (
+                f"{where}: {block.kind!r}"
+            )
+        made = page.parent.name in ("reference", "tutorials", "envs")
+        assert made or block.kind not in ("py", "pycon"), f"{where}: Python runs; mark it python"
+        wide = [line for line in block.text.splitlines() if len(line) > (WIDTH if not made else 120)]
+        assert not wide, f"{where} scrolls: {wide[0]!r}"
+
+
+def test_generated_pages_are_what_the_code_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made here without the simulators, whose pages must not depend on what is installed."""
+    for name in available("wrapper"):
+        monkeypatch.setitem(sys.modules, find(name).needs, None)
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import generate
+
+    made = generate.pages()
+    stale = [named(page) for page in generate.differing(made)]
+    assert not stale, f"{stale}; run: python docs/generate.py"
+    made.pop(generate.DOCS / "envs" / "simple_spread.md")  # a page that nobody makes is found
+    assert [page.name for page in generate.differing(made)] == ["simple_spread.md"]
+
+
+def test_nothing_is_fetched_from_the_network() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text()
+    assert "font: false" in settings
+    assert not re.search(r"^extra_(css|javascript):.*https?:", settings, re.M)
+    assert "http" not in (ROOT / "docs" / "style.css").read_text()
+
+
+def test_every_env_and_room_can_be_reached() -> None:
+    """From the README to every page of a room, and from the list of envs to every env."""
+    readme, index = (ROOT / "README.md").read_text(), (ROOT / "docs" / "envs" / "index.md").read_text()
+    for page in (ROOT / "docs" / "rooms").glob("*.md"):
+        assert f"docs/rooms/{page.name}" in readme, f"README.md does not lead to {page.name}"
+    for page in (ROOT / "docs" / "envs").glob("*.md"):
+        assert page.stem == "index" or f"({page.name})" in index
+
+
+KINDS = {"added", "changed", "fixed", "removed", "behaviour"}
+
+
+def test_change_fragments_are_named_by_issue_and_kind() -> None:
+    for path in (ROOT / "docs" / "changes").iterdir():
+        parts = path.name.split(".")
+        assert len(parts) == 3, f"{path.name}: expected <issue>.<kind>.md"
+        assert parts[1] in KINDS, f"{path.name}: kinds are {sorted(KINDS)}"
+        assert path.read_text().startswith("- "), f"{path.name}: a list of sentences"
+
+
+def test_contributing_keeps_its_lists_short() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for title in ("A scenario", "A transform", "A wrapper", "A game"):
+        section = re.search(rf"^## {title}$(.*?)(?=^## |\Z)", text, re.M | re.S)
+        assert section, f"no section {title!r}"
+        steps = re.findall(r"^(\d+)\. ", section[1], re.M)
+        assert steps == [str(i + 1) for i in range(len(steps))]
+        assert 0 < len(steps) <= 8, f"{title}: {len(steps)} steps"
+
+
+def test_decisions_have_their_five_headings() -> None:
+    for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
+        found = re.findall(r"^## (.*)$", path.read_text(), re.M)
+        assert found == ["Status", "Goal", "Now", "New", "Cost"], path.name

@@ -1,0 +1,47 @@
+"""The tutorials have the form they promise; `make tutorials` runs them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[1] / "tutorials"
+SCRIPTS = sorted(FOLDER.glob("*.py"))
+LINES = 120
+
+
+def test_they_are_numbered_without_a_gap() -> None:
+    assert [path.name[:3] for path in SCRIPTS] == [f"{i:02d}_" for i in range(1, len(SCRIPTS) + 1)]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
+def test_a_tutorial_is_a_short_script_in_percent_format(path: Path) -> None:
+    text = path.read_text()
+    tree = ast.parse(text)
+    assert text.count("\n") < LINES, f"{text.count(chr(10))} lines"
+    assert text.startswith('# %% [markdown]\n"""# ')
+    title = (ast.get_docstring(tree) or "").splitlines()[0]
+    assert re.match(rf"# {int(path.name[:2])}\. \w", title), (
+        f"the first line of the docstring is its number and title: {title}"
+    )
+    assert re.search(r"^# %%$", text, re.M), "no code cell"
+    assert "torch.set_num_threads(1)" in text
+    assert "assert " in text or "except " in text, "a tutorial checks what it says"
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
+def test_a_tutorial_needs_no_torchrl(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        assert not [n for n in names if n.split(".")[0] == "torchrl"]
+
+
+def test_they_tell_one_story() -> None:
+    """All but the game are about covering landmarks."""
+    for path in SCRIPTS:
+        if "game" not in path.stem:
+            assert "landmark" in path.read_text().lower() or "simple_spread" in path.read_text(), path.name
