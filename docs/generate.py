@@ -29,7 +29,7 @@ import docstrings
 import torch
 
 import marlenv
-from marlenv.envs.registry import Entry, available, find, load
+from marlenv.envs.registry import Entry, available, find
 from marlenv.optional import EXTRAS
 from marlenv.specs.show import domain
 from marlenv.testing import CHECKS
@@ -46,6 +46,7 @@ ROOMS = {
     "physics": "A world in the plane",
     "games": "Games",
     "games.chess": "Chess",
+    "samples": "Sample envs",
     "wrappers": "Other simulators",
     "testing": "Testing",
     "errors": "Errors",
@@ -84,10 +85,9 @@ UNLISTED = {  # names that users need and that no room lists yet
 # --- envs ----------------------------------------------------------------------------------------
 
 
-def subject(entry: Entry) -> Any:
-    """What an env is about: the class of its scenario, rules or wrapper."""
-    where = next((entry.options[name] for name in ("scenario", "rules") if name in entry.options), entry.factory)
-    return load(where) if isinstance(where, str) else where
+def subject(env: Any) -> Any:
+    """What a native env is about: the class of its scenario or rules."""
+    return type(env.rules if hasattr(env, "rules") else env.scenario)
 
 
 def about(thing: Any) -> docstrings.Doc:
@@ -103,31 +103,42 @@ def about(thing: Any) -> docstrings.Doc:
     return doc
 
 
+@contextlib.contextmanager
+def looked_at(name: str) -> Iterator[Any]:
+    """An env to read a page from; what goes wrong says for which."""
+    try:
+        env = marlenv.make(name, MANY, seed=0)
+        yield env
+    except Exception as error:
+        error.add_note(f"while making the page of {name!r}")
+        raise
+    env.close()
+
+
 def native_page(name: str) -> str:
     """The page of a scenario or a game, which is run."""
     entry = find(name)
-    env = marlenv.make(name, MANY, seed=0)
-    thing = subject(entry)
-    doc = about(thing)
-    sections = {
-        "Use": use(name),
-        "Description": f"{doc.summary}\n\n{doc.prose}",
-        "Data": data_table(env, ("observation", "state", "reward", "done"), meanings(entry, thing, doc)),
-        "Action": action_text(entry, env, doc),
-        "Reward": sentence(doc.bullets.get("reward")) or reward_text(thing),
-        "Ends": ends_text(entry, env, doc),
-        "Options": options_text(entry, thing, doc),
-        "Source": source(thing, doc),
-        "Versions": versions(name),
-    }
-    env.close()
+    with looked_at(name) as env:
+        thing = subject(env)
+        doc = about(thing)
+        sections = {
+            "Use": use(name),
+            "Description": f"{doc.summary}\n\n{doc.prose}",
+            "Data": data_table(env, ("observation", "state", "reward", "done"), meanings(env, thing, doc)),
+            "Action": action_text(entry, env, doc),
+            "Reward": sentence(doc.bullets.get("reward")) or reward_text(thing),
+            "Ends": ends_text(entry, env, doc),
+            "Options": options_text(entry, thing, doc, env),
+            "Source": source(thing, doc),
+            "Versions": versions(name),
+        }
     return page(entry, sections)
 
 
 def wrapper_page(name: str) -> str:
     """The page of a wrapper, whose simulator is not touched."""
     entry = find(name)
-    thing = subject(entry)
+    thing = entry.load()
     doc = about(thing)
     sections = {
         "Use": wrapper_use(entry, thing),
@@ -182,11 +193,13 @@ print(env.rollout(3).batch_size)
     return f"```py\n{code}```\n\n```text\n{out.getvalue()}```\n\n```bash\n{commands}\n```"
 
 
-def meanings(entry: Entry, thing: Any, doc: docstrings.Doc) -> dict[str, str]:
+def meanings(env: Any, thing: Any, doc: docstrings.Doc) -> dict[str, str]:
     """Name of an entry -> what the docstring says about it; for games, what the rules say about positions."""
     found = {name: after_shape(text) for name, text in doc.bullets.items() if name == "observation"}
-    if entry.kind == "game":
+    if hasattr(env, "rules"):
         found.setdefault("observation", docstrings.parse(thing.observe).summary)
+        table = docstrings.parse(type(env)).body if type(env).__name__ != "GameEnv" else ""
+        found |= dict(re.findall(r'^\| `\(group, "(\w+)"\)` \|[^|]*\| (.*) \|$', table, re.M))
         state = type(thing().start(torch.Size([1]), rng=marlenv.RowRNG(0, [1])))
         noted = re.findall(r'^    (\w+): Tensor(?:  # (.*)|\n    """([^"]*)""")', inspect.getsource(state), re.M)
         for name, *texts in noted:
@@ -282,10 +295,13 @@ def ends_text(entry: Entry, env: Any, doc: docstrings.Doc) -> str:
     return " ".join(filter(None, [*parts, "A limit of `max_steps` truncates."]))
 
 
-def options_text(entry: Entry, thing: Any, doc: docstrings.Doc) -> str:
-    """A table of options."""
+def options_text(entry: Entry, thing: Any, doc: docstrings.Doc, env: Any = None) -> str:
+    """A table of options: those of the rules, the scenario or the wrapper, and of an env that is special."""
     default = defaults(thing)
     rows = [(n, default.get(n, ""), t) for n, t in doc.args if entry.kind == "wrapper" or n in default]
+    if env is not None and type(env).__name__ not in ("ScenarioEnv", "GameEnv"):
+        default = defaults(type(env))
+        rows += [(n, default[n], t) for n, t in about(type(env)).args if n in default and n not in dict(doc.args)]
     if not rows:
         return SHARED[entry.kind] or "None."
     lines = ["| option | default | meaning |", "|---|---|---|"]
@@ -344,10 +360,9 @@ def gallery() -> str:
     parts += [f"![{path.stem.replace('_', ' ')}](../{path.relative_to(DOCS).as_posix()})" for path in pictures]
     lines = ["| scenario | agents | what it is |", "|---|---|---|"]
     for name in available("scenario"):
-        env = marlenv.make(name, seed=0)
-        groups = ", ".join(f"{len(agents)} {group}" for group, agents in env.group_map.items())
+        with looked_at(name) as env:
+            groups = ", ".join(f"{len(agents)} {group}" for group, agents in env.group_map.items())
         lines.append(f"| [{name}]({name}.md) | {groups} | {sentence(find(name).summary)} |")
-        env.close()
     return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
 
 
@@ -540,11 +555,7 @@ def pages() -> dict[Path, str]:
     for name in available():
         kind = find(name).kind
         if kind in KINDS:
-            try:
-                made[f"envs/{name}.md"] = wrapper_page(name) if kind == "wrapper" else native_page(name)
-            except Exception as error:
-                error.add_note(f"while making the page of {name!r}")
-                raise
+            made[f"envs/{name}.md"] = wrapper_page(name) if kind == "wrapper" else native_page(name)
     made |= {f"reference/{room}.md": reference_page(room) for room in ROOMS}
     made |= {f"tutorials/{path.stem}.md": tutorial_page(path) for path in scripts()}
     return {DOCS / name: text for name, text in made.items()}

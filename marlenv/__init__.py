@@ -19,7 +19,19 @@ def _read_names() -> dict[str, str]:
 
 
 _HOMES = _read_names()
-_ROOMS = ("envs", "games", "groups", "physics", "scenarios", "specs", "testing", "transforms", "vector", "wrappers")
+_ROOMS = (
+    "envs",
+    "games",
+    "groups",
+    "physics",
+    "samples",
+    "scenarios",
+    "specs",
+    "testing",
+    "transforms",
+    "vector",
+    "wrappers",
+)
 __all__ = sorted(_HOMES)
 
 

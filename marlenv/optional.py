@@ -15,17 +15,20 @@ EXTRAS = {
     "pyspiel": "open_spiel",
     "vmas": "vmas",
     "meltingpot": "meltingpot",
-    "smacv2": "smacv2",
     "jax": "jaxmarl",
     "jaxmarl": "jaxmarl",
     "gymnasium": "gymnasium",
     "numba": "numba",
     "PIL": "video",
     "imageio": "video",
-    "cairosvg": "svg",
+    "imageio_ffmpeg": "video",
     "torchrl": "torchrl",
     "hypothesis": "test",
     "pytest": "test",
+}
+# module -> how to install what no extra can
+ELSEWHERE = {
+    "smacv2": "pip install git+https://github.com/oxwhirl/smacv2.git and the game itself: its README says how",
 }
 
 
@@ -58,6 +61,6 @@ def need(module: str, what_for: str) -> ModuleType:
         how = (
             f'pip install "marlenv-torch[{extra}]" (in a checkout: pip install -e ".[{extra}]")'
             if extra
-            else f"pip install {top}"
+            else ELSEWHERE.get(top, f"pip install {top}")
         )
         raise MissingExtra(f"{what_for} needs {top!r}, which is not installed; {how}") from error

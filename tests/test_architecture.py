@@ -14,7 +14,7 @@ ROOMS = [  # a room may import from rooms above it, and from itself
     {"specs"},
     {"groups"},
     {"envs"},
-    {"transforms", "vector", "physics", "games", "wrappers"},
+    {"transforms", "vector", "physics", "games", "samples", "wrappers"},
     {"scenarios"},
     {"making"},
     {"interop", "record", "tournament", "testing"},

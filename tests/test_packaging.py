@@ -39,3 +39,9 @@ def test_no_hint_installs_the_distribution_of_somebody_else() -> None:
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "marlenv").rglob("*.py")]:
         for hint in ("pip install marlenv ", "pip install marlenv\n"):
             assert hint not in path.read_text(), path
+
+
+def test_every_extra_that_a_message_names_exists() -> None:
+    from marlenv.optional import EXTRAS
+
+    assert set(EXTRAS.values()) <= set(SETTINGS["project"]["optional-dependencies"])

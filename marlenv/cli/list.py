@@ -20,6 +20,6 @@ def run(options: argparse.Namespace) -> int:
     rows = []
     for name in available(options.kind):
         entry = find(name)
-        rows.append([name, entry.kind, "" if entry.installed else f"needs {entry.needs}", entry.summary])
-    print(table(rows, ["name", "kind", "", "what"]))
+        rows.append([name, entry.kind, "" if entry.installed else entry.needs, entry.summary])
+    print(table(rows, ["name", "kind", "needs", "what"]))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from tensordict import LazyStackedTensorDict, TensorDictBase
 
+from marlenv.cli.film import Film
 from marlenv.cli.summary import Summary
 from marlenv.cli.text import Progress, literal, parse_options
 from marlenv.envs import EnvBase
@@ -30,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-steps", type=int, help="cut episodes off after so many steps")
     parser.add_argument("--device", help="where the env lives, such as cuda")
     parser.add_argument("--out", type=Path, help="folder for the data; nothing is kept when left out")
+    parser.add_argument("--video", type=Path, metavar="FILE", help="a film of the first env: a .gif or .mp4 file")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the env")
 
 
@@ -46,7 +49,8 @@ def run(options: argparse.Namespace) -> int:
         options.name, options.envs, device=options.device, seed=options.seed, max_steps=options.max_steps, **given
     )
     policy = load_policy(options.policy, env)
-    summary, seconds = play(env, policy, options.steps, options.out)
+    with contextlib.nullcontext() if options.video is None else Film(env, options.video) as film:
+        summary, seconds = play(env, policy, options.steps, options.out, film)
     print(f"{options.name}, {options.envs} envs x {options.steps} steps, policy {options.policy}")
     print(summary.text(seconds))
     if options.out is not None:
@@ -59,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
         }
         (options.out / "rollout.json").write_text(json.dumps(note, indent=2, default=str) + "\n")
         print(f"data: {options.out.resolve()}  (tensordict.TensorDict.load_memmap({str(options.out)!r}))")
+    if film is not None:
+        print(f"video: {options.video.resolve()}  ({film.frames} frames)")
     env.close()
     return 0
 
@@ -73,13 +79,21 @@ def load_policy(name: str, env: EnvBase, option: str = "--policy") -> Any:
     return as_policy(load(name), env)
 
 
-def play(env: EnvBase, policy: Any, steps: int, out: Path | None) -> tuple[Summary, float]:
-    """Plays ``steps`` steps; every step goes into the files of ``out`` as it comes."""
+def play(env: EnvBase, policy: Any, steps: int, out: Path | None, film: Film | None = None) -> tuple[Summary, float]:
+    """Plays ``steps`` steps; every step goes into the files of ``out``, and onto ``film``, as it comes."""
     summary, progress, store = Summary(env), Progress(steps), None
     td = env.reset()
     for i in range(steps):
         acted = policy(td)
-        data, td = env.step_and_maybe_reset(acted if acted is td else td.update(acted))
+        acted = acted if acted is td else td.update(acted)
+        if film is None:
+            data, td = env.step_and_maybe_reset(acted)
+        else:  # the last picture of an episode comes before the reset
+            if not i:
+                film.add()
+            data = env.step(acted)
+            film.add()
+            td = env.maybe_reset(env.step_mdp(data))
         summary.add(data)
         if out is not None:
             store = _allocate(data, steps, out) if store is None else store

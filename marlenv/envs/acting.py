@@ -109,6 +109,7 @@ class ActionStream:
     def skip(self, count: int) -> None:
         """Counts numbers as used that were drawn from :meth:`rng`."""
         self._used += count
+        self._block = None
 
 
 class _Block:

@@ -111,7 +111,7 @@ def find(name: str) -> Entry:
     if slash and family in _TABLE:
         entry = _TABLE[family]
         return replace(entry, name=name, options={**entry.options, entry.task_option: task})
-    raise UnknownName(f"no env is called {name!r}; {nearest(name, _TABLE)}")
+    raise UnknownName(f"no env is called {name!r}; {nearest(name, _TABLE)} (`marlenv list` shows all)")
 
 
 def available(kind: Kind | None = None) -> list[str]:

@@ -1,9 +1,15 @@
 """Turns and rules: board and card games for any batch of positions at once."""
 
+from marlenv.games.backgammon import Backgammon
+from marlenv.games.chess import Chess, ChessEnv
 from marlenv.games.connect_four import ConnectFour
 from marlenv.games.game_env import GameEnv
 from marlenv.games.go import Go
+from marlenv.games.hanabi import Hanabi
 from marlenv.games.hex import Hex
+from marlenv.games.kuhn import KuhnPoker
+from marlenv.games.leduc import LeducPoker
+from marlenv.games.matrix import MatrixGame
 from marlenv.games.opponents import PolicyPerRow
 from marlenv.games.othello import Othello
 from marlenv.games.rules import Rules
@@ -11,10 +17,17 @@ from marlenv.games.tictactoe import TicTacToe, TicTacToeEnv
 from marlenv.games.turn_based import TurnBasedEnv
 
 __all__ = [
+    "Backgammon",
+    "Chess",
+    "ChessEnv",
     "ConnectFour",
     "GameEnv",
     "Go",
+    "Hanabi",
     "Hex",
+    "KuhnPoker",
+    "LeducPoker",
+    "MatrixGame",
     "Othello",
     "PolicyPerRow",
     "Rules",

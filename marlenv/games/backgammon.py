@@ -14,12 +14,14 @@ from torch import Size, Tensor
 
 from marlenv.errors import SpecError
 from marlenv.games import drawing
+from marlenv.games.bits import counted, flags
 from marlenv.games.rules import Rules, where
 from marlenv.games.tables import Table
 from marlenv.rng import RowRNG
 
 POINTS, BAR, OFF, NONE = 24, 24, 25, 25
 PAIR = 26 * 26  # ways to choose two places
+HOME = (1 << 6) - 1  # the points 1 to 6 as bits
 SETUP = {5: 5, 7: 3, 12: 5, 23: 2}
 HYPER = {21: 1, 22: 1, 23: 1}
 SCORING = ("win", "gammon", "full")
@@ -46,7 +48,7 @@ class Backgammon(Rules[State]):
     - observation float32 ``[201]``: for own and then for the other's checkers, for each of 24 points as the owner of the seat
       counts them, whether there is 1, 2 or 3, and how many more than 3; then own bar, off, turn, the other's bar, off, turn;
       the dice, lower first; whether this is the second half of a double
-    - action: ``676 * low + 26 * second + first``: the place (0 to 23 the points 1 to 24, 24 the bar, 25 none) from which the
+    - action: ``676 * low + 26 * first + second``: the place (0 to 23 the points 1 to 24, 24 the bar, 25 none) from which the
       first and the second checker are moved; ``low`` is 1 if the lower number is played first, or alone
     - reward: +1 and -1 at the end; more for a gammon or backgammon with ``scoring``
     - ends: when a player has borne off all checkers
@@ -58,8 +60,10 @@ class Backgammon(Rules[State]):
 
     >>> rules = Backgammon()
     >>> state = rules.start(Size([]), rng=RowRNG(0))._replace(dice=torch.tensor([3, 1]), turn=torch.tensor(0))
-    >>> rules.action_name(rules.play(state, torch.tensor(26 * 5 + 7)), NONE * 26 + NONE), rules.read_action(state, "8/5 6/5")
-    ('pass', 137)
+    >>> rules.action_name(rules.play(state, torch.tensor(26 * 7 + 5)), NONE * 26 + NONE)
+    'pass'
+    >>> rules.read_action(state, "8/5 6/5")
+    187
 
     Source: https://bkgm.com/rules.html; OpenSpiel 2.0 (``backgammon``).
     """
@@ -85,9 +89,7 @@ class Backgammon(Rules[State]):
 
     def start(self, batch_size: Size, *, rng: RowRNG | None = None, device: torch.device | None = None) -> State:
         rng = RowRNG(0, batch_size, device) if rng is None else rng
-        places = torch.zeros(26, dtype=torch.int8, device=rng.device)
-        for place, count in (HYPER if self.hyper else SETUP).items():
-            places[place] = count
+        places = SETUPS.on(rng.device)[int(self.hyper)]
         pair, turn = rng.randint(0, 15), rng.randint(0, 2)
         again = torch.zeros(batch_size, dtype=torch.bool, device=rng.device)
         board = places.expand(*batch_size, 2, 26).clone()
@@ -99,32 +101,55 @@ class Backgammon(Rules[State]):
     def over(self, state: State) -> Tensor:
         return (state.board[..., OFF] == self.checkers).any(-1)
 
-    def legal(self, state: State) -> Tensor:
+    def _moves(self, state: State) -> Tensor:
+        """The legal actions: for both orders of the numbers and each first place, the second ones as bits; int64 ``[*B, 2, 26]``."""
         own, other = _sides(state)
-        free = _free(other, state.dice)
-        one = _movable(own[..., None, : BAR + 1], free, state.dice)  # [*B, 2, 25]: what can play each number first
-        after = own[..., None, None, : BAR + 1] + STEP[state.dice]  # [*B, 2, 25, 25]: the places after that
-        two = one.unsqueeze(-1) & _movable(after, free.flip(-2).unsqueeze(-2), state.dice.flip(-1).unsqueeze(-1))
-        double = state.dice[..., 0] == state.dice[..., 1]
-        some = one.any(-1)  # [*B, 2]
-        both = two.flatten(-3).any(-1)
-        alone = ~both.unsqueeze(-1) & torch.stack((some[..., 0], ~some[..., 0]), -1)  # which number is played alone
-        moves = torch.zeros((*state.turn.shape, 2, 26, 26), dtype=torch.bool, device=own.device)
-        moves[..., : BAR + 1, : BAR + 1] = two.transpose(-1, -2)
-        moves[..., NONE, : BAR + 1] = one & alone.unsqueeze(-1)
-        moves[..., 1, :, :] &= ~double[..., None, None]
-        moves[..., 1, NONE, NONE] = ~some.any(-1)
-        return moves.flatten(-3) & ~self.over(state).unsqueeze(-1)
+        dice = state.dice
+        mine, alone = _word(own[..., :NONE] > 0), _word(own[..., :NONE] == 1)
+        free = ~_word(other[..., :POINTS].flip(-1) > 1) & ((1 << POINTS) - 1)
+        inside = free.unsqueeze(-1) << dice & ((1 << NONE) - 1)  # [*B, 2]: from where each number leads to a free point
+        first = _movable(mine.unsqueeze(-1), inside, dice)  # [*B, 2]
+        bit = 1 << torch.arange(NONE, device=dice.device)
+        left = mine[..., None, None] & ~(alone[..., None, None] & bit)
+        after = left | bit >> dice.unsqueeze(-1)  # [*B, 2, 25]: where there are checkers after that
+        second = _movable(after, inside.flip(-1).unsqueeze(-1), dice.flip(-1).unsqueeze(-1))
+        second = second.masked_fill(first.unsqueeze(-1) & bit == 0, 0)
+        some, two = first != 0, (second != 0).flatten(-2).any(-1)
+        single = torch.stack((some[..., 0], ~some[..., 0]), -1) & ~two.unsqueeze(-1)  # the number that is played alone
+        second = second | (single.unsqueeze(-1) & (first.unsqueeze(-1) & bit != 0)).long() << NONE
+        once = dice[..., 0] == dice[..., 1]  # of a double, one order is enough
+        none = torch.stack((torch.zeros_like(once), ~some.any(-1)), -1).long() << NONE
+        second[..., 1, :].masked_fill_(once.unsqueeze(-1), 0)
+        moves = torch.cat((second, none.unsqueeze(-1)), -1)
+        return moves.masked_fill(self.over(state)[..., None, None], 0)
+
+    def legal(self, state: State) -> Tensor:
+        return flags(self._moves(state), 4, 8).flatten(-2)[..., :26].flatten(-3)
+
+    def permits(self, state: State, action: Tensor) -> Tensor:
+        within = action.clamp(0, self.n_actions - 1)
+        seconds = self._moves(state).flatten(-2).gather(-1, (within // 26).unsqueeze(-1)).squeeze(-1)
+        return (seconds >> within % 26 & 1 != 0) & (within == action)
+
+    def pick(self, state: State, unit: Tensor) -> Tensor:
+        moves = self._moves(state).flatten(-2)
+        counts = counted(moves)
+        ranks = counts.cumsum(-1)
+        place = (unit * ranks[..., -1]).long().unsqueeze(-1)
+        row = (ranks <= place).sum(-1, keepdim=True).clamp(max=moves.shape[-1] - 1)
+        place = place - ranks.gather(-1, row) + counts.gather(-1, row)
+        bits = moves.gather(-1, row) >> torch.arange(26, device=row.device) & 1
+        return row.squeeze(-1) * 26 + (bits.cumsum(-1) <= place).sum(-1).clamp(max=25)
 
     def play(self, state: State, action: Tensor) -> State:
         own, other = _sides(state)
         low, places = action // PAIR, action % PAIR
         dice = torch.where((low == 1).unsqueeze(-1), state.dice.flip(-1), state.dice)
-        own, other = _moved(own, other, places % 26, dice[..., 0])
-        own, other = _moved(own, other, places // 26, dice[..., 1])
+        own, other = _moved(own, other, places // 26, dice[..., 0])
+        own, other = _moved(own, other, places % 26, dice[..., 1])
         board = torch.stack((own, other), -2)
         board = torch.where((state.turn == 0)[..., None, None], board, board.flip(-2))
-        again = (state.dice[..., 0] == state.dice[..., 1]) & ~state.again & (places // 26 != NONE)
+        again = (state.dice[..., 0] == state.dice[..., 1]) & ~state.again & (places % 26 != NONE)
         rng = RowRNG.from_state(state.rng)
         rolled = rng.randint(1, 7, [2]).sort(-1, descending=True)[0]
         after = State(
@@ -170,7 +195,7 @@ class Backgammon(Rules[State]):
         own, other = _sides(state)
         dice = state.dice.flip(-1) if action >= PAIR else state.dice
         words = []
-        for place, number in zip((action % 26, action % PAIR // 26), dice.unbind(-1), strict=True):
+        for place, number in zip((action % PAIR // 26, action % 26), dice.unbind(-1), strict=True):
             if place == NONE:
                 continue
             to = place - int(number)
@@ -233,21 +258,25 @@ def _sides(state: State) -> tuple[Tensor, Tensor]:
     return torch.where(first, a, b), torch.where(first, b, a)
 
 
-def _free(other: Tensor, dice: Tensor) -> Tensor:
-    """From which places each number leads to a point that the other does not hold, or off; bool ``[*B, 2, 25]``."""
-    held = torch.nn.functional.pad(other[..., :POINTS].flip(-1) > 1, (6, 0))  # place p at p + 6
-    to = torch.arange(6, 6 + BAR + 1, device=dice.device) - dice.unsqueeze(-1)
-    return ~held.unsqueeze(-2).expand(*dice.shape, held.shape[-1]).gather(-1, to)
+def _word(places: Tensor) -> Tensor:
+    """The places that are True as bits; int64 ``[*B]`` for ``[*B, n]``."""
+    return (places * (1 << torch.arange(places.shape[-1], device=places.device))).sum(-1)
 
 
-def _movable(own: Tensor, free: Tensor, number: Tensor) -> Tensor:
-    """From which places ``[..., 25]`` a checker can move by a number ``[...]``, of which :func:`_free` said ``free``."""
-    places = torch.arange(BAR + 1, dtype=torch.int8, device=own.device)
-    there, to = own > 0, places - number.unsqueeze(-1).to(torch.int8)
-    last = torch.where(there, places, -1).amax(-1, keepdim=True)  # the checker that has the longest way
-    stays = (to >= 0) & ((last < BAR) | (places == BAR))
-    bears_off = (to < 0) & (last < 6) & ((to == -1) | (places == last))
-    return there & free & (stays | bears_off)
+def _movable(mine: Tensor, inside: Tensor, number: Tensor) -> Tensor:
+    """From which places a checker can move by a number; bits, int64 of any shape.
+
+    Args:
+        mine: where there are checkers, as bits.
+        inside: from where the number leads to a free point, as bits.
+        number: of the dice.
+    """
+    moves = mine & inside
+    moves = torch.where(mine >> BAR != 0, moves & 1 << BAR, moves)  # who has a checker on the bar must enter it first
+    exact = 1 << number - 1
+    last = HIGHEST[mine & HOME]
+    bears_off = torch.where(mine & exact != 0, exact, torch.where(mine < exact, last, 0))
+    return torch.where(mine <= HOME, moves | bears_off, moves)
 
 
 def _moved(own: Tensor, other: Tensor, place: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
@@ -267,11 +296,16 @@ def _unequal() -> Tensor:
     return torch.tensor([[high, low] for low in range(1, 7) for high in range(low + 1, 7)])
 
 
-def _steps() -> Tensor:
-    """What a move from each place with each number does to the places; int8 ``[7, 25, 25]``."""
-    places = torch.arange(BAR + 1)
-    to = places.unsqueeze(-1) - torch.arange(7).reshape(7, 1, 1)
-    return (places == to).to(torch.int8) - torch.eye(BAR + 1, dtype=torch.int8)
+def _highest() -> Tensor:
+    """The highest bit of each number; int64 ``[64]``."""
+    numbers = torch.arange(HOME + 1)
+    bits = 1 << torch.arange(6)
+    return torch.where(bits <= numbers.unsqueeze(-1), bits, 0).amax(-1)
 
 
-UNEQUAL, STEP = Table(_unequal), Table(_steps)
+def _setups() -> Tensor:
+    """How many checkers each place has at the start, and with three checkers; int8 ``[2, 26]``."""
+    return torch.tensor([[setup.get(place, 0) for place in range(26)] for setup in (SETUP, HYPER)], dtype=torch.int8)
+
+
+UNEQUAL, HIGHEST, SETUPS = Table(_unequal), Table(_highest), Table(_setups)

@@ -5,6 +5,8 @@ Views of words as bytes take the machine to be little-endian, as all that PyTorc
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -30,36 +32,6 @@ def cells(*numbers: int) -> int:
     return signed(sum(1 << n for n in numbers))
 
 
-def _places() -> Tensor:
-    """Every byte with its bits in the lowest places of eight bytes; int64 ``[256]``."""
-    bits = (torch.arange(256).unsqueeze(-1) >> torch.arange(8)) & 1
-    return (bits << (8 * torch.arange(8))).sum(-1)
-
-
-PLACES = Table(_places)
-
-
-def spread(words: Tensor) -> Tensor:
-    """The bits of each word by byte and place, as eight words of eight bytes; int64 ``[*B, 8]``.
-
-    :func:`as_flags` reads them as bools; between the two, boards can be moved about eight cells at a time.
-    """
-    if torch.compiler.is_compiling():
-        shifts = 8 * torch.arange(8, device=words.device)
-        return PLACES[(words.unsqueeze(-1) >> shifts) & 0xFF]
-    return PLACES[words.unsqueeze(-1).contiguous().view(torch.uint8).to(torch.int32)]
-
-
-def as_flags(spread_words: Tensor) -> Tensor:
-    """What :func:`spread` gave, as bools by byte and place; ``[*B, 8, 8]`` for ``[*B, 8]``.
-
-    >>> as_flags(spread(torch.tensor(0x0102))).nonzero()
-    tensor([[0, 1],
-            [1, 0]])
-    """
-    return spread_words.unsqueeze(-1).view(torch.bool)
-
-
 def counted(words: Tensor) -> Tensor:
     """How many bits of each word are set; int64 ``[*B]``.
 
@@ -71,19 +43,39 @@ def counted(words: Tensor) -> Tensor:
     return ((((nibbles + (nibbles >> 4)) & 0x0F0F0F0F0F0F0F0F) * 0x0101010101010101) >> 56) & 0xFF
 
 
-def planes(first: Tensor, second: Tensor, player: Tensor, whole: int) -> Tensor:
+def flags(words: Tensor, rows: int, columns: int) -> Tensor:
+    """The first bits of the first bytes of each word, as bools; ``[*B, rows, columns]`` for ``[*B]``.
+
+    >>> flags(torch.tensor(0x0102), 2, 2)
+    tensor([[False,  True],
+            [ True, False]])
+    """
+    if torch.compiler.is_compiling():
+        shifts = 8 * torch.arange(rows, device=words.device)
+        return _bytes(columns)[(words.unsqueeze(-1) >> shifts) & 0xFF]
+    whole = words.unsqueeze(-1).contiguous().view(torch.uint8)
+    return _bytes(columns)[whole[..., :rows].to(torch.int32)]
+
+
+@lru_cache(maxsize=8)
+def _bytes(columns: int) -> Table:
+    """The first bits of each byte; bool ``[256, columns]``."""
+    return Table(lambda: ((torch.arange(256).unsqueeze(-1) >> torch.arange(columns)) & 1).to(torch.bool))
+
+
+def planes(first: Tensor, second: Tensor, player: Tensor, rows: int = 8, columns: int = 8) -> Tensor:
     """What both players of a board game see: own stones, the other's, and the whole board if it is one's turn.
 
     Args:
-        first: the stones of player 0, int64 ``[*B]``.
+        first: the stones of player 0, int64 ``[*B]``, a byte per row.
         second: those of player 1.
         player: whose turn it is, int64 ``[*B]``.
-        whole: the word of all cells.
+        rows: of the board.
+        columns: of the board.
 
     Returns:
-        bool ``[*B, 2, 3, 8, 8]``, by byte and place.
+        bool ``[*B, 2, 3, rows, columns]``, in the order of the bits.
     """
-    turns = [torch.where(player == seat, whole, 0) for seat in (0, 1)]
-    parts = spread(torch.stack((first, second, *turns), -1))
-    a, b, mine, theirs = parts.unbind(-2)
-    return as_flags(torch.stack((a, b, mine, b, a, theirs), -2)).unflatten(-3, (2, 3))
+    a, b = flags(torch.stack((first, second), -1), rows, columns).unbind(-3)
+    mine, theirs = ((player == seat)[..., None, None].expand(a.shape) for seat in (0, 1))
+    return torch.stack((a, b, mine, b, a, theirs), -3).unflatten(-3, (2, 3))

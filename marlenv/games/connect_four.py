@@ -1,32 +1,45 @@
 """Connect four (https://en.wikipedia.org/wiki/Connect_Four) for any batch of boards at once.
 
-A board is two int64 words with a byte per column, lowest row first; the bit above a full column stays empty, so that shifts
-do not carry stones from one column into the next (after J. Tromp, https://tromp.github.io/c4/c4.html).
+A board is two int64 words with a byte per row, the top row first. At least one bit of every byte stays empty, so that shifts do
+not carry stones from one row into the next.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError
 from marlenv.games import drawing
-from marlenv.games.bits import cells, planes
-from marlenv.games.rules import Rules
+from marlenv.games.bits import planes
+from marlenv.games.memory import Buffers, as_rows, for_numba, kernels
+from marlenv.games.rules import Rules, Told
 from marlenv.games.tables import Table
 from marlenv.rng import RowRNG
+
+TOLD = (torch.bool, torch.float32, torch.float64)  # what numba writes
 
 
 class State(NamedTuple):
     """A position."""
 
-    own: Tensor  # [*B] int64: stones of the player to move, bit 8 * column + row
-    stones: Tensor  # [*B] int64: all stones
-    ply: Tensor  # [*B] int64: how many stones there are
-    won: Tensor  # [*B] bool: whether the last stone made a line
+    board: Tensor  # [*B, 4] int64: stones of the player to move, bit 8 * row + column; all stones; how many; 1 if one made a line
+
+    @property
+    def ply(self) -> Tensor:
+        """How many stones there are; int64 ``[*B]``."""
+        return self.board[..., 2]
+
+    @property
+    def won(self) -> Tensor:
+        """Whether the last stone made a line; bool ``[*B]``."""
+        return self.board[..., 3] != 0
 
 
 @dataclass(frozen=True)
@@ -50,7 +63,7 @@ class ConnectFour(Rules[State]):
 
     Args:
         rows: 1 to 7.
-        columns: 1 to 8.
+        columns: 1 to 7.
         line: how many in a row win, from 2 on.
 
     >>> rules = ConnectFour()
@@ -74,7 +87,7 @@ class ConnectFour(Rules[State]):
     earned_at_end: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name, low, high in (("rows", 1, 7), ("columns", 1, 8), ("line", 2, 8)):
+        for name, low, high in (("rows", 1, 7), ("columns", 1, 7), ("line", 2, 8)):
             if not low <= getattr(self, name) <= high:
                 raise SpecError(f"ConnectFour: {name} must be {low} to {high}, got {getattr(self, name)}")
 
@@ -91,48 +104,53 @@ class ConnectFour(Rules[State]):
         return (3, self.rows, self.columns)
 
     def start(self, batch_size: Size, *, rng: RowRNG | None = None, device: torch.device | None = None) -> State:
-        empty = torch.zeros(batch_size, dtype=torch.int64, device=device)
-        return State(empty, empty.clone(), empty.clone(), empty.to(torch.bool))
+        return State(torch.zeros((*batch_size, 4), dtype=torch.int64, device=device))
 
     def player(self, state: State) -> Tensor:
         return state.ply & 1
 
     def _open(self, state: State) -> Tensor:
-        """A 1 in the byte of each column that has room, in a game that goes on; int64 ``[*B]``."""
-        lowest = cells(*(8 * column for column in range(self.columns)))
-        return (~state.stones >> (self.rows - 1) & lowest).masked_fill(state.won, 0)
+        """A bit for each column that has room, in a game that goes on; int64 ``[*B]``."""
+        return (~state.board[..., 1] & ((1 << self.columns) - 1)).masked_fill(state.won, 0)
 
     def legal(self, state: State) -> Tensor:
-        return self._open(state).unsqueeze(-1).view(torch.bool)[..., : self.columns]
+        return _flags(self.columns)[self._open(state)]
 
     def permits(self, state: State, action: Tensor) -> Tensor:
         column = action.clamp(0, self.columns - 1)
-        return ((self._open(state) >> (8 * column) & 1) != 0) & (column == action)
+        return ((self._open(state) >> column) & (column == action)).to(torch.bool)
 
     def pick(self, state: State, unit: Tensor) -> Tensor:
-        """A column with room: the columns as one number of ``columns`` bits, looked up."""
-        packed = (self._open(state) * PACK >> 56) & 0xFF
-        rank = (ROOM[packed] * unit).to(torch.int64)
-        return RANKED[torch.add(rank, packed, alpha=8)]
+        if for_numba(state.board, rows=unit.numel()) and unit.dtype == torch.float32:
+            found = torch.empty(unit.shape, dtype=torch.int64)
+            kernels().connect_four_pick(as_rows(state.board, 4), as_rows(unit), self.columns, as_rows(found))
+            return found
+        open_ = self._open(state)
+        rank = (ROOM[open_] * unit).to(torch.int64)
+        return RANKED[torch.add(rank, open_, alpha=8)]
 
     def play(self, state: State, action: Tensor) -> State:
-        own, stones, ply, won = state
-        lowest = (torch.ones_like(own) << (8 * action)).masked_fill(self.over(state), 0)
-        after = stones | (stones + lowest)  # the carry goes up through the stones of the column to its first free cell
-        mine = own | (after ^ stones)
-        goes = lowest != 0
-        return State(
-            torch.where(goes, stones ^ own, own), after, ply + goes, torch.where(goes, self._has_line(mine), won)
-        )
+        own, stones, ply, won = state.board.unbind(-1)
+        whole, bottom = _cells(self.rows, self.columns), _cells(1, self.columns) << 8 * (self.rows - 1)
+        rests = ~stones & ((stones >> 8) | bottom)  # the cell of each column that a stone falls to
+        stone = rests & (_cells(self.rows, 1) << action) & whole
+        stone = torch.where(won == 0, stone, 0)
+        goes = stone != 0
+        mine = own | stone
+        line = self._has_line(mine) & goes
+        after = (torch.where(goes, stones ^ own, own), stones | stone, ply + goes, won | line)
+        return State(torch.stack(after, -1))
 
     def _has_line(self, stones: Tensor) -> Tensor:
-        steps = STEPS.on(stones.device).reshape(4, *[1] * stones.ndim)
-        run, length = stones.unsqueeze(0), 1
-        while length < self.line:
-            reach = min(length, self.line - length)
-            run = run & (run >> (steps * reach))
-            length += reach
-        return (run != 0).any(0)
+        found = torch.zeros_like(stones)
+        for step in (1, 8, 7, 9):  # to the right, down, down to the left, down to the right
+            run, length = stones, 1
+            while length < self.line:
+                reach = min(length, self.line - length)
+                run = run & (run >> (step * reach))
+                length += reach
+            found = found | run
+        return found != 0
 
     def over(self, state: State) -> Tensor:
         return state.won | (state.ply == self.longest)
@@ -148,11 +166,56 @@ class ConnectFour(Rules[State]):
 
     def observe(self, state: State) -> Tensor:
         """Planes ``[3, rows, columns]``, top row first: own stones, the other's, ones if it is my turn; bool ``[*B, 2, 3, rows, columns]``."""
-        whole = cells(*(8 * column + row for column in range(self.columns) for row in range(self.rows)))
-        player, others = self.player(state), state.stones ^ state.own
-        x, o = torch.where(player == 0, state.own, others), torch.where(player == 0, others, state.own)
-        by_column = planes(x, o, player, whole)[..., : self.columns, : self.rows]
-        return by_column.transpose(-1, -2).flip(-2)
+        player, own = self.player(state), state.board[..., 0]
+        others = state.board[..., 1] ^ own
+        x, o = torch.where(player == 0, own, others), torch.where(player == 0, others, own)
+        return planes(x, o, player, self.rows, self.columns)
+
+    # --- in one pass, on the CPU and with numba ---------------------------------------------------
+
+    def turn(
+        self,
+        state: State,
+        actions: Sequence[Tensor],
+        gone: Tensor,
+        dtype: torch.dtype,
+        pool: Buffers,
+        last: Told[State] | None,
+    ) -> Told[State] | None:
+        if not for_numba(state.board, *actions, rows=gone.numel()) or dtype not in TOLD:
+            return None
+        told, memory = self._told(torch.empty((*gone.shape, 4), dtype=torch.int64), dtype, pool)
+        if last is not None:
+            told.seen.copy_(last.seen)
+        board, x, o = as_rows(state.board, 4), *map(as_rows, actions)
+        legal = kernels().connect_four_turn(board, x, o, as_rows(gone), last is None, self._shape, *memory)
+        return told if legal else None
+
+    def renew(
+        self, state: State, gone: Tensor, dtype: torch.dtype, pool: Buffers, last: Told[State] | None
+    ) -> Told[State] | None:
+        if not for_numba(state.board, rows=gone.numel()) or dtype not in TOLD:
+            return None
+        told, memory = self._told(state.board.clone(memory_format=torch.contiguous_format), dtype, pool)
+        if last is not None:
+            for mine, known in zip(told[1:], last[1:], strict=True):
+                mine.copy_(known)
+        kernels().connect_four_renew(as_rows(gone), last is None, self._shape, *memory)
+        return told
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return self.rows, self.columns, self.line
+
+    def _told(self, board: Tensor, dtype: torch.dtype, pool: Buffers) -> tuple[Told[State], list[NDArray[Any]]]:
+        """What is to be written, and its memory."""
+        batch, planes_ = board.shape[:-1], 3 * self.rows * self.columns
+        seen = pool.take((2, *batch, *self.observation_shape), dtype)
+        allowed = torch.empty((2, *batch, self.columns), dtype=torch.bool)
+        facts = torch.empty((*batch, 4), dtype=torch.int64)
+        wide = (seen, planes_), (allowed, self.columns)
+        memory = [as_rows(tensor, n).reshape(2, -1, n) for tensor, n in wide]
+        return Told(State(board), seen, allowed, facts), [as_rows(board, 4), *memory, as_rows(facts, 4)]
 
     # --- for people ------------------------------------------------------------------------------
 
@@ -187,16 +250,25 @@ class ConnectFour(Rules[State]):
         return picture.svg()
 
 
-def _ranked() -> Tensor:
-    """The set bits of each byte in order, then 0; int64 ``[256 * 8]``."""
-    order = torch.where(_bits(), torch.arange(8), 8).sort(-1)[0]
-    return (order % 8).flatten()
+def _cells(rows: int, columns: int) -> int:
+    """The word of the upper left ``rows`` times ``columns`` cells."""
+    return sum(((1 << columns) - 1) << 8 * row for row in range(rows))
+
+
+@lru_cache(maxsize=8)
+def _flags(columns: int) -> Table:
+    """The bits of each number; bool ``[2 ** columns, columns]``."""
+    return Table(_bits()[: 1 << columns, :columns].contiguous)
 
 
 def _bits() -> Tensor:
     return ((torch.arange(256).unsqueeze(-1) >> torch.arange(8)) & 1).to(torch.bool)
 
 
-STEPS = Table(lambda: torch.tensor([1, 8, 7, 9]))  # up, right, down and up to the right
+def _ranked() -> Tensor:
+    """The set bits of each number in order, then 0; int64 ``[256 * 8]``."""
+    order = torch.where(_bits(), torch.arange(8), 8).sort(-1)[0]
+    return (order % 8).flatten()
+
+
 RANKED, ROOM = Table(_ranked), Table(lambda: _bits().sum(-1).to(torch.float32))
-PACK = cells(*(7 * (8 - column) for column in range(8)))  # multiplied, it moves bit 8 * column to bit 56 + column

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Size, Tensor
 
 from marlenv.envs.acting import ActionStream
+from marlenv.games.memory import as_rows, for_numba, kernels
 from marlenv.rng import GOLDEN, MIX_1, MIX_2
 
 BLOCK = 1 << 12  # numbers made at once, at most
@@ -28,6 +30,7 @@ class Draws:
         self._steps = max(1, min(64, BLOCK // max(1, rows.numel() * width)))
         self._block: Tensor | None = None
         self._step = 0
+        self._first = np.zeros(rows.numel(), dtype=np.int64)
 
     def fits(self, stream: ActionStream, rows: Size) -> bool:
         """Whether these are the draws of a stream for these rows."""
@@ -35,7 +38,7 @@ class Draws:
 
     def all(self) -> Tensor:
         """The numbers of all lanes; float32 ``[*B, width]``. The stream moves on."""
-        if self._block is None or self._step == self._steps:
+        if self._block is None or self._step >= self._steps:
             lanes = torch.arange(1, self._steps * self.width + 1, device=self._key.device)
             lanes = lanes.reshape(self._steps, *[1] * len(self.rows), self.width)
             self._block, self._step = _unit(self._key.unsqueeze(-1) + (lanes + self._at) * GOLDEN), 0
@@ -45,6 +48,12 @@ class Draws:
 
     def one(self, lane: Tensor | None) -> Tensor:
         """The number of one lane per row, int64 ``[*B]`` (the first where None); float32 ``[*B]``. The stream moves on."""
+        if for_numba(self._key):
+            number = torch.empty(self.rows)
+            lanes = self._first if lane is None else as_rows(lane)
+            kernels().unit_numbers(as_rows(self._key), lanes, self._at + 1, as_rows(number))
+            self._move()
+            return number
         if self._steps > 1:
             drawn = self.all()
             return drawn.select(-1, 0) if lane is None else drawn.gather(-1, lane.unsqueeze(-1)).squeeze(-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -11,13 +12,14 @@ from torch import Size, Tensor
 
 from marlenv.errors import KeyMissing, SpecError
 from marlenv.games.draws import Draws
-from marlenv.games.rules import Rules
+from marlenv.games.memory import Buffers
+from marlenv.games.rules import Rules, Told
 from marlenv.games.turn_based import LUCK, PLY, Moment, TurnBasedEnv
 from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.keys import DONE_NAMES, Path, nested
 from marlenv.specs import Binary, Categorical, Composite, TensorSpec, Unbounded
-from marlenv.tensordicts import get, is_nested, new, put
+from marlenv.tensordicts import entries, get, is_nested, new, put
 
 S = TypeVar("S", bound="tuple[Any, ...]")
 
@@ -31,6 +33,18 @@ class _Group(NamedTuple):
     seats: list[int]
     pick: Callable[[Tensor, int], Tensor]
     """Picks the group's seats along a dimension."""
+
+
+class _Last:
+    """What was told last; it is known for as long as nobody has written to it."""
+
+    def __init__(self, told: Told[Any]) -> None:
+        self.told = told
+        self.versions = self.look()
+
+    def look(self) -> list[int]:
+        """How often each part was written to."""
+        return [part._version for part in (*self.told.state, *self.told[1:])]
 
 
 class GameEnv(TurnBasedEnv[S]):
@@ -80,9 +94,14 @@ class GameEnv(TurnBasedEnv[S]):
         pair = [seat for own in seats.values() for seat in own]
         self._pair = [pair.index(0), pair.index(1)] if len(seats) == len(players) == 2 else None
         self._by_seat = _order([seat for own in seats.values() for seat in own])
+        self._opening: TensorDict | None = None
+        self._pool = Buffers()
+        self._last: _Last | None = None
+        plain = self.opponent is None and self.max_plies is None and not rules.simultaneous
+        self._lean = plain and self._pair is not None and type(rules).turn is not Rules.turn
         self._make_specs()
-        entries = [entry.path[:-1] for entry in self.plan.actions]
-        self._lane_of_seat = _order([seat for path in entries for seat in seats[path]])
+        places = [entry.path[:-1] for entry in self.plan.actions]
+        self._lane_of_seat = _order([seat for path in places for seat in seats[path]])
 
     def _make_specs(self) -> None:
         rules, shape = self.rules, self.batch_size
@@ -175,6 +194,8 @@ class GameEnv(TurnBasedEnv[S]):
         player = self.rules.player(state)
         if lanes is None:
             return draws.one(player)
+        if lanes == [1, 0]:
+            return draws.one(1 - player)
         return draws.one(torch.tensor(lanes, device=player.device)[player])
 
     def _seated(self, parts: list[Tensor], order: list[int] | None) -> Tensor:
@@ -243,9 +264,78 @@ class GameEnv(TurnBasedEnv[S]):
                 if below is None:
                     below = node[name] = new({}, batch, device)
                 node = below._tensordict
-            entries = {name: pick(value, dim) for name, value in seen.items()}
-            node[path[-1]] = new({**entries, **shared[size]}, Size((*batch, size)), device)
+            own_entries = {name: pick(value, dim) for name, value in seen.items()}
+            node[path[-1]] = new({**own_entries, **shared[size]}, Size((*batch, size)), device)
         return new(data, batch, device)
+
+    def quick_step(self, tensordict: TensorDictBase) -> TensorDict | None:
+        """A step in one pass, where the rules have one and no action is illegal."""
+        done = get(tensordict, "done")
+        if not self._lean or done is None:
+            return None
+        actions: list[Any] = [None, None]
+        for path, (seat,), _ in self._groups:
+            node: Any = tensordict
+            for name in (*path, "action"):
+                node = get(node, name)
+            actions[seat] = node
+        gone = done.squeeze(-1)
+        state = self.read(tensordict)
+        told = self.rules.turn(state, actions, gone, self.observation_dtype, self._pool, self._known(state))
+        return None if told is None else self._retold(told, rewards=True)
+
+    def _known(self, state: S) -> Told[S] | None:
+        """What was told of these positions, if that was the last that was told and nobody has written to it."""
+        last = self._last
+        known = last is not None and last.told.state[0] is state[0] and last.versions == last.look()
+        return last.told if known and last is not None else None
+
+    def _retold(self, told: Told[S], *, rewards: bool) -> TensorDict:
+        """The data that the rules have told, root flags included."""
+        self._last = None if told.facts.is_inference() else _Last(told)
+        batch, device, facts = told.facts.shape[:-1], self.device, told.facts
+        _, over, alive, *acts, cut, outcome, _ = torch.split_with_sizes(
+            facts.view(torch.bool), (8, 1, 1, 1, 1, 1, 1, 18), -1
+        )
+        _, *earned, _ = torch.split_with_sizes(facts.view(torch.float32), (4, 1, 1, 2), -1)
+        ends = {"terminated": over.unsqueeze(-1), "truncated": cut.unsqueeze(-1), "done": over.unsqueeze(-1)}
+        data: dict[str, Any] = {
+            "turn": facts[..., :1],
+            "outcome": outcome.view(torch.int8),
+            "state": new(dict(zip(self._fields, told.state, strict=True)), batch, device),
+            "terminated": over,
+            "truncated": cut,
+            "done": over,
+        }
+        lead = Size((*batch, 1))
+        for path, (seat,), _ in self._groups:
+            node = data
+            for name in path[:-1]:
+                node = node.setdefault(name, new({}, batch, device))._tensordict
+            own = {
+                "observation": told.seen[seat].unsqueeze(len(batch)),
+                "action_mask": told.allowed[seat].unsqueeze(-2),
+                "mask": acts[seat],
+                "alive": alive,
+                **ends,
+            }
+            if rewards:
+                own["reward"] = earned[seat].unsqueeze(-1)
+            node[path[-1]] = new(own, lead, device)
+        return new(data, batch, device)
+
+    def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
+        """The data with the rows that are ``gone`` as they are when a game begins, where all games begin in the same way."""
+        if self._chance or self.opponent is not None or gone.device.type != "cpu" or not gone.ndim:
+            return None
+        if self._lean:
+            state = self.read(tensordict)
+            told = self.rules.renew(state, gone, self.observation_dtype, self._pool, self._known(state))
+            if told is not None:
+                return self._retold(told, rewards=False)
+        if self._opening is None:
+            self._opening = self._told(self._first(Size([1])))
+        return _begun(tensordict, self._opening, gone.reshape(-1).nonzero().squeeze(-1), gone.shape)
 
     def _observed(self, state: S) -> Tensor:
         """What each player may know, in the dtype asked for; ``[*B, P, ...]``."""
@@ -279,6 +369,23 @@ class GameEnv(TurnBasedEnv[S]):
         return rows.index_select(0, index.reshape(-1)).reshape((*lead, n))
 
 
+def _begun(td: TensorDictBase, opening: TensorDictBase, rows: Tensor, batch: Size) -> TensorDict:
+    """The entries of ``td`` that ``opening``, one row, has too, with that row in some rows; int64 ``[n]``."""
+    data: dict[str, Any] = {}
+    flag: Tensor | None = None
+    for name, first in entries(opening):
+        held = get(td, name)
+        if is_nested(first):
+            data[name] = _begun(held, first, rows, batch)
+        elif name in DONE_NAMES:  # nothing is done now
+            flag = data[name] = torch.zeros_like(held) if flag is None else flag
+        else:
+            flat = held.flatten(0, len(batch) - 1).clone(memory_format=torch.contiguous_format)
+            flat.index_copy_(0, rows, first.expand(len(rows), *first.shape[1:]))
+            data[name] = flat.unflatten(0, batch)
+    return new(data, td.batch_size, td.device)
+
+
 def _order(seats: list[int]) -> list[int] | None:
     """Where each seat is in a list of seats; None when they are in order."""
     return None if seats == sorted(seats) else [seats.index(seat) for seat in range(len(seats))]
@@ -287,11 +394,23 @@ def _order(seats: list[int]) -> list[int] | None:
 def _picker(seats: list[int], players: int) -> Callable[[Tensor, int], Tensor]:
     """Picks the rows of some seats along a dimension; the tensor itself for all seats in order."""
     if seats == list(range(players)):
-        return lambda t, dim: t
+        return _all
     first, count = seats[0], len(seats)
     if seats == list(range(first, first + count)):
-        return lambda t, dim: t.narrow(dim, first, count)
-    return lambda t, dim: t.index_select(dim, torch.tensor(seats, device=t.device))
+        return partial(_run, first=first, count=count)
+    return partial(_some, seats=seats)
+
+
+def _all(t: Tensor, dim: int) -> Tensor:
+    return t
+
+
+def _run(t: Tensor, dim: int, first: int, count: int) -> Tensor:
+    return t.narrow(dim, first, count)
+
+
+def _some(t: Tensor, dim: int, seats: list[int]) -> Tensor:
+    return t.index_select(dim, torch.tensor(seats, device=t.device))
 
 
 def _example_spec(example: Tensor, lead: Sequence[int]) -> TensorSpec:

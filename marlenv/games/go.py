@@ -23,10 +23,9 @@ from marlenv.rng import RowRNG, mix
 Repetition = Literal["allow", "draw", "forbid"]
 LETTERS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"  # no I
 LAST = torch.iinfo(torch.int64).max
-COUNT, SQUARES = (
-    1 << 51,
-    1 << 22,
-)  # places in the sums of a chain, for 25 x 25: numbers below 2**20, squares below 2**29
+LARGE = torch.iinfo(torch.int16).max  # no chain has this number
+# Where the squares and the count of a chain's sums begin: on 25 x 25 the numbers stay below 2**20, the squares below 2**29.
+PLACE, LAST_PLACE = 22, 51
 
 
 class State(NamedTuple):
@@ -157,20 +156,24 @@ class Go(Rules[State]):
         """Which stones are in atari, and where the owner of ``sign`` may play; bool ``[*B, N + 1]`` each."""
         n, near = self.cells, self._beside().on(chain.device)
         number = torch.arange(n + 1, device=chain.device)
-        code = (COUNT + number * number * SQUARES + number).masked_fill(number == n, 0)
+        code = ((1 << LAST_PLACE) + (number * number << PLACE) + number).masked_fill(number == n, 0)
         empty = torch.where(chain == 0, code, 0)
-        around = empty[..., near].sum(-1)  # of each cell
+        sides = near.unbind(-1)
+        around = sum((empty.index_select(-1, side) for side in sides[1:]), empty.index_select(-1, sides[0]))
         owner = chain.to(torch.int64).abs()  # numbers of chains are cells from 1 on: no chain has two owners
         sums = torch.zeros_like(around).scatter_add_(-1, owner, around)
-        count, squares, total = sums // COUNT, (sums % COUNT) // SQUARES, sums % SQUARES
+        count, squares = sums >> LAST_PLACE, (sums >> PLACE) & ((1 << LAST_PLACE - PLACE) - 1)
+        total = sums & ((1 << PLACE) - 1)
         single = ((total * total == squares * count) & (count > 0)).index_fill(-1, near.new_zeros(1), False)
         atari = single.gather(-1, owner)
-        met, weak = chain[..., near] * sign.unsqueeze(-1), atari[..., near]
-        on_board = near != n
-        open_ = ((met == 0) & on_board) | ((met > 0) & ~weak) | ((met < 0) & weak)
-        free = open_.any(-1) & (chain == 0) & (number != ko.unsqueeze(-1))
+        mine, open_, captures = chain * sign, torch.zeros_like(atari), []
+        for side in sides:
+            met, weak = mine.index_select(-1, side), atari.index_select(-1, side)
+            captures.append((met < 0) & weak)
+            open_ = open_ | ((met == 0) & (side != n)) | ((met > 0) & ~weak) | captures[-1]
+        free = open_ & (chain == 0) & (number != ko.unsqueeze(-1))
         if self.repetition == "forbid":
-            free = free & ~self._repeats(chain, sign, (met < 0) & weak, owner, seen)
+            free = free & ~self._repeats(chain, sign, torch.stack(captures, -1), owner, seen)
         free[..., n] = True
         return atari, free & going.unsqueeze(-1)
 
@@ -229,7 +232,8 @@ class Go(Rules[State]):
         reach = torch.stack((chain > 0, chain < 0))
         free = (chain == 0).index_fill(-1, near[-1, :1], False)
         for _ in range(2 * self.cells // 3 + self.size):  # no shortest way on the board is longer
-            wider = reach | (free & reach[..., near].any(-1))
+            beside = [reach.index_select(-1, side) for side in near.unbind(-1)]
+            wider = reach | (free & (beside[0] | beside[1] | beside[2] | beside[3]))
             if look and not torch.compiler.is_compiling() and torch.equal(wider, reach):
                 break
             reach = wider
@@ -289,9 +293,6 @@ class Go(Rules[State]):
             elif mark != ".":
                 picture.disc(center, drawing.BLACK if mark == "X" else drawing.WHITE, 0.46, line=drawing.INK)
         return picture.svg()
-
-
-LARGE = torch.iinfo(torch.int16).max  # no chain has this number
 
 
 @lru_cache(maxsize=32)

@@ -181,7 +181,7 @@ class Hex(Rules[State]):
         picture = drawing.Picture(wide, 0.866 * self.rows, margin=0.8)
         tall = 0.866 * self.rows
         slant = (self.rows - 1) / 2
-        for y, shift in ((-0.3, 0.0), (tall + 0.25, slant)):
+        for y, shift in ((-0.3, 0.0), (tall + 0.43, slant)):
             picture.line((shift + 0.5, y), (shift + self.width - 0.5, y), drawing.RED, 0.2)
         for x in (-0.3, self.width + 0.3):
             picture.line((x, 0.45), (x + slant, tall - 0.45), drawing.BLUE, 0.2)

@@ -81,11 +81,26 @@ ENTRIES = [
         summary="cooperate or defect, ten times",
     ),
     Entry(
+        "chess",
+        "game",
+        "marlenv.games.chess.making:make_chess",
+        batched=True,
+        summary="chess and Chess960; legal moves as packed bits or bools, other people's numbers and texts",
+    ),
+    Entry(
         "backgammon",
         "game",
         MAKE,
         {"rules": "marlenv.games.backgammon:Backgammon"},
         batched=True,
         summary="fifteen checkers, two dice; gammons count as an option",
+    ),
+    Entry(
+        "hanabi",
+        "game",
+        MAKE,
+        {"rules": "marlenv.games.hanabi:Hanabi"},
+        batched=True,
+        summary="fireworks together, seeing all cards but one's own; two to five players",
     ),
 ]

@@ -189,8 +189,8 @@ class LeducPoker(Rules[State]):
         seat = None if int(self.outcome(state)) == 2 else seat
         lines = cards.table(self.players, hands, self._notes(state), seat, color=color)
         card = "" if int(state.public) < 0 else f"table {self._name(int(state.public))}; "
-        done = " / ".join(" ".join(WORDS[m] for m in row if m >= 0) for row in state.moves.tolist())
-        return "\n".join([*lines, drawing.faint(f"{card}{done}".rstrip(" /"), color)])
+        done = " / ".join(" ".join(WORDS[m] for m in row if m >= 0) for row in state.moves.tolist()).rstrip(" /")
+        return "\n".join([*lines, *([drawing.faint(card + done, color)] if card or done else [])])
 
     def show(self, state: State, *, color: bool = False) -> str:
         """All cards, the chips, and what was done."""

@@ -9,7 +9,17 @@ from marlenv.envs.registry import load
 from marlenv.errors import nearest
 from marlenv.games.game_env import GameEnv
 
-ENV_OPTIONS = {"batch_size", "device", "illegal", "max_plies", "opponent", "seat", "seed", "group_map"}
+ENV_OPTIONS = {
+    "batch_size",
+    "device",
+    "illegal",
+    "max_plies",
+    "opponent",
+    "seat",
+    "seed",
+    "group_map",
+    "observation_dtype",
+}
 
 
 def make_game(rules: str, num_envs: int | None = None, *, max_steps: int | None = None, **options: Any) -> GameEnv[Any]:

@@ -36,7 +36,7 @@ class State(NamedTuple):
 
     last: Tensor  # [*B, P] int64: what was chosen in the last round, -1 before the first
     played: Tensor  # [*B] int64: how many rounds were played
-    score: Tensor  # [*B, P] float32: what each player has earned
+    score: Tensor  # [*B, P] float64: what each player has earned
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class MatrixGame(Rules[State]):
     >>> rules = MatrixGame("prisoners_dilemma", rounds=2)
     >>> state = rules.play(rules.start(Size([])), torch.tensor([0, 1]))
     >>> rules.returns(state), rules.over(state)
-    (tensor([ 0., 10.]), tensor(False))
+    (tensor([ 0., 10.], dtype=torch.float64), tensor(False))
 
     Source: https://en.wikipedia.org/wiki/Normal-form_game; payoffs of the named games as in OpenSpiel 2.0.
     """
@@ -121,7 +121,7 @@ class MatrixGame(Rules[State]):
     def start(self, batch_size: Size, *, rng: RowRNG | None = None, device: torch.device | None = None) -> State:
         played = torch.zeros(batch_size, dtype=torch.int64, device=device)
         last = played.unsqueeze(-1).repeat(*[1] * len(batch_size), len(self.players)) - 1
-        return State(last, played, torch.zeros_like(last, dtype=torch.float32))
+        return State(last, played, torch.zeros_like(last, dtype=torch.float64))
 
     def player(self, state: State) -> Tensor:
         return torch.zeros_like(state.played)
@@ -130,8 +130,7 @@ class MatrixGame(Rules[State]):
         return state.played >= self.rounds if self.rounds else torch.zeros_like(state.played, dtype=torch.bool)
 
     def legal(self, state: State) -> Tensor:
-        counts = torch.tensor(self._table.shape[:-1], device=state.last.device).unsqueeze(-1)
-        may = torch.arange(self.n_actions, device=state.last.device) < counts
+        may = _choices(self.payoffs, state.last.device)
         return may & ~self.over(state)[..., None, None]
 
     def play(self, state: State, action: Tensor) -> State:
@@ -145,8 +144,9 @@ class MatrixGame(Rules[State]):
     def observe(self, state: State) -> Tensor:
         """What was chosen last, own choice first, and the share of the rounds that is left; float32 ``[*B, P, P n + 1]``."""
         players = len(self.players)
-        order = torch.tensor([[i, *(j for j in range(players) if j != i)] for i in range(players)])
-        seen = state.last[..., order.to(state.last.device)]  # [*B, P, P]
+        seat = torch.arange(players, device=state.last.device)
+        order = torch.where(seat == 0, seat.unsqueeze(-1), seat - (seat <= seat.unsqueeze(-1)).long())
+        seen = state.last[..., order]  # [*B, P, P], own first
         chosen = cards.one_hot(seen, self.n_actions).flatten(-2).to(torch.float32)
         left = (
             (self.rounds - state.played) / self.rounds
@@ -205,8 +205,15 @@ def _frozen(table: Any) -> Any:
 
 @lru_cache
 def _tensor(table: Any, device: torch.device) -> Tensor:
-    """The table as float32 ``[n0, n1, ..., P]``."""
+    """The table as float64 ``[n0, n1, ..., P]``."""
     try:
-        return torch.tensor(table, dtype=torch.float32, device=device)
+        return torch.tensor(table, dtype=torch.float64, device=device)
     except (TypeError, ValueError) as error:
         raise SpecError(f"MatrixGame: the payoffs are no table of numbers ({error}): {table!r}") from None
+
+
+@lru_cache
+def _choices(table: Any, device: torch.device) -> Tensor:
+    """Which choices each player has; bool ``[P, n]``."""
+    counts = _tensor(table, torch.device("cpu")).shape[:-1]
+    return (torch.arange(max(counts)) < torch.tensor(counts).unsqueeze(-1)).to(device)

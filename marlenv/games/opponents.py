@@ -24,7 +24,7 @@ class PolicyPerRow:
     >>> first = lambda td: td.set(("o", "action"), td["o", "action_mask"].int().argmax(-1))
     >>> last = lambda td: td.set(("o", "action"), 8 - td["o", "action_mask"].int().flip(-1).argmax(-1))
     >>> opponent = PolicyPerRow([first, last], torch.tensor([0, 1]))
-    >>> env = GameEnv(TicTacToe(), batch_size=[2], opponent=opponent)
+    >>> env = marlenv.GameEnv(marlenv.games.TicTacToe(), batch_size=[2], opponent=opponent)
     >>> td = env.reset()
     >>> td["x", "action"], td["o", "action"] = torch.full((2, 1), 4), torch.zeros(2, 1, dtype=torch.int64)
     >>> env.rules.returns(env.read(env.step(td)["next"])).shape, env.read(env.step(td)["next"]).board[:, [0, 8]]

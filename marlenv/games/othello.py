@@ -12,7 +12,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.games import drawing
-from marlenv.games.bits import as_flags, cells, counted, planes, signed, spread
+from marlenv.games.bits import cells, counted, flags, planes, signed
 from marlenv.games.rules import Rules
 from marlenv.games.tables import Table
 from marlenv.rng import RowRNG
@@ -94,7 +94,7 @@ class Othello(Rules[State]):
 
     def legal(self, state: State) -> Tensor:
         passes = (state.moves == 0) & ~state.ended
-        return torch.cat((as_flags(spread(state.moves)).flatten(-2), passes.unsqueeze(-1)), -1)
+        return torch.cat((flags(state.moves, 8, 8).flatten(-2), passes.unsqueeze(-1)), -1)
 
     def permits(self, state: State, action: Tensor) -> Tensor:
         can = ((state.moves >> action.clamp(0, 63)) & 1) != 0
@@ -126,7 +126,7 @@ class Othello(Rules[State]):
 
     def observe(self, state: State) -> Tensor:
         """Planes ``[3, 8, 8]``: own discs, the other's, ones if it is my turn; bool ``[*B, 2, 3, 8, 8]``."""
-        return planes(*_by_seat(state), state.turn, WHOLE)
+        return planes(*_by_seat(state), state.turn)
 
     # --- for people ------------------------------------------------------------------------------
 

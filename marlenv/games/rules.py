@@ -9,15 +9,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Size, Tensor
 
 from marlenv.errors import BadNotation, Unsupported, nearest
+from marlenv.games.memory import Buffers
 from marlenv.rng import RowRNG
 
 State = TypeVar("State", bound="tuple[Any, ...]")  # a NamedTuple of tensors, each [*B, ...]
+
+
+class Told(NamedTuple, Generic[State]):
+    """A position of a game of two with all that an env says about it."""
+
+    state: State
+    seen: Tensor
+    """What each player sees, ``[2, *B, *observation_shape]``."""
+    allowed: Tensor
+    """What each player may do, all where it does not act; bool ``[2, *B, n]``."""
+    facts: Tensor
+    """int64 ``[*B, 4]``: whose turn it is; six bytes: over, goes on, the first player acts, the second acts, 0, the outcome;
+    and, as two float32, what the move earned each player. The last word is not used."""
 
 
 class Rules(ABC, Generic[State]):
@@ -89,7 +103,10 @@ class Rules(ABC, Generic[State]):
 
     @abstractmethod
     def returns(self, state: State) -> Tensor:
-        """What each player has earned since the start; float32 ``[*B, P]``. The reward of a step is the difference."""
+        """What each player has earned since the start; float32 ``[*B, P]``. The reward of a step is the difference.
+
+        float64 where rewards are many, so that the difference keeps its digits.
+        """
 
     @abstractmethod
     def observe(self, state: State) -> Tensor:
@@ -117,6 +134,36 @@ class Rules(ABC, Generic[State]):
         In a finished game any action in range.
         """
         return picked(self.legal(state), unit)
+
+    def turn(
+        self,
+        state: State,
+        actions: Sequence[Tensor],
+        gone: Tensor,
+        dtype: torch.dtype,
+        pool: Buffers,
+        last: Told[State] | None,
+    ) -> Told[State] | None:
+        """A move and all that follows, in one pass; None where that cannot be, as with an illegal action.
+
+        Args:
+            state: of a game of two who move in turn.
+            actions: of each player, int64 ``[*B]``; of those that do not move anything.
+            gone: where the game was over already, bool ``[*B]``.
+            dtype: of what players see.
+            pool: where large tensors come from.
+            last: what was told of ``state``, where that is known.
+        """
+        return None
+
+    def renew(
+        self, state: State, gone: Tensor, dtype: torch.dtype, pool: Buffers, last: Told[State] | None
+    ) -> Told[State] | None:
+        """The first position in the rows that are ``gone``, and all that follows, in one pass; None where that cannot be.
+
+        ``last`` is what was told of ``state``, where that is known.
+        """
+        return None
 
     # --- for people ------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from marlenv.errors import KeyMissing
 from marlenv.games import drawing
 from marlenv.games.draws import Draws
 from marlenv.games.game_env import GameEnv
+from marlenv.games.memory import Buffers, as_rows, for_numba, kernels
 from marlenv.games.rules import Rules
 from marlenv.games.tables import Table
 from marlenv.games.turn_based import LUCK, Illegal, Moment, TurnBasedEnv
@@ -213,6 +214,11 @@ class TicTacToe(Rules[State]):
         return (AFTER[torch.add(within, state.code, alpha=9)] >= 0) & (within == action)
 
     def pick(self, state: State, unit: Tensor) -> Tensor:
+        if for_numba(state.code) and unit.dtype == torch.float32:
+            found = torch.empty(unit.shape, dtype=torch.int64)
+            tables = (COUNT.on(CPU).numpy(), RANKED.on(CPU).numpy())
+            kernels().look_up_pick(*tables, *map(as_rows, (state.code, unit, found)))
+            return found
         rank = (COUNT[state.code] * unit).to(torch.int64)
         return RANKED[torch.add(rank, state.code, alpha=9)].to(torch.int64)
 
@@ -319,6 +325,7 @@ class TicTacToeEnv(TurnBasedEnv[State]):
         reward = {(f"player{i}", "reward"): Unbounded((*shape, 1)) for i in range(2)}
         self.full_reward_spec = Composite(reward, shape=shape)
         self.full_done_spec = self.flags()
+        self._pool = Buffers()
         self._written: tuple[Tensor, Tensor, int, State] | None = None
 
     def read(self, tensordict: TensorDictBase) -> State:
@@ -353,14 +360,12 @@ class TicTacToeEnv(TurnBasedEnv[State]):
 
     def write(self, moment: Moment[State]) -> TensorDict:
         """The data of a moment, without root flags."""
-        out = self._row(moment.state)
+        out = self._row(moment.state, rewards=moment.rewards is not None)
         data = out._tensordict
         if moment.luck is not None:
             data[LUCK] = moment.luck
-        for i in range(2):
-            if moment.rewards is None:
-                del data[f"player{i}"]
-            else:
+        if moment.rewards is not None:
+            for i in range(2):
                 data[f"player{i}"]._tensordict["reward"] = moment.rewards[..., i : i + 1]
         return out
 
@@ -369,41 +374,48 @@ class TicTacToeEnv(TurnBasedEnv[State]):
         action = get(tensordict, "action")
         if self.opponent is not None or action.device.type != "cpu" or not action.numel():
             return None
+        code = self.read(tensordict).code
+        if for_numba(action, code):
+            after = torch.empty_like(code, memory_format=torch.contiguous_format)
+            table = AFTER.on(CPU).numpy()
+            return self._row(State(after)) if kernels().look_up(table, *map(as_rows, (code, action, after))) else None
         low, high = action.aminmax()
         if low.item() < 0 or high.item() > 8:
             return None
-        after = AFTER[torch.add(action, self.read(tensordict).code, alpha=9)]
+        after = AFTER[torch.add(action, code, alpha=9)]
         return None if after.min().item() < 0 else self._row(State(after.to(torch.int64)))
 
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
         """All rows, those that are gone with an empty board."""
         if self.opponent is not None:
             return None
-        out = self._row(State(torch.where(gone, 0, self.read(tensordict).code)))
-        del out._tensordict["player0"], out._tensordict["player1"]
-        return out
+        return self._row(State(torch.where(gone, 0, self.read(tensordict).code)), rewards=False)
 
-    def _row(self, state: State) -> TensorDict:
-        """What follows from positions: all data, with the returns as rewards."""
+    def _row(self, state: State, *, rewards: bool = True) -> TensorDict:
+        """What follows from positions: all data, with the returns as rewards if there are any."""
         code, device = state.code, self.device
         batch = code.shape
-        rows = ROWS[code]
-        cells, turn, _ = rows.view(torch.int32).split((9, 1, 6), -1)
-        _, first, second, _ = rows.view(torch.float32).split((10, 1, 1, 4), -1)
-        _, mask, terminated, done, truncated, _ = rows.view(torch.bool).split((48, 9, 1, 1, 1, 4), -1)
+        if code.device.type != "cpu" or torch.compiler.is_compiling():
+            rows = ROWS[code]
+        else:
+            rows = self._pool.take((*batch, 64), torch.uint8)
+            torch.index_select(ROWS.on(code.device), 0, code.reshape(-1), out=rows.view(-1, 64))
+        cells, turn, _ = torch.split_with_sizes(rows.view(torch.int32), (9, 1, 6), -1)
+        _, first, second, _ = torch.split_with_sizes(rows.view(torch.float32), (10, 1, 1, 4), -1)
+        _, mask, terminated, done, truncated, _ = torch.split_with_sizes(rows.view(torch.bool), (48, 9, 1, 1, 1, 4), -1)
         board = cells.unflatten(-1, (3, 3))
         if not rows.is_inference():
             self._written = (board, turn, board._version, state)
-        data = {
+        data: dict[str, Any] = {
             "board": board,
             "turn": turn,
             "mask": mask,
             "terminated": terminated,
             "done": done,
             "truncated": truncated,
-            "player0": new({"reward": first}, batch, device),
-            "player1": new({"reward": second}, batch, device),
         }
+        if rewards:
+            data["player0"], data["player1"] = (new({"reward": r}, batch, device) for r in (first, second))
         return new(data, batch, device)
 
 

@@ -260,7 +260,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             played = where(stays, state, played)
         rewards, over, outcome = rules.returns(played), rules.over(played), rules.outcome(played)
         if not rules.earned_at_end:
-            rewards = rewards - rules.returns(state)
+            rewards = (rewards - rules.returns(state)).to(torch.float32)
         if gone is not None:
             rewards = rewards.masked_fill(gone.unsqueeze(-1), 0.0)
         if wrong is not None and forfeit is not None:

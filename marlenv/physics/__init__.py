@@ -25,7 +25,7 @@ from marlenv.physics.joints import Joint
 from marlenv.physics.lanes import alike
 from marlenv.physics.relations import distance, gap, offset, overlap
 from marlenv.physics.scenario import Scenario
-from marlenv.physics.sensors import Lidar, Near, Neighbours
+from marlenv.physics.sensors import Edges, Lidar, Near, Neighbours
 from marlenv.physics.shapes import Box, Line, Shape, Sphere
 from marlenv.physics.simulation import SHARED, Simulation
 from marlenv.physics.state import State, merge
@@ -42,6 +42,7 @@ __all__ = [
     "DiffDrive",
     "Drone",
     "Dynamics",
+    "Edges",
     "Entity",
     "Forward",
     "Heuristic",

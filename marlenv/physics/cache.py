@@ -72,7 +72,9 @@ def build(source: str) -> tuple[Path, bool]:
         return target, False
     found = compiler()
     if found is None:
-        raise Unsupported("compile='aot' needs a C++ compiler: install g++ or clang++, or name one in CXX; compile='none' needs none")
+        raise Unsupported(
+            "compile='aot' needs a C++ compiler: install g++ or clang++, or name one in CXX; compile='none' needs none"
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as place:
         code, made = Path(place, "kernel.cpp"), Path(place, "kernel.so")

@@ -23,15 +23,15 @@ from torch import Tensor
 
 from marlenv.errors import Unsupported
 from marlenv.physics import cache
-from marlenv.physics.kernel import Draw, Field, Kernel, Source
+from marlenv.physics.expressions import Untraceable
+from marlenv.physics.kernel import LARGEST, Draw, Field, Kernel, Source
 from marlenv.physics.simulation import SHARED, Grouped, Infos, Seen, Simulation
 from marlenv.physics.state import State
-from marlenv.physics.tracing import Untraceable
 
 Tier: TypeAlias = Literal["none", "compile", "aot", "auto"]
 TIERS = ("none", "compile", "aot", "auto")
 PATIENCE = 6.0  # seconds that "auto" waits for a compiler
-QUICK = 25_000  # expressions; "auto" does not even try to compile more
+QUICK = 30_000  # expressions; "auto" does not even try more
 
 
 class Engine(Protocol):
@@ -108,12 +108,12 @@ class Inductor:
     def transition(self, state: State, actions: Mapping[str, Tensor]) -> tuple[State, Seen, Grouped, Tensor, Infos]:
         """One step of all rows."""
         made: Any = self._call("transition", dict(state), dict(actions))
-        return made  # type: ignore[no-any-return]
+        return made
 
     def reset(self, state: State, where: Tensor | None = None) -> tuple[State, Seen, Infos]:
         """New episodes."""
         made: Any = self._call("reset", dict(state), where) if where is not None else self._call("reset", dict(state))
-        return made  # type: ignore[no-any-return]
+        return made
 
     def _call(self, name: str, *args: Any) -> Any:
         """The graph of a method for shapes like these, made on the first call; one graph stands for all of it."""
@@ -143,7 +143,14 @@ class Inductor:
 
 
 def engine_of(
-    simulation: Simulation, tier: str, device: torch.device, draw: Draw | None, draws: int, *, wide: bool, grad: bool
+    simulation: Simulation,
+    tier: str,
+    device: torch.device | None,
+    draw: Draw | None,
+    draws: int,
+    *,
+    wide: bool,
+    grad: bool,
 ) -> Any:
     """What moves the rows of a simulation.
 
@@ -160,16 +167,20 @@ def engine_of(
         Unsupported: ``"aot"`` cannot be had here.
 
     """
+    on_cpu = device is None or device.type == "cpu"
     if tier == "compile":
         return Inductor(simulation)
-    if tier == "none" or (tier == "auto" and (device.type != "cpu" or grad)):
+    if tier == "none" or (tier == "auto" and (not on_cpu or grad)):
         return simulation
     who = f"{type(simulation.scenario).__name__}: compile='aot'"
-    if device.type != "cpu" or grad:
+    if not on_cpu or grad:
         what = "gradients" if grad else f"device {device}"
-        raise Unsupported(f"{who} makes machine code for the CPU, without gradients, got {what}; use 'none' or 'compile'")
+        raise Unsupported(
+            f"{who} makes machine code for the CPU, without gradients, got {what}; use 'none' or 'compile'"
+        )
     try:
-        source = Source(simulation, draw, draws, wide=wide)
+        largest = QUICK if tier == "auto" else LARGEST
+        source = Source(simulation, draw, draws, wide=wide, largest=largest)
     except Untraceable as error:
         if tier == "auto":
             return simulation
@@ -183,7 +194,7 @@ def _at_hand(source: Source) -> bool:
     """Whether the code is there, or is there soon; if not, it will be there the next time."""
     if cache.path_of(source.text).exists():
         return True
-    if cache.compiler() is None or source.size > QUICK:
+    if cache.compiler() is None:
         return False
     failed: list[Exception] = []
 

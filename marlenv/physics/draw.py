@@ -31,7 +31,6 @@ FAR = 20.0  # metres; bodies farther away are not looked at
 HUGE = 3.0  # metres; nor are larger ones
 PAPER = (250, 250, 250)
 FAINT = (205, 205, 210)
-DARK = (60, 60, 60)
 
 
 def draw_row(simulation: Simulation, state: State, row: int, size: tuple[int, int]) -> Any:
@@ -44,9 +43,9 @@ def draw_row(simulation: Simulation, state: State, row: int, size: tuple[int, in
         world.stage.open({name: x[..., row % rows].unsqueeze(-1).cpu() for name, x in state.items()})
         try:
             picture = Picture(world.groups.values(), size)
-            picture.border(world.laws.x_semidim, world.laws.y_semidim)
             if scenario.picture is not None:
                 load(scenario.picture)(scenario, picture)
+            picture.border(world.laws.x_semidim, world.laws.y_semidim)
             for sensor in world.sensors:
                 picture.sensor(sensor)
             picture.bodies([body for bodies in world.groups.values() for body in bodies])
@@ -195,7 +194,7 @@ class Picture:
             self.polygon(corners, color, filled=not shape.hollow, width=3.0 if shape.hollow else 1.5)
         if _steers(body.entity):
             reach = max(shape.length / 2 if isinstance(shape, Box) else shape.reach, 0.05)
-            self.line((x, y), (x + reach * c, y + reach * s), _share(DARK))
+            self.line((x, y), (x + reach * c, y + reach * s), _share(PAPER))
 
     def _pixel(self, at: Point) -> Point:
         return self.size[0] * FINE / 2 + at[0] * self.scale, self.size[1] * FINE / 2 - at[1] * self.scale

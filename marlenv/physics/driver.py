@@ -44,10 +44,12 @@ static const M EVERY = cb(true);
 static inline char *at(void *p, const Field &f, int64_t rows, int64_t t) { return (char *)p + SIZE[(int)f.kind] * f.count * rows * t; }
 
 // state, actions, what is seen next, earned and told next, what is seen before, flags (terminated, truncated, done), keys
-extern "C" void run(int64_t rows, int64_t start, int64_t stop, int64_t last, int64_t most, int64_t drawn, int64_t tile, int64_t restart, void **p, uint8_t *ended) {
+extern "C" void run(int64_t rows, int64_t start, int64_t stop, int64_t last, int64_t most, int64_t drawn, int64_t tile, int64_t restart, int64_t streams, void **p,
+                    uint8_t *ended) {
   void **acts = p + NSTATE, **next = acts + NACTS, **root = next + NOUTS, **flags = root + NSEEN;
   const int64_t *keys = (const int64_t *)flags[3];
   Slot *s = room(NSLOTS + tile * NHELD), *held = s + NSLOTS;
+  past = streams;
   for (int64_t first = 0; first < rows; first += 16 * tile) {
     int count = (int)((rows - first + 15) / 16 < tile ? (rows - first + 15) / 16 : tile);
     for (int v = 0; v < count; v++) {
@@ -67,7 +69,7 @@ extern "C" void run(int64_t rows, int64_t start, int64_t stop, int64_t last, int
       } else for (int k = 0; k < NACTS; k++) load(s, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, n);
       step(st, s);
       settle(st, s);
-      for (int k = 0; k < NOUTS; k++) store(s, OUTS[k], at(next[k], OUTS[k], rows, t), rows, row, n);
+      for (int k = 0; k < NOUTS; k++) if (next[k]) store(s, OUTS[k], at(next[k], OUTS[k], rows, t), rows, row, n);
       M over = *(M *)(st + OVER), late = most > 0 ? ge(*(L *)(st + STEPS), cl(most)) : cb(false), done = mor(over, late);
       storeb((uint8_t *)flags[0] + t * rows + row, over, n);
       storeb((uint8_t *)flags[1] + t * rows + row, late, n);

@@ -7,6 +7,7 @@ skipped is exactly zero.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -411,9 +412,7 @@ class Emitter:
         for phi in (loop.index, *(phi for _, phi in phis)):
             lines += self._kept(phi, f"v{phi.at}")
         lines += self._text(item.body, function)
-        lines += [
-            f"  const {CTYPE[phi.kind]} n{phi.at} = {self._ref(loop.nexts[k], function)};" for k, phi in phis
-        ]
+        lines += [f"  const {CTYPE[phi.kind]} n{phi.at} = {self._ref(loop.nexts[k], function)};" for k, phi in phis]
         lines += [f"  v{phi.at} = n{phi.at};" for _, phi in phis]
         if loop.stop is not None:
             lines.append(f"  if (!any(mand(*(M *)(s + {CARE}), mnot({self._ref(loop.stop, function)})))) break;")
@@ -479,5 +478,13 @@ def _literal(node: Node) -> str:
         return f"cb({str(value).lower()})"
     if node.kind == "l":
         return f"cl({value}LL)" if value > -(1 << 63) else "cl(INT64_MIN)"
-    number = "NAN" if value != value else "INFINITY" if value == float("inf") else "-INFINITY" if value == -float("inf") else value.hex()
+    number = (
+        "NAN"
+        if math.isnan(value)
+        else "INFINITY"
+        if value == float("inf")
+        else "-INFINITY"
+        if value == -float("inf")
+        else value.hex()
+    )
     return f"c{node.kind}({number}{'f' if node.kind == 'f' and number[-1].isdigit() else ''})"

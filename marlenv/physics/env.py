@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -14,12 +15,14 @@ from torch import Tensor
 from marlenv.envs import EnvBase
 from marlenv.envs.registry import load
 from marlenv.envs.seeding import fresh_seed
-from marlenv.errors import KeyMissing, ShapeError, nearest
+from marlenv.errors import KeyMissing, ShapeError, Unsupported, nearest
 from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.groups.specs import PAD_MASK
 from marlenv.physics.actions import Mode
+from marlenv.physics.compiling import TIERS, Tier, engine_of
 from marlenv.physics.draw import draw_row
+from marlenv.physics.fused import ROLLOUT, drawing, fits, fused
 from marlenv.physics.lanes import in_graph
 from marlenv.physics.scenario import Scenario
 from marlenv.physics.seating import Seating, layout, wrap
@@ -31,7 +34,6 @@ from marlenv.rng import RowRNG
 from marlenv.specs import Categorical, Composite, Unbounded
 from marlenv.tensordicts import get, new, put, rows
 
-Tier = Literal["none"]
 FLAGS = ("done", "terminated", "truncated")
 
 
@@ -63,8 +65,10 @@ class ScenarioEnv(EnvBase):
         clamp_actions: whether numbers outside their range are cut to it; otherwise they act as they are.
         categorical_actions: with choices: whether they are numbered or one-hot.
         grad_enabled: whether gradients flow through steps, from rewards and observations to actions.
-        compile: ``"none"``: every operation on its own.
-        run_type_checks: check every action and every answer against its spec; finds NaN actions.
+        compile: how fast: ``"none"``, ``"compile"``, ``"aot"`` or ``"auto"`` (:mod:`marlenv.physics.compiling`); all give the
+            same numbers up to rounding.
+        run_type_checks: check every action and every answer against its spec. Without it actions that are not finite, and
+            choices that there are not, are errors too, but only on the CPU: elsewhere nothing looks at data.
 
     >>> from marlenv.scenarios.mpe.simple_spread import SimpleSpread
     >>> env = ScenarioEnv(SimpleSpread(n_agents=2), num_envs=8, seed=0, max_steps=100)
@@ -101,6 +105,8 @@ class ScenarioEnv(EnvBase):
         """The pure functions behind the env."""
         self.max_steps = max_steps
         self.grad_enabled = grad_enabled
+        self.tier = compile
+        """How fast it was asked to be."""
         self._one_hot = not continuous_actions and not categorical_actions
         self._make_groups(group_map)
         self._now: State | None = None
@@ -145,7 +151,8 @@ class ScenarioEnv(EnvBase):
         """The same as a plain map: group -> agents, nested."""
         layouts = {group: layout(one) for group, one in entries.items()}
         widths = {group: next(iter(acts[agents[0]]["action"].shape), None) for group, agents in native.items()}
-        self._seating = Seating(self.tree, native, layouts, widths)
+        self.seating = Seating(self.tree, native, layouts, widths)
+        """Where the agents of the world sit in the groups."""
         self._make_specs(seen, acts, both)
 
     def _make_specs(
@@ -155,7 +162,7 @@ class ScenarioEnv(EnvBase):
         tree, rows, padded, shared = (
             self.tree,
             self.batch_size[0],
-            self._seating.padded,
+            self.seating.padded,
             self.simulation.infos.get(SHARED),
         )
         self._pad_masks = pad_masks(tree, both, padded)
@@ -184,6 +191,43 @@ class ScenarioEnv(EnvBase):
         """
         return draw_row(self.simulation, self._state, row, size)
 
+    # --- how fast it is --------------------------------------------------------------------------
+
+    @cached_property
+    def engine(self) -> Any:
+        """What moves the rows: made, and compiled where that was asked for, on the first use."""
+        draw, draws, wide = drawing(self)
+        grad = self.grad_enabled
+        return engine_of(self.simulation, self.tier, self.device, draw, draws, wide=wide, grad=grad)
+
+    def own_state(self) -> State:
+        """Where the env stands, in memory that its machine code may write to."""
+        self._now = self.engine.own(self._state)
+        return self._now
+
+    def rollout(self, max_steps: int, policy: Any = None, callback: Any = None, **options: Any) -> TensorDictBase:
+        """As :meth:`EnvBase.rollout <marlenv.EnvBase.rollout>`, without a step's overhead wherever the rollout is a plain one.
+
+        The data are views of one piece of memory, in which the rows lie last; see :mod:`marlenv.physics.fused`.
+
+        Args:
+            max_steps: the most steps to play.
+            policy: as there.
+            callback: as there.
+            **options: as there; and ``compact=True`` leaves out what is seen after steps (and said in infos), which is what
+                is seen before the following ones but where rows are done.
+
+        """
+        known = {**ROLLOUT, **options, "callback": callback}
+        if not fits(self, known, policy):
+            if options.pop("compact", False):
+                raise Unsupported(
+                    f"{type(self).__name__}.rollout: compact=True is for plain rollouts with the groups of the scenario, without "
+                    f"callback, actions, out, storing_device, break_when_all_done, gradients or run_type_checks"
+                )
+            return super().rollout(max_steps, policy, callback, **options)
+        return fused(self, max_steps, policy, known, {name: x for name, x in options.items() if name not in ROLLOUT})
+
     # --- the env's hooks -------------------------------------------------------------------------
 
     def _set_seed(self, seed: int | None) -> None:
@@ -202,8 +246,13 @@ class ScenarioEnv(EnvBase):
         where = get(tensordict, "_step")
         with self._gradients():
             before = self._state
-            after, observations, rewards, over, infos = self.simulation.transition(before, self._taken(tensordict))
-            self._now = after if where is None else merge(rows(where, 1), after, before)
+            kept = (
+                {name: x.clone() for name, x in before.items()}
+                if where is not None and self.engine.in_place
+                else before
+            )
+            after, observations, rewards, over, infos = self.engine.transition(before, self.taken(tensordict))
+            self._now = after if where is None else merge(rows(where, 1), after, kept)
             return self._data(observations, infos, rewards, (over, after["steps"]))
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
@@ -235,7 +284,7 @@ class ScenarioEnv(EnvBase):
             state = self.simulation.start(rng)
         else:
             state = self._state
-        self._now, observations, infos = self.simulation.reset(state, where)
+        self._now, observations, infos = self.engine.reset(state, where)
         return observations, infos
 
     def _checked(self, state: TensorDictBase) -> State:
@@ -260,8 +309,9 @@ class ScenarioEnv(EnvBase):
 
     # --- data ------------------------------------------------------------------------------------
 
-    def _taken(self, td: TensorDictBase) -> dict[str, Tensor]:
-        actions, controls = self._seating.actions(td), self.simulation.controls
+    def taken(self, td: TensorDictBase) -> dict[str, Tensor]:
+        """The actions of the groups of the world, ``[B, A, ...]``, from data of the env."""
+        actions, controls = self.seating.actions(td), self.simulation.controls
         if self._one_hot:
             return {group: numbers(x, controls[group]) for group, x in actions.items()}
         if self.device.type == "cpu" and not in_graph():  # elsewhere a look at data would wait for the device
@@ -290,7 +340,7 @@ class ScenarioEnv(EnvBase):
         flags = {} if ends is None else self._flags(*ends)
         out: dict[str, Any] = dict(flags)
         for path, agents in self.tree.groups.items():
-            td = self._seating.seat(path, groups, batch, device)
+            td = self.seating.seat(path, groups, batch, device)
             if path in self._pad_masks:
                 put(td, PAD_MASK, self._pad_masks[path].to(device).expand(*batch, len(agents)))
             for name, flag in flags.items():
@@ -320,8 +370,8 @@ def _check_options(num_envs: int, max_steps: int | None, tier: str, continuous: 
     for name, value in (("num_envs", num_envs), ("max_steps", 1 if max_steps is None else max_steps)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ValueError(f"ScenarioEnv: {name} must be an integer from 1 on, got {value!r}")
-    if tier != "none":
-        raise ValueError(f"ScenarioEnv: compile must be 'none', got {tier!r}")
+    if tier not in TIERS:
+        raise ValueError(f"ScenarioEnv: compile must be one of {list(TIERS)}, got {tier!r}")
     if continuous and multidiscrete:
         raise ValueError("ScenarioEnv: multidiscrete_actions=True needs continuous_actions=False, got True")
 

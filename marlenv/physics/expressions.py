@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from marlenv.errors import Unsupported
+
 TYPES = {
     torch.float32: "f",
     torch.float64: "d",
@@ -48,7 +50,7 @@ FOLDED: dict[str, Callable[..., Any]] = {
     "mod": operator.mod,
     "not": lambda x: not x,
     "select": lambda c, a, b: a if c else b,
-    "div": lambda a, b: np.divide(a, b),
+    "div": np.divide,
     "sqrt": np.sqrt,
     "sin": np.sin,
     "cos": np.cos,
@@ -66,6 +68,10 @@ FOLDED: dict[str, Callable[..., Any]] = {
     "tanh": np.tanh,
     "logaddexp": np.logaddexp,
 }
+
+
+class Untraceable(Unsupported):
+    """A function that cannot be turned into expressions of single rows."""
 
 
 class Node:
@@ -111,13 +117,17 @@ class Loop:
 class Graph:
     """Expressions, each made once.
 
+    Args:
+        largest: raises :class:`Untraceable` when there are more.
+
     >>> graph = Graph()
     >>> x = graph.input(0, "f")
     >>> graph.make("mul", "f", x, graph.const(1.0, "f")) is x
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int = 1 << 20) -> None:
+        self.largest = largest
         self.nodes: list[Node] = []
         self.loops: list[Loop] = []
         self._known: dict[Any, Node] = {}
@@ -176,6 +186,8 @@ class Graph:
         if node is None:
             node = self._known[key] = Node(op, kind, args, value, len(self.nodes))
             self.nodes.append(node)
+            if len(self.nodes) > self.largest:
+                raise Untraceable(f"is too large: more than {self.largest} expressions")
         return node
 
     def _simpler(self, op: str, kind: str, args: tuple[Node, ...]) -> Node | None:

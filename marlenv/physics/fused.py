@@ -7,6 +7,8 @@ tensordict holds are views ``[B, T, ...]`` of that. Done flags of agents are vie
 from __future__ import annotations
 
 import ctypes
+import inspect
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +16,22 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
+from marlenv.envs import EnvBase
 from marlenv.envs.policies import as_policy
 from marlenv.keys import Path
 from marlenv.physics.compiling import Compiled, unflatten
-from marlenv.physics.kernel import Field
+from marlenv.physics.kernel import Draw, Field, action_fields, result_fields
 from marlenv.physics.seating import wrap
 from marlenv.physics.simulation import SHARED
-from marlenv.tensordicts import get, is_nested, new, put
+from marlenv.tensordicts import get, new, put
 
 if TYPE_CHECKING:
     from marlenv.physics.env import ScenarioEnv
 
 FLAGS = ("terminated", "truncated", "done")
+KEPT = 2  # pieces of memory: that of the last rollout is often held while the next one is played
 CHUNK = 64  # steps that machine code plays before it looks whether any row is done
-HUGE_PAGES, ADVICE = 1 << 22, 14  # bytes from which on large pages pay; MADV_HUGEPAGE of Linux
+LARGE, ADVICE = 1 << 22, 14  # bytes from which on memory is kept and large pages pay; MADV_HUGEPAGE of Linux
 
 
 class Board:
@@ -36,18 +40,22 @@ class Board:
     Args:
         env: whose.
         steps: ``T``.
+        compact: leave out what is seen after steps.
 
     """
 
-    def __init__(self, env: ScenarioEnv, steps: int) -> None:
+    def __init__(self, env: ScenarioEnv, steps: int, *, compact: bool = False) -> None:
         self.env, self.steps, self.rows = env, steps, env.num_envs
-        outs, self.seen_count = env.out_fields
-        self.outs, self.acts = outs, env.act_fields
+        outs, self.seen_count = result_fields(env.simulation)
+        self.outs, self.acts = outs, action_fields(env.simulation)
+        self.paths = {group: path for path, group in env.seating.whole.items()}
         seen = outs[: self.seen_count]
         flags = [Field((name,), Size(), torch.bool) for name in FLAGS]
-        sizes = [*outs, *seen, *flags, *flags, *self.acts]
-        buffers = iter(_arena(sizes, steps, self.rows, env.device))
-        self.next = [next(buffers) for _ in outs]
+        after = outs[self.seen_count :] if compact else outs
+        sizes = [*after, *seen, *flags, *flags, *self.acts]
+        buffers = iter(_arena(env, sizes, steps, self.rows))
+        self.after = after
+        self.next: list[Tensor | None] = [None] * (len(outs) - len(after)) + [next(buffers) for _ in after]
         self.root = [next(buffers) for _ in seen]
         self.flags = [next(buffers) for _ in flags]
         self.before = [next(buffers).zero_() for _ in flags]
@@ -61,8 +69,8 @@ class Board:
         seen, infos, rewards = unflatten(views)
         ends = {name: _first(x, time).unsqueeze(-1) for name, x in zip(FLAGS, flags, strict=True)}
         out: dict[str, Any] = dict(ends)
-        for path, group in env.groups_of_world.items():
-            entries: dict[str, Any] = {"observation": seen[group]}
+        for group, path in self.paths.items():
+            entries: dict[str, Any] = {"observation": seen[group]} if group in seen else {}
             if group in infos:
                 told = infos[group]
                 entries["info"] = {name: x if x.ndim > 2 + time else x.unsqueeze(-1) for name, x in told.items()}
@@ -98,45 +106,38 @@ class Board:
         self.steps = steps
         seen = self.outs[: self.seen_count]
         out = self.show([x[cut] for x in self.root], [x[cut] for x in self.before], seen)
-        following = self.show([x[cut] for x in self.next], [x[cut] for x in self.flags], self.outs)
+        kept = [x[cut] for x in self.next if x is not None]
+        following = self.show(kept, [x[cut] for x in self.flags], self.after)
         out["next"] = new(following, batch, env.device)
         td = new(out, batch, env.device)
-        for (path, _), buffer in zip(env.groups_of_world.items(), self._by_path(), strict=True):
-            put(_node(td, path), "action", _first(buffer[cut], 1))
+        for field, buffer in zip(self.acts, self.actions, strict=True):
+            put(_node(td, self.paths[field.name[0]]), "action", _first(buffer[cut], 1))
         for key, value in extras.items():
             td.set(key, value)
         td.refine_names(..., "time")
         return td
 
-    def _by_path(self) -> list[Tensor]:
-        """The actions in the order of the env's groups."""
-        by_group = {field.name[0]: x for field, x in zip(self.acts, self.actions, strict=True)}
-        return [by_group[group] for group in self.env.groups_of_world.values()]
 
-
-def rollout(
-    env: ScenarioEnv,
-    steps: int,
-    policy: Any,
-    *,
-    break_when_any_done: bool,
-    tensordict: TensorDictBase | None,
-    set_truncated: bool,
-    trust_policy: bool,
-    reset_options: Mapping[str, Any],
+def fused(
+    env: ScenarioEnv, steps: int, policy: Any, options: Mapping[str, Any], reset_options: Mapping[str, Any]
 ) -> TensorDictBase:
-    """The body of :meth:`marlenv.physics.ScenarioEnv.rollout`, for what :func:`fits` accepts."""
-    start = env.reset(tensordict, **reset_options)
-    board = Board(env, steps)
+    """A rollout that :func:`fits` accepts."""
+    stop = options["break_when_any_done"]
+    stop = not options["break_when_all_done"] if stop is None else stop
+    if steps < 1:
+        raise ValueError(f"{type(env).__name__}.rollout: max_steps must be at least 1, got {steps}")
+    given = options["tensordict"]
+    start = env.reset(**reset_options) if options["auto_reset"] else env.maybe_reset(given)
+    board = Board(env, steps, compact=options["compact"])
     for field, buffer in zip(board.outs, board.root, strict=False):
-        buffer[0].copy_(_found(env, start, field).movedim(0, -1))
+        buffer[0].copy_(_found(board, start, field).movedim(0, -1))
     extras: dict[Any, Tensor] = {}
-    if policy is None and isinstance(env.engine, Compiled) and env.drawn:
-        played = _drawn(env, board, steps, break_when_any_done)
+    if policy is None and isinstance(env.engine, Compiled) and env.engine.kernel.draws:
+        played = _drawn(env, board, steps, stop)
     else:
-        act = env.rand_action if policy is None else as_policy(policy, env, trust_policy)
-        played, extras = _acted(env, board, act, steps, break_when_any_done)
-    if set_truncated:
+        act = env.rand_action if policy is None else as_policy(policy, env, options["trust_policy"])
+        played, extras = _acted(env, board, act, steps, stop)
+    if options["set_truncated"]:
         for name, flag in zip(FLAGS, board.flags, strict=True):
             if name != "terminated":
                 flag[played - 1] = True
@@ -217,17 +218,19 @@ def _played(env: ScenarioEnv, board: Board, actions: Mapping[str, Tensor], t: in
         state, seen, rewards, over, infos = env.engine.transition(env._state, actions)
         env._now = state
         for field, buffer in zip(board.outs, board.next, strict=True):
+            if buffer is None:
+                continue
             x = rewards[field.name[0]] if field.name[1:] == ("reward",) else _pick(field, seen, infos)
             buffer[t].copy_(x.movedim(0, -1))
         flags = env._flags(over, state["steps"])
         for name, buffer in zip(FLAGS, board.flags, strict=True):
             buffer[t].copy_(flags[name].squeeze(-1))
         done = board.flags[2][t]
-        ended = bool(done.any()) if stop or env.device.type == "cpu" else not stop
+        ended = bool(done.any()) if stop or done.device.type == "cpu" else not stop
         if last or (stop and ended):
             return ended
-        for buffer, following in zip(board.root, board.next, strict=False):
-            buffer[t + 1].copy_(following[t])
+        for field, buffer in zip(board.outs, board.root, strict=False):
+            buffer[t + 1].copy_(_pick(field, seen, infos).movedim(0, -1))
         if ended and not stop:
             where = done.clone()
             fresh, infos = env._begin(where)
@@ -237,6 +240,34 @@ def _played(env: ScenarioEnv, board: Board, actions: Mapping[str, Tensor], t: in
         return ended
 
 
+ROLLOUT = {
+    name: p.default for name, p in inspect.signature(EnvBase.rollout).parameters.items() if p.kind is p.KEYWORD_ONLY
+}
+ROLLOUT["compact"] = False
+"""The options of a rollout, with what holds when they are left out."""
+
+
+def drawing(env: ScenarioEnv) -> tuple[Draw | None, int, bool]:
+    """How random actions come of uniform numbers: a function, of how many numbers, and whether of float64 ones."""
+    plan, whole = env.plan, env.seating.whole
+    simple = (
+        plan.dense_actions and not env._one_hot and all(e.mask is None and e.path[:-1] in whole for e in plan.actions)
+    )
+    if not simple:
+        return None, 0, False
+
+    def draw(unit: Tensor) -> dict[str, Tensor]:
+        at, out = 0, {}
+        for entry in plan.actions:
+            part = unit[:, at : at + math.prod(entry.draw)].reshape(unit.shape[0], *entry.draw)
+            at += math.prod(entry.draw)
+            out[whole[entry.path[:-1]]] = entry.spec[0].from_unit(part)
+        return out
+
+    wide = any(entry.spec.unit_dtype == torch.float64 for entry in plan.actions)
+    return draw, sum(math.prod(entry.draw) for entry in plan.actions), wide
+
+
 def fits(env: ScenarioEnv, options: Mapping[str, Any], policy: Any) -> bool:
     """Whether a rollout can be fused: the plain ones, with the groups of the world."""
     plain = all(options[name] is None for name in ("callback", "actions", "storing_device", "out"))
@@ -244,34 +275,57 @@ def fits(env: ScenarioEnv, options: Mapping[str, Any], policy: Any) -> bool:
     return (
         plain
         and not writes
-        and options["auto_reset"]
         and not options["auto_cast_to_device"]
         and not options["break_when_all_done"]
         and options["return_contiguous"] is not False
         and not (env.grad_enabled and torch.is_grad_enabled())
         and not env.run_type_checks
-        and env.groups_of_world is not None
+        and len(env.seating.whole) == len(env.tree.groups)
+        and not env.seating.padded
         and not env._one_hot
-        and options["tensordict"] is None
+        and (options["tensordict"] is None if options["auto_reset"] else _only_ours(env, options["tensordict"]))
     )
+
+
+def _only_ours(env: ScenarioEnv, td: TensorDictBase | None) -> bool:
+    """Whether data to go on from hold the env's entries and nothing else."""
+    own = {*env.observation_keys, *env.done_keys}
+    return td is not None and own <= set(td.keys(True, True)) <= {*own, *env.action_keys}
 
 
 # --- memory --------------------------------------------------------------------------------------
 
 
-def _arena(fields: Sequence[Field], steps: int, rows: int, device: torch.device | None) -> list[Tensor]:
+def _arena(env: ScenarioEnv, fields: Sequence[Field], steps: int, rows: int) -> list[Tensor]:
     """Room for all fields, ``[T, ..., B]`` each, in one piece of memory."""
-    sizes = [-(-f.count * steps * rows * f.dtype.itemsize // 64) * 64 for f in fields]
-    arena = torch.empty(sum(sizes) + 64, dtype=torch.uint8, device=device)
-    if arena.device.type == "cpu" and arena.numel() >= HUGE_PAGES:
-        _ask_for_large_pages(arena)
+    sizes = [-(-f.numbers * steps * rows * f.dtype.itemsize // 64) * 64 for f in fields]
+    arena = _memory(env, sum(sizes) + 64)
     at = -arena.data_ptr() % 64 if arena.device.type == "cpu" else 0
     out = []
     for field, size in zip(fields, sizes, strict=True):
-        used = field.count * steps * rows * field.dtype.itemsize
+        used = field.numbers * steps * rows * field.dtype.itemsize
         out.append(arena[at : at + used].view(field.dtype).view(steps, *field.shape, rows))
         at += size
     return out
+
+
+def _memory(env: ScenarioEnv, size: int) -> Tensor:
+    """Memory of a rollout before that nobody holds any more, or fresh memory: first writes to that are slow."""
+    kept: list[Tensor] = env.__dict__.setdefault("_memories", [])
+    for memory in kept:
+        if memory.numel() == size and _holders(memory) == 2:  # the tensor and the one who asks
+            return memory
+    memory = torch.empty(size, dtype=torch.uint8, device=env.device)
+    if memory.device.type == "cpu" and size >= LARGE:
+        _ask_for_large_pages(memory)
+        kept[:] = [*kept, memory][-KEPT:]
+    return memory
+
+
+def _holders(x: Tensor) -> int:
+    """How many hold the memory of a tensor; 0 where PyTorch does not say."""
+    count = getattr(torch._C, "_storage_Use_Count", None)
+    return count(x.untyped_storage()._cdata) if count is not None else 0
 
 
 def _ask_for_large_pages(arena: Tensor) -> None:
@@ -301,10 +355,10 @@ def _pick(field: Field, observations: Mapping[str, Any], infos: Mapping[str, Any
     return seen[name[0]] if name else seen
 
 
-def _found(env: ScenarioEnv, td: TensorDictBase, field: Field) -> Tensor:
+def _found(board: Board, td: TensorDictBase, field: Field) -> Tensor:
     """An entry of what a reset gave, in the shape of its field."""
     group, what, *name = field.name
-    node: Any = td if group == SHARED else _node(td, env.paths_of_world[group])
+    node: Any = td if group == SHARED else _node(td, board.paths[group])
     for part in (what, *name):
         node = get(node, part)
     return node.reshape(node.shape[0], *field.shape)
@@ -316,4 +370,4 @@ def _node(td: Any, path: Path) -> Any:
     return td
 
 
-__all__ = ["Board", "fits", "is_nested", "rollout"]
+__all__ = ["ROLLOUT", "Board", "drawing", "fits", "fused"]

@@ -205,6 +205,8 @@ class _Meeting:
         if stepper.links is not None and torque is not None:
             force, torque = stepper.links.add(pose, rot, self.bends, force, torque)
         for contact in stepper.contacts:
+            if contact.idle(pose):
+                continue
             force, torque = add(contact.pairs, contact.push(pose, stepper.spring), force, torque)
         return force, torque
 

@@ -17,16 +17,18 @@ from torch import Size, Tensor
 from marlenv.physics import cache, lanes
 from marlenv.physics.driver import DRIVER
 from marlenv.physics.emitting import CARE, SLOTS, Emitter
-from marlenv.physics.expressions import TYPES, Graph, Node
+from marlenv.physics.expressions import TYPES, Graph, Node, Untraceable
+from marlenv.physics.rolling import repeat
 from marlenv.physics.simulation import Simulation
 from marlenv.physics.state import State
-from marlenv.physics.tracing import Traced, Untraceable, cells_of, repeat, traced
+from marlenv.physics.tracing import cells_of, traced
 from marlenv.physics.vectors import HEADER, LANES
 from marlenv.rng import RowRNG
 
 DTYPES = {"f": torch.float32, "d": torch.float64, "l": torch.int64, "b": torch.bool}
 KINDS = {kind: number for number, kind in enumerate("fdlb")}
 TILE = 16  # vectors of rows whose state is in the cache at once
+CACHE = 4 << 20  # bytes; more than this is written past the caches
 LARGEST = 150_000  # expressions; more take minutes to compile
 
 
@@ -38,7 +40,7 @@ class Field(NamedTuple):
     dtype: torch.dtype
 
     @property
-    def count(self) -> int:
+    def numbers(self) -> int:
         """How many numbers a row has."""
         return math.prod(self.shape)
 
@@ -65,18 +67,23 @@ class Source:
         draw: how random actions are made, if they are.
         draws: from how many numbers per row.
         wide: whether from float64 ones.
+        largest: how many expressions there may be.
 
     """
 
-    def __init__(self, simulation: Simulation, draw: Draw | None = None, draws: int = 0, *, wide: bool = False) -> None:
-        self.simulation = simulation
+    def __init__(
+        self,
+        simulation: Simulation,
+        draw: Draw | None = None,
+        draws: int = 0,
+        *,
+        wide: bool = False,
+        largest: int = LARGEST,
+    ) -> None:
+        self.simulation, self.largest = simulation, largest
         blank = simulation.start(RowRNG(rows=[2]))
         self.state = [Field((name,), x.shape[:-1], x.dtype) for name, x in blank.items()]
-        integer = simulation.mode != "continuous"
-        self.actions = [
-            Field((name,), Size((c.agents,) if simulation.mode == "discrete" else (c.agents, c.width)), torch.int64 if integer else torch.float32)
-            for name, c in simulation.controls.items()
-        ]
+        self.actions = action_fields(simulation)
         self.draw, self.draws, self.wide = draw, draws, wide
         self.top = CARE + 1
         self.parts: list[str] = []
@@ -96,7 +103,7 @@ class Source:
         at = []
         for field in fields:
             at.append(start)
-            start += SLOTS[field.kind] * field.count
+            start += SLOTS[field.kind] * field.numbers
         return at, start
 
     def _more(self, fields: Sequence[Field]) -> list[int]:
@@ -109,14 +116,16 @@ class Source:
         self.key = self.top
         self.top += 4
         self.action_slots = self._more(self.actions)
-        graph = Graph()
+        graph = Graph(self.largest)
         places: dict[int, str] = {}
         state = self._inputs(graph, self.state, held, "st", places, -1)
         actions = self._inputs(graph, self.actions, self.action_slots, "s", places, 0)
         with lanes.graph(partial(repeat, graph)):
             after, seen, rewards, _, infos = simulation.transition(state, actions)
-        told, earned = _leaves(seen, infos), {(name, "reward"): x for name, x in rewards.items()}
+        told, earned = leaves(seen, infos), _earned(rewards)
         self.seen, self.outs = _fields(told), [*_fields(told), *_fields(earned)]
+        if self.outs != result_fields(simulation)[0]:
+            raise Untraceable("gives other entries in a step than after a reset, or rewards that are not float32")
         self.out_slots = self._more(self.outs)
         old = {name: state[name] for name in after}
         moved = [field for field in self.state if after[field.name[0]] is not old[field.name[0]]]
@@ -135,12 +144,12 @@ class Source:
         self._emit("step", graph, places, roots)
 
     def _trace_reset(self, held: list[int]) -> None:
-        graph = Graph()
+        graph = Graph(self.largest)
         places: dict[int, str] = {}
         state = self._inputs(graph, self.state, held, "st", places, -1)
         with lanes.graph(partial(repeat, graph)):
             fresh, seen, infos = self.simulation.reset(state)
-        first = _leaves(seen, infos)
+        first = leaves(seen, infos)
         if _fields(first) != self.seen:
             raise Untraceable("a reset shows other entries than a step, or in other shapes")
         self.fresh_slots, self.first_slots = self._more(self.state), self._more(self.seen)
@@ -157,7 +166,7 @@ class Source:
         if self.draw is None:
             self.parts.append("static void act(Slot *st, Slot *s) {}")
             return
-        graph = Graph()
+        graph = Graph(self.largest)
         places: dict[int, str] = {}
         pair = self._inputs(graph, [Field(("rng",), Size((2,)), torch.int64)], [self.key], "s", places, -1)["rng"]
         rng = RowRNG.from_state(pair.movedim(-1, 0))
@@ -172,10 +181,11 @@ class Source:
         self, graph: Graph, fields: Sequence[Field], slots: Sequence[int], base: str, places: dict[int, str], row: int
     ) -> dict[str, Tensor]:
         """Tensors that stand for data in slots."""
-        made = {}
+        made: dict[str, Tensor] = {}
         for field, slot in zip(fields, slots, strict=True):
             shape = (*field.shape, 1) if row == -1 else (1, *field.shape)
-            x = made[field.name[0]] = traced(graph, shape, field.dtype, row)
+            x = traced(graph, shape, field.dtype, row)
+            made[field.name[0]] = x
             for k, node in enumerate(x.cells.reshape(-1).tolist()):
                 places[node.at] = f"{base} + {slot + SLOTS[field.kind] * k}"
         return made
@@ -183,8 +193,8 @@ class Source:
     def _emit(self, name: str, graph: Graph, places: dict[int, str], roots: list[tuple[Node, int]]) -> None:
         emitter = Emitter(name, graph, places, roots, self.top)
         self.size += emitter.size
-        if self.size > LARGEST:
-            raise Untraceable(f"is too large: more than {LARGEST} expressions")
+        if self.size > self.largest:
+            raise Untraceable(f"is too large: more than {self.largest} expressions")
         self.parts.append(emitter.code())
         self.top = emitter.scratch
 
@@ -205,9 +215,7 @@ class Source:
         head, _, tail = DRIVER.partition("static const int SIZE")
         lines.append(head)
         for name, (fields, slots) in tables.items():
-            rows = ", ".join(
-                f"{{{KINDS[f.kind]}, {slot}, {f.count}}}" for f, slot in zip(fields, slots, strict=True)
-            )
+            rows = ", ".join(f"{{{KINDS[f.kind]}, {slot}, {f.numbers}}}" for f, slot in zip(fields, slots, strict=True))
             lines.append(f"static const Field {name}[] = {{{rows or '{0, 0, 0}'}}};")
         lines.append("static inline void settle(Slot *st, Slot *s) {")
         lines += [f"  st[{to}] = s[{of}];" for to, of in self.settled]
@@ -229,15 +237,16 @@ class Kernel:
         self._library = ctypes.CDLL(str(path))
         self._run, self._begin = self._library.run, self._library.begin
         self._run.restype = self._begin.restype = None
-        self._run.argtypes = [ctypes.c_int64] * 8 + [ctypes.c_void_p] * 2
+        self._run.argtypes = [ctypes.c_int64] * 9 + [ctypes.c_void_p] * 2
         self._begin.argtypes = [ctypes.c_int64] + [ctypes.c_void_p] * 2
+        self._bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.outs, *self.seen))
         self._count = len(self.state) + len(self.actions) + len(self.outs) + len(self.seen) + 4
 
     def bind(
         self,
         state: State,
         actions: Sequence[Tensor],
-        outs: Sequence[Tensor],
+        outs: Sequence[Tensor | None],
         flags: Sequence[Tensor],
         seen: Sequence[Tensor] = (),
         keys: Tensor | None = None,
@@ -247,7 +256,8 @@ class Kernel:
         Args:
             state: contiguous, ``[..., B]``.
             actions: of each group, ``[T, ..., B]``; read, or written where ``keys`` are given.
-            outs: room for what follows on each step, as :attr:`outs` lists it, ``[T, ..., B]``.
+            outs: room for what follows on each step, as :attr:`outs` lists it, ``[T, ..., B]``; None for
+                what is not wanted.
             flags: room for terminated, truncated, done: bool ``[T, B]`` each.
             seen: room for what is seen before each step, ``[T, ..., B]``; the first is not written.
             keys: int64 ``[B]``, the streams of random actions.
@@ -255,7 +265,7 @@ class Kernel:
         """
         seen = seen or [_NOTHING] * len(self.seen)
         tensors = (*(state[f.name[0]] for f in self.state), *actions, *outs, *seen, *flags)
-        pointers = [x.data_ptr() for x in tensors]
+        pointers = [None if x is None else x.data_ptr() for x in tensors]
         return (ctypes.c_void_p * self._count)(*pointers, None if keys is None else keys.data_ptr())
 
     def run(
@@ -287,7 +297,8 @@ class Kernel:
         """
         tile = TILE if stop - start > 1 else 1
         last = stop - 1 if last is None else last
-        self._run(rows, start, stop, last, most or 0, drawn, tile, restart, places, ended.data_ptr())
+        streams = rows % LANES == 0 and rows * (stop - start) * self._bytes > CACHE
+        self._run(rows, start, stop, last, most or 0, drawn, tile, restart, streams, places, ended.data_ptr())
 
     def begin(self, state: State, where: Tensor | None, seen: Sequence[Tensor]) -> None:
         """New episodes in the rows ``where`` (bool ``[B]``, contiguous); changes ``state`` in place and writes what is seen."""
@@ -299,7 +310,23 @@ class Kernel:
 _NOTHING = torch.empty(0)
 
 
-def _leaves(seen: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[tuple[str, ...], Tensor]:
+def result_fields(simulation: Simulation) -> tuple[list[Field], int]:
+    """What a step gives, observations and infos before rewards; and how many of the first."""
+    seen = _fields(leaves(simulation.seen, simulation.infos))
+    earned = [Field((name, "reward"), Size((c.agents,)), torch.float32) for name, c in simulation.controls.items()]
+    return [*seen, *earned], len(seen)
+
+
+def action_fields(simulation: Simulation) -> list[Field]:
+    """The actions of the groups."""
+    integer, flat = simulation.mode != "continuous", simulation.mode == "discrete"
+    return [
+        Field((name,), Size((c.agents,) if flat else (c.agents, c.width)), torch.int64 if integer else torch.float32)
+        for name, c in simulation.controls.items()
+    ]
+
+
+def leaves(seen: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[tuple[str, ...], Tensor]:
     """Observations and infos by path."""
     out: dict[tuple[str, ...], Tensor] = {}
     for group, x in seen.items():
@@ -309,6 +336,11 @@ def _leaves(seen: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[tuple[str
         for name, x in values.items():
             out[group, "info", name] = x
     return out
+
+
+def _earned(rewards: Mapping[str, Tensor]) -> dict[tuple[str, ...], Tensor]:
+    """Rewards by path."""
+    return {(name, "reward"): x for name, x in rewards.items()}
 
 
 def _fields(leaves: Mapping[tuple[str, ...], Tensor]) -> list[Field]:
@@ -325,4 +357,4 @@ def _cells(graph: Graph, x: Tensor, field: Field, row: int) -> list[Node]:
     return cells.reshape(shape).reshape(-1).tolist()
 
 
-__all__ = ["LANES", "Field", "Kernel", "Source", "Traced", "Untraceable"]
+__all__ = ["LANES", "Draw", "Field", "Kernel", "Source", "action_fields", "result_fields"]

@@ -33,7 +33,7 @@ def graph(loop: Callable[[int, Body, tuple[Tensor, ...], bool], tuple[Tensor, ..
         loop: what :func:`repeat` does here, for a tracer that knows loops.
 
     """
-    global _depth, _loop  # noqa: PLW0603  (flags of the process, read on every call)
+    global _depth, _loop
     before = _loop
     _depth, _loop = _depth + 1, loop
     try:

@@ -25,7 +25,9 @@ class Memory:
         object.__setattr__(self, "_starts", starts)
 
     def __getattr__(self, name: str) -> Tensor:
-        if name.startswith("_") or name not in self._starts:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._starts:
             raise AttributeError(self._unknown(name))
         return rows_first(self._stage.moment.state[f"memory.{name}"])
 
@@ -55,7 +57,9 @@ class Notes:
         object.__setattr__(self, "_blanks", blanks)
 
     def __getattr__(self, name: str) -> Tensor:
-        if name.startswith("_") or name not in self._blanks:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._blanks:
             raise AttributeError(self._unknown(name))
         moment = self._stage.moment
         if name in moment.notes:

@@ -62,9 +62,7 @@ def _proposals(rng: RowRNG, count: int, low: tuple[float, float], high: tuple[fl
     return torch.stack([lo + unit[:, i] * (hi - lo) for i, (lo, hi) in enumerate(zip(low, high, strict=True))])
 
 
-def _search(
-    rng: RowRNG, taken: Tensor, apart: float, low: tuple[float, float], high: tuple[float, float]
-) -> Tensor:
+def _search(rng: RowRNG, taken: Tensor, apart: float, low: tuple[float, float], high: tuple[float, float]) -> Tensor:
     """What :func:`_first` finds among all tries, one after the other."""
 
     def attempt(i: Tensor, so_far: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

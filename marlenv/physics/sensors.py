@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -97,6 +98,15 @@ class Near:
     """How far away its centre is; ``[B, A, k]``, metres. Zero where there is none."""
 
 
+class Edges(NamedTuple):
+    """A graph per row, for message passing; a scenario emits it as ``shared_info`` with ``edges()._asdict()``."""
+
+    edge_index: Tensor
+    """From whom to whom, as indices in their groups; int64 ``[B, 2, A * k]``, sources, then targets."""
+    edge_mask: Tensor
+    """Which of the edges there are; bool ``[B, A * k]``."""
+
+
 class Neighbours:
     """Who is near each agent: the nearest others, within a radius and in sight; and the graph that they make.
 
@@ -149,17 +159,11 @@ class Neighbours:
         offset = way.gather(2, order.unsqueeze(0).expand(2, -1, -1, -1)) * mask
         return Near(rows_first(order), rows_first(mask), offset.permute(3, 1, 2, 0), rows_first(near))
 
-    def edges(self) -> tuple[Tensor, Tensor]:
-        """The graph of who hears whom, for message passing.
-
-        Returns:
-            Edges int64 ``[B, 2, A * k]``, from the index of a neighbour to that of the agent, and which of them there are,
-            bool ``[B, A * k]``.
-
-        """
+    def edges(self) -> Edges:
+        """The communication graph: from each neighbour to the agent that hears it."""
         near = self.measure()
         target = torch.arange(len(self.agents), device=near.index.device).reshape(-1, 1).expand_as(near.index)
-        return torch.stack((near.index, target), 1).flatten(2), near.mask.flatten(1)
+        return Edges(torch.stack((near.index, target), 1).flatten(2), near.mask.flatten(1))
 
     def _seen(self, here: Tensor, way: Tensor, far: Tensor) -> Tensor:
         """Who is seen at all; bool ``[A, M, B]``."""

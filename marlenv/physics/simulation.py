@@ -7,7 +7,7 @@ graphs and gradients, and a row never depends on another one. Shapes are checked
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -17,7 +17,8 @@ from marlenv.physics.actions import Control, Mode
 from marlenv.physics.bodies import Bodies
 from marlenv.physics.contacts import Pose
 from marlenv.physics.entities import Agent
-from marlenv.physics.geometry import shorten
+from marlenv.physics.geometry import LINE_WIDTH, shorten
+from marlenv.physics.lanes import pick
 from marlenv.physics.plan import HUGE, Column
 from marlenv.physics.scenario import Scenario
 from marlenv.physics.state import State, merge
@@ -30,6 +31,7 @@ Infos: TypeAlias = "dict[str, dict[str, Tensor]]"
 
 SHARED = ""
 """The key under which infos carry what belongs to a row and not to a group."""
+TOUCH = 1e-5  # metres; bodies that overlap by less touch
 TRIAL = 11  # rows of the trial; unlikely to be the size of anything else
 
 
@@ -68,6 +70,9 @@ class Simulation:
         """Infos of the same trial."""
         self._limits = {name: _Limits(bodies) for name, bodies in self.groups.items()}
         self._try()
+
+    in_place = False
+    """Whether the functions write into the state that they are given: never."""
 
     # --- the pure functions ----------------------------------------------------------------------
 
@@ -157,8 +162,10 @@ class Simulation:
             moment.forces[name], moment.torques[name] = self._limits[name](force, torque)
 
     def _look(self) -> tuple[Seen, Infos]:
-        observations: Seen = dict(self.scenario.observe())
-        infos = {group: self._spread(group, values) for group, values in self.scenario.info().items()}
+        observations: Seen = dict(self._by_group("observe", self.scenario.observe()))
+        infos = {
+            group: self._spread(group, values) for group, values in self._by_group("info", self.scenario.info()).items()
+        }
         if shared := self.scenario.shared_info():
             infos[SHARED] = dict(shared)
         return observations, infos
@@ -174,7 +181,10 @@ class Simulation:
 
     def _rewards(self) -> Grouped:
         rows = self.world.stage.moment.rows
-        return {name: r.expand(rows, len(self.groups[name])) for name, r in self.scenario.rewards().items()}
+        return {
+            name: r.expand(rows, len(self.groups[name]))
+            for name, r in self._by_group("rewards", self.scenario.rewards()).items()
+        }
 
     def _over(self) -> Tensor:
         over = self.scenario.over()
@@ -199,7 +209,7 @@ class Simulation:
             }
             self.world.stage.open(state)
             try:
-                raw = dict(self.scenario.rewards())
+                raw = dict(self._by_group("rewards", self.scenario.rewards()))
             finally:
                 self.world.stage.shut()
             self._check("rewards", raw, 2)
@@ -211,19 +221,30 @@ class Simulation:
             )
 
     def _check_layout(self, state: State) -> None:
-        """Raises where bodies that push each other start within each other, by as much in every row."""
+        """Raises where bodies that push each other start within each other, in the same way in every row."""
         pos, rot, axes = state["pos"], state["rot"], self.stepper.axes
         pose = Pose(pos, axes.all(rot, axes.still(rot)))
         for contact in () if self.scenario.may_overlap else self.stepper.contacts:
-            gap, overlap = contact.between(pose)
-            stuck = overlap.all(-1) & ((gap - gap[:, :1]).abs() < 1e-6).all(-1)
+            pairs, (gap, overlap) = contact.pairs, contact.between(pose)
+            deep = overlap & (gap < -(LINE_WIDTH * contact.twists + TOUCH))  # lines and boxes are met at a distance
+            way = pick(pos, pairs.first) - pick(pos, pairs.second)
+            stuck = deep.all(-1) & ((way - way[..., :1]).abs() < 1e-6).all(-1).all(0)
             for i in stuck.nonzero().flatten().tolist()[:1]:
-                a, b = (entity.name for entity in contact.pairs.entities[i])
+                a, b = (entity.name for entity in pairs.entities[i])
                 raise ValueError(
-                    f"{self._who('spawn')}: {a!r} and {b!r}, which collide, overlap by {-gap[i, 0].item():.3g} metres at every "
-                    f"start; place them apart, give one collide=False, or say may_overlap = True in the scenario; "
+                    f"{self._who('spawn')}: {a!r} and {b!r}, which collide, overlap at every start; "
+                    f"place them apart, give one collide=False, or say may_overlap = True in the scenario; "
                     f"got {self.scenario.options()}"
                 )
+
+    def _by_group(self, method: str, said: Any) -> Any:
+        """What a method of the scenario returned, when it is a dict."""
+        if not isinstance(said, Mapping):
+            got = f"a tensor {list(said.shape)}" if isinstance(said, Tensor) else type(said).__name__
+            raise TypeError(
+                f"{self._who(method)}: expected a dict with the groups {sorted(self.controls)} as keys, got {got}"
+            )
+        return said
 
     def _who(self, method: str) -> str:
         return f"{type(self.scenario).__name__}.{method}"

@@ -14,18 +14,13 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import Unsupported
-from marlenv.physics.expressions import TYPES, Graph, Node
+from marlenv.physics.expressions import TYPES, Graph, Node, Untraceable
 
 ROWS = 4099  # a prime that is the size of nothing else
 CHOICES = 128  # entries that an index from the data may choose among
 
 Cells: TypeAlias = "np.ndarray[Any, Any]"
 """Expressions in the shape of a tensor; the dimension of the rows has size 1."""
-
-
-class Untraceable(Unsupported):
-    """A function that cannot be turned into expressions of single rows."""
 
 
 class Traced(Tensor):
@@ -35,9 +30,9 @@ class Traced(Tensor):
     graph: Graph
 
     @staticmethod
-    def __new__(cls, cells: Cells, shape: Sequence[int], dtype: torch.dtype, graph: Graph) -> Traced:
+    def __new__(cls: type[Traced], cells: Cells, shape: Sequence[int], dtype: torch.dtype, graph: Graph) -> Traced:
         """Expressions that look like a tensor of a shape and a dtype."""
-        made: Traced = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=dtype, device="cpu")
+        made: Traced = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=dtype, device=torch.device("cpu"))
         made.cells, made.graph = cells, graph
         return made
 
@@ -45,7 +40,7 @@ class Traced(Tensor):
         return f"Traced({list(self.shape)}, {self.dtype})"
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         """Does on expressions what ``func`` does on numbers."""
         kwargs = kwargs or {}
         name = func._schema.name.split("::")[1]
@@ -56,7 +51,7 @@ class Traced(Tensor):
         graph = next(x.graph for x in _flat((*args, *kwargs.values())) if isinstance(x, Traced))
         like = func(*_meta(args), **{key: _meta(x) for key, x in kwargs.items() if key != "device"})
         outs = [like] if isinstance(like, Tensor) else list(like)
-        call = _Call(graph, args, kwargs, [_squeezed(x.shape) for x in outs], outs[0].dtype if outs else torch.float32)
+        call = _Call(graph, args, kwargs, [squeezed(x.shape) for x in outs], outs[0].dtype if outs else torch.float32)
         if name in ELEMENTWISE:
             cells = [_elementwise(call, *ELEMENTWISE[name])]
         elif name in HANDLERS:
@@ -65,7 +60,7 @@ class Traced(Tensor):
         else:
             raise Untraceable(f"uses {func}, which is not known here")
         new = [
-            Traced(cell.reshape(_squeezed(x.shape)), x.shape, x.dtype, graph)
+            Traced(cell.reshape(squeezed(x.shape)), x.shape, x.dtype, graph)
             for cell, x in zip(cells, outs, strict=True)
         ]
         return new[0] if isinstance(like, Tensor) else new
@@ -115,7 +110,8 @@ def _meta(x: Any) -> Any:
     return torch.empty_like(x, device="meta") if wrapped else torch.empty(x.shape, dtype=x.dtype, device="meta")
 
 
-def _squeezed(shape: Size) -> Size:
+def squeezed(shape: Size) -> Size:
+    """A shape with 1 where the rows are."""
     return Size(1 if n == ROWS else n for n in shape)
 
 
@@ -346,7 +342,7 @@ def _pad(call: _Call) -> Cells:
     x, sizes = call.cells(), list(call.args[1])
     widths = [(0, 0)] * (x.ndim - len(sizes) // 2)
     widths += [(sizes[i], sizes[i + 1]) for i in range(len(sizes) - 2, -1, -2)]
-    blank = call.graph.const(call.get(2, "value", 0) or 0, call.kind)
+    blank: Any = call.graph.const(call.get(2, "value", 0) or 0, call.kind)
     return np.pad(x, widths, constant_values=blank)
 
 
@@ -479,7 +475,9 @@ def _index(call: _Call) -> Cells:
             return call.cells()[tuple(slice(None) if i is None else i.numpy() for i in indices)]
         raise Untraceable("indexes with a tensor that differs from row to row; use gather")
     dim, index = used[0]
-    return call.cells().take(index.numpy().nonzero()[0] if index.dtype == torch.bool else index.numpy(), axis=_along(call, dim))
+    return call.cells().take(
+        index.numpy().nonzero()[0] if index.dtype == torch.bool else index.numpy(), axis=_along(call, dim)
+    )
 
 
 def _index_select(call: _Call) -> Cells:
@@ -500,7 +498,9 @@ def _index_add(call: _Call) -> Cells:
 def _scatter(call: _Call) -> Cells:
     dim, kind = _along(call, call.args[1]), call.kind
     x, at = np.moveaxis(call.cells().copy(), dim, 0), np.moveaxis(call.cells(2), dim, 0)
-    value = np.broadcast_to(np.moveaxis(call.cells(3, kind), dim, 0) if isinstance(call.args[3], Tensor) else call.cells(3, kind), at.shape)
+    value = np.broadcast_to(
+        np.moveaxis(call.cells(3, kind), dim, 0) if isinstance(call.args[3], Tensor) else call.cells(3, kind), at.shape
+    )
     _check_choice(x)
     for k in range(at.shape[0]):
         for i in range(x.shape[0]):
@@ -561,49 +561,3 @@ def traced(graph: Graph, shape: Sequence[int], dtype: torch.dtype, row_dim: int)
     cells[:] = [graph.input(start + i, TYPES[dtype]) for i in range(len(cells))]
     full = [ROWS if d == row_dim % len(sizes) else n for d, n in enumerate(sizes)]
     return Traced(cells.reshape(sizes), full, dtype, graph)
-
-
-# --- loops ---------------------------------------------------------------------------------------
-
-
-def repeat(
-    graph: Graph,
-    count: int,
-    body: Callable[[Any, tuple[Tensor, ...]], tuple[Tensor, ...]],
-    carry: tuple[Tensor, ...],
-    stop: bool,
-) -> tuple[Tensor, ...]:
-    """:func:`marlenv.physics.lanes.repeat` on expressions: the body is run once, whatever ``count`` is."""
-    like = [(x.shape, x.dtype) for x in carry]
-    start = [np.broadcast_to(cells_of(graph, x), _squeezed(x.shape)) for x in carry]
-    fixed: set[int] = set()
-    while True:  # until what the body does not change is known
-        flat = [node for cells in start for node in cells.reshape(-1).tolist()]
-        loop = graph.begin(count, flat)
-        now = [node if k in fixed else loop.phis[k] for k, node in enumerate(flat)]
-        index = Traced(np.array(loop.index, dtype=object), (), torch.int64, graph)
-        made = body(index, _shaped(graph, now, like))
-        loop.nexts = [
-            node
-            for x, cells in zip(made, start, strict=True)
-            for node in np.broadcast_to(cells_of(graph, x), cells.shape).reshape(-1).tolist()
-        ]
-        same = {k for k, node in enumerate(loop.nexts) if node is loop.phis[k] or (k in fixed and node is flat[k])}
-        if same == fixed:
-            break
-        fixed = same
-    loop.nexts = [loop.phis[k] if k in fixed else node for k, node in enumerate(loop.nexts)]
-    if stop:
-        loop.stop = loop.nexts[-1]
-    return _shaped(graph, [graph.result(loop, k) for k in range(len(flat))], like)
-
-
-def _shaped(graph: Graph, nodes: Sequence[Node], like: Sequence[tuple[Size, torch.dtype]]) -> tuple[Tensor, ...]:
-    out, at = [], 0
-    for shape, dtype in like:
-        sizes = _squeezed(shape)
-        cells = np.empty(math.prod(sizes), dtype=object)
-        cells[:] = nodes[at : at + len(cells)]
-        at += len(cells)
-        out.append(Traced(cells.reshape(sizes), shape, dtype, graph))
-    return tuple(out)

@@ -33,6 +33,7 @@ IN L cl(int64_t x) { return {H{} + x, H{} + x}; }
 IN D cd(double x) { return {G{} + x, G{} + x}; }
 IN I bits(F x) { return (I)x; }
 IN F real(I x) { return (F)x; }
+static thread_local bool past = false;
 #ifdef WIDE
 typedef __mmask16 M;
 IN M cb(bool x) { return x ? 0xffff : 0; }
@@ -85,7 +86,8 @@ IN M loadb(const uint8_t *p, int n) {
 IN void storeb(uint8_t *p, M m, int n) { _mm_mask_storeu_epi8(p, valid(n), _mm_maskz_set1_epi8(m, 1)); }
 IN F loadf(const float *p, int n) { return n == 16 ? (F)_mm512_loadu_ps(p) : (F)_mm512_maskz_loadu_ps(valid(n), p); }
 IN void storef(float *p, F x, int n) {
-  if (n == 16) _mm512_storeu_ps(p, x); else _mm512_mask_storeu_ps(p, valid(n), x);
+  if (n == 16 && past && !((uintptr_t)p & 63)) _mm512_stream_ps(p, x);
+  else if (n == 16) _mm512_storeu_ps(p, x); else _mm512_mask_storeu_ps(p, valid(n), x);
 }
 #else
 typedef I M;

@@ -21,6 +21,8 @@ from marlenv.specs.show import tree
 STEPS = 12
 SEED = 42
 EXAMPLES = {
+    "go": ("go", {"size": 5}),
+    "hex": ("hex", {"rows": 4}),
     "open_spiel": ("open_spiel/leduc_poker", {}),
     "pettingzoo": ("pettingzoo/simple_spread_v3", {"max_cycles": 8}),
     "vmas": ("vmas/simple_tag", {"max_steps": 8}),

@@ -2,6 +2,7 @@
 
 from marlenv.transforms.actions import ActionMask
 from marlenv.transforms.base import Transform
+from marlenv.transforms.chess import ChessActions, ChessPlanes
 from marlenv.transforms.compose import Compose
 from marlenv.transforms.dreamer import DreamerDecoder
 from marlenv.transforms.env import TransformedEnv
@@ -10,6 +11,8 @@ from marlenv.transforms.rewards import RewardSum
 
 __all__ = [
     "ActionMask",
+    "ChessActions",
+    "ChessPlanes",
     "Compose",
     "DreamerDecoder",
     "InitTracker",

@@ -122,6 +122,15 @@ class TransformedEnv(EnvBase):
         base = self.base_env
         return self.chain._step(tensordict, finish(base, base.plan, base._step(told), told))
 
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Draws random actions; by the env under the transforms, if it has a way of its own and they leave it what it reads."""
+        if "own_draws" not in self._cache:
+            base, seen = self.base_env, {*self.observation_keys}
+            own = type(base).rand_action is not EnvBase.rand_action and seen >= {*base.state_keys}
+            kept = all(type(t)._inv_call is Transform._inv_call and not t.in_keys_inv for t in self.chain.leaves())
+            self._cache["own_draws"] = own and kept and self.full_action_spec == base.full_action_spec
+        return self.base_env.rand_action(tensordict) if self._cache["own_draws"] else super().rand_action(tensordict)
+
     def _on_reset(self, tensordict: TensorDictBase) -> None:
         self.base_env._on_reset(tensordict)
         self.chain._on_reset(tensordict)

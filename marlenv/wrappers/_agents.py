@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,37 +19,14 @@ from marlenv.groups import GroupTree, MarlGroupMapType, group_specs, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.groups.specs import Unequal
 from marlenv.keys import DONE_NAMES
-from marlenv.specs import Binary, Composite, NonTensor, TensorSpec, Unbounded
+from marlenv.specs import Binary, Composite, NonTensor, Unbounded
 from marlenv.tensordicts import put
+from marlenv.wrappers._agent import AgentSpecs, AgentStep, seen_of, with_shared_infos
 from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._board import Board
 from marlenv.wrappers._moments import Actions, Moments
 
 FLAG = (1,)
-
-
-class AgentSpecs(NamedTuple):
-    """What one agent sees and does; shapes without batch and agent dimensions."""
-
-    seen: Composite
-    """The entries that it observes, ``observation`` first of all."""
-    action: TensorSpec
-    actions: int | None = None
-    """How many discrete actions there are, if the simulator says which are legal."""
-    info: Composite | None = None
-    reward: TensorSpec | None = None
-
-
-class AgentStep(NamedTuple):
-    """What one agent got at one moment."""
-
-    seen: Mapping[str, Any]
-    """The values of what it observes."""
-    reward: Any = 0.0
-    terminated: bool = False
-    truncated: bool = False
-    action_mask: Any = None
-    info: Mapping[str, Any] | None = None
 
 
 class AgentsEnv(EnvWrapper):
@@ -65,6 +42,8 @@ class AgentsEnv(EnvWrapper):
     """
 
     default_groups: ClassVar[MarlGroupMapType] = MarlGroupMapType.BY_NAME_PREFIX
+    default_rule: ClassVar[bool] = True
+    """Whether the episode ends with the first agent that is done, when nothing is said."""
     team_reward: ClassVar[bool] = False
     """Whether the agents share one reward, which stands at the root; a wrapper then writes :meth:`earned`."""
 
@@ -81,12 +60,9 @@ class AgentsEnv(EnvWrapper):
         if max_steps is not None and max_steps < 1:
             raise SpecError(f"{type(self).__name__}: max_steps must be at least 1, got {max_steps}")
         self._asked_groups, self._unequal, self.use_mask = group_map, unequal, use_mask
-        self.max_steps, self.done_on_any = max_steps, self._default_rule() if done_on_any is None else done_on_any
+        self.max_steps, self.done_on_any = max_steps, self.default_rule if done_on_any is None else done_on_any
         self._sim_seed: int | None = None
         super().__init__(**kwargs)
-
-    def _default_rule(self) -> bool:
-        return True
 
     # --- hooks -----------------------------------------------------------------------------------
 
@@ -117,12 +93,14 @@ class AgentsEnv(EnvWrapper):
         self.tree = GroupTree(self.group_map)
         self.agents_names = list(agents)
         agents = with_shared_infos(self.tree, agents)
-        seen = {agent: self._seen(specs) for agent, specs in agents.items()}
+        seen = {agent: Composite(seen_of(specs)) for agent, specs in agents.items()}
         acted = {a: Composite(action=s.action) for a, s in agents.items()}
         masks = dict.fromkeys(("alive", "mask"), Binary(shape=(), dtype=torch.bool)) if self.use_mask else {}
         shown = {a: Composite({**dict(s.items()), **masks}) for a, s in seen.items()}
         self._root_specs = self.root_specs()
-        self._root_dtypes = {k: torch.empty(0, dtype=s.dtype).numpy().dtype for k, s in self._root_specs.items() if s.dtype}
+        self._root_dtypes = {
+            k: torch.empty(0, dtype=s.dtype).numpy().dtype for k, s in self._root_specs.items() if s.dtype
+        }
         self.full_observation_spec = group_specs(self.tree, shown, unequal=self._unequal).update(self._root_specs)
         flags = {a: Composite({n: Binary(shape=FLAG, dtype=torch.bool) for n in DONE_NAMES}) for a in agents}
         self.full_done_spec = group_specs(self.tree, flags).update(
@@ -140,15 +118,6 @@ class AgentsEnv(EnvWrapper):
         self._reader = Actions(self.tree, {a: s.action for a, s in agents.items()}, unequal=self._unequal)
         self._anything = {a: np.ones(s.actions, dtype=np.bool_) for a, s in agents.items() if s.actions is not None}
         self._board = Board(self.tree, "any" if self.done_on_any else "all", masks=self.use_mask)
-
-    @staticmethod
-    def _seen(specs: AgentSpecs) -> Composite:
-        entries: dict[str, TensorSpec] = dict(specs.seen.items())
-        if specs.actions is not None:
-            entries["action_mask"] = Binary(shape=(specs.actions,), dtype=torch.bool)
-        if specs.info is not None and not specs.info.is_empty():
-            entries["info"] = specs.info
-        return Composite(entries)
 
     # --- one moment ------------------------------------------------------------------------------
 
@@ -209,15 +178,3 @@ class AgentsEnv(EnvWrapper):
         """The seed for the next reset of the simulator: given once after every ``set_seed``."""
         seed, self._sim_seed = self._sim_seed, None
         return seed
-
-
-def with_shared_infos(tree: GroupTree, agents: Mapping[str, AgentSpecs]) -> dict[str, AgentSpecs]:
-    """The same specs, with the infos of all agents of a group for each of them: what one lacks will be zeros."""
-    out = dict(agents)
-    for members in tree.groups.values():
-        known: dict[str, TensorSpec] = {}
-        for agent in members:
-            known |= {k: v for k, v in (agents[agent].info or Composite()).items() if k not in known}
-        if known:
-            out |= {agent: agents[agent]._replace(info=Composite(known)) for agent in members}
-    return out

@@ -16,7 +16,7 @@ from marlenv.groups.maps import GroupMap
 from marlenv.keys import DONE_NAMES, Path, nested
 from marlenv.specs import Binary, Composite, StackedComposite, TensorSpec, Unbounded
 from marlenv.tensordicts import get, lazy, nest, new, parts
-from marlenv.wrappers._agents import AgentSpecs, with_shared_infos
+from marlenv.wrappers._agent import AgentSpecs, seen_of, with_shared_infos
 from marlenv.wrappers._base import EnvWrapper
 
 COLUMNS = frozenset({"reward", *DONE_NAMES})
@@ -76,18 +76,9 @@ class BatchedAgentsEnv(EnvWrapper):
         self.group_map = resolve(self._asked_groups, names, default=self.default_groups(names), specs=whole)
         self.tree = GroupTree(self.group_map)
         agents = with_shared_infos(self.tree, agents)
-        bit = Binary(shape=(), dtype=torch.bool)
-        self._blanks: dict[str, dict[str, Tensor]] = {}
-        seen: dict[str, dict[str, TensorSpec]] = {}
-        for a, specs in agents.items():
-            seen[a] = dict(specs.seen.items())
-            if specs.actions is not None:
-                seen[a]["action_mask"] = Binary(shape=(specs.actions,), dtype=torch.bool)
-            if specs.info is not None and not specs.info.is_empty():
-                seen[a]["info"] = specs.info
-                self._blanks[a] = {k: torch.zeros(*batch, *s.shape, dtype=s.dtype) for k, s in specs.info.items()}
-            if self.agents_end:
-                seen[a] |= {"alive": bit, "mask": bit}
+        masks = dict.fromkeys(("alive", "mask"), Binary(shape=(), dtype=torch.bool)) if self.agents_end else {}
+        seen = {a: {**seen_of(specs), **masks} for a, specs in agents.items()}
+        self._infos = {a: dict(s.info.items()) for a, s in agents.items() if s.info is not None and "info" in seen[a]}
         root = self.root_specs()
         self.full_observation_spec = self._grouped(seen).update(root.expand(*batch, *root.shape))
         self.full_action_spec = self._grouped({a: {"action": s.action} for a, s in agents.items()})
@@ -96,8 +87,6 @@ class BatchedAgentsEnv(EnvWrapper):
         done = self._grouped(dict.fromkeys(names, flags)) if self.agents_end else Composite(shape=batch)
         self.full_done_spec = done.update(Composite(dict(flags)).expand(*batch))
         self._lazy = {p: isinstance(self.full_observation_spec[nested(p)], StackedComposite) for p in self.tree.groups}
-        if self.device is not None:
-            self._blanks = {a: {k: v.to(self.device) for k, v in one.items()} for a, one in self._blanks.items()}
 
     def _grouped(self, agents: Mapping[str, Mapping[str, TensorSpec]]) -> Composite:
         specs = {a: Composite(dict(entries)).to(self.device) for a, entries in agents.items()}
@@ -114,9 +103,9 @@ class BatchedAgentsEnv(EnvWrapper):
             root: entries of the root ``[B, ...]``; flags ``[B]``.
         """
         out: dict[str, Any] = {k: v.unsqueeze(-1) if k in COLUMNS else v for k, v in root.items()}
-        for a, blank in self._blanks.items():
+        for a, specs in self._infos.items():
             told = agents[a].get("info") or {}
-            agents[a]["info"] = {k: fitted(told[k], zero) if k in told else zero for k, zero in blank.items()}
+            agents[a]["info"] = {name: self._fitted(told.get(name), spec) for name, spec in specs.items()}
         groups = {
             path: side_by_side([agents[a] for a in members], self.batch_size, self._lazy[path])
             for path, members in self.tree.groups.items()
@@ -132,6 +121,13 @@ class BatchedAgentsEnv(EnvWrapper):
             node[path[-1]] = data
         made = nest(root, self.batch_size)
         return made if self.device is None else made.to(self.device)
+
+    def _fitted(self, value: Tensor | None, spec: TensorSpec) -> Tensor:
+        """A value ``[B]`` or ``[B, ...]`` in the shape and dtype of its spec; zeros for none."""
+        shape = (*self.batch_size, *spec.shape)
+        if value is None:
+            return torch.zeros(shape, dtype=spec.dtype, device=self.device)
+        return value.reshape(shape).to(spec.dtype)
 
     def group_actions(self, td: TensorDictBase) -> dict[Path, Tensor | list[Tensor]]:
         """Group -> its actions ``[B, A, ...]``, one-hot ones as numbers; a tensor per agent where they are stacked lazily."""
@@ -161,12 +157,6 @@ class BatchedAgentsEnv(EnvWrapper):
     def _as_numbers(self, spec: Any, action: Tensor) -> Tensor:
         discrete = not self.categorical_actions and hasattr(spec, "to_categorical")
         return spec.to_categorical(action) if discrete else action
-
-
-def fitted(value: Tensor, like: Tensor) -> Tensor:
-    """A value ``[B]`` or ``[B, ...]`` in the shape and dtype of its spec."""
-    value = value if value.shape == like.shape else value.reshape(like.shape)
-    return value if value.dtype == like.dtype else value.to(like.dtype)
 
 
 def side_by_side(entries: list[dict[str, Any]], batch: Size, lazily: bool) -> Any:

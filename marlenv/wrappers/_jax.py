@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
+from torch.utils.dlpack import from_dlpack
 
 from marlenv.optional import need
 
@@ -15,7 +15,7 @@ WHO = "JaxMARLWrapper"
 
 def to_torch(array: Any) -> Tensor:
     """A JAX array as a tensor on the same memory."""
-    return torch.from_dlpack(array)
+    return from_dlpack(array)
 
 
 def to_jax(tensor: Tensor) -> Any:

@@ -108,7 +108,7 @@ class Rules:
     def step(self, memory: Memory, actions: Any) -> Any:
         jnp, names = self.jnp, self.names
         key, drawn = self.jax.random.split(memory["key"])
-        chosen = {}
+        chosen: dict[str, Any] = {}
         for group, action in zip(self.groups, actions, strict=True):
             chosen |= {a: action[i] for i, a in enumerate(group.agents)}
         seen, state, rewards, dones, _ = self.sim.step_env(drawn, memory["state"], {a: chosen[a] for a in names})

@@ -37,8 +37,11 @@ class Column(NamedTuple):
         """The entry of all agents, zeros for those who have none; None if a value does not fit."""
         out = np.empty((len(agents), *self.shape), self.dtype)
         for i, value in enumerate(agents):
-            for name in self.key:
-                value = None if value is None else value.get(name)
+            try:
+                for name in self.key:
+                    value = None if value is None else value.get(name)
+            except AttributeError:  # no mapping
+                return None
             if value is None:
                 out[i] = 0
             elif self._takes(value):

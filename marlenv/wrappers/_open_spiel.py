@@ -1,16 +1,15 @@
-"""OpenSpiel's games and states: which tensors a game really gives, and how its chance is drawn."""
+"""OpenSpiel's games: by their names, with other seeds, and which tensors they really give."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from marlenv.errors import IllegalAction, SpecError, UnknownName, Unsupported, nearest
+from marlenv.errors import SpecError, UnknownName, Unsupported, nearest
 from marlenv.optional import need
 
-Sampler = Callable[[Sequence[int], Sequence[float]], int]
 KINDS = ("observation", "information_state")
 WHO = "OpenSpielEnv"
 
@@ -36,6 +35,15 @@ def game_names() -> list[str]:
     """The names of all games, those that are written in Python too."""
     need("open_spiel.python.games", WHO)  # registers them
     return sorted(need("pyspiel", WHO).registered_names())
+
+
+def reseeded(game: Any, seed: int) -> Any:
+    """The game with another seed, where it draws chance that it does not show; else the game itself."""
+    kind = game.get_type()
+    if "rng_seed" not in kind.parameter_specification:
+        return game
+    given = {**game.get_parameters(), "rng_seed": seed % (1 << 31)}
+    return need("pyspiel", WHO).load_game(kind.short_name, given)
 
 
 def refuse_mean_field(game: Any, who: str) -> None:
@@ -84,82 +92,3 @@ class Tensors:
             flat = np.array(state.information_state_tensor(player), dtype=np.float32)
             seen["information_state"] = flat.reshape(self.shapes["information_state"])
         return seen
-
-
-class Match:
-    """A game being played, whose chance is drawn as soon as it comes up.
-
-    Args:
-        game: of OpenSpiel.
-        sampler: picks an outcome of chance; the match's own generator when None.
-        who: the wrapper, for messages.
-    """
-
-    def __init__(self, game: Any, sampler: Sampler | None, who: str) -> None:
-        self.game, self.sampler, self.who = game, sampler, who
-        self.rng = np.random.default_rng()
-        self.start(None, None)
-        legal = [a for i in range(game.num_players()) for a in self.state.legal_actions(i)]
-        self.actions: int = max([game.num_distinct_actions(), *(a + 1 for a in legal)])
-        """How many actions a player can choose from; some games promise too few."""
-        self.tensors = Tensors(self.state, who)
-
-    def start(self, seed: int | None, text: Any) -> Any:
-        """Begins a game, or goes on from a serialized state; returns the state."""
-        if seed is not None:
-            self.rng = np.random.default_rng(seed)
-        self.state = self.game.new_initial_state() if text is None else self.game.deserialize_state(text)
-        self.draw_chance()
-        self.earned = np.asarray(self.state.returns(), dtype=np.float64)
-        return self.state
-
-    def draw_chance(self) -> None:
-        """Plays the moves of chance until a player is asked or the game is over."""
-        state = self.state
-        while state.is_chance_node():
-            outcomes, chances = zip(*state.chance_outcomes(), strict=True)
-            if self.sampler is None:
-                at = np.searchsorted(np.cumsum(chances), self.rng.random() * sum(chances), "right")
-                state.apply_action(outcomes[min(int(at), len(outcomes) - 1)])
-            else:
-                state.apply_action(int(self.sampler(outcomes, chances)))
-
-    def acting(self) -> set[int]:
-        """The players who are asked for an action."""
-        state = self.state
-        if state.is_terminal():
-            return set()
-        if state.is_simultaneous_node():
-            return {i for i in range(self.game.num_players()) if state.legal_actions(i)}
-        return {state.current_player()}
-
-    def play(self, chosen: Mapping[int, int]) -> list[float]:
-        """Plays the moves of the acting players; returns what every player won by them.
-
-        Raises:
-            IllegalAction: names the player, the action and what is legal.
-        """
-        state = self.state
-        for player, action in chosen.items():
-            legal = state.legal_actions(player)
-            if action not in legal:
-                shown = f"{legal[:20]}{' ...' if len(legal) > 20 else ''}"
-                raise IllegalAction(
-                    f"{self.who}: action {action} of agent 'player_{player}' is illegal; legal are {shown}"
-                )
-        if state.is_simultaneous_node():
-            state.apply_actions([chosen.get(i, 0) for i in range(self.game.num_players())])
-        else:
-            state.apply_action(*chosen.values())
-        self.draw_chance()
-        before, self.earned = self.earned, np.asarray(state.returns(), dtype=np.float64)
-        return (self.earned - before).tolist()
-
-    def legal(self, player: int) -> Any:
-        """The legal actions of a player as a mask; None for one who does not act."""
-        state = self.state
-        if state.is_terminal() or not (state.is_simultaneous_node() or state.current_player() == player):
-            return None
-        mask = np.zeros(self.actions, dtype=np.bool_)
-        mask[state.legal_actions(player)] = True
-        return mask

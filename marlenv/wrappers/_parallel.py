@@ -8,7 +8,8 @@ from typing import Any
 
 from tensordict import TensorDictBase
 
-from marlenv.wrappers._agents import AgentsEnv, AgentStep
+from marlenv.wrappers._agent import AgentStep
+from marlenv.wrappers._agents import AgentsEnv
 
 
 class ParallelSimEnv(AgentsEnv):

@@ -9,10 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from marlenv.envs.seeding import next_seed
 from marlenv.specs import Composite, TensorSpec, Unbounded
-from marlenv.wrappers._agents import AgentsEnv, AgentSpecs
+from marlenv.wrappers._agent import AgentSpecs
+from marlenv.wrappers._agents import AgentsEnv
 from marlenv.wrappers._spaces import spec_of, start_of
 
+SEEDS = 1 << 31  # some envs take no larger ones
 OBS, MASK = "observation", "action_mask"
 
 
@@ -61,6 +64,14 @@ class PettingZooBase(AgentsEnv):
             action = spec_of(acted, categorical=self.categorical_actions)
             specs[agent] = AgentSpecs(Composite({OBS: seen}), action, int(acted.n) if masked else None, told)
         return specs
+
+    def _take_seed(self) -> int | None:
+        """A seed for every reset: some envs draw the later ones from the operating system when they get none."""
+        seed = self._sim_seed
+        if seed is None:
+            return None
+        self._sim_seed = next_seed(seed)
+        return seed % SEEDS
 
     def root_specs(self) -> Composite:
         if not self.return_state:

@@ -92,5 +92,5 @@ def _rom_folder() -> str | None:
     ale = need("ale_py", WHO)
     from pathlib import Path
 
-    folder = Path(ale.__file__).parent / "roms"
+    folder = Path(str(ale.__file__)).parent / "roms"
     return str(folder) if folder.is_dir() else None

@@ -7,10 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from marlenv.errors import IllegalAction, ResetError
+from marlenv.errors import IllegalAction, MissingExtra, ResetError
+from marlenv.optional import need
 
 KINDS = ("marine", "marauder", "medivac", "hydralisk", "zergling", "baneling", "stalker", "colossus", "zealot")
 ATTEMPTS = 5  # resets that are tried when the game cannot place its units
+
+
+def library(module: str) -> Any:
+    """A module of smacv2.
+
+    Raises:
+        MissingExtra: says where smacv2 comes from, which is on no package index.
+    """
+    try:
+        return need(module, "SMACv2Env")
+    except MissingExtra as error:
+        raise MissingExtra(
+            "SMACv2Env needs 'smacv2', which is on no package index, and StarCraft II; "
+            "pip install git+https://github.com/oxwhirl/smacv2.git"
+        ) from error
 
 
 def begin(sim: Any, who: str) -> None:

@@ -49,7 +49,7 @@ def register_gym_spec_conversion(spec_type: type | str) -> Callable[[Convert], C
             from marlenv.envs.registry import load
 
             kind = load(":".join(kind.rsplit(".", 1)))
-        _CUSTOM[kind] = convert  # type: ignore[index]
+        _CUSTOM[kind] = convert
         return convert
 
     return decorate
@@ -59,7 +59,7 @@ def torch_dtype(dtype: Any) -> torch.dtype:
     """The torch dtype of a numpy dtype; unsigned types that torch computes badly with become the next signed one."""
     wider = {np.dtype("uint16"): "int32", np.dtype("uint32"): "int64", np.dtype("uint64"): "int64"}
     name = wider.get(np.dtype(dtype), np.dtype(dtype).name)
-    return getattr(torch, name)  # type: ignore[no-any-return]
+    return getattr(torch, name)
 
 
 def spec_of(space: Any, *, categorical: bool = True, device: torch.device | None = None) -> TensorSpec:

@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple
 from tensordict import TensorDictBase
 
 from marlenv.errors import SpecError
-from marlenv.wrappers._agents import AgentsEnv, AgentStep
+from marlenv.wrappers._agent import AgentStep
+from marlenv.wrappers._agents import AgentsEnv
 
 Observe = Literal["acting", "all"]
 
@@ -51,14 +52,13 @@ class TurnSimEnv(AgentsEnv):
         **options: see :class:`~marlenv.wrappers._agents.AgentsEnv`.
     """
 
+    default_rule = False
+
     def __init__(self, *, observe: Observe = "acting", **options: Any) -> None:
         if observe not in ("acting", "all"):
             raise SpecError(f"{type(self).__name__}: observe must be 'acting' or 'all', got {observe!r}")
         self.observe_rule: Observe = observe
         super().__init__(**options)
-
-    def _default_rule(self) -> bool:
-        return False
 
     # --- hooks -----------------------------------------------------------------------------------
 

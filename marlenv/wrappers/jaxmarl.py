@@ -12,7 +12,7 @@ from marlenv.errors import NeedsReset, SpecError, UnknownName, nearest
 from marlenv.optional import need
 from marlenv.specs import Composite, Unbounded
 from marlenv.tensordicts import get, lazy, new, rows
-from marlenv.wrappers._agents import AgentSpecs
+from marlenv.wrappers._agent import AgentSpecs
 from marlenv.wrappers._base import own_options
 from marlenv.wrappers._batched import BatchedAgentsEnv
 from marlenv.wrappers._jax import td_to_tree, to_jax, to_torch, tree_to_td

@@ -13,7 +13,7 @@ from marlenv.errors import MissingExtra, SpecError, UnknownName, Unsupported, ne
 from marlenv.groups.maps import MarlGroupMapType
 from marlenv.optional import need
 from marlenv.specs import Categorical, Composite, OneHot, Unbounded
-from marlenv.wrappers._agents import AgentSpecs, AgentStep
+from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._parallel import ParallelSimEnv
 from marlenv.wrappers._spaces import spec_of_array, torch_dtype
 

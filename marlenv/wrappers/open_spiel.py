@@ -12,8 +12,9 @@ from marlenv.errors import SpecError
 from marlenv.groups.maps import GroupMap, MarlGroupMapType
 from marlenv.optional import need
 from marlenv.specs import Categorical, Composite, NonTensor, OneHot, Unbounded
-from marlenv.wrappers._agents import AgentSpecs
-from marlenv.wrappers._open_spiel import Match, Sampler, game_names, load_game, refuse_mean_field
+from marlenv.wrappers._agent import AgentSpecs
+from marlenv.wrappers._open_spiel import game_names, load_game, refuse_mean_field
+from marlenv.wrappers._open_spiel_match import Match, Sampler
 from marlenv.wrappers._turns import Look, Observe, Result, TurnSimEnv
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from marlenv.errors import SpecError
 from marlenv.groups.maps import GroupMap, MarlGroupMapType
 from marlenv.optional import need
-from marlenv.wrappers._agents import AgentStep
+from marlenv.wrappers._agent import AgentStep
 from marlenv.wrappers._base import own_options
 from marlenv.wrappers._parallel import ParallelSimEnv
 from marlenv.wrappers._pettingzoo import OBS, PettingZooBase, mask_of
@@ -36,7 +36,7 @@ class PettingZooWrapper(PettingZooBase):
     Args:
         env: a ``pettingzoo.ParallelEnv`` or a ``pettingzoo.AECEnv``.
         group_map: group -> agents, a :class:`~marlenv.MarlGroupMapType` or its name; ``"torchrl"`` for TorchRL's default.
-        seed: seeds the first reset.
+        seed: seeds the first reset; every later one gets the next seed of the chain.
         **options: ``return_state`` emits the global state; ``use_mask=False`` leaves out ``alive`` and ``mask``;
             ``categorical_actions=False`` makes discrete actions one-hot; ``done_on_any`` ends the episode with the first
             agent that is done (else with the last; a parallel env with the first, a turn-based one with the last when

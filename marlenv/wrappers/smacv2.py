@@ -14,13 +14,12 @@ import torch
 
 from marlenv.errors import SpecError, Unsupported
 from marlenv.groups.maps import MarlGroupMapType
-from marlenv.optional import need
 from marlenv.specs import Binary, Bounded, Categorical, Composite, OneHot, Unbounded
 from marlenv.tensordicts import nest
-from marlenv.wrappers._agents import AgentSpecs, AgentStep
+from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._base import own_options
 from marlenv.wrappers._parallel import ParallelSimEnv
-from marlenv.wrappers._smacv2 import battle, begin, check_legal, kind_of
+from marlenv.wrappers._smacv2 import battle, begin, check_legal, kind_of, library
 
 
 class SMACv2Wrapper(ParallelSimEnv):
@@ -48,14 +47,12 @@ class SMACv2Wrapper(ParallelSimEnv):
     libname: ClassVar[str] = "smacv2"
     git_url: ClassVar[str] = "https://github.com/oxwhirl/smacv2"
     default_groups = MarlGroupMapType.ALL_IN_ONE_GROUP
+    default_rule = False
     team_reward = True
 
     def __init__(self, env: Any = None, *, categorical_actions: bool = True, **options: Any) -> None:
         self.categorical_actions = categorical_actions
         super().__init__(env=env, **options)
-
-    def _default_rule(self) -> bool:
-        return False
 
     def _build_env(self, env: Any = None) -> Any:
         if not all(hasattr(env, name) for name in ("get_env_info", "get_avail_actions", "get_obs", "step")):
@@ -75,10 +72,8 @@ class SMACv2Wrapper(ParallelSimEnv):
         return Composite(state=Unbounded((int(np.prod(self._about["state_shape"])),)), info=info)
 
     def root_data(self) -> Mapping[str, Any]:
-        return {
-            "state": self._state,
-            "info": nest({k: torch.tensor(v) for k, v in self._info.items()}, torch.Size(), None),
-        }
+        info = nest({name: torch.tensor(value) for name, value in self._info.items()}, torch.Size())
+        return {"state": self._state, "info": info}
 
     def earned(self) -> float:
         return self._reward
@@ -106,16 +101,15 @@ class SMACv2Wrapper(ParallelSimEnv):
         seen = {}
         for name, look, legal in zip(self.agents_names, sim.get_obs(), self._legal_now, strict=True):
             dead = bool(legal[0])  # doing nothing is for the dead
-            flags = {"terminated": dead or (over and not cut), "truncated": over and cut and not dead}
-            seen[name] = AgentStep({"observation": np.asarray(look).reshape(-1)}, action_mask=legal, **flags)
+            ends = dead or (over and not cut), over and cut and not dead
+            seen[name] = AgentStep({"observation": np.asarray(look).reshape(-1)}, 0.0, *ends, legal)
         self._seen = seen
         return seen
 
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:
-            raise Unsupported(
-                f"{type(self).__name__}.set_seed: the game is seeded when it is built; pass SMACv2Env(seed=...)"
-            )
+            who = f"{type(self).__name__}.set_seed"
+            raise Unsupported(f"{who}: the game is seeded when it is built; pass SMACv2Env(seed=...)")
 
     def get_agent_type(self, agent_index: int) -> str:
         """The kind of unit that an agent commands, such as ``"marine"``."""
@@ -139,16 +133,16 @@ class SMACv2Env(SMACv2Wrapper):
     def __init__(
         self, map_name: str, capability_config: Any = None, *, seed: int | None = None, **options: Any
     ) -> None:
-        ours, library = own_options(type(self), options), need("smacv2.env", "SMACv2Env")
+        ours, envs = own_options(type(self), options), library("smacv2.env")
         self.map_name = map_name
         if capability_config is None:
-            sim = library.StarCraft2Env(map_name=map_name, seed=seed, **options)
+            sim = envs.StarCraft2Env(map_name=map_name, seed=seed, **options)
         else:
             given = {"capability_config": capability_config, "map_name": map_name, "seed": seed}
-            sim = library.StarCraftCapabilityEnvWrapper(**given, **options)
+            sim = envs.StarCraftCapabilityEnvWrapper(**given, **options)
         super().__init__(sim, **ours)
 
     @classmethod
     def available_envs(cls) -> list[str]:
         """The names of all maps."""
-        return sorted(need("smacv2.env.starcraft2.maps.smac_maps", "SMACv2Env").get_smac_map_registry())
+        return sorted(library("smacv2.env.starcraft2.maps.smac_maps").get_smac_map_registry())

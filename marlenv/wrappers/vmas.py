@@ -14,10 +14,11 @@ from marlenv.errors import SpecError, UnknownName, nearest
 from marlenv.groups.maps import GroupMap
 from marlenv.optional import need
 from marlenv.tensordicts import get, rows
-from marlenv.wrappers._agents import AgentSpecs
+from marlenv.wrappers._agent import AgentSpecs
 from marlenv.wrappers._base import own_options
 from marlenv.wrappers._batched import BatchedAgentsEnv
-from marlenv.wrappers._vmas import Generators, groups_of, listed, reset_rows, shaped, specs_of
+from marlenv.wrappers._vmas import groups_of, listed, shaped, specs_of
+from marlenv.wrappers._vmas_rows import Generators, reset_rows
 
 SEEDS = 1 << 32  # VMAS takes smaller ones
 
@@ -86,13 +87,9 @@ class VmasWrapper(BatchedAgentsEnv):
         return self._packed(rewards, seen, *rest)
 
     def _packed(self, rewards: Any, seen: Any, terminated: Tensor, truncated: Tensor, infos: Any) -> TensorDict:
-        names = self.agents_names
-        columns = {"observation": listed(seen, names), "info": listed(infos, names)}
-        if not self._blanks:
-            del columns["info"]
-        if rewards is not None:
-            columns["reward"] = listed(rewards, names)
-        agents = {a: {name: column[i] for name, column in columns.items()} for i, a in enumerate(names)}
+        columns = {"observation": seen, "reward": rewards, "info": infos if self._infos else None}
+        told = {name: listed(column, self.agents_names) for name, column in columns.items() if column is not None}
+        agents = {a: {name: column[i] for name, column in told.items()} for i, a in enumerate(self.agents_names)}
         for entries in agents.values():
             entries["observation"] = shaped(entries["observation"])
         return self.gather(agents, {"terminated": terminated, "truncated": truncated, "done": terminated | truncated})
@@ -103,7 +100,7 @@ class VmasWrapper(BatchedAgentsEnv):
             with self._generators(which):
                 self._env.seed(number % SEEDS)
 
-    def to(self, device: torch.device | str | int) -> Self:
+    def to(self, device: torch.device | str | int) -> Self:  # type: ignore[override]
         """Moves the env and VMAS's world."""
         self._env.to(torch.device(device))
         return super().to(device)

@@ -33,6 +33,7 @@ def mirror(
     paid: bool = True,
     last: bool = True,
     actions: np.ndarray | None = None,
+    choose: Callable[[Any, Tensor], Tensor] | None = None,
 ) -> int:
     """Plays random games; returns the number of positions that were the same.
 
@@ -41,6 +42,7 @@ def mirror(
         seen: turns our observations into theirs.
         compare: more to compare: our position and theirs.
         actions: for each player and action of ours, theirs; int64 ``[P, n]``. The same when left out.
+        choose: picks actions from our positions and numbers in [0, 1); any legal ones when left out.
         paid: whether to compare returns.
         last: whether to compare observations of finished games.
         every: compare observations in every so many-th game only.
@@ -81,7 +83,7 @@ def mirror(
             return positions
         ours = type(ours)(*(leaf[going] for leaf in ours))
         states = [states[i] for i in going]
-        action = rules.pick(ours, torch.rand(len(going), generator=generator))
+        action = (choose or rules.pick)(ours, torch.rand(len(going), generator=generator))
         for i, (other, chosen) in enumerate(zip(states, action.tolist(), strict=True)):
             other.apply_action(int(table[player[going[i]], chosen]))
         ours = rules.play(ours, action)

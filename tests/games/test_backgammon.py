@@ -13,6 +13,7 @@ from torch import Size, Tensor
 import marlenv
 from marlenv.errors import BadNotation, SpecError
 from marlenv.games.backgammon import Backgammon, State
+from marlenv.games.rules import allowed, picked
 from marlenv.rng import RowRNG
 from marlenv.testing import run_contract
 
@@ -28,9 +29,9 @@ def roll(ours: State, theirs: Any) -> int:
 
 
 def their_actions() -> np.ndarray:
-    """They count points from one side for both players."""
+    """They count points from one side for both players, and have the second checker first."""
     action = np.arange(1352)
-    places = np.stack((action // 26 % 26, action % 26))
+    places = np.stack((action % 26, action // 26 % 26))
     turned = np.where(places < 24, 23 - places, places)
     return np.stack([action // 676 * 676 + 26 * second + first for second, first in (turned, places)])
 
@@ -152,6 +153,21 @@ def test_a_batch_is_a_stack_of_singles() -> None:
         )
         for whole, part in zip(batch, single, strict=True):
             assert torch.equal(whole[4], part)
+
+
+def test_picks_and_permits_say_the_same_as_the_mask() -> None:
+    rules = Backgammon()
+    state = rules.start(Size([200]), rng=RowRNG(4, [200]))
+    generator = torch.Generator().manual_seed(4)
+    for _ in range(80):
+        legal, unit = rules.legal(state), torch.rand(200, generator=generator)
+        action = rules.pick(state, unit)
+        going = ~rules.over(state)
+        assert torch.equal(action[going], picked(legal, unit)[going])
+        other = torch.randint(-3, 1360, (200,), generator=generator)
+        assert torch.equal(rules.permits(state, other), allowed(legal, other))
+        assert bool(rules.permits(state, action)[going].all())
+        state = rules.play(state, action)
 
 
 def test_the_contract_holds() -> None:

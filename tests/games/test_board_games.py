@@ -75,8 +75,7 @@ def test_connect_four_has_the_known_numbers_of_positions() -> None:
     state, counts = ConnectFour().start(Size([1])), []
     for _ in range(8):
         state = next_positions(ConnectFour(), state)
-        both = torch.stack((state.own, state.stones), -1)
-        keep = torch.from_numpy(np.unique(both.numpy(), axis=0, return_index=True)[1])
+        keep = torch.from_numpy(np.unique(state.board.numpy(), axis=0, return_index=True)[1])
         state = type(state)(*(leaf[keep] for leaf in state))
         counts.append(len(keep))
     assert counts == [7, 49, 238, 1120, 4263, 16422, 54859, 184275]  # OEIS A212693
@@ -216,6 +215,46 @@ def test_both_players_see_the_same_board_from_their_own_seat(game: str) -> None:
         assert torch.equal(first[:, [1, 0]], second[:, :2])
         assert bool((first[:, 2] != second[:, 2]).all())
         assert torch.equal(first[:, 2].flatten(1).all(-1), rules.player(state) == 0)
+
+
+ALIKE = {
+    "tic-tac-toe": lambda: marlenv.TicTacToeEnv(batch_size=[90]),
+    "tic-tac-toe, grouped": lambda: marlenv.make("tic_tac_toe", num_envs=90, seed=3),
+    "connect four": lambda: GameEnv(ConnectFour(), batch_size=[9, 10], seed=3),
+    "connect four, bits": lambda: GameEnv(ConnectFour(4, 5, 3), batch_size=[90], seed=3, observation_dtype=torch.bool),
+    "connect four, tree": lambda: GameEnv(
+        ConnectFour(), batch_size=[90], seed=3, group_map={"b": ["o"], "a": {"c": ["x"]}}
+    ),
+    "connect four, half": lambda: GameEnv(ConnectFour(), batch_size=[90], seed=3, observation_dtype=torch.bfloat16),
+}
+
+
+@pytest.mark.parametrize("env", ALIKE)
+def test_numba_and_torch_give_the_same_bits(env: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    quick = ALIKE[env]()
+    quick.set_seed(3)
+    a = quick.rollout(60, break_when_any_done=False)
+    monkeypatch.setattr("marlenv.games.memory.NUMBA", False)
+    plain = ALIKE[env]()
+    plain.set_seed(3)
+    b = plain.rollout(60, break_when_any_done=False)
+    assert int(a["next", "done"].sum()) > 50
+    assert set(a.keys(True, True)) == set(b.keys(True, True))
+    for key in a.keys(True, True):
+        assert a[key].dtype == b[key].dtype
+        assert torch.equal(a[key], b[key]), key
+
+
+def test_what_was_handed_out_is_never_written_again() -> None:
+    env = marlenv.make("connect_four", num_envs=200, seed=0)
+    kept, td = [], env.reset()
+    for _ in range(40):
+        data, td = env.step_and_maybe_reset(env.rand_action(td))
+        kept.append((data, data.clone(), td["x", "observation"].numpy(), td["x", "observation"].clone()))
+    for data, copy, memory, same in kept:
+        assert bool((data == copy).all())
+        assert (memory == same.numpy()).all()
 
 
 ENVS = {

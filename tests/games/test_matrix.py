@@ -95,6 +95,14 @@ def test_a_game_without_end_is_cut_off_by_the_move_limit() -> None:
     assert not bool(data["next", "terminated"].any())
 
 
+def test_rewards_keep_their_digits_in_games_that_go_on_for_long() -> None:
+    env = marlenv.make("matrix_game", payoffs=[[(0.1, 0.3), (0.1, 0.3)], [(0.1, 0.3), (0.1, 0.3)]], rounds=None)
+    state = env.get_state(env.reset())
+    state["state", "score"] += 1e6
+    step = env.rand_step(env.reset(state, set_state=True))["next"]
+    assert [float(step[f"player_{i}", "reward"]) for i in (0, 1)] == pytest.approx([0.1, 0.3], abs=1e-7)
+
+
 def test_tit_for_tat_against_a_defector_earns_what_axelrod_says() -> None:
     """https://en.wikipedia.org/wiki/Tit_for_tat: it loses the first round and no other."""
     rules = MatrixGame([[(3, 3), (0, 5)], [(5, 0), (1, 1)]], rounds=200, choices=("C", "D"))

@@ -26,6 +26,8 @@ def shape(theirs):
 class Converted(Scenario):
     """The bodies of a VMAS world; actions are the forces and torques that its agents feel."""
 
+    may_overlap = True  # nothing is placed
+
     def __init__(self, theirs):
         self.theirs = theirs
 

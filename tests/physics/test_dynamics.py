@@ -65,7 +65,8 @@ class Theirs(BaseScenario):
         world = core.World(batch_dim, device, substeps=2)
         self.controllers = {}
         for i in range(2):
-            one = core.Agent(f"agent_{i}", shape=core.Box(0.2, 0.1), mass=1.0 + i, dynamics=dynamics(world), **agent)
+            own = {at: torch.tensor(value) if at == "gravity" else value for at, value in agent.items()}
+            one = core.Agent(f"agent_{i}", shape=core.Box(0.2, 0.1), mass=1.0 + i, dynamics=dynamics(world), **own)
             world.add_agent(one)
             if control:
                 self.controllers[one.name] = TheirController(one, world, *control)
@@ -89,6 +90,8 @@ class Theirs(BaseScenario):
 
 class Ours(Scenario):
     """The same in ours."""
+
+    may_overlap = True  # nothing is placed
 
     def __init__(self, dynamics, agent, control=None):
         self.given = dynamics, agent, control
@@ -143,6 +146,24 @@ def test_dynamics_move_agents_as_in_vmas(name):
     u_range = 0.01 if "drone" in name else 0.7
     state = compare(*DYNAMICS[name], {"u_range": u_range})
     assert state["vel"].abs().max() > 1e-4 or name == "rotation"
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_f": 0.6, "max_t": 0.4},
+        {"f_range": 0.5, "t_range": 0.3, "v_range": 0.02},
+        {"linear_friction": 0.1, "angular_friction": 0.2, "drag": 0.0},
+        {"gravity": (0.3, -0.5), "max_speed": 0.05},
+        {"rotatable": False},
+        {"movable": False},
+        {"u_range": [0.5, 1.0, 0.1], "u_multiplier": [2.0, 0.5, 0.3]},
+    ],
+    ids=" ".join,
+)
+def test_limits_friction_and_gravity_of_an_agent_are_those_of_vmas(limits):
+    compare(HolonomicWithRotation(), lambda w: holonomic_with_rot.HolonomicWithRotation(), limits, steps=15)
 
 
 @pytest.mark.reference

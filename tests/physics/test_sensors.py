@@ -10,6 +10,7 @@ import torch
 import twins
 from test_contacts import SHAPES, thrown
 
+from marlenv.envs import check_env_specs
 from marlenv.physics import (
     Agent,
     Box,
@@ -24,6 +25,7 @@ from marlenv.physics import (
     gap,
     overlap,
 )
+from marlenv.physics.env import ScenarioEnv
 from marlenv.rng import RowRNG
 
 with warnings.catch_warnings():
@@ -113,6 +115,9 @@ class Crowd(Scenario):
     def rewards(self):
         return {"agents": self.agents.rot}
 
+    def info(self):
+        return {"agents": {"pos": self.agents.pos}}
+
 
 def look(scenario, state=None):
     sim = Simulation(scenario)
@@ -152,6 +157,30 @@ def test_nobody_sees_through_a_wall(wall):
     sees = [set(crowd.seen.index[0, i][crowd.seen.mask[0, i]].tolist()) for i in range(5)]
     assert sees[0] == {1, 4}
     assert (sees[1] == {0, 4}) or (isinstance(wall, Sphere) and sees[1] == {0, 3, 4})  # above the ball
+
+
+def test_the_communication_graph_is_emitted_by_the_env():
+    class Wired(Crowd):
+        def shared_info(self):
+            return self.near.edges()._asdict()
+
+    env = ScenarioEnv(Wired(k=2, radius=0.8), 16, seed=0)
+    check_env_specs(env)
+    td = env.rollout(3)
+    pos, edges, there = (
+        td["next", key][:, -1] for key in (("agents", "info"), ("info", "edge_index"), ("info", "edge_mask"))
+    )
+    assert (edges.shape, edges.dtype) == ((16, 2, 10), torch.int64)
+    far = torch.cdist(pos["pos"], pos["pos"])
+    for row in range(16):
+        heard = {tuple(edge) for edge in edges[row].t()[there[row]].tolist()}
+        nearest = (far[row] + 9 * torch.eye(5)).sort(1)
+        assert heard == {
+            (j, i)
+            for i in range(5)
+            for d, j in zip(nearest[0][i, :2], nearest[1][i, :2].tolist(), strict=True)
+            if d <= 0.8
+        }
 
 
 def test_rows_do_not_see_each_other():

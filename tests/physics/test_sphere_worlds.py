@@ -24,6 +24,11 @@ WORLDS = {
     "speed": ({}, [{"radius": 0.1, "max_speed": 0.3}, {"radius": 0.1, "v_range": 0.2}, BALL], []),
     "force": ({}, [{"radius": 0.1, "f_range": 0.4}, {"radius": 0.1, "max_f": 0.5}, BALL], []),
     "friction": ({"linear_friction": 0.1, "drag": 0.0}, [BALL, {"radius": 0.1, "linear_friction": 0.02}], []),
+    "gravities": (
+        {},
+        [{"radius": 0.1, "gravity": (0.2, 0.0)}, BALL],
+        [{"radius": 0.2, "movable": True, "gravity": (0.0, -1.0)}],
+    ),
     "held": ({}, [{"radius": 0.1, "movable": False}, BALL, {"radius": 0.1, "rotatable": False}], []),
 }
 

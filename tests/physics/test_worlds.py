@@ -6,13 +6,17 @@ import convert
 import pytest
 import torch
 import twins
+from marlenv.scenarios.index import ENTRIES
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import vmas
 
 NAMES = sorted([*vmas.scenarios, *vmas.mpe_scenarios, *vmas.debug_scenarios])
-GATED = {"buzz_wire", "football", "joint_passage", "joint_passage_size", "passage", "pollock", "transport"}
+OTHERS = sorted(set(NAMES) - {entry.name for entry in ENTRIES})
+"""The worlds of scenarios that are not ours yet; tests/scenarios compares the others whole."""
+GATED = {"ball_passage", "buzz_wire", "football", "give_way", "joint_passage", "joint_passage_size", "multi_give_way", "passage",
+         "pollock", "transport"}  # fmt: skip
 """Here VMAS lets a row collide only when some row is near, by radii that are too small: the gate is taken out."""
 QUICK = ["buzz_wire", "football", "kinematic_bicycle", "reverse_transport", "wheel", "wind_flocking"]
 """Together: all kinds of contacts but two, joints, scripted agents, own gravity, friction."""
@@ -22,7 +26,9 @@ def worst(name, rows, steps, monkeypatch):
     """The largest one-step error of each entry."""
     if name in GATED:
         monkeypatch.setattr(twins.core.World, "collides", twins.without_gate)
-    env = vmas.make_env(name, num_envs=rows, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # VMAS warns that its integrator can wind up
+        env = vmas.make_env(name, num_envs=rows, seed=0)
     env.reset()
     shadow = convert.Shadow(env.world)
     theirs, errors = env.world.step, []
@@ -53,12 +59,12 @@ def test_a_step_is_that_of_vmas(name, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.reference
-@pytest.mark.parametrize("name", NAMES)
-def test_a_hundred_steps_of_64_rows_are_those_of_vmas(name, monkeypatch):
-    error = worst(name, 64, 100, monkeypatch)
+@pytest.mark.parametrize("name", OTHERS)
+def test_many_steps_of_many_rows_are_those_of_vmas(name, monkeypatch):
+    error = worst(name, 32, 50, monkeypatch)
     assert max(error[entry] for entry in ("pos", "vel", "rot")) <= 1e-5, error
     assert error["ang_vel"] <= 1e-3, error
 
 
 def test_all_scenarios_of_vmas_are_there():
-    assert len(NAMES) == 41
+    assert (len(NAMES), len(OTHERS)) == (41, 21)

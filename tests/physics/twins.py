@@ -26,6 +26,8 @@ def without_gate(self, a, b):
 class Given(Scenario):
     """A scenario of given bodies without a task."""
 
+    may_overlap = True
+
     def __init__(self, laws, agents, landmarks=()):
         self.given = laws, agents, landmarks
 
@@ -69,10 +71,10 @@ class Twins:
     def __init__(self, laws, agents, landmarks=(), rows=64, spread=0.3, device="cpu"):
         self.theirs = core.World(rows, torch.device(device), **laws)
         for i, kind in enumerate(landmarks):
-            known = {k: v for k, v in kind.items() if k in (*SAME, "gravity")}
+            known = {k: _given(k, v) for k, v in kind.items() if k in (*SAME, "gravity")}
             self.theirs.add_landmark(core.Landmark(f"landmark_{i}", shape=core.Sphere(kind["radius"]), **known))
         for i, kind in enumerate(agents):
-            known = {k: v for k, v in kind.items() if k in (*SAME, *ACTING, "gravity")}
+            known = {k: _given(k, v) for k, v in kind.items() if k in (*SAME, *ACTING, "gravity")}
             self.theirs.add_agent(core.Agent(f"agent_{i}", shape=core.Sphere(kind["radius"]), **known))
         ours = [[cls(Sphere(k["radius"]), **{n: v for n, v in k.items() if n != "radius"}) for k in side] for cls, side in
                 ((Agent, agents), (Landmark, landmarks))]  # fmt: skip
@@ -112,3 +114,8 @@ class Twins:
             ):
                 worst = max(worst, (self.state[name][..., at, :] - theirs).abs().max().item())
         return worst
+
+
+def _given(name, value):
+    """A keyword argument as VMAS takes it."""
+    return torch.tensor(value) if name == "gravity" else value

@@ -16,14 +16,7 @@ from marlenv.errors import ResetError, SpecError
 from marlenv.samples import LLMHashingEnv, SipHash
 from marlenv.testing import run_contract
 
-PYTHONS = """
-import torch
-generator = torch.Generator().manual_seed(0)
-for dtype in (torch.int64, torch.uint8, torch.float32, torch.bool):
-    for n in range(1, 20):
-        rows = torch.randint(0, 2 if dtype == torch.bool else 200, (5, n), generator=generator).to(dtype)
-        print(*(hash(row.tobytes()) for row in rows.numpy()))
-"""
+PYTHONS = "import sys; print(*(hash(bytes.fromhex(line)) for line in sys.stdin))"
 
 
 class Letters:
@@ -42,15 +35,17 @@ class Letters:
 
 
 def test_hashes_are_those_of_python_with_hash_seed_0() -> None:
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    run = subprocess.run([sys.executable, "-c", PYTHONS], env=environment, capture_output=True, text=True, check=True)
-    want = [[int(word) for word in line.split()] for line in run.stdout.splitlines()]
     generator = torch.Generator().manual_seed(0)
+    texts, hashes = [], []
     for dtype in (torch.int64, torch.uint8, torch.float32, torch.bool):
         for n in range(1, 20):
             rows = torch.randint(0, 2 if dtype == torch.bool else 200, (5, n), generator=generator).to(dtype)
-            assert SipHash()(rows).tolist() == want.pop(0)
-            assert SipHash(as_tensor=False)(rows) == [row.tobytes() for row in rows.numpy()]
+            hashes += SipHash()(rows).tolist()
+            texts += SipHash(as_tensor=False)(rows)
+    environment, lines = {**os.environ, "PYTHONHASHSEED": "0"}, "\n".join(text.hex() for text in texts)
+    command = [sys.executable, "-S", "-c", PYTHONS]
+    run = subprocess.run(command, env=environment, input=lines, capture_output=True, text=True, check=True)
+    assert hashes == [int(word) for word in run.stdout.split()]
 
 
 @pytest.mark.reference

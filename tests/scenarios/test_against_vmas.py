@@ -98,8 +98,8 @@ def run(name, options, rows, steps, monkeypatch):
 @pytest.mark.reference
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[name for name, _ in CASES])
 def test_a_few_steps_are_those_of_vmas(name, options, monkeypatch):
-    heavy = name in {"joint_passage", "kinematic_bicycle", "waterfall"} or "box_agents" in options
-    run(name, options, 8, 6 if heavy else 22, monkeypatch)
+    heavy = name in {"joint_passage", "kinematic_bicycle", "sampling", "waterfall"} or "box_agents" in options
+    run(name, options, 8, 3 if heavy else 12, monkeypatch)
 
 
 @pytest.mark.slow

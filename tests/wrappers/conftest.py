@@ -18,4 +18,6 @@ def quiet_simulators() -> object:
             warnings.filterwarnings("ignore", module=module)
         warnings.filterwarnings("ignore", message=".*pkg_resources.*")
         warnings.filterwarnings("ignore", message=".*avx2.*")
+        # Box2D dies, and takes Python along, when this warning is an error
+        warnings.filterwarnings("ignore", message="builtin type .* has no __module__ attribute")
         yield

@@ -33,7 +33,9 @@ class Meadow(ParallelEnv):
         self.possible_agents = ["wolf_0", "wolf_1", "sheep_0"]
         self.ends = ({}, {}) if terminate is None and truncate is None else (terminate or {}, truncate or {})
         self.spawn, self.vanish, self.masked = spawn or {}, vanish or {}, masked
-        self._obs = {a: spaces.Box(-1, 1, (4 if a.startswith("wolf") else 3,), np.float32) for a in self.possible_agents}
+        self._obs = {
+            a: spaces.Box(-1, 1, (4 if a.startswith("wolf") else 3,), np.float32) for a in self.possible_agents
+        }
         self._act = {a: spaces.Discrete(3 if a.startswith("wolf") else 5) for a in self.possible_agents}
         self._rng = np.random.default_rng(0)
 

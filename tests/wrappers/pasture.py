@@ -22,10 +22,22 @@ class Pasture(AECEnv):
 
     metadata = {"name": "pasture", "is_parallelizable": False}  # noqa: RUF012
 
-    def __init__(self, terminate: Any = None, truncate: Any = None, spawn: Any = None, vanish: Any = None, late_info: int | None = None) -> None:
+    def __init__(
+        self,
+        terminate: Any = None,
+        truncate: Any = None,
+        spawn: Any = None,
+        vanish: Any = None,
+        late_info: int | None = None,
+    ) -> None:
         super().__init__()
         self.possible_agents = ["wolf_0", "wolf_1", "sheep_0"]
-        self.plans = {"terminate": terminate or {}, "truncate": truncate or {}, "spawn": spawn or {}, "vanish": vanish or {}}
+        self.plans = {
+            "terminate": terminate or {},
+            "truncate": truncate or {},
+            "spawn": spawn or {},
+            "vanish": vanish or {},
+        }
         self.late_info = late_info
         self.looked: list[str] = []
         self.buffer = {a: np.zeros(3, np.float32) for a in self.possible_agents}
@@ -76,7 +88,9 @@ class Pasture(AECEnv):
         born = [a for a in self.possible_agents if self.plans["spawn"].get(a, 0) == self.t]
         self._start(born, clear=False)
         self.agents += born
-        following = [a for a in (*order, *born) if a in self.agents and not (self.terminations[a] or self.truncations[a])]
+        following = [
+            a for a in (*order, *born) if a in self.agents and not (self.terminations[a] or self.truncations[a])
+        ]
         following += [a for a in self.agents if a not in following]
         if following:
             self.agent_selection = following[0]

@@ -5,11 +5,13 @@ A ``Player`` steps a raw simulator by hand, in as few lines as its docs need. ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+
+from marlenv.envs.seeding import next_seed
 
 Ends = dict[str, tuple[bool, bool]]
 
@@ -35,6 +37,16 @@ class Player(Protocol):
     def step(self, actions: dict[str, Any]) -> Moment: ...
 
 
+def groups_by(labels: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+    """A group map that puts agents of one label (0, 1 or 2) side by side; the last group is nested."""
+    groups: dict[str, Any] = {
+        f"group_{k}": [n for n, of in zip(names, labels, strict=True) if of == k] for k in sorted(set(labels))
+    }
+    if "group_2" in groups:
+        groups["group_2"] = {"inside": groups["group_2"]}
+    return groups
+
+
 def node_of(env: Any, td: Any, agent: str) -> Any:
     path, i = env.tree.place[agent]
     return td.get(path if len(path) > 1 else path[0])[i]
@@ -54,7 +66,12 @@ def check(env: Any, td: Any, said: Moment, first: bool) -> None:
         for entry, value in said.seen.get(agent, {}).items():
             if value is not None:
                 got = node[entry].numpy()
-                assert np.array_equal(got, np.asarray(value).reshape(got.shape).astype(got.dtype)), (agent, entry, got, value)
+                assert np.array_equal(got, np.asarray(value).reshape(got.shape).astype(got.dtype)), (
+                    agent,
+                    entry,
+                    got,
+                    value,
+                )
         terminated, truncated = said.ends.get(agent, (False, False))
         flags = [bool(node[name]) for name in ("terminated", "truncated", "done")]
         assert flags == [terminated, truncated, terminated or truncated], (agent, flags, said.ends)
@@ -63,7 +80,11 @@ def check(env: Any, td: Any, said: Moment, first: bool) -> None:
             assert bool(node["mask"]) == (agent in said.acting), (agent, said.acting)
         if "action_mask" in node.keys():
             legal = said.legal.get(agent)
-            want = np.ones(node["action_mask"].shape, bool) if legal is None or not np.any(legal) else np.asarray(legal, bool)
+            want = (
+                np.ones(node["action_mask"].shape, bool)
+                if legal is None or not np.any(legal)
+                else np.asarray(legal, bool)
+            )
             assert np.array_equal(node["action_mask"].numpy(), want), (agent, legal)
         if not first and not env.team_reward:
             want = np.asarray(said.rewards.get(agent, 0.0), dtype=node["reward"].numpy().dtype)
@@ -110,11 +131,12 @@ class Parallel:
     """A PettingZoo parallel env, by hand."""
 
     def __init__(self, sim: Any) -> None:
-        self.sim = sim
+        self.sim, self.seed = sim, None
 
     def reset(self, seed: int | None) -> Moment:
         self.ends: Ends = {}
-        seen, infos = self.sim.reset(seed=seed)
+        self.seed = seed if seed is not None or self.seed is None else next_seed(self.seed)
+        seen, infos = self.sim.reset(seed=None if self.seed is None else self.seed % (1 << 31))
         return self._say(seen, infos)
 
     def step(self, actions: dict[str, Any]) -> Moment:
@@ -153,10 +175,11 @@ class Turns:
     """A PettingZoo AEC env, by hand: dead steps are done; who acts next, who has appeared and who ends is looked at."""
 
     def __init__(self, sim: Any) -> None:
-        self.sim = sim
+        self.sim, self.seed = sim, None
 
     def reset(self, seed: int | None) -> Moment:
-        self.sim.reset(seed=seed)
+        self.seed = seed if seed is not None or self.seed is None else next_seed(self.seed)
+        self.sim.reset(seed=None if self.seed is None else self.seed % (1 << 31))
         self.ends: Ends = {}
         return self._say({a: self.sim.observe(a) for a in self.sim.agents}, {})
 
@@ -185,13 +208,22 @@ class Turns:
         sim = self.sim
         acting = {sim.agent_selection} if sim.agents else set()
         legal = {a: m for a in acting if (m := mask_of(seen[a], sim.infos.get(a))) is not None}
-        return Moment({a: entries_of(o) for a, o in seen.items()}, dict(self.ends), set(sim.agents) - self.ends.keys(), acting, rewards, legal)
+        return Moment(
+            {a: entries_of(o) for a, o in seen.items()},
+            dict(self.ends),
+            set(sim.agents) - self.ends.keys(),
+            acting,
+            rewards,
+            legal,
+        )
 
 
 class Spiel:
     """A game of OpenSpiel, by hand; chance is drawn by the same function of the same generator as in the wrapper."""
 
-    def __init__(self, game: Any, draw: Callable[[Any], None], entries: Mapping[str, tuple[int, ...]], actions: int) -> None:
+    def __init__(
+        self, game: Any, draw: Callable[[Any], None], entries: Mapping[str, tuple[int, ...]], actions: int
+    ) -> None:
         self.game, self.draw, self.entries, self.actions = game, draw, entries, actions
 
     def reset(self, seed: int | None) -> Moment:
@@ -215,7 +247,10 @@ class Spiel:
     def _say(self, rewards: Any) -> Moment:
         state, players = self.state, range(self.game.num_players())
         over = state.is_terminal()
-        seen = {f"player_{i}": {e: np.array(getattr(state, f"{e}_tensor")(i), np.float32) for e in self.entries} for i in players}
+        seen = {
+            f"player_{i}": {e: np.array(getattr(state, f"{e}_tensor")(i), np.float32) for e in self.entries}
+            for i in players
+        }
         acting = set() if over else {i for i in players if state.legal_actions(i)}
         if not over and not state.is_simultaneous_node():
             acting = {state.current_player()}

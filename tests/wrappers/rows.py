@@ -18,4 +18,6 @@ def entry_of(env: Any, td: Any, agent: str, entry: Any) -> Any:
 def equal(got: torch.Tensor, want: Any, where: Any) -> None:
     want = np.asarray(want)
     got_array = got.numpy()
-    assert np.array_equal(got_array, want.reshape(got_array.shape).astype(got_array.dtype), equal_nan=got_array.dtype.kind == "f"), (where, got, want)
+    assert np.array_equal(
+        got_array, want.reshape(got_array.shape).astype(got_array.dtype), equal_nan=got_array.dtype.kind == "f"
+    ), (where, got, want)

@@ -61,7 +61,10 @@ class StarCraft2Env:
             self.cannot_reset -= 1
             return None
         self.t, self.battles = 0, getattr(self, "battles", 0) + 1
-        self.agents = {i: SimpleNamespace(health=2.0, x=float(i), unit_type=self.medivac_id if i == 0 else self.marine_id) for i in range(self.n_agents)}
+        self.agents = {
+            i: SimpleNamespace(health=2.0, x=float(i), unit_type=self.medivac_id if i == 0 else self.marine_id)
+            for i in range(self.n_agents)
+        }
         self.enemies = np.full(self.n_enemies, 3.0)
         return self.get_obs(), self.get_state()
 
@@ -138,7 +141,13 @@ class StarCraftCapabilityEnvWrapper:
 
     def __init__(self, **kwargs: Any) -> None:
         self.distribution_config = kwargs["capability_config"]
-        self.env = StarCraft2Env(**{**kwargs, "n_units": self.distribution_config.get("n_units", 3), "n_enemies": self.distribution_config.get("n_enemies", 3)})
+        self.env = StarCraft2Env(
+            **{
+                **kwargs,
+                "n_units": self.distribution_config.get("n_units", 3),
+                "n_enemies": self.distribution_config.get("n_enemies", 3),
+            }
+        )
 
     def reset(self) -> Any:
         return self.env.reset({"team_gen": {}})

@@ -25,7 +25,10 @@ pytestmark = [
 ]
 
 MPE = ["MPE_simple_spread_v3", "MPE_simple_tag_v3", "MPE_simple_speaker_listener_v4"]
-SMAX: dict[str, dict[str, Any]] = {"HeuristicEnemySMAX": {"max_steps": 12}, "SMAX": {"num_allies": 2, "num_enemies": 3, "max_steps": 9}}
+SMAX: dict[str, dict[str, Any]] = {
+    "HeuristicEnemySMAX": {"max_steps": 12},
+    "SMAX": {"num_allies": 2, "num_enemies": 3, "max_steps": 9},
+}
 OPTIONS: dict[str, dict[str, Any]] = {**dict.fromkeys(MPE, {"max_steps": 6}), **SMAX}
 
 
@@ -131,7 +134,9 @@ def test_every_number_is_the_simulators(name: str) -> None:
 
 
 @settings(max_examples=4, deadline=None)  # each compiles anew
-@given(st.integers(0, (1 << 32) - 1), st.permutations(["agent_0", "agent_1", "agent_2"]), st.integers(1, 2), st.booleans())
+@given(
+    st.integers(0, (1 << 32) - 1), st.permutations(["agent_0", "agent_1", "agent_2"]), st.integers(1, 2), st.booleans()
+)
 def test_any_groups(seed: int, names: list[str], first: int, categorical: bool) -> None:
     groups = {"a": names[:first], "b": {"c": names[first:]}}
     follow("MPE_simple_spread_v3", seed, 5, rows=10, group_map=groups, categorical_actions=categorical)
@@ -173,7 +178,10 @@ def test_what_was_handed_out_is_the_users() -> None:
     b.zero_()
     first, second = one.step(action.clone()), other.step(action.clone())
     for key in first["next"].keys(True, True):
-        assert torch.equal(first["next", *((key,) if isinstance(key, str) else key)], second["next", *((key,) if isinstance(key, str) else key)]), key
+        assert torch.equal(
+            first["next", *((key,) if isinstance(key, str) else key)],
+            second["next", *((key,) if isinstance(key, str) else key)],
+        ), key
 
 
 def test_a_state_is_a_value() -> None:
@@ -203,7 +211,9 @@ def test_unequal_agents_in_one_group_are_stacked_lazily() -> None:
 def test_envs_are_made_by_name() -> None:
     env = marlenv.make("jaxmarl/MPE_simple_spread_v3", num_envs=4, seed=0, max_steps=5)
     assert env.rollout(3)["next", "agent", "reward"].shape == (4, 3, 3, 1)
-    with pytest.raises(UnknownName, match="no env is called 'MPE_simple_sprea_v3'; did you mean 'MPE_simple_spread_v3'"):
+    with pytest.raises(
+        UnknownName, match="no env is called 'MPE_simple_sprea_v3'; did you mean 'MPE_simple_spread_v3'"
+    ):
         JaxMARLEnv("MPE_simple_sprea_v3")
     with pytest.raises(SpecError, match="expected a JaxMARL env, got int"):
         JaxMARLWrapper(3)

@@ -21,7 +21,9 @@ pytestmark = pytest.mark.sim
 
 AGENTS = ("wolf_0", "wolf_1", "sheep_0")
 TIMES = st.dictionaries(st.sampled_from(AGENTS), st.integers(1, 8))
-MAPS = st.sampled_from(["by_name_prefix", "torchrl", {"all": list(AGENTS)}, {"x": {"y": ["wolf_1"], "z": ["wolf_0"]}, "s": ["sheep_0"]}])
+MAPS = st.sampled_from(
+    ["by_name_prefix", "torchrl", {"all": list(AGENTS)}, {"x": {"y": ["wolf_1"], "z": ["wolf_0"]}, "s": ["sheep_0"]}]
+)
 FAST = ["classic/tictactoe_v3", "classic/leduc_holdem_v4", "classic/rps_v2", "mpe/simple_tag_v3"]
 
 
@@ -33,8 +35,17 @@ def test_every_number_is_the_simulators(task: str) -> None:
 
 
 @settings(max_examples=60)
-@given(TIMES, TIMES, st.dictionaries(st.sampled_from(AGENTS[1:]), st.integers(1, 4)), st.dictionaries(st.sampled_from(AGENTS), st.integers(5, 9)), MAPS, st.booleans())
-def test_any_end_in_any_groups(terminate: Any, truncate: Any, spawn: Any, vanish: Any, group_map: Any, done_on_any: bool) -> None:
+@given(
+    TIMES,
+    TIMES,
+    st.dictionaries(st.sampled_from(AGENTS[1:]), st.integers(1, 4)),
+    st.dictionaries(st.sampled_from(AGENTS), st.integers(5, 9)),
+    MAPS,
+    st.booleans(),
+)
+def test_any_end_in_any_groups(
+    terminate: Any, truncate: Any, spawn: Any, vanish: Any, group_map: Any, done_on_any: bool
+) -> None:
     for agent in AGENTS:
         truncate.setdefault(agent, 12)
     make = lambda: Pasture(terminate, truncate, spawn, vanish)  # noqa: E731
@@ -100,7 +111,9 @@ def test_an_agent_that_dies_early_is_not_asked_again() -> None:
 
 
 def test_a_late_spawn_is_absent_before_and_a_silent_leaver_terminates() -> None:
-    data = PettingZooWrapper(Pasture(spawn={"wolf_1": 2}, vanish={"wolf_1": 6}, truncate={"wolf_0": 9, "sheep_0": 9})).rollout(20)
+    data = PettingZooWrapper(
+        Pasture(spawn={"wolf_1": 2}, vanish={"wolf_1": 6}, truncate={"wolf_0": 9, "sheep_0": 9})
+    ).rollout(20)
     assert data["next", "wolf", "alive"][:, 1].tolist() == [False, True, True, True, True, False, False, False, False]
     assert data["next", "wolf", "terminated"][:, 1].flatten().tolist() == [False] * 5 + [True] * 4
 
@@ -113,10 +126,23 @@ def test_a_time_limit_of_the_wrapper_truncates(done_on_any: bool) -> None:
 
 
 def test_infos_that_appear_later_are_zeros_before() -> None:
-    data = PettingZooWrapper(Pasture(late_info=3, terminate=dict.fromkeys(AGENTS, 5)), info_specs={"late": Unbounded(())}).rollout(9)
+    data = PettingZooWrapper(
+        Pasture(late_info=3, terminate=dict.fromkeys(AGENTS, 5)), info_specs={"late": Unbounded(())}
+    ).rollout(9)
     assert set(data["wolf", "info"].keys()) == {"late", "turn"}
-    assert data["next", "wolf", "info", "late"].tolist() == [[0.0, 0.0], [0.0, 0.0], [6.0, 0.0], [6.0, 8.0], [10.0, 10.0]]
-    assert "late" not in PettingZooWrapper(Pasture(late_info=3, terminate=dict.fromkeys(AGENTS, 5))).rollout(9)["wolf", "info"].keys()
+    assert data["next", "wolf", "info", "late"].tolist() == [
+        [0.0, 0.0],
+        [0.0, 0.0],
+        [6.0, 0.0],
+        [6.0, 8.0],
+        [10.0, 10.0],
+    ]
+    assert (
+        "late"
+        not in PettingZooWrapper(Pasture(late_info=3, terminate=dict.fromkeys(AGENTS, 5)))
+        .rollout(9)["wolf", "info"]
+        .keys()
+    )
 
 
 def test_the_global_state_is_emitted() -> None:
@@ -133,7 +159,11 @@ def test_both_interfaces_have_the_same_groups_unless_torchrls_are_asked_for() ->
 
 @pytest.mark.parametrize("task", FAST)
 def test_the_contract_holds(task: str) -> None:
-    broken = [f"{r.name}: {r.says}" for r in run_contract(lambda: PettingZooEnv(task, parallel=False), {}) if r.verdict == "broken"]
+    broken = [
+        f"{r.name}: {r.says}"
+        for r in run_contract(lambda: PettingZooEnv(task, parallel=False), {})
+        if r.verdict == "broken"
+    ]
     assert not broken, "\n".join(broken)
 
 
@@ -154,7 +184,10 @@ def test_rewards_masks_and_flags_are_torchrls() -> None:
         for key in b["next"].keys(True, True):
             if not isinstance(key, str) and ("truncated" in key or ("mask" in key and bool(b["next", "done"]))):
                 continue  # TorchRL has no truncated flags of agents here, and says that somebody acts when all is over
-            x, y = a["next", *((key,) if isinstance(key, str) else key)], b["next", *((key,) if isinstance(key, str) else key)]
+            x, y = (
+                a["next", *((key,) if isinstance(key, str) else key)],
+                b["next", *((key,) if isinstance(key, str) else key)],
+            )
             if "action_mask" in key and not bool(a["next", key[0], "mask"].any()):
                 continue  # nobody chooses: ours is all True, TorchRL's is what is left of the board
             assert np.array_equal(x.float().numpy(), y.float().numpy()), key

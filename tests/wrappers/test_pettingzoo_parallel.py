@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
@@ -43,7 +44,14 @@ def test_every_number_is_the_simulators(task: str, done_on_any: bool) -> None:
 @given(
     st.dictionaries(st.sampled_from(["wolf_0", "wolf_1", "sheep_0"]), st.integers(1, 6)),
     st.dictionaries(st.sampled_from(["wolf_0", "wolf_1", "sheep_0"]), st.integers(1, 6)),
-    st.sampled_from(["by_name_prefix", "one_group_per_agent", {"all": ["sheep_0", "wolf_1", "wolf_0"]}, {"x": {"y": ["wolf_1"], "z": ["wolf_0"]}, "s": ["sheep_0"]}]),
+    st.sampled_from(
+        [
+            "by_name_prefix",
+            "one_group_per_agent",
+            {"all": ["sheep_0", "wolf_1", "wolf_0"]},
+            {"x": {"y": ["wolf_1"], "z": ["wolf_0"]}, "s": ["sheep_0"]},
+        ]
+    ),
     st.booleans(),
 )
 def test_any_end_in_any_groups(terminate: dict, truncate: dict, group_map: Any, done_on_any: bool) -> None:
@@ -54,7 +62,9 @@ def test_any_end_in_any_groups(terminate: dict, truncate: dict, group_map: Any, 
     assert follow(env, Parallel(make()), seed=3, episodes=2, max_steps=15) > 0
 
 
-@pytest.mark.parametrize("task", ["mpe/simple_spread_v3", "mpe/simple_speaker_listener_v4", "butterfly/knights_archers_zombies_v11"])
+@pytest.mark.parametrize(
+    "task", ["mpe/simple_spread_v3", "mpe/simple_speaker_listener_v4", "butterfly/knights_archers_zombies_v11"]
+)
 def test_the_contract_holds(task: str) -> None:
     exempt = {}
     if task.startswith("butterfly"):
@@ -80,7 +90,9 @@ def test_a_terminated_agent_never_becomes_truncated() -> None:
 
 
 def test_an_agent_that_spawns_late_is_absent_before() -> None:
-    env = PettingZooWrapper(Meadow(spawn={"wolf_1": 3}, truncate={"wolf_0": 5, "wolf_1": 5, "sheep_0": 5}), done_on_any=False)
+    env = PettingZooWrapper(
+        Meadow(spawn={"wolf_1": 3}, truncate={"wolf_0": 5, "wolf_1": 5, "sheep_0": 5}), done_on_any=False
+    )
     data = env.rollout(9)
     assert data["wolf", "alive"][:, 1].tolist() == [False, False, False, True, True]
     assert not data["wolf", "observation"][:3, 1].any()
@@ -104,7 +116,12 @@ def test_masks_from_infos_are_emitted_and_obeyed() -> None:
     env = PettingZooWrapper(Meadow(masked=True, truncate={"wolf_0": 9}))
     env.set_seed(0)
     data = env.rollout(9)
-    assert data["sheep", "action_mask"][:4, 0].int().tolist() == [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]]
+    assert data["sheep", "action_mask"][:4, 0].int().tolist() == [
+        [1, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0],
+        [1, 1, 1, 0, 0],
+        [1, 1, 1, 1, 0],
+    ]
     legal = data["sheep", "action_mask"].gather(-1, data["sheep", "action"].unsqueeze(-1))
     assert bool(legal.all())
 
@@ -114,6 +131,17 @@ def test_infos_and_state_are_emitted() -> None:
     data = env.rollout(5)
     assert data["next", "wolf", "info", "energy"].tolist() == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
     assert data["state"].tolist() == [[0.0, 3.0], [1.0, 3.0], [2.0, 3.0]]
+
+
+def test_nothing_is_copied_deeply(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = PettingZooWrapper(Meadow(truncate={"wolf_0": 3}), return_state=True)
+    td = env.rand_action(env.reset())
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a deep copy")
+
+    monkeypatch.setattr(copy, "deepcopy", refuse)
+    assert env.step(td)["next", "state"].tolist() == [1.0, 3.0]
 
 
 def test_unequal_agents_in_one_group_are_stacked_lazily_or_padded() -> None:
@@ -134,7 +162,7 @@ def test_one_hot_actions_reach_the_simulator_as_numbers() -> None:
     assert torch.equal(data["next", "wolf", "reward"].squeeze(-1), chosen + 0.5)
 
 
-def test_the_seed_is_given_to_the_simulator_once() -> None:
+def test_one_seed_decides_about_all_episodes_which_differ() -> None:
     first, second = (PettingZooEnv("simple_spread_v3", max_cycles=4, seed=s) for s in (1, 1))
     a, b = (env.rollout(12, break_when_any_done=False) for env in (first, second))
     assert bool((a == b).all())
@@ -158,11 +186,23 @@ def test_keys_and_groups_are_torchrls() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
-        (lambda: PettingZooEnv("simple_sprd_v3"), UnknownName, "no task is called 'simple_sprd_v3'; did you mean 'simple_spread_v3'"),
+        (
+            lambda: PettingZooEnv("simple_sprd_v3"),
+            UnknownName,
+            "no task is called 'simple_sprd_v3'; did you mean 'simple_spread_v3'",
+        ),
         (lambda: PettingZooEnv("tictactoe_v3", parallel=True), UnknownName, "has no parallel interface"),
         (lambda: PettingZooWrapper(3), SpecError, "expected a pettingzoo.ParallelEnv or AECEnv, got int"),
-        (lambda: PettingZooWrapper(Meadow(), group_map={"w": ["wolf_0"]}), GroupError, r"agents in no group: \['wolf_1', 'sheep_0'\]"),
-        (lambda: PettingZooWrapper(Meadow(), group_map="all_in_one_group", unequal="raise"), GroupError, "'wolf_0' and 'sheep_0' have different specs"),
+        (
+            lambda: PettingZooWrapper(Meadow(), group_map={"w": ["wolf_0"]}),
+            GroupError,
+            r"agents in no group: \['wolf_1', 'sheep_0'\]",
+        ),
+        (
+            lambda: PettingZooWrapper(Meadow(), group_map="all_in_one_group", unequal="raise"),
+            GroupError,
+            "'wolf_0' and 'sheep_0' have different specs",
+        ),
         (lambda: PettingZooWrapper(Meadow(), max_steps=0), SpecError, "max_steps must be at least 1, got 0"),
     ],
 )

@@ -44,21 +44,31 @@ class Battle:
                 self.ends.setdefault(name, (True, False) if decided else (False, True))
         alive = {n for n in names if n not in self.ends}
         dead = [n for n in names if n in self.ends and not over]
-        seen = {n: {"observation": np.zeros_like(o) if n in dead else o} for n, o in zip(names, sim.get_obs(), strict=True)}
+        seen = {
+            n: {"observation": np.zeros_like(o) if n in dead else o} for n, o in zip(names, sim.get_obs(), strict=True)
+        }
         legal = {n: m for n, m in zip(names, sim.get_avail_actions(), strict=True) if n in alive}
         root = {"state": sim.get_state()}
         if info:
-            root |= {"reward": reward, ("info", "battle_won"): info["battle_won"], ("info", "dead_allies"): info["dead_allies"]}
+            root |= {
+                "reward": reward,
+                ("info", "battle_won"): info["battle_won"],
+                ("info", "dead_allies"): info["dead_allies"],
+            }
             root |= {("info", "dead_enemies"): info["dead_enemies"], ("info", "episode_limit"): over and not decided}
         return Moment(seen, dict(self.ends), alive, alive, {}, legal, root)
 
 
-MAPS = st.sampled_from([None, {"a": ["0", "2"], "b": ["1"]}, "one_group_per_agent", {"x": {"y": ["2"], "z": ["0"]}, "w": ["1"]}])
+MAPS = st.sampled_from(
+    [None, {"a": ["0", "2"], "b": ["1"]}, "one_group_per_agent", {"x": {"y": ["2"], "z": ["0"]}, "w": ["1"]}]
+)
 
 
 @settings(max_examples=25)
 @given(st.integers(0, 1 << 30), MAPS, st.booleans(), st.booleans(), st.booleans())
-def test_every_number_is_the_games(seed: int, group_map: Any, harmless: bool, continuing: bool, categorical: bool) -> None:
+def test_every_number_is_the_games(
+    seed: int, group_map: Any, harmless: bool, continuing: bool, categorical: bool
+) -> None:
     options = {"seed": seed, "harmless": harmless, "continuing_episode": continuing, "episode_limit": 12}
     env = SMACv2Wrapper(StarCraft2Env(**options), group_map=group_map, categorical_actions=categorical)
     assert follow(env, Battle(StarCraft2Env(**options)), None, episodes=8) > 20
@@ -76,7 +86,9 @@ def test_the_contract_holds(wrap: bool) -> None:
 
 def test_a_time_limit_truncates_the_living_only() -> None:
     for continuing in (False, True):
-        data = SMACv2Wrapper(StarCraft2Env(harmless=True, episode_limit=4, n_enemies=9, continuing_episode=continuing)).rollout(9)
+        data = SMACv2Wrapper(
+            StarCraft2Env(harmless=True, episode_limit=4, n_enemies=9, continuing_episode=continuing)
+        ).rollout(9)
         last = data["next"][-1]
         assert len(data) == 4
         assert [bool(last[k]) for k in ("done", "terminated", "truncated")] == [True, False, True]
@@ -106,7 +118,9 @@ def test_an_illegal_action_names_the_agent(units: int) -> None:
     env = SMACv2Wrapper(StarCraft2Env(n_units=units))
     td = env.rand_action(env.reset())
     td["agents", "action"][-1] = 0
-    with pytest.raises(IllegalAction, match=rf"SMACv2Wrapper: action 0 of agent '{units - 1}' is illegal; legal are \[1, 2"):
+    with pytest.raises(
+        IllegalAction, match=rf"SMACv2Wrapper: action 0 of agent '{units - 1}' is illegal; legal are \[1, 2"
+    ):
         env.step(td)
 
 
@@ -129,7 +143,16 @@ def test_what_torchrl_offers_is_there() -> None:
     env = SMACv2Wrapper(StarCraft2Env())
     assert env.group_map == {"agents": ["0", "1", "2"]}
     td = env.rollout(2)
-    keys = {"state", "reward", "done", "terminated", ("info", "battle_won"), ("info", "episode_limit"), ("info", "dead_allies"), ("info", "dead_enemies")}
+    keys = {
+        "state",
+        "reward",
+        "done",
+        "terminated",
+        ("info", "battle_won"),
+        ("info", "episode_limit"),
+        ("info", "dead_allies"),
+        ("info", "dead_enemies"),
+    }
     assert keys | {("agents", "observation"), ("agents", "action_mask")} <= set(td["next"].keys(True, True))
     assert [env.get_agent_type(i) for i in range(2)] == ["medivac", "marine"]
     assert env.render("rgb_array").shape == (4, 4, 3)
@@ -141,14 +164,23 @@ def test_the_seed_is_the_constructors() -> None:
 
 
 def test_maps_are_made_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(MissingExtra, match="smacv2"):
+    with pytest.raises(MissingExtra, match="on no package index, and StarCraft II; pip install git"):
         SMACv2Env("10gen_terran")
     package, envs = ModuleType("smacv2"), ModuleType("smacv2.env")
-    package.env, envs.StarCraft2Env, envs.StarCraftCapabilityEnvWrapper = envs, StarCraft2Env, StarCraftCapabilityEnvWrapper
+    package.env, envs.StarCraft2Env, envs.StarCraftCapabilityEnvWrapper = (
+        envs,
+        StarCraft2Env,
+        StarCraftCapabilityEnvWrapper,
+    )
     monkeypatch.setitem(sys.modules, "smacv2", package)
     monkeypatch.setitem(sys.modules, "smacv2.env", envs)
     plain = SMACv2Env("3s5z", seed=4, categorical_actions=False, episode_limit=7, group_map="one_group_per_agent")
-    assert (plain.map_name, plain._env.seed(), plain._env.episode_limit, list(plain.group_map)) == ("3s5z", 4, 7, ["0", "1", "2"])
+    assert (plain.map_name, plain._env.seed(), plain._env.episode_limit, list(plain.group_map)) == (
+        "3s5z",
+        4,
+        7,
+        ["0", "1", "2"],
+    )
     drawn = SMACv2Env("10gen_terran", {"n_units": 5, "n_enemies": 2})
     assert len(drawn.group_map["agents"]) == 5
     assert drawn.check_env_specs() is None

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from raw import groups_by
 from rows import entry_of, equal
 
 import marlenv
 from marlenv.errors import SpecError, UnknownName
 from marlenv.optional import need
 from marlenv.testing import run_contract
-from marlenv.wrappers._vmas import Generators
+from marlenv.wrappers._vmas_rows import Generators
 from marlenv.wrappers.vmas import VmasEnv, VmasWrapper
 
 pytestmark = pytest.mark.sim
@@ -89,7 +90,13 @@ def test_every_number_is_the_simulators(name: str, continuous: bool) -> None:
 
 
 @settings(max_examples=10)
-@given(st.integers(0, 1 << 30), st.sampled_from([None, "all_in_one_group", "one_group_per_agent", {"a": ["agent_2"], "b": {"c": ["agent_0"], "d": ["agent_1"]}}]), st.booleans())
+@given(
+    st.integers(0, 1 << 30),
+    st.sampled_from(
+        [None, "all_in_one_group", "one_group_per_agent", {"a": ["agent_2"], "b": {"c": ["agent_0"], "d": ["agent_1"]}}]
+    ),
+    st.booleans(),
+)
 def test_any_groups(seed: int, group_map: Any, dicts: bool) -> None:
     follow("balance", seed, 4, group_map=group_map, dict_spaces=dicts)
 
@@ -97,8 +104,17 @@ def test_any_groups(seed: int, group_map: Any, dicts: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", scenarios())
 def test_fuzz_every_scenario(name: str) -> None:
-    for seed, continuous in ((1, True), (2, False)):
-        follow(name, seed, 30, rows=5, continuous_actions=continuous, max_steps=20)
+    """200 random episodes in random groups, 50 at a time, beside the raw env."""
+    names = VmasEnv(name, 1).agents_names
+
+    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(
+        st.integers(0, 1 << 30), st.lists(st.integers(0, 2), min_size=len(names), max_size=len(names)), st.booleans()
+    )
+    def play(seed: int, labels: list[int], continuous: bool) -> None:
+        follow(name, seed, 20, rows=50, group_map=groups_by(labels, names), continuous_actions=continuous, max_steps=20)
+
+    play()
 
 
 def partial_reset(name: str, masked: bool, steps: int = 6) -> None:
@@ -136,7 +152,14 @@ def test_a_kept_row_of_football_without_its_drawing_players_goes_on_too() -> Non
     a, b = env.reset(), other.reset()
     env.reset(a.set("_reset", torch.tensor([[True], [False], [False]])))
     actions = other.rand_action(b)
-    a, b = env.step(env.reset(a.clone().set("_reset", torch.tensor([[True], [False], [False]]))).update(actions.select(*env.action_keys))), other.step(actions)
+    a, b = (
+        env.step(
+            env.reset(a.clone().set("_reset", torch.tensor([[True], [False], [False]]))).update(
+                actions.select(*env.action_keys)
+            )
+        ),
+        other.step(actions),
+    )
     assert bool((a["next"][1:] == b["next"][1:]).all())
 
 
@@ -177,7 +200,11 @@ def test_envs_without_a_seed_differ() -> None:
         ({"continuous_actions": False}, "Categorical", (2, 3)),
         ({"continuous_actions": False, "categorical_actions": False}, "OneHot", (2, 3, 9)),
         ({"continuous_actions": False, "multidiscrete_actions": True}, "MultiCategorical", (2, 3, 2)),
-        ({"continuous_actions": False, "multidiscrete_actions": True, "categorical_actions": False}, "MultiOneHot", (2, 3, 6)),
+        (
+            {"continuous_actions": False, "multidiscrete_actions": True, "categorical_actions": False},
+            "MultiOneHot",
+            (2, 3, 6),
+        ),
     ],
 )
 def test_every_kind_of_action_is_played(options: dict[str, Any], kind: str, shape: tuple[int, ...]) -> None:
@@ -208,7 +235,10 @@ def test_dict_observations_are_nested() -> None:
 
         def reset_world_at(self, env_index: int | None = None) -> None:
             for agent in self.world.agents:
-                agent.set_pos(torch.zeros(2) if env_index is not None else torch.zeros(self.world.batch_dim, 2), batch_index=env_index)
+                agent.set_pos(
+                    torch.zeros(2) if env_index is not None else torch.zeros(self.world.batch_dim, 2),
+                    batch_index=env_index,
+                )
 
         def observation(self, agent: Any) -> Any:
             return {"pos": agent.state.pos, "more": {"speed": agent.state.vel.norm(dim=-1)}}
@@ -222,14 +252,22 @@ def test_dict_observations_are_nested() -> None:
     env = VmasEnv(Dicts(), 3, seed=0)
     data = env.rollout(4)
     assert data["agents", "observation", "more", "speed"].shape == (3, 4, 2, 1)
-    assert torch.equal(data["next", "agents", "info", "only_first"][..., 0, :], data["next", "agents", "observation", "pos"][..., 0, :1])
+    assert torch.equal(
+        data["next", "agents", "info", "only_first"][..., 0, :],
+        data["next", "agents", "observation", "pos"][..., 0, :1],
+    )
     assert not data["next", "agents", "info", "only_first"][..., 1, :].any()
     env.check_env_specs()
 
 
 def test_envs_of_every_interface_are_taken() -> None:
     make = need("vmas", "test").make_env
-    for options in ({}, {"terminated_truncated": True}, {"dict_spaces": True}, {"dict_spaces": True, "terminated_truncated": True}):
+    for options in (
+        {},
+        {"terminated_truncated": True},
+        {"dict_spaces": True},
+        {"dict_spaces": True, "terminated_truncated": True},
+    ):
         env = VmasWrapper(make("balance", 2, **options), seed=0)
         env.check_env_specs()
     assert env.render(mode="rgb_array").ndim == 3
@@ -237,7 +275,10 @@ def test_envs_of_every_interface_are_taken() -> None:
 
 def test_groups_are_torchrls() -> None:
     assert VmasEnv("balance", 1).group_map == {"agents": ["agent_0", "agent_1", "agent_2"]}
-    assert VmasEnv("simple_tag", 1).group_map == {"adversary": ["adversary_0", "adversary_1", "adversary_2"], "agent": ["agent_0"]}
+    assert VmasEnv("simple_tag", 1).group_map == {
+        "adversary": ["adversary_0", "adversary_1", "adversary_2"],
+        "agent": ["agent_0"],
+    }
     assert VmasEnv("goal", 1).group_map == {"agents": ["agent 0"]}
 
 
@@ -263,7 +304,9 @@ def test_keys_shapes_and_numbers_are_torchrls(continuous: bool) -> None:
 
 @pytest.mark.parametrize("name", ["balance", "simple_world_comm"])
 def test_the_contract_holds(name: str) -> None:
-    broken = [f"{r.name}: {r.says}" for r in run_contract(lambda: VmasEnv(name, 3, max_steps=9)) if r.verdict == "broken"]
+    broken = [
+        f"{r.name}: {r.says}" for r in run_contract(lambda: VmasEnv(name, 3, max_steps=9)) if r.verdict == "broken"
+    ]
     assert not broken, "\n".join(broken)
 
 
@@ -271,7 +314,11 @@ def test_the_contract_holds(name: str) -> None:
 @pytest.mark.parametrize("name", scenarios())
 def test_the_contract_holds_for_every_scenario(name: str) -> None:
     exempt = {"partial_resets_keep_other_rows": DRAWS_IN_STEPS[name]} if name in DRAWS_IN_STEPS else {}
-    broken = [f"{r.name}: {r.says}" for r in run_contract(lambda: VmasEnv(name, 3, max_steps=9), exempt) if r.verdict == "broken"]
+    broken = [
+        f"{r.name}: {r.says}"
+        for r in run_contract(lambda: VmasEnv(name, 3, max_steps=9), exempt)
+        if r.verdict == "broken"
+    ]
     assert not broken, "\n".join(broken)
 
 

@@ -14,17 +14,17 @@ from typing import Any
 import torch
 
 from marlenv.cli.benches.timing import Figure, interleaved
+from marlenv.errors import SpecError
 from marlenv.optional import has, need
 
 Play = Callable[[], int]
 
-CHESS_ROWS, TICTACTOE_ROWS, FOUR_ROWS = 1024, 4096, 1024
+CHESS_ROWS, TICTACTOE_ROWS, FOUR_ROWS, GPU_ROWS = 1024, 4096, 1024, 16384
 
 
-def stepping(env: Any, rows: int, steps: int, warm: int = 0) -> Play:
-    """Random legal play of an env with our interface; TorchRL's is the same."""
-    td = env.reset()
-    held = [td]
+def stepping(env: Any, rows: int, steps: int, warm: int = 0, td: Any = None) -> Play:
+    """Random legal play of an env with our interface, which TorchRL's have too; from ``td``, or from a reset."""
+    held = [env.reset() if td is None else td]
 
     def play(count: int = steps) -> int:
         td = held[0]
@@ -62,7 +62,7 @@ def pgx(game: str, rows: int, steps: int) -> Play:
     env = peer.make(game)
     init, step = jax.jit(jax.vmap(env.init)), jax.vmap(auto_reset(env.step, env.init))
 
-    @jax.jit  # type: ignore[misc]
+    @jax.jit  # type: ignore[untyped-decorator]
     def one(state: Any, key: Any) -> Any:
         logits = jax.numpy.where(state.legal_action_mask, 0.0, -jax.numpy.inf)
         first, second = jax.random.split(key)
@@ -82,21 +82,29 @@ def pgx(game: str, rows: int, steps: int) -> Play:
     return play
 
 
-def chess(rows: int, mask: str, path: str, steps: int, device: str) -> Play:
+def chess(rows: int, mask: str, path: Any, steps: int, device: str) -> Play:
     """Our chess; some plies away from the beginning, where games differ."""
     from marlenv.games.chess import ChessEnv
 
-    env = ChessEnv(layout="grouped", mask=mask, batch_size=[rows], path=path, device=device)
+    env = ChessEnv(layout="grouped", mask=mask, batch_size=[rows], path=path, device=device, seed=0)
     return stepping(env, rows, steps, warm=60)
 
 
-def measure(rounds: int, device: str = "cpu") -> list[Figure]:
-    """Times all sides; on a GPU, ours with CUDA graphs beside ours without."""
-    if torch.device(device).type == "cuda":
-        from marlenv.cli.benches.games_cuda import on_gpu
+def measure(rounds: int, *, device: str = "cpu", only: str = "") -> list[Figure]:
+    """Times all sides; on a GPU, chess with CUDA graphs and without.
 
-        return on_gpu(rounds, device)
-    return [*chess_figures(rounds), *board_figures(rounds)]
+    Args:
+        rounds: how often each side is timed.
+        device: where our side runs.
+        only: measure only the games that have this in their name.
+    """
+    if torch.device(device).type == "cuda":
+        return gpu_figures(rounds, device)
+    games = {"chess": chess_figures, "tic-tac-toe": tictactoe_figures, "connect four": four_figures}
+    chosen = [figures for name, figures in games.items() if only in name]
+    if not chosen:
+        raise SpecError(f"bench games: nothing has {only!r} in its name; there are {', '.join(games)}")
+    return [figure for figures in chosen for figure in figures(rounds)]
 
 
 def chess_figures(rounds: int) -> list[Figure]:
@@ -116,54 +124,105 @@ def chess_figures(rounds: int) -> list[Figure]:
     if has("pgx"):
         sides["Pgx"] = pgx("chess", CHESS_ROWS, 1)
     got = interleaved(sides, rounds)
-    rows = f"B={CHESS_ROWS}"
+    rows = f"chess B={CHESS_ROWS}"
     figures = [
-        Figure(f"chess {rows}, {mask} mask", got[side], got[peer], peer)
-        for side, mask in (("packed", "packed"), ("bool", "bool"))
+        Figure(f"{rows}, {mask} mask", got[mask], got[peer], peer)
+        for mask in ("packed", "bool")
         for peer in ("OpenSpiel", "TorchRL", "Pgx")
         if peer in got
     ]
     return [
         *figures,
-        Figure(f"chess {rows}, packed mask, eager torch", got["eager"], got["OpenSpiel"], "OpenSpiel"),
+        Figure(f"{rows}, packed mask, eager torch", got["eager"], got["OpenSpiel"], "OpenSpiel"),
         Figure("chess B=1, packed mask", got["one"], got["TorchRL"], "TorchRL"),
         Figure("chess B=1, TorchRL's keys", got["one torchrl"], got["TorchRL"], "TorchRL"),
     ]
 
 
-def board_figures(rounds: int) -> list[Figure]:
-    """Tic-tac-toe beside TorchRL and Pgx, connect four beside OpenSpiel."""
-    from marlenv.games import ConnectFour, GameEnv, TicTacToeEnv
+def tictactoe_figures(rounds: int) -> list[Figure]:
+    """Tic-tac-toe beside TorchRL and Pgx."""
+    from marlenv.games import TicTacToeEnv
 
-    peers = need("torchrl.envs", "marlenv bench games")
-    peer = peers.TicTacToeEnv()
-    batched = peer.reset(peer.fake_tensordict().expand(TICTACTOE_ROWS).clone())
+    rows = TICTACTOE_ROWS
+    peer = need("torchrl.envs", "marlenv bench games").TicTacToeEnv()
+    batched = peer.reset(peer.fake_tensordict().expand(rows).clone())
     sides = {
-        "tic-tac-toe": stepping(TicTacToeEnv(batch_size=[TICTACTOE_ROWS]), TICTACTOE_ROWS, 20),
-        "connect four": stepping(GameEnv(ConnectFour(), batch_size=[FOUR_ROWS]), FOUR_ROWS, 20),
-        "TorchRL": _resumed(peer, batched, TICTACTOE_ROWS, 20),
-        "OpenSpiel": spiel("connect_four", 2000),
+        "ours": stepping(TicTacToeEnv(batch_size=[rows]), rows, 20),
+        "TorchRL": stepping(peer, rows, 10, td=batched),
     }
     if has("pgx"):
-        sides["Pgx"] = pgx("tic_tac_toe", TICTACTOE_ROWS, 20)
+        sides["Pgx"] = pgx("tic_tac_toe", rows, 20)
     got = interleaved(sides, rounds)
-    figures = [
-        Figure(f"tic-tac-toe B={TICTACTOE_ROWS}", got["tic-tac-toe"], got[name], name)
-        for name in ("TorchRL", "Pgx")
-        if name in got
+    return [Figure(f"tic-tac-toe B={rows}", got["ours"], us, name) for name, us in got.items() if name != "ours"]
+
+
+def four_figures(rounds: int) -> list[Figure]:
+    """Connect four beside OpenSpiel."""
+    from marlenv.games import ConnectFour, GameEnv
+
+    ours = stepping(GameEnv(ConnectFour(), batch_size=[FOUR_ROWS]), FOUR_ROWS, 20)
+    got = interleaved({"ours": ours, "OpenSpiel": spiel("connect_four", 2000)}, rounds)
+    return [Figure(f"connect four B={FOUR_ROWS}", got["ours"], got["OpenSpiel"], "OpenSpiel")]
+
+
+def gpu_figures(rounds: int, device: str) -> list[Figure]:
+    """Chess on a GPU: the env, whose step must not wait for the device, and its rules as a CUDA graph."""
+    from marlenv.games.chess import ChessEnv
+
+    env = ChessEnv(layout="grouped", batch_size=[GPU_ROWS], device=device)
+    plain = stepping(env, GPU_ROWS, 4, warm=20)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")  # raises where the host waits for the device
+    plain()
+    torch.cuda.set_sync_debug_mode("default")
+    sides = {"env": _finished(plain), "graph": _finished(graphed(GPU_ROWS, device)), "OpenSpiel": spiel("chess", 1000)}
+    got = interleaved(sides, rounds)
+    rows = f"chess B={GPU_ROWS} on {device}"
+    return [
+        Figure(f"{rows}, packed mask", got["env"], got["OpenSpiel"], "OpenSpiel"),
+        Figure(f"{rows}, rules in a CUDA graph", got["graph"], got["OpenSpiel"], "OpenSpiel"),
     ]
-    return [*figures, Figure(f"connect four B={FOUR_ROWS}", got["connect four"], got["OpenSpiel"], "OpenSpiel")]
 
 
-def _resumed(env: Any, td: Any, rows: int, steps: int) -> Play:
-    """Random legal play of TorchRL's batched env, from given data."""
-    held = [td]
+def graphed(rows: int, device: str) -> Play:
+    """Draw, play and begin anew as one CUDA graph, from the same memory to the same memory."""
+    from marlenv.games.chess import Chess
+    from marlenv.rng import RowRNG
+
+    rules, rng = Chess(path="torch"), RowRNG(0, [rows], device)
+    state = rules.start(torch.Size([rows]), device=torch.device(device))
+    counter = rng.counter
+
+    def ply() -> None:
+        action = rules.draw(state, rng)
+        rules.step(state, action, out=state)
+        counter.copy_(rng.counter)
+        rng.counter = counter
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            ply()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        ply()
 
     def play() -> int:
-        td = held[0]
-        for _ in range(steps):
-            _, td = env.step_and_maybe_reset(env.rand_action(td))
-        held[0] = td
-        return steps * rows
+        for _ in range(8):
+            graph.replay()
+        return 8 * rows
 
     return play
+
+
+def _finished(play: Play) -> Play:
+    """The same, and the device has done it."""
+
+    def wait() -> int:
+        steps = play()
+        torch.cuda.synchronize()
+        return steps
+
+    return wait

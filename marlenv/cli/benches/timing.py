@@ -33,12 +33,15 @@ class Figure(NamedTuple):
         return self.peer / self.ours
 
 
-def interleaved(sides: Mapping[str, Callable[[], int]], rounds: int) -> dict[str, float]:
+def interleaved(
+    sides: Mapping[str, Callable[[], int]], rounds: int, clocks: Mapping[str, Callable[[], float]] | None = None
+) -> dict[str, float]:
     """Microseconds per step of each side, medians over rounds in which the sides take turns.
 
     Args:
         sides: name -> a function that plays some steps and returns how many.
         rounds: how often each is called; once more before, unmeasured, to warm up.
+        clocks: what sides are timed with, where not with wall time.
     """
     for play in sides.values():
         play()
@@ -49,9 +52,10 @@ def interleaved(sides: Mapping[str, Callable[[], int]], rounds: int) -> dict[str
         for i in range(rounds):
             order = list(sides) if i % 2 == 0 else list(sides)[::-1]
             for name in order:
-                start = time.perf_counter()
+                clock = (clocks or {}).get(name, time.perf_counter)
+                start = clock()
                 steps = sides[name]()
-                times[name].append((time.perf_counter() - start) / steps * 1e6)
+                times[name].append((clock() - start) / steps * 1e6)
             gc.collect()
     finally:
         if was_on:

@@ -12,11 +12,13 @@ import torch
 
 from marlenv.cli.benches.timing import Figure, interleaved
 from marlenv.optional import need
+from marlenv.wrappers.pettingzoo import PettingZooWrapper
 
 WHO = "marlenv bench wrappers"
 MOVES = (0, 1, 2, 3, 4, 5, 6)  # of tic-tac-toe: the first player wins with the last one
 ROWS = 32  # of VMAS
 
+OURS: Any = PettingZooWrapper
 Play = Callable[[], int]
 Sides = dict[str, Play]
 
@@ -45,7 +47,6 @@ def peer(module: str, name: str) -> Any:
 def turns(steps: int = 350) -> Sides:
     """Tic-tac-toe over PettingZoo's turn-based interface."""
     from marlenv.wrappers._pettingzoo_tasks import make_task
-    from marlenv.wrappers.pettingzoo import PettingZooWrapper
 
     sim, one, other = (make_task("tictactoe_v3", False, {}) for _ in range(3))
 
@@ -61,7 +62,7 @@ def turns(steps: int = 350) -> Sides:
     theirs = peer("pettingzoo", "PettingZooWrapper")(other, use_mask=True)
     return {
         "raw": alone,
-        "marlenv": stepping(PettingZooWrapper(one), MOVES, steps),
+        "marlenv": stepping(OURS(one), MOVES, steps),
         "torchrl": stepping(theirs, MOVES, steps),
     }
 
@@ -69,7 +70,6 @@ def turns(steps: int = 350) -> Sides:
 def together(task: str, move: Any, steps: int, options: dict[str, Any]) -> Sides:
     """A task over PettingZoo's parallel interface."""
     from marlenv.wrappers._pettingzoo_tasks import make_task
-    from marlenv.wrappers.pettingzoo import PettingZooWrapper
 
     sim, one, other = (make_task(task, True, options) for _ in range(3))
     actions = {a: move(sim.action_space(a)) for a in sim.possible_agents}
@@ -85,7 +85,7 @@ def together(task: str, move: Any, steps: int, options: dict[str, Any]) -> Sides
     theirs = peer("pettingzoo", "PettingZooWrapper")(other)
     return {
         "raw": alone,
-        "marlenv": stepping(PettingZooWrapper(one), [0], steps),
+        "marlenv": stepping(OURS(one), [0], steps),
         "torchrl": stepping(theirs, [0], steps),
     }
 

@@ -47,15 +47,6 @@ def turned(x: Tensor) -> Tensor:
     return x.contiguous().view(torch.uint8).unflatten(-1, (-1, 8)).flip(-1).view(torch.int64).squeeze(-1)
 
 
-def counted(x: Tensor) -> Tensor:
-    """How many bits of each word are set.
-
-    >>> counted(torch.tensor([0, 7, -1]))
-    tensor([ 0,  3, 64])
-    """
-    return ((_byte_counts(x) * ONES) >> 56) & 0xFF
-
-
 def _byte_counts(x: Tensor) -> Tensor:
     """Eight counts of eight bits each, in two new tensors.
 

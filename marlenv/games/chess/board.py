@@ -84,7 +84,7 @@ class State(NamedTuple):
     """
 
     board: Tensor  # [*B, 16] int64: the words above, sets of squares as the player to move sees them
-    history: Tensor  # [*B, K] int64: hash of the position at each halfmove clock; older ones behind the present clock
+    history: Tensor  # [*B, K] int64: hashes of earlier positions by halfmove clock; 0 from the present clock on, and when the game is over
     moves: Tensor  # [*B, 73] int64: bit s of word p is action p * 64 + s; all 0 in a finished game
 
 

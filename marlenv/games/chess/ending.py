@@ -46,13 +46,13 @@ def settle(
 
     Args:
         words: int64 ``[13+, N]``; the en-passant square may be one where nobody can capture.
-        history: int64 ``[N, K]``, the hashes before these positions.
+        history: int64 ``[N, K]``, the hashes before these positions; it is written to.
         repeats: int64 ``[N]``, where it is known (above 0) how often a position has stood there; None: nowhere.
         limits: when draws are given.
         chess960: how castling moves are numbered.
 
     Returns:
-        the words ``[16, N]``, the history with these positions, the legal moves ``[N, 73]``.
+        the words ``[16, N]``, the history, 0 from the clock on and in finished games, the legal moves ``[N, 73]``.
     """
     moves = generate(words, chess960)
     words = torch.cat((words[:PASSANT], moves.passant.unsqueeze(0), words[TURN : FULLMOVE + 1]))
@@ -64,7 +64,8 @@ def settle(
         known = filled(repeats)
         counted = (repeats & known) | (counted & ~known)
     outcome = _outcome(words, moves, counted, limits)
-    history = history.scatter(-1, clock.clamp(max=history.shape[-1] - 1), key.unsqueeze(-1))
+    until = clock.masked_fill(outcome.unsqueeze(-1) != 0, 0)
+    history = history.masked_fill_(torch.arange(history.shape[-1], device=history.device) >= until, 0)
     packed = moves.planes.bitwise_and_(~filled(outcome)).t().contiguous()
     return torch.cat((words, torch.stack((key, counted, outcome)))), history, packed
 

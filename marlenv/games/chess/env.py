@@ -114,12 +114,18 @@ class ChessEnv(ChessTurns):
         if include_hash_inv and not include_hash:
             raise SpecError("ChessEnv: include_hash_inv=True needs include_hash=True, got include_hash=False")
         if "mask" in options:
-            raise SpecError(f"ChessEnv: mask={options['mask']!r} needs layout='grouped'; TorchRL's masks are bools of SAN moves")
+            raise SpecError(
+                f"ChessEnv: mask={options['mask']!r} needs layout='grouped'; TorchRL's masks are bools of SAN moves"
+            )
         rules = Chess(draws=draws, chess960=chess960, number=number, path=path)
         super().__init__(rules, batch_size=batch_size, **options)
         self.stateful, self.mask_actions, self.pixels = stateful, mask_actions, pixels
         self.include_san, self.include_fen, self.include_pgn = include_san, include_fen, include_pgn
-        self.include_legal_moves, self.include_hash, self.include_hash_inv = include_legal_moves, include_hash, include_hash_inv
+        self.include_legal_moves, self.include_hash, self.include_hash_inv = (
+            include_legal_moves,
+            include_hash,
+            include_hash_inv,
+        )
         self._texts = [n for n, asked in zip(TEXTS, (include_san, include_fen, include_pgn), strict=True) if asked]
         self._hashed: dict[bytes, str] = {}
         self._now: Now | None = None
@@ -135,7 +141,7 @@ class ChessEnv(ChessTurns):
         seen = Composite(turn=Categorical(2, shape, dtype=torch.bool), shape=shape)
         if self.include_legal_moves:
             seen["legal_moves"] = Bounded(0, size + 1, (*shape, MOST + 1), dtype=torch.int64)
-        for name, example in zip(TEXTS, ("Nc6", "any", str(pgn.Game()).rstrip()), strict=True):
+        for name, example in zip(TEXTS, ("Nc6", "any", _line(pgn.Game())), strict=True):
             if name in self._texts:
                 seen[name] = NonTensor(shape, example_data=example, feature_dims=0)
         if self.max_plies is not None and not self.stateful:
@@ -151,6 +157,8 @@ class ChessEnv(ChessTurns):
         if self.include_hash:
             for name in self._texts:
                 seen[f"{name}_hash"] = Unbounded((*shape, 32), dtype=torch.uint8)
+                if self.include_hash_inv:
+                    held[f"{name}_hash"] = seen[f"{name}_hash"].clone()
         if self.pixels:
             seen["pixels"] = Unbounded((*shape, 3, sprites.SIDE, sprites.SIDE), dtype=torch.uint8)
         if self.mask_actions:
@@ -250,7 +258,7 @@ class ChessEnv(ChessTurns):
         if not self.include_pgn:
             return [""] * state.board.shape[:-1].numel()
         rules = self.rules
-        return [str(pgn.record([], fen=fen, chess960=rules.chess960, result="*")).rstrip() for fen in rules.fens(state)]
+        return [_line(pgn.record([], fen=fen, chess960=rules.chess960, result="*")) for fen in rules.fens(state)]
 
     def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
         """How many moves were played, and what a random opponent draws from."""
@@ -271,11 +279,17 @@ class ChessEnv(ChessTurns):
         mask = None if tensordict is None else get(tensordict, "_reset")
         held = self._held if self.stateful else None
         partial = mask is not None and held is not None
-        moment = self._first(batch, tensordict if partial or (mask is not None and not self.stateful) else None, answer=False)
+        moment = self._first(
+            batch, tensordict if partial or (mask is not None and not self.stateful) else None, answer=False
+        )
         now = self._started(moment.state)
         if partial and held is not None and mask is not None:
             moment, now = self._kept(mask.reshape(batch), moment, now, held, self._plies)
         return self._shown(moment, now)
+
+    def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
+        out = self.quick_reset(tensordict, get(request, "_reset").reshape(tensordict.batch_size))
+        return super()._reset_rows(request, tensordict) if out is None else out
 
     def _shown(self, moment: Moment[State], now: Now) -> TensorDict:
         """The data of games at their start, after the opponent's first move."""
@@ -317,9 +331,13 @@ class ChessEnv(ChessTurns):
         if bool((over := self.rules.over(now.state)).any()):
             row = int(over.reshape(-1).nonzero()[0])
             fen, why = self.rules.fens(now.state)[row], OUTCOMES[int(self.rules.outcome(now.state).reshape(-1)[row])]
-            raise BadNotation(f"ChessEnv.reset: row {row}: the game is over ({why}) in {fen!r}; begin with one that goes on")
-        ply = get(state, PLY)
-        return self._shown(self._opened(now.state, None if ply is None else ply.squeeze(-1), answer=False), now)
+            raise BadNotation(
+                f"ChessEnv.reset: row {row}: the game is over ({why}) in {fen!r}; begin with one that goes on"
+            )
+        ply, luck = get(state, PLY), get(state, LUCK)
+        if self.opponent == "random":
+            luck = self._luck(luck, state.batch_size)
+        return self._shown(self._opened(now.state, None if ply is None else ply.squeeze(-1), luck, answer=False), now)
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         if not self.stateful:
@@ -333,6 +351,8 @@ class ChessEnv(ChessTurns):
         out = new(data, batch, self.device)
         if self._plies is not None:
             put(out, PLY, self._plies.unsqueeze(-1))
+        if self._drawn_from is not None:
+            put(out, LUCK, self._drawn_from)
         for name, texts in (("san", self._held.sans), ("pgn", self._held.pgns)):
             if name in self._texts:
                 put(out, name, wrapped(texts, batch))
@@ -363,9 +383,7 @@ class ChessEnv(ChessTurns):
 
     def choose(self, tensordict: TensorDictBase, state: State, action: Tensor) -> TensorDictBase:
         """Writes the moves to play."""
-        coded = self._numbers(state)
-        same = (coded.actions == action.unsqueeze(-1)) & (coded.actions >= 0)
-        put(tensordict, "action", torch.where(same, coded.numbers, 0).amax(-1))
+        put(tensordict, "action", self._numbers(state).number(action).clamp(min=0))
         return tensordict
 
     def _unit(self, state: State, draws: Draws) -> Tensor:
@@ -378,10 +396,12 @@ class ChessEnv(ChessTurns):
         return super().rand_action(tensordict)
 
     def _raise_illegal(self, state: State, action: Tensor, wrong: Tensor) -> None:
-        if self._chosen is None or bool((action[wrong] >= 0).any()):
+        chosen = self._chosen
+        if chosen is None or bool((action[wrong] >= 0).any()):
             super()._raise_illegal(state, action, wrong)
+            return
         row = tuple(wrong.nonzero()[0].tolist())
-        number = int(self._chosen[row])
+        number = int(chosen[row])
         word = repr(san_moves()[number]) if 0 <= number < len(san_moves()) else f"out of 0..{len(san_moves()) - 1}"
         one = State(*(part[row] for part in state))
         names, who = self.get_legal_moves(uci=True, state=one), self.rules.players[int(one.board[TURN])]
@@ -403,22 +423,21 @@ class ChessEnv(ChessTurns):
 
     def _note(self, state: State, action: Tensor, gone: Tensor | None, moment: Moment[State]) -> None:
         """Writes the moves down where they were played."""
-        now, coded = self._now, self._numbers(state)
-        same = (coded.actions == action.unsqueeze(-1)) & (coded.actions >= 0)
-        played = same.any(-1) if gone is None else same.any(-1) & ~gone
-        numbers = torch.where(same, coded.numbers, 0).amax(-1).reshape(-1).tolist()
-        rows = zip(played.reshape(-1).tolist(), numbers, action.reshape(-1).tolist(), strict=True)
+        now, numbers = self._now, self._numbers(state).number(action)
+        if gone is not None:
+            numbers = numbers.masked_fill(gone, -1)
+        rows = zip(numbers.reshape(-1).tolist(), action.reshape(-1).tolist(), strict=True)
         codes, turns = moment.outcome.reshape(-1).tolist(), state.board[..., TURN].reshape(-1).tolist()
         scores: dict[str, pgn.Game] = {}
-        for row, (legal, number, ours) in enumerate(rows):
-            if not legal or now is None:
+        for row, (number, ours) in enumerate(rows):
+            if number < 0 or now is None:
                 continue
             now.sans[row] = san_moves()[number]
             if self.include_pgn:
                 game = self._game(now.pgns[row], row)
                 result = self._result(codes[row], turns[row])
                 after = pgn.Game(game.tags, [*game.plies, pgn.Ply(ours, now.sans[row])], result)
-                now.pgns[row] = str(after).rstrip()
+                now.pgns[row] = _line(after)
                 scores[now.pgns[row]] = after
         self._scores = scores
 
@@ -539,7 +558,9 @@ class ChessEnv(ChessTurns):
         state = self.read(new({}, self.batch_size) if tensordict is None else tensordict)
         numbers = self._numbers(state).numbers
         if numbers.ndim != 1:
-            raise Unsupported(f"ChessEnv.all_actions: one game at a time, got the batch {list(numbers.shape[:-1])}; index it")
+            raise Unsupported(
+                f"ChessEnv.all_actions: one game at a time, got the batch {list(numbers.shape[:-1])}; index it"
+            )
         return TensorDict({"action": numbers[numbers >= 0].sort()[0]}, [int((numbers >= 0).sum())])
 
     def cardinality(self, tensordict: TensorDictBase | None = None) -> int:
@@ -555,6 +576,11 @@ def wrapped(texts: list[str], batch: Size) -> Any:
         return NonTensorStack(*[NonTensorData(text) for text in texts])
     size = batch[1:].numel()
     return NonTensorStack(*[wrapped(texts[i * size : (i + 1) * size], batch[1:]) for i in range(batch[0])])
+
+
+def _line(game: pgn.Game) -> str:
+    """A game in PGN with its moves in one line."""
+    return pgn.write_pgn([game], width=None).rstrip()
 
 
 def _flat(nested: Any) -> list[str]:

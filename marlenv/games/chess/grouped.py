@@ -9,18 +9,19 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
+from marlenv.envs.stepping import advance
 from marlenv.errors import DtypeError, SpecError
 from marlenv.games.chess import paths
 from marlenv.games.chess.board import HASH, PLANES, WORDS, State
 from marlenv.games.chess.rules import Chess
 from marlenv.games.game_env import GameEnv
-from marlenv.games.turn_based import Moment, TurnBasedEnv
+from marlenv.games.turn_based import Moment, TurnBasedEnv, _held
 from marlenv.rng import RowRNG
 from marlenv.specs import TensorSpec, Unbounded
-from marlenv.tensordicts import get, new, put
+from marlenv.tensordicts import get, new, put, raw
 
 Mask = Literal["bits", "bool"]
-LANES = torch.arange(2)  # which of a row's numbers a seat draws with
+FLAGS, EARNED = (16, 1, 1, 1, 1, 1, 1, 1, 1), (2, 1, 1, 2)  # how facts are laid out, see fused.py
 
 
 class ChessTurns(TurnBasedEnv[State]):
@@ -38,11 +39,12 @@ class ChessTurns(TurnBasedEnv[State]):
     def _drawn(self, batch: Size, before: TensorDictBase | None) -> State:
         """A first position of Chess960 per row."""
         rng = RowRNG(self._seed_of_games(), batch, self.device)
-        if before is None:
+        held = None if before is None else _held(self, before)
+        if held is None:
             rng = rng.fork(self._episode)
             self._episode += 1
         else:
-            rng.counter = self.read(before).board[..., HASH].clone()
+            rng.counter = held.board[..., HASH].clone()
         return self.rules.start(batch, rng=rng, device=self.device)
 
 
@@ -74,7 +76,8 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         if mask not in ("bits", "bool"):
             raise SpecError(f"ChessEnv: mask must be 'bits' or 'bool', got {mask!r}")
         self.mask: Mask = mask
-        self._pool, self._keys = Buffers(), None
+        self._keys: tuple[Any, Tensor] | None = None
+        self._limits = rules.limits
         super().__init__(rules, **options)
 
     def _mask_spec(self, lead: Sequence[int]) -> TensorSpec:
@@ -106,26 +109,32 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         held = None if tensordict is None else get(tensordict, "state")
         if tensordict is None or held is None:
             return super().rand_action(tensordict)
-        state = self.read(tensordict)
-        if not self._quick(state) or tensordict.batch_size != state.board.shape[:-1]:
+        state, stream, rows = self.read(tensordict), self.action_stream, tensordict.batch_size
+        if not self._quick(state) or rows != state.board.shape[:-1]:
             return super().rand_action(tensordict)
-        stream, rows = self.action_stream, tensordict.batch_size
-        key = self._keys
-        if key is None or key[0] is not stream or key[1].shape != rows:
-            key = self._keys = (stream, stream.rng(rows).key)
-        lanes = LANES if self._lane_of_seat is None else torch.tensor(self._lane_of_seat)
-        actions = paths.choose(state, key[1], stream.used, lanes)
+        kept = self._keys
+        if kept is None or kept[0] is not stream or kept[1].shape != rows:
+            kept = self._keys = (stream, stream.rng(rows).key)
+        first, second = self._lane_of_seat or (0, 1)
+        actions = paths.choose(state, kept[1], stream.used, (first, second))
         stream.skip(2)
-        for (path, seats, _) in self._groups:
+        for seat, node in self._nodes(tensordict, rows):
+            put(node, "action", actions[seat])
+        return tensordict
+
+    def _nodes(self, tensordict: TensorDictBase, rows: Size | None = None) -> list[tuple[int, Any]]:
+        """The groups of data, of one seat each, with their seats; those that are missing are made where ``rows`` says how."""
+        found = []
+        for path, seats, _ in self._groups:
             node: Any = tensordict
             for i, name in enumerate(path, 1):
-                below = get(node, name)
-                if below is None:
+                below = None if node is None else get(node, name)
+                if below is None and rows is not None:
                     below = new({}, Size((*rows, 1)) if i == len(path) else rows, self.device)
                     put(node, name, below)
                 node = below
-            put(node, "action", actions[seats[0]])
-        return tensordict
+            found.append((seats[0], node))
+        return found
 
     def quick_step(self, tensordict: TensorDictBase) -> TensorDict | None:
         """A step in one call, unless a move is illegal."""
@@ -133,54 +142,64 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         if not self._quick(state):
             return None
         actions: list[Any] = [None, None]
-        for path, seats, _ in self._groups:
-            node: Any = tensordict
-            for name in path:
-                node = get(node, name)
-            actions[seats[0]] = get(node, "action")
-        white, black = actions
-        if white.dtype != torch.int64 or black.dtype != torch.int64:
-            raise DtypeError(f"ChessEnv: actions are int64, got {white.dtype} and {black.dtype}")
-        rules, batch, done = self.rules, white.shape[:-1], get(tensordict, "done")
+        for seat, node in self._nodes(tensordict):
+            actions[seat] = get(node, "action")
+        if any(action.dtype != torch.int64 for action in actions):
+            raise DtypeError(f"ChessEnv: actions are int64, got {[action.dtype for action in actions]}")
+        rules, batch, done = self.rules, actions[0].shape[:-1], get(tensordict, "done")
         gone = rules.over(state) if done is None else done
-        after, masks, facts = paths.blank(state), (self._new_mask(batch), self._new_mask(batch)), paths.Facts.of(batch)
-        if not paths.turn(state, white, black, gone, rules.limits, rules.chess960, after, masks, facts):
+        after, facts = paths.blank(state), torch.empty((*batch, 3), dtype=torch.int64)
+        masks = (self._new_mask(batch), self._new_mask(batch))
+        if not paths.turn(state, actions, gone, self._limits, rules.chess960, after, masks, facts):
             return None
         return self._written(after, masks, facts, rewards=True)
 
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """Plays one step and begins games anew where they are over; see :meth:`marlenv.EnvBase.step_and_maybe_reset`."""
+        following, plan = None, self.plan
+        if self._auto_reset is None and self._pair is not None and raw(tensordict) is not None:
+            tensordict = self.step(tensordict)
+            after = get(tensordict, "next")
+            done = get(after, "done")
+            if done.device.type == "cpu" and bool(done.any()):
+                fresh = self.quick_reset(after, done.squeeze(-1))
+                if fresh is not None and fresh.keys() >= after.keys():
+                    data = {**raw(tensordict), "next": fresh}  # type: ignore[dict-item]
+                    following = advance(new(data, tensordict.batch_size, tensordict.device), plan.reward_tree)
+                    self._on_reset(following)
+            if following is None:
+                following = self.maybe_reset(advance(tensordict, plan.reward_tree))
+            return tensordict, following
+        return super().step_and_maybe_reset(tensordict)
+
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
         """All rows, those that are gone with a first position."""
-        state = self.read(tensordict)
+        state, drawn = self.read(tensordict), self.rules.chess960 and self.rules.number is None
         if not self._quick(state):
-            return None
+            return None if drawn else super().quick_reset(tensordict, gone)
         masks: list[Any] = [None, None]
-        for path, seats, _ in self._groups:
-            node: Any = tensordict
-            for name in (*path, "action_mask"):
-                node = None if node is None else get(node, name)
-            masks[seats[0]] = None if node is None else node.squeeze(-2)
+        for seat, node in self._nodes(tensordict):
+            mask = None if node is None else get(node, "action_mask")
+            masks[seat] = None if mask is None else mask.squeeze(-2)
         white, black = masks
         fresh = self._new_mask(gone.shape)
         if white is None or black is None or white.shape != fresh.shape or white.dtype != fresh.dtype:
             return None
-        fresh.copy_(white)
-        drawn = self.rules.chess960 and self.rules.number is None
         start = self._drawn(gone.shape, tensordict) if drawn else self.rules.first(state.board.device)
-        after = State(*(part.clone(memory_format=torch.contiguous_format) for part in state))
-        facts = paths.Facts.of(gone.shape)
-        paths.renew(gone, start, after, fresh, facts)
-        return self._written(after, (fresh, black), facts, rewards=False)
+        facts = torch.empty((*gone.shape, 3), dtype=torch.int64)
+        after = paths.renew(state, gone, start, (white, fresh), facts)
+        return None if after is None else self._written(after, (fresh, black), facts, rewards=False)
 
     def _new_mask(self, batch: Size) -> Tensor:
         if self.mask == "bits":
             return torch.empty((*batch, PLANES), dtype=torch.int64)
-        return self._pool.take(Size((*batch, self.rules.n_actions)))
+        return self._pool.take((*batch, self.rules.n_actions), torch.bool)
 
-    def _written(self, state: State, masks: Sequence[Tensor], facts: paths.Facts, *, rewards: bool) -> TensorDict:
-        """The data that follows from positions, the masks of both players and facts."""
+    def _written(self, state: State, masks: Sequence[Tensor], facts: Tensor, *, rewards: bool) -> TensorDict:
+        """The data that follows from positions, the masks of both players and facts, see :mod:`fused`."""
         device, batch = self.device, state.board.shape[:-1]
-        _, terminated, truncated, done, alive, *acts, _ = facts.flags.split((16, 1, 1, 1, 1, 1, 1, 2), -1)
-        _, *earned, _ = facts.floats.split((2, 1, 1, 2), -1)
+        _, terminated, truncated, done, alive, first, second, why, _ = facts.view(torch.bool).split(FLAGS, -1)
+        acts = (first, second)
         own = {
             "observation": state.board.unsqueeze(-2),
             "alive": alive,
@@ -189,13 +208,14 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             "done": done.unsqueeze(-1),
         }
         data: dict[str, Any] = {
-            "turn": facts.words[..., :1],
-            "outcome": facts.bytes[..., 22:23].view(torch.int8),
-            "state": new(state._asdict(), batch, device),
+            "turn": facts.narrow(-1, 0, 1),
+            "outcome": why.view(torch.int8),
+            "state": new({"board": state.board, "history": state.history, "moves": state.moves}, batch, device),
             "terminated": terminated,
             "truncated": truncated,
             "done": done,
         }
+        earned = facts.view(torch.float32).split(EARNED, -1)[1:3] if rewards else None
         group = Size((*batch, 1))
         for path, (seat,), _ in self._groups:
             node = data
@@ -205,43 +225,10 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
                     below = node[name] = new({}, batch, device)
                 node = below._tensordict
             entries = {**own, "action_mask": masks[seat].unsqueeze(-2), "mask": acts[seat]}
-            if rewards:
+            if earned is not None:
                 entries["reward"] = earned[seat].unsqueeze(-1)
             node[path[-1]] = new(entries, group, device)
         return new(data, batch, device)
-
-
-class Buffers:
-    """Memory for large bool tensors that is used again once nobody else holds it; making it anew costs more than filling it."""
-
-    MOST = 8
-
-    def __init__(self) -> None:
-        self._held: list[Tensor] = []
-
-    def take(self, shape: Size) -> Tensor:
-        """A bool tensor of any content that shares memory with nothing that is still held elsewhere."""
-        for one in self._held:
-            if one.shape == shape and torch._C._storage_Use_Count(one.untyped_storage()._cdata) <= ALONE:
-                return one.view(shape)
-        made = torch.empty(shape, dtype=torch.bool)
-        self._held = [*(one for one in self._held if one.shape == shape), made][-self.MOST :]
-        return made.view(shape)
-
-    def __deepcopy__(self, memo: Any) -> Buffers:
-        return Buffers()
-
-    def __reduce__(self) -> Any:
-        return Buffers, ()
-
-
-def _alone() -> int:
-    """How many hold the memory of a tensor that only one variable holds, while one looks."""
-    one = torch.empty(1)
-    return int(torch._C._storage_Use_Count(one.untyped_storage()._cdata))
-
-
-ALONE = _alone()
 
 
 def checked(state: State, rules: Chess) -> State:
@@ -256,4 +243,3 @@ def checked(state: State, rules: Chess) -> State:
         f"ChessEnv: a position is board [*B, {WORDS}], history [*B, {kept}] and moves [*B, {PLANES}], got {got}; "
         f"make positions with Chess.from_fens under the same draws={rules.draws!r}"
     )
-

@@ -333,7 +333,7 @@ def _insufficient(w: Words) -> bool:
 
 @_inline
 def _settle(w: Words, history: Words, planes: Words, limits: Rows, chess960: bool) -> None:
-    """What ``ending.settle`` says; ``history`` holds the hashes before the clock."""
+    """What ``ending.settle`` says; ``history`` holds the hashes before the clock, and is emptied when the game is over."""
     checkers, w[9] = generate(w, planes, chess960)
     key = _mixed(w[0] + HASH_KEYS[0]) + _mixed((w[8] | w[9] | w[10] << U(28)) + HASH_KEYS[7])
     for i in range(6):
@@ -343,7 +343,6 @@ def _settle(w: Words, history: Words, planes: Words, limits: Rows, chess960: boo
     repeats = 1
     for i in range(at - 2, -1, -2):
         repeats += history[i] == key
-    history[at] = key
     some = ZERO
     for i in range(73):
         some |= planes[i]
@@ -361,6 +360,8 @@ def _settle(w: Words, history: Words, planes: Words, limits: Rows, chess960: boo
     if outcome:
         for i in range(73):
             planes[i] = ZERO
+        for i in range(at):
+            history[i] = ZERO
     w[13], w[14], w[15] = key, U(repeats), U(outcome)
 
 
@@ -371,9 +372,30 @@ def _copy(source: Words, target: Words) -> None:
         target[i] = source[i]
 
 
+@_inline
+def _recall(old: Words, new: Words, at: np.int64, key: Word) -> None:
+    """The hashes up to the clock ``at``, where ``key`` stood; 0 behind it, and everywhere if it is -1."""
+    kept = min(at, new.shape[0] - 1)
+    for i in range(max(kept, 0)):
+        new[i] = old[i]
+    for i in range(max(kept, 0), new.shape[0]):
+        new[i] = ZERO
+    if kept >= 0:
+        new[kept] = key
+
+
+@_inline
+def _ply(w: Words, history: Words, past: Words, planes: Words, action: int, limits: Rows, chess960: bool) -> None:
+    """Plays a legal action on the words of one board; ``history`` becomes ``past``, and ``planes`` are written."""
+    before, key = np.int64(w[11]), w[13]
+    _advance(w, action, chess960)
+    _recall(history, past, before if w[11] else np.int64(-1), key)
+    _settle(w, past, planes, limits, chess960)
+
+
 @_compiled
 def settle(board: Rows, history: Rows, moves: Rows, limits: Rows, chess960: bool) -> None:
-    """Completes ``board`` ``[N, 16]`` in place, and fills ``history`` ``[N, K]``, all 0 before, and ``moves`` ``[N, 73]``."""
+    """Completes ``board`` ``[N, 16]`` in place and fills ``moves`` ``[N, 73]``; ``history`` ``[N, K]`` is all 0."""
     words, past, planes = board.view(U), history.view(U), moves.view(U)
     for b in range(board.shape[0]):
         _settle(words[b], past[b], planes[b], limits, chess960)
@@ -402,12 +424,11 @@ def play(
         legal = 0 <= a < 4672 and (moves[b, a >> 6] >> (a & 63)) & 1
         if not same:
             _copy(board[b], new_board[b])
-            _copy(history[b], new_history[b])
             if not legal:
+                _copy(history[b], new_history[b])
                 _copy(moves[b], new_moves[b])
         if legal:
-            _advance(words[b], a, chess960)
-            _settle(words[b], past[b], planes[b], limits, chess960)
+            _ply(words[b], history[b].view(U), past[b], planes[b], a, limits, chess960)
 
 
 @_compiled

@@ -69,6 +69,19 @@ def observe(board: Tensor, plies: int) -> Tensor:
     return planes.reshape(*board.shape[:-1], 2, OBSERVED, 8, 8)
 
 
+def with_history(boards: Tensor, plies: int) -> Tensor:
+    """The planes of both players with earlier positions; float32 ``[*B, 2, 14 * T + 9, 8, 8]``.
+
+    Fourteen planes (0 to 13) for each position, the present one first, then planes 14 to 22 of the present one.
+
+    Args:
+        boards: the words of the present position and of those before it, ``[*B, T, 16]``; all 0 where there was none.
+        plies: the number without capture or pawn move that ends a game.
+    """
+    seen = observe(boards, plies).movedim(-5, -4)  # [*B, 2, T, 23, 8, 8]
+    return torch.cat((seen[..., :14, :, :].flatten(-4, -3), seen[..., 0, 14:, :, :]), -3)
+
+
 def _counts(words: Tensor, to_move: Tensor, plies: int) -> Tensor:
     """The planes 12 to 20 and 22, one number each; float32 ``[N, 2, 10]``."""
     kings = words[:, KINGS]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,7 +17,19 @@ from torch import Tensor
 
 from marlenv.errors import DeviceError, DtypeError, ShapeError
 from marlenv.games.chess import bits, ending
-from marlenv.games.chess.board import ACTIONS, FULLMOVE, MOST, OUTCOME, PASSANT, PLANES, REPEATS, WORDS, State
+from marlenv.games.chess.board import (
+    ACTIONS,
+    FULLMOVE,
+    HALFMOVE,
+    HASH,
+    MOST,
+    OUTCOME,
+    PASSANT,
+    PLANES,
+    REPEATS,
+    WORDS,
+    State,
+)
 from marlenv.games.chess.ending import Limits
 from marlenv.games.chess.moves import advance, generate
 from marlenv.optional import has
@@ -118,6 +130,9 @@ def play(state: State, action: Tensor, limits: Limits, chess960: bool, path: Pat
     legal, chosen = _legal(state.moves.reshape(-1, PLANES), action.reshape(-1))
     stays = words[: FULLMOVE + 1]
     words = torch.cat((stays ^ ((stays ^ advance(words, chosen, chess960)) & legal), words[FULLMOVE + 1 :]))
+    before = state.board[..., HALFMOVE].reshape(-1, 1).clamp(max=history.shape[-1] - 1)
+    key = torch.where(legal.unsqueeze(-1) != 0, state.board[..., HASH].reshape(-1, 1), history.gather(-1, before))
+    history = history.scatter(-1, before, key)
     return _into(out, _state(lead, *ending.settle(words, history, words[REPEATS] & ~legal, limits, chess960)))
 
 
@@ -234,48 +249,74 @@ def blank(state: State) -> State:
     return State(*(torch.empty_like(part, memory_format=torch.contiguous_format) for part in state))
 
 
-class Facts(NamedTuple):
-    """What is told of every position, see :mod:`fused`; the same memory as words, floats, bytes and flags."""
-
-    words: Tensor  # [*B, 3]
-    floats: Tensor  # [*B, 6]
-    bytes: Tensor  # [*B, 24]
-    flags: Tensor  # [*B, 24]
-
-    @classmethod
-    def of(cls, lead: torch.Size) -> Facts:
-        """New memory."""
-        words = torch.empty((*lead, 3), dtype=torch.int64)
-        return cls(words, words.view(torch.float32), words.view(torch.uint8), words.view(torch.bool))
-
-
 def turn(
     state: State,
-    white: Tensor,
-    black: Tensor,
+    actions: Sequence[Tensor],
     gone: Tensor,
     limits: Limits,
     chess960: bool,
     out: State,
     masks: Sequence[Tensor],
-    facts: Facts,
+    facts: Tensor,
 ) -> bool:
     """Plays where games are not ``gone``, see :func:`fused.turn`; each mask is ``[*B, 73]`` packed or bool ``[*B, 4672]``."""
-    rows = (*_memory(*state), _flat(white), _flat(black), _flat(gone), _limits(limits), chess960, *_memory(*out))
-    return bool(fused().turn(*rows, *_memory(*map(_words, masks)), *_memory(*facts[:3])))
+    kept = (*_whole(*state), *_whole(*actions), *_whole(gone))  # held until the call is over
+    old, (white, black, over) = _at(*kept[:3]), _at(*kept[3:])
+    n, width = gone.numel(), _width(masks[0])
+    return bool(
+        fused().turn(
+            n,
+            limits.plies + 1,
+            width,
+            old,
+            (white, black),
+            over,
+            _limits(limits),
+            chess960,
+            _at(*out),
+            _at(*masks),
+            facts.data_ptr(),
+        )
+    )
 
 
-def renew(gone: Tensor, fresh: State, out: State, white_mask: Tensor, facts: Facts) -> None:
-    """Writes fresh positions over those that are ``gone``, see :func:`fused.renew`."""
-    fused().renew(_flat(gone), *_memory(*fresh), *_memory(*out), *_memory(_words(white_mask)), *_memory(*facts[:3]))
+def renew(state: State, gone: Tensor, fresh: State, masks: Sequence[Tensor], facts: Tensor) -> State | None:
+    """Fresh positions where games are ``gone``, and White's mask (the old one, the new one), see :func:`fused.renew`.
+
+    None where one of those games is not over by the rules. Games that are over have no history, as those that begin.
+    """
+    kept = (*_whole(*state), *_whole(*fresh), *_whole(gone), *_whole(masks[0]))
+    old, begun, (over, mask) = _at(*kept[:3]), _at(*kept[3:6]), _at(*kept[6:])
+    out = State(torch.empty_like(kept[0]), kept[1], torch.empty_like(kept[2]))
+    new, told, many = (out.board.data_ptr(), out.moves.data_ptr()), facts.data_ptr(), fresh.board.ndim > 1
+    done = fused().renew(
+        gone.numel(), _width(masks[1]), over, many, begun[::2], old[::2], mask, new, masks[1].data_ptr(), told
+    )
+    return out if done else None
 
 
-def choose(state: State, key: Tensor, counter: int, lanes: Tensor) -> tuple[Tensor, Tensor]:
+def choose(state: State, key: Tensor, counter: int, lanes: tuple[int, int]) -> tuple[Tensor, Tensor]:
     """A legal action of each mover for both players, see :func:`fused.choose`; int64 ``[*B, 1]`` each."""
-    white, black = (torch.empty((*state.board.shape[:-1], 1), dtype=torch.int64) for _ in range(2))
-    rows = (*_memory(state.board, state.moves), _flat(key), counter, lanes.numpy(), _flat(white), _flat(black))
-    fused().choose(*rows)
+    lead = state.board.shape[:-1]
+    white, black = torch.empty((*lead, 1), dtype=torch.int64), torch.empty((*lead, 1), dtype=torch.int64)
+    kept = _whole(state.board, state.moves, key)
+    fused().choose(key.numel(), *_at(*kept), counter, lanes, _at(white, black))
     return white, black
+
+
+def _whole(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors without gaps."""
+    return tuple([one if one.is_contiguous() else one.contiguous() for one in tensors])
+
+
+def _at(*tensors: Tensor) -> tuple[int, ...]:
+    """Where tensors are in memory."""
+    return tuple([one.data_ptr() for one in tensors])
+
+
+def _width(mask: Tensor) -> int:
+    """The words of a row of a mask."""
+    return mask.shape[-1] // 8 if mask.dtype == torch.bool else mask.shape[-1]
 
 
 def san(state: State, table: Tensor, chess960: bool) -> tuple[Tensor, Tensor]:
@@ -284,18 +325,9 @@ def san(state: State, table: Tensor, chess960: bool) -> tuple[Tensor, Tensor]:
 
     lead = state.board.shape[:-1]
     numbers, actions = (torch.empty((*lead, MOST), dtype=torch.int64) for _ in range(2))
-    rows = (*_memory(state.board, state.moves), table.numpy(), chess960, *_memory(numbers, actions))
-    san_kernel.san(*rows)
+    board, moves = _memory(state.board, state.moves)
+    san_kernel.san(board, moves, table.numpy(), chess960, *_memory(numbers, actions))
     return numbers, actions
-
-
-def _flat(tensor: Tensor) -> NDArray[Any]:
-    """The memory of one number per row."""
-    return tensor.reshape(-1).contiguous().numpy()
-
-
-def _words(mask: Tensor) -> Tensor:
-    return mask.view(torch.int64) if mask.dtype == torch.bool else mask
 
 
 def follow(board: list[int], action: int, chess960: bool, path: Path) -> tuple[list[int], list[int], bool]:

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import SpecError
+from marlenv.games.bits import counted
 from marlenv.games.chess import paths
-from marlenv.games.chess.bits import counted, unpack
+from marlenv.games.chess.bits import unpack
 from marlenv.games.chess.board import WORDS
 from marlenv.games.chess.moves import advance, generate
 from marlenv.games.chess.notation import read_fen, write_uci

@@ -357,8 +357,12 @@ class _Line:
         self.plies[-1].nags.append(nag)
 
 
-def write_pgn(games: Iterable[Game]) -> str:
+def write_pgn(games: Iterable[Game], width: int | None = WIDTH) -> str:
     """Games in PGN, each as tags, an empty line, movetext and an empty line.
+
+    Args:
+        games: what to write.
+        width: the columns of movetext; None for one line.
 
     Raises:
         BadNotation: a result or the name of a tag is none.
@@ -366,10 +370,10 @@ def write_pgn(games: Iterable[Game]) -> str:
     >>> print(write_pgn([record([6 * 64 + 12])]).splitlines()[-1])
     1. e4 *
     """
-    return "\n".join(_written(game) for game in games)
+    return "\n".join(_written(game, width) for game in games)
 
 
-def _written(game: Game) -> str:
+def _written(game: Game, width: int | None) -> str:
     if game.result not in RESULTS:
         raise BadNotation(f"PGN: a result is one of {' '.join(RESULTS)}, got {game.result!r}")
     tags = {**ROSTER, **game.tags, "Result": game.result}
@@ -381,7 +385,7 @@ def _written(game: Game) -> str:
     fields = game.fen.split()
     first = 2 * (int(fields[5]) if len(fields) > 5 else 1) - 2 + (fields[1:2] == ["b"])
     comment = _braced(game.comment) if game.comment and not game.plies else ()
-    return f"{head}\n{_wrapped([*comment, *_words(game.plies, first), game.result])}\n"
+    return f"{head}\n{_wrapped([*comment, *_words(game.plies, first), game.result], width)}\n"
 
 
 def _words(plies: Sequence[Ply], number: int) -> Iterator[str]:
@@ -412,11 +416,11 @@ def _braced(comment: str) -> list[str]:
     return words
 
 
-def _wrapped(words: Iterable[str]) -> str:
+def _wrapped(words: Iterable[str], width: int | None) -> str:
     """Words in lines; none but the first word of a text begins a line with ``%``, which would hide the line."""
     lines = [""]
     for word in words:
-        long = len(lines[-1]) + 1 + len(word) > WIDTH and not word.startswith("%")
+        long = width is not None and len(lines[-1]) + 1 + len(word) > width and not word.startswith("%")
         if lines[-1].endswith("\n"):
             lines[-1] = lines[-1].rstrip("\n")
             lines.append(word)

@@ -32,6 +32,7 @@ from marlenv.games.chess.board import (
     start_words,
 )
 from marlenv.games.chess.ending import Limits
+from marlenv.games.chess.numbering import Numbering
 from marlenv.games.chess.position import Position
 from marlenv.games.rules import Rules
 from marlenv.rng import RowRNG
@@ -56,7 +57,8 @@ class Chess(Rules[State]):
 
     Args:
         draws: ``"claim"`` ends a game at the third repetition and after 50 moves without progress, as if the draw were
-            always claimed; ``"forced"`` at the fifth and after 75, where the arbiter must.
+            always claimed; ``"forced"`` at the fifth and after 75, where the arbiter must; ``"torchrl"``, as TorchRL's env,
+            at the fifth and after 50.
         chess960: castling by the rules of Chess960, written as the king's step onto his rook.
         number: the starting position, 0 to 959; left out, the usual one, or in Chess960 one drawn by ``start(rng=...)``.
         path: ``"auto"`` takes numba on the CPU where it is installed, else torch; the results are the same bits.
@@ -70,7 +72,7 @@ class Chess(Rules[State]):
     Source: FIDE Laws of Chess 2023, https://handbook.fide.com/chapter/E012023
     """
 
-    draws: Literal["claim", "forced"] = "claim"
+    draws: Literal["claim", "forced", "torchrl"] = "claim"
     chess960: bool = False
     number: int | None = None
     path: paths.Path = "auto"
@@ -160,6 +162,34 @@ class Chess(Rules[State]):
     def observe(self, state: State) -> Tensor:
         """The planes of both players; float32 ``[*B, 2, 23, 8, 8]``."""
         return observation.observe(state.board, self.limits.plies)
+
+    def planes(self, boards: Tensor) -> Tensor:
+        """The planes of both players with earlier positions; float32 ``[*B, 2, 14 * T + 9, 8, 8]``.
+
+        Args:
+            boards: ``State.board`` of the present position and of those before it, ``[*B, T, 16]``; 0 where there was none.
+        """
+        return observation.with_history(boards, self.limits.plies)
+
+    def planes_with(self, steps: int) -> int:
+        """How many planes :meth:`planes` gives for so many positions."""
+        return 14 * steps + observation.OBSERVED - 14
+
+    def numbering(self, name: str) -> Numbering:
+        """Other people's numbers for the moves: ``"uci"``, ``"lc0"``, ``"openspiel"``, ``"pettingzoo"`` or ``"san"``.
+
+        Raises:
+            UnknownName: there is no such numbering.
+
+        >>> rules = Chess()
+        >>> rules.numbering("openspiel").size
+        4674
+        """
+        return Numbering(name, self.chess960, self.path)
+
+    def state_of(self, board: Tensor, history: Tensor, moves: Tensor) -> State:
+        """The state with these parts; see :class:`~marlenv.games.chess.board.State`."""
+        return State(board, history, moves)
 
     def outcome(self, state: State) -> Tensor:
         """Why the game ended, as an index into :attr:`outcomes`; int8 ``[*B]``, 0 while it goes on."""

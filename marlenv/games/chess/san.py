@@ -134,6 +134,11 @@ class Numbered(NamedTuple):
         same = (self.numbers == number.unsqueeze(-1)) & (self.actions >= 0)
         return torch.where(same, self.actions, -1).amax(-1)
 
+    def number(self, action: Tensor) -> Tensor:
+        """The numbers of our actions; int64 ``[*B]``, -1 where an action is not legal."""
+        same = (self.actions == action.unsqueeze(-1)) & (self.actions >= 0)
+        return torch.where(same, self.numbers, -1).amax(-1)
+
 
 def numbered(state: State, chess960: bool, path: paths.Path = "auto") -> Numbered:
     """The numbers of all legal moves.

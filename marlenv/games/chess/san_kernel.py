@@ -9,7 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marlenv.games.chess.board import OFFSETS
-from marlenv.games.chess.kernels import ONE, ZERO, Rows, U, Word, Words, _advance, _compiled, _index, _inline, _lowest, generate
+from marlenv.games.chess.kernels import (
+    ONE,
+    ZERO,
+    Rows,
+    U,
+    Word,
+    Words,
+    _advance,
+    _compiled,
+    _index,
+    _inline,
+    _lowest,
+    generate,
+)
 
 OFFSET = np.array(OFFSETS, dtype=np.int64)
 SAID = 81  # how a piece can be told from others
@@ -77,7 +90,7 @@ def san(board: Rows, moves: Rows, table: NDArray[np.int32], chess960: bool, numb
                 action = 64 * p + _index(bit)
                 for i in range(16):
                     then[i] = words[b, i]
-                _advance(then, action, chess960)
+                _advance(then, action, chess960)  # type: ignore[arg-type]
                 checkers, _ = generate(then, follow, chess960)
                 suffix = np.int64(0)
                 if checkers:

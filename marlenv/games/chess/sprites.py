@@ -21,7 +21,10 @@ SIDE = 8 * SQUARE + 2 * MARGIN
 FINE = 4  # grid points per pixel, each way
 LINE = 2.5  # width of outlines, in hundredths of a square
 FRAME = (0x5B, 0x46, 0x36)
-FILL = {True: ((0xFD, 0xFB, 0xF5), (0x22, 0x22, 0x22)), False: ((0x2B, 0x2B, 0x2B), (0xD8, 0xD2, 0xC8))}  # by White or not
+FILL = {
+    True: ((0xFD, 0xFB, 0xF5), (0x22, 0x22, 0x22)),
+    False: ((0x2B, 0x2B, 0x2B), (0xD8, 0xD2, 0xC8)),
+}  # by White or not
 
 Points = list[tuple[float, float]]
 
@@ -79,7 +82,10 @@ def _curve(start: tuple[float, float], control: Points) -> Points:
         weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
         points = (start, *control)
         found.append(
-            (sum(w * p[0] for w, p in zip(weights, points, strict=True)), sum(w * p[1] for w, p in zip(weights, points, strict=True)))
+            (
+                sum(w * p[0] for w, p in zip(weights, points, strict=True)),
+                sum(w * p[1] for w, p in zip(weights, points, strict=True)),
+            )
         )
     return found
 
@@ -101,7 +107,9 @@ def _cover(shape: str) -> tuple[Tensor, Tensor]:
             distance = (x1 + along * (x2 - x1) - x) ** 2 + (y1 + along * (y2 - y1) - y) ** 2
             edge |= distance < (LINE / 2) ** 2
         filled |= inside
-    cells = [part.float().unflatten(0, (SQUARE, FINE)).unflatten(2, (SQUARE, FINE)).mean((1, 3)) for part in (filled, edge)]
+    cells = [
+        part.float().unflatten(0, (SQUARE, FINE)).unflatten(2, (SQUARE, FINE)).mean((1, 3)) for part in (filled, edge)
+    ]
     return cells[0], cells[1]
 
 

@@ -1,0 +1,98 @@
+"""A game of OpenSpiel being played: moves, rewards, legal actions, and chance drawn as soon as it comes up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from marlenv.errors import IllegalAction, Unsupported
+from marlenv.optional import need
+from marlenv.wrappers._open_spiel import Tensors, reseeded
+
+Sampler = Callable[[Sequence[int], Sequence[float]], int]
+
+
+class Match:
+    """A game being played, whose chance is drawn as soon as it comes up.
+
+    Args:
+        game: of OpenSpiel.
+        sampler: picks an outcome of chance; the match's own generator when None.
+        who: the wrapper, for messages.
+    """
+
+    def __init__(self, game: Any, sampler: Sampler | None, who: str) -> None:
+        self.game, self.sampler, self.who = game, sampler, who
+        self.rng = np.random.default_rng()
+        self.start(None, None)
+        try:
+            legal = [a for i in range(game.num_players()) for a in self.state.legal_actions(i)]
+        except need("pyspiel", who).SpielError as error:
+            raise Unsupported(
+                f"{who}: {game.get_type().short_name!r} does not list its legal actions: {error}"
+            ) from error
+        self.actions: int = max([game.num_distinct_actions(), *(a + 1 for a in legal)])
+        """How many actions a player can choose from; some games promise too few."""
+        self.tensors = Tensors(self.state, who)
+
+    def start(self, seed: int | None, text: Any) -> Any:
+        """Begins a game, or goes on from a serialized state; returns the state."""
+        if seed is not None:
+            self.rng, self.game = np.random.default_rng(seed), reseeded(self.game, seed)
+        self.state = self.game.new_initial_state() if text is None else self.game.deserialize_state(text)
+        self.draw_chance()
+        self.earned = np.asarray(self.state.returns(), dtype=np.float64)
+        return self.state
+
+    def draw_chance(self) -> None:
+        """Plays the moves of chance until a player is asked or the game is over."""
+        state = self.state
+        while state.is_chance_node():
+            outcomes, chances = zip(*state.chance_outcomes(), strict=True)
+            if self.sampler is None:
+                at = np.searchsorted(np.cumsum(chances), self.rng.random() * sum(chances), "right")
+                state.apply_action(outcomes[min(int(at), len(outcomes) - 1)])
+            else:
+                state.apply_action(int(self.sampler(outcomes, chances)))
+
+    def acting(self) -> set[int]:
+        """The players who are asked for an action."""
+        state = self.state
+        if state.is_terminal():
+            return set()
+        if state.is_simultaneous_node():
+            return {i for i in range(self.game.num_players()) if state.legal_actions(i)}
+        return {state.current_player()}
+
+    def play(self, chosen: Mapping[int, int]) -> list[float]:
+        """Plays the moves of the acting players; returns what every player won by them.
+
+        Raises:
+            IllegalAction: names the player, the action and what is legal.
+        """
+        state = self.state
+        for player, action in chosen.items():
+            legal = state.legal_actions(player)
+            if action not in legal:
+                shown = f"{legal[:20]}{' ...' if len(legal) > 20 else ''}"
+                raise IllegalAction(
+                    f"{self.who}: action {action} of agent 'player_{player}' is illegal; legal are {shown}"
+                )
+        if state.is_simultaneous_node():
+            state.apply_actions([chosen.get(i, 0) for i in range(self.game.num_players())])
+        else:
+            state.apply_action(*chosen.values())
+        self.draw_chance()
+        before, self.earned = self.earned, np.asarray(state.returns(), dtype=np.float64)
+        return (self.earned - before).tolist()
+
+    def legal(self, player: int) -> Any:
+        """The legal actions of a player as a mask; None for one who does not act."""
+        state = self.state
+        if state.is_terminal() or not (state.is_simultaneous_node() or state.current_player() == player):
+            return None
+        mask = np.zeros(self.actions, dtype=np.bool_)
+        mask[state.legal_actions(player)] = True
+        return mask

@@ -1,0 +1,57 @@
+"""``marlenv rollout --video``: a film that other programs can read, with the last picture of every episode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_commands import run
+
+import marlenv
+from marlenv.cli.film import Film
+from marlenv.errors import SpecError
+from marlenv.optional import has
+from marlenv.testing import CountingEnv
+
+
+def test_a_gif_shows_the_episode_from_its_start_to_its_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    imageio = pytest.importorskip("imageio.v3")
+    file = tmp_path / "new" / "film.gif"
+    words = ["rollout", "navigation", "--steps", "6", "--max-steps", "3", "--seed", "5", "--video", str(file)]
+    code, out, _ = run(capsys, *words)
+    assert code == 0
+    assert "film.gif  (7 frames)" in out
+    frames = imageio.imread(file, index=None)
+    env = marlenv.make("navigation", 1, seed=5, max_steps=3)
+    td = env.reset()
+    pictures = [env.render()]
+    for _ in range(6):
+        data = env.step(env.rand_action(td))
+        pictures.append(env.render())
+        td = env.maybe_reset(env.step_mdp(data))
+    assert frames.shape == (7, 600, 600, 3)
+    for frame, picture in zip(frames, pictures, strict=True):  # a gif has 256 colours
+        assert np.abs(frame.astype(int) - picture.astype(int)).mean() < 3
+    assert np.abs(pictures[3].astype(int) - pictures[4].astype(int)).mean() > 3  # another episode begins
+
+
+@pytest.mark.skipif(not has("imageio_ffmpeg"), reason="imageio-ffmpeg, which writes mp4 files, is not installed")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # imageio-ffmpeg leaves pipes open
+def test_an_mp4_can_be_read_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    import imageio.v3
+
+    file = tmp_path / "film.mp4"
+    code, out, _ = run(capsys, "rollout", "simple_spread", "--steps", "9", "--video", str(file))
+    assert code == 0, out
+    with imageio.v3.imopen(file, "r", plugin="FFMPEG") as film:
+        assert film.read(index=...).shape == (10, 600, 600, 3)
+
+
+def test_what_cannot_be_filmed_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = run(capsys, "rollout", "navigation", "--steps", "2", "--video", str(tmp_path / "film.avi"))
+    assert code == 2
+    assert "the file must end in .gif or .mp4" in err
+    with pytest.raises(SpecError, match=r"CountingEnv has no render\(\)"):
+        Film(CountingEnv(), tmp_path / "film.gif")
+    assert not list(tmp_path.iterdir())

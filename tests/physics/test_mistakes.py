@@ -1,0 +1,177 @@
+"""Mistakes of users and of authors are errors that say who, what was expected, and what came."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from marlenv.scenarios.mpe.simple_spread import SimpleSpread
+from marlenv.scenarios.mpe.simple_tag import SimpleTag
+
+from marlenv.errors import DeviceError, GroupError, KeyMissing, NotInSpec, ShapeError
+from marlenv.physics import Agent, Landmark, Scenario, Simulation, Sphere, World
+from marlenv.physics.env import ScenarioEnv
+
+# --- actions -----------------------------------------------------------------------------------------
+
+
+def acted(env, key, change):
+    td = env.rand_action(env.reset())
+    change(td, key)
+    return env.step(td)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_actions_that_are_no_numbers_are_named_by_row_and_agent(value):
+    def spoil(td, key):
+        td[key][2, 1, 0] = value
+
+    env = ScenarioEnv(SimpleTag(), 4, seed=0)
+    message = rf"actions of 'adversary': row 2, agent 'adversary_1', number 0: expected a finite number, got {value}"
+    with pytest.raises(NotInSpec, match=message):
+        acted(env, ("adversary", "action"), spoil)
+    regrouped = ScenarioEnv(SimpleTag(), 4, seed=0, group_map="one_group_per_agent")
+    with pytest.raises(NotInSpec, match="row 3, agent 'adversary_2', number 1"):
+        acted(regrouped, ("adversary_2", "action"), lambda td, key: td[key][3, 0].__setitem__(1, value))
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_choices_that_are_not_there_are_named_by_row_and_agent(many):
+    env = ScenarioEnv(SimpleSpread(), 4, seed=0, continuous_actions=False, multidiscrete_actions=many)
+
+    def spoil(td, key):
+        td[key][1, 2] = 9
+
+    message = (
+        r"row 1, agent 'agent_2', number 0: expected a choice below \[3, 3\]" if many else "expected a choice below 9"
+    )
+    with pytest.raises(NotInSpec, match=f"{message}, got 9"):
+        acted(env, ("agents", "action"), spoil)
+    with pytest.raises(NotInSpec, match="got -1"):
+        acted(env, ("agents", "action"), lambda td, key: td[key].fill_(-1))
+
+
+def test_rows_that_do_not_step_may_have_any_action():
+    env = ScenarioEnv(SimpleSpread(), 3, seed=0)
+    td = env.rand_action(env.reset())
+    td["agents", "action"][1] = torch.nan
+    following = env.step(td.set("_step", torch.tensor([True, False, True])))
+    assert following["next", "agents", "observation"].isfinite().all()
+
+
+def test_actions_of_a_wrong_shape_or_device_or_under_no_key_are_errors():
+    env = ScenarioEnv(SimpleSpread(), 4, seed=0)
+    td = env.rand_action(env.reset())
+    with pytest.raises(ShapeError, match=r"action \('agents', 'action'\) must have shape \[4, 3, 2\], got \[4, 3, 3\]"):
+        env.step(td.clone().set(("agents", "action"), torch.zeros(4, 3, 3)))
+    with pytest.raises(KeyMissing, match=r"no action under \('agents', 'action'\)"):
+        env.step(td.exclude(("agents", "action")))
+    moved = td.clone().clear_device_()
+    moved["agents"].clear_device_()["action"] = torch.zeros(4, 3, 2, device="meta")
+    with pytest.raises(DeviceError, match=r"must be on cpu, got meta; move the data with td.to\('cpu'\)"):
+        env.step(moved)
+
+
+def test_actions_of_another_float_act_as_float32():
+    states = []
+    for dtype in (torch.float32, torch.float64):
+        env = ScenarioEnv(SimpleSpread(), 2, seed=0)
+        td = env.reset()
+        td["agents", "action"] = torch.full((2, 3, 2), 0.5, dtype=dtype)
+        env.step(td)
+        states.append(env.get_state()["pos"])
+    assert torch.equal(*states)
+
+
+# --- scenarios ---------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Plain(Scenario):
+    """Three agents, and a stone; how it goes wrong is an option."""
+
+    apart: float = 1.0
+    amount: int = 3
+
+    limits = {"apart": (0.0, 5.0), "amount": (1, 9)}
+
+    def build(self):
+        world = World()
+        self.agents = world.add("agents", [Agent(Sphere(0.1))] * self.amount)
+        self.stone = world.add("stone", Landmark(Sphere(0.1)))
+        return world
+
+    def spawn(self):
+        self.agents.pos = self.tensor([[i * self.apart, 0.5] for i in range(self.amount)])
+
+    def observe(self):
+        return {"agents": self.agents.pos}
+
+    def rewards(self):
+        return {"agents": self.agents.rot}
+
+
+WRONG = [
+    ("observe", lambda s: s.agents.pos, TypeError, r"expected a dict with the groups \['agents'\] as keys, got a tensor"),
+    ("observe", lambda s: {"agents": s.agents.rot}, ShapeError, r"'agents' must be \['B', 3, 'd'\] \(B = 11 in this trial\), got \[11, 3\]"),
+    ("observe", lambda s: {"agents": {"way": s.stone.pos}}, ShapeError, r"must be \['B', 3, 'd'\].*got \[11, 2\]"),
+    ("observe", lambda s: {"wolves": s.agents.pos}, GroupError, r"expected the groups \['agents'\], got \['wolves'\]"),
+    ("rewards", lambda s: s.agents.rot, TypeError, "expected a dict with the groups"),
+    ("rewards", lambda s: None, TypeError, "expected a dict .*, got NoneType"),
+    ("rewards", lambda s: {"agents": s.agents.pos}, ShapeError, r"'agents' must be \['B', 3\].*got \[11, 3, 2\]"),
+    ("rewards", lambda s: {"agents": s.agents.rot[:, :2]}, ShapeError, r"'agents' must be \['B', 3\].*got \[11, 2\]"),
+    ("over", lambda s: s.agents.rot > 0, ShapeError, r"expected bool \[B\] with B = 11, got torch.bool \[11, 3\]"),
+    ("over", lambda s: s.stone.rot, ShapeError, r"expected bool \[B\] with B = 11, got torch.float32 \[11\]"),
+    ("info", lambda s: {"agents": {"x": s.stone.rot}}, ShapeError, r"'x' must be \['B', 3, '...'\].*got \[11\]"),
+    ("info", lambda s: {"stones": {"x": s.stone.rot}}, GroupError, r"expected groups among \['agents'\], got 'stones'"),
+    ("shared_info", lambda s: {"x": torch.zeros(3)}, ShapeError, r"'x' must be \['B', '...'\].*got \[3\]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "wrong", "error", "message"), WRONG, ids=[f"{w[0]}-{i}" for i, w in enumerate(WRONG)]
+)
+def test_what_a_method_returns_is_checked_in_its_name(method, wrong, error, message):
+    broken = type("Broken", (Plain,), {method: wrong})
+    with pytest.raises(error, match=rf"Broken.{method}: .*{message}"):
+        Simulation(broken())
+
+
+def test_bodies_that_always_start_within_each_other_are_named():
+    with pytest.raises(
+        ValueError, match=r"Plain.spawn: 'agent_0' and 'agent_1', which collide, overlap .*'apart': 0.15"
+    ):
+        Simulation(Plain(apart=0.15))
+    Simulation(Plain(apart=0.21))
+    allowed = type("Allowed", (Plain,), {"may_overlap": True})
+    Simulation(allowed(apart=0.0))
+
+
+def test_bodies_that_start_anywhere_may_overlap_by_chance():
+    class Anywhere(Plain):
+        def spawn(self):
+            self.agents.pos = self.uniform(-0.05, 0.05, 3, 2)
+            self.stone.pos = self.uniform(-0.05, 0.05, 2)
+
+    Simulation(Anywhere())
+
+
+def test_more_bodies_than_fit_are_an_error_with_the_options():
+    class Scattered(Plain):
+        def spawn(self):
+            self.scatter(self.agents, self.apart)
+            self.stone.pos = (5.0, 5.0)
+
+    Simulation(Scattered(apart=0.9))
+    with pytest.raises(
+        ValueError, match=r"3 agents do not fit into 2 x 2 metres with 4 metres .* got apart=4.0, amount=3"
+    ):
+        Simulation(Scattered(apart=4.0))
+
+
+def test_options_of_a_wrong_type_or_size_list_the_ranges():
+    with pytest.raises(ValueError, match=r"Plain: amount=0 is out of range; apart in \[0.0, 5.0\], amount in \[1, 9\]"):
+        Plain(amount=0)
+    with pytest.raises(TypeError, match="Plain: amount must be int, got 2.5"):
+        Plain(amount=2.5)
+    with pytest.raises(TypeError, match=r"no option 'apar'; did you mean 'apart'\? Its options: apart=1.0, amount=3"):
+        Plain(apar=2.5)

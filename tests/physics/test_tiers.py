@@ -1,0 +1,246 @@
+"""The tiers of speed: machine code and compiled graphs give what the separate operations give, and are kept on disk."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from marlenv.scenarios.index import ENTRIES
+
+from marlenv.envs import EnvBase
+from marlenv.envs.registry import load
+from marlenv.errors import Unsupported
+from marlenv.making import make
+from marlenv.physics import Agent, Landmark, Scenario, Simulation, Sphere, World, cache, join
+from marlenv.physics.env import make_scenario
+from marlenv.physics.expressions import Untraceable
+from marlenv.physics.kernel import Kernel, Source, leaves
+from marlenv.rng import RowRNG
+
+pytestmark = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
+
+WHERE = {entry.name: entry.options["scenario"] for entry in ENTRIES}
+FAST = ("simple_spread", "transport", "wind_flocking")
+LARGE = {"waterfall"}  # minutes of compiling
+BY_PLACE = {"sampling"}  # looks up cells of a grid by data
+ROWS = 37
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cache_of_the_session(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        if "MARLENV_CACHE" not in os.environ:
+            patch.setenv("MARLENV_CACHE", str(tmp_path_factory.getbasetemp() / "kernels"))
+        yield
+
+
+def off(ours, reference):
+    """The largest difference, relative where numbers are large."""
+    if not ours.numel():
+        return 0.0
+    ours, reference = ours.double(), reference.double()
+    return float(((ours - reference).abs() / reference.abs().clamp(min=1)).max())
+
+
+def twin_off(sim, state, actions, after):
+    """How far a step ends elsewhere when all positions and rotations are one unit in the last place larger."""
+    up = {name: torch.nextafter(state[name], torch.full_like(state[name], 1e9)) for name in ("pos", "rot")}
+    other = sim.transition({**state, **up}, actions)[0]
+    return max(off(other[name], after[name]) for name in ("pos", "vel", "rot", "ang_vel"))
+
+
+def one_step_errors(name, steps):
+    """Of machine code against separate operations, from the same states; and the error of a twin."""
+    sim = Simulation(load(WHERE[name])())
+    kernel = Kernel(Source(sim))
+    blank = sim.start(RowRNG(seed=3, rows=[ROWS]))
+    state, seen, infos = sim.reset(blank)
+    mine = {key: x.clone() for key, x in blank.items()}
+    shown = [field.empty(ROWS) for field in kernel.seen]
+    kernel.begin(mine, None, shown)
+    assert torch.equal(mine["rng"], state["rng"])
+    worst = max(off(mine[key], state[key]) for key in state if key != "rng")
+    worst = max(worst, *map(off, (x.movedim(-1, 0) for x in shown), leaves(seen, infos).values()))
+    drawn, twin = RowRNG(seed=9, rows=[ROWS]), 0.0
+    for _ in range(steps):
+        actions = {group: drawn.uniform(-1, 1, (c.agents, c.width)) for group, c in sim.controls.items()}
+        after, seen, rewards, over, infos = sim.transition(state, actions)
+        mine = {key: x.clone(memory_format=torch.contiguous_format) for key, x in state.items()}
+        acts = [actions[f.name[0]].permute(1, 2, 0).contiguous() for f in kernel.actions]
+        outs, flags = [f.empty(ROWS) for f in kernel.outs], torch.zeros(4, ROWS, dtype=torch.bool)
+        kernel.run(ROWS, kernel.bind(mine, acts, outs, flags.unbind(0)[:3]), flags[3])
+        told = {**leaves(seen, infos), **{(group, "reward"): x for group, x in rewards.items()}}
+        worst = max(worst, *(off(x.movedim(-1, 0), told[f.name]) for f, x in zip(kernel.outs, outs, strict=True)))
+        worst = max(worst, *(off(mine[key], after[key]) for key in after if key != "rng"))
+        assert torch.equal(mine["rng"], after["rng"])
+        assert torch.equal(flags[0], over)
+        twin = max(twin, twin_off(sim, state, actions, after))
+        state = after
+    return worst, twin
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in FAST else pytest.mark.slow)
+        for name in WHERE
+        if name not in LARGE | BY_PLACE
+    ],
+)
+def test_machine_code_ends_where_separate_operations_end(name):
+    worst, twin = one_step_errors(name, 20)
+    # where joints and lines amplify the last bit, no further away than a last bit leads
+    assert worst <= max(1e-6, 10 * twin), (worst, twin)
+    if twin < 1e-7:
+        assert worst <= 1e-6
+
+
+def entries(td):
+    return {key: td[key] for key in td.keys(True, True)}
+
+
+@pytest.mark.parametrize("name", ["simple_tag", "dispersion"])
+def test_row_0_of_machine_code_is_the_same_bit_for_bit_alone_and_among_others(name):
+    alone, few, many = (
+        entries(make(name, num_envs=n, seed=4, max_steps=7, compile="aot").rollout(20, break_when_any_done=False))
+        for n in (1, 8, 67)
+    )
+    for key, x in alone.items():
+        assert torch.equal(x[0], few[key][0])
+        assert torch.equal(x[0], many[key][0])
+
+
+def test_a_step_by_hand_is_a_step_of_a_rollout():
+    env = make("simple_spread", num_envs=5, seed=1, compile="aot")
+    played = env.rollout(6)
+    env.set_seed(1)
+    td = env.reset()
+    for t in range(6):
+        td = env.step(td.set(("agents", "action"), played["agents", "action"][:, t]))
+        assert torch.equal(td["next", "agents", "observation"], played["next", "agents", "observation"][:, t])
+        td = env.step_mdp(td)
+
+
+def test_branching_a_state_leaves_the_first_one_alone():
+    env = make("transport", num_envs=4, seed=1, compile="aot", max_steps=50)
+    env.rollout(3)
+    state = env.get_state()
+    kept = state.clone()
+    first = env.rollout(4, auto_reset=False, tensordict=env.set_state(state))
+    again = env.rollout(4, auto_reset=False, tensordict=env.set_state(state), actions=list(first.unbind(1)))
+    assert (state == kept).all()
+    assert torch.equal(first["next", "agents", "observation"], again["next", "agents", "observation"])
+
+
+def test_partial_steps_keep_the_other_rows():
+    env = make("simple_spread", num_envs=3, seed=0, compile="aot")
+    td = env.rand_action(env.reset())
+    before = env.get_state()
+    where = torch.tensor([True, False, True])
+    env.step(td.set("_step", where))
+    after = env.get_state()
+    assert torch.equal(after["pos"][1], before["pos"][1])
+    assert not torch.equal(after["vel"][0], before["vel"][0])
+
+
+CHILD = """
+import marlenv
+env = marlenv.make("wind_flocking", num_envs=3, seed=0, compile="aot")
+print(env.engine.kernel.compiled, float(env.rollout(5)["next", "agents", "reward"].sum()))
+"""
+
+
+def test_another_process_compiles_nothing_and_another_option_compiles_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("MARLENV_CACHE", str(tmp_path))
+    env = make("wind_flocking", num_envs=3, seed=0, compile="aot")
+    assert env.engine.kernel.compiled
+    child = [sys.executable, "-c", CHILD]
+    told = subprocess.run(child, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", str(float(env.rollout(5)["next", "agents", "reward"].sum()))]
+    assert make("wind_flocking", num_envs=3, seed=0, compile="aot", wind=1.0).engine.kernel.compiled
+
+
+def test_what_changes_the_code_changes_its_name(monkeypatch):
+    known = {cache.key("int x;"), cache.key("int y;")}
+    monkeypatch.setattr(cache, "OPTIONS", (*cache.OPTIONS, "-O3"))
+    known.add(cache.key("int x;"))
+    monkeypatch.setattr(cache, "compiler", lambda: ("g++", "another version"))
+    known.add(cache.key("int x;"))
+    monkeypatch.setattr(cache, "processor", lambda: "another processor")
+    assert len({*known, cache.key("int x;")}) == 5
+
+
+def test_auto_takes_machine_code_that_is_at_hand():
+    make("simple_spread", num_envs=2, compile="aot").reset()
+    env = make("simple_spread", num_envs=2, compile="auto")
+    assert type(env.engine).__name__ == "Compiled"
+
+
+def test_auto_does_without_where_there_is_no_compiler(monkeypatch, tmp_path):
+    monkeypatch.setenv("MARLENV_CACHE", str(tmp_path))
+    monkeypatch.setattr(cache, "compiler", lambda: None)
+    assert make("simple_spread", num_envs=2, compile="auto").engine.in_place is False
+    with pytest.raises(Unsupported, match="needs a C\\+\\+ compiler"):
+        make("simple_spread", num_envs=2, compile="aot").reset()
+
+
+def test_auto_does_not_wait_for_a_slow_compiler(monkeypatch, tmp_path):
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nsleep 3\nexit 1\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("MARLENV_CACHE", str(tmp_path))
+    monkeypatch.setattr(cache, "compiler", lambda: (str(slow), "slow"))
+    monkeypatch.setattr("marlenv.physics.compiling.PATIENCE", 0.2)
+    assert make("simple_spread", num_envs=2, compile="auto").engine.in_place is False
+
+
+@pytest.mark.parametrize("options", [{"grad_enabled": True}, {"device": "meta"}])
+def test_machine_code_says_what_it_cannot_do(options):
+    with pytest.raises(Unsupported, match="makes machine code for the CPU, without gradients"):
+        _ = make("simple_spread", num_envs=2, compile="aot", **options).engine
+
+
+def test_an_unknown_tier_is_refused():
+    with pytest.raises(ValueError, match=r"compile must be one of \['none', 'compile', 'aot', 'auto'\], got 'jit'"):
+        make("simple_spread", num_envs=2, compile="jit")
+
+
+class Peeking(Scenario):
+    """Looks at its data."""
+
+    def build(self):
+        world = World()
+        self.agents = world.add("agents", [Agent(Sphere(0.1))])
+        self.mark = world.add("mark", Landmark(collide=False))
+        return world
+
+    def spawn(self):
+        self.agents.pos = self.uniform(-1, 1, 1, 2)
+
+    def observe(self):
+        if self.agents.pos.sum() > 0:
+            return {"agents": join(self.agents.pos)}
+        return {"agents": join(self.agents.vel)}
+
+    def rewards(self):
+        return {"agents": self.zeros(1)}
+
+
+def test_a_scenario_that_looks_at_data_is_refused_with_the_reason():
+    with pytest.raises(Untraceable, match="Peeking: compile='aot': the scenario takes rows apart"):
+        make_scenario(Peeking(), num_envs=2, compile="aot").reset()
+
+
+def test_auto_plays_a_scenario_that_cannot_be_compiled():
+    assert make_scenario(Peeking(), num_envs=2, compile="auto").rollout(2).shape == (2, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["simple_spread", "wind_flocking"])
+def test_the_graph_of_torch_compile_ends_where_separate_operations_end(name):
+    reference, ours = (
+        EnvBase.rollout(make(name, num_envs=6, seed=3, max_steps=5, compile=tier), 8, break_when_any_done=False)
+        for tier in ("none", "compile")
+    )
+    assert max(off(x, reference[key]) for key, x in entries(ours).items()) <= 1e-5
