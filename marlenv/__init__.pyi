@@ -51,6 +51,8 @@ from marlenv.specs import StackedComposite as StackedComposite
 from marlenv.specs import TensorSpec as TensorSpec
 from marlenv.specs import Unbounded as Unbounded
 from marlenv.transforms import ActionMask as ActionMask
+from marlenv.transforms import ChessActions as ChessActions
+from marlenv.transforms import ChessPlanes as ChessPlanes
 from marlenv.transforms import Compose as Compose
 from marlenv.transforms import DreamerDecoder as DreamerDecoder
 from marlenv.transforms import InitTracker as InitTracker

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs the simulators that only the slow tests use and `.[dev]` leaves out: Melting Pot and JaxMARL.
+# Installs what only the slow tests use and `.[dev]` leaves out: Melting Pot, JaxMARL and Stockfish.
 #
-#   VENV=.venv tests/simulators.sh               both
+#   VENV=.venv tests/simulators.sh               all
 #   PYTHON=python3 tests/simulators.sh jaxmarl   one of them
 #
-# Needs the package index and nothing else. What is installed stays as it is.
+# Needs the package index (and apt for Stockfish) and nothing else. What is installed stays as it is.
 set -euo pipefail
 PYTHON=${PYTHON:-${VENV:-.venv}/bin/python}
 CONSTRAINTS=$(cd "$(dirname "$0")/.." && pwd)/constraints.txt
@@ -37,9 +37,17 @@ meltingpot() {
   rm -rf "$folder"
 }
 
-for one in ${@:-jaxmarl meltingpot}; do
+# A chess engine from the system's packages. Where we may not install those, its tests are skipped and say so.
+stockfish() {
+  command -v stockfish >/dev/null || [ -x /usr/games/stockfish ] && return
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get -qq update && apt-get -qq install -y stockfish || echo "stockfish could not be installed" >&2
+  fi
+}
+
+for one in ${@:-jaxmarl meltingpot stockfish}; do
   case $one in
-    jaxmarl | meltingpot) "$one" ;;
-    *) echo "$0: no simulator is called $one; there are jaxmarl and meltingpot" >&2; exit 2 ;;
+    jaxmarl | meltingpot | stockfish) "$one" ;;
+    *) echo "$0: no simulator is called $one; there are jaxmarl, meltingpot and stockfish" >&2; exit 2 ;;
   esac
 done

@@ -25,7 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("suite", choices=sorted(SUITES), help="; ".join(f"{k}: {v}" for k, v in SUITES.items()))
     parser.add_argument("--rounds", type=int, default=15, help="how often each side is timed")
     parser.add_argument("--device", help="where our side runs, for suites that take one; cpu when left out")
-    parser.add_argument("--only", metavar="TEXT", help="measure only what has this in its name, for suites that take it")
+    parser.add_argument(
+        "--only", metavar="TEXT", help="measure only what has this in its name, for suites that take it"
+    )
     parser.add_argument("--json", type=Path, help="write the figures to a file")
 
 

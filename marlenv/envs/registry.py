@@ -111,7 +111,8 @@ def find(name: str) -> Entry:
     if slash and family in _TABLE:
         entry = _TABLE[family]
         return replace(entry, name=name, options={**entry.options, entry.task_option: task})
-    raise UnknownName(f"no env is called {name!r}; {nearest(name, _TABLE)} (`marlenv list` shows all)")
+    hint = nearest(name, _TABLE)
+    raise UnknownName(f"no env is called {name!r}; {hint if '?' in hint else '`marlenv list` shows all that are'}")
 
 
 def available(kind: Kind | None = None) -> list[str]:

@@ -36,6 +36,8 @@ from marlenv.tensordicts import get, new, put, rows
 
 FLAGS = ("done", "terminated", "truncated")
 
+CPU = torch.device("cpu")
+
 
 class ScenarioEnv(EnvBase):
     """Many rows of a scenario, stepped at once.
@@ -314,7 +316,7 @@ class ScenarioEnv(EnvBase):
         actions, controls = self.seating.actions(td), self.simulation.controls
         if self._one_hot:
             return {group: numbers(x, controls[group]) for group, x in actions.items()}
-        if self.device.type == "cpu" and not in_graph():  # elsewhere a look at data would wait for the device
+        if self.device == CPU and not in_graph():  # elsewhere a look at data would wait for the device
             where = get(td, "_step")
             for group, x in actions.items():
                 controls[group].check(x, self.simulation.groups[group].names, None if where is None else rows(where, 1))

@@ -64,9 +64,24 @@ def test_check_passes_a_sound_env_and_explains_a_broken_one(
     assert "RowRNG" in out  # how to mend it
 
 
-def test_rollout_keeps_the_very_data_and_prints_their_summary(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_rollout_keeps_the_very_data_and_prints_their_summary(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     out_dir = tmp_path / "data"
-    words = ["rollout", "simple_spread", "--envs", "8", "--steps", "20", "--max-steps", "10", "--seed", "3", "--out", str(out_dir)]
+    words = [
+        "rollout",
+        "simple_spread",
+        "--envs",
+        "8",
+        "--steps",
+        "20",
+        "--max-steps",
+        "10",
+        "--seed",
+        "3",
+        "--out",
+        str(out_dir),
+    ]
     code, out, _ = run(capsys, *words)
     assert code == 0
     kept = TensorDict.load_memmap(out_dir)
@@ -129,9 +144,15 @@ def test_the_summary_has_a_line_per_group() -> None:
         (["rollout", "simple_spread", "--steps", "0"], "--steps must be at least 1, got 0"),
         (["rollout", "simple_spread", "--steps", "ten"], "argument --steps: invalid int value: 'ten'"),
         (["rollout", "simple_spread", "--set", "n_agents"], "--set takes name=value, got 'n_agents'"),
-        (["rollout", "simple_spread", "--policy", "greedy"], "--policy must be 'random' or module:callable, got 'greedy'"),
+        (
+            ["rollout", "simple_spread", "--policy", "greedy"],
+            "--policy must be 'random' or module:callable, got 'greedy'",
+        ),
         (["rollout", "simple_spread", "--policy", "no_module:f"], "no module is called 'no_module'"),
-        (["rollout", "tic_tac_toe", "--group-map", "all_in_one_grp"], "no rule is called 'all_in_one_grp'; did you mean 'all_in_one_group'?"),
+        (
+            ["rollout", "tic_tac_toe", "--group-map", "all_in_one_grp"],
+            "no rule is called 'all_in_one_grp'; did you mean 'all_in_one_group'?",
+        ),
         (["rollout", "tic_tac_toe", "--group-map", '{"a": ["x"]}'], "agents in no group: ['o']"),
         (["check", "nothing_like_it"], "no env is called 'nothing_like_it'"),
         (["check", "marlenv.testing:CountingEnvs"], "has no 'CountingEnvs'; did you mean 'CountingEnv'?"),

@@ -5,7 +5,7 @@ import pytest
 import torch
 from harness import Pair
 
-GATED = {"ball_passage", "give_way", "joint_passage", "navigation", "transport"}
+GATED = {"ball_passage", "give_way", "joint_passage", "navigation", "transport", "waterfall"}
 """Where VMAS lets rows collide (or be punished for it) only when some row is near, the gate is taken out."""
 
 

@@ -10,6 +10,7 @@ from tensordict.nn import TensorDictModule
 from torch import Tensor, nn
 
 from marlenv.envs import DreamerEnv, EnvBase, EnvMetaData, ModelBasedEnvBase, RandomPolicy
+from marlenv.games import ChessEnv
 from marlenv.specs import Bounded, Composite, Unbounded
 from marlenv.testing.catalogue.groups import LAYOUTS
 from marlenv.testing.counting import CheapEnv
@@ -94,6 +95,7 @@ ENVS = [
     ),
     Example("series of transformed", lambda: SerialEnv(2, lambda: TransformedEnv(GroupedEnv(), Compose(RewardSum())))),
     Example("dreamer", _dreamer),
+    Example("chess", lambda: ChessEnv(layout="grouped", batch_size=[2])),
 ]
 
 HELPERS: dict[type, Callable[[], Any]] = {

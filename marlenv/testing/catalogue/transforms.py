@@ -9,6 +9,8 @@ from marlenv.envs import DreamerEnv, EnvBase
 from marlenv.errors import KeyMissing
 from marlenv.transforms import (
     ActionMask,
+    ChessActions,
+    ChessPlanes,
     Compose,
     DreamerDecoder,
     InitTracker,
@@ -47,6 +49,11 @@ def without(name: str) -> Callable[[EnvBase], bool]:
     return lambda env: not any(name in str(key) for key in (*env.observation_keys, *env.reward_keys, *env.done_keys))
 
 
+def is_chess(env: EnvBase) -> bool:
+    """Whether the env is chess with a group per player."""
+    return hasattr(getattr(env, "rules", None), "numbering")
+
+
 TRANSFORMS = [
     Example("nothing", Transform),
     Example("reward sum", RewardSum, without("episode")),
@@ -61,6 +68,8 @@ TRANSFORMS = [
     Example("first steps", InitTracker),
     Example("first steps of another name", lambda: InitTracker("starts")),
     Example("action mask", ActionMask, has_action_mask),
+    Example("chess actions", ChessActions, is_chess),
+    Example("chess planes", ChessPlanes, is_chess),
     Example("decoder", DreamerDecoder, lambda env: isinstance(env, DreamerEnv) and env.obs_decoder is not None),
     Example("chain", lambda: Compose(RewardSum(), StepCounter(3), InitTracker()), without("step_count")),
     Example("chain of chains", lambda: Compose(Compose(InitTracker()), Compose())),
