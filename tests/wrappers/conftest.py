@@ -14,7 +14,7 @@ os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 @pytest.fixture(autouse=True)
 def quiet_simulators() -> object:
     with warnings.catch_warnings():
-        for module in ("pygame", "pettingzoo", "gymnasium", "mpe2", "pkg_resources", "Box2D", "rlcard"):
+        for module in ("pygame", "pettingzoo", "gymnasium", "mpe2", "pkg_resources", "Box2D", "rlcard", "vmas"):
             warnings.filterwarnings("ignore", module=module)
         warnings.filterwarnings("ignore", message=".*pkg_resources.*")
         warnings.filterwarnings("ignore", message=".*avx2.*")
