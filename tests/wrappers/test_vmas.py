@@ -314,9 +314,10 @@ def test_the_contract_holds(name: str) -> None:
 @pytest.mark.parametrize("name", scenarios())
 def test_the_contract_holds_for_every_scenario(name: str) -> None:
     exempt = {"partial_resets_keep_other_rows": DRAWS_IN_STEPS[name]} if name in DRAWS_IN_STEPS else {}
+    fewer = {"n_agents": 4} if name == "road_traffic" else {}  # its 20 cars take half a second per step
     broken = [
         f"{r.name}: {r.says}"
-        for r in run_contract(lambda: VmasEnv(name, 3, max_steps=9), exempt)
+        for r in run_contract(lambda: VmasEnv(name, 3, max_steps=9, **fewer), exempt)
         if r.verdict == "broken"
     ]
     assert not broken, "\n".join(broken)
