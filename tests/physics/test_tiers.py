@@ -237,6 +237,7 @@ def test_auto_plays_a_scenario_that_cannot_be_compiled():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*is deprecated:DeprecationWarning")  # PyTorch's compiler imports it
 @pytest.mark.parametrize("name", ["simple_spread", "wind_flocking"])
 def test_the_graph_of_torch_compile_ends_where_separate_operations_end(name):
     reference, ours = (
