@@ -108,16 +108,6 @@ RANK_1, RANK_2, RANK_7, RANK_8 = 0xFF, 0xFF << 8, 0xFF << 48, 0xFF << 56
 DARK = 0xAA55AA55AA55AA55  # a1 and every square of its colour
 
 
-def signed(word: int) -> int:
-    """The int64 with the bits of a word.
-
-    >>> signed(1 << 63)
-    -9223372036854775808
-    """
-    word &= ALL
-    return word - (1 << 64) if word >> 63 else word
-
-
 def flipped(word: int) -> int:
     """A word with its ranks turned over: the other player's view."""
     return int.from_bytes((word & ALL).to_bytes(8, "little"), "big")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from marlenv.games.bits import signed
 from marlenv.games.chess.bits import filled
 from marlenv.games.chess.board import (
     CASTLING,
@@ -23,7 +24,6 @@ from marlenv.games.chess.board import (
     PASSANT,
     STALEMATE,
     TURN,
-    signed,
 )
 from marlenv.games.chess.moves import Moves, generate
 from marlenv.games.chess.tables import tables

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from marlenv.games.bits import signed
 from marlenv.games.chess.bits import filled_single, turned
 from marlenv.games.chess.board import (
     ALL,
@@ -32,7 +33,6 @@ from marlenv.games.chess.board import (
     RANK_7,
     RANK_8,
     TURN,
-    signed,
 )
 from marlenv.games.chess.tables import KNIGHT, PAWN, RING, Tables, tables
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from marlenv.games.bits import signed
 from marlenv.games.chess.board import (
     ALL,
     CASTLING,
@@ -20,7 +21,6 @@ from marlenv.games.chess.board import (
     STEPS,
     TURN,
     flipped,
-    signed,
     squares_of,
 )
 

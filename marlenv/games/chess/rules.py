@@ -15,6 +15,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import BadNotation, IllegalAction, ShapeError, UnknownName, nearest
+from marlenv.games.bits import signed
 from marlenv.games.chess import drawing, notation, observation, paths, pgn
 from marlenv.games.chess.board import (
     ACTIONS,
@@ -27,7 +28,6 @@ from marlenv.games.chess.board import (
     TURN,
     State,
     back_rank,
-    signed,
     squares_of,
     start_words,
 )

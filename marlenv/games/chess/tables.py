@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from marlenv.games.bits import signed
 from marlenv.games.chess.board import (
     ALL,
     CASTLE_LEFT,
@@ -17,7 +18,6 @@ from marlenv.games.chess.board import (
     OFFSETS,
     STEPS,
     UNDERPROMOTION_PLANE,
-    signed,
     squares_of,
     starts,
 )
