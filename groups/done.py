@@ -17,7 +17,7 @@ from torch import Size, Tensor
 from marlenv.errors import GroupError, KeyMissing, ShapeError
 from marlenv.keys import DONE_NAMES, NestedKey, Path, by_depth, nested
 from marlenv.specs import Composite
-from marlenv.tensordicts import drop, get, is_nested, put, raw
+from marlenv.tensordicts import anything, drop, get, is_nested, put, raw
 
 Rule: TypeAlias = Literal["any", "all"] | Callable[[Tensor], Tensor]
 
@@ -178,7 +178,7 @@ class DonePlan:
         for level in self.top:
             node = self.node(td, level)
             done = None if node is None else get(node, "done")
-            if done is not None and bool(done.any()):
+            if done is not None and anything(done):
                 return True
         return False
 
@@ -200,8 +200,12 @@ class DonePlan:
 def complete_level(node: TensorDictBase, level: DoneLevel, shape: Size) -> None:
     """Writes the flags that are missing at one level, in place; all of them get ``shape``."""
     plain = raw(node)
-    if plain is not None and all(name in plain and plain[name].shape == shape for name in level.names):
-        return
+    if plain is not None:
+        for name in level.names:
+            if name not in plain or plain[name].shape != shape:
+                break
+        else:
+            return
     have = {name: value for name in level.names if (value := get(node, name)) is not None}
     for name, value in have.items():
         if value.shape != shape and -1 not in shape:

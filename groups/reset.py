@@ -91,6 +91,8 @@ def merge(
     """
     if path in masks:
         mask, ndim = masks[path], kept.ndim
+        if mask is not None and mask.numel() == 1 and mask.device.type == "cpu" and bool(mask):
+            mask = None  # one row, which starts anew whole
     if parts(kept) is not None or parts(fresh) is not None:
         return _merge_stacks(fresh, kept, mask, ndim)
     deeper = any(len(p) > len(path) and p[: len(path)] == path for p in masks)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from tensordict import (
     LazyStackedTensorDict,
@@ -18,7 +19,9 @@ from tensordict import (
     TensorDictBase,
     is_tensorclass,
 )
+from tensordict.utils import _StringOnlyDict
 from torch import Size, Tensor
+from torch.compiler import is_compiling
 
 from marlenv.errors import ShapeError
 
@@ -27,7 +30,12 @@ NON_TENSOR = (NonTensorData, NonTensorStack)
 
 def new(data: dict[str, Any], batch_size: Size, device: torch.device | None = None) -> TensorDict:
     """A tensordict around ``data``, which must have the batch size; nothing is checked or copied."""
-    return TensorDict._new_unsafe(data, batch_size=batch_size, device=device, names=None)
+    if is_compiling():
+        return TensorDict._new_unsafe(data, batch_size=batch_size, device=device, names=None)
+    td = TensorDict.__new__(TensorDict)  # what _new_unsafe does, in a fifth of its time
+    td._device, td._batch_size, td._td_dim_names = device, batch_size, None
+    td._tensordict = _StringOnlyDict(data)
+    return td
 
 
 def nest(data: Mapping[str, Any], batch_size: Size, device: torch.device | None = None) -> TensorDict:
@@ -51,9 +59,8 @@ def entries(td: TensorDictBase) -> Iterator[tuple[str, Any]]:
 
 def get(td: TensorDictBase, name: str) -> Any:
     """One entry of one level, or None; non-tensor data comes wrapped, values that do not stack as a list of them."""
-    plain = raw(td)
-    if plain is not None:
-        return plain.get(name)
+    if type(td) is TensorDict and not td._is_locked:
+        return td._tensordict.get(name)
     if (rows_of := parts(td)) is not None:
         values = [get(part, name) for part in rows_of]
         if all(isinstance(v, Tensor) for v in values) and len({v.shape for v in values}) > 1:
@@ -112,9 +119,8 @@ def lazy(tds: Iterable[TensorDictBase], dim: int) -> LazyStackedTensorDict:
 
 def put(td: TensorDictBase, name: str, value: Any) -> None:
     """Writes one entry of one level; a list of values that do not stack goes to the parts one by one."""
-    plain = raw(td)
-    if plain is not None:
-        plain[name] = value
+    if type(td) is TensorDict and not td._is_locked:
+        td._tensordict[name] = value
     elif type(value) is list:
         for part, one in zip(td.tensordicts, value, strict=True):
             put(part, name, one)
@@ -201,6 +207,15 @@ def choose(mask: Tensor, yes: Any, no: Any, batch_ndim: int) -> Any:
         data.setdefault(name, value)
     out = new(data, yes.batch_size, yes.device)
     return type(yes).from_tensordict(out) if is_tensorclass(yes) else out
+
+
+def anything(flags: Tensor) -> bool:
+    """Whether any flag is True."""
+    if flags.numel() == 1:
+        return bool(flags)
+    if flags.device.type == "cpu" and type(flags) is Tensor and not is_compiling():
+        return np.count_nonzero(flags.numpy()) > 0  # a fifth of the time of any(), for few flags
+    return bool(flags.any())
 
 
 def rows(mask: Tensor, batch_ndim: int) -> Tensor:

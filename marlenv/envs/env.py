@@ -156,6 +156,12 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         self.run_type_checks = run_type_checks
         self._allow_done_after_reset = allow_done_after_reset
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__ and not isinstance(value, (Tensor, nn.Module)):
+            object.__setattr__(self, name, value)  # nothing for nn.Module, which takes 5 us to see it
+        else:
+            super().__setattr__(name, value)
+
     def _finish_init(self, spec_locked: bool) -> None:
         """Fills in the specs that were not assigned, checks that no two claim an entry, and locks."""
         for kind in access.SIDE:

@@ -12,7 +12,7 @@ from marlenv.errors import ResetError
 from marlenv.groups.done import DonePlan, strip
 from marlenv.groups.reset import RESET, merge, read_masks
 from marlenv.keys import Path, nested
-from marlenv.tensordicts import get, is_nested, new, put, raw, rows
+from marlenv.tensordicts import anything, get, is_nested, new, put, raw, rows
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -65,7 +65,7 @@ def _refuse_done(who: str, plan: DonePlan, fresh: TensorDictBase, masks: Masks) 
         mask = masks.get(next((p for p in masks if level.path[: len(p)] == p), level.path))
         for name in level.names:
             value = get(node, name)
-            if bool(value.any()) and bool(_within(value, mask, plan.batch_ndim).any()):
+            if anything(value) and anything(_within(value, mask, plan.batch_ndim)):
                 raise ResetError(
                     f"{who}._reset: {nested((*level.path, name))!r} is True after a reset; nothing may be done before "
                     f"its first step (an env that needs it passes allow_done_after_reset=True)"

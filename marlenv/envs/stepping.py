@@ -263,38 +263,36 @@ def _overlay(
 ) -> TensorDictBase:
     data: dict[str, Any] = {}
     for name, value in old.items():
-        if name == "next" or name in top:
+        if name in top or name == "next":
             continue
-        if name in drop_:
-            below = drop_[name]
-            if below is not None and is_nested(value):
-                _keep(data, name, _overlay(_inner(value), {}, below, value.batch_size, value.device))
-        else:
-            data[name] = shallow(value) if is_nested(value) else value
+        if name not in drop_:
+            data[name] = value if type(value) is Tensor or not is_nested(value) else shallow(value)
+        elif drop_[name] is not None and is_nested(value):
+            _keep(data, name, _overlay(_inner(value), {}, drop_[name], value.batch_size, value.device))
     for name, value in top.items():
         below = drop_.get(name)
         if below is None and name in drop_:
             continue
-        if is_nested(value):
-            mine = old.get(name)
-            plain = raw(value)
-            if plain is None:
-                data[name] = _overlay_any(mine if is_nested(mine) else None, value, below or {})
-            else:
-                inner = _inner(mine) if is_nested(mine) else {}
-                made = _overlay(inner, plain, below or {}, value.batch_size, value.device)
-                if below is None:
-                    data[name] = made
-                else:
-                    _keep(data, name, made)
-        else:
+        if type(value) is Tensor or not is_nested(value):
             data[name] = value
+            continue
+        mine, plain = old.get(name), raw(value)
+        if plain is None:
+            data[name] = _overlay_any(mine if is_nested(mine) else None, value, below or {})
+            continue
+        inner = _inner(mine) if is_nested(mine) else {}
+        made = _overlay(inner, plain, below or {}, value.batch_size, value.device)
+        if below is None:
+            data[name] = made
+        else:
+            _keep(data, name, made)
     return new(data, batch, device)
 
 
 def _keep(data: dict[str, Any], name: str, group: TensorDictBase) -> None:
     """Writes a group unless its rewards were all that it had."""
-    if not group.is_empty():
+    plain = raw(group)
+    if not (group.is_empty() if plain is None else not plain):
         data[name] = group
 
 

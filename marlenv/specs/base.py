@@ -283,8 +283,7 @@ class TensorSpec(ABC):
         """The value as simulators take it: an array; ``safe`` checks it first. bfloat16 becomes float32."""
         if safe:
             self.assert_is_in(val)
-        val = val.detach().cpu()
-        return (val.float() if val.dtype == torch.bfloat16 else val).numpy()
+        return (val.float() if val.dtype == torch.bfloat16 else val).numpy(force=True)
 
     def index(self, index: Any, tensor_to_index: Tensor) -> Tensor:
         """The entries of ``tensor_to_index`` (last dimension) that a discrete value names."""

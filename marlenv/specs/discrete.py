@@ -150,7 +150,7 @@ class Discrete(TensorSpec):
 
     def to_numpy(self, val: Tensor, safe: bool | None = None) -> Any:
         """The numbers that the value stands for, as an array; ``safe`` checks it first."""
-        return self.to_categorical(val, safe).detach().cpu().numpy()
+        return self.to_categorical(val, safe).numpy(force=True)
 
     def _detail(self) -> str:
         words = f"nvec={list(self.space_sizes)}" if len(self.space_sizes) > 1 else f"n={self.space_sizes[0]}"

@@ -99,7 +99,9 @@ class AgentsEnv(EnvWrapper):
         shown = {a: Composite({**dict(s.items()), **masks}) for a, s in seen.items()}
         self._root_specs = self.root_specs()
         self._root_dtypes = {
-            k: torch.empty(0, dtype=s.dtype).numpy().dtype for k, s in self._root_specs.items() if s.dtype
+            name: torch.empty(0, dtype=spec.dtype).numpy().dtype
+            for name, spec in self._root_specs.items()
+            if spec.dtype and not isinstance(spec, NonTensor)
         }
         self.full_observation_spec = group_specs(self.tree, shown, unequal=self._unequal).update(self._root_specs)
         flags = {a: Composite({n: Binary(shape=FLAG, dtype=torch.bool) for n in DONE_NAMES}) for a in agents}
@@ -137,17 +139,16 @@ class AgentsEnv(EnvWrapper):
         limit = not first and self.max_steps is not None and board.steps >= self.max_steps
         before = set(board.ended)
         board.note({a: (bool(s.terminated), bool(s.truncated) or (limit and not s.terminated)) for a, s in got.items()})
-        living = board.living
+        acts = board.living if acting is None else board.living.intersection(acting)
         data: dict[str, dict[str, Any]] = {}
         for agent in self.agents_names:
             step = None if agent in before else got.get(agent)
             entries = {} if step is None else {**step.seen, "reward": step.reward, "info": step.info}
             if agent in self._anything:
-                acts = step is not None and agent in living and (acting is None or agent in acting)
-                entries["action_mask"] = self._legal(agent, step.action_mask if acts and step is not None else None)
+                entries["action_mask"] = self._legal(agent, step.action_mask if step and agent in acts else None)
             data[agent] = entries
         out = (self._at_reset if first else self._after_step).pack(data)
-        board.write(out, acting)
+        board.write(out, acts)
         for name, value in self.root_data().items():
             put(out, name, self._root_value(name, value))
         if self.team_reward and not first:
@@ -156,12 +157,11 @@ class AgentsEnv(EnvWrapper):
 
     def _root_value(self, name: str, value: Any) -> Any:
         """An entry of the root; a copy, because the simulator may go on writing to it."""
-        if isinstance(value, TensorDict):
-            return value
-        spec = self._root_specs[name]
-        if isinstance(spec, NonTensor):
-            return spec.encode(value)
-        return torch.from_numpy(np.array(value, dtype=self._root_dtypes[name]).reshape(spec.shape))
+        dtype = self._root_dtypes.get(name)
+        if dtype is not None and type(value) is not TensorDict:
+            array, shape = np.array(value, dtype=dtype), self._root_specs[name].shape
+            return torch.from_numpy(array if array.shape == shape else array.reshape(shape))
+        return value if type(value) is TensorDict else self._root_specs[name].encode(value)
 
     def _legal(self, agent: str, mask: Any) -> Any:
         """The legal actions of an agent; everything is allowed to those who do not act, or have nothing that is legal."""
@@ -169,7 +169,7 @@ class AgentsEnv(EnvWrapper):
         if mask is None:
             return anything
         legal = np.asarray(mask, dtype=np.bool_)
-        return legal if legal.any() else anything
+        return legal if np.count_nonzero(legal) else anything
 
     def _set_seed(self, seed: int | None) -> None:
         self._sim_seed = seed

@@ -12,10 +12,13 @@ from tensordict import TensorDict
 
 from marlenv.groups import Flags, GroupTree, aggregate
 from marlenv.groups.done import Rule
-from marlenv.tensordicts import get, parts, put
+from marlenv.tensordicts import fetch, parts, put, raw
 
 End = tuple[bool, bool]
 """Terminated, truncated."""
+
+Columns = tuple[Any, Any]
+"""Arrays whose slices are flags and masks: ``[3 * A, 1]`` of the agents, and the agents' masks and the root's flags."""
 
 GOES_ON: End = (False, False)
 FLAGS = ("terminated", "truncated", "done")
@@ -40,6 +43,13 @@ class Board:
 
     def __init__(self, tree: GroupTree, rule: Rule, *, masks: bool) -> None:
         self.tree, self.rule, self.masks = tree, rule, masks
+        self._agents = [agent for agents in tree.groups.values() for agent in agents]
+        self._mask_at = {agent: len(self._agents) + i for i, agent in enumerate(self._agents)}
+        sizes, groups = [len(agents) for agents in tree.groups.values()], range(len(tree.groups))
+        shown = MASKS if masks else ()
+        self._split = sizes * len(FLAGS), [*sizes * len(shown), 1, 1, 1]
+        self._places = [(i, name) for name in (*FLAGS, *shown) for i in groups] + [(len(groups), n) for n in FLAGS]
+        self._all_here: Columns | None = None
         self.open()
 
     def open(self, steps: int = 0) -> None:
@@ -50,19 +60,23 @@ class Board:
         """Who is there and not done."""
         self.ended: dict[str, End] = {}
         """How those who are done have ended."""
+        self._shown: Columns | None = None
 
     def note(self, got: Mapping[str, End]) -> None:
         """What one step brought: the flags of those who got something; the living who are not in it have left."""
-        ended = self.ended
-        for agent in self.living - got.keys():
+        living, ended = self.living, self.ended
+        before = len(living), len(ended)
+        for agent in living - got.keys():
             ended[agent] = (True, False)
         for agent, end in got.items():
             if agent not in ended:
-                self.living.add(agent)
+                living.add(agent)
                 if end[0] or end[1]:
                     ended[agent] = end
         if ended:
-            self.living -= ended.keys()
+            living.difference_update(ended)
+        if before != (len(living), len(ended)):
+            self._shown = None
 
     def root(self) -> tuple[bool, bool, bool]:
         """Terminated, truncated and done, of the whole episode."""
@@ -71,36 +85,43 @@ class Board:
         ]
         return _root(tuple(ends), self.rule)
 
-    def write(self, td: TensorDict, acting: Collection[str] | None) -> None:
+    def write(self, td: TensorDict, acting: Collection[str]) -> None:
         """Writes flags and masks into the tensordict of one moment.
 
         Args:
             td: holds a tensordict per group.
-            acting: whose actions are read next; of all who live when None.
+            acting: whose actions are read next.
         """
-        ended, living = self.ended, self.living
-        acts = living if acting is None else living.intersection(acting)
-        for path, agents in self.tree.groups.items():
-            node: Any = td
-            for name in path:
-                node = get(node, name)
-            flags, masks = np.zeros((3, len(agents), 1), dtype=np.bool_), np.zeros((2, len(agents)), dtype=np.bool_)
-            for i, agent in enumerate(agents):
-                if (end := ended.get(agent)) is not None:
-                    flags[:, i, 0] = (*end, True)
-                elif agent in living:
-                    masks[:, i] = (True, agent in acts)
-            _write(node, FLAGS, flags)
-            if self.masks:
-                _write(node, MASKS, masks)
-        _write(td, FLAGS, np.array(self.root(), dtype=np.bool_).reshape(3, 1))
+        if self._shown is None:
+            self._shown = self._now()
+        flags, words = (column.copy() for column in self._shown)
+        if self.masks:
+            for agent in acting:
+                words[self._mask_at[agent]] = True
+        tensors = (
+            *torch.from_numpy(flags).unsafe_split_with_sizes(self._split[0]),
+            *torch.from_numpy(words).unsafe_split_with_sizes(self._split[1]),
+        )
+        nodes: list[Any] = [*(fetch(td, path) for path in self.tree.groups), td]
+        plain = [raw(node) for node in nodes]
+        for (i, name), value in zip(self._places, tensors, strict=True):
+            if (entries := plain[i]) is not None:
+                entries[name] = value
+            else:
+                put(nodes[i], name, value if parts(nodes[i]) is None else list(value.unbind(0)))
 
-
-def _write(node: Any, names: tuple[str, ...], columns: Any) -> None:
-    rows = parts(node)
-    for name, column in zip(names, columns, strict=True):
-        value = torch.from_numpy(column)
-        put(node, name, value if rows is None else list(value.unbind(0)))
+    def _now(self) -> Columns:
+        """What there is to show until somebody comes or goes."""
+        everybody = not self.ended and len(self.living) == len(self._agents)
+        if everybody and self._all_here is not None:
+            return self._all_here
+        ends = [(*self.ended.get(agent, GOES_ON), agent in self.ended) for agent in self._agents]
+        alive = [agent in self.living for agent in self._agents] if self.masks else []
+        words = [*alive, *[False] * len(alive), *self.root()]
+        columns = np.array(ends, dtype=np.bool_).T.reshape(-1, 1), np.array(words, dtype=np.bool_)
+        if everybody:
+            self._all_here = columns
+        return columns
 
 
 @lru_cache(maxsize=4096)

@@ -19,7 +19,7 @@ from marlenv.groups.packing import VECTORS, AgentData
 from marlenv.groups.specs import Unequal
 from marlenv.keys import Path, nested, path
 from marlenv.specs import Composite, NonTensor, TensorSpec
-from marlenv.tensordicts import fetch, new
+from marlenv.tensordicts import fetch, nest
 
 
 class Column(NamedTuple):
@@ -35,19 +35,26 @@ class Column(NamedTuple):
 
     def fill(self, agents: list[Any]) -> Tensor | None:
         """The entry of all agents, zeros for those who have none; None if a value does not fit."""
-        out = np.empty((len(agents), *self.shape), self.dtype)
-        for i, value in enumerate(agents):
-            try:
-                for name in self.key:
-                    value = None if value is None else value.get(name)
-            except AttributeError:  # no mapping
-                return None
+        values = agents
+        try:
+            for name in self.key:
+                values = [None if data is None else data.get(name) for data in values]
+        except AttributeError:  # no mapping
+            return None
+        shape, dtype = self.shape, self.dtype
+        for value in values:  # most are arrays of the column's very kind
+            if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
+                return self._fill_one_by_one(values)
+        return torch.from_numpy(np.array(values))
+
+    def _fill_one_by_one(self, values: list[Any]) -> Tensor | None:
+        out = np.zeros((len(values), *self.shape), self.dtype)
+        for i, value in enumerate(values):
             if value is None:
-                out[i] = 0
-            elif self._takes(value):
-                out[i] = value
-            else:
+                continue
+            if not (type(value) is float and self.single and not self.whole) and not self._takes(value):
                 return None
+            out[i] = value
         return torch.from_numpy(out)
 
     def _takes(self, value: Any) -> bool:
@@ -82,17 +89,17 @@ class Moments:
         """The group tensors of one moment; see :meth:`marlenv.groups.Packer.pack`."""
         if not self._short:
             return self._packer.pack(data)
-        out = new({}, Size())
+        root: dict[str, Any] = {}
         for where, agents, columns in self._groups:
             batch, given = Size((len(agents),)), [data[agent] for agent in agents]
-            group = new({}, batch)
+            entries: dict[str, Any] = {}
             for column in columns:
                 filled = column.fill(given)
                 if filled is None:
                     return self._packer.pack(data)
-                _plant(group, column.key, filled, batch)
-            _plant(out, where, group, Size())
-        return out
+                _plant(entries, column.key, filled)
+            _plant(root, where, nest(entries, batch))
+        return nest(root, Size())
 
 
 class Actions:
@@ -114,9 +121,11 @@ class Actions:
         found: dict[str, Any] = {}
         if self._short:
             for key, agents, spec in self._groups:
-                if any(agent in wanted for agent in agents):
+                here = [(i, agent) for i, agent in enumerate(agents) if agent in wanted]
+                if here:
                     actions = spec.to_numpy(fetch(td, key))
-                    found.update((agent, actions[i]) for i, agent in enumerate(agents) if agent in wanted)
+                    for i, agent in here:
+                        found[agent] = actions[i]
             return found
         return {agent: data["action"] for agent, data in self._packer.unpack(td, wanted).items()}
 
@@ -140,10 +149,7 @@ def columns_of(agents: list[Composite], *, vectors: bool = False) -> list[Column
     return columns
 
 
-def _plant(td: TensorDict, key: Path, value: Any, batch: Size) -> None:
-    node = td._tensordict
+def _plant(node: dict[str, Any], key: Path, value: Any) -> None:
     for name in key[:-1]:
-        if name not in node:
-            node[name] = new({}, batch)
-        node = node[name]._tensordict
+        node = node.setdefault(name, {})
     node[key[-1]] = value

@@ -85,10 +85,7 @@ class Tensors:
     def of(self, state: Any, player: int) -> dict[str, Any]:
         """What a player sees."""
         seen = {}
-        if "observation" in self.shapes:
-            flat = np.array(state.observation_tensor(player), dtype=np.float32)
-            seen["observation"] = flat.reshape(self.shapes["observation"])
-        if "information_state" in self.shapes:
-            flat = np.array(state.information_state_tensor(player), dtype=np.float32)
-            seen["information_state"] = flat.reshape(self.shapes["information_state"])
+        for name, shape in self.shapes.items():
+            flat = np.array(getattr(state, name + "_tensor")(player), dtype=np.float32)
+            seen[name] = flat if len(shape) == 1 else flat.reshape(shape)
         return seen

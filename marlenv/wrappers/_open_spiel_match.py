@@ -43,7 +43,7 @@ class Match:
             self.rng, self.game = np.random.default_rng(seed), reseeded(self.game, seed)
         self.state = self.game.new_initial_state() if text is None else self.game.deserialize_state(text)
         self.draw_chance()
-        self.earned = np.asarray(self.state.returns(), dtype=np.float64)
+        self.earned: list[float] = self.state.returns()
         return self.state
 
     def draw_chance(self) -> None:
@@ -85,8 +85,8 @@ class Match:
         else:
             state.apply_action(*chosen.values())
         self.draw_chance()
-        before, self.earned = self.earned, np.asarray(state.returns(), dtype=np.float64)
-        return (self.earned - before).tolist()
+        before, self.earned = self.earned, state.returns()
+        return [now - then for now, then in zip(self.earned, before, strict=True)]
 
     def legal(self, player: int) -> Any:
         """The legal actions of a player as a mask; None for one who does not act."""

@@ -84,7 +84,8 @@ class OpenSpielWrapper(TurnSimEnv):
         match, n = self._match, self._match.actions
         seen = Composite({name: Unbounded(shape, dtype=torch.float32) for name, shape in match.tensors.shapes.items()})
         action = Categorical(n) if self.categorical_actions else OneHot(n, dtype=torch.int64)
-        return {f"player_{i}": AgentSpecs(seen, action, n) for i in range(self.game.num_players())}
+        self._seats = {f"player_{i}": i for i in range(self.game.num_players())}
+        return {name: AgentSpecs(seen, action, n) for name in self._seats}
 
     def root_specs(self) -> Composite:
         out = Composite(current_player=Unbounded((), dtype=torch.int32))
@@ -107,14 +108,13 @@ class OpenSpielWrapper(TurnSimEnv):
         return {self.agents_names[i] for i in self._match.acting()}
 
     def sim_play(self, actions: dict[str, Any]) -> Mapping[str, Result]:
-        names = self.agents_names
-        gained = self._match.play({names.index(name): int(action) for name, action in actions.items()})
+        gained = self._match.play({self._seats[name]: int(action) for name, action in actions.items()})
         over = self._env.is_terminal()
-        return {name: Result(gain, over) for name, gain in zip(names, gained, strict=True)}
+        return {name: Result(gain, over) for name, gain in zip(self._seats, gained, strict=True)}
 
     def sim_look(self, agent: str) -> Look:
-        i = self.agents_names.index(agent)
-        return Look(self._match.tensors.of(self._env, i), self._match.legal(i))
+        seat = self._seats[agent]
+        return Look(self._match.tensors.of(self._env, seat), self._match.legal(seat))
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         drawn = self._match.rng.bit_generator.state
