@@ -25,7 +25,7 @@ from marlenv.errors import Unsupported
 from marlenv.physics import cache
 from marlenv.physics.expressions import Untraceable
 from marlenv.physics.kernel import LARGEST, Draw, Field, Kernel, Source
-from marlenv.physics.simulation import SHARED, Grouped, Infos, Seen, Simulation
+from marlenv.physics.simulation import SHARED, Grouped, Infos, Kept, Seen, Simulation, unflatten
 from marlenv.physics.state import State
 
 Tier: TypeAlias = Literal["none", "compile", "aot", "auto"]
@@ -43,7 +43,7 @@ class Engine(Protocol):
     def transition(self, state: State, actions: Mapping[str, Tensor]) -> tuple[State, Seen, Grouped, Tensor, Infos]:
         """As :meth:`Simulation.transition <marlenv.physics.simulation.Simulation.transition>`."""
 
-    def reset(self, state: State, where: Tensor | None = None) -> tuple[State, Seen, Infos]:
+    def reset(self, state: State, where: Tensor | None = None, kept: Kept | None = None) -> tuple[State, Seen, Infos]:
         """As :meth:`Simulation.reset <marlenv.physics.simulation.Simulation.reset>`."""
 
 
@@ -80,11 +80,16 @@ class Compiled:
         seen, infos, rewards = unflatten({f.name: x.movedim(-1, 0) for f, x in zip(kernel.outs, outs, strict=True)})
         return state, seen, rewards, flags[0], infos
 
-    def reset(self, state: State, where: Tensor | None = None) -> tuple[State, Seen, Infos]:
+    def reset(self, state: State, where: Tensor | None = None, kept: Kept | None = None) -> tuple[State, Seen, Infos]:
         """New episodes; changes ``state`` in place where it is its own."""
         kernel, state = self.kernel, self.own(state)
         rows = state["rng"].shape[-1]
-        shown = [f.empty(rows) if where is None else f.empty(rows).zero_() for f in kernel.seen]
+        if where is None:
+            shown = [f.empty(rows) for f in kernel.seen]
+        elif kept is None:
+            shown = [f.empty(rows).zero_() for f in kernel.seen]
+        else:
+            shown = [kept[f.name].movedim(0, -1).clone(memory_format=torch.contiguous_format) for f in kernel.seen]
         kernel.begin(state, None if where is None else where.contiguous(), shown)
         seen, infos, _ = unflatten({f.name: x.movedim(-1, 0) for f, x in zip(kernel.seen, shown, strict=True)})
         return state, seen, infos
@@ -110,9 +115,10 @@ class Inductor:
         made: Any = self._call("transition", dict(state), dict(actions))
         return made
 
-    def reset(self, state: State, where: Tensor | None = None) -> tuple[State, Seen, Infos]:
+    def reset(self, state: State, where: Tensor | None = None, kept: Kept | None = None) -> tuple[State, Seen, Infos]:
         """New episodes."""
-        made: Any = self._call("reset", dict(state), where) if where is not None else self._call("reset", dict(state))
+        args = (dict(state),) if where is None else (dict(state), where) if kept is None else (dict(state), where, kept)
+        made: Any = self._call("reset", *args)
         return made
 
     def _call(self, name: str, *args: Any) -> Any:
@@ -210,25 +216,6 @@ def _at_hand(source: Source) -> bool:
     return not thread.is_alive() and not failed
 
 
-def unflatten(data: Mapping[tuple[str, ...], Tensor]) -> tuple[Seen, Infos, Grouped]:
-    """Observations, infos and rewards of the groups, from values by path."""
-    seen: Seen = {}
-    infos: Infos = {}
-    rewards: Grouped = {}
-    for (group, what, *name), x in data.items():
-        if what == "reward":
-            rewards[group] = x
-        elif what == "info":
-            infos.setdefault(group, {})[name[0]] = x
-        elif name:
-            parts = seen.setdefault(group, {})
-            assert isinstance(parts, dict)
-            parts[name[0]] = x
-        else:
-            seen[group] = x
-    return seen, infos, rewards
-
-
 def _rows_last(x: Tensor, field: Field) -> Tensor:
     """Actions ``[B, ...]`` as they are read, ``[..., B]``."""
     if x.ndim - 1 > len(field.shape):
@@ -236,4 +223,4 @@ def _rows_last(x: Tensor, field: Field) -> Tensor:
     return x.movedim(0, -1).to(field.dtype).contiguous()
 
 
-__all__ = ["SHARED", "TIERS", "Compiled", "Engine", "Inductor", "Tier", "engine_of", "unflatten"]
+__all__ = ["SHARED", "TIERS", "Compiled", "Engine", "Inductor", "Tier", "engine_of"]

@@ -94,21 +94,44 @@ extern "C" void run(int64_t rows, int64_t start, int64_t stop, int64_t last, int
   }
 }
 
-// state, what is seen
+// rows at any places: their numbers go through a buffer
+#define EVERY_KIND(type, width, loads, stores) \
+  for (int k = 0; k < f.count; k++) { type *q = (type *)p + k * rows, x[16]; Slot *v = s + width * k; TRANSFER(loads, stores) }
+#define ALL_KINDS \
+  if (f.kind == 0) EVERY_KIND(float, 1, *(F *)v = loadf(x, n), storef(x, *(F *)v, n)) \
+  else if (f.kind == 1) EVERY_KIND(double, 2, *(D *)v = loadd(x, n), stored(x, *(D *)v, n)) \
+  else if (f.kind == 2) EVERY_KIND(int64_t, 2, *(L *)v = loadl(x, n), storel(x, *(L *)v, n)) \
+  else EVERY_KIND(uint8_t, 1, *(M *)v = loadb(x, n), storeb(x, *(M *)v, n))
+static void gather(Slot *base, const Field &f, const char *p, int64_t rows, const int64_t *row, int n) {
+  Slot *s = base + f.slot;
+#define TRANSFER(loads, stores) for (int i = 0; i < n; i++) x[i] = q[row[i]]; loads;
+  ALL_KINDS
+#undef TRANSFER
+}
+static void scatter(Slot *base, const Field &f, char *p, int64_t rows, const int64_t *row, int n) {
+  Slot *s = base + f.slot;
+#define TRANSFER(loads, stores) stores; for (int i = 0; i < n; i++) q[row[i]] = x[i];
+  ALL_KINDS
+#undef TRANSFER
+}
+
+// state, what is seen; sixteen of the rows asked for at a time, wherever they are
 extern "C" void begin(int64_t rows, const uint8_t *where, void **p) {
   Slot *s = room(NSLOTS + NHELD), *st = s + NSLOTS;
-  for (int64_t row = 0; row < rows; row += 16) {
-    int n = rows - row < 16 ? (int)(rows - row) : 16;
-    M asked = where ? loadb(where + row, n) : valid(n);
-    if (!any(asked)) continue;
-    for (int k = 0; k < NSTATE; k++) load(st, STATE[k], (const char *)p[k], rows, row, n);
-    *(M *)(s + CARE) = asked;
+  past = false;
+  for (int64_t next = 0; next < rows;) {
+    int64_t row[16];
+    int n = 0;
+    for (; n < 16 && next < rows; next++) { row[n] = next; n += !where || where[next]; }
+    if (!n) break;
+    gather(st, STATE[RNG], (const char *)p[RNG], rows, row, n);  // nothing else of the state is read
+    *(M *)(s + CARE) = valid(n);
     reset(st, s);
-    for (int k = 0; k < NSTATE; k++) {
-      take(st, STATE[k], s, FRESH[k], asked);
-      store(st, STATE[k], (char *)p[k], rows, row, n);
-    }
-    for (int k = 0; k < NSEEN; k++) store(s, FIRST[k], (char *)p[NSTATE + k], rows, row, n);
+    bool straight = row[n - 1] - row[0] == n - 1;
+    for (int k = 0; k < NSTATE; k++)
+      if (straight) store(s, FRESH[k], (char *)p[k], rows, row[0], n); else scatter(s, FRESH[k], (char *)p[k], rows, row, n);
+    for (int k = 0; k < NSEEN; k++)
+      if (straight) store(s, FIRST[k], (char *)p[NSTATE + k], rows, row[0], n); else scatter(s, FIRST[k], (char *)p[NSTATE + k], rows, row, n);
   }
 }
 """

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torch import Tensor
+from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.registry import load
@@ -24,15 +24,16 @@ from marlenv.physics.compiling import TIERS, Tier, engine_of
 from marlenv.physics.draw import draw_row
 from marlenv.physics.fused import ROLLOUT, drawing, fits, fused
 from marlenv.physics.lanes import in_graph
+from marlenv.physics.restarting import Place, places_of, restart
 from marlenv.physics.scenario import Scenario
 from marlenv.physics.seating import Seating, layout, wrap
-from marlenv.physics.simulation import SHARED, Infos, Seen, Simulation
+from marlenv.physics.simulation import SHARED, Infos, Kept, Seen, Simulation
 from marlenv.physics.specs import action_spec, entries_of, free, numbers, pad_masks, stacked
 from marlenv.physics.state import State, merge
 from marlenv.physics.views import rows_first, rows_last
 from marlenv.rng import RowRNG
 from marlenv.specs import Categorical, Composite, Unbounded
-from marlenv.tensordicts import get, new, put, rows
+from marlenv.tensordicts import anything, get, new, put, rows
 
 FLAGS = ("done", "terminated", "truncated")
 
@@ -202,6 +203,11 @@ class ScenarioEnv(EnvBase):
         grad = self.grad_enabled
         return engine_of(self.simulation, self.tier, self.device, draw, draws, wide=wide, grad=grad)
 
+    @cached_property
+    def _places(self) -> list[Place] | None:
+        """Where rows see what, for resets of some of them."""
+        return places_of(self)
+
     def own_state(self) -> State:
         """Where the env stands, in memory that its machine code may write to."""
         self._now = self.engine.own(self._state)
@@ -237,6 +243,24 @@ class ScenarioEnv(EnvBase):
         self._rng = rows_last(rng.state).contiguous()
         if self._now is not None:
             self._now = {**self._now, "rng": self._rng}
+
+    def reset(
+        self, tensordict: TensorDictBase | None = None, *, set_state: bool | None = None, **options: Any
+    ) -> TensorDictBase:
+        """As :meth:`EnvBase.reset <marlenv.EnvBase.reset>`; of a few rows, only those are computed."""
+        plain = tensordict is not None and set_state is None and not options
+        if plain and isinstance(tensordict, TensorDictBase) and restart(self, tensordict, get(tensordict, "_reset")):
+            return tensordict
+        return super().reset(tensordict, set_state=set_state, **options)
+
+    def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """As :meth:`EnvBase.maybe_reset <marlenv.EnvBase.maybe_reset>`."""
+        if self.device == CPU and isinstance(done := get(tensordict, "done"), Tensor):
+            if not anything(done):
+                return tensordict
+            if restart(self, tensordict, done):
+                return tensordict
+        return super().maybe_reset(tensordict)
 
     def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
         mask = None if tensordict is None or self._now is None else get(tensordict, "_reset")
@@ -279,14 +303,14 @@ class ScenarioEnv(EnvBase):
             now = self._now = {name: x.to(self.device) for name, x in now.items()}
         return now
 
-    def _begin(self, where: Tensor | None) -> tuple[Seen, Infos]:
-        """New episodes in the rows ``where``, or in all."""
+    def _begin(self, where: Tensor | None, kept: Kept | None = None) -> tuple[Seen, Infos]:
+        """New episodes in the rows ``where``, or in all; the others see what is ``kept``."""
         if self._now is None:
             rng = RowRNG.from_state(rows_first(self._rng).to(self.device))
             state = self.simulation.start(rng)
         else:
             state = self._state
-        self._now, observations, infos = self.engine.reset(state, where)
+        self._now, observations, infos = self.engine.reset(state, where, kept)
         return observations, infos
 
     def _checked(self, state: TensorDictBase) -> State:
@@ -329,7 +353,7 @@ class ScenarioEnv(EnvBase):
         rewards: Mapping[str, Tensor] | None,
         ends: tuple[Tensor, Tensor] | None,
     ) -> TensorDictBase:
-        """The tensordict of a reset or a step; ``ends`` are whether rows are over, and how many steps they have."""
+        """The tensordict of a reset (without ``ends``) or a step; ``ends`` are whether rows are over, and how many steps they have."""
         batch, device = self.batch_size, self.device
         groups: dict[str, dict[str, Any]] = {}
         for group, seen in observations.items():
@@ -339,7 +363,7 @@ class ScenarioEnv(EnvBase):
             if rewards is not None:
                 entries["reward"] = rewards[group].unsqueeze(-1)
             groups[group] = entries
-        flags = {} if ends is None else self._flags(*ends)
+        flags = dict(zip(FLAGS, _nothing(batch, device), strict=True)) if ends is None else self._flags(*ends)
         out: dict[str, Any] = dict(flags)
         for path, agents in self.tree.groups.items():
             td = self.seating.seat(path, groups, batch, device)
@@ -361,6 +385,11 @@ class ScenarioEnv(EnvBase):
         late = torch.zeros_like(over) if self.max_steps is None else steps >= self.max_steps
         truncated = late.unsqueeze(-1)
         return {"done": terminated | truncated, "terminated": terminated, "truncated": truncated}
+
+
+def _nothing(batch: Size, device: torch.device | None) -> tuple[Tensor, ...]:
+    """Three flags that are not set."""
+    return torch.zeros((3, *batch, 1), dtype=torch.bool, device=device).unbind(0)
 
 
 def _column(x: Tensor) -> Tensor:

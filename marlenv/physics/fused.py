@@ -19,10 +19,10 @@ from torch import Size, Tensor
 from marlenv.envs import EnvBase
 from marlenv.envs.policies import as_policy
 from marlenv.keys import Path
-from marlenv.physics.compiling import Compiled, unflatten
+from marlenv.physics.compiling import Compiled
 from marlenv.physics.kernel import Draw, Field, action_fields, result_fields
 from marlenv.physics.seating import wrap
-from marlenv.physics.simulation import SHARED
+from marlenv.physics.simulation import SHARED, leaves, unflatten
 from marlenv.tensordicts import get, new, put
 
 if TYPE_CHECKING:
@@ -229,14 +229,10 @@ def _played(env: ScenarioEnv, board: Board, actions: Mapping[str, Tensor], t: in
         ended = bool(done.any()) if stop or done.device.type == "cpu" else not stop
         if last or (stop and ended):
             return ended
+        if ended and not stop:
+            seen, infos = env._begin(done.clone(), leaves(seen, infos))
         for field, buffer in zip(board.outs, board.root, strict=False):
             buffer[t + 1].copy_(_pick(field, seen, infos).movedim(0, -1))
-        if ended and not stop:
-            where = done.clone()
-            fresh, infos = env._begin(where)
-            for field, buffer in zip(board.outs, board.root, strict=False):
-                x = _pick(field, fresh, infos).movedim(0, -1)
-                buffer[t + 1].copy_(torch.where(where, x, buffer[t + 1]))
         return ended
 
 

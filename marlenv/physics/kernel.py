@@ -19,7 +19,7 @@ from marlenv.physics.driver import DRIVER
 from marlenv.physics.emitting import CARE, SLOTS, Emitter
 from marlenv.physics.expressions import TYPES, Graph, Node, Untraceable
 from marlenv.physics.rolling import repeat
-from marlenv.physics.simulation import Simulation
+from marlenv.physics.simulation import Simulation, leaves
 from marlenv.physics.state import State
 from marlenv.physics.tracing import cells_of, traced
 from marlenv.physics.vectors import HEADER, LANES
@@ -205,7 +205,7 @@ class Source:
         numbers = {
             "NSTATE": len(self.state), "NACTS": len(self.actions), "NOUTS": len(self.outs), "NSEEN": len(self.seen),
             "NSLOTS": self.top, "NHELD": self.held_slots, "CARE": CARE, "KEY": self.key, "DRAWS": self.draws,
-            "OVER": held[names.index("over")], "STEPS": held[names.index("steps")],
+            "OVER": held[names.index("over")], "STEPS": held[names.index("steps")], "RNG": names.index("rng"),
         }  # fmt: skip
         tables = {
             "STATE": (self.state, held), "ACTS": (self.actions, self.action_slots), "OUTS": (self.outs, self.out_slots),
@@ -301,7 +301,7 @@ class Kernel:
         self._run(rows, start, stop, last, most or 0, drawn, tile, restart, streams, places, ended.data_ptr())
 
     def begin(self, state: State, where: Tensor | None, seen: Sequence[Tensor]) -> None:
-        """New episodes in the rows ``where`` (bool ``[B]``, contiguous); changes ``state`` in place and writes what is seen."""
+        """New episodes in the rows ``where`` (bool ``[B]``, contiguous); changes ``state`` and what is seen there, in place."""
         tensors = [*(state[f.name[0]] for f in self.state), *seen]
         pointers = (ctypes.c_void_p * len(tensors))(*(x.data_ptr() for x in tensors))
         self._begin(state["rng"].shape[-1], None if where is None else where.data_ptr(), pointers)
@@ -326,18 +326,6 @@ def action_fields(simulation: Simulation) -> list[Field]:
     ]
 
 
-def leaves(seen: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[tuple[str, ...], Tensor]:
-    """Observations and infos by path."""
-    out: dict[tuple[str, ...], Tensor] = {}
-    for group, x in seen.items():
-        for name, part in {"": x}.items() if isinstance(x, Tensor) else x.items():
-            out[(group, "observation", name) if name else (group, "observation")] = part
-    for group, values in infos.items():
-        for name, x in values.items():
-            out[group, "info", name] = x
-    return out
-
-
 def _earned(rewards: Mapping[str, Tensor]) -> dict[tuple[str, ...], Tensor]:
     """Rewards by path."""
     return {(name, "reward"): x for name, x in rewards.items()}
@@ -357,4 +345,4 @@ def _cells(graph: Graph, x: Tensor, field: Field, row: int) -> list[Node]:
     return cells.reshape(shape).reshape(-1).tolist()
 
 
-__all__ = ["LANES", "Draw", "Field", "Kernel", "Source", "action_fields", "result_fields"]
+__all__ = ["LANES", "Draw", "Field", "Kernel", "Source", "action_fields", "leaves", "result_fields"]

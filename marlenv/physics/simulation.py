@@ -18,7 +18,7 @@ from marlenv.physics.bodies import Bodies
 from marlenv.physics.contacts import Pose
 from marlenv.physics.entities import Agent
 from marlenv.physics.geometry import LINE_WIDTH, shorten
-from marlenv.physics.lanes import pick
+from marlenv.physics.lanes import in_graph, pick
 from marlenv.physics.plan import HUGE, Column
 from marlenv.physics.scenario import Scenario
 from marlenv.physics.state import State, merge
@@ -28,6 +28,8 @@ Grouped: TypeAlias = "dict[str, Tensor]"
 Seen: TypeAlias = "dict[str, Tensor | dict[str, Tensor]]"
 """Observations of the groups; a tensor each, or several by name."""
 Infos: TypeAlias = "dict[str, dict[str, Tensor]]"
+Kept: TypeAlias = "Mapping[tuple[str, ...], Tensor]"
+"""What rows see already: observations and infos by path, as :func:`leaves` gives them."""
 
 SHARED = ""
 """The key under which infos carry what belongs to a row and not to a group."""
@@ -80,22 +82,57 @@ class Simulation:
         """The state of ``rng.rows`` rows that were never reset; :meth:`reset` makes them playable."""
         return self.world.blank(rng)
 
-    def reset(self, state: State, where: Tensor | None = None) -> tuple[State, Seen, Infos]:
+    def reset(self, state: State, where: Tensor | None = None, kept: Kept | None = None) -> tuple[State, Seen, Infos]:
         """New episodes in the rows ``where`` (bool ``[B]``; None for all); the others keep every bit.
 
-        Observations and infos are those of new episodes in all rows: those of the other rows are not to be used.
+        Args:
+            state: of ``B`` rows.
+            where: which of them start anew.
+            kept: what the others see, and so what is returned for them; when left out, theirs is not to be used.
+
         """
-        rng = RowRNG.from_state(state["rng"].movedim(-1, 0))
+        if where is None:
+            return self._begin(state["rng"])
+        if not in_graph() and where.device.type == "cpu" and not torch.is_grad_enabled():
+            at = where.nonzero().flatten()
+            if len(at) == len(where):
+                return self._begin(state["rng"])
+            if len(at) or kept is not None:
+                return self._begin_some(state, at, kept)
+        new, observations, infos = self._begin(state["rng"])
+        if kept is not None:
+            fresh = leaves(observations, infos)
+            masks = {key: where.reshape(-1, *(1,) * (x.ndim - 1)) for key, x in fresh.items()}
+            chosen = {key: torch.where(masks[key], x, kept[key]) for key, x in fresh.items()}
+            observations, infos, _ = unflatten(chosen)
+        return merge(where, new, state), observations, infos
+
+    def _begin_some(self, state: State, at: Tensor, kept: Kept | None) -> tuple[State, Seen, Infos]:
+        """New episodes in the rows ``at`` (int64 ``[n]``), and nothing computed for the others."""
+        if not len(at):
+            observations, infos, _ = unflatten(kept or {})
+            return dict(state), observations, infos
+        new, observations, infos = self._begin(state["rng"][:, at])
+        after = {name: x.index_copy(-1, at, new[name]) for name, x in state.items()}
+        fresh, rows = leaves(observations, infos), state["rng"].shape[-1]
+        if kept is None:
+            kept = {key: x.movedim(0, -1).new_zeros((*x.shape[1:], rows)).movedim(-1, 0) for key, x in fresh.items()}
+        seen = {key: kept[key].index_copy(0, at, x) for key, x in fresh.items()}
+        observations, infos, _ = unflatten(seen)
+        return after, observations, infos
+
+    def _begin(self, streams: Tensor) -> tuple[State, Seen, Infos]:
+        """New episodes of the rows whose random streams are int64 ``[2, B]``."""
+        rng = RowRNG.from_state(streams.movedim(-1, 0))
         self.world.stage.open(self.world.blank(rng))
         try:
             self.scenario.spawn()
             self.world.settle()
             self.scenario.after_spawn()
             observations, infos = self._look()
-            new = self.world.stage.moment.close()
+            return self.world.stage.moment.close(), observations, infos
         finally:
             self.world.stage.shut()
-        return (new if where is None else merge(where, new, state)), observations, infos
 
     def transition(self, state: State, actions: Mapping[str, Tensor]) -> tuple[State, Seen, Grouped, Tensor, Infos]:
         """One step of all rows.
@@ -307,3 +344,34 @@ class _Limits:
 def _agent(kind: object) -> Agent:
     assert isinstance(kind, Agent)
     return kind
+
+
+def leaves(seen: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[tuple[str, ...], Tensor]:
+    """Observations and infos by path."""
+    out: dict[tuple[str, ...], Tensor] = {}
+    for group, x in seen.items():
+        for name, part in {"": x}.items() if isinstance(x, Tensor) else x.items():
+            out[(group, "observation", name) if name else (group, "observation")] = part
+    for group, values in infos.items():
+        for name, x in values.items():
+            out[group, "info", name] = x
+    return out
+
+
+def unflatten(data: Mapping[tuple[str, ...], Tensor]) -> tuple[Seen, Infos, Grouped]:
+    """Observations, infos and rewards of the groups, from values by path."""
+    seen: Seen = {}
+    infos: Infos = {}
+    rewards: Grouped = {}
+    for (group, what, *name), x in data.items():
+        if what == "reward":
+            rewards[group] = x
+        elif what == "info":
+            infos.setdefault(group, {})[name[0]] = x
+        elif name:
+            parts = seen.setdefault(group, {})
+            assert isinstance(parts, dict)
+            parts[name[0]] = x
+        else:
+            seen[group] = x
+    return seen, infos, rewards

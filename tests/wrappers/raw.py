@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from tensordict import LazyStackedTensorDict
 
 from marlenv.envs.seeding import next_seed
 
@@ -47,22 +48,32 @@ def groups_by(labels: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
     return groups
 
 
-def node_of(env: Any, td: Any, agent: str) -> Any:
-    path, i = env.tree.place[agent]
-    return td.get(path if len(path) > 1 else path[0])[i]
+class Row:
+    """What one agent has in the tensordict of a moment; only the entries that are asked for are cut out."""
+
+    def __init__(self, env: Any, td: Any, agent: str) -> None:
+        path, self.i = env.tree.place[agent]
+        self.group = td.get(path if len(path) > 1 else path[0])
+        if isinstance(self.group, LazyStackedTensorDict):
+            self.group, self.i = self.group.tensordicts[self.i], ...
+
+    def __getitem__(self, entry: Any) -> Any:
+        return self.group.get(entry)[self.i]
+
+    def __contains__(self, entry: str) -> bool:
+        return entry in self.group.keys()
 
 
-def action_of(env: Any, td: Any, agent: str) -> Any:
-    action = node_of(env, td, agent)["action"]
-    spec = env.full_action_spec[env.tree.place[agent][0]]
-    leaf = spec[env.tree.place[agent][1]]["action"]
-    return leaf.to_numpy(action)
+def actions_of(env: Any) -> dict[str, Any]:
+    """Agent -> the spec of its actions."""
+    rows = {agent: env.full_action_spec[path][i] for agent, (path, i) in env.tree.place.items()}
+    return {agent: row["action"] for agent, row in rows.items()}
 
 
 def check(env: Any, td: Any, said: Moment, first: bool) -> None:
     """One moment of the wrapper against one of the simulator."""
     for agent in env.agents_names:
-        node = node_of(env, td, agent)
+        node = Row(env, td, agent)
         for entry, value in said.seen.get(agent, {}).items():
             if value is not None:
                 got = node[entry].numpy()
@@ -78,7 +89,7 @@ def check(env: Any, td: Any, said: Moment, first: bool) -> None:
         if env.use_mask:
             assert bool(node["alive"]) == (agent in said.alive), (agent, said.alive)
             assert bool(node["mask"]) == (agent in said.acting), (agent, said.acting)
-        if "action_mask" in node.keys():
+        if "action_mask" in node:
             legal = said.legal.get(agent)
             want = (
                 np.ones(node["action_mask"].shape, bool)
@@ -110,14 +121,14 @@ def follow(env: Any, player: Player, seed: int | None, episodes: int, max_steps:
     """Plays both with the same random actions; returns how many steps were compared."""
     if seed is not None:
         env.set_seed(seed)
-    steps = 0
+    steps, specs = 0, actions_of(env)
     for episode in range(episodes):
         td = env.reset()
         said = player.reset(seed if episode == 0 else None)
         check(env, td, said, True)
         for _ in range(max_steps):
             td = env.rand_action(td)
-            said = player.step({agent: action_of(env, td, agent) for agent in said.acting})
+            said = player.step({a: specs[a].to_numpy(Row(env, td, a)["action"]) for a in said.acting})
             td = env.step(td)
             check(env, td["next"], said, False)
             td = env.step_mdp(td)

@@ -184,12 +184,14 @@ def _reset(names: list[str], _: list[int], rounds: int) -> list[Figure]:
             where = (torch.arange(1024) % 2 == 0).unsqueeze(-1)
 
             def half(env: Any = env, data: Any = data, where: torch.Tensor = where) -> int:
-                env.reset(data.copy().set("_reset", where))
-                return 1
+                for _ in range(20):
+                    env.reset(data.copy().set("_reset", where))
+                return 20
 
             def whole(env: Any = env) -> int:
-                env.reset()
-                return 1
+                for _ in range(20):
+                    env.reset()
+                return 20
 
             got = interleaved({"half": half, "all": whole}, rounds, CPU)
             figures.append(Figure(f"{name} {tier}: reset half of 1024", got["half"], got["all"], "all rows", "us/call"))

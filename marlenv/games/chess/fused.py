@@ -2,9 +2,9 @@
 
 The rules are those of ``kernels.py``. The cache looks at this file alone: after a change there, touch this one too.
 
-A row of facts is three words, which are given three times over: as int64 the seat to move stands at 0; as float32 the
-rewards of White and Black stand at 2 and 3; and as bytes, from 16 on, terminated, truncated, done, alive, whether White acts,
-whether Black does, and why the game ended.
+What is told of ``n`` games stands in four places: the seats to move, int64 ``[n]``; flags, bool ``[6, n]``, namely terminated,
+truncated, done, alive, whether White acts, whether Black does; why games ended, int8 ``[n]``; and the rewards of White and
+Black, float32 ``[2, n]``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from marlenv.games.chess.kernels import (
     numba,
 )
 
-FACTS = 3  # words
+MANY = 256
+"""From so many games on one of them nearly always ends, and what is renewed is written while a row is at hand."""
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -43,35 +44,41 @@ ALL_TRUE = np.int64(0x0101010101010101)
 
 
 @_inline
-def _tell(board: Rows, came: bool, facts: Rows, earned: Floats, told: Bytes) -> None:
-    """Writes the facts of one board, at which somebody just came, or not."""
-    turn, why = board[10], board[15]
-    facts[0] = turn
-    won = np.float32(2 * turn - 1) if why == 1 and came else np.float32(0.0)
-    earned[2], earned[3] = won, -won
-    told[16], told[17], told[18], told[19] = why != 0, 0, why != 0, why == 0
-    told[20], told[21], told[22], told[23] = why == 0 and turn == 0, why == 0 and turn == 1, why, 0
+def _tell(b: int, board: Rows, came: bool, told: tuple[Rows, Bytes, Bytes, Floats]) -> None:
+    """Writes what is told of game ``b``, at whose board somebody just came, or not."""
+    seat, why = board[10], board[15]
+    turns, flags, ends, earned = told
+    won = np.float32(2 * seat - 1) if why == 1 and came else np.float32(0.0)
+    earned[0, b], earned[1, b] = won, -won
+    turns[b, 0], ends[b] = seat, why
+    flags[0, b], flags[1, b], flags[2, b], flags[3, b] = why != 0, 0, why != 0, why == 0
+    flags[4, b], flags[5, b] = why == 0 and seat == 0, why == 0 and seat == 1
 
 
 @_inline
 def _allow(moves: Rows, acts: bool, mask: Rows) -> None:
-    """What a seat may do in one game, packed or as 584 words of bools: anything where it does not act."""
+    """What a seat may do in one game, packed or as 584 words of bools: anything where it does not act.
+
+    Memory that was used before may say so already, or nearly, and reading it is cheaper than writing it.
+    """
     if mask.shape[0] == moves.shape[0]:
         for p in range(moves.shape[0]):
             mask[p] = moves[p] if acts else -1
     elif not acts:
-        other = mask[0] ^ ALL_TRUE
-        if not other:  # memory that was used before may say so already, and reading is cheaper than writing
-            for p in range(mask.shape[0]):
-                other |= mask[p] ^ ALL_TRUE
+        other = np.int64(0)
+        for p in range(mask.shape[0]):
+            other |= mask[p] ^ ALL_TRUE
         if other:
             for p in range(mask.shape[0]):
                 mask[p] = ALL_TRUE
     else:
-        for p in range(mask.shape[0]):
-            mask[p] = 0
         for p in range(moves.shape[0]):
-            left = U(moves[p])
+            left, other = U(moves[p]), np.int64(0)
+            for i in range(8 * p, 8 * p + 8):
+                other |= mask[i]
+            if other:
+                for i in range(8 * p, 8 * p + 8):
+                    mask[i] = 0
             while left:
                 square = _index(_lowest(left))
                 mask[8 * p + (square >> 3)] |= np.int64(1) << (8 * (square & 7))
@@ -99,10 +106,30 @@ def _flags(address: int, n: int) -> Bytes:
 
 
 @_inline
-def _facts(address: int, n: int) -> tuple[Rows, Floats, Bytes]:
-    words = _rows(address, n, FACTS)
-    floats = numba.carray(_pointer(address), (n, 2 * FACTS), np.float32)
-    return words, floats, numba.carray(_pointer(address), (n, 8 * FACTS), np.uint8)
+def _places(n: int, at: tuple[int, int, int, int]) -> tuple[Rows, Bytes, Bytes, Floats]:
+    flags = numba.carray(_pointer(at[1]), (6, n), np.uint8)
+    return _rows(at[0], n, 1), flags, _flags(at[2], n), numba.carray(_pointer(at[3]), (2, n), np.float32)
+
+
+@_inline
+def _begin(
+    b: int,
+    f: int,
+    over: bool,
+    fresh: tuple[Rows, Rows],
+    old: tuple[Rows, Rows],
+    new: tuple[Rows, Rows, Rows],
+    told: tuple[Rows, Bytes, Bytes, Floats],
+) -> None:
+    """Writes board, moves and White's mask of game ``b``, fresh ones (number ``f``) where it is over, and tells of it."""
+    if over:
+        _copy(fresh[0][f], new[0][b])
+        _copy(fresh[1][f], new[1][b])
+    else:
+        _copy(old[0][b], new[0][b])
+        _copy(old[1][b], new[1][b])
+    _allow(new[1][b], new[0][b, 15] == 0 and new[0][b, 10] == 0, new[2][b])
+    _tell(b, new[0][b], False, told)
 
 
 @_compiled
@@ -117,9 +144,13 @@ def turn(
     chess960: bool,
     new: tuple[int, int, int],
     masks: tuple[int, int],
-    facts_at: int,
-) -> bool:
-    """Plays the actions of those to move in ``n`` games, and tells what follows; False, and nothing, if one is illegal.
+    told_at: tuple[int, int, int, int],
+    renewed: tuple[int, int, int, int, int],
+    renewed_told_at: tuple[int, int, int, int],
+) -> int:
+    """Plays the actions of those to move in ``n`` games, and tells what follows.
+
+    0, and nothing, if an action is illegal; 2 if games are over and what is renewed was written; else 1.
 
     Games that are gone must be over by the rules. Arguments are addresses of int64 (gone: of bool): reading a number
     costs much less than reading an array does.
@@ -135,24 +166,31 @@ def turn(
         chess960: how castling is numbered.
         new: board, history, moves to write to.
         masks: of White and Black, to write to.
-        facts_at: facts to write to.
+        told_at: what is told, to write to.
+        renewed: a fresh board and its moves; the boards, moves and White's mask after games that are over have begun
+            anew, to write to. Zeros: none of it is wanted.
+        renewed_told_at: what is then told, to write to.
     """
     board, history, moves = _rows(old[0], n, 16), _rows(old[1], n, kept), _rows(old[2], n, 73)
     white, black, gone = _rows(chosen[0], n, 1), _rows(chosen[1], n, 1), _flags(gone_at, n)
     new_board, new_history, new_moves = _rows(new[0], n, 16), _rows(new[1], n, kept), _rows(new[2], n, 73)
     white_mask, black_mask = _rows(masks[0], n, width), _rows(masks[1], n, width)
-    facts, earned, told = _facts(facts_at, n)
-    action = np.empty(n, dtype=np.int64)
+    told = _places(n, told_at)
+    action, over = np.empty(n, dtype=np.int64), False
     for b in range(n):
         a = black[b, 0] if board[b, 10] else white[b, 0]
         action[b] = a
         if gone[b]:
             if not board[b, 15]:
-                return False
+                return 0
         elif not (0 <= a < 4672 and (moves[b, a >> 6] >> (a & 63)) & 1):
-            return False
+            return 0
     words, past, planes = new_board.view(U), new_history.view(U), new_moves.view(U)
     before = history.view(U)
+    at_once = renewed[0] != 0 and n >= MANY
+    first = _rows(renewed[0], 1, 16), _rows(renewed[1], 1, 73)
+    begun = _rows(renewed[2], n, 16), _rows(renewed[3], n, 73), _rows(renewed[4], n, width)
+    retold = _places(n, renewed_told_at)
     for b in range(n):
         _copy(board[b], new_board[b])
         if gone[b]:
@@ -160,10 +198,19 @@ def turn(
             _copy(moves[b], new_moves[b])
         else:
             _ply(words[b], before[b], past[b], planes[b], action[b], limits, chess960)
-        _tell(new_board[b], gone[b] == 0, facts[b], earned[b], told[b])
-        _allow(new_moves[b], told[b, 20] != 0, white_mask[b])
-        _allow(new_moves[b], told[b, 21] != 0, black_mask[b])
-    return True
+        _tell(b, new_board[b], gone[b] == 0, told)
+        goes_on = new_board[b, 15] == 0
+        over = over or not goes_on
+        _allow(new_moves[b], goes_on and new_board[b, 10] == 0, white_mask[b])
+        _allow(new_moves[b], goes_on and new_board[b, 10] == 1, black_mask[b])
+        if at_once:
+            _begin(b, 0, not goes_on, first, (new_board, new_moves), begun, retold)
+    if renewed[0] == 0 or not over:
+        return 1
+    if not at_once:
+        for b in range(n):
+            _begin(b, 0, new_board[b, 15] != 0, first, (new_board, new_moves), begun, retold)
+    return 2
 
 
 @_compiled
@@ -174,34 +221,25 @@ def renew(
     many: bool,
     fresh: tuple[int, int],
     old: tuple[int, int],
-    old_mask: int,
     new: tuple[int, int],
-    new_mask: int,
-    facts_at: int,
+    mask_at: int,
+    told_at: tuple[int, int, int, int],
 ) -> bool:
     """Writes fresh boards and moves (one, or one per row), White to move, where games are gone, else the old ones.
 
-    Facts are written of all games. Of the masks White's is written; Black's mask of a game that is over fits that of a
+    All games are told of. Of the masks White's is written; Black's mask of a game that is over fits that of a
     fresh one. False, and nothing, if a game that is gone is not over.
     """
-    fresh_board, fresh_moves = _rows(fresh[0], n if many else 1, 16), _rows(fresh[1], n if many else 1, 73)
-    board, moves, mask, gone = _rows(old[0], n, 16), _rows(old[1], n, 73), _rows(old_mask, n, width), _flags(gone_at, n)
-    new_board, new_moves, white_mask = _rows(new[0], n, 16), _rows(new[1], n, 73), _rows(new_mask, n, width)
-    facts, earned, told = _facts(facts_at, n)
+    many_rows = n if many else 1
+    first = _rows(fresh[0], many_rows, 16), _rows(fresh[1], many_rows, 73)
+    held, gone = (_rows(old[0], n, 16), _rows(old[1], n, 73)), _flags(gone_at, n)
+    begun = _rows(new[0], n, 16), _rows(new[1], n, 73), _rows(mask_at, n, width)
+    told = _places(n, told_at)
     for b in range(n):
-        if gone[b] and not board[b, 15]:
+        if gone[b] and not held[0][b, 15]:
             return False
     for b in range(n):
-        if gone[b]:
-            f = b if many else 0
-            _copy(fresh_board[f], new_board[b])
-            _copy(fresh_moves[f], new_moves[b])
-            _allow(new_moves[b], True, white_mask[b])
-        else:
-            _copy(board[b], new_board[b])
-            _copy(moves[b], new_moves[b])
-            _copy(mask[b], white_mask[b])
-        _tell(new_board[b], False, facts[b], earned[b], told[b])
+        _begin(b, b if many else 0, gone[b] != 0, first, held, begun, told)
     return True
 
 

@@ -15,13 +15,14 @@ from marlenv.games.chess import paths
 from marlenv.games.chess.board import HASH, PLANES, WORDS, State
 from marlenv.games.chess.rules import Chess
 from marlenv.games.game_env import GameEnv
+from marlenv.games.memory import Buffers
 from marlenv.games.turn_based import Moment, TurnBasedEnv, _held
 from marlenv.rng import RowRNG
 from marlenv.specs import TensorSpec, Unbounded
-from marlenv.tensordicts import get, new, put, raw
+from marlenv.tensordicts import anything, get, new, put, raw
 
 Mask = Literal["bits", "bool"]
-FLAGS, EARNED = (16, 1, 1, 1, 1, 1, 1, 1, 1), (2, 1, 1, 2)  # how facts are laid out, see fused.py
+OVER = 2  # of what paths.turn returns
 
 
 class ChessTurns(TurnBasedEnv[State]):
@@ -31,7 +32,7 @@ class ChessTurns(TurnBasedEnv[State]):
 
     def _first(self, batch: Size, before: TensorDictBase | None = None, *, answer: bool = True) -> Moment[State]:
         """New games; those of Chess960 draw their first position from the row's seed and the position before."""
-        if not self.rules.chess960 or self.rules.number is not None:
+        if not (self.rules.chess960 and self.rules.number is None):
             return super()._first(batch, before, answer=answer)
         luck = super()._first(batch, before, answer=False).luck
         return self._opened(self._drawn(batch, before), luck=luck, answer=answer)
@@ -77,7 +78,10 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             raise SpecError(f"ChessEnv: mask must be 'bits' or 'bool', got {mask!r}")
         self.mask: Mask = mask
         self._keys: tuple[Any, Tensor] | None = None
-        self._limits = rules.limits
+        self._limits, self._plies = rules.limits, 0
+        self._drawn_first = rules.chess960 and rules.number is None
+        self._ahead, self._begun = False, None
+        self._pools = [[Buffers(), Buffers()] for _ in range(2)]
         super().__init__(rules, **options)
 
     def _mask_spec(self, lead: Sequence[int]) -> TensorSpec:
@@ -148,58 +152,70 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             raise DtypeError(f"ChessEnv: actions are int64, got {[action.dtype for action in actions]}")
         rules, batch, done = self.rules, actions[0].shape[:-1], get(tensordict, "done")
         gone = rules.over(state) if done is None else done
-        after, facts = paths.blank(state), torch.empty((*batch, 3), dtype=torch.int64)
-        masks = (self._new_mask(batch), self._new_mask(batch))
-        if not paths.turn(state, actions, gone, self._limits, rules.chess960, after, masks, facts):
-            return None
-        return self._written(after, masks, facts, rewards=True)
+        self._plies += 1
+        masks = (self._new_mask(batch, 0), self._new_mask(batch, 1))
+        after = paths.Ply(paths.blank(state), masks, paths.Told.of(batch))
+        fresh = renewed = None
+        if self._ahead and not self._drawn_first:
+            fresh = rules.first(state.board.device)
+            board, moves = (torch.empty(part.shape, dtype=torch.int64) for part in state[::2])
+            kept = (self._new_mask(batch, 0), masks[1])
+            renewed = paths.Ply(State(board, after.state.history, moves), kept, paths.Told.of(batch))
+        what = paths.turn(state, actions, gone, self._limits, rules.chess960, after, fresh, renewed)
+        if what == OVER and renewed is not None:
+            self._begun = self._written(renewed, rewards=False)
+        return self._written(after, rewards=True) if what else None
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Plays one step and begins games anew where they are over; see :meth:`marlenv.EnvBase.step_and_maybe_reset`."""
-        following, plan = None, self.plan
-        if self._auto_reset is None and self._pair is not None and raw(tensordict) is not None:
+        if self._auto_reset is not None or self._pair is None or raw(tensordict) is None:
+            return super().step_and_maybe_reset(tensordict)
+        self._ahead, self._begun = True, None
+        try:
             tensordict = self.step(tensordict)
-            after = get(tensordict, "next")
+        finally:
+            self._ahead = False
+        fresh, self._begun = self._begun, None
+        after = get(tensordict, "next")
+        if fresh is None:
             done = get(after, "done")
-            if done.device.type == "cpu" and bool(done.any()):
+            if done.device.type == "cpu" and anything(done):
                 fresh = self.quick_reset(after, done.squeeze(-1))
-                if fresh is not None and fresh.keys() >= after.keys():
-                    data = {**raw(tensordict), "next": fresh}  # type: ignore[dict-item]
-                    following = advance(new(data, tensordict.batch_size, tensordict.device), plan.reward_tree)
-                    self._on_reset(following)
-            if following is None:
-                following = self.maybe_reset(advance(tensordict, plan.reward_tree))
-            return tensordict, following
-        return super().step_and_maybe_reset(tensordict)
+        tree = self.plan.reward_tree
+        if fresh is None or not fresh._tensordict.keys() >= after.keys():
+            return tensordict, self.maybe_reset(advance(tensordict, tree))
+        data = {**raw(tensordict), "next": fresh}  # type: ignore[dict-item]
+        following = advance(new(data, tensordict.batch_size, tensordict.device), tree)
+        self._on_reset(following)
+        return tensordict, following
 
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
         """All rows, those that are gone with a first position."""
-        state, drawn = self.read(tensordict), self.rules.chess960 and self.rules.number is None
+        state, drawn = self.read(tensordict), self._drawn_first
         if not self._quick(state):
             return None if drawn else super().quick_reset(tensordict, gone)
-        masks: list[Any] = [None, None]
-        for seat, node in self._nodes(tensordict):
-            mask = None if node is None else get(node, "action_mask")
-            masks[seat] = None if mask is None else mask.squeeze(-2)
-        white, black = masks
-        fresh = self._new_mask(gone.shape)
-        if white is None or black is None or white.shape != fresh.shape or white.dtype != fresh.dtype:
+        masks = {seat: None if node is None else get(node, "action_mask") for seat, node in self._nodes(tensordict)}
+        fresh, black = self._new_mask(gone.shape, 0), masks[1]
+        if black is None or black.dtype != fresh.dtype or black.shape != (*gone.shape, 1, fresh.shape[-1]):
             return None
         start = self._drawn(gone.shape, tensordict) if drawn else self.rules.first(state.board.device)
-        facts = torch.empty((*gone.shape, 3), dtype=torch.int64)
-        after = paths.renew(state, gone, start, (white, fresh), facts)
-        return None if after is None else self._written(after, (fresh, black), facts, rewards=False)
+        told = paths.Told.of(gone.shape)
+        after = paths.renew(state, gone, start, fresh, told)
+        if after is None:
+            return None
+        return self._written(paths.Ply(after, (fresh, black.squeeze(-2)), told), rewards=False)
 
-    def _new_mask(self, batch: Size) -> Tensor:
+    def _new_mask(self, batch: Size, seat: int) -> Tensor:
+        """Memory for the mask of a seat. As bools it is that of two plies ago if it is free, which says nearly the same."""
         if self.mask == "bits":
             return torch.empty((*batch, PLANES), dtype=torch.int64)
-        return self._pool.take((*batch, self.rules.n_actions), torch.bool)
+        return self._pools[self._plies % 2][seat].take((*batch, self.rules.n_actions), torch.bool)
 
-    def _written(self, state: State, masks: Sequence[Tensor], facts: Tensor, *, rewards: bool) -> TensorDict:
-        """The data that follows from positions, the masks of both players and facts, see :mod:`fused`."""
+    def _written(self, ply: paths.Ply, *, rewards: bool) -> TensorDict:
+        """The data of a ply."""
+        state, masks, told = ply
         device, batch = self.device, state.board.shape[:-1]
-        _, terminated, truncated, done, alive, first, second, why, _ = facts.view(torch.bool).split(FLAGS, -1)
-        acts = (first, second)
+        terminated, truncated, done, alive, *acts = told.flags.unbind(0)
         own = {
             "observation": state.board.unsqueeze(-2),
             "alive": alive,
@@ -208,14 +224,14 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             "done": done.unsqueeze(-1),
         }
         data: dict[str, Any] = {
-            "turn": facts.narrow(-1, 0, 1),
-            "outcome": why.view(torch.int8),
+            "turn": told.turn,
+            "outcome": told.outcome,
             "state": new({"board": state.board, "history": state.history, "moves": state.moves}, batch, device),
             "terminated": terminated,
             "truncated": truncated,
             "done": done,
         }
-        earned = facts.view(torch.float32).split(EARNED, -1)[1:3] if rewards else None
+        earned = told.earned.unbind(0) if rewards else None
         group = Size((*batch, 1))
         for path, (seat,), _ in self._groups:
             node = data
@@ -226,7 +242,7 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
                 node = below._tensordict
             entries = {**own, "action_mask": masks[seat].unsqueeze(-2), "mask": acts[seat]}
             if earned is not None:
-                entries["reward"] = earned[seat].unsqueeze(-1)
+                entries["reward"] = earned[seat]
             node[path[-1]] = new(entries, group, device)
         return new(data, batch, device)
 

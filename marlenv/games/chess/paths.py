@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -246,7 +246,37 @@ def fused() -> ModuleType:
 
 def blank(state: State) -> State:
     """New memory for as many positions."""
-    return State(*(torch.empty_like(part, memory_format=torch.contiguous_format) for part in state))
+    return State(*[torch.empty(part.shape, dtype=torch.int64) for part in state])
+
+
+NOWHERE = (0, 0, 0, 0, 0)
+
+
+class Told(NamedTuple):
+    """What is told of games after a ply, in new memory; see :mod:`fused`."""
+
+    turn: Tensor
+    flags: Tensor
+    outcome: Tensor
+    earned: Tensor
+
+    @classmethod
+    def of(cls, batch: torch.Size) -> Told:
+        """Memory for games of a batch."""
+        return cls(
+            torch.empty((*batch, 1), dtype=torch.int64),
+            torch.empty((6, *batch, 1), dtype=torch.bool),
+            torch.empty((*batch, 1), dtype=torch.int8),
+            torch.empty((2, *batch, 1, 1)),
+        )
+
+
+class Ply(NamedTuple):
+    """Games after a ply, or after those that are over have begun anew, in new memory: masks are ``[*B, 73]`` or bool."""
+
+    state: State
+    masks: tuple[Tensor, Tensor]
+    told: Told
 
 
 def turn(
@@ -255,42 +285,50 @@ def turn(
     gone: Tensor,
     limits: Limits,
     chess960: bool,
-    out: State,
-    masks: Sequence[Tensor],
-    facts: Tensor,
-) -> bool:
-    """Plays where games are not ``gone``, see :func:`fused.turn`; each mask is ``[*B, 73]`` packed or bool ``[*B, 4672]``."""
-    kept = (*_whole(*state), *_whole(*actions), *_whole(gone))  # held until the call is over
-    old, (white, black, over) = _at(*kept[:3]), _at(*kept[3:])
-    n, width = gone.numel(), _width(masks[0])
-    return bool(
+    out: Ply,
+    fresh: State | None,
+    renewed: Ply | None,
+) -> int:
+    """Plays where games are not ``gone``, and renews those that are over if a fresh position is given; see :func:`fused.turn`.
+
+    Of what is renewed boards, moves, White's mask and what is told are written. Games that are over have no history, as
+    those that begin, and what Black may do in them is the same.
+    """
+    kept = _whole(*state, *actions, gone)  # held until the call is over
+    at, width = _at(*kept), _width(out.masks[0])
+    places, retold = NOWHERE, NOWHERE[:4]
+    if fresh is not None and renewed is not None:
+        places = _at(fresh.board, fresh.moves, renewed.state.board, renewed.state.moves, renewed.masks[0])
+        retold = _at(*renewed.told)
+    return int(
         fused().turn(
-            n,
+            gone.numel(),
             limits.plies + 1,
             width,
-            old,
-            (white, black),
-            over,
+            at[:3],
+            at[3:5],
+            at[5],
             _limits(limits),
             chess960,
-            _at(*out),
-            _at(*masks),
-            facts.data_ptr(),
+            _at(*out.state),
+            _at(*out.masks),
+            _at(*out.told),
+            places,
+            retold,
         )
     )
 
 
-def renew(state: State, gone: Tensor, fresh: State, masks: Sequence[Tensor], facts: Tensor) -> State | None:
-    """Fresh positions where games are ``gone``, and White's mask (the old one, the new one), see :func:`fused.renew`.
+def renew(state: State, gone: Tensor, fresh: State, mask: Tensor, told: Told) -> State | None:
+    """Fresh positions where games are ``gone``, and White's mask, see :func:`fused.renew`.
 
     None where one of those games is not over by the rules. Games that are over have no history, as those that begin.
     """
-    kept = (*_whole(*state), *_whole(*fresh), *_whole(gone), *_whole(masks[0]))
-    old, begun, (over, mask) = _at(*kept[:3]), _at(*kept[3:6]), _at(*kept[6:])
-    out = State(torch.empty_like(kept[0]), kept[1], torch.empty_like(kept[2]))
-    new, told, many = (out.board.data_ptr(), out.moves.data_ptr()), facts.data_ptr(), fresh.board.ndim > 1
+    kept = _whole(*state, *fresh, gone)
+    at, out = _at(*kept), State(torch.empty_like(kept[0]), kept[1], torch.empty_like(kept[2]))
+    new, many = _at(out.board, out.moves), fresh.board.ndim > 1
     done = fused().renew(
-        gone.numel(), _width(masks[1]), over, many, begun[::2], old[::2], mask, new, masks[1].data_ptr(), told
+        gone.numel(), _width(mask), at[6], many, (at[3], at[5]), (at[0], at[2]), new, mask.data_ptr(), _at(*told)
     )
     return out if done else None
 

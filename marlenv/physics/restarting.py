@@ -1,0 +1,139 @@
+"""New episodes in some rows of data, in place: only those rows are computed, and nothing is merged afterwards.
+
+What :mod:`marlenv.envs.resetting` does for any env by making whole new data and choosing row by row; here the kept values
+go into the reset, for the groups of the world and masks at the root.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marlenv.groups.reset import RESET
+from marlenv.keys import Path
+from marlenv.physics.kernel import result_fields
+from marlenv.physics.simulation import SHARED, leaves
+from marlenv.tensordicts import drop, get, is_nested, put, raw, rows
+
+if TYPE_CHECKING:
+    from marlenv.physics.env import ScenarioEnv
+
+
+class Place(NamedTuple):
+    """Where the data of an env hold an observation or an info."""
+
+    key: tuple[str, ...]
+    """Its path in the simulation."""
+    node: Path
+    """The tensordict that holds it."""
+    name: str
+    given: tuple[int, ...]
+    """Its shape in the data, behind the rows."""
+    shape: tuple[int, ...]
+    """Its shape in the simulation, behind the rows."""
+    dtype: torch.dtype
+
+
+def places_of(env: ScenarioEnv) -> list[Place] | None:
+    """Where the data of an env hold what is seen and told; None where groups are not those of the world."""
+    seating = env.seating
+    if len(seating.whole) != len(env.tree.groups) or seating.padded:
+        return None
+    paths = {group: path for path, group in seating.whole.items()}
+    fields, seen = result_fields(env.simulation)
+    out = []
+    for field in fields[:seen]:
+        group, what, *rest = field.name
+        shared = group == SHARED
+        where = (*(() if shared else paths[group]), what, *rest)
+        given = (*field.shape, 1) if what == "info" and len(field.shape) < 2 - shared else tuple(field.shape)
+        out.append(Place(field.name, where[:-1], where[-1], given, tuple(field.shape), field.dtype))
+    return out
+
+
+def restart(env: ScenarioEnv, td: TensorDictBase, mask: Any) -> bool:
+    """Starts new episodes in the rows ``mask`` (bool ``[B]`` or ``[B, 1]``) and writes what follows into ``td``.
+
+    Returns:
+        False, and nothing has happened, where the data or the mask are not the plain ones.
+
+    """
+    if not _plain(env, td, mask):
+        return False
+    found = _found(env, td)
+    if found is None:
+        return False
+    kept, flags = found
+    where = rows(mask, 1)
+    with env._gradients():
+        seen, infos = env._begin(where, kept)
+    fresh, places = leaves(seen, infos), env._places or ()
+    for place in places:
+        x = fresh[place.key]
+        put(_node(td, place.node), place.name, x if place.given == place.shape else x.unsqueeze(-1))
+    goes_on = ~where
+    done: dict[tuple[str, int], Tensor] = {}
+    for node, names in flags:
+        for name, flag in names.items():
+            if flag.ndim > 2 and flag.stride(1) == 0:  # the agents' flags are their row's
+                of = name, flag.data_ptr()
+                if of not in done:
+                    done[of] = flag[:, 0] & goes_on.unsqueeze(-1)
+                put(node, name, done[of].unsqueeze(1).expand_as(flag))
+            else:
+                now = flag & goes_on.reshape(-1, *(1,) * (flag.ndim - 1))
+                put(node, name, now)
+                if flag.ndim == 2:
+                    done[name, flag.data_ptr()] = now
+    drop(td, RESET)
+    env._on_reset(td)
+    return True
+
+
+def _plain(env: ScenarioEnv, td: Any, mask: Any) -> bool:
+    """Whether nothing special is asked for, on the CPU: elsewhere all rows are computed anyway."""
+    return (
+        env._now is not None
+        and env._places is not None
+        and not env.is_closed
+        and env.device.type == "cpu"
+        and raw(td) is not None
+        and td.batch_size == env.batch_size
+        and isinstance(mask, Tensor)
+        and mask.dtype == torch.bool
+        and mask.device == env.device
+        and mask.shape in (env.batch_size, (*env.batch_size, 1))
+        and not (env.grad_enabled and torch.is_grad_enabled())
+    )
+
+
+def _found(env: ScenarioEnv, td: TensorDictBase) -> Any:
+    """What rows see, and the nodes of the data that hold done flags; None unless all is there and nothing else asked for."""
+    kept = {}
+    for place in env._places or ():
+        node = _node(td, place.node)
+        x = None if node is None else get(node, place.name)
+        if type(x) is not Tensor or x.dtype != place.dtype or x.shape[1:] != place.given or x.device != env.device:
+            return None
+        kept[place.key] = x if place.given == place.shape else x.squeeze(-1)
+    flags = []
+    for level in env.plan.done.levels:
+        node = _node(td, level.path)
+        if node is None or raw(node) is None or (level.path and get(node, RESET) is not None):
+            return None
+        names = {name: get(node, name) for name in level.names}
+        if any(type(flag) is not Tensor or flag.shape != level.shape for flag in names.values()):
+            return None
+        flags.append((node, names))
+    return kept, flags
+
+
+def _node(td: Any, path: Path) -> Any:
+    for name in path:
+        td = get(td, name) if is_nested(td) else None
+        if td is None:
+            return None
+    return td
