@@ -62,10 +62,12 @@ def _refuse_done(who: str, plan: DonePlan, fresh: TensorDictBase, masks: Masks) 
         node = plan.node(fresh, level)
         if node is None:
             continue
-        mask = masks.get(next((p for p in masks if level.path[: len(p)] == p), level.path))
         for name in level.names:
             value = get(node, name)
-            if anything(value) and anything(_within(value, mask, plan.batch_ndim)):
+            if not anything(value):
+                continue
+            mask = masks.get(next((p for p in masks if level.path[: len(p)] == p), level.path))
+            if anything(_within(value, mask, plan.batch_ndim)):
                 raise ResetError(
                     f"{who}._reset: {nested((*level.path, name))!r} is True after a reset; nothing may be done before "
                     f"its first step (an env that needs it passes allow_done_after_reset=True)"

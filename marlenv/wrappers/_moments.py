@@ -19,7 +19,7 @@ from marlenv.groups.packing import VECTORS, AgentData
 from marlenv.groups.specs import Unequal
 from marlenv.keys import Path, nested, path
 from marlenv.specs import Composite, NonTensor, TensorSpec
-from marlenv.tensordicts import fetch, nest
+from marlenv.tensordicts import fetch, nest, new
 
 
 class Column(NamedTuple):
@@ -42,6 +42,8 @@ class Column(NamedTuple):
         except AttributeError:  # no mapping
             return None
         shape, dtype = self.shape, self.dtype
+        if self.single and not self.whole and all(type(value) is float for value in values):  # rewards, mostly
+            return torch.from_numpy(np.array(values, dtype).reshape(len(values), *shape))
         for value in values:  # most are arrays of the column's very kind
             if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
                 return self._fill_one_by_one(values)
@@ -52,7 +54,7 @@ class Column(NamedTuple):
         for i, value in enumerate(values):
             if value is None:
                 continue
-            if not (type(value) is float and self.single and not self.whole) and not self._takes(value):
+            if not self._takes(value):
                 return None
             out[i] = value
         return torch.from_numpy(out)
@@ -84,6 +86,7 @@ class Moments:
         groups = [(where, agents, columns_of([per_agent[a] for a in agents])) for where, agents in tree.groups.items()]
         self._groups = [(w, a, c) for w, a, c in groups if c is not None]
         self._short = len(self._groups) == len(groups)
+        self._flat = all(len(column.key) == 1 for _, _, columns in self._groups for column in columns)
 
     def pack(self, data: AgentData) -> TensorDict:
         """The group tensors of one moment; see :meth:`marlenv.groups.Packer.pack`."""
@@ -98,7 +101,7 @@ class Moments:
                 if filled is None:
                     return self._packer.pack(data)
                 _plant(entries, column.key, filled)
-            _plant(root, where, nest(entries, batch))
+            _plant(root, where, new(entries, batch) if self._flat else nest(entries, batch))
         return nest(root, Size())
 
 

@@ -33,9 +33,7 @@ class AECTurns(PettingZooBase, TurnSimEnv):
         sim.step(self.to_sim(agent, action))
         there, rewards, terminated, truncated = sim.agents, sim.rewards, sim.terminations, sim.truncations
         ended = [a for a in self._board.living.union(there) if terminated.get(a) or truncated.get(a)]
-        got = {
-            a: Result(rewards.get(a, 0.0), terminated.get(a, False), truncated.get(a, False)) for a in {*there, *ended}
-        }
+        got = {a: (rewards.get(a, 0.0), terminated.get(a, False), truncated.get(a, False)) for a in {*there, *ended}}
         self._final.clear()
         self._final.update({a: self.sim_look(a) for a in ended})
         while ended and sim.agents and sim.agent_selection in ended:

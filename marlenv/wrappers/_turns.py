@@ -23,12 +23,8 @@ class Look(NamedTuple):
     info: Mapping[str, Any] | None = None
 
 
-class Result(NamedTuple):
-    """What the last moves brought one agent."""
-
-    reward: float
-    terminated: bool = False
-    truncated: bool = False
+Result = tuple[float, bool, bool]
+"""What the last moves brought one agent: its reward, and whether it terminated, and was truncated."""
 
 
 class Turn:
@@ -105,7 +101,7 @@ class TurnSimEnv(AgentsEnv):
             results = self.sim_play(actions)
             turn.acting = self.sim_acting()
         else:  # the game is over: nothing happens any more
-            results = {agent: Result(0.0) for agent in board.living}
+            results = dict.fromkeys(board.living, (0.0, False, False))
         looks, following = turn.looks, turn.acting
         everybody = self.observe_rule == "all" or not following
         got = {}

@@ -110,7 +110,7 @@ class OpenSpielWrapper(TurnSimEnv):
     def sim_play(self, actions: dict[str, Any]) -> Mapping[str, Result]:
         gained = self._match.play({self._seats[name]: int(action) for name, action in actions.items()})
         over = self._env.is_terminal()
-        return {name: Result(gain, over) for name, gain in zip(self._seats, gained, strict=True)}
+        return {name: (gain, over, False) for name, gain in zip(self._seats, gained, strict=True)}
 
     def sim_look(self, agent: str) -> Look:
         seat = self._seats[agent]
