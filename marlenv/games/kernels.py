@@ -31,17 +31,52 @@ def unit_numbers(key: Array, lane: Array, at: int, out: Array) -> None:
 
 
 @_compiled
-def look_up(table: Array, code: Array, action: Array, after: Array) -> bool:
-    """Where tic-tac-toe goes from each code ``[B]``; False at the first illegal cell."""
+def tic_tac_toe_turn(
+    table: Array,
+    told: Array,
+    code: Array,
+    action: Array,
+    after: Array,
+    rows: Array,
+    ahead: bool,
+    begun: Array,
+    begun_rows: Array,
+) -> int:
+    """Where tic-tac-toe goes from each code ``[B]``, and what is told there.
+
+    Args:
+        table: where each cell leads from each position, -1 where it is not free.
+        told: what is told of each position, words ``[n, 8]``; see ``tictactoe.py``.
+        code: the positions.
+        action: the cells.
+        after: the positions that follow, to write to.
+        rows: what is told of them ``[B, 8]``, to write to.
+        ahead: whether to write the next two also.
+        begun: the positions after games that are over have begun anew.
+        begun_rows: what is told of those.
+
+    Returns:
+        0 if a cell is illegal, 2 if a game is over, else 1.
+    """
+    over = False
     for b in range(code.size):
         cell = action[b]
         if cell < 0 or cell > 8:
-            return False
-        place = table[9 * code[b] + cell]
+            return 0
+        place = np.int64(table[9 * code[b] + cell])
         if place < 0:
-            return False
+            return 0
         after[b] = place
-    return True
+        for i in range(8):
+            rows[b, i] = told[place, i]
+        ends = (told[place, 7] >> 8) & 1 != 0
+        over = over or ends
+        if ahead:
+            goes_on = np.int64(0) if ends else place
+            begun[b] = goes_on
+            for i in range(8):
+                begun_rows[b, i] = told[goes_on, i]
+    return 2 if over else 1
 
 
 @_compiled

@@ -5,6 +5,7 @@ Making a large tensor costs more than filling it, as every page of it has to be 
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from types import ModuleType
 from typing import Any
@@ -68,6 +69,7 @@ def _alone() -> int:
 ALONE = _alone()
 
 
+@cache
 def kernels() -> ModuleType:
     """What numba compiles; importing it needs numba."""
     from marlenv.games import kernels  # optional: compiled on first use
@@ -89,4 +91,7 @@ def for_numba(*tensors: Tensor, rows: int | None = None) -> bool:
 
 def as_rows(tensor: Tensor, columns: int = 0) -> NDArray[Any]:
     """The memory of a tensor as ``[B]``, or ``[B, columns]``; of a copy of one that has gaps."""
-    return tensor.numpy().reshape((-1, columns) if columns else -1)
+    array: NDArray[Any] = tensor.numpy()
+    if array.ndim == 1 and not columns and array.flags.c_contiguous:
+        return array
+    return array.reshape((-1, columns) if columns else -1)

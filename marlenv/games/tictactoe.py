@@ -127,6 +127,7 @@ def _rows() -> Tensor:
 
 
 CPU = torch.device("cpu")
+SOME_OVER = 2  # of what the kernel returns
 ORDER = Table(_order)
 NUMBERED = Table(lambda: ORDER.on(CPU).argsort())
 BOARD, WINNER, LEGAL, PLAYER = Table(_boards), Table(lambda: _winner(_boards())), Table(_legal), Table(_players)
@@ -376,14 +377,29 @@ class TicTacToeEnv(TurnBasedEnv[State]):
             return None
         code = self.read(tensordict).code
         if for_numba(action, code):
-            after = torch.empty_like(code, memory_format=torch.contiguous_format)
-            table = AFTER.on(CPU).numpy()
-            return self._row(State(after)) if kernels().look_up(table, *map(as_rows, (code, action, after))) else None
+            return self._turned(code, action)
         low, high = action.aminmax()
         if low.item() < 0 or high.item() > 8:
             return None
         after = AFTER[torch.add(action, code, alpha=9)]
         return None if after.min().item() < 0 else self._row(State(after.to(torch.int64)))
+
+    def _turned(self, code: Tensor, action: Tensor) -> TensorDict | None:
+        """The same in one call, looking ahead where that is asked for."""
+        after, batch = torch.empty(code.shape, dtype=torch.int64), code.shape
+        rows = self._pool.take((*batch, 64), torch.uint8)
+        begun, begun_rows = after, rows
+        if self._ahead:
+            begun, begun_rows = torch.empty_like(after), self._pool.take((*batch, 64), torch.uint8)
+        tables = AFTER.on(CPU).numpy(), ROWS.on(CPU).view(torch.int64).numpy()
+        given, told = map(as_rows, (code, action, after)), [as_rows(r.view(torch.int64), 8) for r in (rows, begun_rows)]
+        what = kernels().tic_tac_toe_turn(*tables, *given, told[0], self._ahead, as_rows(begun), told[1])
+        if not what:
+            return None
+        found = self._row(State(after), rows)
+        if what == SOME_OVER and self._ahead:
+            self._begun = self._row(State(begun), begun_rows, rewards=False)
+        return found
 
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
         """All rows, those that are gone with an empty board."""
@@ -391,19 +407,21 @@ class TicTacToeEnv(TurnBasedEnv[State]):
             return None
         return self._row(State(torch.where(gone, 0, self.read(tensordict).code)), rewards=False)
 
-    def _row(self, state: State, *, rewards: bool = True) -> TensorDict:
-        """What follows from positions: all data, with the returns as rewards if there are any."""
-        code, device = state.code, self.device
-        batch = code.shape
+    def _told_of(self, code: Tensor) -> Tensor:
+        """The rows of the table for positions, uint8 ``[*B, 64]``."""
         if code.device.type != "cpu" or torch.compiler.is_compiling():
-            rows = ROWS[code]
-        else:
-            rows = self._pool.take((*batch, 64), torch.uint8)
-            torch.index_select(ROWS.on(code.device), 0, code.reshape(-1), out=rows.view(-1, 64))
+            return ROWS[code]
+        rows = self._pool.take((*code.shape, 64), torch.uint8)
+        torch.index_select(ROWS.on(code.device), 0, code.reshape(-1), out=rows.view(-1, 64))
+        return rows
+
+    def _row(self, state: State, rows: Tensor | None = None, *, rewards: bool = True) -> TensorDict:
+        """What follows from positions: all data, with the returns as rewards if there are any."""
+        batch, device = state.code.shape, self.device
+        rows = self._told_of(state.code) if rows is None else rows
         cells, turn, _ = torch.split_with_sizes(rows.view(torch.int32), (9, 1, 6), -1)
-        _, first, second, _ = torch.split_with_sizes(rows.view(torch.float32), (10, 1, 1, 4), -1)
         _, mask, terminated, done, truncated, _ = torch.split_with_sizes(rows.view(torch.bool), (48, 9, 1, 1, 1, 4), -1)
-        board = cells.unflatten(-1, (3, 3))
+        board = cells.view((*batch, 3, 3))
         if not rows.is_inference():
             self._written = (board, turn, board._version, state)
         data: dict[str, Any] = {
@@ -415,6 +433,7 @@ class TicTacToeEnv(TurnBasedEnv[State]):
             "truncated": truncated,
         }
         if rewards:
+            _, first, second, _ = torch.split_with_sizes(rows.view(torch.float32), (10, 1, 1, 4), -1)
             data["player0"], data["player1"] = (new({"reward": r}, batch, device) for r in (first, second))
         return new(data, batch, device)
 

@@ -17,13 +17,14 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.policies import as_policy
+from marlenv.envs.stepping import advance
 from marlenv.errors import IllegalAction, KeyMissing, SpecError
 from marlenv.games.draws import Draws
 from marlenv.games.rules import Rules, where
 from marlenv.keys import DONE_NAMES
 from marlenv.rng import RowRNG
 from marlenv.specs import Categorical, Composite
-from marlenv.tensordicts import entries, get, is_nested, put
+from marlenv.tensordicts import anything, entries, get, is_nested, new, put, raw
 
 S = TypeVar("S", bound="tuple[Any, ...]")
 Illegal = Literal["raise", "lose"]
@@ -110,6 +111,8 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         self._policy: Any = opponent
         self._draws: Draws | None = None
         self.batch_locked = bool(self.batch_size)
+        self._ahead = False
+        self._begun: TensorDict | None = None
 
     @property
     def outcomes(self) -> tuple[str, ...]:
@@ -139,7 +142,11 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         """What travels with the positions: ``"plies_played"`` int64 ``[*B]`` or ``"opponent_rng"`` int64 ``[*B, 2]``, if it is there."""
 
     def quick_step(self, tensordict: TensorDictBase) -> TensorDict | None:
-        """A layout's own short way through a step in which nothing special happens; None where something does."""
+        """A layout's own short way through a step in which nothing special happens; None where something does.
+
+        Where ``self._ahead`` asks for it and games are over, it may leave the data in which those have begun anew, without
+        rewards, in ``self._begun``.
+        """
         return None
 
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
@@ -163,6 +170,24 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDict:
         return self._told(self._first(tensordict.batch_size, tensordict))
 
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """Plays one step and begins games anew where they are over; see :meth:`marlenv.EnvBase.step_and_maybe_reset`."""
+        if self._auto_reset is not None or raw(tensordict) is None:
+            return super().step_and_maybe_reset(tensordict)
+        self._ahead, self._begun = True, None
+        try:
+            tensordict = self.step(tensordict)
+        finally:
+            self._ahead = False
+        fresh, self._begun = self._begun, None
+        tree = self.plan.reward_tree
+        if fresh is None:
+            return tensordict, self.maybe_reset(advance(tensordict, tree))
+        data = {**raw(tensordict), "next": fresh}  # type: ignore[dict-item]
+        following = advance(new(data, tensordict.batch_size, tensordict.device), tree)
+        self._on_reset(following)
+        return tensordict, following
+
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Resets the rows of data without ``"next"`` that are done.
 
@@ -172,7 +197,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         done = get(tensordict, "done")
         if done is None or self._auto_reset is not None:
             return super().maybe_reset(tensordict)
-        if done.device.type == "cpu" and not bool(done.any()):
+        if done.device.type == "cpu" and not anything(done):
             return tensordict
         gone = done.squeeze(-1)
         quick = self.quick_reset(tensordict, gone)

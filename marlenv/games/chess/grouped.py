@@ -9,7 +9,6 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.envs.stepping import advance
 from marlenv.errors import DtypeError, SpecError
 from marlenv.games.chess import paths
 from marlenv.games.chess.board import HASH, PLANES, WORDS, State
@@ -19,10 +18,10 @@ from marlenv.games.memory import Buffers
 from marlenv.games.turn_based import Moment, TurnBasedEnv, _held
 from marlenv.rng import RowRNG
 from marlenv.specs import TensorSpec, Unbounded
-from marlenv.tensordicts import anything, get, new, put, raw
+from marlenv.tensordicts import get, new, put
 
 Mask = Literal["bits", "bool"]
-OVER = 2  # of what paths.turn returns
+SOME_OVER = 2  # of what paths.turn returns
 
 
 class ChessTurns(TurnBasedEnv[State]):
@@ -80,7 +79,6 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         self._keys: tuple[Any, Tensor] | None = None
         self._limits, self._plies = rules.limits, 0
         self._drawn_first = rules.chess960 and rules.number is None
-        self._ahead, self._begun = False, None
         self._pools = [[Buffers(), Buffers()] for _ in range(2)]
         super().__init__(rules, **options)
 
@@ -162,32 +160,9 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             kept = (self._new_mask(batch, 0), masks[1])
             renewed = paths.Ply(State(board, after.state.history, moves), kept, paths.Told.of(batch))
         what = paths.turn(state, actions, gone, self._limits, rules.chess960, after, fresh, renewed)
-        if what == OVER and renewed is not None:
+        if what == SOME_OVER and renewed is not None:
             self._begun = self._written(renewed, rewards=False)
         return self._written(after, rewards=True) if what else None
-
-    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """Plays one step and begins games anew where they are over; see :meth:`marlenv.EnvBase.step_and_maybe_reset`."""
-        if self._auto_reset is not None or self._pair is None or raw(tensordict) is None:
-            return super().step_and_maybe_reset(tensordict)
-        self._ahead, self._begun = True, None
-        try:
-            tensordict = self.step(tensordict)
-        finally:
-            self._ahead = False
-        fresh, self._begun = self._begun, None
-        after = get(tensordict, "next")
-        if fresh is None:
-            done = get(after, "done")
-            if done.device.type == "cpu" and anything(done):
-                fresh = self.quick_reset(after, done.squeeze(-1))
-        tree = self.plan.reward_tree
-        if fresh is None or not fresh._tensordict.keys() >= after.keys():
-            return tensordict, self.maybe_reset(advance(tensordict, tree))
-        data = {**raw(tensordict), "next": fresh}  # type: ignore[dict-item]
-        following = advance(new(data, tensordict.batch_size, tensordict.device), tree)
-        self._on_reset(following)
-        return tensordict, following
 
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
         """All rows, those that are gone with a first position."""

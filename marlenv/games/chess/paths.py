@@ -49,6 +49,7 @@ def compiled(path: Path, tensor: Tensor) -> bool:
     )
 
 
+@cache
 def kernels() -> ModuleType:
     """The module of the numba path; importing it needs numba."""
     from marlenv.games.chess import kernels  # optional: compiled on first use
@@ -237,6 +238,7 @@ def restart(state: State, where: Tensor, fresh: State, path: Path, out: State | 
 # --- an env's step on the CPU, where numba is installed ----------------------------------------------
 
 
+@cache
 def fused() -> ModuleType:
     """The module of whole steps; importing it needs numba."""
     from marlenv.games.chess import fused  # optional: compiled on first use
