@@ -22,9 +22,13 @@ static inline void load(Slot *base, const Field &f, const char *p, int64_t rows,
   else if (f.kind == 2) for (int k = 0; k < f.count; k++) *(L *)(s + 2 * k) = loadl((const int64_t *)p + k * rows + row, n);
   else for (int k = 0; k < f.count; k++) *(M *)(s + k) = loadb((const uint8_t *)p + k * rows + row, n);
 }
-static inline void store(const Slot *base, const Field &f, char *p, int64_t rows, int64_t row, int n) {
+static inline void store(const Slot *base, const Field &f, char *p, int64_t rows, int64_t row, int n, bool past = false) {
   const Slot *s = base + f.slot;
-  if (f.kind == 0) for (int k = 0; k < f.count; k++) storef((float *)p + k * rows + row, *(const F *)(s + k), n);
+  if (f.kind == 0) {
+    float *q = (float *)p + row;
+    if (past && n == 16 && !(((uintptr_t)q | (uintptr_t)(4 * rows)) & 63)) for (int k = 0; k < f.count; k++) streamf(q + k * rows, *(const F *)(s + k));
+    else for (int k = 0; k < f.count; k++) storef(q + k * rows, *(const F *)(s + k), n);
+  }
   else if (f.kind == 1) for (int k = 0; k < f.count; k++) stored((double *)p + k * rows + row, *(const D *)(s + 2 * k), n);
   else if (f.kind == 2) for (int k = 0; k < f.count; k++) storel((int64_t *)p + k * rows + row, *(const L *)(s + 2 * k), n);
   else for (int k = 0; k < f.count; k++) storeb((uint8_t *)p + k * rows + row, *(const M *)(s + k), n);
@@ -49,7 +53,7 @@ extern "C" void run(int64_t rows, int64_t start, int64_t stop, int64_t last, int
   void **acts = p + NSTATE, **next = acts + NACTS, **root = next + NOUTS, **flags = root + NSEEN;
   const int64_t *keys = (const int64_t *)flags[3];
   Slot *s = room(NSLOTS + tile * NHELD), *held = s + NSLOTS;
-  past = streams;
+  const bool past = streams;
   for (int64_t first = 0; first < rows; first += 16 * tile) {
     int count = (int)((rows - first + 15) / 16 < tile ? (rows - first + 15) / 16 : tile);
     for (int v = 0; v < count; v++) {
@@ -65,11 +69,11 @@ extern "C" void run(int64_t rows, int64_t start, int64_t stop, int64_t last, int
         *(L *)(s + KEY) = loadl(keys + row, n);
         *(L *)(s + KEY + 2) = cl(drawn + (t - start) * DRAWS);
         act(st, s);
-        for (int k = 0; k < NACTS; k++) store(s, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, n);
+        for (int k = 0; k < NACTS; k++) store(s, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, n, past);
       } else for (int k = 0; k < NACTS; k++) load(s, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, n);
       step(st, s);
       settle(st, s);
-      for (int k = 0; k < NOUTS; k++) if (next[k]) store(s, OUTS[k], at(next[k], OUTS[k], rows, t), rows, row, n);
+      for (int k = 0; k < NOUTS; k++) if (next[k]) store(s, OUTS[k], at(next[k], OUTS[k], rows, t), rows, row, n, past);
       M over = *(M *)(st + OVER), late = most > 0 ? ge(*(L *)(st + STEPS), cl(most)) : cb(false), done = mor(over, late);
       storeb((uint8_t *)flags[0] + t * rows + row, over, n);
       storeb((uint8_t *)flags[1] + t * rows + row, late, n);
@@ -84,7 +88,7 @@ extern "C" void run(int64_t rows, int64_t start, int64_t stop, int64_t last, int
         for (int k = 0; k < NSTATE; k++) take(st, STATE[k], s, FRESH[k], done);
         for (int k = 0; k < NSEEN; k++) take(s, OUTS[k], s, FIRST[k], done);
       }
-      for (int k = 0; k < NSEEN; k++) store(s, OUTS[k], at(root[k], OUTS[k], rows, t + 1), rows, row, n);
+      for (int k = 0; k < NSEEN; k++) store(s, OUTS[k], at(root[k], OUTS[k], rows, t + 1), rows, row, n, past);
     }
     for (int v = 0; v < count; v++) {
       int64_t row = first + 16 * v;
@@ -118,7 +122,6 @@ static void scatter(Slot *base, const Field &f, char *p, int64_t rows, const int
 // state, what is seen; sixteen of the rows asked for at a time, wherever they are
 extern "C" void begin(int64_t rows, const uint8_t *where, void **p) {
   Slot *s = room(NSLOTS + NHELD), *st = s + NSLOTS;
-  past = false;
   for (int64_t next = 0; next < rows;) {
     int64_t row[16];
     int n = 0;

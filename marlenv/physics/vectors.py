@@ -22,8 +22,16 @@ typedef float F __attribute__((vector_size(64), may_alias));
 typedef int32_t I __attribute__((vector_size(64), may_alias));
 typedef int64_t H __attribute__((vector_size(64), may_alias));
 typedef double G __attribute__((vector_size(64), may_alias));
-struct alignas(64) L { H a, b; };
-struct alignas(64) D { G a, b; };
+#define BOTH __attribute__((always_inline))
+// copied as two whole vectors: a load of 64 bytes that were stored as halves has to wait for them
+#define PAIR(T, X) struct alignas(64) T { \
+  X a, b; \
+  T() = default; \
+  BOTH T(X x, X y) : a(x), b(y) {} \
+  BOTH T(const T &o) : a(o.a), b(o.b) {} \
+  BOTH T &operator=(const T &o) { a = o.a; b = o.b; return *this; } };
+PAIR(L, H)
+PAIR(D, G)
 struct alignas(64) Slot { float x[16]; };
 #define IN static inline __attribute__((always_inline))
 #define EACH for (int i = 0; i < 16; i++)
@@ -33,7 +41,6 @@ IN L cl(int64_t x) { return {H{} + x, H{} + x}; }
 IN D cd(double x) { return {G{} + x, G{} + x}; }
 IN I bits(F x) { return (I)x; }
 IN F real(I x) { return (F)x; }
-static thread_local bool past = false;
 #ifdef WIDE
 typedef __mmask16 M;
 IN M cb(bool x) { return x ? 0xffff : 0; }
@@ -86,9 +93,9 @@ IN M loadb(const uint8_t *p, int n) {
 IN void storeb(uint8_t *p, M m, int n) { _mm_mask_storeu_epi8(p, valid(n), _mm_maskz_set1_epi8(m, 1)); }
 IN F loadf(const float *p, int n) { return n == 16 ? (F)_mm512_loadu_ps(p) : (F)_mm512_maskz_loadu_ps(valid(n), p); }
 IN void storef(float *p, F x, int n) {
-  if (n == 16 && past && !((uintptr_t)p & 63)) _mm512_stream_ps(p, x);
-  else if (n == 16) _mm512_storeu_ps(p, x); else _mm512_mask_storeu_ps(p, valid(n), x);
+  if (n == 16) _mm512_storeu_ps(p, x); else _mm512_mask_storeu_ps(p, valid(n), x);
 }
+IN void streamf(float *p, F x) { _mm512_stream_ps(p, x); }
 #else
 typedef I M;
 IN M cb(bool x) { return I{} - (x ? 1 : 0); }
@@ -125,11 +132,18 @@ IN M loadb(const uint8_t *p, int n) { M r; EACH r[i] = i < n && p[i] ? -1 : 0; r
 IN void storeb(uint8_t *p, M m, int n) { for (int i = 0; i < n; i++) p[i] = m[i] != 0; }
 IN F loadf(const float *p, int n) { F r = F{}; memcpy(&r, p, 4 * n); return r; }
 IN void storef(float *p, F x, int n) { memcpy(p, &x, 4 * n); }
+IN void streamf(float *p, F x) { storef(p, x, 16); }
 #endif
-IN L loadl(const int64_t *p, int n) { L r = {}; memcpy(&r, p, 8 * n); return r; }
-IN void storel(int64_t *p, L x, int n) { memcpy(p, &x, 8 * n); }
-IN D loadd(const double *p, int n) { D r = {}; memcpy(&r, p, 8 * n); return r; }
-IN void stored(double *p, D x, int n) { memcpy(p, &x, 8 * n); }
+typedef int64_t H1 __attribute__((vector_size(64), may_alias, aligned(8)));
+typedef double G1 __attribute__((vector_size(64), may_alias, aligned(8)));
+#define MOVES(T, X, load, store, type) \
+  IN T load(const type *p, int n) { \
+    if (n == 16) return {*(const X *)p, *(const X *)(p + 8)}; \
+    T r = {}; memcpy(&r, p, 8 * n); return r; } \
+  IN void store(type *p, T x, int n) { \
+    if (n == 16) { *(X *)p = x.a; *(X *)(p + 8) = x.b; } else memcpy(p, &x, 8 * n); }
+MOVES(L, H1, loadl, storel, int64_t)
+MOVES(D, G1, loadd, stored, double)
 IN F tof(M m) { return sel(m, cf(1), cf(0)); }
 IN L tol(M m) { return sel(m, cl(1), cl(0)); }
 IN D tod(M m) { return sel(m, cd(1), cd(0)); }
