@@ -166,9 +166,10 @@ class DonePlan:
 
         Dimensions that ``td`` has in front of the env's batch size stand in front of the flags too.
         """
-        lead = td.batch_size[: max(0, td.ndim - self.batch_ndim)]
+        batch = td.batch_size
+        lead = batch[: max(0, len(batch) - self.batch_ndim)]
         for level in self.levels:
-            node = self.node(td, level)
+            node = self.node(td, level) if level.path else td
             if node is not None:
                 complete_level(node, level, Size((*lead, *level.shape)) if lead else level.shape)
         return td

@@ -98,7 +98,7 @@ def merge(
     deeper = any(len(p) > len(path) and p[: len(path)] == path for p in masks)
     for name, value in entries(fresh):
         old = get(kept, name)
-        if old is None:
+        if old is None or (mask is None and type(value) is Tensor):
             put(kept, name, value)
         elif is_nested(value) and is_nested(old) and (deeper or mask is None):
             put(kept, name, merge(masks, value, old, (*path, name), mask, ndim))

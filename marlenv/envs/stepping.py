@@ -68,7 +68,8 @@ def check_input(env: EnvBase, td: Any) -> None:
 
 def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase) -> None:
     """Raises unless every action is there, with its shape, on the env's device; looks at no values."""
-    lead = td.batch_size if td.batch_size != env.batch_size else None
+    lead = td.batch_size
+    lead = None if lead == env.batch_size else lead
     for entry in plan.actions:
         value: Any = td
         for name in entry.path:
@@ -128,11 +129,12 @@ def finish(env: EnvBase, plan: Plan, following: Any, td: TensorDictBase) -> Tens
     if following is td or not isinstance(following, TensorDictBase):
         what = "its input" if following is td else f"a {type(following).__name__}"
         raise TypeError(f"{type(env).__name__}._step: must return a new tensordict, returned {what}")
-    if following.batch_size != td.batch_size:
+    batch = following.batch_size
+    if batch != td.batch_size:
         raise ShapeError(
-            f"{type(env).__name__}._step: must return batch size {list(td.batch_size)}, returned {list(following.batch_size)}"
+            f"{type(env).__name__}._step: must return batch size {list(td.batch_size)}, returned {list(batch)}"
         )
-    lead = following.batch_size[: following.ndim - plan.batch_ndim] if following.ndim > plan.batch_ndim else None
+    lead = batch[: len(batch) - plan.batch_ndim] if len(batch) > plan.batch_ndim else None
     for where, shape in plan.rewards:
         node: Any = following
         for name in where[:-1]:

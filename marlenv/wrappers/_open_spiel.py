@@ -82,10 +82,12 @@ class Tensors:
                 f"is nothing to observe"
             )
 
+        self._reads = [(name, f"{name}_tensor", shape) for name, shape in self.shapes.items()]
+
     def of(self, state: Any, player: int) -> dict[str, Any]:
         """What a player sees."""
         seen = {}
-        for name, shape in self.shapes.items():
-            flat = np.array(getattr(state, name + "_tensor")(player), dtype=np.float32)
+        for name, method, shape in self._reads:
+            flat = np.array(getattr(state, method)(player), dtype=np.float32)
             seen[name] = flat if len(shape) == 1 else flat.reshape(shape)
         return seen

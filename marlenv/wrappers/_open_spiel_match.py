@@ -42,7 +42,7 @@ class Match:
         if seed is not None:
             self.rng, self.game = np.random.default_rng(seed), reseeded(self.game, seed)
         self.state = self.game.new_initial_state() if text is None else self.game.deserialize_state(text)
-        self.draw_chance()
+        self._go_on()
         self.earned: list[float] = self.state.returns()
         return self.state
 
@@ -57,14 +57,17 @@ class Match:
             else:
                 state.apply_action(int(self.sampler(outcomes, chances)))
 
-    def acting(self) -> set[int]:
-        """The players who are asked for an action."""
+    def _go_on(self) -> None:
+        """Draws chance, and sees who is asked for an action then."""
+        self.draw_chance()
         state = self.state
-        if state.is_terminal():
-            return set()
-        if state.is_simultaneous_node():
-            return {i for i in range(self.game.num_players()) if state.legal_actions(i)}
-        return {state.current_player()}
+        self.over: bool = state.is_terminal()
+        if self.over:
+            self.acting: set[int] = set()
+        elif state.is_simultaneous_node():
+            self.acting = {i for i in range(self.game.num_players()) if state.legal_actions(i)}
+        else:
+            self.acting = {state.current_player()}
 
     def play(self, chosen: Mapping[int, int]) -> list[float]:
         """Plays the moves of the acting players; returns what every player won by them.
@@ -84,15 +87,14 @@ class Match:
             state.apply_actions([chosen.get(i, 0) for i in range(self.game.num_players())])
         else:
             state.apply_action(*chosen.values())
-        self.draw_chance()
+        self._go_on()
         before, self.earned = self.earned, state.returns()
         return [now - then for now, then in zip(self.earned, before, strict=True)]
 
     def legal(self, player: int) -> Any:
         """The legal actions of a player as a mask; None for one who does not act."""
-        state = self.state
-        if state.is_terminal() or not (state.is_simultaneous_node() or state.current_player() == player):
+        if player not in self.acting:
             return None
         mask = np.zeros(self.actions, dtype=np.bool_)
-        mask[state.legal_actions(player)] = True
+        mask[self.state.legal_actions(player)] = True
         return mask

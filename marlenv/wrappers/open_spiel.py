@@ -105,11 +105,11 @@ class OpenSpielWrapper(TurnSimEnv):
         self._env = self._match.start(seed, given)
 
     def sim_acting(self) -> set[str]:
-        return {self.agents_names[i] for i in self._match.acting()}
+        return {self.agents_names[i] for i in self._match.acting}
 
     def sim_play(self, actions: dict[str, Any]) -> Mapping[str, Result]:
         gained = self._match.play({self._seats[name]: int(action) for name, action in actions.items()})
-        over = self._env.is_terminal()
+        over = self._match.over
         return {name: (gain, over, False) for name, gain in zip(self._seats, gained, strict=True)}
 
     def sim_look(self, agent: str) -> Look:

@@ -67,9 +67,8 @@ class Heard:
         return self.said
 
 
-def heard(name: str, **options: Any) -> tuple[MeltingpotWrapper, Heard]:
-    env = MeltingpotEnv(name)
-    sim = Heard(env._env)
+def heard(substrate: Any, **options: Any) -> tuple[MeltingpotWrapper, Heard]:
+    sim = Heard(substrate)
     return MeltingpotWrapper(sim, **options), sim
 
 
@@ -92,8 +91,8 @@ def check(env: MeltingpotWrapper, sim: Heard, td: Any, cut: bool) -> None:
     assert bool(td["done"]) == (said.last() or cut)
 
 
-def follow(name: str, steps: int, **options: Any) -> None:
-    env, sim = heard(name, **options)
+def follow(substrate: Any, steps: int, **options: Any) -> None:
+    env, sim = heard(substrate, **options)
     td = env.reset()
     check(env, sim, td, False)
     for i in range(steps):
@@ -110,15 +109,15 @@ def follow(name: str, steps: int, **options: Any) -> None:
 
 @pytest.mark.parametrize("name", THREE)
 def test_every_number_is_the_substrates(name: str) -> None:
-    follow(name, 10, max_steps=9)
+    follow(MeltingpotEnv(name)._env, 10, max_steps=9)
 
 
 @pytest.mark.parametrize("name", substrates())
 def test_every_substrate_resets_and_steps_in_any_groups(name: str) -> None:
-    rng = np.random.default_rng(len(name))
-    names = [f"player_{i}" for i in rng.permutation(len(MeltingpotEnv(name).agents_names))]
+    rng, plain = np.random.default_rng(len(name)), MeltingpotEnv(name)  # made once: chemistry takes half a minute
+    names = [f"player_{i}" for i in rng.permutation(len(plain.agents_names))]
     groups = {"first": names[:1], "rest": {"of_them": names[1:]}}
-    follow(name, 3, group_map=groups if len(names) > 1 else None, categorical_actions=bool(rng.integers(2)))
+    follow(plain._env, 3, group_map=groups if len(names) > 1 else None, categorical_actions=bool(rng.integers(2)))
 
 
 def test_there_are_49_substrates() -> None:
