@@ -79,7 +79,7 @@ class Control:
             NotInSpec: with the row and the agent.
 
         """
-        x = action.detach()
+        x = action.detach() if action.requires_grad else action
         if self.mode == "continuous":
             if not x.numel() or math.isfinite(x.sum().item()):
                 return

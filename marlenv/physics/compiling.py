@@ -72,7 +72,7 @@ class Compiled:
         """One step of all rows; changes ``state`` in place where it is its own."""
         kernel, state = self.kernel, self.own(state)
         rows = state["rng"].shape[-1]
-        acts = [_rows_last(actions[f.name[0]], f) for f in kernel.actions]
+        acts = [rows_last(actions[f.name[0]], f) for f in kernel.actions]
         outs = [f.empty(rows) for f in kernel.outs]
         flags = torch.empty((4, rows), dtype=torch.bool)
         places = kernel.bind(state, acts, outs, flags.unbind(0)[:3])
@@ -216,11 +216,13 @@ def _at_hand(source: Source) -> bool:
     return not thread.is_alive() and not failed
 
 
-def _rows_last(x: Tensor, field: Field) -> Tensor:
+def rows_last(x: Tensor, field: Field) -> Tensor:
     """Actions ``[B, ...]`` as they are read, ``[..., B]``."""
     if x.ndim - 1 > len(field.shape):
         x = x.squeeze(-1)
-    return x.movedim(0, -1).to(field.dtype).contiguous()
+    if x.dtype != field.dtype:
+        x = x.to(field.dtype)
+    return x.movedim(0, -1).contiguous()
 
 
-__all__ = ["SHARED", "TIERS", "Compiled", "Engine", "Inductor", "Tier", "engine_of"]
+__all__ = ["SHARED", "TIERS", "Compiled", "Engine", "Inductor", "Tier", "engine_of", "rows_last"]

@@ -24,6 +24,7 @@ from marlenv.physics.shapes import Box, Line
 
 NEAREST = 1e-6  # metres; bodies closer than this have no direction to push in
 AROUND = 0.02  # metres beyond the outlines in which nothing is felt any more; the width of lines is 0.0067
+FEW = 0.4  # of the rows; more are not worth being taken out
 LOCAL = 2.0  # metres; where bodies reach further, somebody is always near
 ZERO = Column([0.0])
 
@@ -65,19 +66,23 @@ class Contact(ABC):
         self.pairs, self.axes = pairs, axes
         reach = [a.shape.reach + b.shape.reach + AROUND for a, b in pairs.entities]
         self._reach = Column([r * r for r in reach])
-        self._local = self.twists and max(reach) < LOCAL
+        self._local = max(reach) < LOCAL
         self.prepare([a.shape for a, _ in pairs.entities], [b.shape for _, b in pairs.entities])
 
     @abstractmethod
     def prepare(self, first: Sequence[Any], second: Sequence[Any]) -> None:
         """Keeps the constants of the shapes."""
 
-    def idle(self, pose: Pose) -> bool:
-        """Whether all pushes are exactly zero since nothing is near in any row; looks at data, and so only in eager mode on the CPU."""
+    def nearby(self, pose: Pose) -> Tensor | None:
+        """The rows in which anything is near, and outside of which all pushes are exactly zero; int64 ``[n]``, None for all.
+
+        Looks at data, and so only in eager mode on the CPU.
+        """
         if not self._local or in_graph() or pose.pos.device.type != "cpu" or torch.is_grad_enabled():
-            return False
+            return None
         way = pick(pose.pos, self.pairs.first) - pick(pose.pos, self.pairs.second)
-        return not bool((way[0] * way[0] + way[1] * way[1] <= self._reach.on(way)).any())
+        found = (way[0] * way[0] + way[1] * way[1] <= self._reach.on(way)).any(0).nonzero().flatten()
+        return found if len(found) <= FEW * way.shape[-1] else None
 
     @abstractmethod
     def push(self, pose: Pose, spring: Spring) -> Push:

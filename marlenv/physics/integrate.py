@@ -205,9 +205,15 @@ class _Meeting:
         if stepper.links is not None and torque is not None:
             force, torque = stepper.links.add(pose, rot, self.bends, force, torque)
         for contact in stepper.contacts:
-            if contact.idle(pose):
-                continue
-            force, torque = add(contact.pairs, contact.push(pose, stepper.spring), force, torque)
+            near = contact.nearby(pose)
+            if near is None:
+                force, torque = add(contact.pairs, contact.push(pose, stepper.spring), force, torque)
+            elif len(near):
+                there = Pose(*(x.index_select(2, near) for x in pose))
+                some = force.index_select(2, near), None if torque is None else torque.index_select(1, near)
+                f, t = add(contact.pairs, contact.push(there, stepper.spring), *some)
+                force = force.index_copy(2, near, f)
+                torque = torque if torque is None or t is None else torque.index_copy(1, near, t)
         return force, torque
 
 

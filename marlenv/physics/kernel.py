@@ -245,9 +245,9 @@ class Kernel:
     def bind(
         self,
         state: State,
-        actions: Sequence[Tensor],
+        actions: Sequence[Tensor | None],
         outs: Sequence[Tensor | None],
-        flags: Sequence[Tensor],
+        flags: Sequence[Tensor | None],
         seen: Sequence[Tensor] = (),
         keys: Tensor | None = None,
     ) -> Any:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from marlenv.physics.env import ScenarioEnv
 
 
+SHARED_BY_AGENTS = (1, 0, 1)  # strides of flags ``[B, A, 1]`` that are views of their row's
+
+
 class Place(NamedTuple):
     """Where the data of an env hold an observation or an info."""
 
@@ -74,20 +77,18 @@ def restart(env: ScenarioEnv, td: TensorDictBase, mask: Any) -> bool:
     for place in places:
         x = fresh[place.key]
         put(_node(td, place.node), place.name, x if place.given == place.shape else x.unsqueeze(-1))
-    goes_on = ~where
+    goes_on = ~where.unsqueeze(-1)
     done: dict[tuple[str, int], Tensor] = {}
     for node, names in flags:
         for name, flag in names.items():
-            if flag.ndim > 2 and flag.stride(1) == 0:  # the agents' flags are their row's
-                of = name, flag.data_ptr()
-                if of not in done:
-                    done[of] = flag[:, 0] & goes_on.unsqueeze(-1)
-                put(node, name, done[of].unsqueeze(1).expand_as(flag))
-            else:
-                now = flag & goes_on.reshape(-1, *(1,) * (flag.ndim - 1))
-                put(node, name, now)
-                if flag.ndim == 2:
-                    done[name, flag.data_ptr()] = now
+            now = done.get((name, flag.data_ptr()))
+            if now is not None and flag.stride() == SHARED_BY_AGENTS:
+                put(node, name, now.as_strided(flag.shape, flag.stride()))
+                continue
+            now = flag & (goes_on if flag.ndim == 2 else goes_on.reshape(-1, *(1,) * (flag.ndim - 1)))
+            put(node, name, now)
+            if flag.stride() == (1, 1):
+                done[name, flag.data_ptr()] = now
     drop(td, RESET)
     env._on_reset(td)
     return True
@@ -99,6 +100,7 @@ def _plain(env: ScenarioEnv, td: Any, mask: Any) -> bool:
         env._now is not None
         and env._places is not None
         and not env.is_closed
+        and env.device is not None
         and env.device.type == "cpu"
         and raw(td) is not None
         and td.batch_size == env.batch_size

@@ -22,6 +22,7 @@ from marlenv.physics.lanes import in_graph, pick
 from marlenv.physics.plan import HUGE, Column
 from marlenv.physics.scenario import Scenario
 from marlenv.physics.state import State, merge
+from marlenv.physics.views import rows_first, rows_last
 from marlenv.rng import RowRNG
 
 Grouped: TypeAlias = "dict[str, Tensor]"
@@ -112,13 +113,13 @@ class Simulation:
         if not len(at):
             observations, infos, _ = unflatten(kept or {})
             return dict(state), observations, infos
-        new, observations, infos = self._begin(state["rng"][:, at])
+        new, observations, infos = self._begin(state["rng"].index_select(1, at))
         after = {name: x.index_copy(-1, at, new[name]) for name, x in state.items()}
         fresh, rows = leaves(observations, infos), state["rng"].shape[-1]
         if kept is None:
             kept = {key: x.movedim(0, -1).new_zeros((*x.shape[1:], rows)).movedim(-1, 0) for key, x in fresh.items()}
-        seen = {key: kept[key].index_copy(0, at, x) for key, x in fresh.items()}
-        observations, infos, _ = unflatten(seen)
+        seen = {key: rows_last(kept[key]).index_copy(-1, at, rows_last(x)) for key, x in fresh.items()}
+        observations, infos, _ = unflatten({key: rows_first(x) for key, x in seen.items()})
         return after, observations, infos
 
     def _begin(self, streams: Tensor) -> tuple[State, Seen, Infos]:
