@@ -214,7 +214,7 @@ def anything(flags: Tensor) -> bool:
     if flags.numel() == 1:
         return bool(flags)
     if flags.device.type == "cpu" and type(flags) is Tensor and not is_compiling():
-        return np.count_nonzero(flags.numpy()) > 0  # for few flags in half of the time of any()
+        return bool(np.count_nonzero(flags.numpy()))  # for few flags in half of the time of any()
     return bool(flags.any())
 
 

@@ -183,7 +183,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         tree = self.plan.reward_tree
         if fresh is None:
             return tensordict, self.maybe_reset(advance(tensordict, tree))
-        data = {**raw(tensordict), "next": fresh}  # type: ignore[dict-item]
+        data = {**raw(tensordict), "next": fresh}
         following = advance(new(data, tensordict.batch_size, tensordict.device), tree)
         self._on_reset(following)
         return tensordict, following

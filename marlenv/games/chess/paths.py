@@ -298,7 +298,8 @@ def turn(
     """
     kept = _whole(*state, *actions, gone)  # held until the call is over
     at, width = _at(*kept), _width(out.masks[0])
-    places, retold = NOWHERE, NOWHERE[:4]
+    places: tuple[int, ...] = NOWHERE
+    retold: tuple[int, ...] = NOWHERE[:4]
     if fresh is not None and renewed is not None:
         places = _at(fresh.board, fresh.moves, renewed.state.board, renewed.state.moves, renewed.masks[0])
         retold = _at(*renewed.told)
