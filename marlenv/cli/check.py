@@ -23,7 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     parser.add_argument("name", help="an env of `marlenv list`, family/task, or module:callable that makes an env")
     parser.add_argument("--envs", type=int, help="how many envs at once")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the env")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the env; as often as needed"
+    )
     parser.add_argument("--quiet", action="store_true", help="print what is broken only")
 
 

@@ -35,7 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-steps", type=int, help="cut the game off after so many moves")
     parser.add_argument("--save", type=Path, metavar="FILE", help="where the game goes: .json, or .pgn for chess")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="of the drawing")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the game")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the game; as often as needed"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

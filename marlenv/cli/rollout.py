@@ -33,7 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="where the env lives, such as cuda")
     parser.add_argument("--out", type=Path, help="folder for the data; nothing is kept when left out")
     parser.add_argument("--video", type=Path, metavar="FILE", help="a film of the first env: a .gif or .mp4 file")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the env")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the env; as often as needed"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

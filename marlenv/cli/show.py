@@ -17,7 +17,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="an env of `marlenv list`, or family/task")
     parser.add_argument("--envs", type=int, help="how many envs at once")
     parser.add_argument("--group-map", help="all_in_one_group, one_group_per_agent, by_name_prefix or by_spec")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the env")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the env; as often as needed"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -62,7 +62,8 @@ def check_input(env: EnvBase, td: Any) -> None:
         raise TypeError(f"{type(env).__name__}: expected a tensordict, got {type(td).__name__}")
     if td.batch_size != env.batch_size and (env.batch_locked or env.batch_size):
         raise ShapeError(
-            f"{type(env).__name__}: expected a tensordict of batch size {list(env.batch_size)}, got {list(td.batch_size)}"
+            f"{type(env).__name__}: expected a tensordict of batch size {list(env.batch_size)}, got {list(td.batch_size)}; "
+            f"begin with env.reset(), whose data have it"
         )
 
 
