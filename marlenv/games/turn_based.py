@@ -180,11 +180,10 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         finally:
             self._ahead = False
         fresh, self._begun = self._begun, None
-        tree = self.plan.reward_tree
-        if fresh is None:
-            return tensordict, self.maybe_reset(advance(tensordict, tree))
-        data = {**raw(tensordict), "next": fresh}
-        following = advance(new(data, tensordict.batch_size, tensordict.device), tree)
+        tree, plain = self.plan.reward_tree, raw(tensordict)
+        if fresh is None or plain is None or plain["next"].keys() - tree.keys() - set(fresh.keys()):
+            return tensordict, self.maybe_reset(advance(tensordict, tree))  # or there are entries that the caller made
+        following = advance(new({**plain, "next": fresh}, tensordict.batch_size, tensordict.device), tree)
         self._on_reset(following)
         return tensordict, following
 

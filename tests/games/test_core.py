@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ from tensordict import TensorDict
 from torch import Size, Tensor
 
 from marlenv.errors import IllegalAction
-from marlenv.games import ConnectFour, GameEnv, PolicyPerRow, Rules
+from marlenv.games import ChessEnv, ConnectFour, GameEnv, PolicyPerRow, Rules, TicTacToeEnv
+from marlenv.games.chess import Chess
 from marlenv.games.rules import where
 from marlenv.rng import RowRNG
 from marlenv.testing.contract import run_contract
@@ -219,3 +221,28 @@ def test_those_who_do_not_act_may_write_anything() -> None:
     assert bool((env.step(td)["next"] == env.step(other)["next"]).all())
     assert bool(td["p1", "action_mask"].all())
     assert not bool(td["p1", "mask"].any())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TicTacToeEnv(batch_size=[128]),
+        lambda: ChessEnv(layout="grouped", batch_size=[64], seed=0),
+        lambda: GameEnv(ConnectFour(), batch_size=[64]),
+    ],
+    ids=["tictactoe", "chess", "connect_four"],
+)
+def test_what_the_caller_wrote_under_next_is_there_in_the_next_step(make: Callable[[], Any]) -> None:
+    """Also where games end and begin anew in the call that plays."""
+    env = make()
+    env.set_seed(0)
+    td, ended = env.reset(), False
+    for i in range(16):
+        td = env.rand_action(td)
+        td["mine"] = torch.full(td.batch_size, i)
+        td["next"] = TensorDict({"mine": torch.full(td.batch_size, 100 + i)}, td.batch_size)
+        played, td = env.step_and_maybe_reset(td)
+        ended |= bool(played["next", "done"].any())
+        assert bool((played["next", "mine"] == 100 + i).all())
+        assert bool((td["mine"] == 100 + i).all())
+    assert ended or isinstance(env.rules, Chess)
