@@ -284,6 +284,9 @@ def _overlay(
             data[name] = _overlay_any(mine if is_nested(mine) else None, value, below or {})
             continue
         inner = _inner(mine) if is_nested(mine) else {}
+        if any(type(kept) is list and key not in plain for key, kept in inner.items()):  # of agents that differ
+            data[name] = _overlay_any(mine, value, below or {})
+            continue
         made = _overlay(inner, plain, below or {}, value.batch_size, value.device)
         if below is None:
             data[name] = made
@@ -305,10 +308,12 @@ def _inner(td: TensorDictBase) -> dict[str, Any]:
 
 def _overlay_any(old: TensorDictBase | None, top: TensorDictBase, drop_: dict[str, Any]) -> TensorDictBase:
     """The same for tensordicts of other kinds (lazy stacks, tensorclasses)."""
-    if (top_parts := parts(top)) is not None:
-        dim = top.stack_dim
-        olds: Any = [None] * len(top_parts) if old is None else old.unbind(dim)
-        return lazy([_overlay_one(o, t, drop_) for o, t in zip(olds, top_parts, strict=True)], dim)
+    stacked = top if parts(top) is not None else old
+    if parts(stacked) is not None:
+        dim = stacked.stack_dim  # type: ignore[union-attr]
+        tops = top.unbind(dim)
+        olds: Any = [None] * len(tops) if old is None else old.unbind(dim)
+        return lazy([_overlay_one(o, t, drop_) for o, t in zip(olds, tops, strict=True)], dim)
     out = top.exclude(*_tree_keys(drop_)) if drop_ else top.copy()
     for key, value in [] if old is None else list(old.items(True, True)):
         if key not in out.keys(True) and key not in _tree_keys(drop_):

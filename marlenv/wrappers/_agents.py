@@ -137,7 +137,7 @@ class AgentsEnv(EnvWrapper):
         """
         board = self._board
         limit = not first and self.max_steps is not None and board.steps >= self.max_steps
-        before = set(board.ended)
+        before = set(board.ended) if board.ended else ()
         board.note({a: (bool(s.terminated), bool(s.truncated) or (limit and not s.terminated)) for a, s in got.items()})
         acts = board.living if acting is None else board.living.intersection(acting)
         data: dict[str, dict[str, Any]] = {}

@@ -21,6 +21,8 @@ from marlenv.keys import Path, nested, path
 from marlenv.specs import Composite, NonTensor, TensorSpec
 from marlenv.tensordicts import fetch, nest, new
 
+FLOATS = {float}
+
 
 class Column(NamedTuple):
     """One entry of a group, ``[A, *shape]``."""
@@ -35,14 +37,15 @@ class Column(NamedTuple):
 
     def fill(self, agents: list[Any]) -> Tensor | None:
         """The entry of all agents, zeros for those who have none; None if a value does not fit."""
-        values = agents
+        name, *inner = self.key
         try:
-            for name in self.key:
+            values = [data.get(name) for data in agents]
+            for name in inner:
                 values = [None if data is None else data.get(name) for data in values]
         except AttributeError:  # no mapping
             return None
         shape, dtype = self.shape, self.dtype
-        if self.single and not self.whole and all(type(value) is float for value in values):  # rewards, mostly
+        if self.single and not self.whole and {type(value) for value in values} == FLOATS:  # rewards, mostly
             return torch.from_numpy(np.array(values, dtype).reshape(len(values), *shape))
         for value in values:  # most are arrays of the column's very kind
             if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
@@ -84,25 +87,32 @@ class Moments:
     def __init__(self, tree: GroupTree, per_agent: Mapping[str, Composite], *, unequal: Unequal = "stack") -> None:
         self._packer = Packer(tree, per_agent, unequal=unequal)
         groups = [(where, agents, columns_of([per_agent[a] for a in agents])) for where, agents in tree.groups.items()]
-        self._groups = [(w, a, c) for w, a, c in groups if c is not None]
+        self._groups = [(w, a, c, Size((len(a),))) for w, a, c in groups if c is not None]
         self._short = len(self._groups) == len(groups)
-        self._flat = all(len(column.key) == 1 for _, _, columns in self._groups for column in columns)
+        keys = [*tree.groups, *(column.key for _, _, columns, _ in self._groups for column in columns)]
+        self._flat = all(len(key) == 1 for key in keys)
 
     def pack(self, data: AgentData) -> TensorDict:
         """The group tensors of one moment; see :meth:`marlenv.groups.Packer.pack`."""
         if not self._short:
             return self._packer.pack(data)
         root: dict[str, Any] = {}
-        for where, agents, columns in self._groups:
-            batch, given = Size((len(agents),)), [data[agent] for agent in agents]
+        for where, agents, columns, batch in self._groups:
+            given = [data[agent] for agent in agents]
             entries: dict[str, Any] = {}
             for column in columns:
                 filled = column.fill(given)
                 if filled is None:
                     return self._packer.pack(data)
-                _plant(entries, column.key, filled)
-            _plant(root, where, new(entries, batch) if self._flat else nest(entries, batch))
-        return nest(root, Size())
+                if self._flat:
+                    entries[column.key[0]] = filled
+                else:
+                    _plant(entries, column.key, filled)
+            if self._flat:
+                root[where[0]] = new(entries, batch)
+            else:
+                _plant(root, where, nest(entries, batch))
+        return new(root, Size()) if self._flat else nest(root, Size())
 
 
 class Actions:

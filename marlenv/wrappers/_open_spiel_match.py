@@ -26,8 +26,8 @@ class Match:
     def __init__(self, game: Any, sampler: Sampler | None, who: str) -> None:
         self.game, self.sampler, self.who = game, sampler, who
         self.rng = np.random.default_rng()
-        self.start(None, None)
         try:
+            self.start(None, None)
             legal = [a for i in range(game.num_players()) for a in self.state.legal_actions(i)]
         except need("pyspiel", who).SpielError as error:
             raise Unsupported(
@@ -58,16 +58,18 @@ class Match:
                 state.apply_action(int(self.sampler(outcomes, chances)))
 
     def _go_on(self) -> None:
-        """Draws chance, and sees who is asked for an action then."""
+        """Draws chance, and sees who is asked for an action then, and what is legal."""
         self.draw_chance()
         state = self.state
         self.over: bool = state.is_terminal()
-        if self.over:
-            self.acting: set[int] = set()
-        elif state.is_simultaneous_node():
-            self.acting = {i for i in range(self.game.num_players()) if state.legal_actions(i)}
-        else:
-            self.acting = {state.current_player()}
+        self.at_once: bool = state.is_simultaneous_node()
+        self.legal: dict[int, list[int]] = {}
+        """The legal actions of those who are asked for one."""
+        if self.at_once:
+            self.legal = {i: found for i in range(self.game.num_players()) if (found := state.legal_actions(i))}
+        elif not self.over:
+            player = state.current_player()
+            self.legal = {player: state.legal_actions(player)}
 
     def play(self, chosen: Mapping[int, int]) -> list[float]:
         """Plays the moves of the acting players; returns what every player won by them.
@@ -77,13 +79,13 @@ class Match:
         """
         state = self.state
         for player, action in chosen.items():
-            legal = state.legal_actions(player)
+            legal = self.legal[player]
             if action not in legal:
                 shown = f"{legal[:20]}{' ...' if len(legal) > 20 else ''}"
                 raise IllegalAction(
                     f"{self.who}: action {action} of agent 'player_{player}' is illegal; legal are {shown}"
                 )
-        if state.is_simultaneous_node():
+        if self.at_once:
             state.apply_actions([chosen.get(i, 0) for i in range(self.game.num_players())])
         else:
             state.apply_action(*chosen.values())
@@ -91,10 +93,11 @@ class Match:
         before, self.earned = self.earned, state.returns()
         return [now - then for now, then in zip(self.earned, before, strict=True)]
 
-    def legal(self, player: int) -> Any:
+    def mask(self, player: int) -> Any:
         """The legal actions of a player as a mask; None for one who does not act."""
-        if player not in self.acting:
+        legal = self.legal.get(player)
+        if legal is None:
             return None
         mask = np.zeros(self.actions, dtype=np.bool_)
-        mask[self.state.legal_actions(player)] = True
+        mask[legal] = True
         return mask

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from marlenv.wrappers._agent import AgentStep
 from marlenv.wrappers._pettingzoo import OBS, PettingZooBase, frozen, mask_of
-from marlenv.wrappers._turns import Look, Result, TurnSimEnv
+from marlenv.wrappers._turns import Result, TurnSimEnv
 
 
 class AECTurns(PettingZooBase, TurnSimEnv):
@@ -19,7 +20,7 @@ class AECTurns(PettingZooBase, TurnSimEnv):
         return list(self._env.agents)
 
     def sim_reset(self, seed: int | None) -> None:
-        self._final: dict[str, Look] = {}
+        self._final: dict[str, AgentStep] = {}
         self._env.reset(seed=seed)
 
     def sim_acting(self) -> set[str]:
@@ -40,10 +41,10 @@ class AECTurns(PettingZooBase, TurnSimEnv):
             sim.step(None)
         return got
 
-    def sim_look(self, agent: str) -> Look:
+    def sim_look(self, agent: str) -> AgentStep:
         if agent in self._final:  # it has left the simulator; this is what it saw last
             return self._final[agent]
         seen, info = self._env.observe(agent), self._env.infos.get(agent)
         if self.observe_rule == "acting":  # it is shown again later, when the simulator may have written over it
             seen, info = frozen(seen), frozen(info)
-        return Look({OBS: seen}, mask_of(seen, info), info)
+        return AgentStep({OBS: seen}, action_mask=mask_of(seen, info), info=info)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from tensordict import TensorDictBase
 
@@ -13,18 +13,9 @@ from marlenv.wrappers._agent import AgentStep
 from marlenv.wrappers._agents import AgentsEnv
 
 Observe = Literal["acting", "all"]
-
-
-class Look(NamedTuple):
-    """What one agent sees now."""
-
-    seen: Mapping[str, Any]
-    action_mask: Any = None
-    info: Mapping[str, Any] | None = None
-
-
 Result = tuple[float, bool, bool]
 """What the last moves brought one agent: its reward, and whether it terminated, and was truncated."""
+NOTHING: Result = (0.0, False, False)
 
 
 class Turn:
@@ -32,7 +23,7 @@ class Turn:
 
     __slots__ = ("acting", "looks")
 
-    def __init__(self, looks: dict[str, Look], acting: set[str]) -> None:
+    def __init__(self, looks: dict[str, AgentStep], acting: set[str]) -> None:
         self.looks, self.acting = looks, acting
 
 
@@ -71,8 +62,8 @@ class TurnSimEnv(AgentsEnv):
         """Whose actions are wanted next; nobody's when the game is over."""
 
     @abstractmethod
-    def sim_look(self, agent: str) -> Look:
-        """What an agent sees."""
+    def sim_look(self, agent: str) -> AgentStep:
+        """What an agent sees, without rewards and flags."""
 
     def sim_agents(self) -> list[str]:
         """The agents that are in the game after a reset."""
@@ -88,8 +79,8 @@ class TurnSimEnv(AgentsEnv):
         """The first data of the position that the simulator is in, after so many steps."""
         self._board.open(steps)
         self._turn = turn = Turn({agent: self.sim_look(agent) for agent in self.sim_agents()}, self.sim_acting())
-        over = not turn.acting
-        got = {a: AgentStep(x.seen, 0.0, over, False, x.action_mask, x.info) for a, x in turn.looks.items()}
+        looks = turn.looks
+        got = looks if turn.acting else {agent: look._replace(terminated=True) for agent, look in looks.items()}
         return self._emit(got, turn.acting, first=True)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -101,15 +92,18 @@ class TurnSimEnv(AgentsEnv):
             results = self.sim_play(actions)
             turn.acting = self.sim_acting()
         else:  # the game is over: nothing happens any more
-            results = dict.fromkeys(board.living, (0.0, False, False))
+            results = dict.fromkeys(board.living, NOTHING)
         looks, following = turn.looks, turn.acting
         everybody = self.observe_rule == "all" or not following
         got = {}
-        for agent, (reward, terminated, truncated) in results.items():
+        for agent, result in results.items():
             if agent in board.ended:
                 continue
+            reward, terminated, truncated = result
             if everybody or terminated or truncated or agent in following or agent not in looks:
                 looks[agent] = self.sim_look(agent)
             look = looks[agent]
-            got[agent] = AgentStep(look.seen, reward, terminated, truncated, look.action_mask, look.info)
+            if result != NOTHING:
+                look = look._replace(reward=reward, terminated=terminated, truncated=truncated)
+            got[agent] = look
         return self._emit(got, following, first=False)

@@ -12,10 +12,10 @@ from marlenv.errors import SpecError
 from marlenv.groups.maps import GroupMap, MarlGroupMapType
 from marlenv.optional import need
 from marlenv.specs import Categorical, Composite, NonTensor, OneHot, Unbounded
-from marlenv.wrappers._agent import AgentSpecs
+from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._open_spiel import game_names, load_game, refuse_mean_field
 from marlenv.wrappers._open_spiel_match import Match, Sampler
-from marlenv.wrappers._turns import Look, Observe, Result, TurnSimEnv
+from marlenv.wrappers._turns import Observe, Result, TurnSimEnv
 
 
 class OpenSpielWrapper(TurnSimEnv):
@@ -105,16 +105,16 @@ class OpenSpielWrapper(TurnSimEnv):
         self._env = self._match.start(seed, given)
 
     def sim_acting(self) -> set[str]:
-        return {self.agents_names[i] for i in self._match.acting}
+        return {self.agents_names[i] for i in self._match.legal}
 
     def sim_play(self, actions: dict[str, Any]) -> Mapping[str, Result]:
         gained = self._match.play({self._seats[name]: int(action) for name, action in actions.items()})
         over = self._match.over
         return {name: (gain, over, False) for name, gain in zip(self._seats, gained, strict=True)}
 
-    def sim_look(self, agent: str) -> Look:
+    def sim_look(self, agent: str) -> AgentStep:
         seat = self._seats[agent]
-        return Look(self._match.tensors.of(self._env, seat), self._match.legal(seat))
+        return AgentStep(self._match.tensors.of(self._env, seat), 0.0, False, False, self._match.mask(seat))
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         drawn = self._match.rng.bit_generator.state

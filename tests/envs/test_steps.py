@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from marlenv.groups import GroupTree, group_specs
 from tensordict import TensorDict
 
 from marlenv import Bounded, Composite, EnvBase, Unbounded
@@ -214,3 +215,45 @@ def test_uneven_agents_keep_entries_that_only_some_have():
     assert rollout["agents"][..., 0]["action"].shape == (9, 1)
     assert rollout["agents"][..., 1]["observation"][:, 0].tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 0]
     assert rollout["next", "agents"][..., 1]["observation"][:, 0].tolist() == [1, 2, 3, 4, 1, 2, 3, 4, 1]
+
+
+class Vehicles(EnvBase):
+    """Two agents that see alike and act unlike: what they see is one tensor, their actions are not."""
+
+    def __init__(self):
+        super().__init__(batch_size=[3])
+        tree = GroupTree({"agents": ["car", "crane"]})
+        sees = Composite(observation=Unbounded((2,)))
+        acts = {"car": Composite(action=Bounded(-1, 1, (2,))), "crane": Composite(action=Bounded(-1, 1, (3,)))}
+        self.observation_spec = group_specs(tree, dict.fromkeys(acts, sees)).expand(3)
+        self.action_spec = group_specs(tree, acts).expand(3)
+        self.reward_spec = Composite(agents=Composite(reward=Unbounded((3, 2, 1)), shape=(3, 2)), shape=(3,))
+
+    def _seen(self, count):
+        return TensorDict({"observation": torch.full((3, 2, 2), count)}, [3, 2])
+
+    def _reset(self, tensordict):
+        self.count = 0.0
+        return TensorDict({"agents": self._seen(0.0)}, [3])
+
+    def _step(self, tensordict):
+        self.count += 1
+        agents = self._seen(self.count).set("reward", torch.ones(3, 2, 1))
+        return TensorDict({"agents": agents, "done": torch.full((3, 1), self.count > 2)}, [3])
+
+    def _set_seed(self, seed):
+        pass
+
+
+def test_actions_of_different_sizes_beside_observations_of_one():
+    env = Vehicles()
+    td = env.reset()
+    for i in range(7):
+        td = env.rand_action(td)
+        actions = [one["action"] for one in td["agents"].unbind(1)]
+        assert [a.shape[-1] for a in actions] == [2, 3]
+        step, td = env.step_and_maybe_reset(td)
+        assert td["agents", "observation"].unique().tolist() == [(i + 1) % 3]
+        assert step["next", "agents", "observation"].unique().tolist() == [i % 3 + 1]
+        assert ("agents", "reward") not in td.keys(True)
+        assert all(torch.equal(one["action"], a) for one, a in zip(td["agents"].unbind(1), actions, strict=True))
