@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.envs.locking import Plan
@@ -58,7 +58,7 @@ def check_input(env: EnvBase, td: Any) -> None:
     """Raises unless ``td`` is a tensordict of the env's batch size and the env is open."""
     if env.is_closed:
         raise EnvClosed(f"{type(env).__name__}: the env is closed; make a new one")
-    if not isinstance(td, TensorDictBase):
+    if type(td) is not TensorDict and not isinstance(td, TensorDictBase):  # an abstract class looks longer
         raise TypeError(f"{type(env).__name__}: expected a tensordict, got {type(td).__name__}")
     if td.batch_size != env.batch_size and (env.batch_locked or env.batch_size):
         raise ShapeError(
@@ -127,7 +127,7 @@ def _check_values(env: EnvBase, td: TensorDictBase, leaves: list[tuple[NestedKey
 
 def finish(env: EnvBase, plan: Plan, following: Any, td: TensorDictBase) -> TensorDictBase:
     """Checks what ``_step`` returned and completes its done flags, in place."""
-    if following is td or not isinstance(following, TensorDictBase):
+    if following is td or (type(following) is not TensorDict and not isinstance(following, TensorDictBase)):
         what = "its input" if following is td else f"a {type(following).__name__}"
         raise TypeError(f"{type(env).__name__}._step: must return a new tensordict, returned {what}")
     batch = following.batch_size
