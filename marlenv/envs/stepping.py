@@ -284,7 +284,8 @@ def _overlay(
             data[name] = _overlay_any(mine if is_nested(mine) else None, value, below or {})
             continue
         inner = _inner(mine) if is_nested(mine) else {}
-        if any(type(kept) is list and key not in plain for key, kept in inner.items()):  # of agents that differ
+        uneven = inner and raw(mine) is None  # a stack of agents, some of whose values may not stack
+        if uneven and any(type(kept) is list and key not in plain for key, kept in inner.items()):
             data[name] = _overlay_any(mine, value, below or {})
             continue
         made = _overlay(inner, plain, below or {}, value.batch_size, value.device)
