@@ -310,8 +310,8 @@ def _inner(td: TensorDictBase) -> dict[str, Any]:
 def _overlay_any(old: TensorDictBase | None, top: TensorDictBase, drop_: dict[str, Any]) -> TensorDictBase:
     """The same for tensordicts of other kinds (lazy stacks, tensorclasses)."""
     stacked = top if parts(top) is not None else old
-    if parts(stacked) is not None:
-        dim = stacked.stack_dim  # type: ignore[union-attr]
+    if stacked is not None and parts(stacked) is not None:
+        dim = stacked.stack_dim
         tops = top.unbind(dim)
         olds: Any = [None] * len(tops) if old is None else old.unbind(dim)
         return lazy([_overlay_one(o, t, drop_) for o, t in zip(olds, tops, strict=True)], dim)

@@ -89,8 +89,7 @@ class Tensors:
         """What a player sees."""
         seen = {}
         for name, method, shape in self._reads:
-            flat = np.frombuffer(
-                array("f", getattr(state, method)(player)), np.float32
-            )  # faster than np.array of a list
+            numbers = array("f", getattr(state, method)(player))  # numpy takes longer over a list
+            flat = np.frombuffer(numbers, np.float32)
             seen[name] = flat if len(shape) == 1 else flat.reshape(shape)
         return seen

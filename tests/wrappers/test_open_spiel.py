@@ -272,8 +272,8 @@ def test_every_game_keeps_the_contract(name: str) -> None:
 def test_fuzz(name: str) -> None:
     """200 random episodes in random groups, beside the raw game, and a whole one; what a step brings is part of returns()."""
     skip_unless_played(name)
-    if not gives_tensors(name):
-        pytest.skip("gives no tensors, and is refused")
+    if not gives_tensors(name):  # nothing to play: that it is refused stands in the contract's test
+        return
     whole = OpenSpielEnv(name)
     names = whole.agents_names
     assert follow(whole, beside(whole, 11), 11, episodes=1, max_steps=ENDLESS) > 0
