@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections import Counter
@@ -38,12 +39,15 @@ def count_calls(run: Callable[[], Any]) -> Counter[str]:
         if event == "call" and not frame.f_code.co_name.endswith(("comp>", "genexpr>")):
             found[frame.f_globals.get("__name__", "?")] += 1
 
-    before = sys.getprofile()
+    before, collecting = sys.getprofile(), gc.isenabled()
+    gc.disable()  # what is collected meanwhile may call Python too
     sys.setprofile(note)
     try:
         run()
     finally:
         sys.setprofile(before)
+        if collecting:
+            gc.enable()
     return found
 
 
