@@ -21,11 +21,14 @@ from tensordict import (
 )
 from tensordict.utils import _StringOnlyDict
 from torch import Size, Tensor
-from torch.compiler import is_compiling
+from torch.compiler import is_dynamo_compiling as is_compiling  # the half of it that costs nothing
 
 from marlenv.errors import ShapeError
 
 NON_TENSOR = (NonTensorData, NonTensorStack)
+
+FEW = 16
+"""So many flags are looked at fastest one by one."""
 
 
 def new(data: dict[str, Any], batch_size: Size, device: torch.device | None = None) -> TensorDict:
@@ -211,10 +214,13 @@ def choose(mask: Tensor, yes: Any, no: Any, batch_ndim: int) -> Any:
 
 def anything(flags: Tensor) -> bool:
     """Whether any flag is True."""
-    if flags.numel() == 1:
+    count = flags.numel()
+    if count == 1:
         return bool(flags)
-    if flags.device.type == "cpu" and type(flags) is Tensor and not is_compiling():
-        return bool(np.count_nonzero(flags.numpy()))  # for few flags in half of the time of any()
+    if flags.is_cpu and type(flags) is Tensor and not is_compiling():
+        if count <= FEW and flags.ndim == 2 and flags.shape[1] == 1:
+            return [True] in flags.tolist()  # in a fifth of the time of any()
+        return bool(np.count_nonzero(flags.numpy()))  # in half of it
     return bool(flags.any())
 
 

@@ -85,6 +85,9 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
     """Whether missing ``done`` and ``terminated`` entries are added to the specs."""
     handles_partial_steps: bool = False
     """Whether ``_step`` reads ``"_step"`` masks itself."""
+    gives_all_flags: bool = False
+    """Whether what the env returns holds every done flag in its shape, so that none need be completed."""
+
     resets_without_looking: bool = False
     """Whether a partial reset costs no more than a look at the flags; on GPUs the look is then left out."""
 

@@ -50,7 +50,8 @@ def checked(env: EnvBase, plan: DonePlan, fresh: Any, td: TensorDictBase | None,
         raise TypeError(f"{who}._reset: must return a tensordict, returned {type(fresh).__name__}")
     if fresh is td:
         raise ResetError(f"{who}._reset: must return a new tensordict, returned its input; start from td.empty()")
-    plan.complete(fresh)
+    if not env.gives_all_flags:
+        plan.complete(fresh)
     if not env._allow_done_after_reset and not (env.device is not None and env.device.type != "cpu"):
         _refuse_done(who, plan, fresh, masks)
     return fresh

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
 
 STEP = "_step"
+LEAVES = {Tensor}
 
 
 def step(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
@@ -60,9 +61,10 @@ def check_input(env: EnvBase, td: Any) -> None:
         raise EnvClosed(f"{type(env).__name__}: the env is closed; make a new one")
     if type(td) is not TensorDict and not isinstance(td, TensorDictBase):  # an abstract class looks longer
         raise TypeError(f"{type(env).__name__}: expected a tensordict, got {type(td).__name__}")
-    if td.batch_size != env.batch_size and (env.batch_locked or env.batch_size):
+    want = env.batch_size
+    if td.batch_size != want and (want or env.batch_locked):
         raise ShapeError(
-            f"{type(env).__name__}: expected a tensordict of batch size {list(env.batch_size)}, got {list(td.batch_size)}; "
+            f"{type(env).__name__}: expected a tensordict of batch size {list(want)}, got {list(td.batch_size)}; "
             f"begin with env.reset(), whose data have it"
         )
 
@@ -158,7 +160,8 @@ def finish(env: EnvBase, plan: Plan, following: Any, td: TensorDictBase) -> Tens
                     f"{type(env).__name__}._step: reward {nested(where)!r} must have shape {list(want)}, got {list(reward.shape)}"
                 )
             put(node, where[-1], reward.reshape(want))
-    plan.done.complete(following)
+    if not env.gives_all_flags:
+        plan.done.complete(following)
     if env._auto_reset is not None:
         env._auto_reset.blank(env, following)
     if env.run_type_checks:
@@ -264,47 +267,44 @@ def advance(td: TensorDictBase, rewards: dict[str, Any]) -> TensorDictBase:
 def _overlay(
     old: dict[str, Any], top: dict[str, Any], drop_: dict[str, Any], batch: Size, device: Any
 ) -> TensorDictBase:
-    data: dict[str, Any] = {}
-    for name, value in old.items():
-        if name in top or name == "next":
-            continue
-        if name not in drop_:
-            data[name] = value if type(value) is Tensor or not is_nested(value) else shallow(value)
-        elif drop_[name] is not None and is_nested(value):
-            _keep(data, name, _overlay(_inner(value), {}, drop_[name], value.batch_size, value.device))
-    for name, value in top.items():
-        below = drop_.get(name)
-        if below is None and name in drop_:
-            continue
-        if type(value) is Tensor or not is_nested(value):
-            data[name] = value
-            continue
-        mine, plain = old.get(name), raw(value)
-        if plain is None:
-            data[name] = _overlay_any(mine if is_nested(mine) else None, value, below or {})
-            continue
-        inner = _inner(mine) if is_nested(mine) else {}
-        uneven = inner and raw(mine) is None  # a stack of agents, some of whose values may not stack
-        if uneven and any(type(kept) is list and key not in plain for key, kept in inner.items()):
-            data[name] = _overlay_any(mine, value, below or {})
-            continue
-        made = _overlay(inner, plain, below or {}, value.batch_size, value.device)
+    data = {**old, **top}
+    if "next" not in top:
+        data.pop("next", None)
+    for name, below in drop_.items():
         if below is None:
-            data[name] = made
+            data.pop(name, None)
+    if {*map(type, data.values())} == LEAVES:
+        return new(data, batch, device)
+    for name in [name for name, value in data.items() if type(value) is not Tensor]:
+        value, below = data[name], drop_.get(name)
+        if not is_nested(value):
+            continue
+        if name in top:
+            data[name] = group = _overlay_group(old.get(name), value, below or {})
+        elif below is None:
+            data[name] = group = shallow(value)
         else:
-            _keep(data, name, made)
+            data[name] = group = _overlay(_inner(value), {}, below, value.batch_size, value.device)
+        if below is not None and not _inner(group):  # its rewards were all that it had
+            del data[name]
     return new(data, batch, device)
 
 
-def _keep(data: dict[str, Any], name: str, group: TensorDictBase) -> None:
-    """Writes a group unless its rewards were all that it had."""
-    plain = raw(group)
-    if not (group.is_empty() if plain is None else not plain):
-        data[name] = group
+def _overlay_group(old: Any, top: TensorDictBase, drop_: dict[str, Any]) -> TensorDictBase:
+    plain, mine = raw(top), old if is_nested(old) else None
+    if plain is None:
+        return _overlay_any(mine, top, drop_)
+    inner = {} if mine is None else raw(mine)
+    if inner is None:  # a stack of agents, some of whose values may not stack
+        inner = _inner(old)
+        if any(type(kept) is list and key not in plain for key, kept in inner.items()):
+            return _overlay_any(mine, top, drop_)
+    return _overlay(inner, plain, drop_, top.batch_size, top.device)
 
 
 def _inner(td: TensorDictBase) -> dict[str, Any]:
-    return raw(td) if raw(td) is not None else dict(entries(td))  # type: ignore[return-value]
+    plain = raw(td)
+    return dict(entries(td)) if plain is None else plain
 
 
 def _overlay_any(old: TensorDictBase | None, top: TensorDictBase, drop_: dict[str, Any]) -> TensorDictBase:

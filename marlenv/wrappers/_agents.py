@@ -41,6 +41,7 @@ class AgentsEnv(EnvWrapper):
         **kwargs: see :class:`~marlenv.wrappers._base.EnvWrapper`.
     """
 
+    gives_all_flags = True
     default_groups: ClassVar[MarlGroupMapType] = MarlGroupMapType.BY_NAME_PREFIX
     default_rule: ClassVar[bool] = True
     """Whether the episode ends with the first agent that is done, when nothing is said."""
@@ -98,8 +99,8 @@ class AgentsEnv(EnvWrapper):
         masks = dict.fromkeys(("alive", "mask"), Binary(shape=(), dtype=torch.bool)) if self.use_mask else {}
         shown = {a: Composite({**dict(s.items()), **masks}) for a, s in seen.items()}
         self._root_specs = self.root_specs()
-        self._root_dtypes = {
-            name: torch.empty(0, dtype=spec.dtype).numpy().dtype
+        self._root_kinds = {
+            name: (torch.empty(0, dtype=spec.dtype).numpy().dtype, tuple(spec.shape))
             for name, spec in self._root_specs.items()
             if spec.dtype and not isinstance(spec, NonTensor)
         }
@@ -135,7 +136,7 @@ class AgentsEnv(EnvWrapper):
             acting: whose actions are read next; everybody's who is alive when None.
             first: whether this is a reset: then there are no rewards.
         """
-        board = self._board
+        board, anything = self._board, self._anything
         limit = not first and self.max_steps is not None and board.steps >= self.max_steps
         before = set(board.ended) if board.ended else ()
         board.note({a: (bool(s.terminated), bool(s.truncated) or (limit and not s.terminated)) for a, s in got.items()})
@@ -144,8 +145,9 @@ class AgentsEnv(EnvWrapper):
         for agent in self.agents_names:
             step = None if agent in before else got.get(agent)
             entries = {} if step is None else {**step.seen, "reward": step.reward, "info": step.info}
-            if agent in self._anything:
-                entries["action_mask"] = self._legal(agent, step.action_mask if step and agent in acts else None)
+            if agent in anything:
+                legal = None if step is None or agent not in acts else step.action_mask
+                entries["action_mask"] = anything[agent] if legal is None else _legal(legal, anything[agent])
             data[agent] = entries
         out = (self._at_reset if first else self._after_step).pack(data)
         board.write(out, acts)
@@ -157,19 +159,11 @@ class AgentsEnv(EnvWrapper):
 
     def _root_value(self, name: str, value: Any) -> Any:
         """An entry of the root; a copy, because the simulator may go on writing to it."""
-        dtype = self._root_dtypes.get(name)
-        if dtype is not None and type(value) is not TensorDict:
-            array, shape = np.array(value, dtype=dtype), self._root_specs[name].shape
+        kind = self._root_kinds.get(name)
+        if kind is not None and type(value) is not TensorDict:
+            array, shape = np.array(value, dtype=kind[0]), kind[1]
             return torch.from_numpy(array if array.shape == shape else array.reshape(shape))
         return value if type(value) is TensorDict else self._root_specs[name].encode(value)
-
-    def _legal(self, agent: str, mask: Any) -> Any:
-        """The legal actions of an agent; everything is allowed to those who do not act, or have nothing that is legal."""
-        anything = self._anything[agent]
-        if mask is None:
-            return anything
-        legal = np.asarray(mask, dtype=np.bool_)
-        return legal if np.count_nonzero(legal) else anything
 
     def _set_seed(self, seed: int | None) -> None:
         self._sim_seed = seed
@@ -178,3 +172,9 @@ class AgentsEnv(EnvWrapper):
         """The seed for the next reset of the simulator: given once after every ``set_seed``."""
         seed, self._sim_seed = self._sim_seed, None
         return seed
+
+
+def _legal(mask: Any, anything: Any) -> Any:
+    """The legal actions of an agent; everything is allowed to one who has nothing that is legal."""
+    legal = np.asarray(mask, dtype=np.bool_)
+    return legal if np.count_nonzero(legal) else anything

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
-from tensordict import TensorDict
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
 
 from marlenv.groups import Flags, GroupTree, aggregate
 from marlenv.groups.done import Rule
@@ -18,9 +19,10 @@ End = tuple[bool, bool]
 """Terminated, truncated."""
 
 Columns = tuple[Any, Any]
-"""Arrays whose slices are flags and masks: ``[3 * A, 1]`` of the agents, and the agents' masks and the root's flags."""
+"""Arrays whose slices are flags and masks, group by group: ``[3 * A, 1]`` of the agents, and their masks and the root's flags."""
 
 GOES_ON: End = (False, False)
+CALM = {GOES_ON}
 FLAGS = ("terminated", "truncated", "done")
 MASKS = ("alive", "mask")
 
@@ -44,11 +46,13 @@ class Board:
     def __init__(self, tree: GroupTree, rule: Rule, *, masks: bool) -> None:
         self.tree, self.rule, self.masks = tree, rule, masks
         self._agents = [agent for agents in tree.groups.values() for agent in agents]
-        self._mask_at = {agent: len(self._agents) + i for i, agent in enumerate(self._agents)}
-        sizes, groups = [len(agents) for agents in tree.groups.values()], range(len(tree.groups))
-        shown = MASKS if masks else ()
-        self._split = sizes * len(FLAGS), [*sizes * len(shown), 1, 1, 1]
-        self._places = [(i, name) for name in (*FLAGS, *shown) for i in groups] + [(len(groups), n) for n in FLAGS]
+        self._names = MASKS if masks else ()
+        sizes = [len(agents) for agents in tree.groups.values()]
+        self._split = [n for n in sizes for _ in FLAGS], [*(n for n in sizes for _ in self._names), 1, 1, 1]
+        self._mask_at: dict[str, int] = {}
+        for agents in tree.groups.values():  # whose masks stand behind their ``alive``
+            start = 2 * len(self._mask_at) + len(agents)
+            self._mask_at |= {agent: start + i for i, agent in enumerate(agents)}
         self._all_here: Columns | None = None
         self.open()
 
@@ -65,6 +69,8 @@ class Board:
     def note(self, got: Mapping[str, End]) -> None:
         """What one step brought: the flags of those who got something; the living who are not in it have left."""
         living, ended = self.living, self.ended
+        if not ended and living == got.keys() and {*got.values()} == CALM:
+            return
         before = len(living), len(ended)
         for agent in living - got.keys():
             ended[agent] = (True, False)
@@ -94,34 +100,46 @@ class Board:
         """
         if self._shown is None:
             self._shown = self._now()
-        flags, words = (column.copy() for column in self._shown)
+        flags, words = self._shown[0].copy(), self._shown[1].copy()
         if self.masks:
             for agent in acting:
                 words[self._mask_at[agent]] = True
-        tensors = (
-            *torch.from_numpy(flags).unsafe_split_with_sizes(self._split[0]),
-            *torch.from_numpy(words).unsafe_split_with_sizes(self._split[1]),
-        )
-        nodes: list[Any] = [*(fetch(td, path) for path in self.tree.groups), td]
-        plain = [raw(node) for node in nodes]
-        for (i, name), value in zip(self._places, tensors, strict=True):
-            if (entries := plain[i]) is not None:
-                entries[name] = value
-            else:
-                put(nodes[i], name, value if parts(nodes[i]) is None else list(value.unbind(0)))
+        ends = iter(torch.from_numpy(flags).unsafe_split_with_sizes(self._split[0]))
+        told = iter(torch.from_numpy(words).unsafe_split_with_sizes(self._split[1]))
+        for path in self.tree.groups:
+            node = fetch(td, path)
+            _write(node, FLAGS, ends)
+            _write(node, self._names, told)
+        _write(td, FLAGS, told)
 
     def _now(self) -> Columns:
         """What there is to show until somebody comes or goes."""
         everybody = not self.ended and len(self.living) == len(self._agents)
         if everybody and self._all_here is not None:
             return self._all_here
-        ends = [(*self.ended.get(agent, GOES_ON), agent in self.ended) for agent in self._agents]
-        alive = [agent in self.living for agent in self._agents] if self.masks else []
-        words = [*alive, *[False] * len(alive), *self.root()]
-        columns = np.array(ends, dtype=np.bool_).T.reshape(-1, 1), np.array(words, dtype=np.bool_)
+        flags: list[bool] = []
+        words: list[bool] = []
+        for agents in self.tree.groups.values():
+            ends = [self.ended.get(agent, GOES_ON) for agent in agents]
+            flags += [end[0] for end in ends] + [end[1] for end in ends] + [agent in self.ended for agent in agents]
+            if self.masks:
+                words += [agent in self.living for agent in agents] + [False] * len(agents)
+        words += self.root()
+        columns = np.array(flags, dtype=np.bool_).reshape(-1, 1), np.array(words, dtype=np.bool_)
         if everybody:
             self._all_here = columns
         return columns
+
+
+def _write(td: TensorDictBase, names: tuple[str, ...], values: Iterator[Tensor]) -> None:
+    """Writes the next values under the names; those of a lazy stack agent by agent."""
+    named = zip(names, values, strict=False)  # strict would take one more
+    plain = raw(td)
+    if plain is not None:
+        plain.update(named)
+        return
+    for name, value in named:
+        put(td, name, value if parts(td) is None else list(value.unbind(0)))
 
 
 @lru_cache(maxsize=4096)

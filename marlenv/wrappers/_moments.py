@@ -7,7 +7,8 @@ else, and every complaint about values, is left to :class:`~marlenv.groups.Packe
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from operator import methodcaller
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,34 +22,37 @@ from marlenv.keys import Path, nested, path
 from marlenv.specs import Composite, NonTensor, TensorSpec
 from marlenv.tensordicts import fetch, nest, new
 
-FLOATS = {float}
+FLOATS, ARRAYS = {float}, {np.ndarray}
 
 
-class Column(NamedTuple):
+class Column:
     """One entry of a group, ``[A, *shape]``."""
 
-    key: Path
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    whole: bool
-    """Whether it holds no fractions."""
-    single: bool
-    """Whether it is one number per agent."""
+    __slots__ = ("dtype", "fractions", "inner", "key", "shape", "single", "take")
+
+    def __init__(self, key: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.key, self.shape, self.dtype = key, shape, dtype
+        self.take, self.inner = methodcaller("get", key[0]), key[1:]
+        self.fractions = dtype.kind == "f"
+        self.single = shape in ((), (1,))
+        """Whether it is one number per agent."""
 
     def fill(self, agents: list[Any]) -> Tensor | None:
         """The entry of all agents, zeros for those who have none; None if a value does not fit."""
-        name, *inner = self.key
         try:
-            values = [data.get(name) for data in agents]
-            for name in inner:
+            values = list(map(self.take, agents))
+            for name in self.inner:
                 values = [None if data is None else data.get(name) for data in values]
         except AttributeError:  # no mapping
             return None
+        kinds = {*map(type, values)}
+        if kinds == FLOATS and self.single and self.fractions:  # rewards, mostly
+            return torch.from_numpy(np.array(values, self.dtype).reshape(len(values), *self.shape))
+        if kinds != ARRAYS:
+            return self._fill_one_by_one(values)
         shape, dtype = self.shape, self.dtype
-        if self.single and not self.whole and {type(value) for value in values} == FLOATS:  # rewards, mostly
-            return torch.from_numpy(np.array(values, dtype).reshape(len(values), *shape))
         for value in values:  # most are arrays of the column's very kind
-            if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
+            if value.dtype is not dtype or value.shape != shape:
                 return self._fill_one_by_one(values)
         return torch.from_numpy(np.array(values))
 
@@ -65,8 +69,8 @@ class Column(NamedTuple):
     def _takes(self, value: Any) -> bool:
         if isinstance(value, (np.ndarray, np.generic)):
             fits = value.shape == self.shape or (self.single and value.shape in ((), (1,)))
-            return fits and not (self.whole and value.dtype.kind == "f")
-        return self.single and isinstance(value, (int, float)) and not (self.whole and isinstance(value, float))
+            return fits and (self.fractions or value.dtype.kind != "f")
+        return self.single and isinstance(value, (int, float)) and (self.fractions or not isinstance(value, float))
 
 
 class Moments:
@@ -158,7 +162,7 @@ def columns_of(agents: list[Composite], *, vectors: bool = False) -> list[Column
         if odd or -1 in spec.shape or not (vectors or spec.is_in(spec.zero())):
             return None
         shape, dtype = tuple(spec.shape), torch.empty(0, dtype=spec.dtype).numpy().dtype
-        columns.append(Column(path(key), shape, dtype, dtype.kind != "f", shape in ((), (1,))))
+        columns.append(Column(path(key), shape, dtype))
     return columns
 
 

@@ -93,15 +93,15 @@ class TurnSimEnv(AgentsEnv):
             turn.acting = self.sim_acting()
         else:  # the game is over: nothing happens any more
             results = dict.fromkeys(board.living, NOTHING)
-        looks, following = turn.looks, turn.acting
+        looks, following, ended, look_at = turn.looks, turn.acting, board.ended, self.sim_look
         everybody = self.observe_rule == "all" or not following
         got = {}
         for agent, result in results.items():
-            if agent in board.ended:
+            if agent in ended:
                 continue
             reward, terminated, truncated = result
             if everybody or terminated or truncated or agent in following or agent not in looks:
-                looks[agent] = self.sim_look(agent)
+                looks[agent] = look_at(agent)
             look = looks[agent]
             if result != NOTHING:
                 look = look._replace(reward=reward, terminated=terminated, truncated=truncated)

@@ -113,8 +113,8 @@ class OpenSpielWrapper(TurnSimEnv):
         return {name: (gain, over, False) for name, gain in zip(self._seats, gained, strict=True)}
 
     def sim_look(self, agent: str) -> AgentStep:
-        seat = self._seats[agent]
-        return AgentStep(self._match.tensors.of(self._env, seat), 0.0, False, False, self._match.mask(seat))
+        seat, match = self._seats[agent], self._match
+        return AgentStep(match.tensors.of(match.state, seat), 0.0, False, False, match.mask(seat))
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         drawn = self._match.rng.bit_generator.state
