@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Size, Tensor
@@ -23,6 +24,7 @@ from marlenv.games.rules import Rules, Told
 from marlenv.games.tables import Table
 from marlenv.rng import RowRNG
 
+SOME_OVER = 2  # of what the kernel returns
 TOLD = (torch.bool, torch.float32, torch.float64)  # what numba writes
 
 
@@ -129,6 +131,14 @@ class ConnectFour(Rules[State]):
         rank = (ROOM[open_] * unit).to(torch.int64)
         return RANKED[torch.add(rank, open_, alpha=8)]
 
+    def pick_from(self, state: State, key: Tensor, at: int, lanes: tuple[int, int]) -> Tensor | None:
+        if not for_numba(state.board, rows=key.numel()):
+            return None
+        found = torch.empty(key.shape, dtype=torch.int64)
+        board = as_rows(state.board, 4)
+        kernels().connect_four_pick_from(board, as_rows(key), at, lanes, self.columns, as_rows(found))
+        return found
+
     def play(self, state: State, action: Tensor) -> State:
         own, stones, ply, won = state.board.unbind(-1)
         whole, bottom = _cells(self.rows, self.columns), _cells(1, self.columns) << 8 * (self.rows - 1)
@@ -174,48 +184,32 @@ class ConnectFour(Rules[State]):
     # --- in one pass, on the CPU and with numba ---------------------------------------------------
 
     def turn(
-        self,
-        state: State,
-        actions: Sequence[Tensor],
-        gone: Tensor,
-        dtype: torch.dtype,
-        pool: Buffers,
-        last: Told[State] | None,
-    ) -> Told[State] | None:
+        self, state: State, actions: Sequence[Tensor], gone: Tensor, dtype: torch.dtype, pool: Buffers, *, ahead: bool
+    ) -> tuple[Told[State], Told[State] | None] | None:
         if not for_numba(state.board, *actions, rows=gone.numel()) or dtype not in TOLD:
             return None
-        told, memory = self._told(torch.empty((*gone.shape, 4), dtype=torch.int64), dtype, pool)
-        if last is not None:
-            told.seen.copy_(last.seen)
+        told, memory = self._told(gone.shape, dtype, pool)
+        begun, begun_memory = self._told(gone.shape, dtype, pool) if ahead else (None, memory)
+        shape, cells = (self.rows, self.columns, self.line), _bit_of_cell(self.rows, self.columns)
         board, x, o = as_rows(state.board, 4), *map(as_rows, actions)
-        legal = kernels().connect_four_turn(board, x, o, as_rows(gone), last is None, self._shape, *memory)
-        return told if legal else None
+        what = kernels().connect_four_turn(board, x, o, as_rows(gone), shape, cells, ahead, memory, begun_memory)
+        return (told, begun if what == SOME_OVER else None) if what else None
 
-    def renew(
-        self, state: State, gone: Tensor, dtype: torch.dtype, pool: Buffers, last: Told[State] | None
-    ) -> Told[State] | None:
-        if not for_numba(state.board, rows=gone.numel()) or dtype not in TOLD:
-            return None
-        told, memory = self._told(state.board.clone(memory_format=torch.contiguous_format), dtype, pool)
-        if last is not None:
-            for mine, known in zip(told[1:], last[1:], strict=True):
-                mine.copy_(known)
-        kernels().connect_four_renew(as_rows(gone), last is None, self._shape, *memory)
-        return told
-
-    @property
-    def _shape(self) -> tuple[int, int, int]:
-        return self.rows, self.columns, self.line
-
-    def _told(self, board: Tensor, dtype: torch.dtype, pool: Buffers) -> tuple[Told[State], list[NDArray[Any]]]:
+    def _told(self, batch: Size, dtype: torch.dtype, pool: Buffers) -> tuple[Told[State], tuple[NDArray[Any], ...]]:
         """What is to be written, and its memory."""
-        batch, planes_ = board.shape[:-1], 3 * self.rows * self.columns
-        seen = pool.take((2, *batch, *self.observation_shape), dtype)
-        allowed = torch.empty((2, *batch, self.columns), dtype=torch.bool)
-        facts = torch.empty((*batch, 4), dtype=torch.int64)
-        wide = (seen, planes_), (allowed, self.columns)
-        memory = [as_rows(tensor, n).reshape(2, -1, n) for tensor, n in wide]
-        return Told(State(board), seen, allowed, facts), [as_rows(board, 4), *memory, as_rows(facts, 4)]
+        told = Told(
+            State(torch.empty((*batch, 4), dtype=torch.int64)),
+            pool.take((2, *batch, 1, *self.observation_shape), dtype),
+            torch.empty((2, *batch, 1, self.columns), dtype=torch.bool),
+            torch.empty((*batch, 1), dtype=torch.int64),
+            torch.empty((5, *batch, 1), dtype=torch.bool),
+            torch.empty((*batch, 1), dtype=torch.int8),
+            torch.empty((2, *batch, 1, 1)),
+        )
+        n = batch.numel()
+        sides = (part.numpy().reshape(len(part), n, -1) for part in (told.seen, told.allowed))
+        lines = (part.numpy().reshape(-1, n) for part in (told.flags, told.earned))
+        return told, (as_rows(told.state.board, 4), *sides, as_rows(told.turn), as_rows(told.outcome), *lines)
 
     # --- for people ------------------------------------------------------------------------------
 
@@ -253,6 +247,12 @@ class ConnectFour(Rules[State]):
 def _cells(rows: int, columns: int) -> int:
     """The word of the upper left ``rows`` times ``columns`` cells."""
     return sum(((1 << columns) - 1) << 8 * row for row in range(rows))
+
+
+@lru_cache(maxsize=8)
+def _bit_of_cell(rows: int, columns: int) -> NDArray[Any]:
+    """The bit of each cell, row by row; int64 ``[rows * columns]``."""
+    return np.array([1 << (8 * row + column) for row in range(rows) for column in range(columns)], dtype=np.int64)
 
 
 @lru_cache(maxsize=8)

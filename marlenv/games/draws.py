@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Size, Tensor
 
 from marlenv.envs.acting import ActionStream
 from marlenv.games.memory import as_rows, for_numba, kernels
+from marlenv.games.rules import Rules
 from marlenv.rng import GOLDEN, MIX_1, MIX_2
 
 BLOCK = 1 << 12  # numbers made at once, at most
@@ -62,6 +65,15 @@ class Draws:
         number = self._key + (wrapped if lane is None else (lane + at) * GOLDEN)
         self._move()
         return _unit(number)
+
+    def picked(self, rules: Rules[Any], state: Any, lanes: tuple[int, int] | None) -> Tensor | None:
+        """The actions that the numbers of those to move pick, in one pass, where the rules have one; int64 ``[*B]``."""
+        if lanes is None or type(rules).pick_from is Rules.pick_from or not for_numba(self._key):
+            return None
+        found = rules.pick_from(state, self._key, self._at + 1, lanes)
+        if found is not None:
+            self._move()
+        return found
 
     def _move(self) -> None:
         self._at += self.width

@@ -35,18 +35,6 @@ class _Group(NamedTuple):
     """Picks the group's seats along a dimension."""
 
 
-class _Last:
-    """What was told last; it is known for as long as nobody has written to it."""
-
-    def __init__(self, told: Told[Any]) -> None:
-        self.told = told
-        self.versions = self.look()
-
-    def look(self) -> list[int]:
-        """How often each part was written to."""
-        return [part._version for part in (*self.told.state, *self.told[1:])]
-
-
 class GameEnv(TurnBasedEnv[S]):
     """Any game with a group per player (or other groups), the layout that all games share.
 
@@ -96,7 +84,6 @@ class GameEnv(TurnBasedEnv[S]):
         self._by_seat = _order([seat for own in seats.values() for seat in own])
         self._opening: TensorDict | None = None
         self._pool = Buffers()
-        self._last: _Last | None = None
         plain = self.opponent is None and self.max_plies is None and not rules.simultaneous
         self._lean = plain and self._pair is not None and type(rules).turn is not Rules.turn
         self._make_specs()
@@ -198,6 +185,13 @@ class GameEnv(TurnBasedEnv[S]):
             return draws.one(1 - player)
         return draws.one(torch.tensor(lanes, device=player.device)[player])
 
+    @property
+    def _lanes_of_seats(self) -> tuple[int, int] | None:
+        if self.rules.simultaneous or len(self.rules.players) != 2:
+            return None
+        first, second = self._lane_of_seat or (0, 1)
+        return first, second
+
     def _seated(self, parts: list[Tensor], order: list[int] | None) -> Tensor:
         """What groups hold, ``[*B, A]`` each, as one tensor in the order of seats, ``[*B, P]``."""
         whole = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
@@ -280,28 +274,26 @@ class GameEnv(TurnBasedEnv[S]):
                 node = get(node, name)
             actions[seat] = node
         gone = done.squeeze(-1)
-        state = self.read(tensordict)
-        told = self.rules.turn(state, actions, gone, self.observation_dtype, self._pool, self._known(state))
-        return None if told is None else self._retold(told, rewards=True)
-
-    def _known(self, state: S) -> Told[S] | None:
-        """What was told of these positions, if that was the last that was told and nobody has written to it."""
-        last = self._last
-        known = last is not None and last.told.state[0] is state[0] and last.versions == last.look()
-        return last.told if known and last is not None else None
+        dtype, pool, look = self.observation_dtype, self._pool, self._look
+        both = self.rules.turn(self.read(tensordict), actions, gone, dtype, pool, ahead=look.asked)
+        if both is None:
+            return None
+        told, begun = both
+        if begun is not None:
+            look.begun = self._retold(begun, rewards=False)
+        return self._retold(told, rewards=True)
 
     def _retold(self, told: Told[S], *, rewards: bool) -> TensorDict:
         """The data that the rules have told, root flags included."""
-        self._last = None if told.facts.is_inference() else _Last(told)
-        batch, device, facts = told.facts.shape[:-1], self.device, told.facts
-        _, over, alive, *acts, cut, outcome, _ = torch.split_with_sizes(
-            facts.view(torch.bool), (8, 1, 1, 1, 1, 1, 1, 18), -1
-        )
-        _, *earned, _ = torch.split_with_sizes(facts.view(torch.float32), (4, 1, 1, 2), -1)
-        ends = {"terminated": over.unsqueeze(-1), "truncated": cut.unsqueeze(-1), "done": over.unsqueeze(-1)}
+        device, batch = self.device, told.turn.shape[:-1]
+        over, cut, alive, *acts = told.flags.unbind(0)
+        seen, allowed = told.seen.unbind(0), told.allowed.unbind(0)
+        earned = told.earned.unbind(0) if rewards else None
+        ended = over.unsqueeze(-1)
+        own = {"alive": alive, "terminated": ended, "truncated": cut.unsqueeze(-1), "done": ended}
         data: dict[str, Any] = {
-            "turn": facts[..., :1],
-            "outcome": outcome.view(torch.int8),
+            "turn": told.turn,
+            "outcome": told.outcome,
             "state": new(dict(zip(self._fields, told.state, strict=True)), batch, device),
             "terminated": over,
             "truncated": cut,
@@ -312,27 +304,16 @@ class GameEnv(TurnBasedEnv[S]):
             node = data
             for name in path[:-1]:
                 node = node.setdefault(name, new({}, batch, device))._tensordict
-            own = {
-                "observation": told.seen[seat].unsqueeze(len(batch)),
-                "action_mask": told.allowed[seat].unsqueeze(-2),
-                "mask": acts[seat],
-                "alive": alive,
-                **ends,
-            }
-            if rewards:
-                own["reward"] = earned[seat].unsqueeze(-1)
-            node[path[-1]] = new(own, lead, device)
+            node[path[-1]] = group = new(own, lead, device)
+            group._tensordict.update(observation=seen[seat], action_mask=allowed[seat], mask=acts[seat])
+            if earned is not None:
+                group._tensordict["reward"] = earned[seat]
         return new(data, batch, device)
 
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
         """The data with the rows that are ``gone`` as they are when a game begins, where all games begin in the same way."""
         if self._chance or self.opponent is not None or gone.device.type != "cpu" or not gone.ndim:
             return None
-        if self._lean:
-            state = self.read(tensordict)
-            told = self.rules.renew(state, gone, self.observation_dtype, self._pool, self._known(state))
-            if told is not None:
-                return self._retold(told, rewards=False)
         if self._opening is None:
             self._opening = self._told(self._first(Size([1])))
         return _begun(tensordict, self._opening, gone.reshape(-1).nonzero().squeeze(-1), gone.shape)

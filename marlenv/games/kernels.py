@@ -20,14 +20,20 @@ def _compiled(function: Callable[..., Any]) -> Any:
 
 
 @_compiled
+def _unit(key: int, place: int) -> np.float32:
+    """The number in [0, 1), as :class:`marlenv.RowRNG` makes it, at a place of the stream of a key."""
+    z = np.uint64(key) + np.uint64(place) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.float32(z >> np.uint64(40)) * np.float32(2.0**-24)
+
+
+@_compiled
 def unit_numbers(key: Array, lane: Array, at: int, out: Array) -> None:
-    """Numbers in [0, 1), as :class:`marlenv.RowRNG` makes them, at place ``at + lane`` of the stream of each key ``[B]``."""
+    """The numbers at place ``at + lane`` of the stream of each key ``[B]``."""
     for b in range(key.size):
-        z = np.uint64(key[b]) + np.uint64(at + lane[b]) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
-        out[b] = np.float32(z >> np.uint64(40)) * np.float32(2.0**-24)
+        out[b] = _unit(key[b], at + lane[b])
 
 
 @_compiled
@@ -87,21 +93,51 @@ def look_up_pick(counts: Array, ranked: Array, code: Array, unit: Array, out: Ar
 
 
 @_compiled
+def look_up_pick_from(
+    counts: Array,
+    ranked: Array,
+    players: Array,
+    code: Array,
+    key: Array,
+    at: int,
+    lanes: tuple[int, int],
+    out: Array,
+) -> None:
+    """The same with the numbers at place ``at``, and the lane of the player, of the stream of each key ``[B]``."""
+    alike, first = lanes[0] == lanes[1], at + lanes[0]
+    for b in range(code.size):
+        unit = _unit(key[b], first if alike else at + lanes[players[code[b]]])
+        out[b] = ranked[9 * code[b] + np.int64(counts[code[b]] * unit)]
+
+
+@_compiled
+def _column(board: Array, columns: int, unit: np.float32) -> int:
+    """A column of one board with room at the place ``unit`` of the way; 0 where the game is over."""
+    stones, room = board[1], 0
+    if board[3]:
+        return 0
+    for column in range(columns):
+        room += 1 - ((stones >> column) & 1)
+    rank = np.int64(np.float32(room) * unit)
+    for column in range(columns):
+        rank -= 1 - ((stones >> column) & 1)
+        if rank < 0:
+            return column
+    return 0
+
+
+@_compiled
 def connect_four_pick(board: Array, unit: Array, columns: int, out: Array) -> None:
     """A column with room at the place ``unit`` ``[B]`` of the way; 0 where the game is over."""
     for b in range(out.size):
-        stones, room, found = board[b, 1], 0, 0
-        for column in range(columns):
-            room += 1 - ((stones >> column) & 1)
-        rank = np.int64(np.float32(room) * unit[b])
-        if not board[b, 3]:
-            for column in range(columns):
-                if not (stones >> column) & 1:
-                    if rank == 0:
-                        found = column
-                        break
-                    rank -= 1
-        out[b] = found
+        out[b] = _column(board[b], columns, unit[b])
+
+
+@_compiled
+def connect_four_pick_from(board: Array, key: Array, at: int, lanes: tuple[int, int], columns: int, out: Array) -> None:
+    """The same with the numbers at place ``at``, and the lane of the player, of the stream of each key ``[B]``."""
+    for b in range(out.size):
+        out[b] = _column(board[b], columns, _unit(key[b], at + lanes[board[b, 2] & 1]))
 
 
 @_compiled
@@ -110,29 +146,43 @@ def connect_four_turn(
     x: Array,
     o: Array,
     gone: Array,
-    whole: bool,
     shape: tuple[int, int, int],
-    after: Array,
-    seen: Array,
-    allowed: Array,
-    facts: Array,
-) -> bool:
-    """Plays a move in each row that is not ``gone``, and tells; False at the first illegal one.
+    cells: Array,
+    ahead: bool,
+    told: tuple[Array, ...],
+    begun: tuple[Array, ...],
+) -> int:
+    """Plays a move in each row that is not ``gone``, and tells what follows.
 
-    ``seen`` holds what was seen before the move, unless the ``whole`` of it is to be written.
+    Args:
+        board: the positions, ``[B, 4]``.
+        x: the columns that the first player chose, ``[B]``.
+        o: those of the second.
+        gone: whether the game was over already, bool ``[B]``.
+        shape: rows, columns, line.
+        cells: the bit of each cell, row by row, int64 ``[rows * columns]``.
+        ahead: whether to write the next also.
+        told: to write to: the positions that follow; the planes of each player, ``[2, B, 3 * rows * columns]``, a byte or
+            a float each; the legal actions of each player, bool ``[2, B, n]``; whose turn it is ``[B]``; the outcome
+            ``[B]``; flags ``[5, B]`` and what was earned ``[2, B]``, as in :class:`marlenv.games.rules.Told`.
+        begun: the same for the positions after games that are over have begun anew.
+
+    Returns:
+        0 if a column is illegal, 2 if a game is over, else 1.
     """
     rows, columns, line = shape
+    after, gains, fresh, fresh_gains = told[0], told[6], begun[0], begun[6]
+    some_over = False
     for b in range(gone.size):
-        own, stones, ply, won = board[b]
-        place = -1
+        own, stones, ply, won = board[b, 0], board[b, 1], board[b, 2], board[b, 3]
+        seat, earned = ply & 1, np.int64(0)
         if not gone[b]:
-            column = o[b] if ply & 1 else x[b]
+            column = o[b] if seat else x[b]
             if column < 0 or column >= columns or (stones >> column) & 1:
-                return False
+                return 0
             cell = 8 * (rows - 1) + column
             while (stones >> cell) & 1:
                 cell -= 8
-            place = (cell >> 3) * columns + column
             stone = np.int64(1) << cell
             mine = own | stone
             for step in (1, 8, 7, 9):
@@ -141,72 +191,59 @@ def connect_four_turn(
                     reach = min(length, line - length)
                     run = run & (run >> (step * reach))
                     length += reach
-                won = won or run != 0
-            own, stones, ply = stones ^ own, stones | stone, ply + 1
+                earned |= np.int64(run != 0)
+            own, stones, ply, won = stones ^ own, stones | stone, ply + 1, won | earned
         after[b, 0], after[b, 1], after[b, 2], after[b, 3] = own, stones, ply, won
-        if place >= 0 and not whole:
-            seen[1 - ply & 1, b, place] = seen[ply & 1, b, rows * columns + place] = 1
-        _connect_four_tell(b, after, gone, whole, shape, seen, allowed, facts)
-    return True
-
-
-@_compiled
-def connect_four_renew(
-    gone: Array, whole: bool, shape: tuple[int, int, int], after: Array, seen: Array, allowed: Array, facts: Array
-) -> None:
-    """Empties the boards of ``after`` that are ``gone``, and tells of them, or of the ``whole`` batch."""
-    for b in range(gone.size):
-        if gone[b]:
-            after[b] = 0
-        if whole or gone[b]:
-            _connect_four_tell(b, after, gone, True, shape, seen, allowed, facts)
+        gains[seat, b], gains[1 - seat, b] = earned, -earned
+        over = won != 0 or ply == cells.size
+        some_over = some_over or over
+        if ahead:
+            keep = np.int64(not over)
+            fresh[b, 0], fresh[b, 1], fresh[b, 2], fresh[b, 3] = own * keep, stones * keep, ply * keep, 0
+            fresh_gains[0, b], fresh_gains[1, b] = 0, 0
+    _connect_four_tell(columns, cells, *told)
+    if ahead and some_over:
+        _connect_four_tell(columns, cells, *begun)
+    return 2 if some_over else 1
 
 
 @_compiled
 def _connect_four_tell(
-    b: int,
+    columns: int,
+    cells: Array,
     board: Array,
-    before: Array,
-    whole: bool,
-    shape: tuple[int, int, int],
     seen: Array,
     allowed: Array,
-    facts: Array,
+    turn: Array,
+    outcome: Array,
+    flags: Array,
+    gains: Array,
 ) -> None:
-    """Writes what follows from the position of row ``b``.
-
-    Args:
-        b: the row.
-        board: as the rules have it, ``[B, 4]``.
-        before: whether the game was over already, bool ``[B]``.
-        whole: whether to write the planes of stones too.
-        shape: rows, columns, line.
-        seen: the planes of each player, ``[2, B, 3 * rows * columns]``, a byte or a float each.
-        allowed: the legal actions of each player, bool ``[2, B, n]``.
-        facts: ``[B, 4]``, see :class:`marlenv.games.rules.Told`.
-    """
-    rows, columns, _ = shape
-    cells = rows * columns
-    own, stones, ply, won = board[b]
-    seat, full = ply & 1, ply == cells
-    over = 1 if won or full else 0
-    mine, theirs = seen[seat, b], seen[1 - seat, b]
-    for row in range(rows if whole else 0):
-        ours, others = (own >> 8 * row) & 255, ((stones ^ own) >> 8 * row) & 255
-        first, second = row * columns, cells + row * columns
+    """Writes what follows from positions, but for what was earned; see :func:`connect_four_turn`."""
+    n = cells.size
+    one, zero = seen.dtype.type(1), seen.dtype.type(0)
+    for b in range(board.shape[0]):
+        own, stones, ply, won = board[b, 0], board[b, 1], board[b, 2], board[b, 3]
+        seat, full, others = ply & 1, ply == n, stones ^ own
+        over = 1 if won or full else 0
+        mine, theirs = seen[seat, b], seen[1 - seat, b]
+        first, second, third = mine[:n], mine[n : 2 * n], mine[2 * n :]
+        yours, ours, waits = theirs[:n], theirs[n : 2 * n], theirs[2 * n :]
+        for i in range(n):  # one loop each: machines do many cells at once
+            first[i] = one if own & cells[i] else zero
+        for i in range(n):
+            second[i] = one if others & cells[i] else zero
+        for i in range(n):
+            yours[i] = second[i]
+        for i in range(n):
+            ours[i] = first[i]
+        for i in range(n):
+            third[i] = one
+        for i in range(n):
+            waits[i] = zero
         for column in range(columns):
-            a, o = (ours >> column) & 1, (others >> column) & 1
-            mine[first + column] = theirs[second + column] = a
-            mine[second + column] = theirs[first + column] = o
-    for cell in range(2 * cells, 3 * cells):
-        mine[cell], theirs[cell] = 1, 0
-    for column in range(columns):
-        allowed[seat, b, column] = over or not (stones >> column) & 1
-        allowed[1 - seat, b, column] = True
-    earned = 1.0 if won and not before[b] else 0.0
-    facts[b, 0], facts[b, 1] = seat, 0
-    flags, floats = facts[b].view(np.uint8), facts[b].view(np.float32)
-    flags[8], flags[9] = over, 1 - over
-    flags[10], flags[11] = (1 - over) * (1 - seat), (1 - over) * seat
-    flags[13] = 1 if won else 2 if full else 0
-    floats[4 + seat], floats[5 - seat] = -earned, earned
+            allowed[seat, b, column] = over or not (stones >> column) & 1
+            allowed[1 - seat, b, column] = True
+        turn[b], outcome[b] = seat, 1 if won else 2 if full else 0
+        flags[0, b], flags[1, b], flags[2, b] = over, False, not over
+        flags[3, b], flags[4, b] = not over and not seat, not over and seat

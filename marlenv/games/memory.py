@@ -86,7 +86,7 @@ def for_numba(*tensors: Tensor, rows: int | None = None) -> bool:
     """
     if not NUMBA or (tensors[0].numel() if rows is None else rows) < WORTH or torch.compiler.is_compiling():
         return False
-    return all(t.device.type == "cpu" and t.dtype == torch.int64 for t in tensors)
+    return all(tensor.is_cpu and tensor.dtype == torch.int64 for tensor in tensors)
 
 
 def as_rows(tensor: Tensor, columns: int = 0) -> NDArray[Any]:

@@ -26,12 +26,17 @@ class Told(NamedTuple, Generic[State]):
 
     state: State
     seen: Tensor
-    """What each player sees, ``[2, *B, *observation_shape]``."""
+    """What each player sees, ``[2, *B, 1, *observation_shape]``."""
     allowed: Tensor
-    """What each player may do, all where it does not act; bool ``[2, *B, n]``."""
-    facts: Tensor
-    """int64 ``[*B, 4]``: whose turn it is; six bytes: over, goes on, the first player acts, the second acts, 0, the outcome;
-    and, as two float32, what the move earned each player. The last word is not used."""
+    """What each player may do, all where it does not act; bool ``[2, *B, 1, n]``."""
+    turn: Tensor
+    """Whose turn it is; int64 ``[*B, 1]``."""
+    flags: Tensor
+    """Whether it is over, was cut off, goes on, and whether the first player acts, and the second; bool ``[5, *B, 1]``."""
+    outcome: Tensor
+    """Why it ended; int8 ``[*B, 1]``."""
+    earned: Tensor
+    """What the move earned each player; float32 ``[2, *B, 1, 1]``."""
 
 
 class Rules(ABC, Generic[State]):
@@ -135,15 +140,20 @@ class Rules(ABC, Generic[State]):
         """
         return picked(self.legal(state), unit)
 
+    def pick_from(self, state: State, key: Tensor, at: int, lanes: tuple[int, int]) -> Tensor | None:
+        """:meth:`pick` by numbers drawn in the same pass, in a game of two who move in turn; None where that cannot be.
+
+        Args:
+            state: of rows ``[*B]``.
+            key: of their streams, int64 ``[*B]``.
+            at: the place in the streams.
+            lanes: how many places further the number of each player is.
+        """
+        return None
+
     def turn(
-        self,
-        state: State,
-        actions: Sequence[Tensor],
-        gone: Tensor,
-        dtype: torch.dtype,
-        pool: Buffers,
-        last: Told[State] | None,
-    ) -> Told[State] | None:
+        self, state: State, actions: Sequence[Tensor], gone: Tensor, dtype: torch.dtype, pool: Buffers, *, ahead: bool
+    ) -> tuple[Told[State], Told[State] | None] | None:
         """A move and all that follows, in one pass; None where that cannot be, as with an illegal action.
 
         Args:
@@ -152,16 +162,7 @@ class Rules(ABC, Generic[State]):
             gone: where the game was over already, bool ``[*B]``.
             dtype: of what players see.
             pool: where large tensors come from.
-            last: what was told of ``state``, where that is known.
-        """
-        return None
-
-    def renew(
-        self, state: State, gone: Tensor, dtype: torch.dtype, pool: Buffers, last: Told[State] | None
-    ) -> Told[State] | None:
-        """The first position in the rows that are ``gone``, and all that follows, in one pass; None where that cannot be.
-
-        ``last`` is what was told of ``state``, where that is known.
+            ahead: whether to tell also, where any game is over, of the positions in which those have begun anew.
         """
         return None
 

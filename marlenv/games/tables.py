@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -22,6 +24,7 @@ class Table:
     def __init__(self, make: Callable[[], Tensor]) -> None:
         self._make = make
         self._kept: dict[torch.device, Tensor] = {}
+        self._array: NDArray[Any] | None = None
 
     def on(self, device: torch.device) -> Tensor:
         """The tensor on a device."""
@@ -29,6 +32,13 @@ class Table:
         if kept is None:
             kept = self._kept[device] = self._make().to(device)
         return kept
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The tensor on the CPU as an array."""
+        if self._array is None:
+            self._array = self.on(torch.device("cpu")).numpy()
+        return self._array
 
     def __getitem__(self, index: Tensor) -> Tensor:
         """The rows at ``index``, int64 ``[*B]``; ``[*B, ...]``. Every index must be in range."""

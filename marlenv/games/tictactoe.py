@@ -133,7 +133,8 @@ NUMBERED = Table(lambda: ORDER.on(CPU).argsort())
 BOARD, WINNER, LEGAL, PLAYER = Table(_boards), Table(lambda: _winner(_boards())), Table(_legal), Table(_players)
 AFTER, RANKED, COUNT = Table(_after), Table(_free_by_rank), Table(lambda: _legal().sum(-1).to(torch.float32))
 OUTCOME, RETURNS, PLANES, OVER = Table(_outcomes), Table(_returns), Table(_planes), Table(lambda: _outcomes() != 0)
-ROWS, FROM_SHOWN, SHOWN_WEIGHTS = Table(_rows), Table(_from_shown), Table(lambda: WEIGHTS.to(torch.float32))
+FROM_SHOWN, SHOWN_WEIGHTS = Table(_from_shown), Table(lambda: WEIGHTS.to(torch.float32))
+ROWS, WORDS = Table(_rows), Table(lambda: _rows().view(torch.int64))
 
 
 class State(NamedTuple):
@@ -217,11 +218,18 @@ class TicTacToe(Rules[State]):
     def pick(self, state: State, unit: Tensor) -> Tensor:
         if for_numba(state.code) and unit.dtype == torch.float32:
             found = torch.empty(unit.shape, dtype=torch.int64)
-            tables = (COUNT.on(CPU).numpy(), RANKED.on(CPU).numpy())
-            kernels().look_up_pick(*tables, *map(as_rows, (state.code, unit, found)))
+            kernels().look_up_pick(COUNT.array, RANKED.array, *map(as_rows, (state.code, unit, found)))
             return found
         rank = (COUNT[state.code] * unit).to(torch.int64)
         return RANKED[torch.add(rank, state.code, alpha=9)].to(torch.int64)
+
+    def pick_from(self, state: State, key: Tensor, at: int, lanes: tuple[int, int]) -> Tensor | None:
+        if not for_numba(state.code):
+            return None
+        found = torch.empty(key.shape, dtype=torch.int64)
+        tables = COUNT.array, RANKED.array, PLAYER.array
+        kernels().look_up_pick_from(*tables, as_rows(state.code), as_rows(key), at, lanes, as_rows(found))
+        return found
 
     def play(self, state: State, action: Tensor) -> State:
         after = AFTER[torch.add(action, state.code, alpha=9)]
@@ -327,7 +335,7 @@ class TicTacToeEnv(TurnBasedEnv[State]):
         self.full_reward_spec = Composite(reward, shape=shape)
         self.full_done_spec = self.flags()
         self._pool = Buffers()
-        self._written: tuple[Tensor, Tensor, int, State] | None = None
+        self._written: list[tuple[Tensor, Tensor, int, State] | None] = [None]
 
     def read(self, tensordict: TensorDictBase) -> State:
         """The positions in the data."""
@@ -336,7 +344,12 @@ class TicTacToeEnv(TurnBasedEnv[State]):
             raise KeyMissing(
                 f"TicTacToeEnv: expected 'board' and 'turn', the data has {sorted(map(str, tensordict.keys()))}"
             )
-        if (last := self._written) is not None and last[0] is shown and last[1] is turn and last[2] == shown._version:
+        if (
+            (last := self._written[0]) is not None
+            and last[0] is shown
+            and last[1] is turn
+            and last[2] == shown._version
+        ):
             return last[3]  # what we wrote last, and nobody has written to it since
         digits = shown.flatten(-2).to(torch.float32) @ SHOWN_WEIGHTS.on(shown.device)
         number = digits.to(torch.int64) + (BOARDS - 1) // 2
@@ -358,6 +371,10 @@ class TicTacToeEnv(TurnBasedEnv[State]):
 
     def _unit(self, state: State, draws: Draws) -> Tensor:
         return draws.one(None)
+
+    @property
+    def _lanes_of_seats(self) -> tuple[int, int]:
+        return 0, 0
 
     def write(self, moment: Moment[State]) -> TensorDict:
         """The data of a moment, without root flags."""
@@ -389,16 +406,17 @@ class TicTacToeEnv(TurnBasedEnv[State]):
         after, batch = torch.empty(code.shape, dtype=torch.int64), code.shape
         rows = self._pool.take((*batch, 64), torch.uint8)
         begun, begun_rows = after, rows
-        if self._ahead:
+        ahead = self._look.asked
+        if ahead:
             begun, begun_rows = torch.empty_like(after), self._pool.take((*batch, 64), torch.uint8)
-        tables = AFTER.on(CPU).numpy(), ROWS.on(CPU).view(torch.int64).numpy()
-        given, told = map(as_rows, (code, action, after)), [as_rows(r.view(torch.int64), 8) for r in (rows, begun_rows)]
-        what = kernels().tic_tac_toe_turn(*tables, *given, told[0], self._ahead, as_rows(begun), told[1])
+        tables = AFTER.array, WORDS.array
+        given, told = map(as_rows, (code, action, after)), [as_rows(r, 64).view("i8") for r in (rows, begun_rows)]
+        what = kernels().tic_tac_toe_turn(*tables, *given, told[0], ahead, as_rows(begun), told[1])
         if not what:
             return None
         found = self._row(State(after), rows)
-        if what == SOME_OVER and self._ahead:
-            self._begun = self._row(State(begun), begun_rows, rewards=False)
+        if what == SOME_OVER and ahead:
+            self._look.begun = self._row(State(begun), begun_rows, rewards=False)
         return found
 
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
@@ -423,7 +441,7 @@ class TicTacToeEnv(TurnBasedEnv[State]):
         _, mask, terminated, done, truncated, _ = torch.split_with_sizes(rows.view(torch.bool), (48, 9, 1, 1, 1, 4), -1)
         board = cells.view((*batch, 3, 3))
         if not rows.is_inference():
-            self._written = (board, turn, board._version, state)
+            self._written[0] = (board, turn, board._version, state)
         data: dict[str, Any] = {
             "board": board,
             "turn": turn,

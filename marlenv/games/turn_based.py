@@ -57,6 +57,16 @@ class Moment(NamedTuple, Generic[S]):
         return self.over if self.truncated is None else self.over | self.truncated
 
 
+class LookAhead:
+    """What a step is asked beyond its own data: those in which games that are over have begun anew."""
+
+    __slots__ = ("asked", "begun")
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.begun: TensorDict | None = None
+
+
 class TurnBasedEnv(EnvBase, Generic[S]):
     """An env over the rules of a game, whose positions travel in the data. Abstract.
 
@@ -79,6 +89,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     batch_locked = False
     supports_set_state = True
     resets_without_looking = True
+    gives_all_flags = True
 
     def __init__(
         self,
@@ -111,8 +122,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         self._policy: Any = opponent
         self._draws: Draws | None = None
         self.batch_locked = bool(self.batch_size)
-        self._ahead = False
-        self._begun: TensorDict | None = None
+        self._look = LookAhead()
 
     @property
     def outcomes(self) -> tuple[str, ...]:
@@ -144,8 +154,8 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     def quick_step(self, tensordict: TensorDictBase) -> TensorDict | None:
         """A layout's own short way through a step in which nothing special happens; None where something does.
 
-        Where ``self._ahead`` asks for it and games are over, it may leave the data in which those have begun anew, without
-        rewards, in ``self._begun``.
+        Where ``self._look`` asks for it and games are over, it may leave the data in which those have begun anew, without
+        rewards, there.
         """
         return None
 
@@ -174,14 +184,16 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         """Plays one step and begins games anew where they are over; see :meth:`marlenv.EnvBase.step_and_maybe_reset`."""
         if self._auto_reset is not None or raw(tensordict) is None:
             return super().step_and_maybe_reset(tensordict)
-        self._ahead, self._begun = True, None
+        look = self._look
+        look.asked, look.begun = True, None
         try:
             tensordict = self.step(tensordict)
         finally:
-            self._ahead = False
-        fresh, self._begun = self._begun, None
+            look.asked = False
+        fresh, look.begun = look.begun, None
         tree, plain = self.plan.reward_tree, raw(tensordict)
-        if fresh is None or plain is None or plain["next"].keys() - tree.keys() - set(fresh.keys()):
+        told = None if plain is None else raw(plain["next"])
+        if fresh is None or plain is None or told is None or told.keys() - tree.keys() - fresh._tensordict.keys():
             return tensordict, self.maybe_reset(advance(tensordict, tree))  # or there are entries that the caller made
         following = advance(new({**plain, "next": fresh}, tensordict.batch_size, tensordict.device), tree)
         self._on_reset(following)
@@ -409,7 +421,13 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         draws, stream = self._draws, self.action_stream
         if draws is None or not draws.fits(stream, tensordict.batch_size):
             draws = self._draws = Draws(stream, tensordict.batch_size, self._lanes)
-        return self.choose(tensordict, held, self.rules.pick(held, self._unit(held, draws)))
+        drawn = draws.picked(self.rules, held, self._lanes_of_seats)
+        return self.choose(tensordict, held, self.rules.pick(held, self._unit(held, draws)) if drawn is None else drawn)
+
+    @property
+    def _lanes_of_seats(self) -> tuple[int, int] | None:
+        """The lanes of the two seats of a game of two who move in turn; None for other games."""
+        return None
 
     @property
     def _lanes(self) -> int:

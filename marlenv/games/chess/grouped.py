@@ -154,14 +154,14 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         masks = (self._new_mask(batch, 0), self._new_mask(batch, 1))
         after = paths.Ply(paths.blank(state), masks, paths.Told.of(batch))
         fresh = renewed = None
-        if self._ahead and not self._drawn_first:
+        if self._look.asked and not self._drawn_first:
             fresh = rules.first(state.board.device)
             board, moves = (torch.empty(part.shape, dtype=torch.int64) for part in state[::2])
             kept = (self._new_mask(batch, 0), masks[1])
             renewed = paths.Ply(State(board, after.state.history, moves), kept, paths.Told.of(batch))
         what = paths.turn(state, actions, gone, self._limits, rules.chess960, after, fresh, renewed)
         if what == SOME_OVER and renewed is not None:
-            self._begun = self._written(renewed, rewards=False)
+            self._look.begun = self._written(renewed, rewards=False)
         return self._written(after, rewards=True) if what else None
 
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
