@@ -16,12 +16,13 @@ from marlenv.groups.reset import RESET
 from marlenv.keys import Path
 from marlenv.physics.kernel import result_fields
 from marlenv.physics.simulation import SHARED, leaves
-from marlenv.tensordicts import drop, get, is_nested, put, raw, rows
+from marlenv.tensordicts import anything, drop, get, is_nested, put, raw, rows
 
 if TYPE_CHECKING:
     from marlenv.physics.env import ScenarioEnv
 
 
+CPU = torch.device("cpu")
 SHARED_BY_AGENTS = (1, 0, 1)  # strides of flags ``[B, A, 1]`` that are views of their row's
 
 
@@ -69,29 +70,34 @@ def restart(env: ScenarioEnv, td: TensorDictBase, mask: Any) -> bool:
     found = _found(env, td)
     if found is None:
         return False
-    kept, flags = found
+    kept, holders, flags = found
     where = rows(mask, 1)
     with env._gradients():
         seen, infos = env._begin(where, kept)
-    fresh, places = leaves(seen, infos), env._places or ()
-    for place in places:
+    fresh = leaves(seen, infos)
+    for node, place in holders:
         x = fresh[place.key]
-        put(_node(td, place.node), place.name, x if place.given == place.shape else x.unsqueeze(-1))
-    goes_on = ~where.unsqueeze(-1)
-    done: dict[tuple[str, int], Tensor] = {}
-    for node, names in flags:
-        for name, flag in names.items():
-            now = done.get((name, flag.data_ptr()))
-            if now is not None and flag.stride() == SHARED_BY_AGENTS:
-                put(node, name, now.as_strided(flag.shape, flag.stride()))
-                continue
-            now = flag & (goes_on if flag.ndim == 2 else goes_on.reshape(-1, *(1,) * (flag.ndim - 1)))
-            put(node, name, now)
-            if flag.stride() == (1, 1):
-                done[name, flag.data_ptr()] = now
+        put(node, place.name, x if place.given == place.shape else x.unsqueeze(-1))
+    _undo(flags, ~where.unsqueeze(-1))
     drop(td, RESET)
     env._on_reset(td)
     return True
+
+
+def _undo(flags: list[tuple[Any, dict[str, Tensor]]], goes_on: Tensor) -> None:
+    """Writes flags that are False but in the rows that go on, bool ``[B, 1]``; those that are False already stay."""
+    done: dict[tuple[str, int], Tensor | None] = {}
+    for node, names in flags:
+        for name, flag in names.items():
+            here, strides = (name, flag.data_ptr()), flag.stride()
+            shared = strides == SHARED_BY_AGENTS and here in done
+            now = done[here] if shared else None
+            if not shared and anything(flag):
+                now = flag & (goes_on if flag.ndim == 2 else goes_on.reshape(-1, *(1,) * (flag.ndim - 1)))
+            if strides == (1, 1):
+                done[here] = now
+            if now is not None:
+                put(node, name, now.as_strided(flag.shape, strides) if shared else now)
 
 
 def _plain(env: ScenarioEnv, td: Any, mask: Any) -> bool:
@@ -100,28 +106,30 @@ def _plain(env: ScenarioEnv, td: Any, mask: Any) -> bool:
         env._now is not None
         and env._places is not None
         and not env.is_closed
-        and env.device is not None
-        and env.device.type == "cpu"
+        and env.device == CPU
         and raw(td) is not None
         and td.batch_size == env.batch_size
         and isinstance(mask, Tensor)
         and mask.dtype == torch.bool
-        and mask.device == env.device
+        and mask.is_cpu
         and mask.shape in (env.batch_size, (*env.batch_size, 1))
         and not (env.grad_enabled and torch.is_grad_enabled())
     )
 
 
 def _found(env: ScenarioEnv, td: TensorDictBase) -> Any:
-    """What rows see, and the nodes of the data that hold done flags; None unless all is there and nothing else asked for."""
-    kept = {}
+    """What rows see, where that is held, and the done flags with the nodes that hold them.
+
+    None unless all is there and nothing else asked for.
+    """
+    kept, holders, flags = {}, [], []
     for place in env._places or ():
         node = _node(td, place.node)
         x = None if node is None else get(node, place.name)
-        if type(x) is not Tensor or x.dtype != place.dtype or x.shape[1:] != place.given or x.device != env.device:
+        if type(x) is not Tensor or x.dtype != place.dtype or x.shape[1:] != place.given or not x.is_cpu:
             return None
         kept[place.key] = x if place.given == place.shape else x.squeeze(-1)
-    flags = []
+        holders.append((node, place))
     for level in env.plan.done.levels:
         node = _node(td, level.path)
         if node is None or raw(node) is None or (level.path and get(node, RESET) is not None):
@@ -130,7 +138,7 @@ def _found(env: ScenarioEnv, td: TensorDictBase) -> Any:
         if any(type(flag) is not Tensor or flag.shape != level.shape for flag in names.values()):
             return None
         flags.append((node, names))
-    return kept, flags
+    return kept, holders, flags
 
 
 def _node(td: Any, path: Path) -> Any:

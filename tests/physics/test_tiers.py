@@ -201,6 +201,14 @@ def test_machine_code_says_what_it_cannot_do(options):
         _ = make("simple_spread", num_envs=2, compile="aot", **options).engine
 
 
+def test_machine_code_does_not_move_to_another_device_unsaid():
+    env = make("simple_spread", num_envs=2, seed=0, compile="aot")
+    env.rand_step(env.reset())
+    with pytest.raises(Unsupported, match="machine code for the CPU, without gradients, got device meta"):
+        _ = env.to("meta").engine
+    assert make("simple_spread", num_envs=2, seed=0).to("meta").engine is not None
+
+
 def test_an_unknown_tier_is_refused():
     with pytest.raises(ValueError, match=r"compile must be one of \['none', 'compile', 'aot', 'auto'\], got 'jit'"):
         make("simple_spread", num_envs=2, compile="jit")
