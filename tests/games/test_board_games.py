@@ -257,6 +257,17 @@ def test_what_was_handed_out_is_never_written_again() -> None:
         assert (memory == same.numpy()).all()
 
 
+def test_what_a_user_writes_over_an_observation_is_not_told_again() -> None:
+    env = marlenv.make("connect_four", num_envs=200, seed=0)
+    td = env.reset()
+    for _ in range(30):
+        td["x", "observation"].numpy()[:] = 7.0  # around torch's count of writes
+        _, td = env.step_and_maybe_reset(env.rand_action(td))
+        seen = env.rules.observe(env.read(td)).float().unbind(1)
+        assert torch.equal(td["x", "observation"].squeeze(1), seen[0])
+        assert torch.equal(td["o", "observation"].squeeze(1), seen[1])
+
+
 ENVS = {
     "connect four": lambda: marlenv.make("connect_four", num_envs=3),
     "hex, limited": lambda: marlenv.make("hex", num_envs=3, rows=3, swap=True, illegal="lose", max_steps=5),
