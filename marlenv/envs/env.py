@@ -87,7 +87,6 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
     """Whether ``_step`` reads ``"_step"`` masks itself."""
     gives_all_flags: bool = False
     """Whether what the env returns holds every done flag in its shape, so that none need be completed."""
-
     resets_without_looking: bool = False
     """Whether a partial reset costs no more than a look at the flags; on GPUs the look is then left out."""
 

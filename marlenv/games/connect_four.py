@@ -132,7 +132,7 @@ class ConnectFour(Rules[State]):
         return RANKED[torch.add(rank, open_, alpha=8)]
 
     def pick_from(self, state: State, key: Tensor, at: int, lanes: tuple[int, int]) -> Tensor | None:
-        if not for_numba(state.board, rows=key.numel()):
+        if not for_numba(state.board, rows=key.numel()) or state.board.shape != (*key.shape, 4):
             return None
         found = torch.empty(key.shape, dtype=torch.int64)
         board = as_rows(state.board, 4)
@@ -187,6 +187,8 @@ class ConnectFour(Rules[State]):
         self, state: State, actions: Sequence[Tensor], gone: Tensor, dtype: torch.dtype, pool: Buffers, *, ahead: bool
     ) -> tuple[Told[State], Told[State] | None] | None:
         if not for_numba(state.board, *actions, rows=gone.numel()) or dtype not in TOLD:
+            return None
+        if state.board.shape != (*gone.shape, 4):
             return None
         told, memory = self._told(gone.shape, dtype, pool)
         begun, begun_memory = self._told(gone.shape, dtype, pool) if ahead else (None, memory)

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.errors import KeyMissing, SpecError
+from marlenv.errors import KeyMissing, ShapeError, SpecError
 from marlenv.games.draws import Draws
 from marlenv.games.memory import Buffers
 from marlenv.games.rules import Rules, Told
@@ -126,7 +126,17 @@ class GameEnv(TurnBasedEnv[S]):
         held = get(tensordict, "state")
         if held is None:
             raise KeyMissing(f"GameEnv: no entry 'state'; the data has {sorted(map(str, tensordict.keys()))}")
-        return self._kind(*(get(held, name) for name in self._fields))
+        return self._fitting(self._kind(*(get(held, name) for name in self._fields)), held.batch_size)
+
+    def _fitting(self, state: S, batch: Size) -> S:
+        """The positions ``[*B]`` themselves, if their parts have the shapes of the rules."""
+        for name, leaf, known in zip(self._fields, state, self._example, strict=True):
+            if leaf is None or leaf.shape[len(batch) :] != known.shape[1:]:
+                raise ShapeError(
+                    f"GameEnv: a position has ('state', {name!r}) of shape {[*batch, *known.shape[1:]]}, got "
+                    f"{'none' if leaf is None else list(leaf.shape)}; take positions from env.reset() or env.get_state(td)"
+                )
+        return state
 
     def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
         """The move count or the opponent's stream, where there is one."""

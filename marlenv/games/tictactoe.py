@@ -344,12 +344,8 @@ class TicTacToeEnv(TurnBasedEnv[State]):
             raise KeyMissing(
                 f"TicTacToeEnv: expected 'board' and 'turn', the data has {sorted(map(str, tensordict.keys()))}"
             )
-        if (
-            (last := self._written[0]) is not None
-            and last[0] is shown
-            and last[1] is turn
-            and last[2] == shown._version
-        ):
+        last = self._written[0]
+        if last is not None and last[0] is shown and last[1] is turn and last[2] == shown._version:
             return last[3]  # what we wrote last, and nobody has written to it since
         digits = shown.flatten(-2).to(torch.float32) @ SHOWN_WEIGHTS.on(shown.device)
         number = digits.to(torch.int64) + (BOARDS - 1) // 2

@@ -14,7 +14,7 @@ from spiel import compare
 from torch import Size
 
 import marlenv
-from marlenv.errors import BadNotation, SpecError, UnknownName
+from marlenv.errors import BadNotation, ShapeError, SpecError, UnknownName
 from marlenv.games import ConnectFour, GameEnv, Go, Hex, Othello, Rules, TicTacToe
 from marlenv.games.rules import picked
 from marlenv.testing.contract import run_contract
@@ -266,6 +266,17 @@ def test_what_a_user_writes_over_an_observation_is_not_told_again() -> None:
         seen = env.rules.observe(env.read(td)).float().unbind(1)
         assert torch.equal(td["x", "observation"].squeeze(1), seen[0])
         assert torch.equal(td["o", "observation"].squeeze(1), seen[1])
+
+
+@pytest.mark.parametrize("rows", [3, 200])
+def test_a_position_of_another_width_is_refused(rows: int) -> None:
+    env = marlenv.make("connect_four", num_envs=rows, seed=0)
+    td = env.rand_action(env.reset())
+    td["state", "board"] = td["state", "board"][:, :2]
+    with pytest.raises(ShapeError, match=rf"\('state', 'board'\) of shape \[{rows}, 4\], got \[{rows}, 2\]"):
+        env.step(td)
+    with pytest.raises(ShapeError, match="take positions from env.reset"):
+        env.rand_action(td)
 
 
 ENVS = {

@@ -95,9 +95,8 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             return super()._allowed(state, acting)
         return torch.where(acting.unsqueeze(-1), state.moves.unsqueeze(-2), -1)
 
-    def read(self, tensordict: TensorDictBase) -> State:
-        """The positions in the data."""
-        return checked(super().read(tensordict), self.rules)
+    def _fitting(self, state: State, batch: Size) -> State:
+        return checked(state, self.rules)
 
     # --- the short ways of the CPU ---------------------------------------------------------------
 
