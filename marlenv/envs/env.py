@@ -217,6 +217,9 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
     def _on_reset(self, tensordict: TensorDictBase) -> None:
         """Called after every reset with the data to go on from, reset and kept rows merged."""
 
+    def _on_move(self) -> None:
+        """Called when the env has moved to another device: forgets what was made for the old one."""
+
     # --- acting ----------------------------------------------------------------------------------
 
     def reset(
@@ -463,6 +466,7 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         if self.__dict__["_actions"] is not None:
             self.__dict__["_actions"] = self.__dict__["_actions"].to(target)
         self.set_spec_lock_(locked)
+        self._on_move()
         return super().to(target)
 
     @property

@@ -19,12 +19,11 @@ from torch import Size, Tensor
 from marlenv.errors import SpecError
 from marlenv.games import drawing
 from marlenv.games.bits import planes
-from marlenv.games.memory import Buffers, as_rows, for_numba, kernels
+from marlenv.games.memory import SOME_OVER, Buffers, as_rows, for_numba, kernels
 from marlenv.games.rules import Rules, Told
 from marlenv.games.tables import Table
 from marlenv.rng import RowRNG
 
-SOME_OVER = 2  # of what the kernel returns
 TOLD = (torch.bool, torch.float32, torch.float64)  # what numba writes
 
 
@@ -132,7 +131,7 @@ class ConnectFour(Rules[State]):
         return RANKED[torch.add(rank, open_, alpha=8)]
 
     def pick_from(self, state: State, key: Tensor, at: int, lanes: tuple[int, int]) -> Tensor | None:
-        if not for_numba(state.board, rows=key.numel()) or state.board.shape != (*key.shape, 4):
+        if not for_numba(state.board, rows=key.numel()):
             return None
         found = torch.empty(key.shape, dtype=torch.int64)
         board = as_rows(state.board, 4)

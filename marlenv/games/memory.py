@@ -17,6 +17,7 @@ from torch import Tensor
 from marlenv.optional import has
 
 NUMBA = has("numba")
+SOME_OVER = 2  # what kernels that play a ply return where a game is over
 WORTH = 64  # rows from which on compiling pays
 
 

@@ -16,7 +16,7 @@ from marlenv.errors import KeyMissing
 from marlenv.games import drawing
 from marlenv.games.draws import Draws
 from marlenv.games.game_env import GameEnv
-from marlenv.games.memory import Buffers, as_rows, for_numba, kernels
+from marlenv.games.memory import SOME_OVER, Buffers, as_rows, for_numba, kernels
 from marlenv.games.rules import Rules
 from marlenv.games.tables import Table
 from marlenv.games.turn_based import LUCK, Illegal, Moment, TurnBasedEnv
@@ -127,7 +127,6 @@ def _rows() -> Tensor:
 
 
 CPU = torch.device("cpu")
-SOME_OVER = 2  # of what the kernel returns
 ORDER = Table(_order)
 NUMBERED = Table(lambda: ORDER.on(CPU).argsort())
 BOARD, WINNER, LEGAL, PLAYER = Table(_boards), Table(lambda: _winner(_boards())), Table(_legal), Table(_players)
@@ -335,7 +334,7 @@ class TicTacToeEnv(TurnBasedEnv[State]):
         self.full_reward_spec = Composite(reward, shape=shape)
         self.full_done_spec = self.flags()
         self._pool = Buffers()
-        self._written: list[tuple[Tensor, Tensor, int, State] | None] = [None]
+        self._written: list[tuple[Tensor, Tensor, int, State] | None] = [None]  # quick to change
 
     def read(self, tensordict: TensorDictBase) -> State:
         """The positions in the data."""

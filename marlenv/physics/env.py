@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -185,12 +185,9 @@ class ScenarioEnv(EnvBase):
             done[name] = flag.expand(rows, 1)
         self.full_done_spec = done
 
-    def to(self, device: torch.device | str | int) -> Self:  # type: ignore[override]
-        """Moves the env; what moves its rows is made anew there, and raises where it cannot be."""
-        if torch.device(device) != self.device:
-            for name in ("engine", "_places", "_face"):
-                self.__dict__.pop(name, None)
-        return super().to(device)
+    def _on_move(self) -> None:
+        for name in ("engine", "_places", "_face"):  # made anew on the new device, or refused there
+            self.__dict__.pop(name, None)
 
     def render(self, row: int = 0, *, size: tuple[int, int] = (600, 600)) -> Any:
         """A picture of a row: uint8 ``[H, W, 3]``, a numpy array. Needs Pillow.

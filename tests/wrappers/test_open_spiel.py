@@ -23,10 +23,8 @@ pytestmark = pytest.mark.sim
 
 FAST = ["tic_tac_toe", "kuhn_poker", "leduc_poker", "goofspiel", "matrix_rps", "matching_pennies_3p", "pig", "2048"]
 ENDLESS = 300  # steps; longer games are compared up to here
-SHORT, MOVES = (
-    60,
-    8,
-)  # games whose whole took more steps than the first are cut off after the second in the other episodes
+SHORT = 60  # steps; of longer games the episodes of the fuzz are cut off
+MOVES = 8  # after so many
 QUICK = {
     "bridge": "bridge(use_double_dummy_result=false)",  # no search for the best play at the end of the bidding
     "yacht": "yacht(num_dice=3)",  # 216 outcomes of a throw instead of 7776

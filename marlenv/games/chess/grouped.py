@@ -14,14 +14,13 @@ from marlenv.games.chess import paths
 from marlenv.games.chess.board import HASH, PLANES, WORDS, State
 from marlenv.games.chess.rules import Chess
 from marlenv.games.game_env import GameEnv
-from marlenv.games.memory import Buffers
+from marlenv.games.memory import SOME_OVER, Buffers
 from marlenv.games.turn_based import Moment, TurnBasedEnv, _held
 from marlenv.rng import RowRNG
 from marlenv.specs import TensorSpec, Unbounded
 from marlenv.tensordicts import get, new, put
 
 Mask = Literal["bits", "bool"]
-SOME_OVER = 2  # of what paths.turn returns
 
 
 class ChessTurns(TurnBasedEnv[State]):
