@@ -51,7 +51,10 @@ def refuse_mean_field(game: Any, who: str) -> None:
     """Raises for games that have no single players."""
     kind = game.get_type()
     if kind.dynamics == need("pyspiel", who).GameType.Dynamics.MEAN_FIELD:
-        raise Unsupported(f"{who}: {kind.short_name!r} is a mean-field game; it has no single players to act")
+        raise Unsupported(
+            f"{who}: {kind.short_name!r} is a mean-field game; it has no single players to act; "
+            "choose a sequential or a simultaneous game"
+        )
 
 
 class Tensors:
