@@ -96,10 +96,16 @@ class RowRNG:
                 f"take what RowRNG.state gave"
             )
         key, counter = state.unbind(-1)
-        return cls._of(key, counter)
+        return cls.of(key, counter)
 
     @classmethod
-    def _of(cls, key: Tensor, counter: Tensor) -> RowRNG:
+    def of(cls, key: Tensor, counter: Tensor) -> RowRNG:
+        """The generator with these streams, which stand there; int64 ``[*B]`` each.
+
+        >>> rng = RowRNG(rows=[2])
+        >>> torch.equal(RowRNG.of(rng.key, rng.counter + 1).bits(), (rng.bits(), rng.bits())[1])
+        True
+        """
         new = object.__new__(cls)
         new.key, new.counter = key, counter
         return new
@@ -121,7 +127,7 @@ class RowRNG:
 
     def __getitem__(self, index: Any) -> RowRNG:
         """The streams of some rows, as they stand; drawing from them does not move ours."""
-        return self._of(self.key[index], self.counter[index])
+        return self.of(self.key[index], self.counter[index])
 
     def clone(self) -> RowRNG:
         """A copy that will draw the same numbers."""
@@ -139,7 +145,7 @@ class RowRNG:
         False
         """
         key = mix(self.key ^ _signed((stream + 1) * 0xA0761D6478BD642F))
-        return self._of(key, torch.zeros_like(key))
+        return self.of(key, torch.zeros_like(key))
 
     # --- draws -----------------------------------------------------------------------------------
 

@@ -64,6 +64,7 @@ class ActionStream:
         self.seed, self.device = seed, device
         self._used = 0  # numbers that every row has used
         self._block: _Block | None = None
+        self._keys: Tensor | None = None
 
     def take(self, rows: Size, entries: list[ActionEntry]) -> list[Tensor]:
         """One draw per action leaf: the action itself, or, for leaves with a mask, the numbers behind it."""
@@ -91,9 +92,9 @@ class ActionStream:
 
     def rng(self, rows: Size) -> RowRNG:
         """A generator that stands where the stream stands."""
-        rng = RowRNG(self.seed, rows, self.device).fork(ACTIONS)
-        rng.counter = rng.counter + self._used
-        return rng
+        if self._keys is None or self._keys.shape != rows:
+            self._keys = RowRNG(self.seed, rows, self.device).fork(ACTIONS).key
+        return RowRNG.of(self._keys, torch.full_like(self._keys, self._used))
 
     def to(self, device: torch.device) -> ActionStream:
         """The same stream, from where it stands, on another device."""

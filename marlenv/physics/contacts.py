@@ -18,7 +18,7 @@ from torch import Tensor
 
 from marlenv.physics.axes import Axes
 from marlenv.physics.geometry import Segment, inside, length, sides
-from marlenv.physics.lanes import alike, in_graph, pick
+from marlenv.physics.lanes import alike, in_graph, pick, rolls
 from marlenv.physics.plan import Column, Pairs
 from marlenv.physics.shapes import Box, Line
 
@@ -80,9 +80,22 @@ class Contact(ABC):
         """
         if not self._local or in_graph() or pose.pos.device.type != "cpu" or torch.is_grad_enabled():
             return None
+        found = self._near(pose).any(0).nonzero().flatten()
+        return found if len(found) <= FEW * pose.pos.shape[-1] else None
+
+    def _near(self, pose: Pose) -> Tensor:
+        """Which pairs are near enough to feel each other, or nearly so; bool ``[P, B]``."""
         way = pick(pose.pos, self.pairs.first) - pick(pose.pos, self.pairs.second)
-        found = (way[0] * way[0] + way[1] * way[1] <= self._reach.on(way)).any(0).nonzero().flatten()
-        return found if len(found) <= FEW * way.shape[-1] else None
+        return way[0] * way[0] + way[1] * way[1] <= self._reach.on(way)
+
+    def felt(self, pose: Pose, spring: Spring) -> Push:
+        """As :meth:`push`; where branches are recorded, with zeros chosen for pairs that are not near: all else is skipped there."""
+        if not (rolls() and self.twists):  # what does not twist looks at the distance itself
+            return self.push(pose, spring)
+        near, push = self._near(pose), self.push(pose, spring)
+        zero = ZERO.on(push.force)
+        twists = (x if x is None else torch.where(near, x, zero) for x in push[1:])
+        return Push(torch.where(near, push.force, zero), *twists)
 
     @abstractmethod
     def push(self, pose: Pose, spring: Spring) -> Push:

@@ -15,23 +15,28 @@ static Slot *room(int64_t slots) {
   if (have < slots) { free(buffer); buffer = (Slot *)aligned_alloc(64, slots * 64); memset(buffer, 0, slots * 64); have = slots; }
   return buffer;
 }
-static inline void load(Slot *base, const Field &f, const char *p, int64_t rows, int64_t row, int n) {
-  Slot *s = base + f.slot;
-  if (f.kind == 0) for (int k = 0; k < f.count; k++) *(F *)(s + k) = loadf((const float *)p + k * rows + row, n);
-  else if (f.kind == 1) for (int k = 0; k < f.count; k++) *(D *)(s + 2 * k) = loadd((const double *)p + k * rows + row, n);
-  else if (f.kind == 2) for (int k = 0; k < f.count; k++) *(L *)(s + 2 * k) = loadl((const int64_t *)p + k * rows + row, n);
-  else for (int k = 0; k < f.count; k++) *(M *)(s + k) = loadb((const uint8_t *)p + k * rows + row, n);
-}
-static inline void store(const Slot *base, const Field &f, char *p, int64_t rows, int64_t row, int n, bool past = false) {
-  const Slot *s = base + f.slot;
-  if (f.kind == 0) {
-    float *q = (float *)p + row;
-    if (past && n == 16 && !(((uintptr_t)q | (uintptr_t)(4 * rows)) & 63)) for (int k = 0; k < f.count; k++) streamf(q + k * rows, *(const F *)(s + k));
-    else for (int k = 0; k < f.count; k++) storef(q + k * rows, *(const F *)(s + k), n);
+// of `count` rows in a row, whose slots are `apart` from one vector of sixteen to the next: number by number, so that memory is
+// walked through in long pieces
+#define EVERY_NUMBER(width, what) \
+  for (int k = 0; k < f.count; k++) for (int v = 0, n; v < count; v += 16) { \
+    n = count - v < 16 ? count - v : 16; \
+    Slot *s = base + v / 16 * apart + f.slot + width * k; \
+    int64_t i = k * rows + row + v; \
+    what; \
   }
-  else if (f.kind == 1) for (int k = 0; k < f.count; k++) stored((double *)p + k * rows + row, *(const D *)(s + 2 * k), n);
-  else if (f.kind == 2) for (int k = 0; k < f.count; k++) storel((int64_t *)p + k * rows + row, *(const L *)(s + 2 * k), n);
-  else for (int k = 0; k < f.count; k++) storeb((uint8_t *)p + k * rows + row, *(const M *)(s + k), n);
+static inline void load(Slot *base, int64_t apart, const Field &f, const char *p, int64_t rows, int64_t row, int count) {
+  if (f.kind == 0) EVERY_NUMBER(1, *(F *)s = loadf((const float *)p + i, n))
+  else if (f.kind == 1) EVERY_NUMBER(2, *(D *)s = loadd((const double *)p + i, n))
+  else if (f.kind == 2) EVERY_NUMBER(2, *(L *)s = loadl((const int64_t *)p + i, n))
+  else EVERY_NUMBER(1, *(M *)s = loadb((const uint8_t *)p + i, n))
+}
+static inline void store(Slot *base, int64_t apart, const Field &f, char *p, int64_t rows, int64_t row, int count, bool past = false) {
+  if (f.kind == 0 && past && !(count & 15) && !(((uintptr_t)p | (uintptr_t)(4 * row) | (uintptr_t)(4 * rows)) & 63))
+    EVERY_NUMBER(1, (void)n; streamf((float *)p + i, *(const F *)s))
+  else if (f.kind == 0) EVERY_NUMBER(1, storef((float *)p + i, *(const F *)s, n))
+  else if (f.kind == 1) EVERY_NUMBER(2, stored((double *)p + i, *(const D *)s, n))
+  else if (f.kind == 2) EVERY_NUMBER(2, storel((int64_t *)p + i, *(const L *)s, n))
+  else EVERY_NUMBER(1, storeb((uint8_t *)p + i, *(const M *)s, n))
 }
 static inline void take(Slot *to, const Field &t, const Slot *from, const Field &f, M where) {
   Slot *a = to + t.slot;
@@ -44,57 +49,61 @@ static inline void take(Slot *to, const Field &t, const Slot *from, const Field 
     *(M *)(a + k) = mor(mand(where, fresh), mand(mnot(where), old));
   }
 }
-static const M EVERY = cb(true);
 static inline char *at(void *p, const Field &f, int64_t rows, int64_t t) { return (char *)p + SIZE[(int)f.kind] * f.count * rows * t; }
+
+// vectors whose results are written together, from scratch memory of their own each: past the caches 256 bytes in a row are
+// faster than 64, as long as the scratch memory stays in the caches
+static const int GROUP = NSLOTS <= 600 ? 4 : 1;
+static inline int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
 // state, actions, what is seen next, earned and told next, what is seen before, flags (terminated, truncated, done), keys
 extern "C" void run(int64_t rows, int64_t start, int64_t stop, int64_t last, int64_t most, int64_t drawn, int64_t tile, int64_t restart, int64_t streams, void **p,
                     uint8_t *ended) {
   void **acts = p + NSTATE, **next = acts + NACTS, **root = next + NOUTS, **flags = root + NSEEN;
   const int64_t *keys = (const int64_t *)flags[3];
-  Slot *s = room(NSLOTS + tile * NHELD), *held = s + NSLOTS;
-  const bool past = streams;
+  Slot *scratch = room(GROUP * NSLOTS + tile * NHELD), *held = scratch + GROUP * NSLOTS;
+  const bool past = streams;  // only where all vectors are whole
   for (int64_t first = 0; first < rows; first += 16 * tile) {
-    int count = (int)((rows - first + 15) / 16 < tile ? (rows - first + 15) / 16 : tile);
-    for (int v = 0; v < count; v++) {
-      int64_t row = first + 16 * v;
-      int n = rows - row < 16 ? (int)(rows - row) : 16;
-      for (int k = 0; k < NSTATE; k++) load(held + v * NHELD, STATE[k], (const char *)p[k], rows, row, n);
-    }
-    for (int64_t t = start; t < stop; t++) for (int v = 0; v < count; v++) {
-      Slot *st = held + v * NHELD;
-      int64_t row = first + 16 * v;
-      int n = rows - row < 16 ? (int)(rows - row) : 16;
-      if (keys) {
-        *(L *)(s + KEY) = loadl(keys + row, n);
-        *(L *)(s + KEY + 2) = cl(drawn + (t - start) * DRAWS);
-        act(st, s);
-        for (int k = 0; k < NACTS; k++) store(s, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, n, past);
-      } else for (int k = 0; k < NACTS; k++) load(s, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, n);
-      step(st, s);
-      settle(st, s);
-      for (int k = 0; k < NOUTS; k++) if (next[k]) store(s, OUTS[k], at(next[k], OUTS[k], rows, t), rows, row, n, past);
-      M over = *(M *)(st + OVER), late = most > 0 ? ge(*(L *)(st + STEPS), cl(most)) : cb(false), done = mor(over, late);
-      storeb((uint8_t *)flags[0] + t * rows + row, over, n);
-      storeb((uint8_t *)flags[1] + t * rows + row, late, n);
-      storeb((uint8_t *)flags[2] + t * rows + row, done, n);
-      done = mand(done, valid(n));
-      bool some = any(done);
-      if (some) ended[t] = 1;
-      if (t == last) continue;
-      if (restart && some) {
+    int count = least(rows - first, 16 * tile);
+    for (int k = 0; k < NSTATE; k++) load(held, NHELD, STATE[k], (const char *)p[k], rows, first, count);
+    for (int64_t t = start; t < stop; t++) for (int from = 0; from < count; from += 16 * GROUP) {
+      int64_t row = first + from;
+      int some = least(count - from, 16 * GROUP);
+      if (!keys) for (int k = 0; k < NACTS; k++) load(scratch, NSLOTS, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, some);
+      for (int v = 0; v < some; v += 16) {
+        Slot *st = held + (from + v) / 16 * NHELD, *s = scratch + v / 16 * NSLOTS;
+        int n = least(some - v, 16);
+        *(M *)(s + CARE) = valid(n);
+        if (keys) {
+          *(L *)(s + KEY) = loadl(keys + row + v, n);
+          *(L *)(s + KEY + 2) = cl(drawn + (t - start) * DRAWS);
+          act(st, s);
+        }
+        step(st, s);
+        settle(st, s);
+      }
+      if (keys) for (int k = 0; k < NACTS; k++) store(scratch, NSLOTS, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, some, past);
+      for (int k = 0; k < NOUTS; k++) if (next[k]) store(scratch, NSLOTS, OUTS[k], at(next[k], OUTS[k], rows, t), rows, row, some, past);
+      for (int v = 0; v < some; v += 16) {
+        Slot *st = held + (from + v) / 16 * NHELD, *s = scratch + v / 16 * NSLOTS;
+        int n = least(some - v, 16);
+        int64_t here = t * rows + row + v;
+        M over = *(M *)(st + OVER), late = most > 0 ? ge(*(L *)(st + STEPS), cl(most)) : cb(false), done = mor(over, late);
+        storeb((uint8_t *)flags[0] + here, over, n);
+        storeb((uint8_t *)flags[1] + here, late, n);
+        storeb((uint8_t *)flags[2] + here, done, n);
+        done = mand(done, valid(n));
+        if (!any(done)) continue;
+        ended[t] = 1;
+        if (t == last || !restart) continue;
         *(M *)(s + CARE) = done;
         reset(st, s);
         for (int k = 0; k < NSTATE; k++) take(st, STATE[k], s, FRESH[k], done);
         for (int k = 0; k < NSEEN; k++) take(s, OUTS[k], s, FIRST[k], done);
       }
-      for (int k = 0; k < NSEEN; k++) store(s, OUTS[k], at(root[k], OUTS[k], rows, t + 1), rows, row, n, past);
+      if (t != last) for (int k = 0; k < NSEEN; k++) store(scratch, NSLOTS, OUTS[k], at(root[k], OUTS[k], rows, t + 1), rows, row, some, past);
     }
-    for (int v = 0; v < count; v++) {
-      int64_t row = first + 16 * v;
-      int n = rows - row < 16 ? (int)(rows - row) : 16;
-      for (int k = 0; k < NSTATE; k++) store(held + v * NHELD, STATE[k], (char *)p[k], rows, row, n);
-    }
+    for (int k = 0; k < NSTATE; k++) store(held, NHELD, STATE[k], (char *)p[k], rows, first, count);
   }
 }
 
@@ -119,22 +128,26 @@ static void scatter(Slot *base, const Field &f, char *p, int64_t rows, const int
 #undef TRANSFER
 }
 
-// state, what is seen; sixteen of the rows asked for at a time, wherever they are
-extern "C" void begin(int64_t rows, const uint8_t *where, void **p) {
-  Slot *s = room(NSLOTS + NHELD), *st = s + NSLOTS;
+// state, what is seen; sixteen of the rows asked for in a vector, wherever they are
+extern "C" void begin(int64_t rows, int64_t streams, const uint8_t *where, void **p) {
+  Slot *scratch = room(GROUP * NSLOTS + NHELD), *st = scratch + GROUP * NSLOTS;
   for (int64_t next = 0; next < rows;) {
-    int64_t row[16];
-    int n = 0;
-    for (; n < 16 && next < rows; next++) { row[n] = next; n += !where || where[next]; }
-    if (!n) break;
-    gather(st, STATE[RNG], (const char *)p[RNG], rows, row, n);  // nothing else of the state is read
-    *(M *)(s + CARE) = valid(n);
-    reset(st, s);
-    bool straight = row[n - 1] - row[0] == n - 1;
-    for (int k = 0; k < NSTATE; k++)
-      if (straight) store(s, FRESH[k], (char *)p[k], rows, row[0], n); else scatter(s, FRESH[k], (char *)p[k], rows, row, n);
-    for (int k = 0; k < NSEEN; k++)
-      if (straight) store(s, FIRST[k], (char *)p[NSTATE + k], rows, row[0], n); else scatter(s, FIRST[k], (char *)p[NSTATE + k], rows, row, n);
+    int64_t row[16 * GROUP];
+    int some = 0;
+    for (; some < 16 * GROUP && next < rows; next++) { row[some] = next; some += !where || where[next]; }
+    if (!some) break;
+    for (int v = 0; v < some; v += 16) {
+      Slot *s = scratch + v / 16 * NSLOTS;
+      gather(st, STATE[RNG], (const char *)p[RNG], rows, row + v, least(some - v, 16));  // nothing else of the state is read
+      *(M *)(s + CARE) = valid(least(some - v, 16));
+      reset(st, s);
+    }
+    bool straight = row[some - 1] - row[0] == some - 1;
+    for (int k = 0; k < NSTATE + NSEEN; k++) {
+      const Field &f = k < NSTATE ? FRESH[k] : FIRST[k - NSTATE];
+      if (straight) store(scratch, NSLOTS, f, (char *)p[k], rows, row[0], some, streams);
+      else for (int v = 0; v < some; v += 16) scatter(scratch + v / 16 * NSLOTS, f, (char *)p[k], rows, row + v, least(some - v, 16));
+    }
   }
 }
 """

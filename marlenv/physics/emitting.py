@@ -1,14 +1,14 @@
 """From expressions to C++: in an order in which everything comes before its use, with branches around what most rows skip.
 
 A force that is multiplied by "they touch" is zero elsewhere, and so is all that follows from it by products. What is needed
-for such zeros alone goes into a branch that is skipped when none of the sixteen rows touches. Rows stay independent: what is
-skipped is exactly zero.
+for such zeros alone goes into a branch that is skipped when none of the sixteen rows touches; and so does what is only chosen
+where a condition holds, as the speed of what is too fast. Rows stay independent: what is skipped is exactly zero, or not chosen.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from marlenv.physics.expressions import Graph, Node
@@ -30,6 +30,8 @@ class Branch:
 
     mask: Node
     nodes: list[Node]
+    inner: list[Branch] = field(default_factory=list)
+    """Branches within it, of some of its nodes."""
 
 
 @dataclass
@@ -120,7 +122,7 @@ class Emitter:
     # --- branches --------------------------------------------------------------------------------
 
     def _find_branches(self, roots: set[int]) -> tuple[list[Branch], dict[int, int]]:
-        chosen = self._zeros()
+        zeros = self._zeros()
         users: dict[int, list[Node]] = {}
         for node in self.live.values():
             for arg in node.args:
@@ -128,31 +130,48 @@ class Emitter:
         for loop in self.graph.loops:  # what a loop keeps is used by the loop
             for node in (*loop.nexts, *loop.inits, *([loop.stop] if loop.stop else [])):
                 roots = roots | {node.at}
+        branches, branch_of = self._cut(self._under(self.live, zeros, users, roots))
+        for branch in branches:
+            inside = {node.at: node for node in branch.nodes}
+            within = {at: zeros[at] & inside.keys() for at in inside if at in zeros}  # empty ones are no harm
+            inner, _ = self._cut(self._under(inside, within, users, roots))
+            branch.inner = [b for b in inner if b.mask.at < b.nodes[-1].at]
+        return branches, branch_of
+
+    def _under(
+        self,
+        nodes: dict[int, Node],
+        zeros: Mapping[int, Set[int]],
+        users: dict[int, list[Node]],
+        roots: set[int],
+    ) -> dict[int, int]:
+        """Expression -> the mask, one of ``nodes``, outside of which nobody needs it; of several the first."""
         where: dict[int, int] = {}
-        for at in reversed(self.live):
-            node = self.live[at]
+        for at in reversed(nodes):
+            node = nodes[at]
             if node.op in LEAVES or node.op == "out":
                 continue
-            if at in chosen:
-                where[at] = chosen[at]
-                continue
-            into = {where.get(user.at, -1) for user in users.get(at, [])}
+            own = min(zeros.get(at, ()), default=-1)
+            into = {where.get(user.at, _arm(user, at)) for user in users.get(at, [])}
             mask = into.pop() if len(into) == 1 else -1
-            if mask >= 0 and at not in roots and self.depends[at] == self.depends[mask] and at != mask:
-                where[at] = mask
-        return self._cut(where)
+            free = mask in nodes and at not in roots and self.depends[at] == self.depends[mask] and at != mask
+            if free and not 0 <= own < mask:
+                where[at] = mask  # the condition that comes first holds the others
+            elif own >= 0:
+                where[at] = own
+        return where
 
-    def _zeros(self) -> dict[int, int]:
-        """Expression -> the mask outside of which it is zero."""
+    def _zeros(self) -> dict[int, frozenset[int]]:
+        """Expression -> the masks outside of which it is zero."""
         zero: dict[int, frozenset[int]] = {}
         none: frozenset[int] = frozenset()
-        chosen = {}
+        chosen: dict[int, frozenset[int]] = {}
         for at, node in self.live.items():
             sets = [zero.get(arg.at, none) for arg in node.args]
             blank = [arg.op == "const" and arg.value == 0 for arg in node.args]
             found = none
             if node.op == "cast" and node.args[0].kind == "b" and node.args[0].op not in LEAVES:
-                found = frozenset({node.args[0].at})
+                found = _conditions(node.args[0])
             elif node.op in ("mul", "fma"):
                 found = sets[0] | sets[1]
                 if node.op == "fma":
@@ -169,9 +188,9 @@ class Emitter:
             if found:
                 zero[at] = found
                 if node.op != "cast" and node.kind == "f":
-                    same = [mask for mask in found if self.depends[mask] == self.depends[at]]
+                    same = frozenset(mask for mask in found if self.depends[mask] == self.depends[at])
                     if same:
-                        chosen[at] = min(same)
+                        chosen[at] = same
         return chosen
 
     def _cut(self, where: dict[int, int]) -> tuple[list[Branch], dict[int, int]]:
@@ -375,18 +394,25 @@ class Emitter:
         return lines
 
     def _branch(self, item: Branch, function: int) -> list[str]:
-        inside = {n.at for n in item.nodes}
-        outer = self._leaving(item, inside)
-        lines = [f"  {CTYPE[n.kind]} v{n.at} = {_blank(n.kind)};" for n in item.nodes if n.at in outer]
-        lines.append(f"  if (any({self._ref(item.mask, function)})) {{")
-        for n in item.nodes:
-            declared = "" if n.at in outer else f"const {CTYPE[n.kind]} "
-            lines.append(f"    {declared}v{n.at} = {self._expression(n, function)};")
-        lines.append("  }")
+        lines, outer = self._block(item, function, set())
         for n in item.nodes:
             if n.at in outer:
                 lines += self._kept(n, f"v{n.at}")
         return lines
+
+    def _block(self, item: Branch, function: int, declared: set[int]) -> tuple[list[str], set[int]]:
+        """The text of a branch, and what is used outside of it; some of that may be declared already."""
+        outer = self._leaving(item, {n.at for n in item.nodes})
+        lines = [f"  {CTYPE[n.kind]} v{n.at} = {_blank(n.kind)};" for n in item.nodes if n.at in outer - declared]
+        lines.append(f"  if (any({self._ref(item.mask, function)})) {{")
+        deeper = {n.at: branch for branch in item.inner for n in branch.nodes}
+        for n in item.nodes:
+            if n.at not in deeper:
+                kind = "" if n.at in outer | declared else f"const {CTYPE[n.kind]} "
+                lines.append(f"    {kind}v{n.at} = {self._expression(n, function)};")
+            elif n is deeper[n.at].nodes[-1]:  # all that it needs is there now
+                lines += self._block(deeper[n.at], function, outer | declared)[0]
+        return [*lines, "  }"], outer
 
     def _leaving(self, item: Branch, inside: set[int]) -> set[int]:
         if not hasattr(self, "_users"):
@@ -451,6 +477,20 @@ class Emitter:
             return f"to{kind}({args[0]})"
         name = {"select": "sel", "not": "mnot"}.get(op) or (op if op in PLAIN else f"v{op}")
         return f"{name}({', '.join(args)})"
+
+
+def _conditions(mask: Node) -> frozenset[int]:
+    """The mask and, where it joins others, the last of them: a branch by that alone leaves the others to the branch."""
+    last = mask.args[1] if mask.op == "and" else mask
+    return frozenset({mask.at} if last.op in LEAVES else {mask.at, last.at})
+
+
+def _arm(user: Node, at: int) -> int:
+    """The mask outside of which ``user`` does not look at the expression ``at``; -1 where there is none."""
+    if user.op != "select":
+        return -1
+    mask, chosen, other = user.args
+    return mask.at if chosen.at == at != other.at and mask.op not in LEAVES else -1
 
 
 PLAIN = ("lt", "le", "gt", "ge", "eq", "ne", "fma", "softplus", "floordiv", "mod")

@@ -152,11 +152,11 @@ def _drawn(env: ScenarioEnv, board: Board, steps: int, stop: bool) -> int:
     at, length = 0, min(CHUNK, steps) if stop else steps
     while at < steps:
         state = env.own_state()
-        rng = stream.rng(env.batch_size)
-        places = kernel.bind(state, board.actions, board.next, board.flags, board.root, rng.key)
+        keys, used = stream.rng(env.batch_size).key, stream.used
+        places = kernel.bind(state, board.actions, board.next, board.flags, board.root, keys)
         kept = {name: x.clone() for name, x in state.items()} if stop else None
         end = min(at + length, steps)
-        options = {"last": steps - 1, "drawn": int(rng.counter.flatten()[0]), "most": env.max_steps}
+        options = {"last": steps - 1, "drawn": used, "most": env.max_steps}
         kernel.run(env.num_envs, places, ended, at, end, restart=not stop, **options)
         over = ended[at:end].nonzero() if stop else ended[:0]
         if kept is not None and len(over) and (first := at + int(over[0])) + 1 < end:

@@ -18,7 +18,7 @@ from marlenv.physics.contacts import Contact, Pose, Spring, add
 from marlenv.physics.entities import Description
 from marlenv.physics.geometry import length, shorten
 from marlenv.physics.joints import Link, Links
-from marlenv.physics.lanes import repeat
+from marlenv.physics.lanes import put_rows, repeat, take_rows
 from marlenv.physics.pairs import CONTACTS
 from marlenv.physics.plan import HUGE, Column, Plan
 from marlenv.physics.shapes import Sphere
@@ -207,13 +207,13 @@ class _Meeting:
         for contact in stepper.contacts:
             near = contact.nearby(pose)
             if near is None:
-                force, torque = add(contact.pairs, contact.push(pose, stepper.spring), force, torque)
+                force, torque = add(contact.pairs, contact.felt(pose, stepper.spring), force, torque)
             elif len(near):
-                there = Pose(*(x.index_select(2, near) for x in pose))
-                some = force.index_select(2, near), None if torque is None else torque.index_select(1, near)
+                there = Pose(*(take_rows(x, near) for x in pose))
+                some = take_rows(force, near), None if torque is None else take_rows(torque, near)
                 f, t = add(contact.pairs, contact.push(there, stepper.spring), *some)
-                force = force.index_copy(2, near, f)
-                torque = torque if torque is None or t is None else torque.index_copy(1, near, t)
+                force = put_rows(force, near, f)
+                torque = torque if torque is None or t is None else put_rows(torque, near, t)
         return force, torque
 
 

@@ -238,8 +238,9 @@ class Kernel:
         self._run, self._begin = self._library.run, self._library.begin
         self._run.restype = self._begin.restype = None
         self._run.argtypes = [ctypes.c_int64] * 9 + [ctypes.c_void_p] * 2
-        self._begin.argtypes = [ctypes.c_int64] + [ctypes.c_void_p] * 2
+        self._begin.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2
         self._bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.outs, *self.seen))
+        self._first_bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.state, *self.seen))
         self._count = len(self.state) + len(self.actions) + len(self.outs) + len(self.seen) + 4
 
     def bind(
@@ -295,16 +296,16 @@ class Kernel:
             restart: whether rows that are done start anew.
 
         """
-        tile = TILE if stop - start > 1 else 1
         last = stop - 1 if last is None else last
         streams = rows % LANES == 0 and rows * (stop - start) * self._bytes > CACHE
-        self._run(rows, start, stop, last, most or 0, drawn, tile, restart, streams, places, ended.data_ptr())
+        self._run(rows, start, stop, last, most or 0, drawn, TILE, restart, streams, places, ended.data_ptr())
 
     def begin(self, state: State, where: Tensor | None, seen: Sequence[Tensor]) -> None:
         """New episodes in the rows ``where`` (bool ``[B]``, contiguous); changes ``state`` and what is seen there, in place."""
         tensors = [*(state[f.name[0]] for f in self.state), *seen]
         pointers = (ctypes.c_void_p * len(tensors))(*(x.data_ptr() for x in tensors))
-        self._begin(state["rng"].shape[-1], None if where is None else where.data_ptr(), pointers)
+        rows = state["rng"].shape[-1]
+        self._begin(rows, rows * self._first_bytes > CACHE, None if where is None else where.data_ptr(), pointers)
 
 
 _NOTHING = torch.empty(0)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 VECTOR = 32  # numbers; a multiple of what any of PyTorch's CPU kernels takes at once
+MANY = 4096  # numbers; from here on gather and scatter are faster than their relatives for one index
 GRAIN = 32768  # numbers; PyTorch gives work to several threads above this (at::internal::GRAIN_SIZE)
 
 Body: TypeAlias = "Callable[[Any, tuple[Tensor, ...]], tuple[Tensor, ...]]"
@@ -119,6 +120,26 @@ def deposit(total: Tensor, rows: Rows, x: Tensor, sign: int = 1) -> Tensor:
             parts[i] = parts[i] + one if sign > 0 else parts[i] - one
         return torch.stack(parts, -2)
     return total.index_add(total.ndim - 2, rows.index(x.device), x, alpha=sign)
+
+
+def take_rows(x: Tensor, at: Tensor) -> Tensor:
+    """The rows ``at`` (int64 ``[n]``) of ``x`` ``[..., B]``; ``[..., n]``.
+
+    >>> take_rows(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([2, 0]))
+    tensor([[3., 1.]])
+    """
+    if x.numel() < MANY:
+        return x.index_select(-1, at)
+    return x.gather(-1, at.expand(*x.shape[:-1], len(at)))  # several times as fast over a last dimension
+
+
+def put_rows(x: Tensor, at: Tensor, new: Tensor) -> Tensor:
+    """``x`` ``[..., B]`` with the rows ``at`` (int64 ``[n]``, each once) replaced by ``new`` ``[..., n]``.
+
+    >>> put_rows(torch.zeros(1, 3), torch.tensor([2, 0]), torch.tensor([[3.0, 1.0]]))
+    tensor([[1., 0., 3.]])
+    """
+    return x.index_copy(-1, at, new) if x.numel() < MANY else x.scatter(-1, at.expand(new.shape), new)
 
 
 def alike(f: Callable[..., Tensor], *xs: Tensor) -> Tensor:

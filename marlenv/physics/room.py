@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from marlenv.physics.lanes import in_graph, repeat, rolls
+from marlenv.physics.lanes import in_graph, put_rows, repeat, rolls, take_rows
 from marlenv.rng import RowRNG
 
 FIRST, TRIES = 8, 64  # places tried at once by all rows; places tried at all
@@ -51,7 +51,9 @@ def find_room(
         if not bool(found.all()):
             again = (~found).nonzero().flatten()
             rest = RowRNG.from_state(torch.stack((rng.key[again], start[again]), -1))
-            place = place.index_copy(1, again, _first(_proposals(rest, TRIES, low, high), taken[..., again], apart)[0])
+            place = put_rows(
+                place, again, _first(_proposals(rest, TRIES, low, high), take_rows(taken, again), apart)[0]
+            )
     rng.counter = start + 2 * TRIES
     return place
 

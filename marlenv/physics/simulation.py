@@ -18,7 +18,7 @@ from marlenv.physics.bodies import Bodies
 from marlenv.physics.contacts import Pose
 from marlenv.physics.entities import Agent
 from marlenv.physics.geometry import LINE_WIDTH, shorten
-from marlenv.physics.lanes import in_graph, pick
+from marlenv.physics.lanes import in_graph, pick, put_rows, take_rows
 from marlenv.physics.plan import HUGE, Column
 from marlenv.physics.scenario import Scenario
 from marlenv.physics.state import State, merge
@@ -113,12 +113,12 @@ class Simulation:
         if not len(at):
             observations, infos, _ = unflatten(kept or {})
             return dict(state), observations, infos
-        new, observations, infos = self._begin(state["rng"].index_select(1, at))
-        after = {name: x.index_copy(-1, at, new[name]) for name, x in state.items()}
+        new, observations, infos = self._begin(take_rows(state["rng"], at))
+        after = {name: put_rows(x, at, new[name]) for name, x in state.items()}
         fresh, rows = leaves(observations, infos), state["rng"].shape[-1]
         if kept is None:
             kept = {key: x.movedim(0, -1).new_zeros((*x.shape[1:], rows)).movedim(-1, 0) for key, x in fresh.items()}
-        seen = {key: rows_last(kept[key]).index_copy(-1, at, rows_last(x)) for key, x in fresh.items()}
+        seen = {key: put_rows(rows_last(kept[key]), at, rows_last(x)) for key, x in fresh.items()}
         observations, infos, _ = unflatten({key: rows_first(x) for key, x in seen.items()})
         return after, observations, infos
 

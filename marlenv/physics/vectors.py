@@ -219,7 +219,20 @@ IN F vlog1p(F x) {
   F r = vlog(u) - ((u - 1.0f) - x) / u;
   return sel(eq(u, cf(1)), x, r);
 }
-IN F softplus(F x) { return vmax(x, cf(0)) + vlog1p(vexp(-vabs(x))); }
+// max(x, 0) + log1p(t) with t = exp(-|x|): log1p(t) = 2 artanh(t / (2 + t)), whose series ends below half a unit for t <= 1
+IN F softplus(F x) {
+  F t = vexp(-vabs(x));
+  F y = t / (t + 2.0f), z = y * y;
+  F p = cf(6.66666667e-2f);
+  p = fma(p, z, cf(7.69230769e-2f));
+  p = fma(p, z, cf(9.09090909e-2f));
+  p = fma(p, z, cf(1.11111111e-1f));
+  p = fma(p, z, cf(1.42857143e-1f));
+  p = fma(p, z, cf(2.0e-1f));
+  p = fma(p, z, cf(3.33333333e-1f));
+  y = y + y;
+  return vmax(x, cf(0)) + fma(p * z, y, y);
+}
 IN F vlogaddexp(F a, F b) { return vmax(a, b) + vlog1p(vexp(-vabs(a - b))); }
 IN void sincos(F x, F *s, F *c) {
   F a = vabs(x);

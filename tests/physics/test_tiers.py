@@ -50,7 +50,7 @@ def twin_off(sim, state, actions, after):
     return max(off(other[name], after[name]) for name in ("pos", "vel", "rot", "ang_vel"))
 
 
-def one_step_errors(name, steps):
+def one_step_errors(name, steps, change=lambda state: state):
     """Of machine code against separate operations, from the same states; and the error of a twin."""
     sim = Simulation(load(WHERE[name])())
     kernel = Kernel(Source(sim))
@@ -64,6 +64,7 @@ def one_step_errors(name, steps):
     worst = max(worst, *map(off, (x.movedim(-1, 0) for x in shown), leaves(seen, infos).values()))
     drawn, twin = RowRNG(seed=9, rows=[ROWS]), 0.0
     for _ in range(steps):
+        state = change(state)
         actions = {group: drawn.uniform(-1, 1, (c.agents, c.width)) for group, c in sim.controls.items()}
         after, seen, rewards, over, infos = sim.transition(state, actions)
         mine = {key: x.clone(memory_format=torch.contiguous_format) for key, x in state.items()}
@@ -96,19 +97,48 @@ def test_machine_code_ends_where_separate_operations_end(name):
         assert worst <= 1e-6
 
 
+def test_what_holds_in_some_rows_only_is_computed_there():
+    """Limits of speed in every other row, and everybody in one place, so that all pairs touch."""
+
+    def change(state):
+        fast = (torch.arange(ROWS) % 2 == 0) * 5.0
+        return {**state, "vel": state["vel"].sign() * fast, "pos": state["pos"] * 0.1}
+
+    worst, twin = one_step_errors("simple_tag", 3, change)
+    assert worst <= max(1e-6, 10 * twin), (worst, twin)
+
+
 def entries(td):
     return {key: td[key] for key in td.keys(True, True)}
 
 
 @pytest.mark.parametrize("name", ["simple_tag", "dispersion"])
 def test_row_0_of_machine_code_is_the_same_bit_for_bit_alone_and_among_others(name):
-    alone, few, many = (
+    alone, *others = (
         entries(make(name, num_envs=n, seed=4, max_steps=7, compile="aot").rollout(20, break_when_any_done=False))
-        for n in (1, 8, 67)
+        for n in (1, 8, 67, 2048)  # the last is written past the caches, four vectors of rows at a time
     )
     for key, x in alone.items():
-        assert torch.equal(x[0], few[key][0])
-        assert torch.equal(x[0], many[key][0])
+        for other in others:
+            assert torch.equal(x[0], other[key][0])
+    few, many = others[-2:]
+    assert all(torch.equal(x, many[key][:67]) for key, x in few.items())
+
+
+@pytest.mark.slow  # seconds of compiling
+def test_a_row_that_ends_leaves_the_searches_of_the_others_alone():
+    """Targets that were found appear elsewhere, by a search that may stop early; not because another row began anew."""
+
+    def played(rows):
+        env = make("discovery", num_envs=rows, seed=4, max_steps=40, compile="aot", covering_range=0.6)
+        env.reset()
+        state = env.get_state()
+        state["steps"] = torch.arange(rows) * 7 % 40
+        td = env.set_state(state)
+        return entries(env.rollout(60, auto_reset=False, tensordict=td, break_when_any_done=False))
+
+    few, many = played(40), played(67)
+    assert all(torch.equal(x, many[key][:40]) for key, x in few.items())
 
 
 def test_a_step_by_hand_is_a_step_of_a_rollout():

@@ -29,7 +29,7 @@ from marlenv.making import make
 SCENARIOS = ("balance", "ball_passage", "discovery", "dispersion", "flocking", "give_way", "joint_passage", "navigation",
              "reverse_transport", "simple_spread", "simple_tag", "transport")  # fmt: skip
 ROWS = (1, 32, 1024, 16384)
-STEPS = {1: 2048, 32: 512, 1024: 64, 16384: 16}
+STEPS = {1: 2048, 32: 512, 1024: 64, 16384: 32}
 """Of a rollout, by the number of rows."""
 PARTS = ("rollout", "compact", "eager", "staggered", "jaxmarl", "reset", "face", "compile")
 JAXMARL = {"simple_spread": "MPE_simple_spread_v3", "simple_tag": "MPE_simple_tag_v3"}
@@ -95,9 +95,9 @@ def _tell(figures: list[Figure]) -> None:
     print(f"  {last.what}: {last.ours:.1f} and {last.peer:.1f} us/step, {last.ratio:.1f}x", file=sys.stderr, flush=True)
 
 
-def _length(env: Any, steps: int) -> int:
+def _length(env: Any, steps: int, **options: Any) -> int:
     """Plays."""
-    return int(env.rollout(steps, break_when_any_done=False).shape[1])
+    return int(env.rollout(steps, break_when_any_done=False, **options).shape[1])
 
 
 def _cells(part: str) -> Callable[[list[str], list[int], int], list[Figure]]:
@@ -116,27 +116,30 @@ def _cells(part: str) -> Callable[[list[str], list[int], int], list[Figure]]:
     return cells
 
 
+def _on_and_on(env: Any, data: Any, steps: int) -> Callable[[], int]:
+    """Rollouts of which each goes on where the last one ended, as the other sides do; rows that are done are reset."""
+    data = [data]
+
+    def play() -> int:
+        played = env.rollout(steps, auto_reset=False, tensordict=data[0], break_when_any_done=False)
+        data[0] = env.step_mdp(played[:, -1])
+        return steps
+
+    play()  # two pieces of memory take turns; first writes to the other one are in the round that nobody counts
+    return play
+
+
 def _cell(part: str, name: str, rows: int, rounds: int) -> Figure:
     tier = "none" if part == "eager" else "aot"
     env: Any = make(name, num_envs=rows, seed=0, compile=tier)
-    steps = STEPS[rows] if tier == "aot" else min(STEPS[rows], 64)
-    data: list[Any] = []
-    if tier == "none":  # no longer than VMAS's turn, and like that one without a reset of all rows in it
+    steps = STEPS[rows]
+    if tier == "none":  # no longer than VMAS's turn
+        steps = min(steps, 64)
         steps = min(steps, _enough(lambda n: _length(env, n), 0.1))
-        data.append(env.reset())
     peer = Vmas(name, rows)
     many = _enough(peer.play)
-
-    compact = {"compact": True} if part == "compact" else {}
-
-    def ours() -> int:
-        if data:
-            played = env.rollout(steps, auto_reset=False, tensordict=data[0], break_when_any_done=False)
-            data[0] = env.step_mdp(played[:, -1])
-        else:
-            env.rollout(steps, break_when_any_done=False, **compact)
-        return steps
-
+    compact = partial(_length, env, steps, compact=True)  # which has nothing to go on from
+    ours = compact if part == "compact" else _on_and_on(env, env.reset(), steps)
     got = interleaved({"marlenv": ours, "vmas": partial(peer.play, many)}, rounds, CPU)
     return Figure(f"{name} B={rows} {part}", got["marlenv"], got["vmas"], "vmas")
 
@@ -149,14 +152,8 @@ def _staggered(names: list[str], rows: list[int], rounds: int) -> list[Figure]:
         env.reset()
         state = env.get_state()
         state["steps"] = torch.arange(n) % EPISODE
-        data = [env.set_state(state)]
+        ours = _on_and_on(env, env.set_state(state), STEPS[16384])
         peer = Vmas(name, n, EPISODE)
-
-        def ours(env: Any = env, data: list[Any] = data) -> int:
-            played = env.rollout(STEPS[16384], auto_reset=False, tensordict=data[0], break_when_any_done=False)
-            data[0] = env.step_mdp(played[:, -1])
-            return STEPS[16384]
-
         got = interleaved({"marlenv": ours, "vmas": partial(peer.play, 1)}, min(rounds, 3), CPU)
         figures.append(Figure(f"{name} B={n} staggered", got["marlenv"], got["vmas"], "vmas"))
         _tell(figures)
@@ -168,12 +165,8 @@ def _jaxmarl(names: list[str], rows: list[int], rounds: int) -> list[Figure]:
     for name in (name for name in names if name in JAXMARL):
         for n in rows:
             env: Any = make(name, num_envs=n, seed=0, compile="aot", max_steps=25)
+            ours = _on_and_on(env, env.reset(), STEPS[n])
             peer = JaxMarl(JAXMARL[name], n, STEPS[n])
-
-            def ours(env: Any = env, n: int = n) -> int:
-                env.rollout(STEPS[n], break_when_any_done=False)
-                return STEPS[n]
-
             got = interleaved({"marlenv": ours, "jaxmarl": peer.play}, rounds, {**CPU, "jaxmarl": peer.clock})
             figures.append(Figure(f"{name} B={n} random, resets", got["marlenv"], got["jaxmarl"], "jaxmarl"))
             _tell(figures)
