@@ -6,7 +6,6 @@ Making a large tensor costs more than filling it, as every page of it has to be 
 from __future__ import annotations
 
 from functools import cache
-from math import prod
 from types import ModuleType
 from typing import Any
 
@@ -34,20 +33,27 @@ class Buffers:
     True
     """
 
-    MOST = 24  # are kept
+    MOST = 24  # of a kind are kept
+    KINDS = 8  # shapes and dtypes
 
     def __init__(self) -> None:
-        self._held: list[Tensor] = []
+        self._held: dict[tuple[Any, ...], list[Tensor]] = {}
 
     def take(self, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
         """A tensor of any content that shares memory with nothing that is still held elsewhere."""
-        size, inference = prod(shape), torch.is_inference_mode_enabled()
-        for one in self._held:
-            fits = one.numel() == size and one.dtype == dtype and one.is_inference() == inference
-            if fits and _holders(one) <= ALONE:
+        kind = (shape, dtype, torch.is_inference_mode_enabled())
+        held = self._held.get(kind)
+        if held is None:
+            if len(self._held) == self.KINDS:
+                del self._held[next(iter(self._held))]
+            held = self._held[kind] = []
+        for i, one in enumerate(held):  # the oldest first, which is free most likely
+            if _holders(one) <= ALONE:
+                held.append(held.pop(i))
                 return one.view(shape)
-        made = torch.empty(size, dtype=dtype)
-        self._held = [*self._held, made][-self.MOST :]
+        made = torch.empty(shape, dtype=dtype)
+        held.append(made)
+        del held[: -self.MOST]
         return made.view(shape)
 
     def __deepcopy__(self, memo: Any) -> Buffers:

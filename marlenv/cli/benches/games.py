@@ -113,12 +113,12 @@ def chess_figures(rounds: int) -> list[Figure]:
 
     peers = need("torchrl.envs", "marlenv bench games")
     sides = {
-        "packed": chess(CHESS_ROWS, "bits", "auto", 8, "cpu"),
-        "bool": chess(CHESS_ROWS, "bool", "auto", 4, "cpu"),
-        "eager": chess(CHESS_ROWS, "bits", "torch", 4, "cpu"),
-        "one": chess(1, "bits", "auto", 60, "cpu"),
+        "packed": chess(CHESS_ROWS, "bits", "auto", 64, "cpu"),
+        "bool": chess(CHESS_ROWS, "bool", "auto", 32, "cpu"),
+        "eager": chess(CHESS_ROWS, "bits", "torch", 8, "cpu"),
+        "one": chess(1, "bits", "auto", 200, "cpu"),
         "one torchrl": stepping(ChessEnv(), 1, 60),
-        "OpenSpiel": spiel("chess", 1000),
+        "OpenSpiel": spiel("chess", 5000),
         "TorchRL": stepping(peers.ChessEnv(), 1, 20),
     }
     if has("pgx"):
@@ -175,7 +175,7 @@ def gpu_figures(rounds: int, device: str) -> list[Figure]:
     torch.cuda.set_sync_debug_mode("error")  # raises where the host waits for the device
     plain()
     torch.cuda.set_sync_debug_mode("default")
-    sides = {"env": _finished(plain), "graph": _finished(graphed(GPU_ROWS, device)), "OpenSpiel": spiel("chess", 1000)}
+    sides = {"env": _finished(plain), "graph": _finished(graphed(GPU_ROWS, device)), "OpenSpiel": spiel("chess", 5000)}
     got = interleaved(sides, rounds)
     rows = f"chess B={GPU_ROWS} on {device}"
     return [

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
@@ -38,9 +39,12 @@ MANY = 256
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Masks = tuple[Rows, int, bool]
+"""Of a seat: words of all games, their address, and whether they are written past the caches."""
 
 GOLDEN = U(0x9E3779B97F4A7C15)  # of marlenv.rng
-ALL_TRUE = np.int64(0x0101010101010101)
+CACHE = 1 << 21
+"""Bytes; larger masks are written past the caches: reading what is written over would take longer than writing it."""
 
 
 @_inline
@@ -55,36 +59,6 @@ def _tell(b: int, board: Rows, came: bool, told: tuple[Rows, Bytes, Bytes, Float
     flags[4, b], flags[5, b] = why == 0 and seat == 0, why == 0 and seat == 1
 
 
-@_inline
-def _allow(moves: Rows, acts: bool, mask: Rows) -> None:
-    """What a seat may do in one game, packed or as 584 words of bools: anything where it does not act.
-
-    Memory that was used before may say so already, or nearly, and reading it is cheaper than writing it.
-    """
-    if mask.shape[0] == moves.shape[0]:
-        for p in range(moves.shape[0]):
-            mask[p] = moves[p] if acts else -1
-    elif not acts:
-        other = np.int64(0)
-        for p in range(mask.shape[0]):
-            other |= mask[p] ^ ALL_TRUE
-        if other:
-            for p in range(mask.shape[0]):
-                mask[p] = ALL_TRUE
-    else:
-        for p in range(moves.shape[0]):
-            left, other = U(moves[p]), np.int64(0)
-            for i in range(8 * p, 8 * p + 8):
-                other |= mask[i]
-            if other:
-                for i in range(8 * p, 8 * p + 8):
-                    mask[i] = 0
-            while left:
-                square = _index(_lowest(left))
-                mask[8 * p + (square >> 3)] |= np.int64(1) << (8 * (square & 7))
-                left &= left - ONE
-
-
 def _inttoptr(context: Any, address: Any) -> Any:
     """The code of a number as a pointer."""
     return types.voidptr(types.int64), lambda context, builder, signature, args: builder.inttoptr(
@@ -95,9 +69,35 @@ def _inttoptr(context: Any, address: Any) -> Any:
 _pointer: Any = intrinsic(_inttoptr)
 
 
+def _spreading(past: bool) -> Any:
+    """Writes the 64 bits of a word as 64 bools to an address; past the caches, if that is a multiple of 64, or through them."""
+
+    def typed(context: Any, address: Any, word: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            bools = ir.VectorType(ir.IntType(8), 64)
+            spread = builder.zext(builder.bitcast(args[1], ir.VectorType(ir.IntType(1), 64)), bools)
+            written = builder.store(spread, builder.inttoptr(args[0], bools.as_pointer()), align=64 if past else 1)
+            if past:
+                written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), code
+
+    return intrinsic(typed)
+
+
+_spread: Any = _spreading(past=False)
+_spread_past: Any = _spreading(past=True)
+
+
 @_inline
 def _rows(address: int, n: int, width: int) -> Rows:
     return numba.carray(_pointer(address), (n, width), np.int64)
+
+
+@_inline
+def _masks(address: int, n: int, width: int) -> Masks:
+    return _rows(address, n, width), address, 8 * n * width > CACHE and address & 63 == 0
 
 
 @_inline
@@ -112,13 +112,31 @@ def _places(n: int, at: tuple[int, int, int, int]) -> tuple[Rows, Bytes, Bytes, 
 
 
 @_inline
+def _allow(b: int, moves: Rows, acts: bool, masks: Masks) -> None:
+    """Writes what a seat may do in game ``b``, packed or as bools: anything where it does not act."""
+    rows, address, streams = masks
+    if rows.shape[1] == moves.shape[0]:
+        for p in range(moves.shape[0]):
+            rows[b, p] = moves[p] if acts else -1
+        return
+    at = address + 8 * rows.shape[1] * b
+    if streams:
+        for p in range(moves.shape[0]):
+            _spread_past(at + 64 * p, moves[p] if acts else -1)
+    else:
+        for p in range(moves.shape[0]):
+            _spread(at + 64 * p, moves[p] if acts else -1)
+
+
+@_inline
 def _begin(
     b: int,
     f: int,
     over: bool,
     fresh: tuple[Rows, Rows],
     old: tuple[Rows, Rows],
-    new: tuple[Rows, Rows, Rows],
+    new: tuple[Rows, Rows],
+    masks: Masks,
     told: tuple[Rows, Bytes, Bytes, Floats],
 ) -> None:
     """Writes board, moves and White's mask of game ``b``, fresh ones (number ``f``) where it is over, and tells of it."""
@@ -128,7 +146,7 @@ def _begin(
     else:
         _copy(old[0][b], new[0][b])
         _copy(old[1][b], new[1][b])
-    _allow(new[1][b], new[0][b, 15] == 0 and new[0][b, 10] == 0, new[2][b])
+    _allow(b, new[1][b], new[0][b, 15] == 0 and new[0][b, 10] == 0, masks)
     _tell(b, new[0][b], False, told)
 
 
@@ -174,7 +192,7 @@ def turn(
     board, history, moves = _rows(old[0], n, 16), _rows(old[1], n, kept), _rows(old[2], n, 73)
     white, black, gone = _rows(chosen[0], n, 1), _rows(chosen[1], n, 1), _flags(gone_at, n)
     new_board, new_history, new_moves = _rows(new[0], n, 16), _rows(new[1], n, kept), _rows(new[2], n, 73)
-    white_mask, black_mask = _rows(masks[0], n, width), _rows(masks[1], n, width)
+    white_mask, black_mask = _masks(masks[0], n, width), _masks(masks[1], n, width)
     told = _places(n, told_at)
     action, over = np.empty(n, dtype=np.int64), False
     for b in range(n):
@@ -189,7 +207,7 @@ def turn(
     before = history.view(U)
     at_once = renewed[0] != 0 and n >= MANY
     first = _rows(renewed[0], 1, 16), _rows(renewed[1], 1, 73)
-    begun = _rows(renewed[2], n, 16), _rows(renewed[3], n, 73), _rows(renewed[4], n, width)
+    begun, begun_mask = (_rows(renewed[2], n, 16), _rows(renewed[3], n, 73)), _masks(renewed[4], n, width)
     retold = _places(n, renewed_told_at)
     for b in range(n):
         _copy(board[b], new_board[b])
@@ -201,15 +219,15 @@ def turn(
         _tell(b, new_board[b], gone[b] == 0, told)
         goes_on = new_board[b, 15] == 0
         over = over or not goes_on
-        _allow(new_moves[b], goes_on and new_board[b, 10] == 0, white_mask[b])
-        _allow(new_moves[b], goes_on and new_board[b, 10] == 1, black_mask[b])
+        _allow(b, new_moves[b], goes_on and new_board[b, 10] == 0, white_mask)
+        _allow(b, new_moves[b], goes_on and new_board[b, 10] == 1, black_mask)
         if at_once:
-            _begin(b, 0, not goes_on, first, (new_board, new_moves), begun, retold)
+            _begin(b, 0, not goes_on, first, (new_board, new_moves), begun, begun_mask, retold)
     if renewed[0] == 0 or not over:
         return 1
     if not at_once:
         for b in range(n):
-            _begin(b, 0, new_board[b, 15] != 0, first, (new_board, new_moves), begun, retold)
+            _begin(b, 0, new_board[b, 15] != 0, first, (new_board, new_moves), begun, begun_mask, retold)
     return 2
 
 
@@ -233,13 +251,13 @@ def renew(
     many_rows = n if many else 1
     first = _rows(fresh[0], many_rows, 16), _rows(fresh[1], many_rows, 73)
     held, gone = (_rows(old[0], n, 16), _rows(old[1], n, 73)), _flags(gone_at, n)
-    begun = _rows(new[0], n, 16), _rows(new[1], n, 73), _rows(mask_at, n, width)
+    begun, masks = (_rows(new[0], n, 16), _rows(new[1], n, 73)), _masks(mask_at, n, width)
     told = _places(n, told_at)
     for b in range(n):
         if gone[b] and not held[0][b, 15]:
             return False
     for b in range(n):
-        _begin(b, b if many else 0, gone[b] != 0, first, held, begun, told)
+        _begin(b, b if many else 0, gone[b] != 0, first, held, begun, masks, told)
     return True
 
 

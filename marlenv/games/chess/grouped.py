@@ -14,7 +14,7 @@ from marlenv.games.chess import paths
 from marlenv.games.chess.board import HASH, PLANES, WORDS, State
 from marlenv.games.chess.rules import Chess
 from marlenv.games.game_env import GameEnv
-from marlenv.games.memory import SOME_OVER, Buffers
+from marlenv.games.memory import SOME_OVER
 from marlenv.games.turn_based import Moment, TurnBasedEnv, _held
 from marlenv.rng import RowRNG
 from marlenv.specs import TensorSpec, Unbounded
@@ -76,9 +76,8 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             raise SpecError(f"ChessEnv: mask must be 'bits' or 'bool', got {mask!r}")
         self.mask: Mask = mask
         self._keys: tuple[Any, Tensor] | None = None
-        self._limits, self._plies = rules.limits, 0
+        self._limits = rules.limits
         self._drawn_first = rules.chess960 and rules.number is None
-        self._pools = [[Buffers(), Buffers()] for _ in range(2)]
         super().__init__(rules, **options)
 
     def _mask_spec(self, lead: Sequence[int]) -> TensorSpec:
@@ -148,14 +147,13 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             raise DtypeError(f"ChessEnv: actions are int64, got {[action.dtype for action in actions]}")
         rules, batch, done = self.rules, actions[0].shape[:-1], get(tensordict, "done")
         gone = rules.over(state) if done is None else done
-        self._plies += 1
-        masks = (self._new_mask(batch, 0), self._new_mask(batch, 1))
-        after = paths.Ply(paths.blank(state), masks, paths.Told.of(batch))
+        masks = (self._new_mask(batch), self._new_mask(batch))
+        after = paths.Ply(State(*map(self._room, state)), masks, paths.Told.of(batch))
         fresh = renewed = None
         if self._look.asked and not self._drawn_first:
             fresh = rules.first(state.board.device)
-            board, moves = (torch.empty(part.shape, dtype=torch.int64) for part in state[::2])
-            kept = (self._new_mask(batch, 0), masks[1])
+            board, moves = map(self._room, state[::2])
+            kept = (self._new_mask(batch), masks[1])
             renewed = paths.Ply(State(board, after.state.history, moves), kept, paths.Told.of(batch))
         what = paths.turn(state, actions, gone, self._limits, rules.chess960, after, fresh, renewed)
         if what == SOME_OVER and renewed is not None:
@@ -168,7 +166,7 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         if not self._quick(state):
             return None if drawn else super().quick_reset(tensordict, gone)
         masks = {seat: None if node is None else get(node, "action_mask") for seat, node in self._nodes(tensordict)}
-        fresh, black = self._new_mask(gone.shape, 0), masks[1]
+        fresh, black = self._new_mask(gone.shape), masks[1]
         if black is None or black.dtype != fresh.dtype or black.shape != (*gone.shape, 1, fresh.shape[-1]):
             return None
         start = self._drawn(gone.shape, tensordict) if drawn else self.rules.first(state.board.device)
@@ -178,11 +176,14 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             return None
         return self._written(paths.Ply(after, (fresh, black.squeeze(-2)), told), rewards=False)
 
-    def _new_mask(self, batch: Size, seat: int) -> Tensor:
-        """Memory for the mask of a seat. As bools it is that of two plies ago if it is free, which says nearly the same."""
-        if self.mask == "bits":
-            return torch.empty((*batch, PLANES), dtype=torch.int64)
-        return self._pools[self._plies % 2][seat].take((*batch, self.rules.n_actions), torch.bool)
+    def _room(self, like: Tensor) -> Tensor:
+        """Memory for words of as many positions: that of earlier plies which nobody holds any more."""
+        return self._pool.take(like.shape, torch.int64)
+
+    def _new_mask(self, batch: Size) -> Tensor:
+        """Memory for the mask of a seat."""
+        shape = self.rules.n_actions if self.mask == "bool" else PLANES
+        return self._pool.take((*batch, shape), torch.bool if self.mask == "bool" else torch.int64)
 
     def _written(self, ply: paths.Ply, *, rewards: bool) -> TensorDict:
         """The data of a ply."""

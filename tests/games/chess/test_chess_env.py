@@ -320,9 +320,10 @@ def test_rewards_add_up_to_zero_and_the_final_position_is_kept() -> None:
     assert bool((out["white", "action_mask"][0] == -1).all() and (out["black", "action_mask"][0] == -1).all())
 
 
+@pytest.mark.parametrize("rows", [5, 512])  # masks of many games are written past the caches
 @pytest.mark.parametrize("mask", ["bits", "bool"])
-def test_masks_are_the_legal_moves_of_those_to_move(mask: str) -> None:
-    data = rolled(1, 30, mask=mask, batch_size=[5])
+def test_masks_are_the_legal_moves_of_those_to_move(mask: str, rows: int) -> None:
+    data = rolled(1, 30 if rows == 5 else 6, mask=mask, batch_size=[rows])
     rules = Chess()
     legal = rules.legal(rules.state_of(*(data["state", n] for n in ("board", "history", "moves"))))
     for seat, name in enumerate(rules.players):
@@ -334,13 +335,18 @@ def test_masks_are_the_legal_moves_of_those_to_move(mask: str) -> None:
         assert torch.equal(got, legal | ~acts)
 
 
-def test_masks_that_are_kept_are_not_written_to_again() -> None:
-    env = ChessEnv(layout="grouped", mask="bool", batch_size=[3])
+@pytest.mark.parametrize("rows", [3, 512])
+@pytest.mark.parametrize("mask", ["bits", "bool"])
+def test_data_that_are_kept_are_not_written_to_again(mask: str, rows: int) -> None:
+    env = ChessEnv(layout="grouped", mask=mask, batch_size=[rows])
     env.set_seed(0)
     td, kept = env.reset(), []
     for _ in range(12):
         step, td = env.step_and_maybe_reset(env.rand_action(td))
-        kept.append((step["next", "white", "action_mask"], step["next", "white", "action_mask"].clone()))
+        whole = {**step["next"].flatten_keys(), **td.flatten_keys()}
+        kept += [(x, x.clone()) for x in whole.values()][:: 1 if rows == 3 else 3]
+        part = step["next", "state", "board"].numpy()[0]  # holds the memory, as everything that looks at it
+        kept.append((torch.from_numpy(part), torch.from_numpy(part.copy())))
     assert all(torch.equal(a, b) for a, b in kept)
 
 
