@@ -147,7 +147,7 @@ def tictactoe_figures(rounds: int) -> list[Figure]:
     peer = need("torchrl.envs", "marlenv bench games").TicTacToeEnv()
     batched = peer.reset(peer.fake_tensordict().expand(rows).clone())
     sides = {
-        "ours": stepping(TicTacToeEnv(batch_size=[rows]), rows, 20),
+        "ours": stepping(TicTacToeEnv(batch_size=[rows]), rows, 100),
         "TorchRL": stepping(peer, rows, 10, td=batched),
     }
     if has("pgx"):
@@ -160,8 +160,8 @@ def four_figures(rounds: int) -> list[Figure]:
     """Connect four beside OpenSpiel."""
     from marlenv.games import ConnectFour, GameEnv
 
-    ours = stepping(GameEnv(ConnectFour(), batch_size=[FOUR_ROWS]), FOUR_ROWS, 20)
-    got = interleaved({"ours": ours, "OpenSpiel": spiel("connect_four", 2000)}, rounds)
+    ours = stepping(GameEnv(ConnectFour(), batch_size=[FOUR_ROWS]), FOUR_ROWS, 80)
+    got = interleaved({"ours": ours, "OpenSpiel": spiel("connect_four", 20000)}, rounds)
     return [Figure(f"connect four B={FOUR_ROWS}", got["ours"], got["OpenSpiel"], "OpenSpiel")]
 
 
