@@ -53,7 +53,7 @@ static inline char *at(void *p, const Field &f, int64_t rows, int64_t t) { retur
 
 // vectors whose results are written together, from scratch memory of their own each: past the caches 256 bytes in a row are
 // faster than 64, as long as the scratch memory stays in the caches
-static const int GROUP = NSLOTS <= 600 ? 4 : 1;
+static const int GROUP = NSLOTS <= 1000 ? 4 : 1;
 static inline int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
 // state, actions, what is seen next, earned and told next, what is seen before, flags (terminated, truncated, done), keys

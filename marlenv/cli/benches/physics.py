@@ -29,7 +29,7 @@ from marlenv.making import make
 SCENARIOS = ("balance", "ball_passage", "discovery", "dispersion", "flocking", "give_way", "joint_passage", "navigation",
              "reverse_transport", "simple_spread", "simple_tag", "transport")  # fmt: skip
 ROWS = (1, 32, 1024, 16384)
-STEPS = {1: 2048, 32: 512, 1024: 64, 16384: 32}
+STEPS = {1: 2048, 32: 512, 1024: 64, 16384: 64}
 """Of a rollout, by the number of rows."""
 PARTS = ("rollout", "compact", "eager", "staggered", "jaxmarl", "reset", "face", "compile")
 JAXMARL = {"simple_spread": "MPE_simple_spread_v3", "simple_tag": "MPE_simple_tag_v3"}
