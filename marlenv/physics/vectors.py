@@ -219,9 +219,9 @@ IN F vlog1p(F x) {
   F r = vlog(u) - ((u - 1.0f) - x) / u;
   return sel(eq(u, cf(1)), x, r);
 }
-// max(x, 0) + log1p(t) with t = exp(-|x|): log1p(t) = 2 artanh(t / (2 + t)), whose series ends below half a unit for t <= 1
-IN F softplus(F x) {
-  F t = vexp(-vabs(x));
+// max(a, b) + log1p(t) with t = exp(-|a - b|): log1p(t) = 2 artanh(t / (2 + t)), whose series ends below half a unit for t <= 1
+IN F vlogaddexp(F a, F b) {
+  F t = vexp(-vabs(a - b));
   F y = t / (t + 2.0f), z = y * y;
   F p = cf(6.66666667e-2f);
   p = fma(p, z, cf(7.69230769e-2f));
@@ -231,9 +231,9 @@ IN F softplus(F x) {
   p = fma(p, z, cf(2.0e-1f));
   p = fma(p, z, cf(3.33333333e-1f));
   y = y + y;
-  return vmax(x, cf(0)) + fma(p * z, y, y);
+  return vmax(a, b) + fma(p * z, y, y);
 }
-IN F vlogaddexp(F a, F b) { return vmax(a, b) + vlog1p(vexp(-vabs(a - b))); }
+IN F softplus(F x) { return vlogaddexp(x, cf(0)); }
 IN void sincos(F x, F *s, F *c) {
   F a = vabs(x);
   I j = __builtin_convertvector(a * 1.27323954473516f, I);

@@ -134,8 +134,7 @@ def _cell(part: str, name: str, rows: int, rounds: int) -> Figure:
     env: Any = make(name, num_envs=rows, seed=0, compile=tier)
     steps = STEPS[rows]
     if tier == "none":  # no longer than VMAS's turn
-        steps = min(steps, 64)
-        steps = min(steps, _enough(lambda n: _length(env, n), 0.1))
+        steps = min(steps, 64, _enough(lambda n: _length(env, n), 0.1))
     peer = Vmas(name, rows)
     many = _enough(peer.play)
     compact = partial(_length, env, steps, compact=True)  # which has nothing to go on from

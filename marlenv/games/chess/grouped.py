@@ -182,8 +182,8 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
 
     def _new_mask(self, batch: Size) -> Tensor:
         """Memory for the mask of a seat."""
-        shape = self.rules.n_actions if self.mask == "bool" else PLANES
-        return self._pool.take((*batch, shape), torch.bool if self.mask == "bool" else torch.int64)
+        width, dtype = (self.rules.n_actions, torch.bool) if self.mask == "bool" else (PLANES, torch.int64)
+        return self._pool.take((*batch, width), dtype)
 
     def _written(self, ply: paths.Ply, *, rewards: bool) -> TensorDict:
         """The data of a ply."""
