@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import Any
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.sim
 
 FAST = ["tic_tac_toe", "kuhn_poker", "leduc_poker", "goofspiel", "matrix_rps", "matching_pennies_3p", "pig", "2048"]
 ENDLESS = 300  # steps; longer games are compared up to here
-SHORT = 60  # steps; of longer games the episodes of the fuzz are cut off
+SHORT = int(os.environ.get("MARLENV_FUZZ_STEPS", "60"))  # of longer games the episodes of the fuzz are cut off
 MOVES = 8  # after so many
 QUICK = {
     "bridge": "bridge(use_double_dummy_result=false)",  # no search for the best play at the end of the bidding
@@ -271,7 +272,10 @@ def test_every_game_keeps_the_contract(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", all_games())
 def test_fuzz(name: str) -> None:
-    """A whole game and 200 random episodes in random groups, beside the raw game; those of long games are cut off."""
+    """A whole game and 200 random episodes in random groups, beside the raw game; those of long games are cut off.
+
+    With ``MARLENV_FUZZ_STEPS=300`` in the environment all are played to the end, or to 300 steps; that takes ten minutes.
+    """
     skip_unless_played(name)
     if not gives_tensors(name):  # nothing to play: that it is refused stands in the contract's test
         return
