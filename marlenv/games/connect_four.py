@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Size, Tensor
@@ -19,12 +18,10 @@ from torch import Size, Tensor
 from marlenv.errors import SpecError
 from marlenv.games import drawing
 from marlenv.games.bits import planes
-from marlenv.games.memory import SOME_OVER, Buffers, as_rows, for_numba, kernels
-from marlenv.games.rules import Rules, Told
+from marlenv.games.memory import as_rows, for_numba, kernels
+from marlenv.games.rules import Arrays, Rules
 from marlenv.games.tables import Table
 from marlenv.rng import RowRNG
-
-TOLD = (torch.bool, torch.float32, torch.float64)  # what numba writes
 
 
 class State(NamedTuple):
@@ -124,7 +121,8 @@ class ConnectFour(Rules[State]):
     def pick(self, state: State, unit: Tensor) -> Tensor:
         if for_numba(state.board, rows=unit.numel()) and unit.dtype == torch.float32:
             found = torch.empty(unit.shape, dtype=torch.int64)
-            kernels().connect_four_pick(as_rows(state.board, 4), as_rows(unit), self.columns, as_rows(found))
+            board, tables = as_rows(state.board, 4), (RANKED.array, ROOM.array)
+            kernels().connect_four_pick(*tables, board, as_rows(unit), self.columns, as_rows(found))
             return found
         open_ = self._open(state)
         rank = (ROOM[open_] * unit).to(torch.int64)
@@ -134,8 +132,8 @@ class ConnectFour(Rules[State]):
         if not for_numba(state.board, rows=key.numel()):
             return None
         found = torch.empty(key.shape, dtype=torch.int64)
-        board = as_rows(state.board, 4)
-        kernels().connect_four_pick_from(board, as_rows(key), at, lanes, self.columns, as_rows(found))
+        rows = as_rows(state.board, 4), as_rows(key)
+        kernels().connect_four_pick_from(RANKED.array, ROOM.array, *rows, at, lanes, self.columns, as_rows(found))
         return found
 
     def play(self, state: State, action: Tensor) -> State:
@@ -182,35 +180,11 @@ class ConnectFour(Rules[State]):
 
     # --- in one pass, on the CPU and with numba ---------------------------------------------------
 
-    def turn(
-        self, state: State, actions: Sequence[Tensor], gone: Tensor, dtype: torch.dtype, pool: Buffers, *, ahead: bool
-    ) -> tuple[Told[State], Told[State] | None] | None:
-        if not for_numba(state.board, *actions, rows=gone.numel()) or dtype not in TOLD:
-            return None
-        if state.board.shape != (*gone.shape, 4):
-            return None
-        told, memory = self._told(gone.shape, dtype, pool)
-        begun, begun_memory = self._told(gone.shape, dtype, pool) if ahead else (None, memory)
-        shape, cells = (self.rows, self.columns, self.line), _bit_of_cell(self.rows, self.columns)
+    def turn(self, state: State, actions: Sequence[Tensor], gone: Tensor, told: Arrays, begun: Arrays | None) -> int:
         board, x, o = as_rows(state.board, 4), *map(as_rows, actions)
-        what = kernels().connect_four_turn(board, x, o, as_rows(gone), shape, cells, ahead, memory, begun_memory)
-        return (told, begun if what == SOME_OVER else None) if what else None
-
-    def _told(self, batch: Size, dtype: torch.dtype, pool: Buffers) -> tuple[Told[State], tuple[NDArray[Any], ...]]:
-        """What is to be written, and its memory."""
-        told = Told(
-            State(torch.empty((*batch, 4), dtype=torch.int64)),
-            pool.take((2, *batch, 1, *self.observation_shape), dtype),
-            torch.empty((2, *batch, 1, self.columns), dtype=torch.bool),
-            torch.empty((*batch, 1), dtype=torch.int64),
-            torch.empty((5, *batch, 1), dtype=torch.bool),
-            torch.empty((*batch, 1), dtype=torch.int8),
-            torch.empty((2, *batch, 1, 1)),
-        )
-        n = batch.numel()
-        sides = (part.numpy().reshape(len(part), n, -1) for part in (told.seen, told.allowed))
-        lines = (part.numpy().reshape(-1, n) for part in (told.flags, told.earned))
-        return told, (as_rows(told.state.board, 4), *sides, as_rows(told.turn), as_rows(told.outcome), *lines)
+        shape, ahead = (self.rows, self.columns, self.line), begun is not None
+        begun = told if begun is None else begun
+        return int(kernels().connect_four_turn(board, x, o, as_rows(gone), shape, ahead, told, begun))
 
     # --- for people ------------------------------------------------------------------------------
 
@@ -248,12 +222,6 @@ class ConnectFour(Rules[State]):
 def _cells(rows: int, columns: int) -> int:
     """The word of the upper left ``rows`` times ``columns`` cells."""
     return sum(((1 << columns) - 1) << 8 * row for row in range(rows))
-
-
-@lru_cache(maxsize=8)
-def _bit_of_cell(rows: int, columns: int) -> NDArray[Any]:
-    """The bit of each cell, row by row; int64 ``[rows * columns]``."""
-    return np.array([1 << (8 * row + column) for row in range(rows) for column in range(columns)], dtype=np.int64)
 
 
 @lru_cache(maxsize=8)

@@ -12,7 +12,7 @@ from torch import Size, Tensor
 
 from marlenv.errors import KeyMissing, ShapeError, SpecError
 from marlenv.games.draws import Draws
-from marlenv.games.memory import Buffers
+from marlenv.games.memory import SOME_OVER, Pages, for_numba
 from marlenv.games.rules import Rules, Told
 from marlenv.games.turn_based import LUCK, PLY, Moment, TurnBasedEnv
 from marlenv.groups import GroupTree, MarlGroupMapType, resolve
@@ -24,6 +24,7 @@ from marlenv.tensordicts import entries, get, is_nested, new, put
 S = TypeVar("S", bound="tuple[Any, ...]")
 
 FEW = 1 << 12  # masks of so many entries are combined as they are
+WRITTEN = (torch.bool, torch.float32, torch.float64)  # observations that numba writes
 
 
 class _Group(NamedTuple):
@@ -83,9 +84,9 @@ class GameEnv(TurnBasedEnv[S]):
         self._pair = [pair.index(0), pair.index(1)] if len(seats) == len(players) == 2 else None
         self._by_seat = _order([seat for own in seats.values() for seat in own])
         self._opening: TensorDict | None = None
-        self._pool = Buffers()
-        plain = self.opponent is None and self.max_plies is None and not rules.simultaneous
-        self._lean = plain and self._pair is not None and type(rules).turn is not Rules.turn
+        self._pages = Pages()
+        plain = self.opponent is None and self.max_plies is None and self._pair is not None
+        self._lean = plain and type(rules).turn is not Rules.turn and observation_dtype in WRITTEN
         self._make_specs()
         places = [entry.path[:-1] for entry in self.plan.actions]
         self._lane_of_seat = _order([seat for path in places for seat in seats[path]])
@@ -277,47 +278,62 @@ class GameEnv(TurnBasedEnv[S]):
         done = get(tensordict, "done")
         if not self._lean or done is None:
             return None
+        state, batch = self.read(tensordict), tensordict.batch_size
         actions: list[Any] = [None, None]
-        for path, (seat,), _ in self._groups:
-            node: Any = tensordict
-            for name in (*path, "action"):
-                node = get(node, name)
-            actions[seat] = node
-        gone = done.squeeze(-1)
-        dtype, pool, look = self.observation_dtype, self._pool, self._look
-        both = self.rules.turn(self.read(tensordict), actions, gone, dtype, pool, ahead=look.asked)
-        if both is None:
+        for seat, node in self._nodes(tensordict):
+            actions[seat] = get(node, "action")
+        if not for_numba(*state, *actions, rows=batch.numel()) or done.shape != (*batch, 1):
             return None
-        told, begun = both
-        if begun is not None:
-            look.begun = self._retold(begun, rewards=False)
-        return self._retold(told, rewards=True)
+        told, arrays = self._room(batch)
+        begun, begun_arrays = self._room(batch, begun=True) if self._look.asked else (None, None)
+        what = self.rules.turn(state, actions, done.squeeze(-1), arrays, begun_arrays)
+        if what == SOME_OVER:
+            self._look.begun = begun
+        return told if what else None
+
+    def _nodes(self, tensordict: TensorDictBase, rows: Size | None = None) -> list[tuple[int, Any]]:
+        """The groups of data, of one seat each, with their seats; those that are missing are made where ``rows`` says how."""
+        found = []
+        for path, seats, _ in self._groups:
+            node: Any = tensordict
+            for i, name in enumerate(path, 1):
+                below = None if node is None else get(node, name)
+                if below is None and rows is not None:
+                    below = new({}, Size((*rows, 1)) if i == len(path) else rows, self.device)
+                    put(node, name, below)
+                node = below
+            found.append((seats[0], node))
+        return found
+
+    def _room(self, batch: Size, *, begun: bool = False) -> tuple[TensorDict, Any]:
+        """Data to be written after a ply, or after games that are over have begun anew, and what is written to."""
+        return self._pages.take((batch, begun), lambda: self._page(batch, begun=begun))
+
+    def _page(self, batch: Size, *, begun: bool) -> tuple[TensorDict, Any]:
+        """A new page for :meth:`_room`."""
+        state = self._kind(*(torch.empty((*batch, *part.shape[1:]), dtype=part.dtype) for part in self._example))
+        shape, dtype = self.rules.observation_shape, self.observation_dtype
+        seen = [torch.empty((*batch, 1, *shape), dtype=dtype) for _ in self.rules.players]
+        allowed = [torch.empty((*batch, 1, self.rules.n_actions), dtype=torch.bool) for _ in self.rules.players]
+        told = Told.blank(batch, state, seen, allowed)
+        return self._retold(told, rewards=not begun), told.arrays()
 
     def _retold(self, told: Told[S], *, rewards: bool) -> TensorDict:
-        """The data that the rules have told, root flags included."""
+        """The data of what is told, root flags included."""
         device, batch = self.device, told.turn.shape[:-1]
-        over, cut, alive, *acts = told.flags.unbind(0)
-        seen, allowed = told.seen.unbind(0), told.allowed.unbind(0)
-        earned = told.earned.unbind(0) if rewards else None
-        ended = over.unsqueeze(-1)
-        own = {"alive": alive, "terminated": ended, "truncated": cut.unsqueeze(-1), "done": ended}
-        data: dict[str, Any] = {
-            "turn": told.turn,
-            "outcome": told.outcome,
-            "state": new(dict(zip(self._fields, told.state, strict=True)), batch, device),
-            "terminated": over,
-            "truncated": cut,
-            "done": over,
-        }
-        lead = Size((*batch, 1))
+        terminated, truncated, done, alive, *acts = told.flags.unbind(0)
+        root = {"terminated": terminated, "truncated": truncated, "done": done}
+        own = {"alive": alive, **{name: flag.unsqueeze(-1) for name, flag in root.items()}}
+        position = new(dict(zip(self._fields, told.state, strict=True)), batch, device)
+        data: dict[str, Any] = {"turn": told.turn, "outcome": told.outcome, "state": position, **root}
         for path, (seat,), _ in self._groups:
             node = data
             for name in path[:-1]:
                 node = node.setdefault(name, new({}, batch, device))._tensordict
-            node[path[-1]] = group = new(own, lead, device)
-            group._tensordict.update(observation=seen[seat], action_mask=allowed[seat], mask=acts[seat])
-            if earned is not None:
-                group._tensordict["reward"] = earned[seat]
+            entries = {**own, "observation": told.seen[seat], "action_mask": told.allowed[seat], "mask": acts[seat]}
+            if rewards:
+                entries["reward"] = told.earned[seat]
+            node[path[-1]] = new(entries, Size((*batch, 1)), device)
         return new(data, batch, device)
 
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:

@@ -10,6 +10,9 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -17,6 +20,10 @@ Array = NDArray[Any]
 
 def _compiled(function: Callable[..., Any]) -> Any:
     return numba.njit(cache=True, nogil=True)(function)
+
+
+def _inline(function: Callable[..., Any]) -> Any:
+    return numba.njit(inline="always")(function)
 
 
 @_compiled
@@ -110,34 +117,36 @@ def look_up_pick_from(
         out[b] = ranked[9 * code[b] + np.int64(counts[code[b]] * unit)]
 
 
-@_compiled
-def _column(board: Array, columns: int, unit: np.float32) -> int:
+@_inline
+def _column(ranked: Array, room: Array, board: Array, columns: int, unit: np.float32) -> int:
     """A column of one board with room at the place ``unit`` of the way; 0 where the game is over."""
-    stones, room = board[1], 0
-    if board[3]:
-        return 0
-    for column in range(columns):
-        room += 1 - ((stones >> column) & 1)
-    rank = np.int64(np.float32(room) * unit)
-    for column in range(columns):
-        rank -= 1 - ((stones >> column) & 1)
-        if rank < 0:
-            return column
-    return 0
+    free = (~board[1] & ((1 << columns) - 1)) * (board[3] == 0)
+    return ranked[8 * free + np.int64(room[free] * unit)]
 
 
 @_compiled
-def connect_four_pick(board: Array, unit: Array, columns: int, out: Array) -> None:
-    """A column with room at the place ``unit`` ``[B]`` of the way; 0 where the game is over."""
+def connect_four_pick(ranked: Array, room: Array, board: Array, unit: Array, columns: int, out: Array) -> None:
+    """A column with room at the place ``unit`` ``[B]`` of the way; 0 where the game is over.
+
+    Args:
+        ranked: the set bits of each byte in order, ``[256 * 8]``.
+        room: how many there are, ``[256]``.
+        board: the positions, ``[B, 4]``.
+        unit: the numbers.
+        columns: of a board.
+        out: to write to, ``[B]``.
+    """
     for b in range(out.size):
-        out[b] = _column(board[b], columns, unit[b])
+        out[b] = _column(ranked, room, board[b], columns, unit[b])
 
 
 @_compiled
-def connect_four_pick_from(board: Array, key: Array, at: int, lanes: tuple[int, int], columns: int, out: Array) -> None:
+def connect_four_pick_from(
+    ranked: Array, room: Array, board: Array, key: Array, at: int, lanes: tuple[int, int], columns: int, out: Array
+) -> None:
     """The same with the numbers at place ``at``, and the lane of the player, of the stream of each key ``[B]``."""
     for b in range(out.size):
-        out[b] = _column(board[b], columns, _unit(key[b], at + lanes[board[b, 2] & 1]))
+        out[b] = _column(ranked, room, board[b], columns, _unit(key[b], at + lanes[board[b, 2] & 1]))
 
 
 @_compiled
@@ -147,7 +156,6 @@ def connect_four_turn(
     o: Array,
     gone: Array,
     shape: tuple[int, int, int],
-    cells: Array,
     ahead: bool,
     told: tuple[Array, ...],
     begun: tuple[Array, ...],
@@ -160,18 +168,19 @@ def connect_four_turn(
         o: those of the second.
         gone: whether the game was over already, bool ``[B]``.
         shape: rows, columns, line.
-        cells: the bit of each cell, row by row, int64 ``[rows * columns]``.
         ahead: whether to write the next also.
-        told: to write to: the positions that follow; the planes of each player, ``[2, B, 3 * rows * columns]``, a byte or
-            a float each; the legal actions of each player, bool ``[2, B, n]``; whose turn it is ``[B]``; the outcome
-            ``[B]``; flags ``[5, B]`` and what was earned ``[2, B]``, as in :class:`marlenv.games.rules.Told`.
+        told: to write to: the positions that follow; the planes of each player, ``[B, 3 * rows * columns]``; the legal
+            actions of each, bool ``[B, n]``; whose turn it is ``[B, 1]``; the outcome ``[B, 1]``; flags ``[6, B]`` and what was
+            earned ``[2, B]``, as in :class:`marlenv.games.rules.Told`.
         begun: the same for the positions after games that are over have begun anew.
 
     Returns:
         0 if a column is illegal, 2 if a game is over, else 1.
     """
     rows, columns, line = shape
-    after, gains, fresh, fresh_gains = told[0], told[6], begun[0], begun[6]
+    cells = np.int64(0x0101010101010101) >> (8 * (8 - rows))  # of the first column
+    bottom = np.int64(255) << (8 * (rows - 1))
+    after, gains, fresh, fresh_gains = told[0], told[8], begun[0], begun[8]
     some_over = False
     for b in range(gone.size):
         own, stones, ply, won = board[b, 0], board[b, 1], board[b, 2], board[b, 3]
@@ -180,10 +189,8 @@ def connect_four_turn(
             column = o[b] if seat else x[b]
             if column < 0 or column >= columns or (stones >> column) & 1:
                 return 0
-            cell = 8 * (rows - 1) + column
-            while (stones >> cell) & 1:
-                cell -= 8
-            stone = np.int64(1) << cell
+            rests = ~stones & ((stones >> 8) | bottom)  # the cell of each column that a stone falls to
+            stone = rests & (cells << column)
             mine = own | stone
             for step in (1, 8, 7, 9):
                 run, length = mine, 1
@@ -195,55 +202,85 @@ def connect_four_turn(
             own, stones, ply, won = stones ^ own, stones | stone, ply + 1, won | earned
         after[b, 0], after[b, 1], after[b, 2], after[b, 3] = own, stones, ply, won
         gains[seat, b], gains[1 - seat, b] = earned, -earned
-        over = won != 0 or ply == cells.size
+        over = won != 0 or ply == rows * columns
         some_over = some_over or over
         if ahead:
             keep = np.int64(not over)
             fresh[b, 0], fresh[b, 1], fresh[b, 2], fresh[b, 3] = own * keep, stones * keep, ply * keep, 0
             fresh_gains[0, b], fresh_gains[1, b] = 0, 0
-    _connect_four_tell(columns, cells, *told)
+    _connect_four_tell(rows, columns, *told)
     if ahead and some_over:
-        _connect_four_tell(columns, cells, *begun)
+        _connect_four_tell(rows, columns, *begun)
     return 2 if some_over else 1
+
+
+LANES = 16
+
+
+def _lanes(context: Any, out: Any, at: Any, word: Any) -> Any:
+    """Writes the lowest bits of a word as so many numbers of an array ``[n]`` from a place on, at once."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = context.get_data_type(out.dtype)
+        bits = builder.bitcast(builder.trunc(args[2], ir.IntType(LANES)), ir.VectorType(ir.IntType(1), LANES))
+        many = ir.VectorType(kind, LANES)
+        numbers = builder.select(bits, *(ir.Constant(many, [ir.Constant(kind, value)] * LANES) for value in (1, 0)))
+        first = builder.gep(context.make_array(out)(context, builder, args[0]).data, [args[1]])
+        builder.store(numbers, builder.bitcast(first, many.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, types.int64), code
+
+
+_put_lanes: Any = intrinsic(_lanes)
+
+
+@_inline
+def _put(out: Array, at: int, word: int, count: int) -> None:
+    """Writes bits of a word as numbers of an array ``[n]``: those from ``at`` to ``at + count``, and some that are to be
+    written later."""
+    for i in range(0, count, LANES):
+        if at + i + LANES <= out.size:
+            _put_lanes(out, at + i, word >> i)
+        else:
+            for j in range(i, count):
+                out[at + j] = (word >> j) & 1
+            break
 
 
 @_compiled
 def _connect_four_tell(
+    rows: int,
     columns: int,
-    cells: Array,
     board: Array,
-    seen: Array,
-    allowed: Array,
+    seen_x: Array,
+    seen_o: Array,
+    allowed_x: Array,
+    allowed_o: Array,
     turn: Array,
     outcome: Array,
     flags: Array,
     gains: Array,
 ) -> None:
     """Writes what follows from positions, but for what was earned; see :func:`connect_four_turn`."""
-    n = cells.size
-    one, zero = seen.dtype.type(1), seen.dtype.type(0)
+    n, sight_x, sight_o = rows * columns, seen_x.reshape(-1), seen_o.reshape(-1)
+    moves_x, moves_o = allowed_x.reshape(-1), allowed_o.reshape(-1)
     for b in range(board.shape[0]):
         own, stones, ply, won = board[b, 0], board[b, 1], board[b, 2], board[b, 3]
-        seat, full, others = ply & 1, ply == n, stones ^ own
-        over = 1 if won or full else 0
-        mine, theirs = seen[seat, b], seen[1 - seat, b]
-        first, second, third = mine[:n], mine[n : 2 * n], mine[2 * n :]
-        yours, ours, waits = theirs[:n], theirs[n : 2 * n], theirs[2 * n :]
-        for i in range(n):  # one loop each: machines do many cells at once
-            first[i] = one if own & cells[i] else zero
-        for i in range(n):
-            second[i] = one if others & cells[i] else zero
-        for i in range(n):
-            yours[i] = second[i]
-        for i in range(n):
-            ours[i] = first[i]
-        for i in range(n):
-            third[i] = one
-        for i in range(n):
-            waits[i] = zero
-        for column in range(columns):
-            allowed[seat, b, column] = over or not (stones >> column) & 1
-            allowed[1 - seat, b, column] = True
-        turn[b], outcome[b] = seat, 1 if won else 2 if full else 0
-        flags[0, b], flags[1, b], flags[2, b] = over, False, not over
-        flags[3, b], flags[4, b] = not over and not seat, not over and seat
+        seat, full = ply & 1, ply == n
+        over, at = won != 0 or full, 3 * n * b
+        mine, others, left = np.int64(0), np.int64(0), np.int64((1 << columns) - 1)
+        for row in range(rows):
+            mine |= ((own >> (8 * row)) & left) << (columns * row)
+            others |= (((stones ^ own) >> (8 * row)) & left) << (columns * row)
+        x, o = (others, mine) if seat else (mine, others)
+        for i, plane in enumerate((x, o, np.int64(seat - 1))):
+            _put(sight_x, at + i * n, plane, n)
+        for i, plane in enumerate((o, x, np.int64(-seat))):
+            _put(sight_o, at + i * n, plane, n)
+        free = -1 if over else ~stones
+        _put(moves_x, b * columns, -1 if seat else free, columns)
+        _put(moves_o, b * columns, free if seat else -1, columns)
+        turn[b, 0], outcome[b, 0] = seat, 1 if won else 2 if full else 0
+        flags[0, b], flags[1, b], flags[2, b], flags[3, b] = over, False, over, not over
+        flags[4, b], flags[5, b] = not over and not seat, not over and seat

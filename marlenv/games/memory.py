@@ -1,79 +1,109 @@
-"""Memory on the CPU: large tensors that are used again, and what numba is given of tensors.
+"""Memory on the CPU: data that are written again, and what numba is given of tensors.
 
 Making a large tensor costs more than filling it, as every page of it has to be found.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from numpy.typing import NDArray
+from tensordict import TensorDict
 from torch import Tensor
 
 from marlenv.optional import has
+from marlenv.tensordicts import new
+
+Data, Memory = TypeVar("Data"), TypeVar("Memory")
 
 NUMBA = has("numba")
 SOME_OVER = 2  # what kernels that play a ply return where a game is over
 WORTH = 64  # rows from which on compiling pays
 
 
-class Buffers:
-    """Tensors that are handed out again once nobody else holds them. Copies of an env share none.
+class Pages:
+    """Data in memory that is written again once nobody else holds any of it. Copies of an env share none.
 
-    >>> pool = Buffers()
-    >>> first, second = pool.take((2, 3)), pool.take((2, 3))
+    A kind of page is laid out once, as a tensordict or a tensor, and handed out as new tensors over the same memory.
+
+    >>> pages = Pages()
+    >>> make = lambda: (torch.empty(2, 3), "whatever writes to it needs")
+    >>> first, second = pages.take("kind", make)[0], pages.take("kind", make)[0]
     >>> first.data_ptr() == second.data_ptr()
     False
     >>> at = first.data_ptr()
     >>> del first
-    >>> pool.take((2, 3)).data_ptr() == at
+    >>> pages.take("kind", make)[0].data_ptr() == at
     True
     """
 
-    MOST = 24  # of a kind are kept
-    KINDS = 8  # shapes and dtypes
+    MOST = 12  # of a kind are kept
+    KINDS = 8
 
     def __init__(self) -> None:
-        self._held: dict[tuple[Any, ...], list[Tensor]] = {}
+        self._held: dict[Hashable, list[_Page]] = {}
 
-    def take(self, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
-        """A tensor of any content that shares memory with nothing that is still held elsewhere."""
-        kind = (shape, dtype, torch.is_inference_mode_enabled())
+    def take(self, kind: Hashable, make: Callable[[], tuple[Data, Memory]]) -> tuple[Data, Memory]:
+        """A page of any content that shares memory with nothing that is still held elsewhere.
+
+        Args:
+            kind: of page.
+            make: lays a new one out; returns it, and what writes to it needs, which may keep its tensors.
+        """
+        kind = (kind, torch.is_inference_mode_enabled())
         held = self._held.get(kind)
         if held is None:
             if len(self._held) == self.KINDS:
                 del self._held[next(iter(self._held))]
             held = self._held[kind] = []
-        for i, one in enumerate(held):  # the oldest first, which is free most likely
-            if _holders(one) <= ALONE:
+        for i, page in enumerate(held):  # the oldest first, which is free most likely
+            if page.free():
                 held.append(held.pop(i))
-                return one.view(shape)
-        made = torch.empty(shape, dtype=dtype)
-        held.append(made)
+                return _anew(page.data), page.memory
+        page = _Page(*make())
+        held.append(page)
         del held[: -self.MOST]
-        return made.view(shape)
+        return _anew(page.data), page.memory
 
-    def __deepcopy__(self, memo: Any) -> Buffers:
-        return Buffers()
+    def __deepcopy__(self, memo: Any) -> Pages:
+        return Pages()
 
     def __reduce__(self) -> Any:
-        return Buffers, ()
+        return Pages, ()
 
 
-def _holders(one: Tensor) -> int:
-    return int(torch._C._storage_Use_Count(one.untyped_storage()._cdata))
+class _Page:
+    """One page: its data, what writes to it needs, and how many hold each part of its memory while nobody else does."""
+
+    __slots__ = ("data", "memory", "parts")
+
+    def __init__(self, data: Any, memory: Any) -> None:
+        self.data, self.memory = data, memory
+        whole = {leaf.untyped_storage()._cdata: leaf for leaf in _leaves(data)}
+        self.parts = [(leaf, leaf.data_ptr(), at, _holders(at)) for at, leaf in whole.items()]
+
+    def free(self) -> bool:
+        """Whether nobody else holds any of it, and it is where it was: what other processes are given moves."""
+        return all(_holders(at) <= alone and leaf.data_ptr() == where for leaf, where, at, alone in self.parts)
 
 
-def _alone() -> int:
-    """How many hold the memory of a tensor that only one list holds, while one looks."""
-    held = [torch.empty(1)]
-    return min(_holders(one) for one in held)
+def _leaves(data: Any) -> list[Tensor]:
+    return [data] if isinstance(data, Tensor) else list(data.values(True, True))
 
 
-ALONE = _alone()
+def _anew(data: Any) -> Any:
+    """New tensors, and tensordicts, over the memory of others."""
+    if type(data) is not TensorDict:
+        return data.detach()
+    return new({name: _anew(value) for name, value in data._tensordict.items()}, data.batch_size, data.device)
+
+
+def _holders(storage: int) -> int:
+    return int(torch._C._storage_Use_Count(storage))
 
 
 @cache

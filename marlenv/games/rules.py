@@ -12,31 +12,51 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
+from numpy.typing import NDArray
 from torch import Size, Tensor
 
 from marlenv.errors import BadNotation, Unsupported, nearest
-from marlenv.games.memory import Buffers
 from marlenv.rng import RowRNG
 
+Arrays = tuple[NDArray[Any], ...]
 State = TypeVar("State", bound="tuple[Any, ...]")  # a NamedTuple of tensors, each [*B, ...]
 
 
 class Told(NamedTuple, Generic[State]):
-    """A position of a game of two with all that an env says about it."""
+    """Positions of a game of two with all that an env says about them."""
 
     state: State
-    seen: Tensor
-    """What each player sees, ``[2, *B, 1, *observation_shape]``."""
-    allowed: Tensor
-    """What each player may do, all where it does not act; bool ``[2, *B, 1, n]``."""
+    seen: Sequence[Tensor]
+    """What each player sees, ``[*B, 1, *observation_shape]``."""
+    allowed: Sequence[Tensor]
+    """What each player may do, all where it does not act; ``[*B, 1, n]``."""
     turn: Tensor
     """Whose turn it is; int64 ``[*B, 1]``."""
-    flags: Tensor
-    """Whether it is over, was cut off, goes on, and whether the first player acts, and the second; bool ``[5, *B, 1]``."""
     outcome: Tensor
     """Why it ended; int8 ``[*B, 1]``."""
+    flags: Tensor
+    """Terminated, truncated, done, alive, whether the first player acts, whether the second does; bool ``[6, *B, 1]``."""
     earned: Tensor
     """What the move earned each player; float32 ``[2, *B, 1, 1]``."""
+
+    @classmethod
+    def blank(cls, batch: Size, state: State, seen: Sequence[Tensor], allowed: Sequence[Tensor]) -> Told[State]:
+        """Memory to be written, with some of the parts given."""
+        return cls(
+            state,
+            seen,
+            allowed,
+            torch.empty((*batch, 1), dtype=torch.int64),
+            torch.empty((*batch, 1), dtype=torch.int8),
+            torch.empty((6, *batch, 1), dtype=torch.bool),
+            torch.empty((2, *batch, 1, 1)),
+        )
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The same memory for numba, the state first: ``[n, ...]`` each, flags ``[6, n]`` and what was earned ``[2, n]``."""
+        n = self.turn.numel()
+        rows = (*self.state, *self.seen, *self.allowed, self.turn, self.outcome)
+        return (*(part.numpy().reshape(n, -1) for part in rows), *(p.numpy().reshape(len(p), n) for p in self[-2:]))
 
 
 class Rules(ABC, Generic[State]):
@@ -152,17 +172,19 @@ class Rules(ABC, Generic[State]):
         return None
 
     def turn(
-        self, state: State, actions: Sequence[Tensor], gone: Tensor, dtype: torch.dtype, pool: Buffers, *, ahead: bool
-    ) -> tuple[Told[State], Told[State] | None] | None:
-        """A move and all that follows, in one pass; None where that cannot be, as with an illegal action.
+        self, state: State, actions: Sequence[Tensor], gone: Tensor, told: Arrays, begun: Arrays | None
+    ) -> int | None:
+        """A move and all that follows on the CPU, in one pass; None for games that have no such short way.
 
         Args:
             state: of a game of two who move in turn.
             actions: of each player, int64 ``[*B]``; of those that do not move anything.
             gone: where the game was over already, bool ``[*B]``.
-            dtype: of what players see.
-            pool: where large tensors come from.
-            ahead: whether to tell also, where any game is over, of the positions in which those have begun anew.
+            told: where to write what follows, see :meth:`Told.arrays`.
+            begun: where to write that for the positions in which games that are over have begun anew.
+
+        Returns:
+            0 if an action is illegal, and then nothing was written; 2 if a game is over, else 1.
         """
         return None
 

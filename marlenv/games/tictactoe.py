@@ -16,7 +16,7 @@ from marlenv.errors import KeyMissing
 from marlenv.games import drawing
 from marlenv.games.draws import Draws
 from marlenv.games.game_env import GameEnv
-from marlenv.games.memory import SOME_OVER, Buffers, as_rows, for_numba, kernels
+from marlenv.games.memory import SOME_OVER, Pages, as_rows, for_numba, kernels
 from marlenv.games.rules import Rules
 from marlenv.games.tables import Table
 from marlenv.games.turn_based import LUCK, Illegal, Moment, TurnBasedEnv
@@ -333,7 +333,7 @@ class TicTacToeEnv(TurnBasedEnv[State]):
         reward = {(f"player{i}", "reward"): Unbounded((*shape, 1)) for i in range(2)}
         self.full_reward_spec = Composite(reward, shape=shape)
         self.full_done_spec = self.flags()
-        self._pool = Buffers()
+        self._pages = Pages()
         self._written: list[tuple[Tensor, Tensor, int, State] | None] = [None]  # quick to change
 
     def read(self, tensordict: TensorDictBase) -> State:
@@ -398,20 +398,18 @@ class TicTacToeEnv(TurnBasedEnv[State]):
 
     def _turned(self, code: Tensor, action: Tensor) -> TensorDict | None:
         """The same in one call, looking ahead where that is asked for."""
-        after, batch = torch.empty(code.shape, dtype=torch.int64), code.shape
-        rows = self._pool.take((*batch, 64), torch.uint8)
-        begun, begun_rows = after, rows
-        ahead = self._look.asked
+        after, (data, rows), ahead = torch.empty(code.shape, dtype=torch.int64), self._room(code.shape), self._look.asked
+        begun, (begun_data, begun_rows) = after, (data, rows)
         if ahead:
-            begun, begun_rows = torch.empty_like(after), self._pool.take((*batch, 64), torch.uint8)
-        tables = AFTER.array, WORDS.array
-        given, told = map(as_rows, (code, action, after)), [as_rows(r, 64).view("i8") for r in (rows, begun_rows)]
-        what = kernels().tic_tac_toe_turn(*tables, *given, told[0], ahead, as_rows(begun), told[1])
+            begun, (begun_data, begun_rows) = torch.empty_like(after), self._room(code.shape, rewards=False)
+        given, tables = map(as_rows, (code, action, after)), (AFTER.array, WORDS.array)
+        told, retold = (as_rows(part, 64).view("i8") for part in (rows, begun_rows))
+        what = kernels().tic_tac_toe_turn(*tables, *given, told, ahead, as_rows(begun), retold)
         if not what:
             return None
-        found = self._row(State(after), rows)
+        found = self._noted(data, State(after))
         if what == SOME_OVER and ahead:
-            self._look.begun = self._row(State(begun), begun_rows, rewards=False)
+            self._look.begun = self._noted(begun_data, State(begun))
         return found
 
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
@@ -420,25 +418,38 @@ class TicTacToeEnv(TurnBasedEnv[State]):
             return None
         return self._row(State(torch.where(gone, 0, self.read(tensordict).code)), rewards=False)
 
-    def _told_of(self, code: Tensor) -> Tensor:
-        """The rows of the table for positions, uint8 ``[*B, 64]``."""
-        if code.device.type != "cpu" or torch.compiler.is_compiling():
-            return ROWS[code]
-        rows = self._pool.take((*code.shape, 64), torch.uint8)
-        torch.index_select(ROWS.on(code.device), 0, code.reshape(-1), out=rows.view(-1, 64))
-        return rows
-
-    def _row(self, state: State, rows: Tensor | None = None, *, rewards: bool = True) -> TensorDict:
+    def _row(self, state: State, *, rewards: bool = True) -> TensorDict:
         """What follows from positions: all data, with the returns as rewards if there are any."""
-        batch, device = state.code.shape, self.device
-        rows = self._told_of(state.code) if rows is None else rows
+        code = state.code
+        if code.device.type != "cpu" or torch.compiler.is_compiling():
+            return self._noted(self._laid_over(ROWS[code], rewards=rewards), state)
+        data, rows = self._room(code.shape, rewards=rewards)
+        torch.index_select(ROWS.on(code.device), 0, code.reshape(-1), out=rows.view(-1, 64))
+        return self._noted(data, state)
+
+    def _noted(self, data: TensorDict, state: State) -> TensorDict:
+        """The data, of which is noted where they come from."""
+        board, turn = get(data, "board"), get(data, "turn")
+        if not board.is_inference():
+            self._written[0] = (board, turn, board._version, state)
+        return data
+
+    def _room(self, batch: Size, *, rewards: bool = True) -> tuple[TensorDict, Tensor]:
+        """Data over rows of the table that are to be written, and these rows."""
+
+        def page() -> tuple[TensorDict, Tensor]:
+            rows = torch.empty((*batch, 64), dtype=torch.uint8)
+            return self._laid_over(rows, rewards=rewards), rows
+
+        return self._pages.take((batch, rewards), page)
+
+    def _laid_over(self, rows: Tensor, *, rewards: bool) -> TensorDict:
+        """Data over rows of the table, uint8 ``[*B, 64]``."""
+        batch, device = rows.shape[:-1], self.device
         cells, turn, _ = torch.split_with_sizes(rows.view(torch.int32), (9, 1, 6), -1)
         _, mask, terminated, done, truncated, _ = torch.split_with_sizes(rows.view(torch.bool), (48, 9, 1, 1, 1, 4), -1)
-        board = cells.view((*batch, 3, 3))
-        if not rows.is_inference():
-            self._written[0] = (board, turn, board._version, state)
         data: dict[str, Any] = {
-            "board": board,
+            "board": cells.view((*batch, 3, 3)),
             "turn": turn,
             "mask": mask,
             "terminated": terminated,

@@ -15,12 +15,14 @@ from marlenv.games.chess.board import HASH, PLANES, WORDS, State
 from marlenv.games.chess.rules import Chess
 from marlenv.games.game_env import GameEnv
 from marlenv.games.memory import SOME_OVER
+from marlenv.games.rules import Told
 from marlenv.games.turn_based import Moment, TurnBasedEnv, _held
 from marlenv.rng import RowRNG
 from marlenv.specs import TensorSpec, Unbounded
 from marlenv.tensordicts import get, new, put
 
 Mask = Literal["bits", "bool"]
+BLACK = 1  # the seat
 
 
 class ChessTurns(TurnBasedEnv[State]):
@@ -76,14 +78,15 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             raise SpecError(f"ChessEnv: mask must be 'bits' or 'bool', got {mask!r}")
         self.mask: Mask = mask
         self._keys: tuple[Any, Tensor] | None = None
-        self._limits = rules.limits
+        self._limits, self._kept = rules.limits, rules.limits.plies + 1
+        self._wide, self._mask_dtype = (PLANES, torch.int64) if mask == "bits" else (rules.n_actions, torch.bool)
         self._drawn_first = rules.chess960 and rules.number is None
         super().__init__(rules, **options)
 
     def _mask_spec(self, lead: Sequence[int]) -> TensorSpec:
         if self.mask == "bool":
             return super()._mask_spec(lead)
-        return Unbounded((*lead, PLANES), dtype=torch.int64)
+        return Unbounded((*lead, self._wide), dtype=self._mask_dtype)
 
     def _observed(self, state: State) -> Tensor:
         return state.board.unsqueeze(-2).expand(*state.board.shape[:-1], 2, WORDS)
@@ -121,20 +124,6 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             put(node, "action", actions[seat])
         return tensordict
 
-    def _nodes(self, tensordict: TensorDictBase, rows: Size | None = None) -> list[tuple[int, Any]]:
-        """The groups of data, of one seat each, with their seats; those that are missing are made where ``rows`` says how."""
-        found = []
-        for path, seats, _ in self._groups:
-            node: Any = tensordict
-            for i, name in enumerate(path, 1):
-                below = None if node is None else get(node, name)
-                if below is None and rows is not None:
-                    below = new({}, Size((*rows, 1)) if i == len(path) else rows, self.device)
-                    put(node, name, below)
-                node = below
-            found.append((seats[0], node))
-        return found
-
     def quick_step(self, tensordict: TensorDictBase) -> TensorDict | None:
         """A step in one call, unless a move is illegal."""
         state = self.read(tensordict)
@@ -147,78 +136,44 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             raise DtypeError(f"ChessEnv: actions are int64, got {[action.dtype for action in actions]}")
         rules, batch, done = self.rules, actions[0].shape[:-1], get(tensordict, "done")
         gone = rules.over(state) if done is None else done
-        masks = (self._new_mask(batch), self._new_mask(batch))
-        after = paths.Ply(State(*map(self._room, state)), masks, paths.Told.of(batch))
-        fresh = renewed = None
+        after, places = self._room(batch)
+        begun = fresh = begun_places = None
         if self._look.asked and not self._drawn_first:
             fresh = rules.first(state.board.device)
-            board, moves = map(self._room, state[::2])
-            kept = (self._new_mask(batch), masks[1])
-            renewed = paths.Ply(State(board, after.state.history, moves), kept, paths.Told.of(batch))
-        what = paths.turn(state, actions, gone, self._limits, rules.chess960, after, fresh, renewed)
-        if what == SOME_OVER and renewed is not None:
-            self._look.begun = self._written(renewed, rewards=False)
-        return self._written(after, rewards=True) if what else None
+            begun, begun_places = self._room(batch, begun=True)
+        what = paths.turn(state, actions, gone, self._limits, rules.chess960, places, fresh, begun_places)
+        if what == SOME_OVER and begun is not None:
+            black = get(dict(self._nodes(after))[BLACK], "action_mask")
+            self._look.begun = self._with_old(begun, get(get(after, "state"), "history"), black)
+        return after if what else None
 
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
         """All rows, those that are gone with a first position."""
         state, drawn = self.read(tensordict), self._drawn_first
         if not self._quick(state):
             return None if drawn else super().quick_reset(tensordict, gone)
-        masks = {seat: None if node is None else get(node, "action_mask") for seat, node in self._nodes(tensordict)}
-        fresh, black = self._new_mask(gone.shape), masks[1]
-        if black is None or black.dtype != fresh.dtype or black.shape != (*gone.shape, 1, fresh.shape[-1]):
+        black = get(dict(self._nodes(tensordict))[BLACK], "action_mask")
+        if black is None or black.dtype != self._mask_dtype or black.shape != (*gone.shape, 1, self._wide):
             return None
+        begun, places = self._room(gone.shape, begun=True)
         start = self._drawn(gone.shape, tensordict) if drawn else self.rules.first(state.board.device)
-        told = paths.Told.of(gone.shape)
-        after = paths.renew(state, gone, start, fresh, told)
-        if after is None:
+        if not paths.renew(state, gone, start, places):
             return None
-        return self._written(paths.Ply(after, (fresh, black.squeeze(-2)), told), rewards=False)
+        return self._with_old(begun, state.history, black)
 
-    def _room(self, like: Tensor) -> Tensor:
-        """Memory for words of as many positions: that of earlier plies which nobody holds any more."""
-        return self._pool.take(like.shape, torch.int64)
+    def _page(self, batch: Size, *, begun: bool) -> tuple[TensorDict, paths.Places]:
+        """A new page, written by address: reading a number costs less than reading an array does."""
+        state = State(*(torch.empty((*batch, size), dtype=torch.int64) for size in (WORDS, self._kept, PLANES)))
+        masks = [torch.empty((*batch, 1, self._wide), dtype=self._mask_dtype) for _ in self.rules.players]
+        told = Told.blank(batch, state, [state.board.unsqueeze(-2)] * 2, masks)
+        words = self._wide if self.mask == "bits" else self._wide // 8
+        return self._retold(told, rewards=not begun), paths.Places.of(told, words)
 
-    def _new_mask(self, batch: Size) -> Tensor:
-        """Memory for the mask of a seat."""
-        width, dtype = (self.rules.n_actions, torch.bool) if self.mask == "bool" else (PLANES, torch.int64)
-        return self._pool.take((*batch, width), dtype)
-
-    def _written(self, ply: paths.Ply, *, rewards: bool) -> TensorDict:
-        """The data of a ply."""
-        state, masks, told = ply
-        device, batch = self.device, state.board.shape[:-1]
-        terminated, truncated, done, alive, *acts = told.flags.unbind(0)
-        own = {
-            "observation": state.board.unsqueeze(-2),
-            "alive": alive,
-            "terminated": terminated.unsqueeze(-1),
-            "truncated": truncated.unsqueeze(-1),
-            "done": done.unsqueeze(-1),
-        }
-        data: dict[str, Any] = {
-            "turn": told.turn,
-            "outcome": told.outcome,
-            "state": new({"board": state.board, "history": state.history, "moves": state.moves}, batch, device),
-            "terminated": terminated,
-            "truncated": truncated,
-            "done": done,
-        }
-        earned = told.earned.unbind(0) if rewards else None
-        group = Size((*batch, 1))
-        for path, (seat,), _ in self._groups:
-            node = data
-            for name in path[:-1]:
-                below = node.get(name)
-                if below is None:
-                    below = node[name] = new({}, batch, device)
-                node = below._tensordict
-            entries = {**own, "action_mask": masks[seat].unsqueeze(-2), "mask": acts[seat]}
-            if earned is not None:
-                entries["reward"] = earned[seat]
-            node[path[-1]] = new(entries, group, device)
-        return new(data, batch, device)
+    def _with_old(self, begun: TensorDict, history: Tensor, black: Tensor) -> TensorDict:
+        """The data of games begun anew: the history, and what Black may do, are those of before."""
+        put(get(begun, "state"), "history", history)
+        put(dict(self._nodes(begun))[BLACK], "action_mask", black)
+        return begun
 
 
 def checked(state: State, rules: Chess) -> State:

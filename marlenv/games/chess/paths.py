@@ -32,6 +32,7 @@ from marlenv.games.chess.board import (
 )
 from marlenv.games.chess.ending import Limits
 from marlenv.games.chess.moves import advance, generate
+from marlenv.games.rules import Told
 from marlenv.optional import has
 from marlenv.rng import RowRNG
 
@@ -251,34 +252,30 @@ def blank(state: State) -> State:
     return State(*[torch.empty(part.shape, dtype=torch.int64) for part in state])
 
 
-NOWHERE = (0, 0, 0, 0, 0)
+NOWHERE: tuple[int, ...] = (0, 0, 0, 0, 0)
 
 
-class Told(NamedTuple):
-    """What is told of games after a ply, in new memory; see :mod:`fused`."""
+class Places(NamedTuple):
+    """Where what is told of games is in memory, see :mod:`fused`; masks are ``[*B, 73]`` or bool."""
 
-    turn: Tensor
-    flags: Tensor
-    outcome: Tensor
-    earned: Tensor
+    state: tuple[int, int, int]
+    """Board, history, moves."""
+    masks: tuple[int, int]
+    """Of White, of Black."""
+    told: tuple[int, int, int, int]
+    """Turns, flags, outcomes, what was earned."""
+    width: int
+    """The words of a row of a mask."""
+    kept: Told[State]
+    """Keeps the memory."""
 
     @classmethod
-    def of(cls, batch: torch.Size) -> Told:
-        """Memory for games of a batch."""
-        return cls(
-            torch.empty((*batch, 1), dtype=torch.int64),
-            torch.empty((6, *batch, 1), dtype=torch.bool),
-            torch.empty((*batch, 1), dtype=torch.int8),
-            torch.empty((2, *batch, 1, 1)),
-        )
-
-
-class Ply(NamedTuple):
-    """Games after a ply, or after those that are over have begun anew, in new memory: masks are ``[*B, 73]`` or bool."""
-
-    state: State
-    masks: tuple[Tensor, Tensor]
-    told: Told
+    def of(cls, told: Told[State], width: int) -> Places:
+        """Where the parts are of what is told."""
+        white, black = _at(*told.allowed)
+        board, history, moves = _at(*told.state)
+        turn, flags, outcome, earned = _at(told.turn, told.flags, told.outcome, told.earned)
+        return cls((board, history, moves), (white, black), (turn, flags, outcome, earned), width, told)
 
 
 def turn(
@@ -287,9 +284,9 @@ def turn(
     gone: Tensor,
     limits: Limits,
     chess960: bool,
-    out: Ply,
+    out: Places,
     fresh: State | None,
-    renewed: Ply | None,
+    renewed: Places | None,
 ) -> int:
     """Plays where games are not ``gone``, and renews those that are over if a fresh position is given; see :func:`fused.turn`.
 
@@ -297,43 +294,42 @@ def turn(
     those that begin, and what Black may do in them is the same.
     """
     kept = _whole(*state, *actions, gone)  # held until the call is over
-    at, width = _at(*kept), _width(out.masks[0])
-    places: tuple[int, ...] = NOWHERE
-    retold: tuple[int, ...] = NOWHERE[:4]
+    at = _at(*kept)
+    places, retold = NOWHERE, NOWHERE[:4]
     if fresh is not None and renewed is not None:
-        places = _at(fresh.board, fresh.moves, renewed.state.board, renewed.state.moves, renewed.masks[0])
-        retold = _at(*renewed.told)
+        board, _, moves = renewed.state
+        places, retold = (*_at(fresh.board, fresh.moves), board, moves, renewed.masks[0]), renewed.told
     return int(
         fused().turn(
             gone.numel(),
             limits.plies + 1,
-            width,
+            out.width,
             at[:3],
             at[3:5],
             at[5],
             _limits(limits),
             chess960,
-            _at(*out.state),
-            _at(*out.masks),
-            _at(*out.told),
+            out.state,
+            out.masks,
+            out.told,
             places,
             retold,
         )
     )
 
 
-def renew(state: State, gone: Tensor, fresh: State, mask: Tensor, told: Told) -> State | None:
+def renew(state: State, gone: Tensor, fresh: State, out: Places) -> bool:
     """Fresh positions where games are ``gone``, and White's mask, see :func:`fused.renew`.
 
-    None where one of those games is not over by the rules. Games that are over have no history, as those that begin.
+    False, and nothing, where one of those games is not over by the rules. Games that are over have no history, as those
+    that begin.
     """
     kept = _whole(*state, *fresh, gone)
-    at, out = _at(*kept), State(torch.empty_like(kept[0]), kept[1], torch.empty_like(kept[2]))
-    new, many = _at(out.board, out.moves), fresh.board.ndim > 1
-    done = fused().renew(
-        gone.numel(), _width(mask), at[6], many, (at[3], at[5]), (at[0], at[2]), new, mask.data_ptr(), _at(*told)
+    at, many, (board, _, moves) = _at(*kept), fresh.board.ndim > 1, out.state
+    old, new = (at[0], at[2]), (board, moves)
+    return bool(
+        fused().renew(gone.numel(), out.width, at[6], many, (at[3], at[5]), old, new, out.masks[0], out.told)
     )
-    return out if done else None
 
 
 def choose(state: State, key: Tensor, counter: int, lanes: tuple[int, int]) -> tuple[Tensor, Tensor]:
@@ -353,11 +349,6 @@ def _whole(*tensors: Tensor) -> tuple[Tensor, ...]:
 def _at(*tensors: Tensor) -> tuple[int, ...]:
     """Where tensors are in memory."""
     return tuple([one.data_ptr() for one in tensors])
-
-
-def _width(mask: Tensor) -> int:
-    """The words of a row of a mask."""
-    return mask.shape[-1] // 8 if mask.dtype == torch.bool else mask.shape[-1]
 
 
 def san(state: State, table: Tensor, chess960: bool) -> tuple[Tensor, Tensor]:
