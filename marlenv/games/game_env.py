@@ -366,14 +366,15 @@ class GameEnv(TurnBasedEnv[S]):
         """
         if legal.numel() <= FEW or legal.device.type != "cpu":
             return (legal if self.rules.simultaneous else legal.unsqueeze(-2)) | ~acting.unsqueeze(-1)
-        lead, n = acting.shape, self.rules.n_actions
+        n, acts = self.rules.n_actions, acting.movedim(-1, 0)  # a player's masks lie together
         rows = legal.reshape(-1, n)
-        index = torch.arange(lead[:-1].numel(), device=legal.device).reshape(*lead[:-1], 1)
+        index = torch.arange(acts[0].numel(), device=legal.device).reshape(acts.shape[1:])
         if self.rules.simultaneous:
-            index = index * lead[-1] + torch.arange(lead[-1], device=legal.device)
-        index = torch.where(acting, index, rows.shape[0])
+            seats = torch.arange(acts.shape[0], device=legal.device).reshape(-1, *[1] * index.ndim)
+            index = index * acts.shape[0] + seats
+        index = torch.where(acts, index, rows.shape[0])
         rows = torch.cat((rows, rows.new_ones(1, n)))
-        return rows.index_select(0, index.reshape(-1)).reshape((*lead, n))
+        return rows.index_select(0, index.reshape(-1)).reshape((*acts.shape, n)).movedim(0, -2)
 
 
 def _begun(td: TensorDictBase, opening: TensorDictBase, rows: Tensor, batch: Size) -> TensorDict:

@@ -238,7 +238,8 @@ _put_lanes: Any = intrinsic(_lanes)
 @_inline
 def _put(out: Array, at: int, word: int, count: int) -> None:
     """Writes bits of a word as numbers of an array ``[n]``: those from ``at`` to ``at + count``, and some that are to be
-    written later."""
+    written later.
+    """
     for i in range(0, count, LANES):
         if at + i + LANES <= out.size:
             _put_lanes(out, at + i, word >> i)

@@ -18,7 +18,8 @@ from torch import Tensor
 from marlenv.optional import has
 from marlenv.tensordicts import new
 
-Data, Memory = TypeVar("Data"), TypeVar("Memory")
+Data = TypeVar("Data")
+Memory = TypeVar("Memory")
 
 NUMBA = has("numba")
 SOME_OVER = 2  # what kernels that play a ply return where a game is over
@@ -28,7 +29,8 @@ WORTH = 64  # rows from which on compiling pays
 class Pages:
     """Data in memory that is written again once nobody else holds any of it. Copies of an env share none.
 
-    A kind of page is laid out once, as a tensordict or a tensor, and handed out as new tensors over the same memory.
+    A kind of page is laid out once, as a tensordict or a tensor, and handed out as new tensors over the same memory. Tensors
+    over it are seen, wherever they are kept; a bare address, or a storage without a tensor, is not.
 
     >>> pages = Pages()
     >>> make = lambda: (torch.empty(2, 3), "whatever writes to it needs")
@@ -60,7 +62,8 @@ class Pages:
             if len(self._held) == self.KINDS:
                 del self._held[next(iter(self._held))]
             held = self._held[kind] = []
-        for i, page in enumerate(held):  # the oldest first, which is free most likely
+        for i in range(len(held) - 1, -1, -1):  # the newest first, which is nearest to the CPU
+            page = held[i]
             if page.free():
                 held.append(held.pop(i))
                 return _anew(page.data), page.memory

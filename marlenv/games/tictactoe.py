@@ -398,7 +398,11 @@ class TicTacToeEnv(TurnBasedEnv[State]):
 
     def _turned(self, code: Tensor, action: Tensor) -> TensorDict | None:
         """The same in one call, looking ahead where that is asked for."""
-        after, (data, rows), ahead = torch.empty(code.shape, dtype=torch.int64), self._room(code.shape), self._look.asked
+        after, (data, rows), ahead = (
+            torch.empty(code.shape, dtype=torch.int64),
+            self._room(code.shape),
+            self._look.asked,
+        )
         begun, (begun_data, begun_rows) = after, (data, rows)
         if ahead:
             begun, (begun_data, begun_rows) = torch.empty_like(after), self._room(code.shape, rewards=False)

@@ -46,7 +46,7 @@ def settle(
 
     Args:
         words: int64 ``[13+, N]``; the en-passant square may be one where nobody can capture.
-        history: int64 ``[N, K]``, the hashes before these positions; it is written to.
+        history: int64 ``[N, K]``, the hashes before these positions, 0 from the clock on; it is written to.
         repeats: int64 ``[N]``, where it is known (above 0) how often a position has stood there; None: nowhere.
         limits: when draws are given.
         chess960: how castling moves are numbered.
@@ -57,15 +57,14 @@ def settle(
     moves = generate(words, chess960)
     words = torch.cat((words[:PASSANT], moves.passant.unsqueeze(0), words[TURN : FULLMOVE + 1]))
     key = position_hash(words)
-    clock = words[HALFMOVE].unsqueeze(-1)
     seen = (history == key.unsqueeze(-1)).view(torch.int8).sum(-1, dtype=torch.int8)  # no large tensor in between
     counted = seen.to(torch.int64) + 1
     if repeats is not None:
         known = filled(repeats)
         counted = (repeats & known) | (counted & ~known)
     outcome = _outcome(words, moves, counted, limits)
-    until = clock.masked_fill(outcome.unsqueeze(-1) != 0, 0)
-    history = history.masked_fill_(torch.arange(history.shape[-1], device=history.device) >= until, 0)
+    goes_on = ((outcome == 0) & (words[HALFMOVE] != 0)).to(torch.int64)
+    history = history.bitwise_and_(-goes_on.unsqueeze(-1))
     packed = moves.planes.bitwise_and_(~filled(outcome)).t().contiguous()
     return torch.cat((words, torch.stack((key, counted, outcome)))), history, packed
 

@@ -19,7 +19,7 @@ from marlenv.games.rules import Told
 from marlenv.games.turn_based import Moment, TurnBasedEnv, _held
 from marlenv.rng import RowRNG
 from marlenv.specs import TensorSpec, Unbounded
-from marlenv.tensordicts import get, new, put
+from marlenv.tensordicts import get, put
 
 Mask = Literal["bits", "bool"]
 BLACK = 1  # the seat
@@ -94,7 +94,8 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
     def _allowed(self, state: State, acting: Tensor) -> Tensor:
         if self.mask == "bool":
             return super()._allowed(state, acting)
-        return torch.where(acting.unsqueeze(-1), state.moves.unsqueeze(-2), -1)
+        waits = (acting.movedim(-1, 0).to(torch.int64) - 1).unsqueeze(-1)  # all bits of those who wait
+        return (state.moves | waits).movedim(0, -2)  # a player's masks lie together
 
     def _fitting(self, state: State, batch: Size) -> State:
         return checked(state, self.rules)

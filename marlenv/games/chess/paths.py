@@ -327,9 +327,7 @@ def renew(state: State, gone: Tensor, fresh: State, out: Places) -> bool:
     kept = _whole(*state, *fresh, gone)
     at, many, (board, _, moves) = _at(*kept), fresh.board.ndim > 1, out.state
     old, new = (at[0], at[2]), (board, moves)
-    return bool(
-        fused().renew(gone.numel(), out.width, at[6], many, (at[3], at[5]), old, new, out.masks[0], out.told)
-    )
+    return bool(fused().renew(gone.numel(), out.width, at[6], many, (at[3], at[5]), old, new, out.masks[0], out.told))
 
 
 def choose(state: State, key: Tensor, counter: int, lanes: tuple[int, int]) -> tuple[Tensor, Tensor]:

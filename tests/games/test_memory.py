@@ -1,0 +1,93 @@
+"""Memory that is written again: never while anybody holds any of it, in whatever way."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from marlenv.games.memory import Pages
+from marlenv.tensordicts import new
+
+
+def laid_out() -> tuple[TensorDict, list[Tensor]]:
+    """Two entries over one memory, and a third over its own."""
+    flags, seen = torch.zeros(2, 4, dtype=torch.bool), torch.zeros(4, 3)
+    batch = torch.Size([4])
+    return new({"done": flags[0], "group": new({"alive": flags[1], "seen": seen}, batch)}, batch), [flags, seen]
+
+
+def holds_gradient(td: TensorDict) -> Tensor:
+    """What autograd keeps of a tensor for the backward pass, and nobody else."""
+    weight = torch.ones(3, 3, requires_grad=True)
+    return td["group", "seen"] @ weight
+
+
+HOLDERS: dict[str, Callable[[TensorDict], Any]] = {
+    "whole": lambda td: td,
+    "entry": lambda td: td["done"],
+    "row": lambda td: td["group", "seen"][0],
+    "array": lambda td: td["group", "seen"].numpy(),
+    "memory view": lambda td: memoryview(td["done"].numpy()),
+    "dlpack": lambda td: torch.utils.dlpack.from_dlpack(td["group", "seen"]),
+    "graph": holds_gradient,
+}
+
+
+@pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
+def test_a_page_is_not_handed_out_while_anybody_holds_any_of_it(hold: Callable[[TensorDict], Any]) -> None:
+    pages = Pages()
+    td, first = pages.take("kind", laid_out)
+    held = hold(td)
+    del td
+    gc.collect()
+    assert pages.take("kind", laid_out)[1] is not first
+    del held
+    gc.collect()
+    again = [pages.take("kind", laid_out) for _ in range(2)]
+    assert any(memory is first for _, memory in again)
+
+
+def test_what_is_done_to_a_tensor_does_not_stay_with_the_page() -> None:
+    pages = Pages()
+    td, memory = pages.take("kind", laid_out)
+    td["group", "seen"].requires_grad_()
+    td["done"].resize_(2)
+    td["more"] = torch.ones(4)
+    del td
+    td, again = pages.take("kind", laid_out)
+    assert again is memory
+    assert set(td.keys(True, True)) == {"done", ("group", "alive"), ("group", "seen")}
+    assert not td["group", "seen"].requires_grad
+    assert td["done"].shape == (4,)
+
+
+def test_memory_that_moved_to_where_other_processes_read_it_is_left_to_them() -> None:
+    pages = Pages()
+    td, memory = pages.take("kind", laid_out)
+    td["group", "seen"].share_memory_()
+    del td
+    assert pages.take("kind", laid_out)[1] is not memory
+
+
+def test_a_page_of_inference_is_no_page_of_training() -> None:
+    pages = Pages()
+    with torch.inference_mode():
+        td, memory = pages.take("kind", laid_out)
+        del td
+    td, other = pages.take("kind", laid_out)
+    assert other is not memory
+    assert not td["done"].is_inference()
+
+
+def test_pages_that_are_held_are_forgotten_after_some() -> None:
+    pages = Pages()
+    held = [pages.take("kind", laid_out) for _ in range(3 * Pages.MOST)]
+    first = held[0][1]
+    del held
+    assert all(memory is not first for _, memory in [pages.take("kind", laid_out) for _ in range(3 * Pages.MOST)])
