@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
 
 STEP = "_step"
-LEAVES = {Tensor}
 
 
 def step(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
@@ -273,8 +272,6 @@ def _overlay(
     for name, below in drop_.items():
         if below is None:
             data.pop(name, None)
-    if {*map(type, data.values())} == LEAVES:
-        return new(data, batch, device)
     for name in [name for name, value in data.items() if type(value) is not Tensor]:
         value, below = data[name], drop_.get(name)
         if not is_nested(value):

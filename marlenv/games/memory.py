@@ -66,11 +66,11 @@ class Pages:
             page = held[i]
             if page.free():
                 held.append(held.pop(i))
-                return _anew(page.data), page.memory
+                return page.anew(), page.memory
         page = _Page(*make())
         held.append(page)
         del held[: -self.MOST]
-        return _anew(page.data), page.memory
+        return page.anew(), page.memory
 
     def __deepcopy__(self, memo: Any) -> Pages:
         return Pages()
@@ -80,33 +80,47 @@ class Pages:
 
 
 class _Page:
-    """One page: its data, what writes to it needs, and how many hold each part of its memory while nobody else does."""
+    """One page: its leaves, where they are in the data, and what writes to it needs."""
 
-    __slots__ = ("data", "memory", "parts")
+    __slots__ = ("form", "leaves", "memory", "parts")
 
     def __init__(self, data: Any, memory: Any) -> None:
-        self.data, self.memory = data, memory
-        whole = {leaf.untyped_storage()._cdata: leaf for leaf in _leaves(data)}
-        self.parts = [(leaf, leaf.data_ptr(), at, _holders(at)) for at, leaf in whole.items()]
+        self.leaves: list[Tensor] = []
+        self.form, self.memory = self._form(data), memory
+        whole = {leaf.untyped_storage()._cdata: leaf for leaf in self.leaves}
+        self.parts = [(leaf, leaf.data_ptr(), storage, holders(storage)) for storage, leaf in whole.items()]
+
+    def _form(self, data: Any) -> Any:
+        """The number of a leaf, or those of the entries of a tensordict with their names."""
+        if type(data) is TensorDict:
+            entries = [(name, self._form(value)) for name, value in data._tensordict.items()]
+            return entries, data.batch_size, data.device
+        for i, leaf in enumerate(self.leaves):
+            if leaf is data:
+                return i
+        self.leaves.append(data)
+        return len(self.leaves) - 1
 
     def free(self) -> bool:
         """Whether nobody else holds any of it, and it is where it was: what other processes are given moves."""
-        return all(_holders(at) <= alone and leaf.data_ptr() == where for leaf, where, at, alone in self.parts)
+        for leaf, where, storage, alone in self.parts:  # a loop: this is asked several times a step
+            if holders(storage) > alone or leaf.data_ptr() != where:
+                return False
+        return True
+
+    def anew(self) -> Any:
+        """The data: new tensors, and tensordicts, over the same memory."""
+        return _filled(self.form, [leaf.detach() for leaf in self.leaves])
 
 
-def _leaves(data: Any) -> list[Tensor]:
-    return [data] if isinstance(data, Tensor) else list(data.values(True, True))
+def _filled(form: Any, leaves: list[Tensor]) -> Any:
+    if type(form) is int:
+        return leaves[form]
+    entries, batch, device = form
+    return new({name: leaves[at] if type(at) is int else _filled(at, leaves) for name, at in entries}, batch, device)
 
 
-def _anew(data: Any) -> Any:
-    """New tensors, and tensordicts, over the memory of others."""
-    if type(data) is not TensorDict:
-        return data.detach()
-    return new({name: _anew(value) for name, value in data._tensordict.items()}, data.batch_size, data.device)
-
-
-def _holders(storage: int) -> int:
-    return int(torch._C._storage_Use_Count(storage))
+holders = torch._C._storage_Use_Count
 
 
 @cache
