@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias
 
 import torch
@@ -84,15 +85,28 @@ class Compiled:
         """New episodes; changes ``state`` in place where it is its own."""
         kernel, state = self.kernel, self.own(state)
         rows = state["rng"].shape[-1]
-        if where is None:
-            shown = [f.empty(rows) for f in kernel.seen]
-        elif kept is None:
-            shown = [f.empty(rows).zero_() for f in kernel.seen]
+        if where is None or kept is None:
+            shown = {f.name: f.empty(rows).movedim(-1, 0) for f in kernel.seen}
+            for x in shown.values() if where is not None else ():
+                x.zero_()
         else:
-            shown = [kept[f.name].movedim(0, -1).clone(memory_format=torch.contiguous_format) for f in kernel.seen]
-        kernel.begin(state, None if where is None else where.contiguous(), shown)
-        seen, infos, _ = unflatten({f.name: x.movedim(-1, 0) for f, x in zip(kernel.seen, shown, strict=True)})
+            shown = {f.name: _copied(kept[f.name]) for f in kernel.seen}
+        kernel.begin(state, None if where is None else where.contiguous(), list(shown.values()))
+        seen, infos, _ = unflatten(shown)
         return state, seen, infos
+
+
+@lru_cache(maxsize=256)
+def _strides(shape: torch.Size) -> tuple[int, ...]:
+    """Those of ``[B, *shape]`` whose rows are last in memory."""
+    return torch.empty((*shape[1:], shape[0]), device="meta").movedim(-1, 0).stride()
+
+
+def _copied(x: Tensor) -> Tensor:
+    """A copy of ``[B, *shape]`` whose rows are last in memory."""
+    if x.stride() == _strides(x.shape):  # as what was seen before is: the quick case
+        return x.clone()
+    return x.movedim(0, -1).clone(memory_format=torch.contiguous_format).movedim(-1, 0)
 
 
 class Inductor:

@@ -17,10 +17,11 @@ static Slot *room(int64_t slots) {
 }
 // of `count` rows in a row, whose slots are `apart` from one vector of sixteen to the next: number by number, so that memory is
 // walked through in long pieces
-#define EVERY_NUMBER(width, what) \
+#define EVERY_NUMBER(width, what) EVERY_NUMBER_OF(Slot, width, what)
+#define EVERY_NUMBER_OF(slot_type, width, what) \
   for (int k = 0; k < f.count; k++) for (int v = 0, n; v < count; v += 16) { \
     n = count - v < 16 ? count - v : 16; \
-    Slot *s = base + v / 16 * apart + f.slot + width * k; \
+    slot_type *s = base + v / 16 * apart + f.slot + width * k; \
     int64_t i = k * rows + row + v; \
     what; \
   }
@@ -38,6 +39,15 @@ static inline void store(Slot *base, int64_t apart, const Field &f, char *p, int
   else if (f.kind == 2) EVERY_NUMBER(2, storel((int64_t *)p + i, *(const L *)s, n))
   else EVERY_NUMBER(1, storeb((uint8_t *)p + i, *(const M *)s, n))
 }
+// the same, of the rows asked for
+static inline void blend(const Slot *base, int64_t apart, const Field &f, char *p, int64_t rows, int64_t row, int count, const M *asked) {
+#define MIXED(type, number, loads, stores) \
+  { number *q = (number *)p + i; stores(q, sel(asked[v / 16], *(const type *)s, loads(q, n)), n); }
+  if (f.kind == 0) EVERY_NUMBER_OF(const Slot, 1, MIXED(F, float, loadf, storef))
+  else if (f.kind == 1) EVERY_NUMBER_OF(const Slot, 2, MIXED(D, double, loadd, stored))
+  else if (f.kind == 2) EVERY_NUMBER_OF(const Slot, 2, MIXED(L, int64_t, loadl, storel))
+  else EVERY_NUMBER_OF(const Slot, 1, { uint8_t *q = (uint8_t *)p + i; M m = asked[v / 16]; storeb(q, mor(mand(m, *(const M *)s), mand(mnot(m), loadb(q, n))), n); })
+}
 static inline void take(Slot *to, const Field &t, const Slot *from, const Field &f, M where) {
   Slot *a = to + t.slot;
   const Slot *b = from + f.slot;
@@ -53,7 +63,7 @@ static inline char *at(void *p, const Field &f, int64_t rows, int64_t t) { retur
 
 // vectors whose results are written together, from scratch memory of their own each: past the caches 256 bytes in a row are
 // faster than 64, as long as the scratch memory stays in the caches
-static const int GROUP = NSLOTS <= 1000 ? 4 : 1;
+static const int GROUP = NSLOTS <= 1000 ? 4 : 1, SPAN = 16 * GROUP;
 static inline int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
 // state, actions, what is seen next, earned and told next, what is seen before, flags (terminated, truncated, done), keys
@@ -128,17 +138,42 @@ static void scatter(Slot *base, const Field &f, char *p, int64_t rows, const int
 #undef TRANSFER
 }
 
-// state, what is seen; sixteen of the rows asked for in a vector, wherever they are
+// new episodes in rows side by side, written where they are asked for: a third at least, else nothing happens
+static bool begin_here(int64_t rows, int64_t row, const uint8_t *where, void **p, Slot *scratch, Slot *st) {
+  int many = 0;
+  for (int i = 0; i < SPAN; i++) many += where[row + i];
+  if (3 * many < SPAN) return false;
+  M asked[GROUP];
+  for (int v = 0; v < GROUP; v++) {
+    Slot *s = scratch + v * NSLOTS;
+    load(st, NHELD, STATE[RNG], (const char *)p[RNG], rows, row + 16 * v, 16);  // nothing else of the state is read
+    *(M *)(s + CARE) = asked[v] = loadb(where + row + 16 * v, 16);
+    reset(st, s);
+  }
+  for (int k = 0; k < NSTATE + NSEEN; k++)
+    blend(scratch, NSLOTS, k < NSTATE ? FRESH[k] : FIRST[k - NSTATE], (char *)p[k], rows, row, SPAN, asked);
+  return true;
+}
+
+// state, what is seen; of the rows asked for sixteen in a vector, wherever they are, unless they are many and easily computed
 extern "C" void begin(int64_t rows, int64_t streams, const uint8_t *where, void **p) {
   Slot *scratch = room(GROUP * NSLOTS + NHELD), *st = scratch + GROUP * NSLOTS;
   for (int64_t next = 0; next < rows;) {
-    int64_t row[16 * GROUP];
+    int64_t row[SPAN];
     int some = 0;
-    for (; some < 16 * GROUP && next < rows; next++) { row[some] = next; some += !where || where[next]; }
+    while (some < SPAN && next < rows) {
+      if (BLENDS && where && next % SPAN == 0 && rows - next >= SPAN && begin_here(rows, next, where, p, scratch, st)) {
+        next += SPAN;
+        continue;
+      }
+      row[some] = next;
+      some += !where || where[next];
+      next++;
+    }
     if (!some) break;
     for (int v = 0; v < some; v += 16) {
       Slot *s = scratch + v / 16 * NSLOTS;
-      gather(st, STATE[RNG], (const char *)p[RNG], rows, row + v, least(some - v, 16));  // nothing else of the state is read
+      gather(st, STATE[RNG], (const char *)p[RNG], rows, row + v, least(some - v, 16));
       *(M *)(s + CARE) = valid(least(some - v, 16));
       reset(st, s);
     }

@@ -29,6 +29,7 @@ DTYPES = {"f": torch.float32, "d": torch.float64, "l": torch.int64, "b": torch.b
 KINDS = {kind: number for number, kind in enumerate("fdlb")}
 TILE = 16  # vectors of rows whose state is in the cache at once
 CACHE = 4 << 20  # bytes; more than this is written past the caches
+EASY = 1_000  # expressions of a new episode; up to this rows that nobody asked for may be computed with the others
 LARGEST = 150_000  # expressions; more take minutes to compile
 
 
@@ -160,7 +161,7 @@ class Source:
         for field, slot in zip(self.seen, self.first_slots, strict=True):
             cells = _cells(graph, first[field.name], field, 0)
             roots += [(node, slot + SLOTS[field.kind] * k) for k, node in enumerate(cells)]
-        self._emit("reset", graph, places, roots)
+        self.fresh_size = self._emit("reset", graph, places, roots)
 
     def _trace_draw(self) -> None:
         if self.draw is None:
@@ -190,13 +191,14 @@ class Source:
                 places[node.at] = f"{base} + {slot + SLOTS[field.kind] * k}"
         return made
 
-    def _emit(self, name: str, graph: Graph, places: dict[int, str], roots: list[tuple[Node, int]]) -> None:
+    def _emit(self, name: str, graph: Graph, places: dict[int, str], roots: list[tuple[Node, int]]) -> int:
         emitter = Emitter(name, graph, places, roots, self.top)
         self.size += emitter.size
         if self.size > self.largest:
             raise Untraceable(f"is too large: more than {self.largest} expressions")
         self.parts.append(emitter.code())
         self.top = emitter.scratch
+        return emitter.size
 
     # --- the text --------------------------------------------------------------------------------
 
@@ -206,6 +208,7 @@ class Source:
             "NSTATE": len(self.state), "NACTS": len(self.actions), "NOUTS": len(self.outs), "NSEEN": len(self.seen),
             "NSLOTS": self.top, "NHELD": self.held_slots, "CARE": CARE, "KEY": self.key, "DRAWS": self.draws,
             "OVER": held[names.index("over")], "STEPS": held[names.index("steps")], "RNG": names.index("rng"),
+            "BLENDS": int(self.fresh_size <= EASY),
         }  # fmt: skip
         tables = {
             "STATE": (self.state, held), "ACTS": (self.actions, self.action_slots), "OUTS": (self.outs, self.out_slots),

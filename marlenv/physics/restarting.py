@@ -34,10 +34,10 @@ class Place(NamedTuple):
     node: Path
     """The tensordict that holds it."""
     name: str
-    given: tuple[int, ...]
-    """Its shape in the data, behind the rows."""
-    shape: tuple[int, ...]
-    """Its shape in the simulation, behind the rows."""
+    shape: torch.Size
+    """Its shape in the data."""
+    column: bool
+    """Whether the data have a last dimension of one that the simulation has not."""
     dtype: torch.dtype
 
 
@@ -53,8 +53,9 @@ def places_of(env: ScenarioEnv) -> list[Place] | None:
         group, what, *rest = field.name
         shared = group == SHARED
         where = (*(() if shared else paths[group]), what, *rest)
-        given = (*field.shape, 1) if what == "info" and len(field.shape) < 2 - shared else tuple(field.shape)
-        out.append(Place(field.name, where[:-1], where[-1], given, tuple(field.shape), field.dtype))
+        column = what == "info" and len(field.shape) < 2 - shared
+        shape = torch.Size((*env.batch_size, *field.shape, *[1] * column))
+        out.append(Place(field.name, where[:-1], where[-1], shape, column, field.dtype))
     return out
 
 
@@ -77,7 +78,7 @@ def restart(env: ScenarioEnv, td: TensorDictBase, mask: Any) -> bool:
     fresh = leaves(seen, infos)
     for node, place in holders:
         x = fresh[place.key]
-        put(node, place.name, x if place.given == place.shape else x.unsqueeze(-1))
+        put(node, place.name, x.unsqueeze(-1) if place.column else x)
     _undo(flags, ~where.unsqueeze(-1))
     drop(td, RESET)
     env._on_reset(td)
@@ -123,20 +124,24 @@ def _found(env: ScenarioEnv, td: TensorDictBase) -> Any:
     None unless all is there and nothing else asked for.
     """
     kept, holders, flags = {}, [], []
+    path, node = None, None
     for place in env._places or ():
-        node = _node(td, place.node)
+        if place.node != path:
+            path, node = place.node, _node(td, place.node)
         x = None if node is None else get(node, place.name)
-        if type(x) is not Tensor or x.dtype != place.dtype or x.shape[1:] != place.given or not x.is_cpu:
+        if type(x) is not Tensor or x.dtype != place.dtype or x.shape != place.shape or not x.is_cpu:
             return None
-        kept[place.key] = x if place.given == place.shape else x.squeeze(-1)
+        kept[place.key] = x.squeeze(-1) if place.column else x
         holders.append((node, place))
     for level in env.plan.done.levels:
         node = _node(td, level.path)
         if node is None or raw(node) is None or (level.path and get(node, RESET) is not None):
             return None
-        names = {name: get(node, name) for name in level.names}
-        if any(type(flag) is not Tensor or flag.shape != level.shape for flag in names.values()):
-            return None
+        names = {}
+        for name in level.names:
+            names[name] = flag = get(node, name)
+            if type(flag) is not Tensor or flag.shape != level.shape:
+                return None
         flags.append((node, names))
     return kept, holders, flags
 
