@@ -125,6 +125,28 @@ def test_row_0_of_machine_code_is_the_same_bit_for_bit_alone_and_among_others(na
     assert all(torch.equal(x, many[key][:67]) for key, x in few.items())
 
 
+@pytest.mark.parametrize("name", ["simple_spread", "dispersion"])
+def test_the_rows_that_begin_anew_are_those_asked_for_however_many_stand_side_by_side(name):
+    """Most of 64 rows are written where they stand, few are picked, and what is left at the end is no 64."""
+    rows = 64 * 3 + 21
+    kernel = Kernel(Source(Simulation(load(WHERE[name])())))
+    at, number = torch.arange(rows), RowRNG(seed=5, rows=[rows]).uniform()
+    old = {f.name[0]: f.empty(rows).copy_(number * 9) for f in kernel.state}
+    old["rng"] = RowRNG(seed=3, rows=[rows]).state.movedim(0, -1).contiguous()
+    seen = [f.empty(rows).copy_(number * 7) for f in kernel.seen]
+
+    def begun(where):
+        state, shown = {name: x.clone() for name, x in old.items()}, [x.clone() for x in seen]
+        kernel.begin(state, where, shown)
+        return [*state.values(), *shown]
+
+    whole, before = begun(None), [*old.values(), *seen]
+    masks = [number < share for share in (0.0, 0.02, 0.3, 0.5, 0.9, 1.1)]
+    for where in (*masks, at % 2 == 0, at < 64, at >= 64, at == 5, at == rows - 1):
+        for fresh, was, now in zip(whole, before, begun(where), strict=True):
+            assert torch.equal(now, torch.where(where, fresh, was))
+
+
 @pytest.mark.slow  # seconds of compiling
 def test_a_row_that_ends_leaves_the_searches_of_the_others_alone():
     """Targets that were found appear elsewhere, by a search that may stop early; not because another row began anew."""
