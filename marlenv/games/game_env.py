@@ -275,18 +275,18 @@ class GameEnv(TurnBasedEnv[S]):
 
     def quick_step(self, tensordict: TensorDictBase) -> TensorDict | None:
         """A step in one pass, where the rules have one and no action is illegal."""
-        done = get(tensordict, "done")
-        if not self._lean or done is None:
+        gone = self._ended(tensordict) if self._lean else None
+        if gone is None:
             return None
         state, batch = self.read(tensordict), tensordict.batch_size
         actions: list[Any] = [None, None]
         for seat, node in self._nodes(tensordict):
             actions[seat] = get(node, "action")
-        if not for_numba(*state, *actions, rows=batch.numel()) or done.shape != (*batch, 1):
+        if not for_numba(*state, *actions, rows=batch.numel()):
             return None
         told, arrays = self._room(batch)
         begun, begun_arrays = self._room(batch, begun=True) if self._look.asked else (None, None)
-        what = self.rules.turn(state, actions, done.squeeze(-1), arrays, begun_arrays)
+        what = self.rules.turn(state, actions, gone, arrays, begun_arrays)
         if what == SOME_OVER:
             self._look.begun = begun
         return told if what else None

@@ -18,7 +18,7 @@ from torch import Size, Tensor
 from marlenv.envs import EnvBase
 from marlenv.envs.policies import as_policy
 from marlenv.envs.stepping import advance
-from marlenv.errors import IllegalAction, KeyMissing, SpecError
+from marlenv.errors import IllegalAction, KeyMissing, ShapeError, SpecError
 from marlenv.games.draws import Draws
 from marlenv.games.rules import Rules, where
 from marlenv.keys import DONE_NAMES
@@ -205,12 +205,11 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         New positions take the places of old ones, and what is seen follows from all of them at once: this is cheaper than
         making whole new data and merging.
         """
-        done = get(tensordict, "done")
-        if done is None or self._auto_reset is not None:
+        gone = None if self._auto_reset is not None else self._ended(tensordict)
+        if gone is None:
             return super().maybe_reset(tensordict)
-        if done.device.type == "cpu" and not anything(done):
+        if gone.device.type == "cpu" and not anything(gone):
             return tensordict
-        gone = done.squeeze(-1)
         quick = self.quick_reset(tensordict, gone)
         if quick is not None:
             _overlay(tensordict, quick)
@@ -227,6 +226,19 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         _overlay(tensordict, self._told(moment))
         self._on_reset(tensordict)
         return tensordict
+
+    def _ended(self, tensordict: TensorDictBase) -> Tensor | None:
+        """Which games are over, as the data say; bool ``[*B]``, or None where they do not say."""
+        done, want = get(tensordict, "done"), (*tensordict.batch_size, 1)
+        if done is None:
+            return None
+        if done.dtype != torch.bool or done.shape != want:
+            raise ShapeError(
+                f"{type(self).__name__}: 'done' must be bool {list(want)}, got {done.dtype} {list(done.shape)}; "
+                f"begin with env.reset(), whose data have it"
+            )
+        flags: Tensor = done.squeeze(-1)
+        return flags
 
     def _first(self, batch: Size, before: TensorDictBase | None = None, *, answer: bool = True) -> Moment[S]:
         """New games in all rows; their chance follows from that of the positions ``before``, where there are any."""
@@ -267,8 +279,8 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         if quick is not None:
             return quick
         state = self.read(tensordict)
-        done = get(tensordict, "done")
-        gone: Tensor | None = self.rules.over(state) if done is None else done.squeeze(-1)
+        gone = self._ended(tensordict)
+        gone = self.rules.over(state) if gone is None else gone
         if gone is not None and gone.device.type == "cpu" and not bool(gone.any()):
             gone = None
         action, luck = self.act(tensordict, state), self.extra(tensordict, LUCK)

@@ -135,8 +135,8 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             actions[seat] = get(node, "action")
         if any(action.dtype != torch.int64 for action in actions):
             raise DtypeError(f"ChessEnv: actions are int64, got {[action.dtype for action in actions]}")
-        rules, batch, done = self.rules, actions[0].shape[:-1], get(tensordict, "done")
-        gone = rules.over(state) if done is None else done
+        rules, batch, gone = self.rules, tensordict.batch_size, self._ended(tensordict)
+        gone = rules.over(state) if gone is None else gone
         after, places = self._room(batch)
         begun = fresh = begun_places = None
         if self._look.asked and not self._drawn_first:
@@ -181,11 +181,11 @@ def checked(state: State, rules: Chess) -> State:
     """The state itself, if its parts fit the rules and each other."""
     kept = rules.limits.plies + 1
     board, history, moves = state
-    lead = board.shape[:-1]
-    if board.shape[-1:] == (WORDS,) and history.shape == (*lead, kept) and moves.shape == (*lead, PLANES):
+    lead, whole = board.shape[:-1], board.dtype == history.dtype == moves.dtype == torch.int64
+    if whole and board.shape[-1:] == (WORDS,) and history.shape == (*lead, kept) and moves.shape == (*lead, PLANES):
         return state
-    got = {name: list(part.shape) for name, part in state._asdict().items()}
+    got = {name: f"{part.dtype} {list(part.shape)}" for name, part in state._asdict().items()}
     raise SpecError(
-        f"ChessEnv: a position is board [*B, {WORDS}], history [*B, {kept}] and moves [*B, {PLANES}], got {got}; "
+        f"ChessEnv: a position is int64 board [*B, {WORDS}], history [*B, {kept}] and moves [*B, {PLANES}], got {got}; "
         f"make positions with Chess.from_fens under the same draws={rules.draws!r}"
     )

@@ -19,6 +19,7 @@ from torch import Tensor
 
 import marlenv
 from marlenv.errors import BadNotation, IllegalAction, KeyMissing, ResetError, ShapeError, SpecError
+from marlenv.games import ConnectFour, GameEnv
 from marlenv.games.chess import Chess, ChessEnv, sprites
 from marlenv.games.chess.san import numbered, san_moves
 from marlenv.optional import has
@@ -454,6 +455,25 @@ def test_bad_options_and_data_are_explained() -> None:
     two = ChessEnv(layout="grouped", batch_size=[2])
     with pytest.raises(ShapeError, match=r"batch size \[2\]"):
         two.step(env.reset())
+
+
+@pytest.mark.parametrize("rows", [3, 128])
+@pytest.mark.parametrize("layout", ["grouped", "connect four"])
+def test_flags_and_positions_that_would_be_read_beyond_their_end_are_refused(rows, layout):
+    """Compiled code goes by addresses: what is too short must not get there."""
+    four = layout == "connect four"
+    env = GameEnv(ConnectFour(), batch_size=[rows]) if four else ChessEnv(layout=layout, batch_size=[rows])
+    td = env.rand_action(env.reset())
+    for flags in (torch.zeros(rows, 50, dtype=torch.bool), torch.zeros(rows, 1), torch.zeros(rows, dtype=torch.bool)):
+        with pytest.raises(ShapeError, match=rf"'done' must be bool \[{rows}, 1\], got"):
+            env.step(td.clone().set("done", flags))
+        with pytest.raises(ShapeError, match=rf"'done' must be bool \[{rows}, 1\], got"):
+            env.maybe_reset(td.clone().set("done", flags))
+    if not four:
+        wrong = td.clone()
+        wrong["state", "history"] = wrong["state", "history"].int()
+        with pytest.raises(SpecError, match=r"a position is int64 .* 'history': 'torch.int32"):
+            env.step(wrong)
 
 
 @settings(max_examples=60, deadline=None)
