@@ -307,7 +307,7 @@ class GameEnv(TurnBasedEnv[S]):
 
     def _room(self, batch: Size, *, begun: bool = False) -> tuple[TensorDict, Any]:
         """Data to be written after a ply, or after games that are over have begun anew, and what is written to."""
-        return self._pages.take((batch, begun), lambda: self._page(batch, begun=begun))
+        return self._pages.take((batch, begun, self.device), lambda: self._page(batch, begun=begun))
 
     def _page(self, batch: Size, *, begun: bool) -> tuple[TensorDict, Any]:
         """A new page for :meth:`_room`."""

@@ -445,7 +445,7 @@ class TicTacToeEnv(TurnBasedEnv[State]):
             rows = torch.empty((*batch, 64), dtype=torch.uint8)
             return self._laid_over(rows, rewards=rewards), rows
 
-        return self._pages.take((batch, rewards), page)
+        return self._pages.take((batch, rewards, self.device), page)
 
     def _laid_over(self, rows: Tensor, *, rewards: bool) -> TensorDict:
         """Data over rows of the table, uint8 ``[*B, 64]``."""

@@ -11,6 +11,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from marlenv.games import ConnectFour, GameEnv, TicTacToeEnv
 from marlenv.games.memory import Pages
 from marlenv.tensordicts import new
 
@@ -91,3 +92,18 @@ def test_pages_that_are_held_are_forgotten_after_some() -> None:
     first = held[0][1]
     del held
     assert all(memory is not first for _, memory in [pages.take("kind", laid_out) for _ in range(3 * Pages.MOST)])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: GameEnv(ConnectFour(), batch_size=[64]), lambda: TicTacToeEnv(batch_size=[64])],
+    ids=["four", "tic"],
+)
+def test_data_are_where_the_env_is_after_it_moved(make: Callable[[], Any]) -> None:
+    env = make()
+    for _ in range(2):
+        env.rand_step(env.reset())  # pages that name no device
+    env = env.to("cpu")
+    following = env.rand_step(env.reset())["next"]
+    groups = [value for value in following.values() if isinstance(value, TensorDict)]
+    assert {td.device for td in (following, *groups)} == {torch.device("cpu")}
