@@ -40,9 +40,14 @@ def mix(x: Tensor) -> Tensor:
     >>> mix(torch.tensor([0, 1]))
     tensor([                  0, 6238072747940578789])
     """
-    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * MIX_1
-    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * MIX_2
-    return x ^ ((x >> 31) & ((1 << 33) - 1))
+    return mix_(x.clone())
+
+
+def mix_(x: Tensor) -> Tensor:
+    """:func:`mix` in place, which makes half as many tensors on the way."""
+    x.bitwise_xor_((x >> 30).bitwise_and_((1 << 34) - 1)).mul_(MIX_1)
+    x.bitwise_xor_((x >> 27).bitwise_and_((1 << 37) - 1)).mul_(MIX_2)
+    return x.bitwise_xor_((x >> 31).bitwise_and_((1 << 33) - 1))
 
 
 def row_keys(seed: int | Tensor, rows: Size, device: torch.device | None = None) -> Tensor:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from marlenv.games.tables import Table
+
+_COUNTS = hasattr(np, "bitwise_count")
 
 
 def signed(word: int) -> int:
@@ -32,15 +35,20 @@ def cells(*numbers: int) -> int:
     return signed(sum(1 << n for n in numbers))
 
 
-def counted(words: Tensor) -> Tensor:
-    """How many bits of each word are set; int64 ``[*B]``.
+def counted(words: Tensor, dtype: torch.dtype = torch.int64) -> Tensor:
+    """How many bits of each word are set; ``[*B]``.
+
+    torch has no operation for this; NumPy has one since 2.0, which takes a tenth of the time on the CPU.
 
     >>> counted(torch.tensor([0, 7, -1]))
     tensor([ 0,  3, 64])
     """
+    if _COUNTS and words.is_cpu and not torch.compiler.is_compiling():
+        return torch.from_numpy(np.bitwise_count(words.numpy().view(np.uint64))).to(dtype)
     pairs = words - ((words >> 1) & 0x5555555555555555)
     nibbles = (pairs & 0x3333333333333333) + ((pairs >> 2) & 0x3333333333333333)
-    return ((((nibbles + (nibbles >> 4)) & 0x0F0F0F0F0F0F0F0F) * 0x0101010101010101) >> 56) & 0xFF
+    whole = (((nibbles + (nibbles >> 4)) & 0x0F0F0F0F0F0F0F0F) * 0x0101010101010101) >> 56
+    return whole.to(dtype)
 
 
 def flags(words: Tensor, rows: int, columns: int) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Size, Tensor
 from marlenv.envs.acting import ActionStream
 from marlenv.games.memory import as_rows, for_numba, kernels
 from marlenv.games.rules import Rules
-from marlenv.rng import GOLDEN, MIX_1, MIX_2
+from marlenv.rng import GOLDEN, mix_
 
 BLOCK = 1 << 12  # numbers made at once, at most
 
@@ -84,9 +84,6 @@ class Draws:
 def _unit(number: Tensor) -> Tensor:
     """Numbers in [0, 1) on a grid of 2**24 steps, as :meth:`marlenv.RowRNG.uniform` makes them; float32.
 
-    Works in place on ``number``, int64: the mixing of :func:`marlenv.rng.mix` without its temporaries.
+    Works in place on ``number``, int64.
     """
-    for shift, factor in ((30, MIX_1), (27, MIX_2)):
-        number.bitwise_xor_((number >> shift).bitwise_and_((1 << (64 - shift)) - 1)).mul_(factor)
-    number.bitwise_xor_((number >> 31).bitwise_and_((1 << 33) - 1))
-    return number.bitwise_right_shift_(40).bitwise_and_(0xFFFFFF).to(torch.float32).mul_(2.0**-24)
+    return mix_(number).bitwise_right_shift_(40).bitwise_and_(0xFFFFFF).to(torch.float32).mul_(2.0**-24)

@@ -314,7 +314,7 @@ class GameEnv(TurnBasedEnv[S]):
         state = self._kind(*(torch.empty((*batch, *part.shape[1:]), dtype=part.dtype) for part in self._example))
         shape, dtype = self.rules.observation_shape, self.observation_dtype
         seen = [torch.empty((*batch, 1, *shape), dtype=dtype) for _ in self.rules.players]
-        allowed = [torch.empty((*batch, 1, self.rules.n_actions), dtype=torch.bool) for _ in self.rules.players]
+        allowed = torch.empty((len(self.rules.players), *batch, 1, self.rules.n_actions), dtype=torch.bool)
         told = Told.blank(batch, state, seen, allowed)
         return self._retold(told, rewards=not begun), told.arrays()
 

@@ -28,8 +28,8 @@ class Told(NamedTuple, Generic[State]):
     state: State
     seen: Sequence[Tensor]
     """What each player sees, ``[*B, 1, *observation_shape]``."""
-    allowed: Sequence[Tensor]
-    """What each player may do, all where it does not act; ``[*B, 1, n]``."""
+    allowed: Tensor
+    """What each player may do, all where it does not act; ``[2, *B, 1, n]``."""
     turn: Tensor
     """Whose turn it is; int64 ``[*B, 1]``."""
     outcome: Tensor
@@ -40,7 +40,7 @@ class Told(NamedTuple, Generic[State]):
     """What the move earned each player; float32 ``[2, *B, 1, 1]``."""
 
     @classmethod
-    def blank(cls, batch: Size, state: State, seen: Sequence[Tensor], allowed: Sequence[Tensor]) -> Told[State]:
+    def blank(cls, batch: Size, state: State, seen: Sequence[Tensor], allowed: Tensor) -> Told[State]:
         """Memory to be written, with some of the parts given."""
         return cls(
             state,

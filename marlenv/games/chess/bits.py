@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import ShapeError
+from marlenv.games.bits import counted, signed
 from marlenv.games.chess.board import ACTIONS, PLANES
 from marlenv.games.chess.tables import tables
 
@@ -17,6 +18,9 @@ PAIRS = 0x5555555555555555
 NIBBLES = 0x3333333333333333
 BYTES = 0x0F0F0F0F0F0F0F0F
 ONES = 0x0101010101010101
+SEVEN = 0x0001010101010101
+TOPS = 0x0080808080808080
+TOP_BYTE = signed(0xFF << 56)
 LOW_HALF = 0xFFFFFFFF
 
 
@@ -34,31 +38,27 @@ def filled_single(x: Tensor) -> Tensor:
     return -x >> 63
 
 
+def columns(rows: Tensor) -> Tensor:
+    """``[N, k]`` as ``[k, N]``, apart by no power of two: memory that is so far apart shares the sets of caches.
+
+    >>> columns(torch.tensor([[1, 2], [3, 4]]))[0]
+    tensor([1, 3])
+    """
+    n, k = rows.shape
+    return rows.new_empty(k, n + 8)[:, :n].copy_(rows.t())
+
+
 def turned(x: Tensor) -> Tensor:
     """Words with their ranks turned over: the position as the other player sees it.
 
     >>> turned(torch.tensor([0xFF00]))
     tensor([71776119061217280])
     """
-    if torch.compiler.is_compiling():  # where shifts fuse with their neighbours and views of bytes do not
-        x = ((x >> 8) & 0x00FF00FF00FF00FF) | ((x & 0x00FF00FF00FF00FF) << 8)
-        x = ((x >> 16) & 0x0000FFFF0000FFFF) | ((x & 0x0000FFFF0000FFFF) << 16)
-        return ((x >> 32) & LOW_HALF) | (x << 32)
-    return x.contiguous().view(torch.uint8).unflatten(-1, (-1, 8)).flip(-1).view(torch.int64).squeeze(-1)
-
-
-def _byte_counts(x: Tensor) -> Tensor:
-    """Eight counts of eight bits each, in two new tensors.
-
-    No sum within a byte carries, so that int32 may add: its vectors are twice as wide, and torch has none for int64.
-    """
-    half = (x >> 1).bitwise_and_(PAIRS)
-    counts = (x.view(torch.int32) - half.view(torch.int32)).view(torch.int64)
-    torch.bitwise_right_shift(counts, 2, out=half)
-    counts.bitwise_and_(NIBBLES).view(torch.int32).add_(half.bitwise_and_(NIBBLES).view(torch.int32))
-    torch.bitwise_right_shift(counts, 4, out=half)
-    counts.view(torch.int32).add_(half.view(torch.int32))
-    return counts.bitwise_and_(BYTES)
+    if x.is_cpu and not torch.compiler.is_compiling():
+        return torch.from_numpy(x.numpy().byteswap())
+    x = ((x >> 8) & 0x00FF00FF00FF00FF) | ((x & 0x00FF00FF00FF00FF) << 8)
+    x = ((x >> 16) & 0x0000FFFF0000FFFF) | ((x & 0x0000FFFF0000FFFF) << 16)
+    return ((x >> 32) & LOW_HALF) | (x << 32)
 
 
 def select(x: Tensor, rank: Tensor) -> Tensor:
@@ -67,15 +67,20 @@ def select(x: Tensor, rank: Tensor) -> Tensor:
     >>> select(torch.tensor([0b101000]), torch.tensor([1]))
     tensor([5])
     """
-    return _select(x, _byte_counts(x) * ONES, rank)
-
-
-def _select(x: Tensor, until: Tensor, rank: Tensor) -> Tensor:
-    """The same, when it is known how many bits are set ``until`` the end of each byte."""
-    t = tables(x.device)
-    byte = (((until.unsqueeze(-1) >> t.byte_shift) & 0xFF) <= rank.unsqueeze(-1)).sum(-1).clamp_(max=7) << 3
+    pairs = x - ((x >> 1) & PAIRS)
+    nibbles = (pairs & NIBBLES) + ((pairs >> 2) & NIBBLES)
+    until = ((nibbles + (nibbles >> 4)) & BYTES) * ONES  # how many bits are set until the end of each byte
+    past = ((rank * SEVEN | TOPS) - (until & ~TOP_BYTE)) & TOPS  # a bit for each of seven bytes that end before it
+    byte = (((past >> 7) * ONES) >> 56) << 3
     rank = rank - (((until << 8) >> byte) & 0xFF)
-    return byte + t.select[((rank & 7) << 8) | ((x >> byte) & 0xFF)]
+    return byte + tables(x.device).select[((rank & 7) << 8) | ((x >> byte) & 0xFF)]
+
+
+def chosen(moves: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+    """All bits where an action is among the moves, ``[N, 73]``, and the action forced into range; ``[N]``."""
+    within = action.clamp(0, ACTIONS - 1)
+    word = moves.gather(-1, (within >> 6).unsqueeze(-1)).squeeze(-1)
+    return -((word >> (within & 63)) & 1) & ~filled(action ^ within), within
 
 
 def sample(moves: Tensor, bits: Tensor) -> Tensor:
@@ -92,15 +97,13 @@ def sample(moves: Tensor, bits: Tensor) -> Tensor:
     """
     check_sample(moves, bits)
     words = moves.reshape(-1, PLANES)
-    prefix = _byte_counts(words).mul_(ONES)
-    counts = (prefix >> 56).bitwise_and_(0xFF)
-    until = counts.cumsum(-1)
-    total = until[:, PLANES - 1 :]
+    counts = counted(words, torch.uint8)
+    until = counts.cumsum(-1, dtype=torch.int16)
+    total = until[:, PLANES - 1 :].to(torch.int64)
     rank = (bits.reshape(-1, 1) >> 32).bitwise_and_(LOW_HALF).mul_(total).bitwise_right_shift_(32)
-    plane = torch.searchsorted(until, rank, right=True).clamp_(max=PLANES - 1)
+    plane = torch.searchsorted(until, rank.to(torch.int16), right=True).clamp_(max=PLANES - 1)
     rank = rank - until.gather(-1, plane) + counts.gather(-1, plane)
-    bit = _select(words.gather(-1, plane), prefix.gather(-1, plane), rank)
-    return (plane * 64 + bit).mul_(total > 0).reshape(bits.shape)
+    return (plane * 64 + select(words.gather(-1, plane), rank)).mul_(total > 0).reshape(bits.shape)
 
 
 def unpack(moves: Tensor, out: Tensor | None = None) -> Tensor:

@@ -19,15 +19,19 @@ from marlenv.games.chess.board import (
     DARK,
     FULLMOVE,
     HALFMOVE,
+    HASH,
     INSUFFICIENT,
     KINGS,
+    OUTCOME,
     PASSANT,
+    REPEATS,
     STALEMATE,
     TURN,
+    WORDS,
 )
 from marlenv.games.chess.moves import Moves, generate
 from marlenv.games.chess.tables import tables
-from marlenv.rng import mix
+from marlenv.rng import mix_
 
 
 class Limits(NamedTuple):
@@ -55,42 +59,61 @@ def settle(
         the words ``[16, N]``, the history, 0 from the clock on and in finished games, the legal moves ``[N, 73]``.
     """
     moves = generate(words, chess960)
-    words = torch.cat((words[:PASSANT], moves.passant.unsqueeze(0), words[TURN : FULLMOVE + 1]))
-    key = position_hash(words)
-    seen = (history == key.unsqueeze(-1)).view(torch.int8).sum(-1, dtype=torch.int8)  # no large tensor in between
-    counted = seen.to(torch.int64) + 1
-    if repeats is not None:
-        known = filled(repeats)
-        counted = (repeats & known) | (counted & ~known)
-    outcome = _outcome(words, moves, counted, limits)
-    goes_on = ((outcome == 0) & (words[HALFMOVE] != 0)).to(torch.int64)
-    history = history.bitwise_and_(-goes_on.unsqueeze(-1))
-    packed = moves.planes.bitwise_and_(~filled(outcome)).t().contiguous()
-    return torch.cat((words, torch.stack((key, counted, outcome)))), history, packed
+    words = torch.cat((words[: FULLMOVE + 1], words.new_empty(WORDS - FULLMOVE - 1, words.shape[1])))
+    key = keyed(words, moves)
+    seen = (history == key.unsqueeze(-1)).view(torch.int8).sum(-1, dtype=torch.int8)
+    outcome = judged(words, stuck(moves.planes), moves.checkers, counted(seen.to(torch.int64), repeats), limits)
+    history = history.bitwise_and_(progressing(words).unsqueeze(-1))
+    return words, history, moves.planes.bitwise_and_(~filled(outcome)).t().contiguous()
+
+
+def keyed(words: Tensor, moves: Moves) -> Tensor:
+    """Writes the en-passant squares where a capture is legal, and the hashes, into ``[16, N]``; returns the hashes."""
+    words[PASSANT].copy_(moves.passant)
+    return words[HASH].copy_(position_hash(words))
+
+
+def counted(seen: Tensor, repeats: Tensor | None) -> Tensor:
+    """How often positions have stood on the board that were seen before so many times, or where it is known."""
+    now = seen + 1
+    if repeats is None:
+        return now
+    known = filled(repeats)
+    return (repeats & known) | (now & ~known)
+
+
+def judged(words: Tensor, stuck: Tensor, checkers: Tensor, repeats: Tensor, limits: Limits) -> Tensor:
+    """Writes how often positions have stood on the board, and the results, into ``[16, N]``; returns the results."""
+    code = (repeats >= limits.repeats) * limits.repeats_code
+    code.masked_fill_(words[HALFMOVE] >= limits.plies, limits.plies_code)
+    code.masked_fill_(stuck, STALEMATE)
+    code.masked_fill_(_insufficient(words), INSUFFICIENT)
+    code.masked_fill_(stuck & (checkers != 0), CHECKMATE)
+    words[REPEATS].copy_(repeats)
+    return words[OUTCOME].copy_(code)
+
+
+def stuck(planes: Tensor) -> Tensor:
+    """Whether there is no move; bool ``[N]``."""
+    return planes.view(torch.uint8).amax(0).view(torch.int64) == 0  # as bytes, for words have signs
+
+
+def progressing(words: Tensor) -> Tensor:
+    """All bits where a game goes on and its last move can be taken back, so that its past counts, else none; ``[N]``."""
+    return ~filled(words[OUTCOME]) & filled(words[HALFMOVE])
 
 
 def position_hash(words: Tensor) -> Tensor:
     """One word for all that must agree in a repetition (article 9.2.3): squares, castling, en passant, turn; ``[N]``."""
     rights = words[CASTLING] | words[PASSANT] | (words[TURN] << 28)  # three sets of bits that never meet
     parts = torch.cat((words[:1], words[2 : KINGS + 1], rights.unsqueeze(0)))
-    return mix(parts + tables(words.device).hash_keys).sum(0)
-
-
-def _outcome(words: Tensor, moves: Moves, repeats: Tensor, limits: Limits) -> Tensor:
-    """The code of the result, 0 while the game goes on; ``[N]``."""
-    planes = moves.planes
-    stuck = (planes.amax(0) <= 0) & ((~planes[28:64]).amax(0) < 0)  # no word is positive; no move down starts on bit 63
-    code = (repeats >= limits.repeats) * limits.repeats_code
-    code.masked_fill_(words[HALFMOVE] >= limits.plies, limits.plies_code)
-    code.masked_fill_(stuck, STALEMATE)
-    code.masked_fill_(_insufficient(words), INSUFFICIENT)
-    return code.masked_fill_(stuck & (moves.checkers != 0), CHECKMATE)
+    return mix_(parts + tables(words.device).hash_keys).sum(0)
 
 
 def _insufficient(words: Tensor) -> Tensor:
     """Whether no sequence of moves can mate: one minor piece at most, or bishops on squares of one colour; bool ``[N]``."""
     pawns, knights, bishops, rooks, queens = words[2:KINGS].unbind(0)
     minors = knights | bishops
-    one = (minors & (minors - 1)) == 0
-    one_colour = (knights == 0) & (((bishops & signed(DARK)) == 0) | ((bishops & ~signed(DARK)) == 0))
-    return ((pawns | rooks | queens) == 0) & (one | one_colour)
+    both_colours = (bishops & signed(DARK)).logical_and_(bishops & ~signed(DARK))
+    enough = (minors & (minors - 1)).logical_and_(both_colours.logical_or_(knights))
+    return enough.logical_or_(pawns | rooks | queens) == 0

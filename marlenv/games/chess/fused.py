@@ -45,6 +45,8 @@ Masks = tuple[Rows, int, bool]
 GOLDEN = U(0x9E3779B97F4A7C15)  # of marlenv.rng
 CACHE = 1 << 21
 """Bytes; larger masks are written past the caches: reading what is written over would take longer than writing it."""
+BLOCK = 64
+"""Games whose plies are played before their masks are written: a core that waits for memory at every game plays slowly."""
 
 
 @_inline
@@ -209,20 +211,24 @@ def turn(
     first = _rows(renewed[0], 1, 16), _rows(renewed[1], 1, 73)
     begun, begun_mask = (_rows(renewed[2], n, 16), _rows(renewed[3], n, 73)), _masks(renewed[4], n, width)
     retold = _places(n, renewed_told_at)
-    for b in range(n):
-        _copy(board[b], new_board[b])
-        if gone[b]:
-            _copy(history[b], new_history[b])
-            _copy(moves[b], new_moves[b])
-        else:
-            _ply(words[b], before[b], past[b], planes[b], action[b], limits, chess960)
-        _tell(b, new_board[b], gone[b] == 0, told)
-        goes_on = new_board[b, 15] == 0
-        over = over or not goes_on
-        _allow(b, new_moves[b], goes_on and new_board[b, 10] == 0, white_mask)
-        _allow(b, new_moves[b], goes_on and new_board[b, 10] == 1, black_mask)
+    for start in range(0, n, BLOCK):
+        block = range(start, min(start + BLOCK, n))
+        for b in block:
+            _copy(board[b], new_board[b])
+            if gone[b]:
+                _copy(history[b], new_history[b])
+                _copy(moves[b], new_moves[b])
+            else:
+                _ply(words[b], before[b], past[b], planes[b], action[b], limits, chess960)
+            _tell(b, new_board[b], gone[b] == 0, told)
+            over = over or new_board[b, 15] != 0
+        for b in block:
+            _allow(b, new_moves[b], new_board[b, 15] == 0 and new_board[b, 10] == 0, white_mask)
+        for b in block:
+            _allow(b, new_moves[b], new_board[b, 15] == 0 and new_board[b, 10] == 1, black_mask)
         if at_once:
-            _begin(b, 0, not goes_on, first, (new_board, new_moves), begun, begun_mask, retold)
+            for b in block:
+                _begin(b, 0, new_board[b, 15] != 0, first, (new_board, new_moves), begun, begun_mask, retold)
     if renewed[0] == 0 or not over:
         return 1
     if not at_once:

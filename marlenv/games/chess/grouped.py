@@ -103,9 +103,9 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
     # --- the short ways of the CPU ---------------------------------------------------------------
 
     def _quick(self, state: State) -> bool:
-        """Whether all is simple: a group per player, nobody plays by himself, numba answers."""
+        """Whether all is simple: a group per player, nobody plays by himself, memory on the CPU."""
         plain = self.opponent is None and self.max_plies is None and self._pair is not None
-        return plain and paths.compiled(self.rules.path, state.board)
+        return plain and state.board.is_cpu and not torch.compiler.is_compiling()
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Draws random actions from the env's own stream, legal in the positions of ``tensordict``."""
@@ -119,7 +119,7 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         if kept is None or kept[0] is not stream or kept[1].shape != rows:
             kept = self._keys = (stream, stream.rng(rows).key)
         first, second = self._lane_of_seat or (0, 1)
-        actions = paths.choose(state, kept[1], stream.used, (first, second))
+        actions = paths.choose(state, kept[1], stream.used, (first, second), self.rules.path)
         stream.skip(2)
         for seat, node in self._nodes(tensordict, rows):
             put(node, "action", actions[seat])
@@ -142,7 +142,7 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         if self._look.asked and not self._drawn_first:
             fresh = rules.first(state.board.device)
             begun, begun_places = self._room(batch, begun=True)
-        what = paths.turn(state, actions, gone, self._limits, rules.chess960, places, fresh, begun_places)
+        what = paths.turn(state, actions, gone, self._limits, rules.chess960, places, fresh, begun_places, rules.path)
         if what == SOME_OVER and begun is not None:
             black = get(dict(self._nodes(after))[BLACK], "action_mask")
             self._look.begun = self._with_old(begun, get(get(after, "state"), "history"), black)
@@ -158,14 +158,14 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             return None
         begun, places = self._room(gone.shape, begun=True)
         start = self._drawn(gone.shape, tensordict) if drawn else self.rules.first(state.board.device)
-        if not paths.renew(state, gone, start, places):
+        if not paths.renew(state, gone, start, places, self.rules.path):
             return None
         return self._with_old(begun, state.history, black)
 
     def _page(self, batch: Size, *, begun: bool) -> tuple[TensorDict, paths.Places]:
         """A new page, written by address: reading a number costs less than reading an array does."""
         state = State(*(torch.empty((*batch, size), dtype=torch.int64) for size in (WORDS, self._kept, PLANES)))
-        masks = [torch.empty((*batch, 1, self._wide), dtype=self._mask_dtype) for _ in self.rules.players]
+        masks = torch.empty((len(self.rules.players), *batch, 1, self._wide), dtype=self._mask_dtype)
         told = Told.blank(batch, state, [state.board.unsqueeze(-2)] * 2, masks)
         words = self._wide if self.mask == "bits" else self._wide // 8
         return self._retold(told, rewards=not begun), paths.Places.of(told, words)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from marlenv.games.bits import signed
-from marlenv.games.chess.bits import filled_single, turned
+from marlenv.games.chess.bits import columns, filled_single, turned
 from marlenv.games.chess.board import (
     ALL,
     CASTLING,
@@ -23,18 +23,20 @@ from marlenv.games.chess.board import (
     FILE_H,
     FULLMOVE,
     HALFMOVE,
+    HASH,
     KINGS,
     OPPONENT,
     OWN,
     PASSANT,
     PAWNS,
+    PLANES,
     RANK_1,
     RANK_2,
     RANK_7,
     RANK_8,
     TURN,
 )
-from marlenv.games.chess.tables import KNIGHT, PAWN, RING, Tables, tables
+from marlenv.games.chess.tables import KNIGHT, PAWN, Tables, tables
 
 NOT_A, NOT_H = signed(ALL ^ FILE_A), signed(ALL ^ FILE_H)
 
@@ -45,6 +47,19 @@ class Moves(NamedTuple):
     planes: Tensor  # [73, N] int64: packed actions
     checkers: Tensor  # [N] int64: the pieces that give check
     passant: Tensor  # [N] int64: the square of an en-passant capture, where one is legal
+
+
+class Room(NamedTuple):
+    """Memory to work in."""
+
+    planes: Tensor  # [73, N]
+    up: Tensor  # [56, N]
+    down: Tensor  # [56, N]
+
+    @classmethod
+    def blank(cls, like: Tensor) -> Room:
+        """New memory for as many positions as there are words, ``[N]``."""
+        return cls(*(like.new_empty(rows, len(like)) for rows in (PLANES, 56, 56)))
 
 
 class Side(NamedTuple):
@@ -69,7 +84,7 @@ class Guard(NamedTuple):
     paired: Tensor  # [N] two neighbours on the king's rank which shield him together
 
 
-def generate(words: Tensor, chess960: bool = False) -> Moves:
+def generate(words: Tensor, chess960: bool = False, room: Room | None = None) -> Moves:
     """Every legal move of positions given by their first ten words, ``[10+, N]``."""
     t = tables(words.device)
     own, opponent, pawns, knights, bishops, rooks, queens, kings, castling, passant = words.unbind(0)[: PASSANT + 1]
@@ -78,37 +93,39 @@ def generate(words: Tensor, chess960: bool = False) -> Moves:
     side = Side(own, opponent, own | opponent, kings & own, pawns & own, sliders & opponent)
     guard = _guard(t, side, pawns & opponent, knights & opponent, kings & opponent)
 
+    planes, up, down = Room.blank(own) if room is None else room
     target = guard.target & ~own
     empty = ~side.occupied
-    onto_up = (target >> t.step).bitwise_and_(t.up)  # [32, N] where a piece stands whose step up ends on a target
-    onto_down = (target << t.step).bitwise_and_(t.down)
-    over_up = (empty >> t.slide).bitwise_and_(t.slide_up).unflatten(0, (6, 4)).unbind(0)
-    over_down = (empty << t.slide).bitwise_and_(t.slide_down).unflatten(0, (6, 4)).unbind(0)
-    ends_up, ends_down = onto_up.unflatten(0, (8, 4)).unbind(0), onto_down.unflatten(0, (8, 4)).unbind(0)
+    onto_up, onto_down, over_up, over_down = up[:32], down[:32], up[32:], down[32:]
+    # where a piece stands whose step ends on a target
+    torch.bitwise_right_shift(target, t.step, out=onto_up).bitwise_and_(t.up)
+    torch.bitwise_left_shift(target, t.step, out=onto_down).bitwise_and_(t.down)
+    torch.bitwise_right_shift(empty, t.slide, out=over_up).bitwise_and_(t.slide_up)
+    torch.bitwise_left_shift(empty, t.slide, out=over_down).bitwise_and_(t.slide_down)
     source = guard.free & sliders
-    up, down = _slides(source, ends_up, over_up), _slides(source, ends_down, over_down)
+    _slides(source, onto_up, over_up, planes[:28])
+    _slides(source, onto_down, over_down, planes[28:56])
+    leapers = knights & guard.free[0] & guard.free[1]  # pinned on no axis: a pin takes a piece from three of the four
+    torch.bitwise_and(onto_up[28:], leapers, out=planes[56:60])
+    torch.bitwise_and(onto_down[28:], leapers, out=planes[60:64])
 
     safe = ~(own | guard.danger)
-    up[0].bitwise_or_((safe >> t.axis).bitwise_and_(t.axis_up).bitwise_and_(side.king))
-    down[0].bitwise_or_((safe << t.axis).bitwise_and_(t.axis_down).bitwise_and_(side.king))
+    planes[:4].bitwise_or_((safe >> t.axis).bitwise_and_(t.axis_up).bitwise_and_(side.king))
+    planes[28:32].bitwise_or_((safe << t.axis).bitwise_and_(t.axis_down).bitwise_and_(side.king))
     pushes, double = _pushes(side, guard, onto_up, over_up)
-    free = guard.free.unbind(0)
-    left, right, square = _passant(side, guard, free, passant)
-    up[0][1].bitwise_or_(left)
-    up[0][3].bitwise_or_(right)
-    up[0][1:].bitwise_or_(pushes)
-    up[1][2].bitwise_or_(double)
+    planes[1:4].bitwise_or_(pushes)
+    planes[6].bitwise_or_(double)
+    beside, square = _passant(t, side, guard, passant)
+    planes[1:4:2].bitwise_or_(beside)
     rights = _castles(t, side, guard.danger, castling, chess960)
-    if not chess960:
-        up[1][0].bitwise_or_((rights[0] >> 3) & side.king)
-        down[1][0].bitwise_or_((rights[1] << 4) & side.king)
-    leapers = knights & free[0] & free[1]  # pinned on no axis: a pin takes a piece from three of the four
-    promoted = pushes.index_select(0, t.straight_first) & signed(RANK_7)
-    knight_up, knight_down = ends_up[7] & leapers, ends_down[7] & leapers
-    planes = torch.cat((*up, *down, knight_up, knight_down, promoted, promoted, promoted))
     if chess960:
         planes[0:28:4].bitwise_or_((rights[0] >> t.distance).bitwise_and_(side.king))
         planes[28:56:4].bitwise_or_((rights[1] << t.distance).bitwise_and_(side.king))
+    else:
+        planes[4].bitwise_or_((rights[0] >> 3).bitwise_and_(side.king))
+        planes[32].bitwise_or_((rights[1] << 4).bitwise_and_(side.king))
+    promoted = pushes.index_select(0, t.straight_first).bitwise_and_(signed(RANK_7))
+    planes[64:].unflatten(0, (3, 3)).copy_(promoted)
     return Moves(planes, guard.checkers, square)
 
 
@@ -145,8 +162,8 @@ def _first(t: Tables, pieces: Tensor) -> Tensor:
 
 def _guard(t: Tables, side: Side, pawns: Tensor, knights: Tensor, king: Tensor) -> Guard:
     """Checks, pins and attacked squares; ``pawns``, ``knights`` and ``king`` are the opponent's."""
-    around = t.around.index_select(0, _index(t, torch.cat((side.king, king)))).t().contiguous()  # [11, 2N]
-    ours, theirs = around.unflatten(1, (2, -1)).unbind(1)
+    here, there = _index(torch.stack((side.king, king))).unbind(0)
+    ours = columns(t.around.index_select(0, here))  # [10, N]
 
     rays = ours[:8].unflatten(0, (2, 4))
     pieces = rays & side.occupied
@@ -168,7 +185,7 @@ def _guard(t: Tables, side: Side, pawns: Tensor, knights: Tensor, king: Tensor) 
     pins = shields & side.own
     free = (pins.sum(0) ^ pins).bitwise_not_().bitwise_and_(side.own)
     return Guard(
-        danger=_danger(t, side, pawns, knights).bitwise_or_(theirs[RING]),
+        danger=_danger(t, side, pawns, knights).bitwise_or_(t.ring.index_select(0, there)),
         checkers=checkers,
         target=target,
         free=free,
@@ -177,9 +194,10 @@ def _guard(t: Tables, side: Side, pawns: Tensor, knights: Tensor, king: Tensor) 
     )
 
 
-def _index(t: Tables, one: Tensor) -> Tensor:
-    """The number of the only bit of a word."""
-    return (((one & t.square_bits) != 0) * t.square_weights).sum(0)
+def _index(one: Tensor) -> Tensor:
+    """The number of the only bit of a word, read off the exponent of a float; 0 where there is none."""
+    exponent = (one.to(torch.float64).view(torch.int64) >> 52).bitwise_and_(0x7FF)
+    return exponent.sub_(1023).clamp_(min=0)
 
 
 def _paired(first: Tensor, second: Tensor, behind: Tensor, enemies: Tensor) -> Tensor:
@@ -204,25 +222,27 @@ def _danger(t: Tables, side: Side, pawns: Tensor, knights: Tensor) -> Tensor:
     return (a | b) | (c | d) | ((pawns >> 7) & NOT_A) | ((pawns >> 9) & NOT_H)
 
 
-def _slides(source: Tensor, onto: tuple[Tensor, ...], over: tuple[Tensor, ...]) -> list[Tensor]:
-    """Where sliders start that go 1 to 7 squares along each axis: seven times ``[4, N]``."""
-    found = [source & onto[0]]
-    for passed, end in zip(over, onto[1:7], strict=True):
-        source = source & passed
-        found.append(source & end)
-    return found
+def _slides(source: Tensor, onto: Tensor, over: Tensor, planes: Tensor) -> None:
+    """Writes where sliders start that go 1 to 7 squares along each axis: seven times ``[4, N]``."""
+    far = planes.unflatten(0, (7, 4)).unbind(0)
+    far[0].copy_(source)
+    for near, passed, here in zip(far, over.unflatten(0, (6, 4)).unbind(0), far[1:], strict=False):
+        torch.bitwise_and(near, passed, out=here)
+    planes.bitwise_and_(onto[:28])
 
 
-def _pushes(side: Side, guard: Guard, onto: Tensor, over: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+def _pushes(side: Side, guard: Guard, onto: Tensor, over: Tensor) -> tuple[Tensor, Tensor]:
     """Where pawns start that capture to the left, go straight on, capture to the right, ``[3, N]``; and go two ahead."""
-    pawns = (guard.free & side.pawns)[1:]
-    ahead = pawns[1] & over[0][2]
-    allowed = torch.stack((side.opponent >> 7, over[0][2], side.opponent >> 9))
-    return allowed.bitwise_and_(onto[1:4]).bitwise_and_(pawns), ahead & onto[6] & over[1][2] & RANK_2
+    pawns = guard.free[1:] & side.pawns
+    ahead = pawns[1] & over[2]
+    allowed = torch.stack((side.opponent >> 7, over[2], side.opponent >> 9))
+    return allowed.bitwise_and_(onto[1:4]).bitwise_and_(pawns), ahead.bitwise_and_(onto[6] & over[6]).bitwise_and_(
+        RANK_2
+    )
 
 
-def _passant(side: Side, guard: Guard, free: tuple[Tensor, ...], passant: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Pawns that may capture en passant to the left and to the right, and the square where it happens.
+def _passant(t: Tables, side: Side, guard: Guard, passant: Tensor) -> tuple[Tensor, Tensor]:
+    """Pawns that may capture en passant to the left and to the right, ``[2, N]``, and the square where it happens.
 
     Two pawns leave the king's rank, or the captured one leaves a diagonal; a file stays closed by the capturing pawn.
     """
@@ -230,9 +250,9 @@ def _passant(side: Side, guard: Guard, free: tuple[Tensor, ...], passant: Tensor
     stopped = (((passant | captured) & guard.target) == 0).logical_or_((captured & guard.exposing) != 0)
     closed = ~guard.paired.masked_fill((captured & guard.paired) == 0, 0)
     able = side.pawns.masked_fill(stopped, 0).bitwise_and_(closed)
-    left = (passant >> 7).bitwise_and_(NOT_A).bitwise_and_(able).bitwise_and_(free[1])
-    right = (passant >> 9).bitwise_and_(NOT_H).bitwise_and_(able).bitwise_and_(free[3])
-    return left, right, passant.masked_fill((left | right) == 0, 0)
+    beside = (passant >> t.aside).bitwise_and_(t.aside_up).bitwise_and_(able).bitwise_and_(guard.free[1::2])
+    left, right = beside.unbind(0)
+    return beside, passant.masked_fill((left | right) == 0, 0)
 
 
 def _castles(t: Tables, side: Side, danger: Tensor, castling: Tensor, chess960: bool) -> Tensor:
@@ -248,7 +268,7 @@ def _castles(t: Tables, side: Side, danger: Tensor, castling: Tensor, chess960: 
 
 
 def advance(words: Tensor, action: Tensor, chess960: bool = False) -> Tensor:
-    """The first thirteen words after a legal action, as the next player sees them; ``[13, N]``.
+    """The words after a legal action, as the next player sees them, the last three as they were; ``[16, N]``.
 
     The en-passant square is set after every double step; ``ending.settle`` takes it back where nobody can capture.
     """
@@ -257,7 +277,7 @@ def advance(words: Tensor, action: Tensor, chess960: bool = False) -> Tensor:
     own, opponent, castling, turn = each[OWN], each[OPPONENT], each[CASTLING], each[TURN]
     pieces = words[PAWNS : KINGS + 1]
     start = action & 63
-    does = (t.plane960 if chess960 else t.plane).index_select(0, action >> 6).t().contiguous()
+    does = columns((t.plane960 if chess960 else t.plane).index_select(0, action >> 6))
     offset, stepped, king_goal, rook_goal, rook_from = does[:5].unbind(0)
     from_bit, to_bit = 1 << start, 1 << (start + offset)
 
@@ -281,4 +301,5 @@ def advance(words: Tensor, action: Tensor, chess960: bool = False) -> Tensor:
     double = stepped & is_pawn & (from_bit << 8)
     sets = torch.cat((torch.stack((opponent & stay, own)), placed, torch.stack((rights, double))))
     clock = (each[HALFMOVE] + 1) & ~(is_pawn | filled_single(captured))
-    return torch.cat((turned(sets), torch.stack((1 - turn, clock, each[FULLMOVE] + turn))))
+    counts = torch.stack((1 - turn, clock, each[FULLMOVE] + turn))
+    return torch.cat((turned(sets), counts, words[HASH:]))

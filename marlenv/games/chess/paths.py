@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marlenv.errors import DeviceError, DtypeError, ShapeError
-from marlenv.games.chess import bits, ending
+from marlenv.games.chess import bits, ending, unfused
 from marlenv.games.chess.board import (
-    ACTIONS,
     FULLMOVE,
     HALFMOVE,
     HASH,
@@ -129,26 +128,18 @@ def play(state: State, action: Tensor, limits: Limits, chess960: bool, path: Pat
         return new
     words = state.board.reshape(-1, WORDS).t().contiguous()
     history = state.history.reshape(-1, state.history.shape[-1])
-    legal, chosen = _legal(state.moves.reshape(-1, PLANES), action.reshape(-1))
-    stays = words[: FULLMOVE + 1]
-    words = torch.cat((stays ^ ((stays ^ advance(words, chosen, chess960)) & legal), words[FULLMOVE + 1 :]))
+    legal, chosen = bits.chosen(state.moves.reshape(-1, PLANES), action.reshape(-1))
+    words = words ^ ((words ^ advance(words, chosen, chess960)) & legal)
     before = state.board[..., HALFMOVE].reshape(-1, 1).clamp(max=history.shape[-1] - 1)
     key = torch.where(legal.unsqueeze(-1) != 0, state.board[..., HASH].reshape(-1, 1), history.gather(-1, before))
     history = history.scatter(-1, before, key)
     return _into(out, _state(lead, *ending.settle(words, history, words[REPEATS] & ~legal, limits, chess960)))
 
 
-def _legal(moves: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
-    """All bits where an action is among the moves, and the action forced into range; ``[N]``."""
-    chosen = action.clamp(0, ACTIONS - 1)
-    word = moves.gather(-1, (chosen >> 6).unsqueeze(-1)).squeeze(-1)
-    return -((word >> (chosen & 63)) & 1) & ~bits.filled(action ^ chosen), chosen
-
-
 def permits(state: State, action: Tensor) -> Tensor:
     """Whether each action is among the moves of its row; bool ``[*B]``."""
     check_action("permits", state, action)
-    return _legal(state.moves, action)[0] != 0
+    return bits.chosen(state.moves, action)[0] != 0
 
 
 def check_action(who: str, state: State, action: Tensor) -> None:
@@ -236,7 +227,7 @@ def restart(state: State, where: Tensor, fresh: State, path: Path, out: State | 
     return _into(out, State(*(torch.where(mask, new, old) for new, old in zip(fresh, state, strict=True))))
 
 
-# --- an env's step on the CPU, where numba is installed ----------------------------------------------
+# --- an env's step on the CPU ----------------------------------------------
 
 
 @cache
@@ -287,18 +278,22 @@ def turn(
     out: Places,
     fresh: State | None,
     renewed: Places | None,
+    path: Path,
 ) -> int:
     """Plays where games are not ``gone``, and renews those that are over if a fresh position is given; see :func:`fused.turn`.
 
     Of what is renewed boards, moves, White's mask and what is told are written. Games that are over have no history, as
     those that begin, and what Black may do in them is the same.
     """
+    if not compiled(path, gone):
+        retold = None if renewed is None else renewed.kept
+        return unfused.turn(state, actions, gone, limits, chess960, out.kept, fresh, retold)
     kept = _whole(*state, *actions, gone)  # held until the call is over
     at = _at(*kept)
-    places, retold = NOWHERE, NOWHERE[:4]
+    places, again = NOWHERE, NOWHERE[:4]
     if fresh is not None and renewed is not None:
         board, _, moves = renewed.state
-        places, retold = (*_at(fresh.board, fresh.moves), board, moves, renewed.masks[0]), renewed.told
+        places, again = (*_at(fresh.board, fresh.moves), board, moves, renewed.masks[0]), renewed.told
     return int(
         fused().turn(
             gone.numel(),
@@ -313,25 +308,29 @@ def turn(
             out.masks,
             out.told,
             places,
-            retold,
+            again,
         )
     )
 
 
-def renew(state: State, gone: Tensor, fresh: State, out: Places) -> bool:
+def renew(state: State, gone: Tensor, fresh: State, out: Places, path: Path) -> bool:
     """Fresh positions where games are ``gone``, and White's mask, see :func:`fused.renew`.
 
     False, and nothing, where one of those games is not over by the rules. Games that are over have no history, as those
     that begin.
     """
+    if not compiled(path, gone):
+        return unfused.renew(state, gone, fresh, out.kept)
     kept = _whole(*state, *fresh, gone)
     at, many, (board, _, moves) = _at(*kept), fresh.board.ndim > 1, out.state
     old, new = (at[0], at[2]), (board, moves)
     return bool(fused().renew(gone.numel(), out.width, at[6], many, (at[3], at[5]), old, new, out.masks[0], out.told))
 
 
-def choose(state: State, key: Tensor, counter: int, lanes: tuple[int, int]) -> tuple[Tensor, Tensor]:
+def choose(state: State, key: Tensor, counter: int, lanes: tuple[int, int], path: Path) -> tuple[Tensor, Tensor]:
     """A legal action of each mover for both players, see :func:`fused.choose`; int64 ``[*B, 1]`` each."""
+    if not compiled(path, key):
+        return unfused.choose(state, key, counter, lanes)
     lead = state.board.shape[:-1]
     white, black = torch.empty((*lead, 1), dtype=torch.int64), torch.empty((*lead, 1), dtype=torch.int64)
     kept = _whole(state.board, state.moves, key)

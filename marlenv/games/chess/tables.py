@@ -22,7 +22,7 @@ from marlenv.games.chess.board import (
     starts,
 )
 
-RAYS, KNIGHT, RING, PAWN = 0, 8, 9, 10  # rows of Tables.around: eight rays, then three sets of squares
+RAYS, KNIGHT, PAWN = 0, 8, 9  # columns of Tables.around: eight rays, then two sets of squares
 
 
 class Tables(NamedTuple):
@@ -39,12 +39,13 @@ class Tables(NamedTuple):
     axis_4: Tensor  # [4, 1] four times
     axis_up: Tensor  # [4, 1] the first of up
     axis_down: Tensor  # [4, 1] the first of down
+    aside: Tensor  # [2, 1] how far a pawn steps that captures to the left, to the right
+    aside_up: Tensor  # [2, 1] the squares from which such a step stays on the board
     leap: Tensor  # [4, 1] the last of step
     leap_up: Tensor  # [4, 1] the last of up
     leap_down: Tensor  # [4, 1] the last of down
-    around: Tensor  # [64, 11] for a king on each square: rays of planes 0..3 and 28..31, knight's steps, king's, pawn's
-    square_bits: Tensor  # [6, 1] the squares whose number has bit i
-    square_weights: Tensor  # [6, 1] 1 << i
+    around: Tensor  # [64, 10] for a king on each square: rays of planes 0..3 and 28..31, knight's steps, pawn's
+    ring: Tensor  # [64] his own steps
     king_goal: Tensor  # [2, 1] where the king ends that castles to the right, to the left
     rook_goal: Tensor  # [2, 1] where his rook ends
     distance: Tensor  # [7, 1] 1 to 7
@@ -52,19 +53,18 @@ class Tables(NamedTuple):
     plane960: Tensor  # [73, 9] and in Chess960
     straight_first: Tensor  # [3] ahead, left, right as indices into left, ahead, right
     hash_keys: Tensor  # [8, 1] added to the words before they are mixed
-    byte_shift: Tensor  # [8] 0, 8, .., 56
     select: Tensor  # [2048] at rank * 256 + byte: the bit of the byte that has so many bits below it
     spread: Tensor  # [256] the eight bits of a byte as eight bytes of one word
 
 
 def around(square: int) -> list[int]:
-    """Rays, knight's steps, king's steps and the squares of pawns that would give check, seen from one square."""
+    """Rays, knight's steps, the squares of pawns that would give check, and king's steps, seen from one square."""
 
     def reach(step: tuple[int, int]) -> int:
         return 1 << square + step[0] + 8 * step[1] if starts(step) >> square & 1 else 0
 
     rays = [sum(reach((n * x, n * y)) for n in range(1, 8)) for x, y in STEPS[:4] + STEPS[28:32]]
-    sets = [STEPS[56:64], STEPS[:4] + STEPS[28:32], ((-1, 1), (1, 1))]
+    sets = [STEPS[56:64], ((-1, 1), (1, 1)), STEPS[:4] + STEPS[28:32]]
     return rays + [sum(map(reach, steps)) for steps in sets]
 
 
@@ -125,12 +125,13 @@ def _make() -> Tables:
         axis_4=4 * step[:4],
         axis_up=up[:4],
         axis_down=down[:4],
+        aside=step[1:4:2],
+        aside_up=up[1:4:2],
         leap=step[28:],
         leap_up=up[28:],
         leap_down=down[28:],
-        around=rows([around(square) for square in range(64)]),
-        square_bits=column([sum(1 << s for s in range(64) if s >> i & 1) for i in range(6)]),
-        square_weights=column([1 << i for i in range(6)]),
+        around=rows([around(square)[:-1] for square in range(64)]),
+        ring=row([around(square)[-1] for square in range(64)]),
         king_goal=column([0x40, 0x04]),
         rook_goal=column([0x20, 0x08]),
         distance=column([*range(1, 8)]),
@@ -138,7 +139,6 @@ def _make() -> Tables:
         plane=rows([plane_row(p, False) for p in range(73)]),
         plane960=rows([plane_row(p, True) for p in range(73)]),
         hash_keys=column(hash_keys()),
-        byte_shift=row([*range(0, 64, 8)]),
         select=row(_select()),
         spread=row([sum((byte >> i & 1) << 8 * i for i in range(8)) for byte in range(256)]),
     )

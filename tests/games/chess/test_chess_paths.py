@@ -10,10 +10,11 @@ import torch
 from chess_reference import ODD_STARTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tensordict import TensorDictBase
 
-from marlenv.errors import DtypeError, ShapeError, UnknownName
+from marlenv.errors import DtypeError, IllegalAction, ShapeError, UnknownName
 from marlenv.games.bits import counted
-from marlenv.games.chess import Chess, State, paths
+from marlenv.games.chess import Chess, ChessEnv, State, paths
 from marlenv.games.chess.bits import sample, select, unpack
 from marlenv.games.rules import where
 from marlenv.optional import has
@@ -223,3 +224,76 @@ def test_rules_and_states_are_values() -> None:
     assert pickle.loads(pickle.dumps(rules)) == rules
     assert copy.deepcopy(rules) == rules
     assert hash(rules) == hash(Chess(draws="forced", chess960=True, number=7))
+
+
+# --- whole steps of an env -----------------------------------------------------------------------
+
+
+def same(a: TensorDictBase, b: TensorDictBase) -> bool:
+    keys = set(a.keys(True, True))
+    return keys == set(b.keys(True, True)) and all(torch.equal(a[k], b[k]) and a[k].dtype == b[k].dtype for k in keys)
+
+
+@needs_numba
+@pytest.mark.parametrize("chess960", [False, True], ids=["standard", "chess960"])
+@pytest.mark.parametrize("mask", ["bits", "bool"])
+def test_an_env_says_the_same_whatever_plays_in_it(mask: str, chess960: bool) -> None:
+    rows = 48  # few enough to be played, and to be left alone when they are over
+    slow, fast = (
+        ChessEnv(layout="grouped", batch_size=[rows], mask=mask, chess960=chess960, path=path)
+        for path in ("torch", "numba")
+    )
+    for env in (slow, fast):
+        env.set_seed(3)
+    a, b = slow.reset(), fast.reset()
+    begun = rolled(Chess(chess960=chess960), rows, 120)
+    for td in (a, b):
+        for name, part in zip(State._fields, begun, strict=True):
+            td["state", name] = part.clone()
+    a, b = slow.reset(a, set_state=True), fast.reset(b, set_state=True)
+    held, ended, left = [], 0, 0
+    for ply in range(200):
+        a, b = slow.rand_action(a), fast.rand_action(b)
+        assert same(a, b), f"actions of ply {ply}"
+        if ply % 40 < 10:  # games that are over stay so
+            a, b = slow.step(a), fast.step(b)
+            after, then = slow.step_mdp(a), fast.step_mdp(b)
+            left += int((a["done"] & a["next", "done"]).sum())
+            if ply % 40 == 9:
+                after, then = slow.maybe_reset(after), fast.maybe_reset(then)
+        else:
+            a, after = slow.step_and_maybe_reset(a)
+            b, then = fast.step_and_maybe_reset(b)
+        assert same(a, b), f"what is told of ply {ply}"
+        assert same(after, then), f"what follows ply {ply}"
+        ended += int(a["next", "done"].sum())
+        held.append((a, a.clone()))
+        a, b = after, then
+    assert ended > 0
+    assert left > 0
+    assert all(same(td, copied) for td, copied in held), "data that were handed out were written again"
+
+
+@pytest.mark.parametrize("path", ["torch", "auto"])
+def test_an_illegal_move_is_not_played(path: str) -> None:
+    env = ChessEnv(layout="grouped", batch_size=[3], path=path)
+    td = env.rand_action(env.reset())
+    td["white", "action"][1] = 4671
+    before = td.clone()
+    with pytest.raises(IllegalAction, match="row \\[1\\]"):
+        env.step(td)
+    assert same(td, before)
+
+
+@pytest.mark.parametrize("path", ["torch", "auto"])
+def test_a_game_that_was_drawn_by_repetition_stays_drawn(path: str) -> None:
+    env = ChessEnv(layout="grouped", batch_size=[2], path=path)
+    rules, td = env.rules, env.reset()
+    for san in ["Nf3", "Nf6", "Ng1", "Ng8"] * 2:
+        for player in ("white", "black"):
+            td[player, "action"] = rules.read_sans(env.read(td), [san] * 2).unsqueeze(-1)
+        td = env.step_mdp(env.step(td))
+    assert rules.outcomes[int(td["outcome"][0])] == "threefold repetition"
+    again = env.step(td.clone())["next"]
+    assert same(again["state"], td["state"])
+    assert torch.equal(again["outcome"], td["outcome"])
