@@ -32,7 +32,7 @@ from marlenv.physics.state import State
 Tier: TypeAlias = Literal["none", "compile", "aot", "auto"]
 TIERS = ("none", "compile", "aot", "auto")
 PATIENCE = 6.0  # seconds that "auto" waits for a compiler
-QUICK = 30_000  # expressions; "auto" does not even try more
+QUICK = 40_000  # expressions; "auto" does not even try more
 
 
 class Engine(Protocol):

@@ -72,7 +72,8 @@ class Emitter:
             self.wanted.setdefault(node.at, []).append(slot)
         self.live = self._reach(node for node, _ in roots)
         self.depends = self._dependencies()
-        self.branches, self.branch_of = self._find_branches({node.at for node, _ in roots})
+        self.arrays = {at: self._given(node) for at, node in self.live.items() if node.op == "array"}
+        self.branches, self.branch_of = self._find_branches({node.at for node, _ in roots} | self.arrays.keys())
         self.done: set[int] = set()
         items: list[Item] = []
         for node, _ in roots:
@@ -118,6 +119,24 @@ class Emitter:
                 inside = inside.union(*(depends[n.at] for n in loop.nexts if n.at in depends)) - {node.value[0]}
             depends[at] = inside
         return depends
+
+    def _given(self, array: Node) -> str:
+        """Where an array is in memory: where its entries come from if they follow each other there, else in scratch slots."""
+        step, first = SLOTS[array.kind], self.places.get(array.args[0].at, "")
+        base, _, slot = first.partition(" + ")
+        if first and all(self.places.get(n.at) == f"{base} + {int(slot) + step * k}" for k, n in enumerate(array.args)):
+            return first
+        self.scratch += step * len(array.args)
+        return f"s + {self.scratch - step * len(array.args)}"
+
+    def _laid(self, array: Node, function: int) -> list[str]:
+        """Writes the entries of an array to where it is, unless they are there."""
+        if self.arrays[array.at] == self.places.get(array.args[0].at):
+            return []
+        base, _, slot = self.arrays[array.at].partition(" + ")
+        kind, step = CTYPE[array.kind], SLOTS[array.kind]
+        entries = enumerate(array.args)
+        return [f"  *({kind} *)({base} + {int(slot) + step * k}) = {self._ref(n, function)};" for k, n in entries]
 
     # --- branches --------------------------------------------------------------------------------
 
@@ -368,7 +387,7 @@ class Emitter:
             else:
                 used = list(item.args)
             for node in used:
-                if node.op in ("const", "input") or self.home[node.at] == function or node.at in self.slots:
+                if node.op in ("const", "input", "array") or self.home[node.at] == function or node.at in self.slots:
                     continue
                 self.slots[node.at] = self.scratch
                 self.scratch += SLOTS[node.kind]
@@ -388,6 +407,8 @@ class Emitter:
                 lines += self._branch(item, function)
             elif isinstance(item, Round):
                 lines += self._loop(item, function)
+            elif item.op == "array":
+                lines += self._laid(item, function)
             else:
                 lines.append(f"  const {CTYPE[item.kind]} v{item.at} = {self._expression(item, function)};")
                 lines += self._kept(item, f"v{item.at}")
@@ -465,8 +486,11 @@ class Emitter:
         return f"(*({CTYPE[node.kind]} *)(s + {self.slots[node.at]}))"
 
     def _expression(self, node: Node, function: int) -> str:
-        args = [self._ref(arg, function) for arg in node.args]
         op, kind = node.op, node.kind
+        if op == "take":
+            array, at = node.args
+            return f"take{kind}({self.arrays[array.at]}, {len(array.args)}, {self._ref(at, function)})"
+        args = [self._ref(arg, function) for arg in node.args]
         if op in INFIX:
             return f"{args[0]} {INFIX[op]} {args[1]}"
         if op in BITS:
@@ -501,7 +525,9 @@ def _weight(item: Item | list[Item]) -> int:
         return sum(map(_weight, item))
     if isinstance(item, Branch):
         return len(item.nodes)
-    return sum(map(_weight, item.body)) if isinstance(item, Round) else 1
+    if isinstance(item, Round):
+        return sum(map(_weight, item.body))
+    return len(item.args) if item.op == "array" else 1
 
 
 def _function(name: str, body: list[str]) -> str:

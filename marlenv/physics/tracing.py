@@ -17,7 +17,8 @@ from torch import Size, Tensor
 from marlenv.physics.expressions import TYPES, Graph, Node, Untraceable
 
 ROWS = 4099  # a prime that is the size of nothing else
-CHOICES = 128  # entries that an index from the data may choose among
+CHOICES = 128  # entries that an index from the data chooses among by comparing; more are looked up in memory
+PLACES = 1 << 14  # comparisons of a scatter
 
 Cells: TypeAlias = "np.ndarray[Any, Any]"
 """Expressions in the shape of a tensor; the dimension of the rows has size 1."""
@@ -452,18 +453,25 @@ def _gather(call: _Call) -> Cells:
     return np.moveaxis(_chosen(call, x, at), 0, dim)
 
 
-def _check_choice(x: Cells) -> None:
-    if x.shape[0] > CHOICES:
-        raise Untraceable(f"chooses among {x.shape[0]} entries by data; it can be {CHOICES}")
-
-
 def _chosen(call: _Call, x: Cells, at: Cells) -> Cells:
     """``x[at]`` along the first dimension, entry by entry."""
-    _check_choice(x)
+    kind = TYPES[call.args[0].dtype]
+    if x.shape[0] > CHOICES:
+        return _looked_up(call.graph, kind, x, at)
     out = np.broadcast_to(x[0], at.shape)
     for i in range(1, x.shape[0]):
         here = call.map("eq", "b", at, cells_of(call.graph, i, "l"))
-        out = call.map("select", TYPES[call.args[0].dtype], here, np.broadcast_to(x[i], at.shape), out)
+        out = call.map("select", kind, here, np.broadcast_to(x[i], at.shape), out)
+    return out
+
+
+def _looked_up(graph: Graph, kind: str, x: Cells, at: Cells) -> Cells:
+    """The same by a look into memory, where all entries are put."""
+    out = np.empty(at.shape, dtype=object)
+    for rest in np.ndindex(at.shape[1:]):
+        whole = graph.make("array", kind, *x[(slice(None), *rest)])
+        for k in range(at.shape[0]):
+            out[(k, *rest)] = graph.make("take", kind, whole, at[(k, *rest)])
     return out
 
 
@@ -501,7 +509,8 @@ def _scatter(call: _Call) -> Cells:
     value = np.broadcast_to(
         np.moveaxis(call.cells(3, kind), dim, 0) if isinstance(call.args[3], Tensor) else call.cells(3, kind), at.shape
     )
-    _check_choice(x)
+    if x.shape[0] * at.shape[0] > PLACES:
+        raise Untraceable(f"writes to {at.shape[0]} of {x.shape[0]} entries by data; the product can be {PLACES}")
     for k in range(at.shape[0]):
         for i in range(x.shape[0]):
             here = call.map("eq", "b", at[k], cells_of(call.graph, i, "l"))

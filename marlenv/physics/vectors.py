@@ -144,6 +144,21 @@ typedef double G1 __attribute__((vector_size(64), may_alias, aligned(8)));
     if (n == 16) { *(X *)p = x.a; *(X *)(p + 8) = x.b; } else memcpy(p, &x, 8 * n); }
 MOVES(L, H1, loadl, storel, int64_t)
 MOVES(D, G1, loadd, stored, double)
+// the entry of each row from arrays of values, by a number that is cut to the length
+IN int64_t within(L at, int i, int64_t n) {
+  int64_t k = i < 8 ? at.a[i] : at.b[i - 8];
+  return k < 0 ? 0 : k < n ? k : n - 1;
+}
+IN F takef(const Slot *p, int n, L at) { F r; EACH r[i] = p[within(at, i, n)].x[i]; return r; }
+#ifdef WIDE
+IN M takeb(const Slot *p, int n, L at) { M r = 0; EACH r |= *(const M *)(p + within(at, i, n)) & 1 << i; return r; }
+#else
+IN M takeb(const Slot *p, int n, L at) { M r; EACH r[i] = (*(const M *)(p + within(at, i, n)))[i]; return r; }
+#endif
+#define TAKE(name, T) IN T name(const Slot *p, int n, L at) { \
+  T r; HALF { r.a[i] = ((const T *)(p + 2 * within(at, i, n)))->a[i]; r.b[i] = ((const T *)(p + 2 * within(at, i + 8, n)))->b[i]; } \
+  return r; }
+TAKE(takel, L) TAKE(taked, D)
 IN F tof(M m) { return sel(m, cf(1), cf(0)); }
 IN L tol(M m) { return sel(m, cl(1), cl(0)); }
 IN D tod(M m) { return sel(m, cd(1), cd(0)); }

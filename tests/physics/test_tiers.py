@@ -1,6 +1,7 @@
 """The tiers of speed: machine code and compiled graphs give what the separate operations give, and are kept on disk."""
 
 import os
+import platform
 import subprocess
 import sys
 
@@ -12,7 +13,19 @@ from marlenv.envs import EnvBase
 from marlenv.envs.registry import load
 from marlenv.errors import Unsupported
 from marlenv.making import make
-from marlenv.physics import Agent, Landmark, Scenario, Simulation, Sphere, World, cache, join
+from marlenv.physics import (
+    Agent,
+    Landmark,
+    Scenario,
+    Simulation,
+    Sphere,
+    World,
+    cache,
+    join,
+    rows_first,
+    rows_last,
+    tracing,
+)
 from marlenv.physics.env import make_scenario
 from marlenv.physics.expressions import Untraceable
 from marlenv.physics.kernel import Kernel, Source, leaves
@@ -22,8 +35,6 @@ pytestmark = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ co
 
 WHERE = {entry.name: entry.options["scenario"] for entry in ENTRIES}
 FAST = ("simple_spread", "transport", "wind_flocking")
-LARGE = {"waterfall"}  # minutes of compiling
-BY_PLACE = {"sampling"}  # looks up cells of a grid by data
 ROWS = 37
 
 
@@ -50,9 +61,9 @@ def twin_off(sim, state, actions, after):
     return max(off(other[name], after[name]) for name in ("pos", "vel", "rot", "ang_vel"))
 
 
-def one_step_errors(name, steps, change=lambda state: state):
+def one_step_errors(scenario, steps, change=lambda state: state):
     """Of machine code against separate operations, from the same states; and the error of a twin."""
-    sim = Simulation(load(WHERE[name])())
+    sim = Simulation(scenario)
     kernel = Kernel(Source(sim))
     blank = sim.start(RowRNG(seed=3, rows=[ROWS]))
     state, seen, infos = sim.reset(blank)
@@ -83,14 +94,10 @@ def one_step_errors(name, steps, change=lambda state: state):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=() if name in FAST else pytest.mark.slow)
-        for name in WHERE
-        if name not in LARGE | BY_PLACE
-    ],
+    [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in WHERE],
 )
 def test_machine_code_ends_where_separate_operations_end(name):
-    worst, twin = one_step_errors(name, 20)
+    worst, twin = one_step_errors(load(WHERE[name])(), 20)
     # where joints and lines amplify the last bit, no further away than a last bit leads
     assert worst <= max(1e-6, 10 * twin), (worst, twin)
     if twin < 1e-7:
@@ -104,7 +111,7 @@ def test_what_holds_in_some_rows_only_is_computed_there():
         fast = (torch.arange(ROWS) % 2 == 0) * 5.0
         return {**state, "vel": state["vel"].sign() * fast, "pos": state["pos"] * 0.1}
 
-    worst, twin = one_step_errors("simple_tag", 3, change)
+    worst, twin = one_step_errors(load(WHERE["simple_tag"])(), 3, change)
     assert worst <= max(1e-6, 10 * twin), (worst, twin)
 
 
@@ -264,6 +271,49 @@ def test_machine_code_does_not_move_to_another_device_unsaid():
 def test_an_unknown_tier_is_refused():
     with pytest.raises(ValueError, match=r"compile must be one of \['none', 'compile', 'aot', 'auto'\], got 'jit'"):
         make("simple_spread", num_envs=2, compile="jit")
+
+
+class LookingUp(Scenario):
+    """Reads and writes entries of long tables, where the data say."""
+
+    SIZE = 40
+
+    def build(self):
+        world = World()
+        self.agents = world.add("agents", [Agent(Sphere(0.01))] * 2)
+        world.remember(heights=torch.zeros(self.SIZE), counts=torch.zeros(self.SIZE, dtype=torch.int64),
+                       seen=torch.zeros(self.SIZE) > 0)  # fmt: skip
+        return world
+
+    def spawn(self):
+        self.agents.pos = self.uniform(-1, 1, 2, 2)
+        self.memory.heights = self.uniform(-1, 1, self.SIZE)
+
+    def at(self):
+        return (self.agents.planar("pos")[0].abs() * 30).long().clamp(max=self.SIZE - 1)
+
+    def observe(self):
+        tables = [rows_last(x) for x in (self.memory.heights, self.memory.counts, self.memory.seen)]
+        changed = torch.cat((tables[0][:1], tables[0][1:] * 2 + self.agents.planar("vel")[0][:1]))
+        read = [x.gather(0, self.at()).to(torch.float32) for x in (*tables, changed)]
+        return {"agents": torch.stack(read, -1).permute(1, 0, 2)}
+
+    def rewards(self):
+        at, counts = self.at(), rows_last(self.memory.counts)
+        counts = counts.scatter(0, at[:1], counts.gather(0, at[:1]) + 7)
+        self.memory.counts = rows_first(counts)
+        self.memory.seen = rows_first(rows_last(self.memory.seen).scatter(0, at, True))
+        return {"agents": rows_first(counts.gather(0, at).to(torch.float32))}
+
+
+@pytest.mark.parametrize("options", [(), ("-mno-avx512f",)], ids=["as it is", "narrow vectors"])
+def test_tables_are_read_and_written_where_the_data_say(monkeypatch, options):
+    if options and platform.machine() != "x86_64":
+        pytest.skip("an option of compilers for x86-64")
+    monkeypatch.setattr(cache, "OPTIONS", (*cache.OPTIONS, *options))
+    monkeypatch.setattr(tracing, "CHOICES", 8)  # of so few entries one is else found by comparing
+    worst, _ = one_step_errors(LookingUp(), 12, lambda state: {**state, "vel": state["vel"] + 1.0})
+    assert worst <= 1e-6
 
 
 class Peeking(Scenario):
