@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from marlenv.games.chess.board import DARK, FILE_A, FILE_H, OFFSETS, STEPS, starts
-from marlenv.games.chess.tables import around, hash_keys
+from marlenv.games.chess.tables import KNIGHT, PAWN, RING, around, hash_keys
 from marlenv.optional import need
 
 numba = need("numba", "the numba path of chess")
@@ -116,7 +116,7 @@ def _danger(w: Words, occupied: Word, king: Word) -> Word:
     through = ~(occupied ^ king)
     straight, diagonal = (w[5] | w[6]) & w[1], (w[4] | w[6]) & w[1]
     knights, pawns = w[3] & w[1], w[2] & w[1]
-    danger = AROUND[_index(w[7] & w[1]), 9]
+    danger = AROUND[_index(w[7] & w[1]), RING]
     for axis in range(4):
         enemies = straight if axis % 2 == 0 else diagonal
         danger |= _fill_up(enemies, through, STEP[axis], DOWN[axis])
@@ -226,7 +226,7 @@ def generate(w: Words, planes: Words, chess960: bool) -> tuple[Word, Word]:
     straight, diagonal = w[5] | w[6], w[4] | w[6]
     enemies, slanted = straight & opponent, diagonal & opponent
     near = AROUND[_index(king)]
-    leaps = (near[10] & w[2] & opponent) | (near[8] & w[3] & opponent)
+    leaps = (near[PAWN] & w[2] & opponent) | (near[KNIGHT] & w[3] & opponent)
     check_0, lines_0, pins_0 = _axis(near[0], near[4], occupied, enemies, STEP[0])
     check_1, lines_1, pins_1 = _axis(near[1], near[5], occupied, slanted, STEP[1])
     check_2, lines_2, pins_2 = _axis(near[2], near[6], occupied, enemies, STEP[2])

@@ -163,7 +163,7 @@ def _first(t: Tables, pieces: Tensor) -> Tensor:
 def _guard(t: Tables, side: Side, pawns: Tensor, knights: Tensor, king: Tensor) -> Guard:
     """Checks, pins and attacked squares; ``pawns``, ``knights`` and ``king`` are the opponent's."""
     here, there = _index(torch.stack((side.king, king))).unbind(0)
-    ours = columns(t.around.index_select(0, here))  # [10, N]
+    ours = columns(t.around.index_select(0, here))  # [11, N]
 
     rays = ours[:8].unflatten(0, (2, 4))
     pieces = rays & side.occupied

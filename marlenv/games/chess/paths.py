@@ -227,7 +227,7 @@ def restart(state: State, where: Tensor, fresh: State, path: Path, out: State | 
     return _into(out, State(*(torch.where(mask, new, old) for new, old in zip(fresh, state, strict=True))))
 
 
-# --- an env's step on the CPU ----------------------------------------------
+# --- an env's step on the CPU -----------------------------------------------------------------------
 
 
 @cache

@@ -22,7 +22,7 @@ from marlenv.games.chess.board import (
     starts,
 )
 
-RAYS, KNIGHT, PAWN = 0, 8, 9  # columns of Tables.around: eight rays, then two sets of squares
+RAYS, KNIGHT, RING, PAWN = 0, 8, 9, 10  # columns of Tables.around: eight rays, then three sets of squares
 
 
 class Tables(NamedTuple):
@@ -44,8 +44,8 @@ class Tables(NamedTuple):
     leap: Tensor  # [4, 1] the last of step
     leap_up: Tensor  # [4, 1] the last of up
     leap_down: Tensor  # [4, 1] the last of down
-    around: Tensor  # [64, 10] for a king on each square: rays of planes 0..3 and 28..31, knight's steps, pawn's
-    ring: Tensor  # [64] his own steps
+    around: Tensor  # [64, 11] for a king on each square: rays of planes 0..3 and 28..31, knight's steps, king's, pawn's
+    ring: Tensor  # [64] the king's steps alone
     king_goal: Tensor  # [2, 1] where the king ends that castles to the right, to the left
     rook_goal: Tensor  # [2, 1] where his rook ends
     distance: Tensor  # [7, 1] 1 to 7
@@ -58,13 +58,13 @@ class Tables(NamedTuple):
 
 
 def around(square: int) -> list[int]:
-    """Rays, knight's steps, the squares of pawns that would give check, and king's steps, seen from one square."""
+    """Rays, knight's steps, king's steps and the squares of pawns that would give check, seen from one square."""
 
     def reach(step: tuple[int, int]) -> int:
         return 1 << square + step[0] + 8 * step[1] if starts(step) >> square & 1 else 0
 
     rays = [sum(reach((n * x, n * y)) for n in range(1, 8)) for x, y in STEPS[:4] + STEPS[28:32]]
-    sets = [STEPS[56:64], ((-1, 1), (1, 1)), STEPS[:4] + STEPS[28:32]]
+    sets = [STEPS[56:64], STEPS[:4] + STEPS[28:32], ((-1, 1), (1, 1))]
     return rays + [sum(map(reach, steps)) for steps in sets]
 
 
@@ -130,8 +130,8 @@ def _make() -> Tables:
         leap=step[28:],
         leap_up=up[28:],
         leap_down=down[28:],
-        around=rows([around(square)[:-1] for square in range(64)]),
-        ring=row([around(square)[-1] for square in range(64)]),
+        around=rows([around(square) for square in range(64)]),
+        ring=row([around(square)[RING] for square in range(64)]),
         king_goal=column([0x40, 0x04]),
         rook_goal=column([0x20, 0x08]),
         distance=column([*range(1, 8)]),
