@@ -42,9 +42,12 @@ def counted(words: Tensor, dtype: torch.dtype = torch.int64) -> Tensor:
 
     >>> counted(torch.tensor([0, 7, -1]))
     tensor([ 0,  3, 64])
+    >>> counted(torch.tensor(7))
+    tensor(3)
     """
     if _COUNTS and words.is_cpu and not torch.compiler.is_compiling():
-        return torch.from_numpy(np.bitwise_count(words.numpy().view(np.uint64))).to(dtype)
+        counts = np.asarray(np.bitwise_count(words.numpy().view(np.uint64)))  # of one word it makes no array
+        return torch.from_numpy(counts).to(dtype)
     pairs = words - ((words >> 1) & 0x5555555555555555)
     nibbles = (pairs & 0x3333333333333333) + ((pairs >> 2) & 0x3333333333333333)
     whole = (((nibbles + (nibbles >> 4)) & 0x0F0F0F0F0F0F0F0F) * 0x0101010101010101) >> 56
