@@ -29,7 +29,6 @@ from marlenv.games.chess.board import (
     OWN,
     PASSANT,
     PAWNS,
-    PLANES,
     RANK_1,
     RANK_2,
     RANK_7,
@@ -55,11 +54,6 @@ class Room(NamedTuple):
     planes: Tensor  # [73, N]
     up: Tensor  # [56, N]
     down: Tensor  # [56, N]
-
-    @classmethod
-    def blank(cls, like: Tensor) -> Room:
-        """New memory for as many positions as there are words, ``[N]``."""
-        return cls(*(like.new_empty(rows, len(like)) for rows in (PLANES, 56, 56)))
 
 
 class Side(NamedTuple):
@@ -93,40 +87,41 @@ def generate(words: Tensor, chess960: bool = False, room: Room | None = None) ->
     side = Side(own, opponent, own | opponent, kings & own, pawns & own, sliders & opponent)
     guard = _guard(t, side, pawns & opponent, knights & opponent, kings & opponent)
 
-    planes, up, down = Room.blank(own) if room is None else room
+    planes, up, down = (None, None, None) if room is None else room
     target = guard.target & ~own
     empty = ~side.occupied
-    onto_up, onto_down, over_up, over_down = up[:32], down[:32], up[32:], down[32:]
     # where a piece stands whose step ends on a target
-    torch.bitwise_right_shift(target, t.step, out=onto_up).bitwise_and_(t.up)
-    torch.bitwise_left_shift(target, t.step, out=onto_down).bitwise_and_(t.down)
-    torch.bitwise_right_shift(empty, t.slide, out=over_up).bitwise_and_(t.slide_up)
-    torch.bitwise_left_shift(empty, t.slide, out=over_down).bitwise_and_(t.slide_down)
+    onto_up = torch.bitwise_right_shift(target, t.step, out=_part(up, 0, 32)).bitwise_and_(t.up)
+    onto_down = torch.bitwise_left_shift(target, t.step, out=_part(down, 0, 32)).bitwise_and_(t.down)
+    over_up = torch.bitwise_right_shift(empty, t.slide, out=_part(up, 32, 56)).bitwise_and_(t.slide_up)
+    over_down = torch.bitwise_left_shift(empty, t.slide, out=_part(down, 32, 56)).bitwise_and_(t.slide_down)
     source = guard.free & sliders
-    _slides(source, onto_up, over_up, planes[:28])
-    _slides(source, onto_down, over_down, planes[28:56])
-    leapers = knights & guard.free[0] & guard.free[1]  # pinned on no axis: a pin takes a piece from three of the four
-    torch.bitwise_and(onto_up[28:], leapers, out=planes[56:60])
-    torch.bitwise_and(onto_down[28:], leapers, out=planes[60:64])
+    up_far, down_far = _slides(source, onto_up, over_up), _slides(source, onto_down, over_down)
 
     safe = ~(own | guard.danger)
-    planes[:4].bitwise_or_((safe >> t.axis).bitwise_and_(t.axis_up).bitwise_and_(side.king))
-    planes[28:32].bitwise_or_((safe << t.axis).bitwise_and_(t.axis_down).bitwise_and_(side.king))
+    up_far[0].bitwise_or_((safe >> t.axis).bitwise_and_(t.axis_up).bitwise_and_(side.king))
+    down_far[0].bitwise_or_((safe << t.axis).bitwise_and_(t.axis_down).bitwise_and_(side.king))
     pushes, double = _pushes(side, guard, onto_up, over_up)
-    planes[1:4].bitwise_or_(pushes)
-    planes[6].bitwise_or_(double)
+    up_far[0][1:].bitwise_or_(pushes)
+    up_far[1][2].bitwise_or_(double)
     beside, square = _passant(t, side, guard, passant)
-    planes[1:4:2].bitwise_or_(beside)
+    up_far[0][1::2].bitwise_or_(beside)
     rights = _castles(t, side, guard.danger, castling, chess960)
-    if chess960:
-        planes[0:28:4].bitwise_or_((rights[0] >> t.distance).bitwise_and_(side.king))
-        planes[28:56:4].bitwise_or_((rights[1] << t.distance).bitwise_and_(side.king))
-    else:
-        planes[4].bitwise_or_((rights[0] >> 3).bitwise_and_(side.king))
-        planes[32].bitwise_or_((rights[1] << 4).bitwise_and_(side.king))
+    if not chess960:
+        up_far[1][0].bitwise_or_((rights[0] >> 3).bitwise_and_(side.king))
+        down_far[1][0].bitwise_or_((rights[1] << 4).bitwise_and_(side.king))
+    leapers = knights & guard.free[0] & guard.free[1]  # pinned on no axis: a pin takes a piece from three of the four
     promoted = pushes.index_select(0, t.straight_first).bitwise_and_(signed(RANK_7))
-    planes[64:].unflatten(0, (3, 3)).copy_(promoted)
-    return Moves(planes, guard.checkers, square)
+    leaps = onto_up[28:] & leapers, onto_down[28:] & leapers
+    found = torch.cat((*up_far, *down_far, *leaps, promoted, promoted, promoted), out=planes)
+    if chess960:
+        found[0:28:4].bitwise_or_((rights[0] >> t.distance).bitwise_and_(side.king))
+        found[28:56:4].bitwise_or_((rights[1] << t.distance).bitwise_and_(side.king))
+    return Moves(found, guard.checkers, square)
+
+
+def _part(memory: Tensor | None, first: int, last: int) -> Tensor | None:
+    return None if memory is None else memory[first:last]
 
 
 def _fill_up(t: Tables, start: Tensor, through: Tensor) -> Tensor:
@@ -222,13 +217,14 @@ def _danger(t: Tables, side: Side, pawns: Tensor, knights: Tensor) -> Tensor:
     return (a | b) | (c | d) | ((pawns >> 7) & NOT_A) | ((pawns >> 9) & NOT_H)
 
 
-def _slides(source: Tensor, onto: Tensor, over: Tensor, planes: Tensor) -> None:
-    """Writes where sliders start that go 1 to 7 squares along each axis: seven times ``[4, N]``."""
-    far = planes.unflatten(0, (7, 4)).unbind(0)
-    far[0].copy_(source)
-    for near, passed, here in zip(far, over.unflatten(0, (6, 4)).unbind(0), far[1:], strict=False):
-        torch.bitwise_and(near, passed, out=here)
-    planes.bitwise_and_(onto[:28])
+def _slides(source: Tensor, onto: Tensor, over: Tensor) -> list[Tensor]:
+    """Where sliders start that go 1 to 7 squares along each axis: seven times ``[4, N]``."""
+    ends = onto.unflatten(0, (8, 4)).unbind(0)
+    found = [source & ends[0]]
+    for passed, end in zip(over.unflatten(0, (6, 4)).unbind(0), ends[1:7], strict=True):
+        source = source & passed
+        found.append(source & end)
+    return found
 
 
 def _pushes(side: Side, guard: Guard, onto: Tensor, over: Tensor) -> tuple[Tensor, Tensor]:
