@@ -113,13 +113,13 @@ def chess_figures(rounds: int) -> list[Figure]:
 
     peers = need("torchrl.envs", "marlenv bench games")
     sides = {
-        "packed": chess(CHESS_ROWS, "bits", "auto", 64, "cpu"),
-        "bool": chess(CHESS_ROWS, "bool", "auto", 32, "cpu"),
-        "eager": chess(CHESS_ROWS, "bits", "torch", 8, "cpu"),
-        "one": chess(1, "bits", "auto", 200, "cpu"),
-        "one torchrl": stepping(ChessEnv(), 1, 60),
-        "OpenSpiel": spiel("chess", 5000),
-        "TorchRL": stepping(peers.ChessEnv(), 1, 20),
+        "packed": chess(CHESS_ROWS, "bits", "auto", 256, "cpu"),
+        "bool": chess(CHESS_ROWS, "bool", "auto", 128, "cpu"),
+        "eager": chess(CHESS_ROWS, "bits", "torch", 32, "cpu"),
+        "one": chess(1, "bits", "auto", 1000, "cpu"),
+        "one torchrl": stepping(ChessEnv(), 1, 200),
+        "OpenSpiel": spiel("chess", 20_000),
+        "TorchRL": stepping(peers.ChessEnv(), 1, 50),
     }
     if has("pgx"):
         sides["Pgx"] = pgx("chess", CHESS_ROWS, 1)

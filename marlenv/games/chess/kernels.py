@@ -2,7 +2,7 @@
 
 The answers are the same bit for bit; ``tests/games/chess/test_paths.py`` compares them. Importing this module needs numba
 (``optional.need``), the first call compiles (seconds) and later processes read the cache beside this file. The cache looks
-at this file alone: after a change to the numbers of ``board.py`` or ``tables.py``, touch it.
+at this file alone: after a change to ``lanes.py`` or to the numbers of ``board.py`` or ``tables.py``, touch it.
 
 Words are uint64 here, so shifts to the right bring zeros. Together with a signed integer they would become a float:
 every constant is wrapped in ``U``.
@@ -19,6 +19,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from marlenv.games.chess.board import DARK, FILE_A, FILE_H, OFFSETS, STEPS, starts
+from marlenv.games.chess.lanes import Eight, Four, eight, four, joined, lane, put, rotated, total, twice, where
 from marlenv.games.chess.tables import KNIGHT, PAWN, RING, around, hash_keys
 from marlenv.optional import need
 
@@ -30,12 +31,16 @@ Word = np.uint64
 Words = NDArray[np.uint64]  # one board, or its planes
 Rows = NDArray[np.int64]  # as torch has them; their bits are read as words
 
-UP = np.array([starts(STEPS[p]) for p in range(28)], dtype=U)
-DOWN = np.array([starts(STEPS[p]) for p in range(28, 56)], dtype=U)
-LEAP_UP = np.array([starts(STEPS[p]) for p in range(56, 60)], dtype=U)
-LEAP_DOWN = np.array([starts(STEPS[p]) for p in range(60, 64)], dtype=U)
-LEAP = np.array(OFFSETS[56:60], dtype=U)
+WAYS = [[*range(4 * n, 4 * n + 4), *range(28 + 4 * n, 32 + 4 * n)] for n in range(7)] + [[*range(56, 64)]]
+"""Planes that go the eight ways of a queen, by one square and by up to seven, and those of a knight."""
+LEAPS = 7  # the last of them
+FAR = np.array([[OFFSETS[p] % 64 for p in way] for way in WAYS], dtype=U)
+"""How far to rotate so that a bit of where a plane leads lies where it starts."""
+START = np.array([[starts(STEPS[p]) for p in way] for way in WAYS], dtype=U)
+"""Where the plane may start: so, of what was rotated, nothing came around the end."""
 STEP = np.array(OFFSETS[:4], dtype=U)
+EVEN = np.array([~U(0), U(0)] * 2 + [~U(0)], dtype=U)
+"""All bits of even lanes; of odd ones from the second on."""
 OFFSET = np.array(OFFSETS, dtype=np.int64)
 AROUND = np.array([around(square) for square in range(64)], dtype=U)
 HASH_KEYS = np.array(hash_keys(), dtype=U)
@@ -89,40 +94,26 @@ def _turned(x: Word) -> Word:
 
 
 @_inline
-def _fill_up(start: Word, through: Word, step: Word, landing: Word) -> Word:
-    through &= landing
-    start |= through & (start << step)
-    through &= through << step
-    start |= through & (start << (step + step))
-    through &= through << (step + step)
-    start |= through & (start << (U(4) * step))
-    return (start << step) & landing
-
-
-@_inline
-def _fill_down(start: Word, through: Word, step: Word, landing: Word) -> Word:
-    through &= landing
-    start |= through & (start >> step)
-    through &= through >> step
-    start |= through & (start >> (step + step))
-    through &= through >> (step + step)
-    start |= through & (start >> (U(4) * step))
-    return (start >> step) & landing
+def _sliders(w: Words, side: Word) -> Four:
+    """What a side has that goes along the four axes: rooks and queens, bishops and queens, and so on."""
+    return (((w[5] | w[6]) & side) & four(EVEN, 0)) | (((w[4] | w[6]) & side) & four(EVEN, 1))
 
 
 @_inline
 def _danger(w: Words, occupied: Word, king: Word) -> Word:
-    """The squares that the king must not enter."""
-    through = ~(occupied ^ king)
-    straight, diagonal = (w[5] | w[6]) & w[1], (w[4] | w[6]) & w[1]
-    knights, pawns = w[3] & w[1], w[2] & w[1]
-    danger = AROUND[_index(w[7] & w[1]), RING]
-    for axis in range(4):
-        enemies = straight if axis % 2 == 0 else diagonal
-        danger |= _fill_up(enemies, through, STEP[axis], DOWN[axis])
-        danger |= _fill_down(enemies, through, STEP[axis], UP[axis])
-        danger |= ((knights << LEAP[axis]) & LEAP_DOWN[axis]) | ((knights >> LEAP[axis]) & LEAP_UP[axis])
-    return danger | ((pawns >> U(7)) & NOT_A) | ((pawns >> U(9)) & NOT_H)
+    """The squares that the king must not enter: eight ways at once, all the way back to where an attacker starts."""
+    far, far_2, far_4, start = eight(FAR[0], 0), eight(FAR[1], 0), eight(FAR[3], 0), eight(START[0], 0)
+    through = start & ~(occupied ^ king)
+    found = twice(_sliders(w, w[1]))
+    found |= through & rotated(found, far)
+    through &= rotated(through, far)
+    found |= through & rotated(found, far_2)
+    through &= rotated(through, far_2)
+    found |= through & rotated(found, far_4)
+    attacked = (rotated(found, far) & start) | (rotated(w[3] & w[1], eight(FAR[LEAPS], 0)) & eight(START[LEAPS], 0))
+    pawns = w[2] & w[1]
+    near = AROUND[_index(w[7] & w[1]), RING]
+    return joined(attacked) | near | ((pawns >> U(7)) & NOT_A) | ((pawns >> U(9)) & NOT_H)
 
 
 @_inline
@@ -157,46 +148,26 @@ def _castles(w: Words, planes: Words, occupied: Word, king: Word, danger: Word, 
 
 
 @_inline
-def _slides(planes: Words, u0: Word, u1: Word, u2: Word, u3: Word, onto: Word, empty: Word) -> None:
-    """Moves of sliders that may leave along the four axes; four planes at a time make one vector for the compiler."""
-    d0, d1, d2, d3 = u0, u1, u2, u3
+def _slides(planes: Words, source: Eight, king: Word, safe: Word, onto: Word, empty: Word) -> None:
+    """Writes moves of sliders, ``source``, that may leave in eight ways, and the king's."""
     for n in range(7):
-        m, at = U(n + 1), 4 * n
-        planes[at] = u0 & (onto >> m) & UP[at]
-        planes[at + 1] = u1 & (onto >> (U(7) * m)) & UP[at + 1]
-        planes[at + 2] = u2 & (onto >> (U(8) * m)) & UP[at + 2]
-        planes[at + 3] = u3 & (onto >> (U(9) * m)) & UP[at + 3]
-        planes[at + 28] = d0 & (onto << m) & DOWN[at]
-        planes[at + 29] = d1 & (onto << (U(7) * m)) & DOWN[at + 1]
-        planes[at + 30] = d2 & (onto << (U(8) * m)) & DOWN[at + 2]
-        planes[at + 31] = d3 & (onto << (U(9) * m)) & DOWN[at + 3]
-        u0 &= (empty >> m) & UP[at]
-        u1 &= (empty >> (U(7) * m)) & UP[at + 1]
-        u2 &= (empty >> (U(8) * m)) & UP[at + 2]
-        u3 &= (empty >> (U(9) * m)) & UP[at + 3]
-        d0 &= (empty << m) & DOWN[at]
-        d1 &= (empty << (U(7) * m)) & DOWN[at + 1]
-        d2 &= (empty << (U(8) * m)) & DOWN[at + 2]
-        d3 &= (empty << (U(9) * m)) & DOWN[at + 3]
+        far, start = eight(FAR[n], 0), eight(START[n], 0)
+        moves = source & start & rotated(onto, far)
+        if n == 0:
+            moves |= king & start & rotated(safe, far)
+        put(moves, planes, 4 * n, 28 + 4 * n)
+        source &= start & rotated(empty, far)
 
 
 @_inline
-def _axis(up: Word, down: Word, occupied: Word, enemies: Word, step: Word) -> tuple[Word, Word, Word]:
-    """Along one axis: who gives check, his square and those between, and who shields the king."""
+def _axes(near: Words, occupied: Word, enemies: Four) -> tuple[Four, Four, Four]:
+    """Along four axes through the king: who gives check, his square and those between, and who shields the king."""
+    up, down, step = four(near, 0), four(near, 4), four(STEP, 0)
     above, below = up & occupied, down & occupied
     first, last = _lowest(above), _highest(below, step)
-    lines = ZERO
-    if first & enemies:
-        lines |= up & (first ^ (first - ONE))
-    if last & enemies:
-        lines |= down & (ZERO - last)
-    above, below = above ^ first, below ^ last
-    shields = ZERO
-    if _lowest(above) & enemies:
-        shields |= first
-    if _highest(below, step) & enemies:
-        shields |= last
-    return (first | last) & enemies, lines, shields
+    lines = where(first & enemies, up & (first ^ (first - ONE))) | where(last & enemies, down & (ZERO - last))
+    behind = where(_lowest(above ^ first) & enemies, first) | where(_highest(below ^ last, step) & enemies, last)
+    return (first | last) & enemies, lines, behind
 
 
 @_inline
@@ -223,47 +194,37 @@ def generate(w: Words, planes: Words, chess960: bool) -> tuple[Word, Word]:
     occupied = own | opponent
     empty = ~occupied
     king = w[7] & own
-    straight, diagonal = w[5] | w[6], w[4] | w[6]
-    enemies, slanted = straight & opponent, diagonal & opponent
     near = AROUND[_index(king)]
     leaps = (near[PAWN] & w[2] & opponent) | (near[KNIGHT] & w[3] & opponent)
-    check_0, lines_0, pins_0 = _axis(near[0], near[4], occupied, enemies, STEP[0])
-    check_1, lines_1, pins_1 = _axis(near[1], near[5], occupied, slanted, STEP[1])
-    check_2, lines_2, pins_2 = _axis(near[2], near[6], occupied, enemies, STEP[2])
-    check_3, lines_3, pins_3 = _axis(near[3], near[7], occupied, slanted, STEP[3])
-    checkers = leaps | check_0 | check_1 | check_2 | check_3
+    checks, lines, shields = _axes(near, occupied, _sliders(w, opponent))
+    checkers = leaps | joined(checks)
     target = EVERY
     if checkers:
-        target = ZERO if checkers & (checkers - ONE) else leaps | lines_0 | lines_1 | lines_2 | lines_3
+        target = ZERO if checkers & (checkers - ONE) else leaps | joined(lines)
 
-    pins = pins_0 | pins_1 | pins_2 | pins_3
+    pins = joined(shields)
+    free = own & ~(pins ^ shields)  # to leave along each axis
     danger = _danger(w, occupied, king)
     onto, safe = target & ~own, ~(own | danger)
-    free_1, free_2, free_3 = own & ~(pins ^ pins_1), own & ~(pins ^ pins_2), own & ~(pins ^ pins_3)
-    free_0 = own & ~(pins ^ pins_0)
-    _slides(planes, straight & free_0, diagonal & free_1, straight & free_2, diagonal & free_3, onto, empty)
-    for i in range(4):
-        planes[i] |= king & (safe >> STEP[i]) & UP[i]
-        planes[i + 28] |= king & (safe << STEP[i]) & DOWN[i]
-    leapers = w[3] & own & ~pins
-    for i in range(4):
-        planes[56 + i] = leapers & (onto >> LEAP[i]) & LEAP_UP[i]
-        planes[60 + i] = leapers & (onto << LEAP[i]) & LEAP_DOWN[i]
+    _slides(planes, twice(_sliders(w, own) & free), king, safe, onto, empty)
+    far, start = eight(FAR[LEAPS], 0), eight(START[LEAPS], 0)
+    put(w[3] & own & ~pins & start & rotated(onto, far), planes, 56, 60)
 
-    pawns = w[2] & own
-    ahead = pawns & free_2 & (empty >> U(8))
+    pawns, free_left, free_right = w[2] & own, lane(free, 1), lane(free, 3)
+    ahead = pawns & lane(free, 2) & (empty >> U(8))
     push = ahead & (onto >> U(8))
-    left = pawns & free_1 & ((onto & opponent) >> U(7)) & UP[1]
-    right = pawns & free_3 & ((onto & opponent) >> U(9)) & UP[3]
+    left = pawns & free_left & ((onto & opponent) >> U(7)) & NOT_A
+    right = pawns & free_right & ((onto & opponent) >> U(9)) & NOT_H
     for i in range(64, 73, 3):
         planes[i], planes[i + 1], planes[i + 2] = push & RANK_7, left & RANK_7, right & RANK_7
     passant = ZERO
     if w[9]:
-        able = _passant(w, target, pins_1 | pins_3, _paired(near, occupied, enemies))
-        passant_left, passant_right = (w[9] >> U(7)) & NOT_A & able & free_1, (w[9] >> U(9)) & NOT_H & able & free_3
-        left |= passant_left
-        right |= passant_right
-        passant = w[9] if passant_left | passant_right else ZERO
+        paired = _paired(near, occupied, (w[5] | w[6]) & opponent)
+        able = _passant(w, target, lane(shields, 1) | lane(shields, 3), paired)
+        left_too, right_too = (w[9] >> U(7)) & NOT_A & able & free_left, (w[9] >> U(9)) & NOT_H & able & free_right
+        left |= left_too
+        right |= right_too
+        passant = w[9] if left_too | right_too else ZERO
     planes[1] |= left
     planes[2] |= push
     planes[3] |= right
@@ -337,9 +298,9 @@ def _insufficient(w: Words) -> bool:
 def _settle(w: Words, history: Words, planes: Words, limits: Rows, chess960: bool) -> None:
     """What ``ending.settle`` says; ``history`` holds the hashes before the clock, and is emptied when the game is over."""
     checkers, w[9] = generate(w, planes, chess960)
-    key = _mixed(w[0] + HASH_KEYS[0]) + _mixed((w[8] | w[9] | w[10] << U(28)) + HASH_KEYS[7])
-    for i in range(6):
-        key += _mixed(w[2 + i] + HASH_KEYS[1 + i])
+    key = _mixed((w[8] | w[9] | w[10] << U(28)) + HASH_KEYS[7])
+    key += total(_mixed(four(w, 4) + four(HASH_KEYS, 3)))
+    key += _mixed(w[0] + HASH_KEYS[0]) + _mixed(w[2] + HASH_KEYS[1]) + _mixed(w[3] + HASH_KEYS[2])
     clock = np.int64(w[11])
     at = min(clock, history.shape[0] - 1)
     repeats = 1
