@@ -208,9 +208,9 @@ def connect_four_turn(
             keep = np.int64(not over)
             fresh[b, 0], fresh[b, 1], fresh[b, 2], fresh[b, 3] = own * keep, stones * keep, ply * keep, 0
             fresh_gains[0, b], fresh_gains[1, b] = 0, 0
-    _connect_four_tell(rows, columns, *told)
+    _connect_four_tell(rows, columns, told)
     if ahead and some_over:
-        _connect_four_tell(rows, columns, *begun)
+        _connect_four_tell(rows, columns, begun)
     return 2 if some_over else 1
 
 
@@ -249,21 +249,9 @@ def _put(out: Array, at: int, word: int, count: int) -> None:
             break
 
 
-@_compiled
-def _connect_four_tell(
-    rows: int,
-    columns: int,
-    board: Array,
-    seen_x: Array,
-    seen_o: Array,
-    allowed_x: Array,
-    allowed_o: Array,
-    turn: Array,
-    outcome: Array,
-    flags: Array,
-    gains: Array,
-) -> None:
-    """Writes what follows from positions, but for what was earned; see :func:`connect_four_turn`."""
+@_inline
+def _tell(rows: int, columns: int, told: tuple[Array, ...]) -> None:
+    board, seen_x, seen_o, allowed_x, allowed_o, turn, outcome, flags, _ = told
     n, sight_x, sight_o = rows * columns, seen_x.reshape(-1), seen_o.reshape(-1)
     moves_x, moves_o = allowed_x.reshape(-1), allowed_o.reshape(-1)
     for b in range(board.shape[0]):
@@ -285,3 +273,12 @@ def _connect_four_tell(
         turn[b, 0], outcome[b, 0] = seat, 1 if won else 2 if full else 0
         flags[0, b], flags[1, b], flags[2, b], flags[3, b] = over, False, over, not over
         flags[4, b], flags[5, b] = not over and not seat, not over and seat
+
+
+@_compiled
+def _connect_four_tell(rows: int, columns: int, told: tuple[Array, ...]) -> None:
+    """Writes what follows from positions, but for what was earned; see :func:`connect_four_turn`."""
+    if rows == 6 and columns == 7:  # as constants the compiler unrolls what they bound
+        _tell(6, 7, told)
+    else:
+        _tell(rows, columns, told)

@@ -160,8 +160,8 @@ def four_figures(rounds: int) -> list[Figure]:
     """Connect four beside OpenSpiel."""
     from marlenv.games import ConnectFour, GameEnv
 
-    ours = stepping(GameEnv(ConnectFour(), batch_size=[FOUR_ROWS]), FOUR_ROWS, 80)
-    got = interleaved({"ours": ours, "OpenSpiel": spiel("connect_four", 20000)}, rounds)
+    ours = stepping(GameEnv(ConnectFour(), batch_size=[FOUR_ROWS]), FOUR_ROWS, 512)
+    got = interleaved({"ours": ours, "OpenSpiel": spiel("connect_four", 100_000)}, rounds)
     return [Figure(f"connect four B={FOUR_ROWS}", got["ours"], got["OpenSpiel"], "OpenSpiel")]
 
 
