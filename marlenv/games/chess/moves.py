@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from marlenv.games.bits import signed
-from marlenv.games.chess.bits import columns, filled_single, turned
+from marlenv.games.chess.bits import filled_single, turned
 from marlenv.games.chess.board import (
     ALL,
     CASTLING,
@@ -38,6 +38,7 @@ from marlenv.games.chess.board import (
 from marlenv.games.chess.tables import KNIGHT, PAWN, Tables, tables
 
 NOT_A, NOT_H = signed(ALL ^ FILE_A), signed(ALL ^ FILE_H)
+EXPONENT = 0x7FF << 52  # of a float of 64 bits
 
 
 class Moves(NamedTuple):
@@ -81,7 +82,7 @@ class Guard(NamedTuple):
 def generate(words: Tensor, chess960: bool = False, room: Room | None = None) -> Moves:
     """Every legal move of positions given by their first ten words, ``[10+, N]``."""
     t = tables(words.device)
-    own, opponent, pawns, knights, bishops, rooks, queens, kings, castling, passant = words.unbind(0)[: PASSANT + 1]
+    own, opponent, pawns, knights, bishops, rooks, queens, kings, castling, passant = words[: PASSANT + 1].unbind(0)
     straight, diagonal = rooks | queens, bishops | queens
     sliders = torch.stack((straight, diagonal, straight, diagonal))
     side = Side(own, opponent, own | opponent, kings & own, pawns & own, sliders & opponent)
@@ -146,25 +147,22 @@ def _fill_down(t: Tables, start: Tensor, through: Tensor) -> Tensor:
     return (reached >> t.axis).bitwise_and_(t.axis_up)
 
 
-def _first(t: Tables, pieces: Tensor) -> Tensor:
+def _first(pieces: Tensor) -> Tensor:
     """The nearest piece on each of eight rays, ``[2, 4, N]``: the lowest bit going up, the highest going down."""
     up, down = pieces.unbind(0)
-    below = down | (down >> t.axis)
-    below.bitwise_or_(below >> t.axis_2)
-    below.bitwise_or_(below >> t.axis_4)
-    return torch.stack((up & -up, down & ~(below >> t.axis)))
+    return torch.stack((up & -up, _highest(down)))
 
 
 def _guard(t: Tables, side: Side, pawns: Tensor, knights: Tensor, king: Tensor) -> Guard:
     """Checks, pins and attacked squares; ``pawns``, ``knights`` and ``king`` are the opponent's."""
     here, there = _index(torch.stack((side.king, king))).unbind(0)
-    ours = columns(t.around.index_select(0, here))  # [11, N]
+    ours = t.around.gather(1, here.expand(len(t.around), -1))  # [11, N]
 
     rays = ours[:8].unflatten(0, (2, 4))
     pieces = rays & side.occupied
-    first = _first(t, pieces)
+    first = _first(pieces)
     behind = pieces.bitwise_xor_(first)
-    second = _first(t, behind)
+    second = _first(behind)
     hit = first & side.enemies
     shield = filled_single(second & side.enemies).bitwise_and_(first)
 
@@ -195,13 +193,15 @@ def _index(one: Tensor) -> Tensor:
     return exponent.sub_(1023).clamp_(min=0)
 
 
+def _highest(x: Tensor) -> Tensor:
+    """The highest bit of sets on a line from a king: as a float without its fraction, which seven bits never round up."""
+    return (x.to(torch.float64).view(torch.int64).bitwise_and_(EXPONENT)).view(torch.float64).to(torch.int64)
+
+
 def _paired(first: Tensor, second: Tensor, behind: Tensor, enemies: Tensor) -> Tensor:
     """Two pieces to one side of the king that shield him together from a third, all on his rank; inputs ``[2, N]``."""
     right, left = (behind ^ second).unbind(0)
-    below = left | (left >> 1)
-    below.bitwise_or_(below >> 2)
-    below.bitwise_or_(below >> 4)
-    third = torch.stack((right & -right, left & ~(below >> 1)))
+    third = torch.stack((right & -right, _highest(left)))
     right, left = (first | second).bitwise_and_(filled_single(third & enemies)).unbind(0)
     return right | left
 
@@ -273,7 +273,8 @@ def advance(words: Tensor, action: Tensor, chess960: bool = False) -> Tensor:
     own, opponent, castling, turn = each[OWN], each[OPPONENT], each[CASTLING], each[TURN]
     pieces = words[PAWNS : KINGS + 1]
     start = action & 63
-    does = columns((t.plane960 if chess960 else t.plane).index_select(0, action >> 6))
+    does = t.plane960 if chess960 else t.plane
+    does = does.gather(1, (action >> 6).expand(len(does), -1))
     offset, stepped, king_goal, rook_goal, rook_from = does[:5].unbind(0)
     from_bit, to_bit = 1 << start, 1 << (start + offset)
 

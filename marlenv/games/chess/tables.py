@@ -22,7 +22,7 @@ from marlenv.games.chess.board import (
     starts,
 )
 
-RAYS, KNIGHT, RING, PAWN = 0, 8, 9, 10  # columns of Tables.around: eight rays, then three sets of squares
+RAYS, KNIGHT, RING, PAWN = 0, 8, 9, 10  # rows of Tables.around: eight rays, then three sets of squares
 
 
 class Tables(NamedTuple):
@@ -44,13 +44,13 @@ class Tables(NamedTuple):
     leap: Tensor  # [4, 1] the last of step
     leap_up: Tensor  # [4, 1] the last of up
     leap_down: Tensor  # [4, 1] the last of down
-    around: Tensor  # [64, 11] for a king on each square: rays of planes 0..3 and 28..31, knight's steps, king's, pawn's
+    around: Tensor  # [11, 64] for a king on each square: rays of planes 0..3 and 28..31, knight's steps, king's, pawn's
     ring: Tensor  # [64] the king's steps alone
     king_goal: Tensor  # [2, 1] where the king ends that castles to the right, to the left
     rook_goal: Tensor  # [2, 1] where his rook ends
     distance: Tensor  # [7, 1] 1 to 7
-    plane: Tensor  # [73, 9] what each plane does in standard chess, see plane_row
-    plane960: Tensor  # [73, 9] and in Chess960
+    plane: Tensor  # [9, 73] what each plane does in standard chess, see plane_row
+    plane960: Tensor  # [9, 73] and in Chess960
     straight_first: Tensor  # [3] ahead, left, right as indices into left, ahead, right
     hash_keys: Tensor  # [8, 1] added to the words before they are mixed
     select: Tensor  # [2048] at rank * 256 + byte: the bit of the byte that has so many bits below it
@@ -130,14 +130,14 @@ def _make() -> Tables:
         leap=step[28:],
         leap_up=up[28:],
         leap_down=down[28:],
-        around=rows([around(square) for square in range(64)]),
+        around=rows([around(square) for square in range(64)]).t().contiguous(),
         ring=row([around(square)[RING] for square in range(64)]),
         king_goal=column([0x40, 0x04]),
         rook_goal=column([0x20, 0x08]),
         distance=column([*range(1, 8)]),
         straight_first=row([1, 0, 2]),
-        plane=rows([plane_row(p, False) for p in range(73)]),
-        plane960=rows([plane_row(p, True) for p in range(73)]),
+        plane=rows([plane_row(p, False) for p in range(73)]).t().contiguous(),
+        plane960=rows([plane_row(p, True) for p in range(73)]).t().contiguous(),
         hash_keys=column(hash_keys()),
         select=row(_select()),
         spread=row([sum((byte >> i & 1) << 8 * i for i in range(8)) for byte in range(256)]),
