@@ -195,7 +195,7 @@ def _index(one: Tensor) -> Tensor:
 
 def _highest(x: Tensor) -> Tensor:
     """The highest bit of sets on a line from a king: as a float without its fraction, which seven bits never round up."""
-    return (x.to(torch.float64).view(torch.int64).bitwise_and_(EXPONENT)).view(torch.float64).to(torch.int64)
+    return x.to(torch.float64).view(torch.int64).bitwise_and_(EXPONENT).view(torch.float64).to(torch.int64)
 
 
 def _paired(first: Tensor, second: Tensor, behind: Tensor, enemies: Tensor) -> Tensor:
