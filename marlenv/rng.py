@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Size, Tensor
 
@@ -51,6 +52,14 @@ def mix_(x: Tensor) -> Tensor:
     >>> int(mix_(torch.tensor(1))) == int(mix(torch.tensor(1)))
     True
     """
+    if x.is_cpu and not torch.compiler.is_compiling():  # NumPy shifts words without a sign, and needs no masks
+        word = x.numpy().view(np.uint64)
+        word ^= word >> 30
+        word *= 0xBF58476D1CE4E5B9
+        word ^= word >> 27
+        word *= 0x94D049BB133111EB
+        word ^= word >> 31
+        return x
     x.bitwise_xor_((x >> 30).bitwise_and_((1 << 34) - 1)).mul_(MIX_1)
     x.bitwise_xor_((x >> 27).bitwise_and_((1 << 37) - 1)).mul_(MIX_2)
     return x.bitwise_xor_((x >> 31).bitwise_and_((1 << 33) - 1))

@@ -15,7 +15,7 @@ from scipy import stats
 
 from marlenv import RowRNG
 from marlenv.errors import ShapeError, SpecError
-from marlenv.rng import mix, row_keys
+from marlenv.rng import mix, mix_, row_keys
 
 ROWS = 20_000
 ALPHA = 1e-3  # the seeds are fixed: a test fails always or never
@@ -92,6 +92,18 @@ def test_mix_is_a_bijection_that_spreads_every_bit():
     changed = bits_of(flipped ^ base).sum(-1)
     assert int(changed.min()) > 15
     assert int(changed.max()) < 49
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1000,), (2, 3, 5)])
+def test_mixing_in_place_gives_the_same_words(shape):
+    wide = RowRNG(3, [*shape, 2]).bits()
+    whole = wide[..., 0].clone()
+    with_gaps = wide[..., 1]
+    for x in (whole, with_gaps):
+        wanted = mix(x)
+        assert mix_(x) is x
+        assert torch.equal(x, wanted)
+    assert torch.equal(wide[..., 1], with_gaps)
 
 
 # --- rows --------------------------------------------------------------------------------------

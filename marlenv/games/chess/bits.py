@@ -1,7 +1,6 @@
 """Sets of squares in int64 words, in torch operations: tests, views, counts, and drawing one bit of many at random.
 
 Nothing here branches on data. Words are signed; ``>>`` copies the sign bit, so shifts to the right are masked afterwards.
-Counting by parallel sums and selecting by rank follow Knuth, The Art of Computer Programming 4A, section 7.1.3.
 """
 
 from __future__ import annotations
@@ -10,17 +9,10 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import ShapeError
-from marlenv.games.bits import counted, signed
+from marlenv.games.bits import counted
 from marlenv.games.chess.board import ACTIONS, PLANES
 from marlenv.games.chess.tables import tables
 
-PAIRS = 0x5555555555555555
-NIBBLES = 0x3333333333333333
-BYTES = 0x0F0F0F0F0F0F0F0F
-ONES = 0x0101010101010101
-SEVEN = 0x0001010101010101
-TOPS = 0x0080808080808080
-TOP_BYTE = signed(0xFF << 56)
 LOW_HALF = 0xFFFFFFFF
 
 
@@ -61,21 +53,6 @@ def turned(x: Tensor) -> Tensor:
     return ((x >> 32) & LOW_HALF) | (x << 32)
 
 
-def select(x: Tensor, rank: Tensor) -> Tensor:
-    """The number of the set bit that has ``rank`` set bits below it; of no meaning, but in range, where there is none.
-
-    >>> select(torch.tensor([0b101000]), torch.tensor([1]))
-    tensor([5])
-    """
-    pairs = x - ((x >> 1) & PAIRS)
-    nibbles = (pairs & NIBBLES) + ((pairs >> 2) & NIBBLES)
-    until = ((nibbles + (nibbles >> 4)) & BYTES) * ONES  # how many bits are set until the end of each byte
-    past = ((rank * SEVEN | TOPS) - (until & ~TOP_BYTE)) & TOPS  # a bit for each of seven bytes that end before it
-    byte = (((past >> 7) * ONES) >> 56) << 3
-    rank = rank - (((until << 8) >> byte) & 0xFF)
-    return byte + tables(x.device).select[((rank & 7) << 8) | ((x >> byte) & 0xFF)]
-
-
 def chosen(moves: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
     """All bits where an action is among the moves, ``[N, 73]``, and the action forced into range; ``[N]``."""
     within = action.clamp(0, ACTIONS - 1)
@@ -102,8 +79,10 @@ def sample(moves: Tensor, bits: Tensor) -> Tensor:
     total = until[:, PLANES - 1 :].to(torch.int64)
     rank = (bits.reshape(-1, 1) >> 32).bitwise_and_(LOW_HALF).mul_(total).bitwise_right_shift_(32)
     plane = torch.searchsorted(until, rank.to(torch.int16), right=True).clamp_(max=PLANES - 1)
-    rank = rank - until.gather(-1, plane) + counts.gather(-1, plane)
-    return (plane * 64 + select(words.gather(-1, plane), rank)).mul_(total > 0).reshape(bits.shape)
+    rank = (rank - until.gather(-1, plane) + counts.gather(-1, plane)).to(torch.uint8)  # within the plane
+    below = unpack_squares(words.gather(-1, plane)).squeeze(-2).cumsum(-1, dtype=torch.uint8)
+    square = torch.searchsorted(below, rank, right=True)
+    return (plane * 64 + square).mul_(total > 0).reshape(bits.shape)
 
 
 def unpack(moves: Tensor, out: Tensor | None = None) -> Tensor:

@@ -18,7 +18,6 @@ from marlenv.games.chess.board import (
     OFFSETS,
     STEPS,
     UNDERPROMOTION_PLANE,
-    squares_of,
     starts,
 )
 
@@ -53,7 +52,6 @@ class Tables(NamedTuple):
     plane960: Tensor  # [9, 73] and in Chess960
     straight_first: Tensor  # [3] ahead, left, right as indices into left, ahead, right
     hash_keys: Tensor  # [8, 1] added to the words before they are mixed
-    select: Tensor  # [2048] at rank * 256 + byte: the bit of the byte that has so many bits below it
     spread: Tensor  # [256] the eight bits of a byte as eight bytes of one word
 
 
@@ -80,10 +78,6 @@ def plane_row(plane: int, chess960: bool) -> list[int]:
         castling = {CASTLE_RIGHT: right, CASTLE_LEFT: left}.get(plane, (0, 0, 0))
     under = (plane - UNDERPROMOTION_PLANE) // 3 if plane >= UNDERPROMOTION_PLANE else 3
     return [OFFSETS[plane], -(plane == 6), *castling, *[-(kind == under) for kind in range(4)]]
-
-
-def _select() -> list[int]:
-    return [(squares_of(byte) + [0] * 8)[rank] for rank in range(8) for byte in range(256)]
 
 
 def hash_keys() -> list[int]:
@@ -139,7 +133,6 @@ def _make() -> Tables:
         plane=rows([plane_row(p, False) for p in range(73)]).t().contiguous(),
         plane960=rows([plane_row(p, True) for p in range(73)]).t().contiguous(),
         hash_keys=column(hash_keys()),
-        select=row(_select()),
         spread=row([sum((byte >> i & 1) << 8 * i for i in range(8)) for byte in range(256)]),
     )
 

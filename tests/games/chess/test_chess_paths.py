@@ -15,7 +15,7 @@ from tensordict import TensorDictBase
 from marlenv.errors import DtypeError, IllegalAction, ShapeError, UnknownName
 from marlenv.games.bits import counted
 from marlenv.games.chess import Chess, ChessEnv, State, paths
-from marlenv.games.chess.bits import sample, select, unpack
+from marlenv.games.chess.bits import sample, unpack
 from marlenv.games.rules import where
 from marlenv.optional import has
 from marlenv.rng import RowRNG
@@ -192,12 +192,6 @@ def test_sample_takes_the_bit_of_a_rank(words: list[int], high: int) -> None:
     assert sample(moves, bits) == expected
     if has("numba"):
         assert paths.sample(moves, bits, "numba") == expected
-
-
-@given(word=st.integers(-(2**63), 2**63 - 1))
-def test_select_finds_each_bit(word: int) -> None:
-    places = [i for i in range(64) if word >> i & 1]
-    assert select(torch.tensor([word] * len(places), dtype=torch.int64), torch.arange(len(places))).tolist() == places
 
 
 def test_shapes_and_names_are_checked(path: str) -> None:
