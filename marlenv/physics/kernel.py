@@ -27,7 +27,7 @@ from marlenv.rng import RowRNG
 
 DTYPES = {"f": torch.float32, "d": torch.float64, "l": torch.int64, "b": torch.bool}
 KINDS = {kind: number for number, kind in enumerate("fdlb")}
-TILE = 16  # vectors of rows whose state is in the cache at once
+TILE = 64  # vectors of rows whose state is in the cache at once
 CACHE = 4 << 20  # bytes; more than this is written past the caches
 EASY = 1_000  # expressions of a new episode; up to this rows that nobody asked for may be computed with the others
 LARGEST = 150_000  # expressions; more take minutes to compile

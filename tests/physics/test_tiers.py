@@ -28,7 +28,7 @@ from marlenv.physics import (
 )
 from marlenv.physics.env import make_scenario
 from marlenv.physics.expressions import Untraceable
-from marlenv.physics.kernel import Kernel, Source, leaves
+from marlenv.physics.kernel import TILE, Kernel, Source, leaves
 from marlenv.rng import RowRNG
 
 pytestmark = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
@@ -123,13 +123,27 @@ def entries(td):
 def test_row_0_of_machine_code_is_the_same_bit_for_bit_alone_and_among_others(name):
     alone, *others = (
         entries(make(name, num_envs=n, seed=4, max_steps=7, compile="aot").rollout(20, break_when_any_done=False))
-        for n in (1, 8, 67, 2048)  # the last is written past the caches, four vectors of rows at a time
+        for n in (1, 8, 67, 1100, 2048)  # more than a tile, and the last past the caches, four vectors at a time
     )
     for key, x in alone.items():
         for other in others:
             assert torch.equal(x[0], other[key][0])
-    few, many = others[-2:]
-    assert all(torch.equal(x, many[key][:67]) for key, x in few.items())
+    *some, many = others
+    for few in some:
+        assert all(torch.equal(x, many[key][: len(x)]) for key, x in few.items())
+
+
+def test_rows_of_a_second_tile_are_their_own():
+    """More rows than stay in the cache at once, and the last vector not whole."""
+    rows = 16 * TILE + 76
+    compiled, separate = (
+        entries(
+            make("dispersion", num_envs=rows, seed=4, max_steps=2, compile=tier).rollout(3, break_when_any_done=False)
+        )
+        for tier in ("aot", "none")
+    )
+    for key, x in compiled.items():
+        torch.testing.assert_close(x, separate[key], rtol=0, atol=1e-5, msg=lambda text, key=key: f"{key}: {text}")
 
 
 @pytest.mark.parametrize("name", ["simple_spread", "dispersion"])
