@@ -30,8 +30,8 @@ def _signed(x: int) -> int:
 
 
 GOLDEN = _signed(0x9E3779B97F4A7C15)
-MIX_1 = _signed(0xBF58476D1CE4E5B9)
-MIX_2 = _signed(0x94D049BB133111EB)
+UNSIGNED_1, UNSIGNED_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+MIX_1, MIX_2 = _signed(UNSIGNED_1), _signed(UNSIGNED_2)
 ROW_STEP = _signed(0xD1B54A32D192ED03)
 
 
@@ -55,9 +55,9 @@ def mix_(x: Tensor) -> Tensor:
     if x.is_cpu and not torch.compiler.is_compiling():  # NumPy shifts words without a sign, and needs no masks
         word = x.numpy().view(np.uint64)
         word ^= word >> 30
-        word *= 0xBF58476D1CE4E5B9
+        word *= UNSIGNED_1
         word ^= word >> 27
-        word *= 0x94D049BB133111EB
+        word *= UNSIGNED_2
         word ^= word >> 31
         return x
     x.bitwise_xor_((x >> 30).bitwise_and_((1 << 34) - 1)).mul_(MIX_1)

@@ -1,6 +1,6 @@
 """The rules of ``moves.py``, ``ending.py`` and ``bits.py`` one board at a time, compiled by numba for the CPU.
 
-The answers are the same bit for bit; ``tests/games/chess/test_paths.py`` compares them. Importing this module needs numba
+The answers are the same bit for bit; ``tests/games/chess/test_chess_paths.py`` compares them. Importing this module needs numba
 (``optional.need``), the first call compiles (seconds) and later processes read the cache beside this file. The cache looks
 at this file alone: after a change to ``lanes.py`` or to the numbers of ``board.py`` or ``tables.py``, touch it.
 
