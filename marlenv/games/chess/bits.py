@@ -22,22 +22,36 @@ def filled(x: Tensor) -> Tensor:
     >>> filled(torch.tensor([0, 8]))
     tensor([ 0, -1])
     """
-    return (x | -x) >> 63
+    return (-x).bitwise_or_(x).bitwise_right_shift_(63)
 
 
 def filled_single(x: Tensor) -> Tensor:
-    """The same for words of at most one bit, one operation shorter."""
-    return -x >> 63
+    """The same for words of at most one bit, or of none that is the last: one operation shorter."""
+    return (-x).bitwise_right_shift_(63)
+
+
+def unfilled(x: Tensor) -> Tensor:
+    """The opposite for such words: all bits where a word has none, else none.
+
+    >>> unfilled(torch.tensor([0, 8]))
+    tensor([-1,  0])
+    """
+    return (x - 1).bitwise_right_shift_(63)
+
+
+def apart(like: Tensor, rows: int, n: int) -> Tensor:
+    """Memory for ``[rows, n]`` words, apart by no power of two, as such rows share the sets of caches."""
+    return like.new_empty(rows, n + 8)[:, :n]
 
 
 def columns(rows: Tensor) -> Tensor:
-    """``[N, k]`` as ``[k, N]``, apart by no power of two: memory that is so far apart shares the sets of caches.
+    """``[N, k]`` as ``[k, N]``, with its rows :func:`apart`.
 
     >>> columns(torch.tensor([[1, 2], [3, 4]]))[0]
     tensor([1, 3])
     """
     n, k = rows.shape
-    return rows.new_empty(k, n + 8)[:, :n].copy_(rows.t())
+    return apart(rows, k, n).copy_(rows.t())
 
 
 def turned(x: Tensor) -> Tensor:
@@ -57,7 +71,8 @@ def chosen(moves: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
     """All bits where an action is among the moves, ``[N, 73]``, and the action forced into range; ``[N]``."""
     within = action.clamp(0, ACTIONS - 1)
     word = moves.gather(-1, (within >> 6).unsqueeze(-1)).squeeze(-1)
-    return -((word >> (within & 63)) & 1) & ~filled(action ^ within), within
+    fits = (word >> (within & 63)).bitwise_and_(action == within)
+    return fits.neg_(), within
 
 
 def sample(moves: Tensor, bits: Tensor) -> Tensor:
@@ -77,9 +92,9 @@ def sample(moves: Tensor, bits: Tensor) -> Tensor:
     counts = counted(words, torch.uint8)
     until = counts.cumsum(-1, dtype=torch.int16)
     total = until[:, PLANES - 1 :].to(torch.int64)
-    rank = (bits.reshape(-1, 1) >> 32).bitwise_and_(LOW_HALF).mul_(total).bitwise_right_shift_(32)
-    plane = torch.searchsorted(until, rank.to(torch.int16), right=True).clamp_(max=PLANES - 1)
-    rank = (rank - until.gather(-1, plane) + counts.gather(-1, plane)).to(torch.uint8)  # within the plane
+    rank = (bits.reshape(-1, 1) >> 32).bitwise_and_(LOW_HALF).mul_(total).bitwise_right_shift_(32).to(torch.int16)
+    plane = torch.searchsorted(until, rank, right=True).clamp_(max=PLANES - 1)
+    rank = rank.sub_(until.gather(-1, plane)).to(torch.uint8).add_(counts.gather(-1, plane))  # within the plane
     below = unpack_squares(words.gather(-1, plane)).squeeze(-2).cumsum(-1, dtype=torch.uint8)
     square = torch.searchsorted(below, rank, right=True)
     return (plane * 64 + square).mul_(total > 0).reshape(bits.shape)

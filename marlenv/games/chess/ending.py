@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from marlenv.games.bits import signed
-from marlenv.games.chess.bits import filled
+from marlenv.games.chess.bits import filled, filled_single, unfilled
 from marlenv.games.chess.board import (
     CASTLING,
     CHECKMATE,
@@ -100,7 +100,7 @@ def stuck(planes: Tensor) -> Tensor:
 
 def progressing(words: Tensor) -> Tensor:
     """All bits where a game goes on and its last move can be taken back, so that its past counts, else none; ``[N]``."""
-    return ~filled(words[OUTCOME]) & filled(words[HALFMOVE])
+    return unfilled(words[OUTCOME]).bitwise_and_(filled_single(words[HALFMOVE]))
 
 
 def position_hash(words: Tensor) -> Tensor:

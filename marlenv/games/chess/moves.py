@@ -9,22 +9,21 @@ is found from its target: shifted back by its step, the set of targets falls ont
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from marlenv.games.bits import signed
-from marlenv.games.chess.bits import filled_single, turned
+from marlenv.games.chess.bits import filled_single, turned, unfilled
 from marlenv.games.chess.board import (
-    ALL,
     CASTLING,
-    FILE_A,
-    FILE_H,
     FULLMOVE,
     HALFMOVE,
     HASH,
     KINGS,
+    KNIGHTS,
     OPPONENT,
     OWN,
     PASSANT,
@@ -33,11 +32,11 @@ from marlenv.games.chess.board import (
     RANK_2,
     RANK_7,
     RANK_8,
+    ROOKS,
     TURN,
 )
 from marlenv.games.chess.tables import KNIGHT, PAWN, Tables, tables
 
-NOT_A, NOT_H = signed(ALL ^ FILE_A), signed(ALL ^ FILE_H)
 EXPONENT = 0x7FF << 52  # of a float of 64 bits
 
 
@@ -53,8 +52,7 @@ class Room(NamedTuple):
     """Memory to work in."""
 
     planes: Tensor  # [73, N]
-    up: Tensor  # [56, N]
-    down: Tensor  # [56, N]
+    over: Tensor  # [24, N]
 
 
 class Side(NamedTuple):
@@ -83,42 +81,49 @@ def generate(words: Tensor, chess960: bool = False, room: Room | None = None) ->
     """Every legal move of positions given by their first ten words, ``[10+, N]``."""
     t = tables(words.device)
     own, opponent, pawns, knights, bishops, rooks, queens, kings, castling, passant = words[: PASSANT + 1].unbind(0)
-    straight, diagonal = rooks | queens, bishops | queens
-    sliders = torch.stack((straight, diagonal, straight, diagonal))
+    sliders = torch.stack((rooks, bishops, rooks, bishops)).bitwise_or_(queens)
     side = Side(own, opponent, own | opponent, kings & own, pawns & own, sliders & opponent)
     guard = _guard(t, side, pawns & opponent, knights & opponent, kings & opponent)
 
-    planes, up, down = (None, None, None) if room is None else room
-    target = guard.target & ~own
-    empty = ~side.occupied
+    planes, between = (None, None) if room is None else room
+    target, empty, source = (~own).bitwise_and_(guard.target), ~side.occupied, guard.free & sliders
     # where a piece stands whose step ends on a target
-    onto_up = torch.bitwise_right_shift(target, t.step, out=_part(up, 0, 32)).bitwise_and_(t.up)
-    onto_down = torch.bitwise_left_shift(target, t.step, out=_part(down, 0, 32)).bitwise_and_(t.down)
-    over_up = torch.bitwise_right_shift(empty, t.slide, out=_part(up, 32, 56)).bitwise_and_(t.slide_up)
-    over_down = torch.bitwise_left_shift(empty, t.slide, out=_part(down, 32, 56)).bitwise_and_(t.slide_down)
-    source = guard.free & sliders
-    up_far, down_far = _slides(source, onto_up, over_up), _slides(source, onto_down, over_down)
+    onto = torch.bitwise_right_shift(target, t.far, out=_part(planes, 0, 28)).bitwise_and_(t.far_up)
+    over = torch.bitwise_right_shift(empty, t.slide, out=between).bitwise_and_(t.slide_up)
+    pushes, double = _pushes(t, side, guard, onto, over)
+    up_far = _slides(source, onto, over, room is not None)
+    onto = torch.bitwise_left_shift(target, t.far, out=_part(planes, 28, 56)).bitwise_and_(t.far_down)
+    over = torch.bitwise_left_shift(empty, t.slide, out=between).bitwise_and_(t.slide_down)
+    down_far = _slides(source, onto, over, room is not None)
 
-    safe = ~(own | guard.danger)
+    safe = (own | guard.danger).bitwise_not_()
     up_far[0].bitwise_or_((safe >> t.axis).bitwise_and_(t.axis_up).bitwise_and_(side.king))
     down_far[0].bitwise_or_((safe << t.axis).bitwise_and_(t.axis_down).bitwise_and_(side.king))
-    pushes, double = _pushes(side, guard, onto_up, over_up)
     up_far[0][1:].bitwise_or_(pushes)
     up_far[1][2].bitwise_or_(double)
     beside, square = _passant(t, side, guard, passant)
     up_far[0][1::2].bitwise_or_(beside)
-    rights = _castles(t, side, guard.danger, castling, chess960)
     if not chess960:
-        up_far[1][0].bitwise_or_((rights[0] >> 3).bitwise_and_(side.king))
-        down_far[1][0].bitwise_or_((rights[1] << 4).bitwise_and_(side.king))
-    leapers = knights & guard.free[0] & guard.free[1]  # pinned on no axis: a pin takes a piece from three of the four
+        right, left = _castles(t, side, guard.danger, castling).unbind(0)
+        up_far[1][0].bitwise_or_(right)
+        down_far[1][0].bitwise_or_(left)
+    leapers = (guard.free[0] & guard.free[1]).bitwise_and_(knights)  # a pin takes a piece from three of the four axes
     promoted = pushes.index_select(0, t.straight_first).bitwise_and_(signed(RANK_7))
-    leaps = onto_up[28:] & leapers, onto_down[28:] & leapers
-    found = torch.cat((*up_far, *down_far, *leaps, promoted, promoted, promoted), out=planes)
+    leaps = (
+        torch.bitwise_right_shift(target, t.leap, out=_part(planes, 56, 60)).bitwise_and_(t.leap_up),
+        torch.bitwise_left_shift(target, t.leap, out=_part(planes, 60, 64)).bitwise_and_(t.leap_down),
+    )
+    for leap in leaps:
+        leap.bitwise_and_(leapers)
+    if planes is None:
+        planes = torch.cat((*up_far, *down_far, *leaps, promoted, promoted, promoted))
+    else:
+        planes[64:].view(3, *promoted.shape).copy_(promoted)  # the others lie there
     if chess960:
-        found[0:28:4].bitwise_or_((rights[0] >> t.distance).bitwise_and_(side.king))
-        found[28:56:4].bitwise_or_((rights[1] << t.distance).bitwise_and_(side.king))
-    return Moves(found, guard.checkers, square)
+        right, left = _castles960(t, side, guard.danger, castling).unbind(0)
+        planes[0:28:4].bitwise_or_((right >> t.distance).bitwise_and_(side.king))
+        planes[28:56:4].bitwise_or_((left << t.distance).bitwise_and_(side.king))
+    return Moves(planes, guard.checkers, square)
 
 
 def _part(memory: Tensor | None, first: int, last: int) -> Tensor | None:
@@ -128,29 +133,29 @@ def _part(memory: Tensor | None, first: int, last: int) -> Tensor | None:
 def _fill_up(t: Tables, start: Tensor, through: Tensor) -> Tensor:
     """Squares that sliders attack upwards along each axis, the first piece in the way included; ``[4, N]``."""
     through = through & t.axis_down
-    reached = start | (start << t.axis).bitwise_and_(through)
+    reached = (start << t.axis).bitwise_and_(through).bitwise_or_(start)
     through.bitwise_and_(through << t.axis)
     reached.bitwise_or_((reached << t.axis_2).bitwise_and_(through))
     through.bitwise_and_(through << t.axis_2)
     reached.bitwise_or_((reached << t.axis_4).bitwise_and_(through))
-    return (reached << t.axis).bitwise_and_(t.axis_down)
+    return reached.bitwise_left_shift_(t.axis).bitwise_and_(t.axis_down)
 
 
 def _fill_down(t: Tables, start: Tensor, through: Tensor) -> Tensor:
     """The same downwards; where one can land clears what the sign bit left behind, too."""
     through = through & t.axis_up
-    reached = start | (start >> t.axis).bitwise_and_(through)
+    reached = (start >> t.axis).bitwise_and_(through).bitwise_or_(start)
     through.bitwise_and_(through >> t.axis)
     reached.bitwise_or_((reached >> t.axis_2).bitwise_and_(through))
     through.bitwise_and_(through >> t.axis_2)
     reached.bitwise_or_((reached >> t.axis_4).bitwise_and_(through))
-    return (reached >> t.axis).bitwise_and_(t.axis_up)
+    return reached.bitwise_right_shift_(t.axis).bitwise_and_(t.axis_up)
 
 
 def _first(pieces: Tensor) -> Tensor:
     """The nearest piece on each of eight rays, ``[2, 4, N]``: the lowest bit going up, the highest going down."""
     up, down = pieces.unbind(0)
-    return torch.stack((up & -up, _highest(down)))
+    return torch.stack((_lowest(up), _highest(down)))
 
 
 def _guard(t: Tables, side: Side, pawns: Tensor, knights: Tensor, king: Tensor) -> Guard:
@@ -158,7 +163,7 @@ def _guard(t: Tables, side: Side, pawns: Tensor, knights: Tensor, king: Tensor) 
     here, there = _index(torch.stack((side.king, king))).unbind(0)
     ours = t.around.gather(1, here.expand(len(t.around), -1))  # [11, N]
 
-    rays = ours[:8].unflatten(0, (2, 4))
+    rays = ours[:8].view(2, *side.enemies.shape)
     pieces = rays & side.occupied
     first = _first(pieces)
     behind = pieces.bitwise_xor_(first)
@@ -166,17 +171,18 @@ def _guard(t: Tables, side: Side, pawns: Tensor, knights: Tensor, king: Tensor) 
     hit = first & side.enemies
     shield = filled_single(second & side.enemies).bitwise_and_(first)
 
-    leaps = (ours[PAWN] & pawns) | (ours[KNIGHT] & knights)
+    leaps = (ours[PAWN] & pawns).bitwise_or_(ours[KNIGHT] & knights)
     (ray_up, ray_down), (hit_up, hit_down) = rays.unbind(0), hit.unbind(0)
-    lines = (ray_up & (hit_up | (hit_up + filled_single(hit_up)))) | (ray_down & -hit_down)
-    checkers = (hit_up | hit_down).sum(0).bitwise_or_(leaps)
+    lines = filled_single(hit_up).add_(hit_up).bitwise_or_(hit_up).bitwise_and_(ray_up)
+    lines.bitwise_or_((-hit_down).bitwise_and_(ray_down))
+    checkers = hit.flatten(0, 1).sum(0).bitwise_or_(leaps)
     target = lines.sum(0).bitwise_or_(leaps)
-    target.masked_fill_((checkers & (checkers - 1)) != 0, 0).masked_fill_(checkers == 0, -1)
+    target.masked_fill_((checkers - 1).bitwise_and_(checkers) != 0, 0).masked_fill_(checkers == 0, -1)
 
     shield_up, shield_down = shield.unbind(0)
     shields = shield_up | shield_down
     pins = shields & side.own
-    free = (pins.sum(0) ^ pins).bitwise_not_().bitwise_and_(side.own)
+    free = pins.bitwise_xor_(pins.sum(0)).bitwise_not_().bitwise_and_(side.own)
     return Guard(
         danger=_danger(t, side, pawns, knights).bitwise_or_(t.ring.index_select(0, there)),
         checkers=checkers,
@@ -193,6 +199,11 @@ def _index(one: Tensor) -> Tensor:
     return exponent.sub_(1023).clamp_(min=0)
 
 
+def _lowest(x: Tensor) -> Tensor:
+    """The lowest bit of sets."""
+    return (-x).bitwise_and_(x)
+
+
 def _highest(x: Tensor) -> Tensor:
     """The highest bit of sets on a line from a king: as a float without its fraction, which seven bits never round up."""
     return x.to(torch.float64).view(torch.int64).bitwise_and_(EXPONENT).view(torch.float64).to(torch.int64)
@@ -201,8 +212,8 @@ def _highest(x: Tensor) -> Tensor:
 def _paired(first: Tensor, second: Tensor, behind: Tensor, enemies: Tensor) -> Tensor:
     """Two pieces to one side of the king that shield him together from a third, all on his rank; inputs ``[2, N]``."""
     right, left = (behind ^ second).unbind(0)
-    third = torch.stack((right & -right, _highest(left)))
-    right, left = (first | second).bitwise_and_(filled_single(third & enemies)).unbind(0)
+    third = torch.stack((_lowest(right), _highest(left))).bitwise_and_(enemies)
+    right, left = filled_single(third).bitwise_and_(first | second).unbind(0)
     return right | left
 
 
@@ -213,28 +224,28 @@ def _danger(t: Tables, side: Side, pawns: Tensor, knights: Tensor) -> Tensor:
     attacked.bitwise_or_(_fill_down(t, side.enemies, through))
     attacked.bitwise_or_((knights << t.leap).bitwise_and_(t.leap_down))
     attacked.bitwise_or_((knights >> t.leap).bitwise_and_(t.leap_up))
+    attacked[1::2].bitwise_or_((pawns >> t.aside).bitwise_and_(t.aside_up))
     a, b, c, d = attacked.unbind(0)
-    return (a | b) | (c | d) | ((pawns >> 7) & NOT_A) | ((pawns >> 9) & NOT_H)
+    return (a | b).bitwise_or_(c).bitwise_or_(d)
 
 
-def _slides(source: Tensor, onto: Tensor, over: Tensor) -> list[Tensor]:
-    """Where sliders start that go 1 to 7 squares along each axis: seven times ``[4, N]``."""
-    ends = onto.unflatten(0, (8, 4)).unbind(0)
-    found = [source & ends[0]]
-    for passed, end in zip(over.unflatten(0, (6, 4)).unbind(0), ends[1:7], strict=True):
-        source = source & passed
-        found.append(source & end)
-    return found
+def _slides(source: Tensor, onto: Tensor, over: Tensor, in_place: bool) -> Sequence[Tensor]:
+    """Where sliders start that go 1 to 7 squares along each axis: seven times ``[4, N]``; in place of ``onto``, or apart."""
+    ends, passed = onto.view(7, *source.shape).unbind(0), over.view(6, *source.shape).unbind(0)
+    far = []
+    for i, end in enumerate(ends):
+        source = source & passed[i - 1] if i else source
+        far.append(end.bitwise_and_(source) if in_place else end & source)
+    return far
 
 
-def _pushes(side: Side, guard: Guard, onto: Tensor, over: Tensor) -> tuple[Tensor, Tensor]:
+def _pushes(t: Tables, side: Side, guard: Guard, onto: Tensor, over: Tensor) -> tuple[Tensor, Tensor]:
     """Where pawns start that capture to the left, go straight on, capture to the right, ``[3, N]``; and go two ahead."""
     pawns = guard.free[1:] & side.pawns
-    ahead = pawns[1] & over[2]
-    allowed = torch.stack((side.opponent >> 7, over[2], side.opponent >> 9))
-    return allowed.bitwise_and_(onto[1:4]).bitwise_and_(pawns), ahead.bitwise_and_(onto[6] & over[6]).bitwise_and_(
-        RANK_2
-    )
+    left, right = (side.opponent >> t.aside).unbind(0)
+    allowed = torch.stack((left, over[2], right)).bitwise_and_(pawns)
+    double = (onto[6] & over[6]).bitwise_and_(allowed[1]).bitwise_and_(RANK_2)
+    return allowed.bitwise_and_(onto[1:4]), double
 
 
 def _passant(t: Tables, side: Side, guard: Guard, passant: Tensor) -> tuple[Tensor, Tensor]:
@@ -243,60 +254,71 @@ def _passant(t: Tables, side: Side, guard: Guard, passant: Tensor) -> tuple[Tens
     Two pawns leave the king's rank, or the captured one leaves a diagonal; a file stays closed by the capturing pawn.
     """
     captured = passant >> 8
-    stopped = (((passant | captured) & guard.target) == 0).logical_or_((captured & guard.exposing) != 0)
-    closed = ~guard.paired.masked_fill((captured & guard.paired) == 0, 0)
-    able = side.pawns.masked_fill(stopped, 0).bitwise_and_(closed)
+    answers = (passant | captured).bitwise_and_(guard.target)
+    paired = filled_single(captured & guard.paired).bitwise_and_(guard.paired)
+    stopped = unfilled(answers).bitwise_or_(filled_single(captured & guard.exposing)).bitwise_or_(paired)
+    able = stopped.bitwise_not_().bitwise_and_(side.pawns)
     beside = (passant >> t.aside).bitwise_and_(t.aside_up).bitwise_and_(able).bitwise_and_(guard.free[1::2])
     left, right = beside.unbind(0)
-    return beside, passant.masked_fill((left | right) == 0, 0)
+    return beside, filled_single(left | right).bitwise_and_(passant)
 
 
-def _castles(t: Tables, side: Side, danger: Tensor, castling: Tensor, chess960: bool) -> Tensor:
-    """The rooks with which the king may castle now, to the right and to the left; ``[2, N]``."""
+def _castles(t: Tables, side: Side, danger: Tensor, castling: Tensor) -> Tensor:
+    """The king where he may castle now, to the right and to the left; ``[2, N]``. He stands on e1 while he may."""
+    bad = (side.occupied & t.between).bitwise_or_(danger & t.king_way)
+    rooks = (castling & t.corner).bitwise_and_(unfilled(bad))
+    return filled_single(rooks).bitwise_and_(side.king)
+
+
+def _castles960(t: Tables, side: Side, danger: Tensor, castling: Tensor) -> Tensor:
+    """The rooks with which the king may castle now in Chess960, to the right and to the left; ``[2, N]``."""
     king, home = side.king, castling & RANK_1
     rooks = torch.stack((home & -(king << 1), home & (king - 1)))
     king_way = (torch.maximum(king, t.king_goal) << 1).sub_(torch.minimum(king, t.king_goal))
     rook_way = (torch.maximum(rooks, t.rook_goal) << 1).sub_(torch.minimum(rooks, t.rook_goal))
     bad = (king_way | rook_way).bitwise_and_(side.occupied).bitwise_and_(~(king | rooks)).bitwise_or_(king_way & danger)
-    if chess960:  # a rook on b1 that leaves may uncover the king on c1 to a rook or queen on a1
-        bad[1].bitwise_or_((side.enemies[0] << 1) & rooks[1] & 0x02)
+    # a rook on b1 that leaves may uncover the king on c1 to a rook or queen on a1
+    bad[1].bitwise_or_((side.enemies[0] << 1) & rooks[1] & 0x02)
     return rooks.masked_fill_(bad != 0, 0)
 
 
-def advance(words: Tensor, action: Tensor, chess960: bool = False) -> Tensor:
+def advance(words: Tensor, action: Tensor, chess960: bool = False, out: Tensor | None = None) -> Tensor:
     """The words after a legal action, as the next player sees them, the last three as they were; ``[16, N]``.
 
     The en-passant square is set after every double step; ``ending.settle`` takes it back where nobody can capture.
     """
     t = tables(words.device)
     each = words.unbind(0)
-    own, opponent, castling, turn = each[OWN], each[OPPONENT], each[CASTLING], each[TURN]
-    pieces = words[PAWNS : KINGS + 1]
-    start = action & 63
+    castling, turn = each[CASTLING], each[TURN]
     does = t.plane960 if chess960 else t.plane
     does = does.gather(1, (action >> 6).expand(len(does), -1))
     offset, stepped, king_goal, rook_goal, rook_from = does[:5].unbind(0)
+    start = action & 63
     from_bit, to_bit = 1 << start, 1 << (start + offset)
 
-    kind = filled_single(pieces & from_bit)  # [6, N] which piece moves
+    kind = filled_single(words[PAWNS : KINGS + 1] & from_bit)  # [6, N] which piece moves
     is_pawn, *_, is_king = kind.unbind(0)
-    captured = (opponent & to_bit) | ((to_bit & each[PASSANT] & is_pawn) >> 8)
-    rights = castling & ~(from_bit | to_bit | (is_king & RANK_1))
+    captured = (each[PASSANT] & to_bit).bitwise_and_(is_pawn).bitwise_right_shift_(8)
+    captured.bitwise_or_(each[OPPONENT] & to_bit)
+    lost = (is_king & RANK_1).bitwise_or_(from_bit).bitwise_or_(to_bit)
     if chess960:
-        rook_from = to_bit & own  # the king steps onto his own rook
+        rook_from = to_bit & each[OWN]  # the king steps onto his own rook
         castles = filled_single(rook_from)
         to_bit = (to_bit & ~castles) | (king_goal & castles)
         rook_to = rook_goal & castles
     else:
         rook_from, rook_to = rook_from & is_king, rook_goal & is_king
-    queened = is_pawn & to_bit & signed(RANK_8)
-    stay = ~(from_bit | captured | rook_from)
-    placed = (pieces & stay).bitwise_or_(kind & (to_bit ^ queened))
-    placed[1:5].bitwise_or_(does[5:9] & queened)
-    placed[3].bitwise_or_(rook_to)
-    own = (own & stay) | to_bit | rook_to
-    double = stepped & is_pawn & (from_bit << 8)
-    sets = torch.cat((torch.stack((opponent & stay, own)), placed, torch.stack((rights, double))))
-    clock = (each[HALFMOVE] + 1) & ~(is_pawn | filled_single(captured))
+    queened = (is_pawn & to_bit).bitwise_and_(signed(RANK_8))
+    stay = (from_bit | captured).bitwise_or_(rook_from).bitwise_not_()
+    sets = words[: KINGS + 1] & stay
+    sets[OWN].bitwise_or_(to_bit).bitwise_or_(rook_to)
+    sets[PAWNS:].bitwise_or_(kind & (to_bit ^ queened))
+    sets[KNIGHTS:KINGS].bitwise_or_(does[5:9] & queened)
+    sets[ROOKS].bitwise_or_(rook_to)
+    rights = lost.bitwise_not_().bitwise_and_(castling)
+    double = (from_bit << 8).bitwise_and_(is_pawn).bitwise_and_(stepped)
+    clock = filled_single(captured).bitwise_or_(is_pawn).bitwise_not_().bitwise_and_(each[HALFMOVE] + 1)
+    own, opponent = sets[OWN : OWN + 1], sets[OPPONENT : OPPONENT + 1]
+    seen = turned(torch.cat((opponent, own, sets[PAWNS:], rights.unsqueeze(0), double.unsqueeze(0))))
     counts = torch.stack((1 - turn, clock, each[FULLMOVE] + turn))
-    return torch.cat((turned(sets), counts, words[HASH:]))
+    return torch.cat((seen, counts, words[HASH:]), out=out)

@@ -25,26 +25,29 @@ RAYS, KNIGHT, RING, PAWN = 0, 8, 9, 10  # rows of Tables.around: eight rays, the
 
 
 class Tables(NamedTuple):
-    """See the comments; every tensor is int64. The parts of ``step``, ``up`` and ``down`` save slicing at every call."""
+    """See the comments; every tensor is int64. Parts of others save slicing at every call."""
 
-    step: Tensor  # [32, 1] how far planes 0..27 and 56..59 shift; their opposites, 28..55 and 60..63, shift as far back
-    up: Tensor  # [32, 1] the squares from which such a step upwards stays on the board
-    down: Tensor  # [32, 1] the squares from which its opposite does
-    slide: Tensor  # [24, 1] the first of step, without the longest slides
-    slide_up: Tensor  # [24, 1] the first of up
-    slide_down: Tensor  # [24, 1] the first of down
-    axis: Tensor  # [4, 1] the first of step
+    far: Tensor  # [28, 1] how far planes 0..27 shift; their opposites, 28..55, shift as far back
+    far_up: Tensor  # [28, 1] the squares from which such a step upwards stays on the board
+    far_down: Tensor  # [28, 1] the squares from which its opposite does
+    slide: Tensor  # [24, 1] the first of far, without the longest slides
+    slide_up: Tensor  # [24, 1] the first of far_up
+    slide_down: Tensor  # [24, 1] the first of far_down
+    axis: Tensor  # [4, 1] the first of far
     axis_2: Tensor  # [4, 1] twice as far
     axis_4: Tensor  # [4, 1] four times
-    axis_up: Tensor  # [4, 1] the first of up
-    axis_down: Tensor  # [4, 1] the first of down
+    axis_up: Tensor  # [4, 1] the first of far_up
+    axis_down: Tensor  # [4, 1] the first of far_down
     aside: Tensor  # [2, 1] how far a pawn steps that captures to the left, to the right
     aside_up: Tensor  # [2, 1] the squares from which such a step stays on the board
-    leap: Tensor  # [4, 1] the last of step
-    leap_up: Tensor  # [4, 1] the last of up
-    leap_down: Tensor  # [4, 1] the last of down
+    leap: Tensor  # [4, 1] the same for planes 56..59 and their opposites, 60..63
+    leap_up: Tensor  # [4, 1]
+    leap_down: Tensor  # [4, 1]
     around: Tensor  # [11, 64] for a king on each square: rays of planes 0..3 and 28..31, knight's steps, king's, pawn's
     ring: Tensor  # [64] the king's steps alone
+    corner: Tensor  # [2, 1] h1 and a1, whose rooks castle with a king on e1
+    between: Tensor  # [2, 1] the squares between him and them
+    king_way: Tensor  # [2, 1] the squares that he stands on or passes
     king_goal: Tensor  # [2, 1] where the king ends that castles to the right, to the left
     rook_goal: Tensor  # [2, 1] where his rook ends
     distance: Tensor  # [7, 1] 1 to 7
@@ -91,9 +94,6 @@ def hash_keys() -> list[int]:
 
 
 def _make() -> Tables:
-    half = [*range(28), *range(56, 60)]
-    back = [*range(28, 56), *range(60, 64)]
-
     def row(words: list[int]) -> Tensor:
         return torch.tensor([signed(word) for word in words], dtype=torch.int64)
 
@@ -103,29 +103,33 @@ def _make() -> Tables:
     def column(words: list[int]) -> Tensor:
         return row(words).unsqueeze(-1)
 
-    step, up, down = (
-        column([OFFSETS[p] for p in half]),
-        *(column([starts(STEPS[p]) for p in p_s]) for p_s in (half, back)),
-    )
+    def stepping(up: range, down: range) -> tuple[Tensor, Tensor, Tensor]:
+        from_up, from_down = (column([starts(STEPS[plane]) for plane in planes]) for planes in (up, down))
+        return column([OFFSETS[plane] for plane in up]), from_up, from_down
+
+    (far, far_up, far_down), leaps = stepping(range(28), range(28, 56)), stepping(range(56, 60), range(60, 64))
     return Tables(
-        step=step,
-        up=up,
-        down=down,
-        slide=step[:24],
-        slide_up=up[:24],
-        slide_down=down[:24],
-        axis=step[:4],
-        axis_2=2 * step[:4],
-        axis_4=4 * step[:4],
-        axis_up=up[:4],
-        axis_down=down[:4],
-        aside=step[1:4:2],
-        aside_up=up[1:4:2],
-        leap=step[28:],
-        leap_up=up[28:],
-        leap_down=down[28:],
+        far=far,
+        far_up=far_up,
+        far_down=far_down,
+        slide=far[:24],
+        slide_up=far_up[:24],
+        slide_down=far_down[:24],
+        axis=far[:4],
+        axis_2=2 * far[:4],
+        axis_4=4 * far[:4],
+        axis_up=far_up[:4],
+        axis_down=far_down[:4],
+        aside=far[1:4:2],
+        aside_up=far_up[1:4:2],
+        leap=leaps[0],
+        leap_up=leaps[1],
+        leap_down=leaps[2],
         around=rows([around(square) for square in range(64)]).t().contiguous(),
         ring=row([around(square)[RING] for square in range(64)]),
+        corner=column([0x80, 0x01]),
+        between=column([0x60, 0x0E]),
+        king_way=column([0x70, 0x1C]),
         king_goal=column([0x40, 0x04]),
         rook_goal=column([0x20, 0x08]),
         distance=column([*range(1, 8)]),

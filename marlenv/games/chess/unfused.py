@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from marlenv.games.chess import bits, ending
-from marlenv.games.chess.board import CHECKMATE, HALFMOVE, HASH, OUTCOME, PLANES, REPEATS, TURN, State
+from marlenv.games.chess.board import CHECKMATE, HALFMOVE, HASH, OUTCOME, PLANES, REPEATS, TURN, WORDS, State
 from marlenv.games.chess.ending import Limits
 from marlenv.games.chess.moves import Room, advance, generate
 from marlenv.games.memory import SOME_OVER
@@ -54,12 +54,12 @@ def turn(
     some_gone = bool(gone.any())
     if not bool((torch.where(gone, words[OUTCOME], legal) if some_gone else legal).all()):
         return 0
-    after, repeats = advance(words, action, chess960), None
+    after, repeats = advance(words, action, chess960, bits.apart(words, WORDS, n)), None
     if some_gone:
         after, repeats = words ^ ((words ^ after) & legal), words[REPEATS] & ~legal
     new_board, new_history, new_moves = (_rows(part) for part in out.state)
-    up, down = out.allowed  # written last
-    found = generate(after, chess960, Room(_in(new_history, PLANES, n), _in(up, 56, n), _in(down, 56, n)))
+    room = Room(_in(new_history, PLANES, n), _in(out.allowed[WHITE], 24, n))  # both are written later
+    found = generate(after, chess960, room)
     hashed, stuck = ending.keyed(after, found), ending.stuck(found.planes)
     new_moves.copy_(found.planes.t())
     seen = torch.eq(history, hashed.unsqueeze(-1), out=new_history).sum(-1)
@@ -78,7 +78,7 @@ def turn(
     if fresh is not None and renewed is not None:
         renewed.allowed[WHITE].copy_(out.allowed[WHITE])
         _begin(rows, fresh, out.state, renewed)
-        goes_on = ~bits.filled(outcome)
+        goes_on = bits.unfilled(outcome)
         _tell(after[TURN] & goes_on, outcome & goes_on, renewed)  # White begins
     return SOME_OVER
 
@@ -114,10 +114,9 @@ def _rows(part: Tensor) -> Tensor:
 
 
 def _in(memory: Tensor, rows: int, n: int) -> Tensor:
-    """Some memory as ``rows`` words of ``n`` games, apart by no power of two, as such rows share the sets of caches."""
-    flat = memory.view(-1).view(torch.int64)
-    wide = min(n + 8, len(flat) // rows)
-    return flat[: rows * wide].view(rows, wide)[:, :n]
+    """Some memory as ``rows`` words of ``n`` games, as :func:`marlenv.games.chess.bits.apart` as it is large enough for."""
+    words = memory.view(-1).view(torch.int64)
+    return words.as_strided((rows, n), (min(n + 8, len(words) // rows), 1))
 
 
 def _tell(turn: Tensor, outcome: Tensor, told: Told[State]) -> None:
