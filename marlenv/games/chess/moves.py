@@ -51,7 +51,7 @@ class Moves(NamedTuple):
 class Room(NamedTuple):
     """Memory to work in."""
 
-    planes: Tensor  # [73, N]
+    planes: Tensor  # [73, N] in which they are returned, too
     over: Tensor  # [24, N]
 
 
@@ -78,7 +78,7 @@ class Guard(NamedTuple):
 
 
 def generate(words: Tensor, chess960: bool = False, room: Room | None = None) -> Moves:
-    """Every legal move of positions given by their first ten words, ``[10+, N]``."""
+    """Every legal move of positions given by their first ten words, ``[10+, N]``; found in a ``room``, or in new memory."""
     t = tables(words.device)
     own, opponent, pawns, knights, bishops, rooks, queens, kings, castling, passant = words[: PASSANT + 1].unbind(0)
     sliders = torch.stack((rooks, bishops, rooks, bishops)).bitwise_or_(queens)
@@ -283,7 +283,7 @@ def _castles960(t: Tables, side: Side, danger: Tensor, castling: Tensor) -> Tens
 
 
 def advance(words: Tensor, action: Tensor, chess960: bool = False, out: Tensor | None = None) -> Tensor:
-    """The words after a legal action, as the next player sees them, the last three as they were; ``[16, N]``.
+    """The words after a legal action, as the next player sees them, the last three as they were; ``[16, N]``, or ``out``.
 
     The en-passant square is set after every double step; ``ending.settle`` takes it back where nobody can capture.
     """
