@@ -8,7 +8,7 @@ import inspect
 import json
 from pathlib import Path
 
-from marlenv.errors import SpecError
+from marlenv.errors import DeviceError, SpecError
 
 SUITES = {
     "games": "random legal play with resets, against OpenSpiel, TorchRL and Pgx",
@@ -43,6 +43,8 @@ def run(options: argparse.Namespace) -> int:
     for name in given:
         if name not in inspect.signature(measure).parameters:
             raise SpecError(f"bench {options.suite}: takes no --{name}")
+    if (options.device or "").startswith("cuda") and not torch.cuda.is_available():
+        raise DeviceError(f"bench {options.suite}: --device {options.device} needs a CUDA device, and there is none")
     print(machine())
     figures = measure(options.rounds, **given)
     print(report(figures))

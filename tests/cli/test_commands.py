@@ -184,6 +184,14 @@ def test_the_installed_command_runs() -> None:
     assert out.stdout == f"marlenv {marlenv.__version__}\n"
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+@pytest.mark.parametrize("suite", ["games", "physics"])
+def test_bench_says_that_there_is_no_gpu(suite: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "bench", suite, "--device", "cuda")
+    assert code != 0
+    assert f"bench {suite}: --device cuda needs a CUDA device, and there is none" in err
+
+
 def test_bench_prints_both_sides_and_their_ratio(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = run(capsys, "bench", "specs", "--rounds", "1", "--json", str(tmp_path / "figures.json"))
     assert code == 0

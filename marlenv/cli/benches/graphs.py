@@ -15,7 +15,6 @@ import torch
 
 from marlenv.cli.benches.peers import Vmas
 from marlenv.cli.benches.timing import Figure, interleaved
-from marlenv.errors import DeviceError
 from marlenv.making import make
 from marlenv.physics import lanes
 from marlenv.rng import RowRNG
@@ -81,8 +80,6 @@ def without_waiting() -> Iterator[None]:
 
 def measure_graphs(names: list[str], rows: list[int], rounds: int, device: str) -> list[Figure]:
     """Times both sides."""
-    if not torch.cuda.is_available():
-        raise DeviceError(f"marlenv bench physics: --device {device} needs a CUDA device, and there is none")
     figures = []
     for name in names:
         for n in rows:
