@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from numbers import Integral
 
 
 class MarlenvError(Exception):
@@ -118,6 +119,24 @@ class MissingExtra(MarlenvError, ImportError):
 
 class WorkerFailed(MarlenvError, RuntimeError):
     """Raised when a child process or thread died."""
+
+
+def whole(who: str, name: str, value: int, low: int, high: int | None = None) -> int:
+    """The value of an option, where it is an integer within its bounds, both included.
+
+    Raises:
+        SpecError: it is not.
+
+    >>> whole("Go", "size", 9, 2, 25)
+    9
+    >>> whole("Go", "size", 9.5, 2, 25)
+    Traceback (most recent call last):
+    marlenv.errors.SpecError: Go: size must be an integer from 2 to 25, got 9.5
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < low or (high is not None and value > high):
+        bounds = f"{low} on" if high is None else f"{low} to {high}"
+        raise SpecError(f"{who}: {name} must be an integer from {bounds}, got {value!r}")
+    return int(value)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ import torch
 
 from marlenv.envs import EnvBase
 from marlenv.envs.registry import Entry, find
-from marlenv.errors import SpecError
+from marlenv.errors import whole
 from marlenv.optional import need
 from marlenv.transforms import StepCounter, TransformedEnv
 from marlenv.vector import SerialEnv
@@ -45,8 +45,8 @@ def make(
     entry = find(name)
     if not entry.installed and entry.needs is not None:
         need(entry.needs, f"env {name!r}")
-    if num_envs is not None and num_envs < 1:
-        raise SpecError(f"make({name!r}): num_envs must be at least 1, got {num_envs}")
+    if num_envs is not None:
+        num_envs = whole(f"make({name!r})", "num_envs", num_envs, 1)
     factory = entry.load()
     given = {**entry.options, **options}
     if device is not None:

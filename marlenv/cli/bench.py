@@ -8,7 +8,8 @@ import inspect
 import json
 from pathlib import Path
 
-from marlenv.errors import DeviceError, SpecError
+from marlenv.errors import SpecError
+from marlenv.specs.dtypes import usable_device
 
 SUITES = {
     "games": "random legal play with resets, against OpenSpiel, TorchRL and Pgx",
@@ -43,8 +44,8 @@ def run(options: argparse.Namespace) -> int:
     for name in given:
         if name not in inspect.signature(measure).parameters:
             raise SpecError(f"bench {options.suite}: takes no --{name}")
-    if (options.device or "").startswith("cuda") and not torch.cuda.is_available():
-        raise DeviceError(f"bench {options.suite}: --device {options.device} needs a CUDA device, and there is none")
+    if options.device is not None:
+        usable_device(f"bench {options.suite}", options.device)
     print(machine())
     figures = measure(options.rounds, **given)
     print(report(figures))

@@ -17,7 +17,7 @@ from marlenv.cli.text import Progress, literal, parse_options
 from marlenv.envs import EnvBase
 from marlenv.envs.policies import as_policy
 from marlenv.envs.registry import load
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, whole
 from marlenv.making import make
 
 
@@ -41,8 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Plays, prints, keeps."""
     for name in ("envs", "steps"):
-        if getattr(options, name) < 1:
-            raise SpecError(f"--{name} must be at least 1, got {getattr(options, name)}")
+        whole("rollout", f"--{name}", getattr(options, name), 1)
     given = parse_options(options.set)
     if options.group_map:
         rule = literal(options.group_map)

@@ -23,6 +23,7 @@ from marlenv.errors import KeyCollision, ShapeError, SpecError, Unsupported
 from marlenv.keys import NestedKey, beside
 from marlenv.specs import Composite
 from marlenv.specs.base import size
+from marlenv.specs.dtypes import usable_device
 from marlenv.tensordicts import choose, rows
 
 if TYPE_CHECKING:
@@ -449,11 +450,11 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
             raise SpecError(
                 f"{type(self).__name__}.device: already {self._device}; move the env with env.to({str(value)!r})"
             )
-        self.__dict__["_device"] = None if value is None else torch.device(value)
+        self.__dict__["_device"] = None if value is None else usable_device(type(self).__name__, value)
 
     def to(self, device: torch.device | str | int) -> Self:  # type: ignore[override]
         """Moves the env: specs, buffers and what it draws."""
-        target = torch.device(device)
+        target = usable_device(f"{type(self).__name__}.to", device)
         if target == self._device:
             return self
         locked = self.is_spec_locked

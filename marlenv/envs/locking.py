@@ -37,6 +37,8 @@ class ActionEntry(NamedTuple):
     """The groups on the way to it, each with its batch size."""
     draw: Size
     """How many random numbers a draw takes per row of the batch."""
+    numbered: bool
+    """Whether its values are the numbers of choices, which fractions are not."""
 
     @property
     def key(self) -> NestedKey:
@@ -79,7 +81,8 @@ def _entry(key: NestedKey, action: Composite, observation: Composite) -> ActionE
     where = path(key)
     levels = [(where[i - 1], action[nested(where[:i])].shape) for i in range(1, len(where))]
     draw = Size() if isinstance(action[key], Composite) else action[key].unit_shape[action.ndim :]
-    return ActionEntry(where, action[key], _mask_of(key, action[key], observation), levels, draw)
+    numbered = isinstance(action[key], (Categorical, MultiCategorical))
+    return ActionEntry(where, action[key], _mask_of(key, action[key], observation), levels, draw, numbered)
 
 
 def _mask_of(key: NestedKey, spec: TensorSpec, observation: Composite) -> Path | None:

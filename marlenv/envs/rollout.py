@@ -11,7 +11,7 @@ from torch import Size, Tensor
 
 from marlenv.envs.policies import Policy, as_policy
 from marlenv.envs.stepping import STEP, advance
-from marlenv.errors import KeyMissing, ResetError, ShapeError, Unsupported
+from marlenv.errors import KeyMissing, ResetError, ShapeError, Unsupported, whole
 from marlenv.keys import beside, last, under
 from marlenv.tensordicts import is_nested, lazy, new, parts, put, raw
 
@@ -78,8 +78,7 @@ def rollout(
             raise ValueError(f"{who}: give a policy or actions, not both")
         policy, trust_policy = _replay(env, actions), True
         max_steps = min(max_steps, len(actions)) if isinstance(actions, Sequence) else max_steps
-    if max_steps < 1:
-        raise ValueError(f"{who}: max_steps must be at least 1, got {max_steps}")
+    whole(who, "max_steps", max_steps, 1)
     if auto_reset:
         td = env.reset(tensordict, **reset_options)
     elif tensordict is None:

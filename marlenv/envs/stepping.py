@@ -90,6 +90,11 @@ def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase) -> None:
             raise ShapeError(
                 f"{type(env).__name__}.step: action {entry.key!r} must have shape {list(want)}, got {list(value.shape)}"
             )
+        if entry.numbered and value.is_floating_point():
+            raise DtypeError(
+                f"{type(env).__name__}.step: action {entry.key!r} must be {entry.spec.dtype}, got {value.dtype}; it is the "
+                f"number of a choice"
+            )
         if env.device is not None and value.device != env.device:
             raise DeviceError(
                 f"{type(env).__name__}.step: action {entry.key!r} must be on {env.device}, got {value.device}; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from marlenv.errors import SpecError
+from marlenv.errors import whole
 from marlenv.games import drawing
 
 RANKS = "23456789TJQK"
@@ -21,9 +21,7 @@ def seats(count: int, low: int, high: int, who: str) -> tuple[str, ...]:
     >>> seats(2, 2, 10, "KuhnPoker")
     ('player_0', 'player_1')
     """
-    if not isinstance(count, int) or not low <= count <= high:
-        raise SpecError(f"{who}: num_players must be {low} to {high}, got {count!r}")
-    return tuple(f"player_{i}" for i in range(count))
+    return tuple(f"player_{i}" for i in range(whole(who, "num_players", count, low, high)))
 
 
 def one_hot(index: Tensor, n: int) -> Tensor:

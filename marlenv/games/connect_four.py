@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError
+from marlenv.errors import whole
 from marlenv.games import drawing
 from marlenv.games.bits import planes
 from marlenv.games.memory import as_rows, for_numba, kernels
@@ -85,8 +85,7 @@ class ConnectFour(Rules[State]):
 
     def __post_init__(self) -> None:
         for name, low, high in (("rows", 1, 7), ("columns", 1, 7), ("line", 2, 8)):
-            if not low <= getattr(self, name) <= high:
-                raise SpecError(f"ConnectFour: {name} must be {low} to {high}, got {getattr(self, name)}")
+            whole("ConnectFour", name, getattr(self, name), low, high)
 
     @property
     def n_actions(self) -> int:

@@ -7,14 +7,16 @@ are one point if and only if the squared sum of the numbers is their count times
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Real
 from typing import ClassVar, Literal, NamedTuple, get_args
 
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError, UnknownName, nearest
+from marlenv.errors import SpecError, UnknownName, nearest, whole
 from marlenv.games import drawing
 from marlenv.games.rules import Rules, where
 from marlenv.games.tables import Table
@@ -83,12 +85,12 @@ class Go(Rules[State]):
     earned_at_end: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 2 <= self.size <= 25:
-            raise SpecError(f"Go: size must be 2 to 25, got {self.size}")
+        whole("Go", "size", self.size, 2, 25)
         if self.repetition not in get_args(Repetition):
             raise UnknownName(f"Go: repetition={self.repetition!r}; {nearest(self.repetition, get_args(Repetition))}")
-        if self.longest < 1:
-            raise SpecError(f"Go: moves must be at least 1, got {self.moves}")
+        whole("Go", "moves", self.longest, 1)
+        if not isinstance(self.komi, Real) or not math.isfinite(self.komi):
+            raise SpecError(f"Go: komi must be a finite number, got {self.komi!r}")
 
     @property
     def cells(self) -> int:

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, whole
 from marlenv.games import cards, drawing
 from marlenv.games.rules import Rules, where
 from marlenv.games.tables import Table
@@ -100,9 +100,7 @@ class Hanabi(Rules[State]):
         cards.seats(self.num_players, 2, 5, "Hanabi")
         bounds = {"colors": (1, 5), "ranks": (2, 5), "hand_size": (1, 10), "max_hints": (0, 20), "max_lives": (1, 20)}
         for name, (low, high) in bounds.items():
-            value = self.hand if name == "hand_size" else getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
-                raise SpecError(f"Hanabi: {name} must be {low} to {high}, got {value!r}")
+            whole("Hanabi", name, self.hand if name == "hand_size" else getattr(self, name), low, high)
         if self.num_players * self.hand >= sum(self._copies()):
             raise SpecError(
                 f"Hanabi: {self.num_players} hands of {self.hand} cards need a deck of more than {sum(self._copies())}"

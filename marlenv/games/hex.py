@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, whole
 from marlenv.games import drawing
 from marlenv.games.rules import Rules
 from marlenv.games.tables import Table
@@ -68,8 +68,7 @@ class Hex(Rules[State]):
 
     def __post_init__(self) -> None:
         for name, size in (("rows", self.rows), ("columns", self.width)):
-            if not 2 <= size <= 26:
-                raise SpecError(f"Hex: {name} must be 2 to 26, got {size}")
+            whole("Hex", name, size, 2, 26)
         if self.swap and self.rows != self.width:
             raise SpecError(f"Hex: swap needs a square board, got {self.rows} rows and {self.width} columns")
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError, nearest
+from marlenv.errors import SpecError, nearest, whole
 from marlenv.games import cards, drawing
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
@@ -76,8 +76,8 @@ class MatrixGame(Rules[State]):
     simultaneous: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.rounds is not None and (not isinstance(self.rounds, int) or self.rounds < 1):
-            raise SpecError(f"MatrixGame: rounds must be an integer from 1 on, or None, got {self.rounds!r}")
+        if self.rounds is not None:
+            whole("MatrixGame", "rounds", self.rounds, 1)
         if isinstance(self.payoffs, str):
             if self.payoffs not in NAMED:
                 raise SpecError(f"MatrixGame: no game is called {self.payoffs!r}; {nearest(self.payoffs, NAMED)}")

@@ -18,7 +18,7 @@ from torch import Size, Tensor
 from marlenv.envs import EnvBase
 from marlenv.envs.policies import as_policy
 from marlenv.envs.stepping import advance
-from marlenv.errors import IllegalAction, KeyMissing, ShapeError, SpecError
+from marlenv.errors import IllegalAction, KeyMissing, ShapeError, SpecError, whole
 from marlenv.games.draws import Draws
 from marlenv.games.rules import Rules, where
 from marlenv.keys import DONE_NAMES
@@ -107,12 +107,11 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         who = type(self).__name__
         if illegal not in ("raise", "lose"):
             raise SpecError(f"{who}: illegal must be 'raise' or 'lose', got {illegal!r}")
-        if not isinstance(seat, int) or not 0 <= seat < len(rules.players):
-            raise SpecError(f"{who}: seat must be in 0..{len(rules.players) - 1} ({rules.players}), got {seat}")
+        whole(who, "seat", seat, 0, len(rules.players) - 1)
         if opponent is not None and opponent != "random" and not callable(opponent):
             raise SpecError(f"{who}: opponent must be 'random' or a policy, got {opponent!r}")
-        if max_plies is not None and (not isinstance(max_plies, int) or max_plies < 1):
-            raise SpecError(f"{who}: max_plies must be an integer from 1 on, or None for no limit, got {max_plies!r}")
+        if max_plies is not None:
+            whole(who, "max_plies", max_plies, 1)
         self.rules, self.illegal, self.max_plies, self.opponent, self.seat = rules, illegal, max_plies, opponent, seat
         self._game_seed, self._episode = seed, 0
         self._example = rules.start(Size([1]), rng=RowRNG(0, [1]))

@@ -15,7 +15,7 @@ from torch import Size, Tensor
 from marlenv.envs import EnvBase
 from marlenv.envs.registry import load
 from marlenv.envs.seeding import fresh_seed
-from marlenv.errors import KeyMissing, ShapeError, Unsupported, nearest
+from marlenv.errors import KeyMissing, ShapeError, Unsupported, nearest, whole
 from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.groups.specs import PAD_MASK
@@ -411,8 +411,7 @@ def _column(x: Tensor) -> Tensor:
 
 def _check_options(num_envs: int, max_steps: int | None, tier: str, continuous: bool, multidiscrete: bool) -> None:
     for name, value in (("num_envs", num_envs), ("max_steps", 1 if max_steps is None else max_steps)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"ScenarioEnv: {name} must be an integer from 1 on, got {value!r}")
+        whole("ScenarioEnv", name, value, 1)
     if tier not in TIERS:
         raise ValueError(f"ScenarioEnv: compile must be one of {list(TIERS)}, got {tier!r}")
     if continuous and multidiscrete:

@@ -18,6 +18,7 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.policies import as_policy
+from marlenv.errors import whole
 from marlenv.keys import Path
 from marlenv.physics.compiling import Compiled
 from marlenv.physics.kernel import Draw, Field, action_fields, result_fields
@@ -124,8 +125,7 @@ def fused(
     """A rollout that :func:`fits` accepts."""
     stop = options["break_when_any_done"]
     stop = not options["break_when_all_done"] if stop is None else stop
-    if steps < 1:
-        raise ValueError(f"{type(env).__name__}.rollout: max_steps must be at least 1, got {steps}")
+    whole(f"{type(env).__name__}.rollout", "max_steps", steps, 1)
     given = options["tensordict"]
     start = env.reset(**reset_options) if options["auto_reset"] else env.maybe_reset(given)
     board = Board(env, steps, compact=options["compact"])

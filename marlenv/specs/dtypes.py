@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from marlenv.errors import DeviceError
+
 
 def as_dtype(dtype: torch.dtype | str | None, default: torch.dtype) -> torch.dtype:
     """A torch dtype from what users write: a dtype, its name, or nothing."""
@@ -25,6 +27,20 @@ def as_device(device: torch.device | str | int | None) -> torch.device | None:
     device = torch.device(device)
     if device.type == "cuda" and device.index is None and torch.cuda.is_available():
         return torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
+def usable_device(who: str, device: torch.device | str | int) -> torch.device:
+    """The device, where this machine has it.
+
+    Raises:
+        DeviceError: it is a CUDA device that this machine, or this build of torch, lacks.
+    """
+    device = torch.device(device)
+    count = torch.cuda.device_count() if device.type == "cuda" else 0
+    if device.type == "cuda" and (device.index or 0) >= count:
+        have = f"there are {count}" if count else "there is none that this torch can use"
+        raise DeviceError(f"{who}: device {str(device)!r} needs a CUDA device, and {have}; use 'cpu'")
     return device
 
 

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import KeyMissing, SpecError
+from marlenv.errors import KeyMissing, SpecError, whole
 from marlenv.keys import NestedKey, beside
 from marlenv.specs import Binary, Categorical, Composite, Unbounded
 from marlenv.tensordicts import fetch, write
@@ -135,9 +135,7 @@ class ChessPlanes(_OnChess):
 
     def __init__(self, steps: int = 8, out_key: str = "planes") -> None:
         super().__init__()
-        if not isinstance(steps, int) or steps < 1:
-            raise SpecError(f"ChessPlanes: steps must be at least 1, got {steps!r}")
-        self.steps, self.out_key = steps, out_key
+        self.steps, self.out_key = whole("ChessPlanes", "steps", steps, 1), out_key
 
     def join(self, env: EnvBase) -> None:
         """Finds the seats of the groups."""

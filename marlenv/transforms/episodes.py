@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import KeyMissing, SpecError
+from marlenv.errors import KeyMissing, SpecError, whole
 from marlenv.keys import NestedKey, beside, nested, path
 from marlenv.specs import Bounded, Composite
 from marlenv.tensordicts import fetch, write
@@ -61,8 +61,8 @@ class StepCounter(_PerLevel):
         update_done: bool = True,
     ) -> None:
         super().__init__()
-        if max_steps is not None and max_steps < 1:
-            raise SpecError(f"StepCounter: max_steps must be at least 1, got {max_steps}")
+        if max_steps is not None:
+            whole("StepCounter", "max_steps", max_steps, 1)
         if not isinstance(truncated_key, str) or not isinstance(step_count_key, str):
             raise SpecError("StepCounter: the keys are names (strings); they are written beside every done flag")
         self.max_steps, self.update_done = max_steps, update_done

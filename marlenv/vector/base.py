@@ -9,7 +9,7 @@ import torch
 
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, whole
 
 MakeEnv = Callable[..., EnvBase]
 
@@ -38,8 +38,7 @@ class BatchedEnv(EnvBase):
         device: torch.device | str | int | None = None,
     ) -> None:
         who = type(self).__name__
-        if num_workers < 1:
-            raise SpecError(f"{who}: num_workers must be at least 1, got {num_workers}")
+        whole(who, "num_workers", num_workers, 1)
         makers = list(create_env_fn) if isinstance(create_env_fn, Sequence) else [create_env_fn] * num_workers
         if odd := next((make for make in makers if isinstance(make, EnvBase) or not callable(make)), None):
             raise SpecError(f"{who}: create_env_fn must be a function that makes an env, got {type(odd).__name__}")

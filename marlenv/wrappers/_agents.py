@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from tensordict import TensorDict
 
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, whole
 from marlenv.groups import GroupTree, MarlGroupMapType, group_specs, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.groups.specs import Unequal
@@ -58,8 +58,8 @@ class AgentsEnv(EnvWrapper):
         unequal: Unequal = "stack",
         **kwargs: Any,
     ) -> None:
-        if max_steps is not None and max_steps < 1:
-            raise SpecError(f"{type(self).__name__}: max_steps must be at least 1, got {max_steps}")
+        if max_steps is not None:
+            whole(type(self).__name__, "max_steps", max_steps, 1)
         self._asked_groups, self._unequal, self.use_mask = group_map, unequal, use_mask
         self.max_steps, self.done_on_any = max_steps, self.default_rule if done_on_any is None else done_on_any
         self._sim_seed: int | None = None

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 
 from marlenv.envs import EnvBase
-from marlenv.errors import SpecError
+from marlenv.errors import whole
 
 
 class EnvWrapper(EnvBase):
@@ -48,8 +48,7 @@ class EnvWrapper(EnvBase):
             allow_done_after_reset=allow_done_after_reset,
             run_type_checks=run_type_checks,
         )
-        if not isinstance(frame_skip, int) or frame_skip < 1:
-            raise SpecError(f"{type(self).__name__}: frame_skip must be a positive integer, got {frame_skip!r}")
+        whole(type(self).__name__, "frame_skip", frame_skip, 1)
         self.frame_skip = self.wrapper_frame_skip = frame_skip
         self._constructor_kwargs = dict(kwargs)
         self._check_kwargs(kwargs)

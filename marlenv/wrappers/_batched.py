@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError
+from marlenv.errors import whole
 from marlenv.groups import GroupTree, MarlGroupMapType, group_specs, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.keys import DONE_NAMES, Path, nested
@@ -43,8 +43,8 @@ class BatchedAgentsEnv(EnvWrapper):
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        if max_steps is not None and max_steps < 1:
-            raise SpecError(f"{type(self).__name__}: max_steps must be at least 1, got {max_steps}")
+        if max_steps is not None:
+            whole(type(self).__name__, "max_steps", max_steps, 1)
         self._asked_groups, self.categorical_actions, self.max_steps = group_map, categorical_actions, max_steps
         super().__init__(**options)
         if seed is not None:

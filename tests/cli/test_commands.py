@@ -141,7 +141,7 @@ def test_the_summary_has_a_line_per_group() -> None:
         (["list", "--kind", "gam"], "unknown choice 'gam'; did you mean 'game'?"),
         (["show", "simple_sprd"], "no env is called 'simple_sprd'; did you mean 'simple_spread'?"),
         (["rollout", "simple_spread", "--set", "n_agent=3"], "has no option 'n_agent'; did you mean 'n_agents'?"),
-        (["rollout", "simple_spread", "--steps", "0"], "--steps must be at least 1, got 0"),
+        (["rollout", "simple_spread", "--steps", "0"], "--steps must be an integer from 1 on, got 0"),
         (["rollout", "simple_spread", "--steps", "ten"], "argument --steps: invalid int value: 'ten'"),
         (["rollout", "simple_spread", "--set", "n_agents"], "--set takes name=value, got 'n_agents'"),
         (
@@ -189,7 +189,7 @@ def test_the_installed_command_runs() -> None:
 def test_bench_says_that_there_is_no_gpu(suite: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "bench", suite, "--device", "cuda")
     assert code != 0
-    assert f"bench {suite}: --device cuda needs a CUDA device, and there is none" in err
+    assert f"bench {suite}: device 'cuda' needs a CUDA device, and there is none" in err
 
 
 def test_bench_prints_both_sides_and_their_ratio(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

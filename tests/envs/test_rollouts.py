@@ -111,7 +111,7 @@ def test_arguments_that_contradict_each_other():
     env = CountingEnv()
     with pytest.raises(TypeError, match=r"break_when_any_done and break_when_all_done cannot both be True"):
         env.rollout(3, break_when_any_done=True, break_when_all_done=True)
-    with pytest.raises(ValueError, match=r"max_steps must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"max_steps must be an integer from 1 on, got 0"):
         env.rollout(0)
 
 

@@ -102,6 +102,14 @@ def test_actions_of_the_wrong_shape():
         env.step(td)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there():
+    with pytest.raises(DeviceError, match=r"CountingEnv: device 'cuda' needs a CUDA device, and there is none .*'cpu'"):
+        CountingEnv(device="cuda")
+    with pytest.raises(DeviceError, match=r"CountingEnv.to: device 'cuda:1' needs a CUDA device"):
+        CountingEnv().to("cuda:1")
+
+
 def test_actions_on_the_wrong_device():
     env = CountingEnv(device="cpu")
     td = env.rand_action(env.reset())

@@ -322,11 +322,14 @@ def test_names_and_moves_belong_together() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: ConnectFour(8), "ConnectFour: rows must be 1 to 7, got 8"),
-        (lambda: Hex(30), "Hex: rows must be 2 to 26, got 30"),
+        (lambda: ConnectFour(8), "ConnectFour: rows must be an integer from 1 to 7, got 8"),
+        (lambda: Hex(30), "Hex: rows must be an integer from 2 to 26, got 30"),
         (lambda: Hex(3, 4, swap=True), "Hex: swap needs a square board, got 3 rows and 4 columns"),
-        (lambda: Go(1), "Go: size must be 2 to 25, got 1"),
-        (lambda: Go(moves=0), "Go: moves must be at least 1, got 0"),
+        (lambda: Go(1), "Go: size must be an integer from 2 to 25, got 1"),
+        (lambda: Go(9.5), "Go: size must be an integer from 2 to 25, got 9.5"),
+        (lambda: Go(komi=float("nan")), "Go: komi must be a finite number, got nan"),
+        (lambda: Go(komi="7"), "Go: komi must be a finite number, got '7'"),
+        (lambda: Go(moves=0), "Go: moves must be an integer from 1 on, got 0"),
     ],
 )
 def test_impossible_boards_are_errors(make: object, says: str) -> None:

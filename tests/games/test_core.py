@@ -11,7 +11,7 @@ import torch
 from tensordict import TensorDict
 from torch import Size, Tensor
 
-from marlenv.errors import IllegalAction
+from marlenv.errors import DtypeError, IllegalAction
 from marlenv.games import ChessEnv, ConnectFour, GameEnv, PolicyPerRow, Rules, TicTacToeEnv
 from marlenv.games.chess import Chess
 from marlenv.games.rules import where
@@ -210,6 +210,18 @@ def test_illegal_moves_name_the_player_and_what_is_legal() -> None:
     assert out["terminated"].flatten().tolist() == [False, True]
     assert [float(out[p, "reward"][1]) for p in env.rules.players] == [0.0, -1.0, 0.0]
     assert lose.outcomes[int(out["outcome"][1])] == "illegal move"
+
+
+@pytest.mark.parametrize("make", [ChessEnv, TicTacToeEnv, lambda: GameEnv(ConnectFour()), lambda: GameEnv(Dice())])
+def test_a_fraction_is_no_choice(make: Callable[[], Any]) -> None:
+    env = make()
+    td = env.rand_action(env.reset())
+    for key in env.action_keys:
+        td[key] = torch.full_like(td[key], 1.5, dtype=torch.float32)
+    with pytest.raises(
+        DtypeError, match=r"step: action .* must be torch.int64, got torch.float32; it is the number of"
+    ):
+        env.step(td)
 
 
 def test_those_who_do_not_act_may_write_anything() -> None:

@@ -144,8 +144,8 @@ def test_all_share_the_reward() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"num_players": 6}, "num_players must be 2 to 5, got 6"),
-        ({"ranks": 1}, "ranks must be 2 to 5, got 1"),
+        ({"num_players": 6}, "num_players must be an integer from 2 to 5, got 6"),
+        ({"ranks": 1}, "ranks must be an integer from 2 to 5, got 1"),
         ({"num_players": 5, "colors": 1}, "5 hands of 4 cards need a deck of more than 10"),
     ],
 )

@@ -85,7 +85,7 @@ def test_the_contract_holds(options: dict[str, object]) -> None:
 
 
 def test_options_out_of_range_are_refused() -> None:
-    with pytest.raises(SpecError, match="num_players must be 2 to 10, got 11"):
+    with pytest.raises(SpecError, match="num_players must be an integer from 2 to 10, got 11"):
         marlenv.make("kuhn_poker", num_players=11)
 
 

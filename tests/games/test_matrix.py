@@ -122,7 +122,7 @@ def test_tit_for_tat_against_a_defector_earns_what_axelrod_says() -> None:
         ({"payoffs": "prisoner_dilema"}, "no game is called 'prisoner_dilema'.*prisoners_dilemma"),
         ({"payoffs": [[1, 2], [3, 4]]}, r"a table of 1 choices must hold 1 numbers per cell.*got 2.*\[2, 2\]"),
         ({"payoffs": [[(1, 2)], [(3,)]]}, "no table of numbers"),
-        ({"payoffs": "chicken", "rounds": 0}, "rounds must be an integer from 1 on, or None, got 0"),
+        ({"payoffs": "chicken", "rounds": 0}, "rounds must be an integer from 1 on, got 0"),
         ({"payoffs": "chicken", "choices": ["only"]}, "names for 2 choices"),
     ],
 )

@@ -190,7 +190,7 @@ def test_max_plies_truncates() -> None:
     ("options", "says"),
     [
         ({"illegal": "ignore"}, "illegal must be 'raise' or 'lose', got 'ignore'"),
-        ({"seat": 2}, r"seat must be in 0..1"),
+        ({"seat": 2}, r"seat must be an integer from 0 to 1, got 2"),
         ({"opponent": 3}, "opponent must be 'random' or a policy, got 3"),
     ],
 )

@@ -188,7 +188,7 @@ def test_closing_closes_the_children():
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: SerialEnv(0, CountingEnv), r"SerialEnv: num_workers must be at least 1, got 0"),
+        (lambda: SerialEnv(0, CountingEnv), r"SerialEnv: num_workers must be an integer from 1 on, got 0"),
         (lambda: SerialEnv(2, [CountingEnv]), r"SerialEnv: 2 workers need 2 entries in create_env_fn, got 1"),
         (
             lambda: SerialEnv(2, CountingEnv, create_env_kwargs=[{}]),

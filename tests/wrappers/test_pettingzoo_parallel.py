@@ -203,7 +203,7 @@ def test_keys_and_groups_are_torchrls() -> None:
             GroupError,
             "'wolf_0' and 'sheep_0' have different specs",
         ),
-        (lambda: PettingZooWrapper(Meadow(), max_steps=0), SpecError, "max_steps must be at least 1, got 0"),
+        (lambda: PettingZooWrapper(Meadow(), max_steps=0), SpecError, "max_steps must be an integer from 1 on, got 0"),
     ],
 )
 def test_bad_input_is_named(make: Any, error: type[Exception], says: str) -> None:

@@ -26,12 +26,16 @@ def filled(x: Tensor) -> Tensor:
 
 
 def filled_single(x: Tensor) -> Tensor:
-    """The same for words of at most one bit, or of none that is the last: one operation shorter."""
+    """The same, one operation shorter, for words of at most one bit and for words in which bit 63 is not set.
+
+    >>> filled_single(torch.tensor([0, 8, 12]))
+    tensor([ 0, -1, -1])
+    """
     return (-x).bitwise_right_shift_(63)
 
 
 def unfilled(x: Tensor) -> Tensor:
-    """The opposite for such words: all bits where a word has none, else none.
+    """The opposite, for the same words: all bits where a word has none, else none.
 
     >>> unfilled(torch.tensor([0, 8]))
     tensor([-1,  0])
@@ -40,7 +44,7 @@ def unfilled(x: Tensor) -> Tensor:
 
 
 def apart(like: Tensor, rows: int, n: int) -> Tensor:
-    """Memory for ``[rows, n]`` words, apart by no power of two, as such rows share the sets of caches."""
+    """New memory for words ``[rows, n]``. Its rows do not lie a power of two apart: such rows share the sets of caches."""
     return like.new_empty(rows, n + 8)[:, :n]
 
 

@@ -34,7 +34,7 @@ Rows = NDArray[np.int64]  # as torch has them; their bits are read as words
 WAYS = [[*range(4 * n, 4 * n + 4), *range(28 + 4 * n, 32 + 4 * n)] for n in range(7)] + [[*range(56, 64)]]
 """Planes that go the eight ways of a queen, by one square and by up to seven, and those of a knight."""
 LEAPS = 7  # the last of them
-FAR = np.array([[OFFSETS[p] % 64 for p in way] for way in WAYS], dtype=U)
+ROTATION = np.array([[OFFSETS[p] % 64 for p in way] for way in WAYS], dtype=U)
 """How far to rotate so that a bit of where a plane leads lies where it starts."""
 START = np.array([[starts(STEPS[p]) for p in way] for way in WAYS], dtype=U)
 """Where the plane may start: so, of what was rotated, nothing came around the end."""
@@ -102,7 +102,7 @@ def _sliders(w: Words, side: Word) -> Four:
 @_inline
 def _danger(w: Words, occupied: Word, king: Word) -> Word:
     """The squares that the king must not enter: eight ways at once, all the way back to where an attacker starts."""
-    far, far_2, far_4, start = eight(FAR[0], 0), eight(FAR[1], 0), eight(FAR[3], 0), eight(START[0], 0)
+    far, far_2, far_4, start = eight(ROTATION[0], 0), eight(ROTATION[1], 0), eight(ROTATION[3], 0), eight(START[0], 0)
     through = start & ~(occupied ^ king)
     found = twice(_sliders(w, w[1]))
     found |= through & rotated(found, far)
@@ -110,7 +110,9 @@ def _danger(w: Words, occupied: Word, king: Word) -> Word:
     found |= through & rotated(found, far_2)
     through &= rotated(through, far_2)
     found |= through & rotated(found, far_4)
-    attacked = (rotated(found, far) & start) | (rotated(w[3] & w[1], eight(FAR[LEAPS], 0)) & eight(START[LEAPS], 0))
+    attacked = (rotated(found, far) & start) | (
+        rotated(w[3] & w[1], eight(ROTATION[LEAPS], 0)) & eight(START[LEAPS], 0)
+    )
     pawns = w[2] & w[1]
     near = AROUND[_index(w[7] & w[1]), RING]
     return joined(attacked) | near | ((pawns >> U(7)) & NOT_A) | ((pawns >> U(9)) & NOT_H)
@@ -151,7 +153,7 @@ def _castles(w: Words, planes: Words, occupied: Word, king: Word, danger: Word, 
 def _slides(planes: Words, source: Eight, king: Word, safe: Word, onto: Word, empty: Word) -> None:
     """Writes moves of sliders, ``source``, that may leave in eight ways, and the king's."""
     for n in range(7):
-        far, start = eight(FAR[n], 0), eight(START[n], 0)
+        far, start = eight(ROTATION[n], 0), eight(START[n], 0)
         moves = source & start & rotated(onto, far)
         if n == 0:
             moves |= king & start & rotated(safe, far)
@@ -207,7 +209,7 @@ def generate(w: Words, planes: Words, chess960: bool) -> tuple[Word, Word]:
     danger = _danger(w, occupied, king)
     onto, safe = target & ~own, ~(own | danger)
     _slides(planes, twice(_sliders(w, own) & free), king, safe, onto, empty)
-    far, start = eight(FAR[LEAPS], 0), eight(START[LEAPS], 0)
+    far, start = eight(ROTATION[LEAPS], 0), eight(START[LEAPS], 0)
     put(w[3] & own & ~pins & start & rotated(onto, far), planes, 56, 60)
 
     pawns, free_left, free_right = w[2] & own, lane(free, 1), lane(free, 3)

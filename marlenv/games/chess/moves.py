@@ -232,11 +232,11 @@ def _danger(t: Tables, side: Side, pawns: Tensor, knights: Tensor) -> Tensor:
 def _slides(source: Tensor, onto: Tensor, over: Tensor, in_place: bool) -> Sequence[Tensor]:
     """Where sliders start that go 1 to 7 squares along each axis: seven times ``[4, N]``; in place of ``onto``, or apart."""
     ends, passed = onto.view(7, *source.shape).unbind(0), over.view(6, *source.shape).unbind(0)
-    far = []
+    found = []
     for i, end in enumerate(ends):
         source = source & passed[i - 1] if i else source
-        far.append(end.bitwise_and_(source) if in_place else end & source)
-    return far
+        found.append(end.bitwise_and_(source) if in_place else end & source)
+    return found
 
 
 def _pushes(t: Tables, side: Side, guard: Guard, onto: Tensor, over: Tensor) -> tuple[Tensor, Tensor]:

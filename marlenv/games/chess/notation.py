@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from marlenv.errors import BadNotation
+from marlenv.errors import BadNotation, DtypeError
 from marlenv.games.chess.board import ACTIONS, OFFSETS, STEPS, UNDERPROMOTION_PLANE
 from marlenv.games.chess.position import FILES, LETTERS, Position, name_of
 
@@ -40,6 +40,28 @@ def fault(kind: str, text: str, at: int, expected: str, got: str | None = None) 
     return BadNotation(f"{kind}: {where}: expected {expected}, got {got}")
 
 
+def as_text(kind: str, text: str) -> str:
+    """The text, where it is one.
+
+    Raises:
+        DtypeError: it is something else.
+    """
+    if not isinstance(text, str):
+        raise DtypeError(f"{kind}: expected a str, got {type(text).__name__} {text!r}")
+    return text
+
+
+def as_texts(kind: str, texts: Sequence[str]) -> Sequence[str]:
+    """The texts of rows, where they are not one text, whose letters would be taken for them.
+
+    Raises:
+        DtypeError: they are one text.
+    """
+    if isinstance(texts, str):
+        raise DtypeError(f"{kind}: expected a list with a text for every row, got the str {texts!r}: write [{texts!r}]")
+    return texts
+
+
 def read_fen(text: str, *, chess960: bool = False) -> Position:
     """The position that a FEN describes.
 
@@ -53,12 +75,11 @@ def read_fen(text: str, *, chess960: bool = False) -> Position:
     False
     >>> read_fen("8/8/8/9/8/8/8/K1k5 w - - 0 1")
     Traceback (most recent call last):
-    marlenv.errors.BadNotation: FEN: line 1, column 7: expected a piece, 1 to 8 empty squares, got '9'
+    marlenv.errors.BadNotation: FEN: line 1, column 7: expected a piece or 1 to 8 empty squares on rank 5, got '9'
     """
-    fields = [(match.start(), match.group()) for match in _WORD.finditer(text)]
-    if not 4 <= len(fields) <= 6:
-        at = fields[6][0] if len(fields) > 6 else len(text)
-        raise fault("FEN", text, at, "pieces, side to move, castling, en passant, and at most two clocks")
+    fields = _fields("FEN", text)
+    if len(fields) > 6:
+        raise fault("FEN", text, fields[6][0], "the end, after two clocks")
     position = _read_board("FEN", text, fields[:4], chess960)
     clocks = [_read_clock("FEN", text, at, word) for at, word in fields[4:]]
     halfmove, fullmove = (*clocks, *(0, 1)[len(clocks) :])
@@ -89,9 +110,7 @@ def read_epd(text: str, *, chess960: bool = False) -> tuple[Position, dict[str, 
     >>> read_epd('8/8/8/8/8/8/3K4/R6k b - - bm Kg2 Kh2; id "an end";')[1]
     {'bm': ('Kg2', 'Kh2'), 'id': ('an end',)}
     """
-    fields = [(match.start(), match.group()) for match in _WORD.finditer(text)][:4]
-    if len(fields) < 4:
-        raise fault("EPD", text, len(text), "pieces, side to move, castling and en passant")
+    fields = _fields("EPD", text)[:4]
     position = _read_board("EPD", text, fields, chess960)
     at = fields[3][0] + len(fields[3][1])
     operations: dict[str, tuple[str, ...]] = {}
@@ -192,7 +211,7 @@ def read_uci(text: str, position: Position, actions: Sequence[int]) -> int:
     >>> read_uci("a1b1", read_fen("7k/8/8/8/8/8/8/K7 w - - 0 1"), [0])
     0
     """
-    match = _UCI.fullmatch(text)
+    match = _UCI.fullmatch(as_text("UCI", text))
     if match is None:
         raise fault(
             "UCI",
@@ -281,7 +300,7 @@ def read_san(
     0
     """
     whole = text if source is None else source
-    match = _SAN.match(text)
+    match = _SAN.match(as_text(kind, text))
     rest = _SUFFIX.match(text, match.end()) if match else None
     if match is None or rest is None or rest.end() != len(text):
         bad = rest.end() if rest else _bad_column(r"[NBRQK]?[a-h]?[1-8]?[x:-]?[a-h]?", text)
@@ -362,6 +381,17 @@ def _checked(kind: str, text: str, position: Position, chess960: bool) -> Positi
     return position
 
 
+def _fields(kind: str, text: str) -> list[tuple[int, str]]:
+    """The words of a text and where they stand; at least the four that FEN and EPD share."""
+    fields = [(match.start(), match.group()) for match in _WORD.finditer(as_text(kind, text))]
+    missing = ("pieces", "the side to move, w or b", "castling rooks from KQkq, or -", "an en-passant square, or -")
+    if len(fields) < len(missing):
+        if fields:
+            _read_squares(kind, text, *fields[0])  # what is wrong further left is said first
+        raise fault(kind, text, len(text), ", then ".join(missing[len(fields) :]))
+    return fields
+
+
 def _read_board(kind: str, text: str, fields: Sequence[tuple[int, str]], chess960: bool) -> Position:
     """The four fields that FEN and EPD share."""
     squares = _read_squares(kind, text, *fields[0])
@@ -381,25 +411,30 @@ def _read_board(kind: str, text: str, fields: Sequence[tuple[int, str]], chess96
 def _read_squares(kind: str, text: str, at: int, word: str) -> str:
     ranks: list[str] = [""]
     for i, letter in enumerate(word):
-        rank = ranks[-1]
-        room = 8 - len(rank)
+        room = 8 - len(ranks[-1])
+        counted = i > 0 and word[i - 1].isdigit()  # empty squares in a row are one number
         if letter == "/" and room == 0 and len(ranks) < 8:
             ranks.append("")
         elif letter in _PIECES and room:
             ranks[-1] += letter
-        elif letter in "12345678" and int(letter) <= room and not (i and word[i - 1].isdigit()):
+        elif letter in "12345678" and int(letter) <= room and not counted:
             ranks[-1] += "." * int(letter)
-        elif room == 0:
-            raise fault(
-                kind, text, at + i, f"the end of rank {9 - len(ranks)}" if len(ranks) < 8 else "the end of the board"
-            )
         else:
-            raise fault(kind, text, at + i, f"a piece, 1 to {room} empty squares")
+            raise fault(kind, text, at + i, _next_on_board(ranks, counted))
     if len(ranks) < 8 or len(ranks[-1]) < 8:
-        raise fault(
-            kind, text, at + len(word), f"the {8 - len(ranks[-1])} squares that are missing on rank {9 - len(ranks)}"
-        )
+        raise fault(kind, text, at + len(word), _next_on_board(ranks, word[-1].isdigit()))
     return "".join(reversed(ranks))
+
+
+def _next_on_board(ranks: Sequence[str], counted: bool) -> str:
+    """What may follow the ranks that were read, the last of them perhaps in part."""
+    room, rank = 8 - len(ranks[-1]), 9 - len(ranks)
+    if room == 0:
+        return f"'/' and rank {rank - 1}" if rank > 1 else "the end of the board"
+    if counted:
+        left = "1 square is" if room == 1 else f"{room} squares are"
+        return f"a piece on rank {rank}, where {left} left (empty squares in a row are one number)"
+    return f"a piece or {'1 empty square' if room == 1 else f'1 to {room} empty squares'} on rank {rank}"
 
 
 def _read_castling(kind: str, text: str, at: int, word: str, squares: str, chess960: bool) -> frozenset[int]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marlenv.errors import SpecError
+from marlenv.errors import whole
 from marlenv.games.bits import counted
 from marlenv.games.chess import paths
 from marlenv.games.chess.bits import unpack
@@ -31,10 +31,12 @@ def perft(fen: str, depth: int, chess960: bool = False, *, path: paths.Path = "a
 
     Raises:
         BadNotation: ``fen`` is no FEN of a possible position.
+        SpecError: ``depth`` is no number of plies.
 
     >>> perft("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", 3)
     8902
     """
+    whole("perft", "depth", depth, 0)
     words = torch.tensor(read_fen(fen, chess960=chess960).words())
     return _count(words.unsqueeze(-1), depth, chess960, path)
 
@@ -42,9 +44,14 @@ def perft(fen: str, depth: int, chess960: bool = False, *, path: paths.Path = "a
 def divide(fen: str, depth: int, chess960: bool = False, *, path: paths.Path = "auto") -> dict[str, int]:
     """The same by first move, in UCI; ``depth`` at least 1.
 
+    Raises:
+        BadNotation: ``fen`` is no FEN of a possible position.
+        SpecError: ``depth`` is no number of plies.
+
     >>> divide("7k/8/8/8/8/8/8/K7 w - - 0 1", 2)
     {'a1a2': 3, 'a1b1': 3, 'a1b2': 3}
     """
+    whole("divide", "depth", depth, 1)
     position = read_fen(fen, chess960=chess960)
     words = torch.tensor(position.words()).unsqueeze(-1)
     actions = unpack(generate(words, chess960).planes.t().contiguous())[0].nonzero().flatten()
@@ -56,8 +63,6 @@ def divide(fen: str, depth: int, chess960: bool = False, *, path: paths.Path = "
 
 def _count(words: Tensor, depth: int, chess960: bool, path: paths.Path) -> int:
     """The games of ``depth`` plies from one position ``[13, 1]``."""
-    if depth < 0:
-        raise SpecError(f"perft: depth is a number of plies, 0 or more; got {depth}")
     if depth == 0:
         return 1
     if not paths.compiled(path, words):

@@ -16,7 +16,17 @@ from dataclasses import dataclass, field
 from marlenv.errors import BadNotation, IllegalAction
 from marlenv.games.chess import paths
 from marlenv.games.chess.board import WORDS, squares_of
-from marlenv.games.chess.notation import describe, fault, quoted, read_fen, read_quoted, read_san, write_fen, write_san
+from marlenv.games.chess.notation import (
+    as_text,
+    describe,
+    fault,
+    quoted,
+    read_fen,
+    read_quoted,
+    read_san,
+    write_fen,
+    write_san,
+)
 from marlenv.games.chess.position import Position
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
@@ -177,7 +187,7 @@ def read_pgn(text: str, *, variations: bool = True) -> list[Game]:
     >>> [ply.san for ply in game.plies], game.plies[2].after, game.plies[3].variations[0][0].nags
     (['e4', 'e5', 'Nf3', 'Nc6'], 'natural', [5])
     """
-    reader = _Reader(text, variations)
+    reader = _Reader(as_text("PGN", text), variations)
     games = []
     while not reader.ended():
         games.append(reader.game())

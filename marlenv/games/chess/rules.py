@@ -369,7 +369,7 @@ class Chess(Rules[State]):
         'stalemate'
         """
         positions = []
-        for index, text in enumerate(texts):
+        for index, text in enumerate(notation.as_texts("FEN", texts)):
             try:
                 positions.append(notation.read_fen(text, chess960=self.chess960))
             except BadNotation as error:
@@ -476,7 +476,7 @@ class Chess(Rules[State]):
     def _read(self, state: State, texts: Sequence[str], read: _Reader) -> Tensor:
         lead = state.board.shape[:-1]
         moves = state.moves.reshape(-1, PLANES).tolist()
-        if len(texts) != len(moves):
+        if len(notation.as_texts("moves", texts)) != len(moves):
             raise ShapeError(f"Chess: one text per row, {len(moves)}; got {len(texts)}")
         found = []
         for row, (text, position, packed) in enumerate(zip(texts, self.positions(state), moves, strict=True)):

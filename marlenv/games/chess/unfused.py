@@ -114,7 +114,10 @@ def _rows(part: Tensor) -> Tensor:
 
 
 def _in(memory: Tensor, rows: int, n: int) -> Tensor:
-    """Some memory as ``rows`` words of ``n`` games, as :func:`marlenv.games.chess.bits.apart` as it is large enough for."""
+    """The first part of some memory as words int64 ``[rows, n]``.
+
+    The rows lie as :func:`marlenv.games.chess.bits.apart` lays them; closer together where the memory is too small for that.
+    """
     words = memory.view(-1).view(torch.int64)
     return words.as_strided((rows, n), (min(n + 8, len(words) // rows), 1))
 

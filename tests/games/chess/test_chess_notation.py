@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Callable
+from typing import Any
 
 import chess
 import pytest
@@ -12,27 +14,40 @@ from chess_reference import ODD_STARTS, legal_actions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marlenv.errors import BadNotation, ShapeError
-from marlenv.games.chess import Chess, Position, read_epd, read_fen, write_epd, write_fen
+from marlenv.errors import BadNotation, DtypeError, ShapeError
+from marlenv.games.chess import Chess, Position, perft, read_epd, read_fen, read_pgn, write_epd, write_fen
 from marlenv.games.chess.notation import read_san, read_uci
 
 START = chess.STARTING_FEN
 KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
 
 BAD_FENS = [
-    ("", "line 1, column 1: expected pieces, side to move, castling, en passant, and at most two clocks, got the end"),
+    ("", "line 1, column 1: expected pieces, then the side to move, w or b, then castling rooks from KQkq, or -, then"),
+    ("x w", "line 1, column 1: expected a piece or 1 to 8 empty squares on rank 8, got 'x'"),
     (
-        START + " x",
-        "line 1, column 58: expected pieces, side to move, castling, en passant, and at most two clocks, got 'x'",
+        "8/8/8/8/8/8/8/8 w",
+        "line 1, column 18: expected castling rooks from KQkq, or -, then an en-passant square, or -",
     ),
-    (START.replace("8/8/8", "8/9/8"), "line 1, column 21: expected a piece, 1 to 8 empty squares, got '9'"),
-    (START.replace("rnbq", "rnbx"), "line 1, column 4: expected a piece, 1 to 5 empty squares, got 'x'"),
-    (START.replace("8/8/8", "44/8/8"), "line 1, column 20: expected a piece, 1 to 4 empty squares, got '4'"),
-    (START.replace("pppppppp", "ppppppppp"), "line 1, column 18: expected the end of rank 7, got 'p'"),
-    (START.replace("PPPPPPPP", "PPPPPP"), "line 1, column 33: expected a piece, 1 to 2 empty squares, got '/'"),
+    (START + " x", "line 1, column 58: expected the end, after two clocks, got 'x'"),
+    (START.replace("8/8/8", "8/9/8"), "line 1, column 21: expected a piece or 1 to 8 empty squares on rank 5, got '9'"),
+    (START.replace("rnbq", "rnbx"), "line 1, column 4: expected a piece or 1 to 5 empty squares on rank 8, got 'x'"),
     (
-        START.replace("RNBQKBNR w", "RNBQKBN w"),
-        "line 1, column 43: expected the 1 squares that are missing on rank 1, got ' '",
+        START.replace("8/8/8", "44/8/8"),
+        "line 1, column 20: expected a piece on rank 6, where 4 squares are left "
+        "(empty squares in a row are one number), got '4'",
+    ),
+    (START.replace("pppppppp", "ppppppppp"), "line 1, column 18: expected '/' and rank 6, got 'p'"),
+    (
+        START.replace("PPPPPPPP", "PPPPPP"),
+        "line 1, column 33: expected a piece or 1 to 2 empty squares on rank 2, got '/'",
+    ),
+    (START.replace("BNR w", "BN w"), "line 1, column 43: expected a piece or 1 empty square on rank 1, got ' '"),
+    ("8/8/8/8/8/8/8 w - - 0 1", "line 1, column 14: expected '/' and rank 1, got ' '"),
+    ("8/8/8/8/8/8/8/ w - - 0 1", "line 1, column 15: expected a piece or 1 to 8 empty squares on rank 1, got ' '"),
+    (
+        "8/8/8/8/8/8/8/7 w - - 0 1",
+        "line 1, column 16: expected a piece on rank 1, where 1 square is left "
+        "(empty squares in a row are one number), got ' '",
     ),
     (START.replace("RNBQKBNR w", "RNBQKBNR/8 w"), "line 1, column 44: expected the end of the board, got '/'"),
     (START.replace(" w ", " W "), "line 1, column 45: expected the side to move, w or b, got 'W'"),
@@ -53,7 +68,6 @@ IMPOSSIBLE = [
     ("k7/8/8/8/8/8/8/K6P w - - 0 1", "a pawn cannot stand on h1, on the first or the last rank"),
     ("kp6/8/8/8/8/8/8/K7 w - - 0 1", "a pawn cannot stand on b8"),
     ("k7/8/8/8/8/P7/PPPPPPPP/K7 w - - 0 1", "White has 9 pawns; there are 8"),
-    ("k7/8/8/8/8/8/QQQQQQQQ/KQQQQQQQQ w - - 0 1".replace("QQQQQQQQ w", "QQQQQQQ w"), None),
     ("k7/rrrrrrrr/rrrrrrrr/8/8/8/8/K7 b - - 0 1", "Black has 17 pieces; there are 16"),
     ("k7/8/8/8/8/8/8/K6r b - - 0 1", "White is in check, but it is Black's turn, who could capture the king"),
     ("kK6/8/8/8/8/8/8/8 w - - 0 1", "Black is in check, but it is White's turn"),
@@ -75,7 +89,21 @@ def test_a_bad_fen_is_explained(text: str, says: str) -> None:
     assert str(caught.value).startswith("FEN: " + says)
 
 
-@pytest.mark.parametrize(("text", "says"), [(text, says) for text, says in IMPOSSIBLE if says])
+@pytest.mark.parametrize("read", [read_fen, read_epd, read_pgn, Chess().from_fens, lambda text: perft(text, 1)])
+def test_what_is_no_text_is_named(read: Callable[[Any], Any]) -> None:
+    with pytest.raises(DtypeError, match="expected a str, got int 5"):
+        read([5] if getattr(read, "__name__", "") == "from_fens" else 5)
+
+
+def test_one_text_is_not_a_text_per_row() -> None:
+    rules = Chess()
+    with pytest.raises(DtypeError, match=r"FEN: expected a list with a text for every row, got the str '8/8': write"):
+        rules.from_fens("8/8")
+    with pytest.raises(DtypeError, match=r"moves: expected a list with a text for every row, .* write \['e4'\]"):
+        rules.read_sans(rules.from_fens([START, START]), "e4")
+
+
+@pytest.mark.parametrize(("text", "says"), IMPOSSIBLE)
 def test_an_impossible_position_breaks_a_rule(text: str, says: str) -> None:
     with pytest.raises(BadNotation) as caught:
         read_fen(text)

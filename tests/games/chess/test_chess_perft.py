@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import chess
 import pytest
@@ -141,8 +143,13 @@ def test_no_plies_is_one_game() -> None:
     assert perft("8/8/8/8/8/8/8/K1k5 w - - 0 1", 0) == 1
 
 
-def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(BadNotation, match="FEN: line 1, column 6: expected pieces, side to move"):
+def test_what_is_no_fen_is_refused() -> None:
+    with pytest.raises(BadNotation, match="FEN: line 1, column 1: expected a piece or 1 to 8 empty squares on rank 8"):
         perft("start", 2)
-    with pytest.raises(SpecError, match="depth is a number of plies, 0 or more; got -1"):
-        perft("8/8/8/8/8/8/8/K1k5 w - - 0 1", -1)
+
+
+@pytest.mark.parametrize(("count", "least"), [(perft, 0), (divide, 1)])
+@pytest.mark.parametrize("depth", [-1, 1.5, True, "2"])
+def test_a_depth_is_a_number_of_plies(count: Callable[[str, Any], Any], least: int, depth: Any) -> None:
+    with pytest.raises(SpecError, match=f"depth must be an integer from {least} on, got {depth!r}"):
+        count(chess.STARTING_FEN, depth)

@@ -220,7 +220,7 @@ def test_bad_pgn_is_explained(text: str, says: str) -> None:
 
 
 def test_a_bad_fen_tag_says_where() -> None:
-    with pytest.raises(BadNotation, match="FEN: line 1, column 2: expected") as caught:
+    with pytest.raises(BadNotation, match="FEN: line 1, column 1: expected") as caught:
         read_pgn('[SetUp "1"]\n[FEN "x"]\n\n1. e4')
     assert caught.value.__notes__ == ["in the FEN tag of line 2"]
 
