@@ -5,7 +5,6 @@ Source: ``balance`` of VMAS 1.5.2 (Bettini et al. 2022, arXiv:2207.03530).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -39,7 +38,7 @@ class Balance(Scenario):
     package_mass: float = 5.0
     random_package_pos_on_line: bool = True
 
-    limits = {"n_agents": (2, math.inf), "package_mass": (1e-6, math.inf)}
+    limits = {"n_agents": (2, 1000), "package_mass": (1e-6, 1e9)}
 
     def build(self) -> World:
         world = World(gravity=(0.0, -0.05), y_semidim=1.0)

@@ -38,7 +38,6 @@ class Discovery(Scenario):
         agents_per_target, targets_respawn: how many are needed; whether a target then appears elsewhere, or is gone.
         shared_reward, agent_collision_penalty: whether all get half the sum of all; for each agent that touches it.
         covering_rew_coeff, time_penalty: for each covered target; in every step.
-
     """
 
     n_agents: int = 5
@@ -59,7 +58,8 @@ class Discovery(Scenario):
     time_penalty: float = 0.0
 
     picture = "marlenv.scenarios.parts.pictures:discovery"
-    limits = {"n_agents": (1, 1000), "n_targets": (1, 1000), "x_semidim": (1e-6, 1e6), "y_semidim": (1e-6, 1e6)}
+    limits = dict.fromkeys(("n_agents", "n_targets", "n_lidar_rays_entities", "n_lidar_rays_agents"), (1, 1000))
+    limits |= dict.fromkeys(("x_semidim", "y_semidim", "lidar_range", "covering_range"), (1e-6, 1e6))
 
     def build(self) -> World:
         world = World(x_semidim=self.x_semidim, y_semidim=self.y_semidim, collision_force=500, substeps=2)

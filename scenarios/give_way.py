@@ -37,7 +37,6 @@ class GiveWay(Scenario):
         obs_noise, box_agents: the size of uniform noise on observations; whether agents are boxes.
         linear_friction, mirror_passage: m/s²; whether there is a second bay.
         use_velocity_controller: whether actions are velocities: 0 below ``min_input_norm`` m/s, and ``dt_delay`` steps late.
-
     """
 
     v_range: float = 0.5
@@ -58,7 +57,8 @@ class GiveWay(Scenario):
     min_input_norm: float = 0.08
     dt_delay: int = 0
 
-    limits = {"v_range": (1e-6, 1e6), "a_range": (1e-6, 1e6), "obs_noise": (0, 1e6), "dt_delay": (0, 10000)}
+    limits = {"v_range": (1e-6, 1e6), "a_range": (1e-6, 1e6), "obs_noise": (0, 1e6), "linear_friction": (0, 1e6),
+              "dt_delay": (0, 10000)}  # fmt: skip
 
     def build(self) -> World:
         steps, push = (16, 10000) if self.box_agents else (5, 500)

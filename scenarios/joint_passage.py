@@ -38,7 +38,6 @@ class JointPassage(Scenario):
         random_start_angle, random_goal_angle: whether the rod, and its goal, have any angle; or lie flat.
         max_speed_1, all_passed_rot: of the second agent, m/s; whether both must pass for the rod to have passed.
         obs_noise, joint_angle_obs_noise: uniform noise on observations, Gaussian noise on the rod's angle.
-
     """
 
     n_passages: int = 1
@@ -61,7 +60,8 @@ class JointPassage(Scenario):
     use_controller: bool = False
 
     picture = "marlenv.scenarios.parts.pictures:joint_passage"
-    limits = {"n_passages": (1, 13), "mass_position": (-1, 1), "joint_length": (1e-6, 1.8)}
+    limits = {"n_passages": (1, 13), "mass_position": (-1, 1), "joint_length": (1e-6, 1.8), "mass_ratio": (1e-6, 1e6),
+              "max_speed_1": (1e-6, 1e6), "obs_noise": (0, 1e6), "joint_angle_obs_noise": (0, 1e6)}  # fmt: skip
 
     def build(self) -> World:
         steps, pull, push, drag = (10, 900, 2500, 0.15) if self.asym_package else (7, 400, 1500, 0.25)

@@ -57,7 +57,8 @@ class Navigation(Scenario):
     final_reward: float = 0.01
     agent_collision_penalty: float = -1.0
 
-    limits = {"n_agents": (1, 1000), "agents_with_same_goal": (1, 1000), "agent_radius": (1e-6, 1e6)}
+    limits = {"n_agents": (1, 1000), "agents_with_same_goal": (1, 1000), "agent_radius": (1e-6, 1e6),
+              "lidar_range": (1e-6, 1e6), "n_lidar_rays": (1, 10000)}  # fmt: skip
 
     def build(self) -> World:
         n, same = self.n_agents, self.agents_with_same_goal

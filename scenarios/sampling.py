@@ -49,7 +49,8 @@ class Sampling(Scenario):
     norm: bool = True
 
     picture = "marlenv.scenarios.parts.pictures:sampling"
-    limits = {"n_agents": (1, 1000), "n_gaussians": (1, 1000), "grid_spacing": (1e-6, 1e6), "cov": (1e-6, 1e6)}
+    limits = dict.fromkeys(("cov", "lidar_range", "agent_radius", "xdim", "ydim", "grid_spacing"), (1e-6, 1e6))
+    limits |= dict.fromkeys(("n_agents", "n_gaussians"), (1, 1000))
 
     def build(self) -> World:
         self.covs = [self.cov] * self.n_gaussians if isinstance(self.cov, (int, float)) else list(self.cov)
@@ -60,8 +61,7 @@ class Sampling(Scenario):
                              f"ydim must be multiples of grid_spacing; got {self.options()}")  # fmt: skip
         self.edge = (self.xdim - self.agent_radius, self.ydim - self.agent_radius)
         world = World(x_semidim=self.edge[0], y_semidim=self.edge[1])
-        kinds = [Agent(Sphere(self.agent_radius), collide=self.collisions)] * self.n_agents
-        self.agents = world.add("agents", kinds)
+        self.agents = world.add("agents", [Agent(Sphere(self.agent_radius), collide=self.collisions)] * self.n_agents)
         if self.collisions:
             self.lidar = Lidar(
                 world, self.agents, [self.agents], n_rays=12, max_range=self.lidar_range, angle_start=0.05

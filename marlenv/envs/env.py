@@ -18,8 +18,8 @@ from marlenv.envs.acting import ActionStream, rand_action
 from marlenv.envs.autoreset import AutoReset
 from marlenv.envs.locking import Locking
 from marlenv.envs.rollout import Callback, rollout
-from marlenv.envs.seeding import fresh_seed, next_seed
-from marlenv.errors import KeyCollision, ShapeError, SpecError, Unsupported
+from marlenv.envs.seeding import as_seed, fresh_seed, next_seed
+from marlenv.errors import DtypeError, KeyCollision, ShapeError, SpecError, Unsupported
 from marlenv.keys import NestedKey, beside
 from marlenv.specs import Composite
 from marlenv.specs.base import size
@@ -366,7 +366,12 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         Args:
             seed: any int; None lets the env choose.
             static_seed: return ``seed`` itself.
+
+        Raises:
+            DtypeError: the seed is something else.
         """
+        if seed is not None:
+            seed = as_seed(type(self).__name__, seed)
         self._set_seed(seed)
         self.__dict__["_actions"] = None if seed is None else ActionStream(seed, self.device)
         return seed if seed is None or static_seed else next_seed(seed)
@@ -393,6 +398,11 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         Returns:
             The data to go on from, as after a reset.
         """
+        if not isinstance(state, TensorDictBase):
+            raise DtypeError(
+                f"{type(self).__name__}.set_state: expected a tensordict as env.get_state() gives it, "
+                f"got {type(state).__name__}"
+            )
         if mask is not None:
             if mask.dtype != torch.bool or mask.shape[: len(self.batch_size)] != self.batch_size:
                 raise ShapeError(

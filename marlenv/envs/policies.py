@@ -77,6 +77,20 @@ def as_policy(policy: Any, env: EnvBase, trust: bool = False) -> Policy:
     return TensorDictModule(policy, in_keys=in_keys, out_keys=env.action_keys)
 
 
+def ask(policy: Policy, td: TensorDictBase, who: str) -> TensorDictBase:
+    """The data with what the policy wrote into them, or returned.
+
+    Raises:
+        TypeError: it returned something else.
+    """
+    out = policy(td)
+    if out is None or out is td:
+        return td
+    if not is_tensor_collection(out):
+        raise TypeError(f"{who}: the policy must return a tensordict, got {type(out).__name__}")
+    return td.update(out)
+
+
 def is_tensordict_policy(policy: Any) -> bool:
     """Whether a callable takes a tensordict, judged by its signature."""
     call = getattr(policy, "forward", policy) if isinstance(policy, nn.Module) else policy

@@ -9,7 +9,7 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.envs.policies import Policy, as_policy
+from marlenv.envs.policies import Policy, as_policy, ask
 from marlenv.envs.stepping import STEP, advance
 from marlenv.errors import KeyMissing, ResetError, ShapeError, Unsupported, whole
 from marlenv.keys import beside, last, under
@@ -36,9 +36,7 @@ class Loop(NamedTuple):
         """Lets the policy write its action into ``td``, on its own device if asked for."""
         if self.cast:
             td = td.to(self.policy_device) if self.policy_device is not None else td.clear_device_()
-        out = self.policy(td)
-        if out is not td:
-            td.update(out)
+        td = ask(self.policy, td, f"{type(self.env).__name__}.rollout")
         if self.cast:
             td = td.to(self.env.device) if self.env.device is not None else td.clear_device_()
         return td

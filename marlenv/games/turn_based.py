@@ -17,6 +17,7 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.policies import as_policy
+from marlenv.envs.seeding import as_seed
 from marlenv.envs.stepping import advance
 from marlenv.errors import IllegalAction, KeyMissing, ShapeError, SpecError, whole
 from marlenv.games.draws import Draws
@@ -113,7 +114,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         if max_plies is not None:
             whole(who, "max_plies", max_plies, 1)
         self.rules, self.illegal, self.max_plies, self.opponent, self.seat = rules, illegal, max_plies, opponent, seat
-        self._game_seed, self._episode = seed, 0
+        self._game_seed, self._episode = None if seed is None else as_seed(who, seed), 0
         self._example = rules.start(Size([1]), rng=RowRNG(0, [1]))
         self._kind = type(self._example)
         self._fields: tuple[str, ...] = self._kind._fields  # type: ignore[attr-defined]
@@ -481,6 +482,11 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             raise KeyMissing(
                 f"{type(self).__name__}: no positions to start from; the data must hold {self.state_keys}, as "
                 f"env.get_state(td) gives them, got {sorted(map(str, state.keys(True, True)))}"
+            )
+        if self.batch_locked and state.batch_size != self.batch_size:
+            raise ShapeError(
+                f"{type(self).__name__}.set_state: expected a state of batch size {list(self.batch_size)}, got "
+                f"{list(state.batch_size)}; state.expand({list(self.batch_size)}) makes many rows of one"
             )
         luck = self.extra(state, LUCK)
         if self.opponent == "random":

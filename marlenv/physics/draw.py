@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from marlenv.envs.registry import load
-from marlenv.errors import ShapeError
+from marlenv.errors import ShapeError, whole
 from marlenv.optional import need
 from marlenv.physics.bodies import Bodies, Body
 from marlenv.physics.dynamics import Holonomic, Static
@@ -36,8 +36,11 @@ FAINT = (205, 205, 210)
 def draw_row(simulation: Simulation, state: State, row: int, size: tuple[int, int]) -> Any:
     """A picture of a row of a state; uint8 ``[H, W, 3]``, a numpy array."""
     rows = state["rng"].shape[-1]
-    if not -rows <= row < rows:
-        raise ShapeError(f"render: there are rows 0 to {rows - 1}, got {row}")
+    if not isinstance(row, int) or not -rows <= row < rows:
+        raise ShapeError(f"render: there are rows 0 to {rows - 1}, got {row!r}")
+    if not isinstance(size, Sequence) or len(size) != 2:
+        raise ShapeError(f"render: size must be the width and the height in pixels, got {size!r}")
+    size = (whole("render", "width", size[0], 1), whole("render", "height", size[1], 1))
     world, scenario = simulation.world, simulation.scenario
     with torch.no_grad():
         world.stage.open({name: x[..., row % rows].unsqueeze(-1).cpu() for name, x in state.items()})

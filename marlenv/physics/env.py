@@ -15,7 +15,7 @@ from torch import Size, Tensor
 from marlenv.envs import EnvBase
 from marlenv.envs.registry import load
 from marlenv.envs.seeding import fresh_seed
-from marlenv.errors import KeyMissing, ShapeError, Unsupported, nearest, whole
+from marlenv.errors import DtypeError, KeyMissing, ShapeError, Unsupported, nearest, whole
 from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.groups.specs import PAD_MASK
@@ -100,7 +100,13 @@ class ScenarioEnv(EnvBase):
         compile: Tier = "none",
         run_type_checks: bool = False,
     ) -> None:
-        _check_options(num_envs, max_steps, compile, continuous_actions, multidiscrete_actions)
+        flags = {
+            "clamp_actions": clamp_actions,
+            "categorical_actions": categorical_actions,
+            "grad_enabled": grad_enabled,
+        }
+        flags |= {"continuous_actions": continuous_actions, "multidiscrete_actions": multidiscrete_actions}
+        _check_options(num_envs, max_steps, compile, flags)
         super().__init__(
             device="cpu" if device is None else device, batch_size=[num_envs], run_type_checks=run_type_checks
         )
@@ -409,12 +415,15 @@ def _column(x: Tensor) -> Tensor:
     return x if x.ndim > 1 else x.unsqueeze(-1)
 
 
-def _check_options(num_envs: int, max_steps: int | None, tier: str, continuous: bool, multidiscrete: bool) -> None:
+def _check_options(num_envs: int, max_steps: int | None, tier: str, flags: Mapping[str, bool]) -> None:
     for name, value in (("num_envs", num_envs), ("max_steps", 1 if max_steps is None else max_steps)):
         whole("ScenarioEnv", name, value, 1)
     if tier not in TIERS:
         raise ValueError(f"ScenarioEnv: compile must be one of {list(TIERS)}, got {tier!r}")
-    if continuous and multidiscrete:
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise DtypeError(f"ScenarioEnv: {name} must be True or False, got {flag!r}")
+    if flags["continuous_actions"] and flags["multidiscrete_actions"]:
         raise ValueError("ScenarioEnv: multidiscrete_actions=True needs continuous_actions=False, got True")
 
 

@@ -17,7 +17,8 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.envs.policies import as_policy
+from marlenv.envs.policies import as_policy, ask
+from marlenv.envs.stepping import check_actions
 from marlenv.errors import whole
 from marlenv.keys import Path
 from marlenv.physics.compiling import Compiled
@@ -187,9 +188,7 @@ def _acted(env: ScenarioEnv, board: Board, act: Any, steps: int, stop: bool) -> 
         for key, value in carried.items():
             td.set(key, value)
         known = set(td.keys(True, True))
-        out = act(td)
-        if out is not td:
-            td.update(out)
+        check_actions(env, env.plan, ask(act, td, f"{type(env).__name__}.rollout"))
         actions = env.taken(td)
         for field, buffer in zip(board.acts, board.actions, strict=True):
             x = actions[field.name[0]]

@@ -6,6 +6,7 @@ How a scenario becomes pure functions of a state is in :mod:`marlenv.physics.sim
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -22,6 +23,7 @@ from marlenv.physics.room import find_room
 from marlenv.physics.views import rows_first
 from marlenv.physics.world import World
 
+FINITE = (-sys.float_info.max, sys.float_info.max)
 KINDS: dict[object, tuple[type, ...]] = {
     "bool": (bool,),
     "int": (int,),
@@ -51,7 +53,7 @@ class Scenario(ABC):
     may_overlap: ClassVar[bool] = False
     """Whether bodies that push each other may start within each other at every start; otherwise that is an error."""
     limits: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """The lowest and highest values of options, both ends included."""
+    """The lowest and highest values of options, both ends included; numbers without limits must be finite."""
 
     def __new__(cls, *_args: object, **options: object) -> Self:
         """Checks the options' names."""
@@ -69,12 +71,14 @@ class Scenario(ABC):
             value, kinds = getattr(self, field.name), KINDS.get(wanted)
             if kinds is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
                 raise TypeError(f"{type(self).__name__}: {field.name} must be {wanted}, got {value!r}")
-        for name, (low, high) in self.limits.items():
-            value = getattr(self, name)
-            values = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
-            if not all(low <= x <= high for x in values):
-                listed = ", ".join(f"{key} in [{ends[0]}, {ends[1]}]" for key, ends in self.limits.items())
-                raise ValueError(f"{type(self).__name__}: {name}={value!r} is out of range; {listed}")
+            low, high = self.limits.get(field.name, FINITE)
+            numbers = [
+                x for x in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(x, (int, float))
+            ]
+            if not all(low <= x <= high for x in numbers) and (field.name in self.limits or value != field.default):
+                said = [] if field.name in self.limits else ["numbers must be finite"]
+                said += [f"{key} in [{ends[0]}, {ends[1]}]" for key, ends in self.limits.items()]
+                raise ValueError(f"{type(self).__name__}: {field.name}={value!r} is out of range; {', '.join(said)}")
 
     # --- what a task says ------------------------------------------------------------------------
 

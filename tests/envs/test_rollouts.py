@@ -115,6 +115,17 @@ def test_arguments_that_contradict_each_other():
         env.rollout(0)
 
 
+def test_a_policy_may_return_nothing_but_not_anything():
+    env = CountingEnv()
+
+    def writes(td):
+        env.rand_action(td)
+
+    assert env.rollout(2, writes).shape == (2,)
+    with pytest.raises(TypeError, match=r"CountingEnv.rollout: the policy must return a tensordict, got int"):
+        env.rollout(2, lambda td: 5)
+
+
 class Forgetful(EnvBase):
     """Its steps lack an entry that its resets have."""
 

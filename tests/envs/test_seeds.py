@@ -28,7 +28,9 @@ from marlenv import (
     TransformedEnv,
     Unbounded,
 )
+from marlenv import make as make_env
 from marlenv.envs.seeding import fresh_seed, next_seed
+from marlenv.errors import DtypeError
 from marlenv.testing.mocks import CountingEnv, GroupedEnv, MaskedEnv, UnevenEnv
 
 
@@ -85,6 +87,17 @@ def test_set_seed_returns_the_next_one():
     assert env.set_seed(5) == next_seed(5)
     assert env.set_seed(5, static_seed=True) == 5
     assert env.set_seed(None) is None
+
+
+@pytest.mark.parametrize("make", [CountingEnv, lambda: make_env("hex", num_envs=2)])
+def test_seeds_are_integers_of_any_sign_and_size(make):
+    for seed in (-1, 2**70, np.int64(5)):
+        assert 0 <= make().set_seed(seed) < 2**32
+    for seed in ("x", 1.5, True):
+        with pytest.raises(DtypeError, match=f"seed must be an int, got {seed!r}"):
+            make().set_seed(seed)
+    with pytest.raises(DtypeError, match="GameEnv: seed must be an int, got 'x'"):
+        make_env("hex", seed="x")
 
 
 class Acting(EnvBase):

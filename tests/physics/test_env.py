@@ -9,7 +9,7 @@ from marlenv.scenarios.mpe.simple_spread import SimpleSpread
 
 from marlenv.envs import check_env_specs
 from marlenv.envs.registry import load
-from marlenv.errors import GroupError, KeyMissing, NotInSpec, ShapeError
+from marlenv.errors import DtypeError, GroupError, KeyMissing, NotInSpec, ShapeError
 from marlenv.physics.env import ScenarioEnv, make_scenario
 
 with warnings.catch_warnings():
@@ -294,6 +294,8 @@ def test_impossible_options_are_errors():
         spread(0)
     with pytest.raises(ValueError, match="multidiscrete_actions=True needs continuous_actions=False"):
         spread(multidiscrete_actions=True)
+    with pytest.raises(DtypeError, match="ScenarioEnv: continuous_actions must be True or False, got 'no'"):
+        spread(continuous_actions="no")
     with pytest.raises(ValueError, match=r"compile must be one of \['none', .*\], got 'fast'"):
         spread(compile="fast")
     with pytest.raises(GroupError, match=r"agents in no group: \['agent_1', 'agent_2'\]"):
@@ -307,6 +309,10 @@ def test_states_that_do_not_fit_are_errors():
         env.set_state(spread(2).get_state())
     with pytest.raises(KeyMissing, match=r"the state has no \['rng'\]"):
         env.set_state(env.get_state().exclude("rng"))
+    with pytest.raises(
+        DtypeError, match=r"ScenarioEnv.set_state: expected a tensordict as env.get_state\(\) gives it, got int"
+    ):
+        env.set_state(5)
 
 
 def test_nan_actions_are_found_when_asked_for():

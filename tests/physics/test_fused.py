@@ -6,7 +6,7 @@ from tensordict.nn import TensorDictModule
 from torch import nn
 
 from marlenv.envs import EnvBase
-from marlenv.errors import Unsupported
+from marlenv.errors import KeyMissing, ShapeError, Unsupported
 from marlenv.making import make
 from marlenv.physics import cache
 
@@ -24,6 +24,21 @@ def same(ours, reference):
             assert torch.equal(x, y), key
         else:
             assert x.batch_size == y.batch_size, key
+
+
+@pytest.mark.parametrize("compile", ["none", "aot"])
+@pytest.mark.parametrize(
+    ("policy", "error", "says"),
+    [
+        (lambda td: None, KeyMissing, r"no action under \('agents', 'action'\)"),
+        (lambda td: 5, TypeError, "ScenarioEnv.rollout: the policy must return a tensordict, got int"),
+        (lambda td: td.set("action", torch.zeros(3)), KeyMissing, r"no action under \('agents', 'action'\)"),
+        (lambda td: td.set(("agents", "action"), torch.zeros(3, 2, 5)), ShapeError, r"must have shape \[3, 2, 2\]"),
+    ],
+)
+def test_a_policy_that_gives_no_actions_is_told_so(compile, policy, error, says):
+    with pytest.raises(error, match=says):
+        make("give_way", num_envs=3, compile=compile).rollout(2, policy)
 
 
 class Squash(nn.Module):

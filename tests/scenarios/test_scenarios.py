@@ -1,10 +1,14 @@
 """What is special about each scenario, as a law or a known number; and options that cannot be."""
 
+import dataclasses
+
 import harness
 import pytest
 import torch
+from tensordict import TensorDict
 
 from marlenv.envs.registry import load
+from marlenv.physics.env import make_scenario
 
 ROWS = 8
 
@@ -210,7 +214,7 @@ def test_a_bicycle_that_steers_left_turns_left():
 @pytest.mark.parametrize(
     ("name", "options", "error", "message"),
     [
-        ("balance", {"n_agents": 1}, ValueError, r"Balance: n_agents=1 is out of range; n_agents in \[2, inf\]"),
+        ("balance", {"n_agents": 1}, ValueError, r"Balance: n_agents=1 is out of range; n_agents in \[2, 1000\]"),
         ("balance", {"n_agents": 2.0}, TypeError, "Balance: n_agents must be int, got 2.0"),
         ("balance", {"package_mas": 2.0}, TypeError, "no option 'package_mas'; did you mean 'package_mass'"),
         ("ball_passage", {"n_passages": 21}, ValueError, r"n_passages in \[1, 20\]"),
@@ -218,9 +222,36 @@ def test_a_bicycle_that_steers_left_turns_left():
         ("navigation", {"shared_rew": 1}, TypeError, "shared_rew must be bool, got 1"),
         ("sampling", {"cov": [0.1]}, ValueError, "cov needs one number or n_gaussians"),
         ("sampling", {"grid_spacing": 0.07}, ValueError, "multiples of grid_spacing"),
+        ("sampling", {"xdim": 0.0}, ValueError, r"xdim=0.0 is out of range; .*xdim in \[1e-06, 1000000.0\]"),
+        ("give_way", {"linear_friction": -1.0}, ValueError, r"linear_friction=-1.0 is out of range"),
         ("wind_flocking", {"cover_angle_tolerance": 0.0}, ValueError, "cover_angle_tolerance=0.0 is out of range"),
     ],
 )
 def test_impossible_options_are_errors(name, options, error, message):
     with pytest.raises(error, match=message):
         _ = load(harness.WHERE[name])(**options).world
+
+
+@pytest.mark.parametrize("name", harness.WHERE)
+def test_every_option_refuses_what_it_cannot_be_by_its_name(name):
+    kind = load(harness.WHERE[name])
+    for field in dataclasses.fields(kind):
+        bad = ["no", float("nan"), float("inf"), -float("inf")]
+        for value in [*bad, 2] if isinstance(field.default, bool) else bad:
+            with pytest.raises((TypeError, ValueError), match=f"{kind.__name__}: {field.name}(=| must be).*{value}"):
+                kind(**{field.name: value})
+
+
+@pytest.mark.parametrize("name", harness.WHERE)
+@pytest.mark.parametrize("value", [-1, 0])
+def test_a_low_number_is_refused_by_its_name_or_gives_finite_data(name, value):
+    kind = load(harness.WHERE[name])
+    for field in dataclasses.fields(kind):
+        if isinstance(field.default, (int, float)) and not isinstance(field.default, bool):
+            said, data = field.name, TensorDict()
+            try:
+                data = make_scenario(kind, num_envs=2, **{field.name: type(field.default)(value)}).rollout(2)
+            except ValueError as error:
+                said = str(error)
+            assert field.name in said
+            assert all(x.isfinite().all() for x in data.values(True, True) if x.is_floating_point()), field.name
