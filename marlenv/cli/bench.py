@@ -8,7 +8,7 @@ import inspect
 import json
 from pathlib import Path
 
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, whole
 from marlenv.specs.dtypes import usable_device
 
 SUITES = {
@@ -44,6 +44,7 @@ def run(options: argparse.Namespace) -> int:
     for name in given:
         if name not in inspect.signature(measure).parameters:
             raise SpecError(f"bench {options.suite}: takes no --{name}")
+    whole(f"bench {options.suite}", "--rounds", options.rounds, 1)
     if options.device is not None:
         usable_device(f"bench {options.suite}", options.device)
     print(machine())

@@ -142,6 +142,7 @@ def test_the_summary_has_a_line_per_group() -> None:
         (["show", "simple_sprd"], "no env is called 'simple_sprd'; did you mean 'simple_spread'?"),
         (["rollout", "simple_spread", "--set", "n_agent=3"], "has no option 'n_agent'; did you mean 'n_agents'?"),
         (["rollout", "simple_spread", "--steps", "0"], "--steps must be an integer from 1 on, got 0"),
+        (["bench", "specs", "--rounds", "0"], "bench specs: --rounds must be an integer from 1 on, got 0"),
         (["rollout", "simple_spread", "--steps", "ten"], "argument --steps: invalid int value: 'ten'"),
         (["rollout", "simple_spread", "--set", "n_agents"], "--set takes name=value, got 'n_agents'"),
         (
