@@ -23,9 +23,12 @@ WORDS = 1 << 31  # randint chooses among at most this many integers
 BITS = {torch.float64: 53, torch.float16: 11, torch.bfloat16: 8}  # of a uniform number; float32 has 24
 
 
+WORD = (1 << 64) - 1
+
+
 def _signed(x: int) -> int:
     """The int64 with the last 64 bits of an int."""
-    x &= (1 << 64) - 1
+    x &= WORD
     return x - (1 << 64) if x >> 63 else x
 
 
@@ -44,6 +47,14 @@ def mix(x: Tensor) -> Tensor:
     x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * MIX_1
     x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * MIX_2
     return x ^ ((x >> 31) & ((1 << 33) - 1))
+
+
+def _mixed(x: int) -> int:
+    """:func:`mix` of one number."""
+    x &= WORD
+    x = ((x ^ (x >> 30)) * UNSIGNED_1) & WORD
+    x = ((x ^ (x >> 27)) * UNSIGNED_2) & WORD
+    return _signed(x ^ (x >> 31))
 
 
 def mix_(x: Tensor) -> Tensor:
@@ -72,7 +83,8 @@ def row_keys(seed: int | Tensor, rows: Size, device: torch.device | None = None)
     True
     """
     index = torch.arange(math.prod(rows), dtype=torch.int64, device=device).reshape(rows)
-    seed = _signed(seed) if isinstance(seed, int) else seed
+    if isinstance(seed, int):  # a number of the host, which nothing is copied for
+        return mix(index * ROW_STEP + _mixed(seed + GOLDEN))
     start = torch.as_tensor(seed, dtype=torch.int64, device=device) + GOLDEN
     return mix(mix(start) + index * ROW_STEP)
 

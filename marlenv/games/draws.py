@@ -27,9 +27,7 @@ class Draws:
 
     def __init__(self, stream: ActionStream, rows: Size, width: int) -> None:
         self.stream, self.rows, self.width = stream, rows, width
-        rng = stream.rng(rows)
-        self._key = rng.key
-        self._at = int(rng.counter.reshape(-1)[0]) if rng.counter.numel() else 0
+        self._key, self._at = stream.rng(rows).key, stream.used
         self._steps = max(1, min(64, BLOCK // max(1, rows.numel() * width)))
         self._block: Tensor | None = None
         self._step = 0

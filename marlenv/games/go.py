@@ -240,7 +240,7 @@ class Go(Rules[State]):
                 break
             reach = wider
         black, white = reach.unbind(0)
-        return (black & ~white).sum(-1) - (white & ~black).sum(-1) - torch.tensor(self.komi, device=chain.device)
+        return (black & ~white).sum(-1) - (white & ~black).sum(-1) - self.komi
 
     def over(self, state: State) -> Tensor:
         return state.outcome != 0

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import KeyMissing
+from marlenv.physics.constants import constant
 from marlenv.physics.entities import Agent, Entity
 from marlenv.physics.plan import Column
 from marlenv.physics.state import Place, Stage, as_tensor, fitted
@@ -101,7 +102,7 @@ class Bodies:
         out = {}
         kinds = [entity.kind for entity in self.entities]
         if any(kind.gravity is not None for kind in kinds):
-            pulls = torch.tensor([kind.gravity or (0.0, 0.0) for kind in kinds], device=device)
+            pulls = constant([kind.gravity or (0.0, 0.0) for kind in kinds], device)
             out["gravity"] = pulls.t().unsqueeze(-1).repeat(1, 1, rows)
         if kinds and isinstance(kinds[0], Agent) and (size := kinds[0].dynamics.remembers):
             out["inner"] = torch.zeros(size, len(kinds), rows, device=device)

@@ -175,7 +175,7 @@ class ScenarioEnv(EnvBase):
             self.seating.padded,
             self.simulation.infos.get(SHARED),
         )
-        self._pad_masks = pad_masks(tree, both, padded)
+        self._pad_masks = {path: masks.to(self.device) for path, masks in pad_masks(tree, both, padded).items()}
         observation = stacked(tree, seen, rows, padded)
         for path, masks in self._pad_masks.items():
             flags = {key: Categorical(2, mask.shape, dtype=torch.bool) for key, mask in masks.items(True, True)}
@@ -194,6 +194,7 @@ class ScenarioEnv(EnvBase):
     def _on_move(self) -> None:
         for name in ("engine", "_places", "_face"):  # made anew on the new device, or refused there
             self.__dict__.pop(name, None)
+        self._pad_masks = {path: masks.to(self.device) for path, masks in self._pad_masks.items()}
 
     def render(self, row: int = 0, *, size: tuple[int, int] = (600, 600)) -> Any:
         """A picture of a row: uint8 ``[H, W, 3]``, a numpy array. Needs Pillow.
@@ -386,7 +387,7 @@ class ScenarioEnv(EnvBase):
         for path, agents in self.tree.groups.items():
             td = self.seating.seat(path, groups, batch, device)
             if path in self._pad_masks:
-                put(td, PAD_MASK, self._pad_masks[path].to(device).expand(*batch, len(agents)))
+                put(td, PAD_MASK, self._pad_masks[path].expand(*batch, len(agents)))
             for name, flag in flags.items():
                 shared = flag.unsqueeze(1).expand(-1, len(agents), -1)
                 put(td, name, shared)

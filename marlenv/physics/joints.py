@@ -16,6 +16,7 @@ from torch import Tensor
 from marlenv.errors import GroupError
 from marlenv.physics.axes import Axes
 from marlenv.physics.bodies import Body
+from marlenv.physics.constants import constant
 from marlenv.physics.contacts import NEAREST, Pose, Spring, depth
 from marlenv.physics.entities import Entity
 from marlenv.physics.geometry import cross, heading, length, rotate
@@ -178,7 +179,7 @@ class Joint:
 def _point(body: Body, link: Link) -> Tensor:
     """Where a link holds a body, ``[2, B]``."""
     pos = body.planar("pos")
-    anchor = torch.tensor(link.at_b, device=pos.device, dtype=pos.dtype).unsqueeze(-1).expand_as(pos)
+    anchor = constant(link.at_b, pos.device, pos.dtype).unsqueeze(-1).expand_as(pos)
     return pos + rotate(anchor, heading(body.planar("rot")))
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from torch import Tensor
 
 from marlenv.errors import KeyMissing, nearest
+from marlenv.physics.constants import Constants
 from marlenv.physics.state import Stage, as_tensor, fitted
 from marlenv.physics.views import rows_first, rows_last
 
@@ -18,9 +17,9 @@ class Memory:
     """
 
     _stage: Stage
-    _starts: Mapping[str, Tensor]
+    _starts: Constants
 
-    def __init__(self, stage: Stage, starts: Mapping[str, Tensor]) -> None:
+    def __init__(self, stage: Stage, starts: Constants) -> None:
         object.__setattr__(self, "_stage", stage)
         object.__setattr__(self, "_starts", starts)
 
@@ -34,7 +33,8 @@ class Memory:
     def __setattr__(self, name: str, value: object) -> None:
         if name not in self._starts:
             raise KeyMissing(self._unknown(name))
-        start, moment = self._starts[name], self._stage.moment
+        moment = self._stage.moment
+        start = self._starts.on(name, moment.rng.device)
         x = as_tensor(value, start)
         x = fitted(x, (moment.rows, *start.shape), f"memory.{name}")
         moment.state[f"memory.{name}"] = rows_last(x).to(start.dtype).contiguous()
@@ -50,9 +50,9 @@ class Notes:
     """
 
     _stage: Stage
-    _blanks: Mapping[str, Tensor]
+    _blanks: Constants
 
-    def __init__(self, stage: Stage, blanks: Mapping[str, Tensor]) -> None:
+    def __init__(self, stage: Stage, blanks: Constants) -> None:
         object.__setattr__(self, "_stage", stage)
         object.__setattr__(self, "_blanks", blanks)
 
@@ -64,7 +64,7 @@ class Notes:
         moment = self._stage.moment
         if name in moment.notes:
             return moment.notes[name]
-        blank = self._blanks[name].to(moment.rng.device)
+        blank = self._blanks.on(name, moment.rng.device)
         return blank.unsqueeze(-1).expand(*blank.shape, moment.rows).movedim(-1, 0)
 
     def __setattr__(self, name: str, value: Tensor) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from marlenv.physics.axes import Axes
 from marlenv.physics.bodies import Bodies, Body
+from marlenv.physics.constants import constant
 from marlenv.physics.contacts import Pose
 from marlenv.physics.entities import Entity
 from marlenv.physics.geometry import length
@@ -47,7 +48,7 @@ def overlap(a: Bodies | Body, b: Bodies | Body) -> Tensor:
     same = [[one is other for other in _entities(b)] for one in _entities(a)]
     if not any(map(any, same)):
         return touching
-    apart = ~torch.tensor(same, device=touching.device).reshape(touching.shape[1:])
+    apart = ~constant(same, touching.device).reshape(touching.shape[1:])
     return touching & apart
 
 

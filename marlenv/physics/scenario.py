@@ -18,6 +18,7 @@ from torch import Tensor
 
 from marlenv.errors import nearest
 from marlenv.physics.bodies import Bodies, Body
+from marlenv.physics.constants import constant
 from marlenv.physics.memory import Memory, Notes
 from marlenv.physics.room import find_room
 from marlenv.physics.views import rows_first
@@ -200,7 +201,8 @@ class Scenario(ABC):
 
     def tensor(self, values: Sequence[Any]) -> Tensor:
         """Numbers as a float32 tensor where the rows live; the same for all rows."""
-        return torch.tensor(values, dtype=torch.float32, device=self.device)
+        numbers = constant(values, self.device, torch.float32)
+        return numbers if numbers.is_cpu else numbers.clone()
 
     def scatter(
         self,

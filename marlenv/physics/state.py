@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import NeedsReset, ShapeError
+from marlenv.physics.constants import constant
 from marlenv.physics.views import rows_first, rows_last
 from marlenv.rng import RowRNG
 
@@ -128,7 +129,7 @@ class Place:
 
 def as_tensor(value: object, like: Tensor) -> Tensor:
     """A tensor from what an author assigned: numbers take the dtype and device of ``like``."""
-    return value if isinstance(value, Tensor) else torch.tensor(value, dtype=like.dtype, device=like.device)
+    return value if isinstance(value, Tensor) else constant(value, like.device, like.dtype)
 
 
 def fitted(x: Tensor, shape: Sequence[int], who: str) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from marlenv.errors import GroupError
 from marlenv.physics.bodies import Bodies, Body
+from marlenv.physics.constants import Constants
 from marlenv.physics.entities import Agent, Entity, Landmark
 from marlenv.physics.integrate import Laws, Motion, Stepper
 from marlenv.physics.joints import Joint, JointOptions, Link
@@ -78,7 +79,7 @@ class World:
         )
         self.channels = channels
         self.stage = Stage()
-        self.starts: dict[str, Tensor] = {}
+        self.starts = Constants()
         """What is remembered: the start value of one row, by name."""
         self.groups: dict[str, Bodies] = {}
         """Everything in the world, by the name it was added with."""
@@ -89,7 +90,7 @@ class World:
         self.sensors: list[Any] = []
         """What was made to look around in it, for whoever draws it."""
         self.memory = Memory(self.stage, self.starts)
-        self.blanks: dict[str, Tensor] = {}
+        self.blanks = Constants()
         """What is noted during a step: the value of one row while there is none, by name."""
         self.notes = Notes(self.stage, self.blanks)
         self._places: dict[str, Place] = {}
@@ -292,8 +293,9 @@ class World:
                 state[f"{name}.{bodies.group}"] = value
         if self.stepper.links is not None and len(self.stepper.links.inferred):
             state["bends"] = torch.zeros(len(self.stepper.links.inferred), rows, device=device)
-        for name, start in self.starts.items():
-            state[f"memory.{name}"] = start.to(device).unsqueeze(-1).repeat(*(1,) * start.ndim, rows)
+        for name in self.starts:
+            start = self.starts.on(name, device)
+            state[f"memory.{name}"] = start.unsqueeze(-1).repeat(*(1,) * start.ndim, rows)
         return state
 
     def speaks(self, bodies: Bodies) -> bool:

@@ -10,6 +10,7 @@ from marlenv.scenarios.parts.bricks import RADIUS, Bricks, above, below
 from torch import Tensor
 
 from marlenv.physics import Agent, Landmark, Line, Scenario, Sphere, World, distance, gap, heading
+from marlenv.physics.constants import constant
 from marlenv.physics.geometry import between_lines
 
 UPRIGHT = math.pi / 2
@@ -75,7 +76,7 @@ class Rod:
         edge = 1 + RADIUS
         self.border.pos = scenario.tensor([[edge, 0], [0, edge], [-edge, 0], [0, -edge]])
         self.border.rot = scenario.tensor([UPRIGHT, 0, UPRIGHT, 0])
-        slots = torch.tensor(self.bricks.middle, device=scenario.device).expand(scenario.rows, -1)
+        slots = constant(self.bricks.middle, scenario.device).expand(scenario.rows, -1)
         self.bricks.place(slots if self.fixed else scenario.randint(0, self.bricks.count - 1, len(self.bricks.middle)))
 
     def off(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
