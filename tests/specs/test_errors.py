@@ -31,7 +31,17 @@ from marlenv import (
     StackedComposite,
     Unbounded,
 )
-from marlenv.errors import DtypeError, KeyMissing, LockedSpec, NotInSpec, ShapeError, SpecError, Unsupported
+from marlenv.errors import (
+    DeviceError,
+    DtypeError,
+    KeyMissing,
+    LockedSpec,
+    NotInSpec,
+    ShapeError,
+    SpecError,
+    Unsupported,
+)
+from marlenv.specs.dtypes import usable_device
 from marlenv.testing.catalogue.specs import mask
 
 
@@ -192,6 +202,8 @@ ERRORS: list[Case] = [
     (lambda: torch.stack([Binary(1), Binary(shape=(1, 1))]), ShapeError, "torch.stack of specs: they must have the same number of dimensions, got [[1], [1, 1]]"),
     (lambda: torch.stack([Binary(1)], 2), IndexError, "torch.stack of specs: dimension 2 is out of range for 1 dimensions and a new one"),
     (lambda: torch.stack([Binary(1), Composite(shape=(1,))]), SpecError, "torch.stack of specs: composites and leaves do not stack, got ['Binary', 'Composite']"),
+    # devices
+    (lambda: usable_device("Hex.to", "cuda:99"), DeviceError, "Hex.to: device 'cuda:99' needs a CUDA device, and there "),
     # randomness
     (lambda: RowRNG.from_state(torch.zeros(2)), ShapeError, "RowRNG.from_state: expected int64 [*B, 2], got float32 [2]; take what RowRNG.state gave"),
     (lambda: RowRNG().randint(3, 3), SpecError, "RowRNG.randint: expected 1 to 2**31 integers in [low, high), got low=3, high=3"),
@@ -200,7 +212,7 @@ ERRORS: list[Case] = [
 ]  # fmt: skip
 
 ROOM = [*Path(marlenv.specs.__path__[0]).glob("*.py"), Path(marlenv.rng.__file__)]
-BUILTINS = {SpecError: ValueError, ShapeError: ValueError, NotInSpec: AssertionError, DtypeError: TypeError, LockedSpec: RuntimeError, KeyMissing: KeyError, Unsupported: NotImplementedError}  # fmt: skip
+BUILTINS = {DeviceError: RuntimeError, SpecError: ValueError, ShapeError: ValueError, NotInSpec: AssertionError, DtypeError: TypeError, LockedSpec: RuntimeError, KeyMissing: KeyError, Unsupported: NotImplementedError}  # fmt: skip
 
 
 @pytest.mark.parametrize(("act", "kind", "text"), ERRORS, ids=[text[:50] for *_, text in ERRORS])
