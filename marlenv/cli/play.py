@@ -210,7 +210,7 @@ class Match:
 
     def returns(self) -> list[float]:
         """What everybody has earned so far."""
-        return [round(float(r), 6) for r in self.rules.returns(self.state)]
+        return [round(float(r), 6) + 0.0 for r in self.rules.returns(self.state)]  # 0.0 where it was -0.0
 
     def result(self) -> str:
         """How the game ended, in words."""

@@ -40,6 +40,11 @@ def left(td):
 """
 
 
+def test_nobody_has_earned_less_than_nothing_in_a_game_that_was_stopped(play, tmp_path: Path) -> None:  # noqa: ANN001
+    play("connect_four --save game.json --seed 5", "4 / quit")
+    assert '"o": 0.0' in (tmp_path / "game.json").read_text()
+
+
 def test_a_game_against_a_policy_is_played_to_its_end_and_kept(play, tmp_path: Path) -> None:  # noqa: ANN001
     (tmp_path / "my_player.py").write_text(LEFT)
     code, out, err = play("connect_four --opponent my_player:left --save game.json --seed 5", "4 / 4 / 4 / 4")
