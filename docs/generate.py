@@ -122,7 +122,7 @@ def native_page(name: str) -> str:
         thing = subject(env)
         doc = about(thing)
         sections = {
-            "Use": use(name),
+            "Use": use(entry),
             "Description": f"{doc.summary}\n\n{doc.prose}",
             "Data": data_table(env, ("observation", "state", "reward", "done"), meanings(env, thing, doc)),
             "Action": action_text(entry, env, doc),
@@ -178,8 +178,9 @@ def extras() -> set[str]:
     return set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 
 
-def use(name: str) -> str:
-    """An example that runs, what it prints, and two commands."""
+def use(entry: Entry) -> str:
+    """An example that runs, what it prints, and three commands."""
+    name = entry.name
     code = f"""import marlenv
 
 env = marlenv.make("{name}", num_envs={MANY}, seed=0)
@@ -189,7 +190,8 @@ print(env.rollout(3).batch_size)
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(code, {})
-    commands = f"marlenv show {name}\nmarlenv rollout {name} --envs {MANY} --steps 100"
+    last = f"play {name} --seat 1" if entry.kind == "game" else f"rollout {name} --steps 100 --video {name}.gif"
+    commands = f"marlenv show {name}\nmarlenv rollout {name} --envs {MANY} --steps 100\nmarlenv {last}"
     return f"```py\n{code}```\n\n```text\n{out.getvalue()}```\n\n```bash\n{commands}\n```"
 
 
