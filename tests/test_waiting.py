@@ -21,6 +21,7 @@ from marlenv import EnvBase
 from marlenv.games import Go
 from marlenv.games.chess import Chess
 from marlenv.physics import lanes
+from marlenv.physics.constants import constant
 from marlenv.rng import RowRNG
 
 META = torch.device("meta")
@@ -186,6 +187,12 @@ def test_transitions_in_a_graph_do_not_wait(name: str) -> None:
 def test_what_waits_is_found(waits: Callable[[Tensor], Any]) -> None:
     with pytest.raises((RuntimeError, NotImplementedError, TypeError)), NoWaiting():
         waits(torch.ones(3, device=META))
+
+
+def test_constants_that_are_equal_as_numbers_keep_their_dtypes() -> None:
+    kinds = ((True, torch.bool), (1, torch.int64), (1.0, torch.float32))
+    assert [constant([value], META, dtype).dtype for value, dtype in kinds] == [dtype for _, dtype in kinds]
+    assert constant([1.0], META, torch.float32) is constant([1.0], META, torch.float32)
 
 
 def test_what_does_not_wait_is_let_through() -> None:

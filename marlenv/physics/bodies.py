@@ -102,7 +102,7 @@ class Bodies:
         out = {}
         kinds = [entity.kind for entity in self.entities]
         if any(kind.gravity is not None for kind in kinds):
-            pulls = constant([kind.gravity or (0.0, 0.0) for kind in kinds], device)
+            pulls = constant([kind.gravity or (0.0, 0.0) for kind in kinds], device, torch.float32)
             out["gravity"] = pulls.t().unsqueeze(-1).repeat(1, 1, rows)
         if kinds and isinstance(kinds[0], Agent) and (size := kinds[0].dynamics.remembers):
             out["inner"] = torch.zeros(size, len(kinds), rows, device=device)

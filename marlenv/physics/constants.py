@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 
-def constant(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+def constant(values: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
     """A number, or numbers in lists, as a tensor on a device. It must not be written to.
 
-    >>> constant([[1.0, 2.0]], torch.device("cpu"))
+    The dtype is said, as ``True``, ``1`` and ``1.0`` are the same key.
+
+    >>> constant([[1.0, 2.0]], torch.device("cpu"), torch.float32)
     tensor([[1., 2.]])
     """
     if device.type == "cpu" or torch.compiler.is_compiling():
@@ -21,7 +23,7 @@ def constant(values: Any, device: torch.device, dtype: torch.dtype | None = None
 
 
 @lru_cache(maxsize=4096)
-def _kept(values: Any, device: torch.device, dtype: torch.dtype | None) -> Tensor:
+def _kept(values: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
     with torch.inference_mode(False):
         return torch.tensor(values, dtype=dtype, device=device)
 

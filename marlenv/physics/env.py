@@ -104,8 +104,9 @@ class ScenarioEnv(EnvBase):
             "clamp_actions": clamp_actions,
             "categorical_actions": categorical_actions,
             "grad_enabled": grad_enabled,
+            "continuous_actions": continuous_actions,
+            "multidiscrete_actions": multidiscrete_actions,
         }
-        flags |= {"continuous_actions": continuous_actions, "multidiscrete_actions": multidiscrete_actions}
         _check_options(num_envs, max_steps, compile, flags)
         super().__init__(
             device="cpu" if device is None else device, batch_size=[num_envs], run_type_checks=run_type_checks

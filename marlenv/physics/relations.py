@@ -48,7 +48,7 @@ def overlap(a: Bodies | Body, b: Bodies | Body) -> Tensor:
     same = [[one is other for other in _entities(b)] for one in _entities(a)]
     if not any(map(any, same)):
         return touching
-    apart = ~constant(same, touching.device).reshape(touching.shape[1:])
+    apart = ~constant(same, touching.device, torch.bool).reshape(touching.shape[1:])
     return touching & apart
 
 

@@ -76,7 +76,7 @@ class Rod:
         edge = 1 + RADIUS
         self.border.pos = scenario.tensor([[edge, 0], [0, edge], [-edge, 0], [0, -edge]])
         self.border.rot = scenario.tensor([UPRIGHT, 0, UPRIGHT, 0])
-        slots = constant(self.bricks.middle, scenario.device).expand(scenario.rows, -1)
+        slots = constant(self.bricks.middle, scenario.device, torch.int64).expand(scenario.rows, -1)
         self.bricks.place(slots if self.fixed else scenario.randint(0, self.bricks.count - 1, len(self.bricks.middle)))
 
     def off(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,9 @@ def left(td):
 """
 
 
-def test_nobody_has_earned_less_than_nothing_in_a_game_that_was_stopped(play, tmp_path: Path) -> None:  # noqa: ANN001
+def test_nobody_has_earned_less_than_nothing_in_a_game_that_was_stopped(
+    play: Callable[[str, str], tuple[int, str, str]], tmp_path: Path
+) -> None:
     play("connect_four --save game.json --seed 5", "4 / quit")
     assert '"o": 0.0' in (tmp_path / "game.json").read_text()
 
