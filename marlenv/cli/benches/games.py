@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from marlenv.cli.benches.cuda import captured, finished, without_waiting
 from marlenv.cli.benches.timing import Figure, interleaved
 from marlenv.errors import SpecError
 from marlenv.optional import has, need
@@ -171,11 +172,9 @@ def gpu_figures(rounds: int, device: str) -> list[Figure]:
 
     env = ChessEnv(layout="grouped", batch_size=[GPU_ROWS], device=device)
     plain = stepping(env, GPU_ROWS, 4, warm=20)
-    torch.cuda.synchronize()
-    torch.cuda.set_sync_debug_mode("error")  # raises where the host waits for the device
-    plain()
-    torch.cuda.set_sync_debug_mode("default")
-    sides = {"env": _finished(plain), "graph": _finished(graphed(GPU_ROWS, device)), "OpenSpiel": spiel("chess", 5000)}
+    with without_waiting():
+        plain()
+    sides = {"env": finished(plain), "graph": finished(graphed(GPU_ROWS, device)), "OpenSpiel": spiel("chess", 5000)}
     got = interleaved(sides, rounds)
     rows = f"chess B={GPU_ROWS} on {device}"
     return [
@@ -199,15 +198,7 @@ def graphed(rows: int, device: str) -> Play:
         counter.copy_(rng.counter)
         rng.counter = counter
 
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            ply()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        ply()
+    graph = captured(ply, [*state, counter])
 
     def play() -> int:
         for _ in range(8):
@@ -215,14 +206,3 @@ def graphed(rows: int, device: str) -> Play:
         return 8 * rows
 
     return play
-
-
-def _finished(play: Play) -> Play:
-    """The same, and the device has done it."""
-
-    def wait() -> int:
-        steps = play()
-        torch.cuda.synchronize()
-        return steps
-
-    return wait

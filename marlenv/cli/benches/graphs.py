@@ -1,81 +1,76 @@
-"""``marlenv bench physics --device cuda``: transitions in a CUDA graph, against VMAS on the same device.
+"""``marlenv bench physics --device cuda``: transitions in CUDA graphs, compiled and not, against VMAS on the same device.
 
-Nothing in a transition may make the host wait: every call outside of the graph's capture runs with CUDA's sync debug mode at
-``"error"``, so that one that does raises.
+Nothing in a transition may make the host wait, and a graph must do what a transition does: either raises.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
 
+from marlenv.cli.benches.cuda import captured, finished, without_waiting
 from marlenv.cli.benches.peers import Vmas
 from marlenv.cli.benches.timing import Figure, interleaved
 from marlenv.making import make
-from marlenv.physics import lanes
 from marlenv.rng import RowRNG
 
 STEPS = 100  # in a turn
+TIERS = {"CUDA graph": "none", "compiled, CUDA graph": "compile"}
+"""What is captured, by what figures call it."""
 
 
-class Graph:
-    """A scenario whose transitions are replayed from a CUDA graph, on buffers that stay in place.
+class Transitions:
+    """Transitions of a scenario, with actions that stay the same, from the same memory to the same memory.
 
     Args:
         name: of the scenario.
         rows: how many.
         device: where.
+        tier: how, as ``marlenv.make(compile=)`` has it.
 
     """
 
-    def __init__(self, name: str, rows: int, device: str) -> None:
-        env: Any = make(name, num_envs=rows, seed=0, device=device)
-        self.simulation = env.simulation
+    def __init__(self, name: str, rows: int, device: str, tier: str = "none") -> None:
+        env: Any = make(name, num_envs=rows, seed=0, device=device, compile=tier)
+        self.engine = env.engine
         rng = RowRNG(0, [rows], device)
         self.actions = {
             group: rng.uniform(-1, 1, (control.agents, control.width))
             for group, control in env.simulation.controls.items()
         }
         self.state, *_ = env.simulation.reset(env.simulation.start(rng))
-        self.results: Any = None
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.no_grad(), lanes.graph(), torch.cuda.stream(side):
-            self._step()  # puts constants on the device
-            with without_waiting():
-                self._step()
-        torch.cuda.current_stream().wait_stream(side)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.no_grad(), lanes.graph(), torch.cuda.graph(self.graph):
-            self._step()
+        self._given: Any = ()
 
-    def _step(self) -> None:
-        after, *self.results = self.simulation.transition(self.state, self.actions)
-        for name, x in self.state.items():
-            x.copy_(after[name])
+    def step(self) -> None:
+        """One of them."""
+        with torch.no_grad():
+            after, *self._given = self.engine.transition(self.state, self.actions)
+            for name, x in self.state.items():
+                x.copy_(after[name])
 
-    def play(self) -> int:
-        """Many steps."""
+    def results(self) -> list[Tensor]:
+        """Observations, rewards, ends and infos of the last one."""
+        flat: list[Tensor] = pytree.tree_leaves(self._given)
+        return flat
+
+
+def graphed(name: str, rows: int, device: str, tier: str) -> Callable[[], int]:
+    """Many steps of a scenario in a CUDA graph."""
+    transitions = Transitions(name, rows, device, tier)
+    graph = captured(transitions.step, list(transitions.state.values()), transitions.results)
+
+    def play() -> int:
         with without_waiting():
             for _ in range(STEPS):
-                self.graph.replay()
-        torch.cuda.synchronize()
+                graph.replay()
         return STEPS
 
-
-@contextmanager
-def without_waiting() -> Iterator[None]:
-    """Whatever makes the host wait for the device raises."""
-    before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode(before)
+    return finished(play)
 
 
 def measure_graphs(names: list[str], rows: list[int], rounds: int, device: str) -> list[Figure]:
@@ -83,14 +78,14 @@ def measure_graphs(names: list[str], rows: list[int], rounds: int, device: str) 
     figures = []
     for name in names:
         for n in rows:
-            ours, peer = Graph(name, n, device), Vmas(name, n, device=device)
+            peer = Vmas(name, n, device=device)
 
             def theirs(peer: Vmas = peer) -> int:
-                steps = peer.play(10)
-                torch.cuda.synchronize()
-                return steps
+                return peer.play(10)
 
-            got = interleaved({"marlenv": ours.play, "vmas": theirs}, rounds)
-            figures.append(Figure(f"{name} B={n} CUDA graph", got["marlenv"], got["vmas"], "vmas"))
-            print(f"  {figures[-1].what}: {figures[-1].ratio:.1f}", file=sys.stderr, flush=True)
+            sides = {what: graphed(name, n, device, tier) for what, tier in TIERS.items()}
+            got = interleaved({**sides, "vmas": finished(theirs)}, rounds)
+            for what in TIERS:
+                figures.append(Figure(f"{name} B={n} {what}", got[what], got["vmas"], "vmas"))
+                print(f"  {figures[-1].what}: {figures[-1].ratio:.1f}", file=sys.stderr, flush=True)
     return figures

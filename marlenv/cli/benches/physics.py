@@ -29,6 +29,7 @@ from marlenv.making import make
 SCENARIOS = ("balance", "ball_passage", "discovery", "dispersion", "flocking", "give_way", "joint_passage", "navigation",
              "reverse_transport", "simple_spread", "simple_tag", "transport")  # fmt: skip
 ROWS = (1, 32, 1024, 16384)
+CUDA_ROWS = (*ROWS, 65536)
 STEPS = {1: 2048, 32: 512, 1024: 64, 16384: 64}
 """Of a rollout, by the number of rows."""
 PARTS = ("rollout", "compact", "eager", "staggered", "jaxmarl", "reset", "face", "compile")
@@ -55,18 +56,19 @@ def measure(rounds: int, *, device: str = "cpu", only: str = "") -> list[Figure]
 
     Args:
         rounds: how often each side.
-        device: ``"cuda"`` for CUDA graphs.
+        device: ``"cuda"`` for CUDA graphs, and 65,536 rows too.
         only: parts, scenarios and numbers of rows, with commas between them; rollout and eager, all of the twelve scenarios
             and all numbers, where none of a kind is named.
 
     """
+    sizes = ROWS if device == "cpu" else CUDA_ROWS
     words = {word.strip() for word in only.split(",") if word.strip()}
-    known = [*PARTS, *map(str, ROWS), *SCENARIOS, *EXTRA]
+    known = [*PARTS, *map(str, sizes), *SCENARIOS, *EXTRA]
     if odd := words - set(known):
         raise SpecError(f"marlenv bench physics: --only knows {known}, got {sorted(odd)}")
     parts = [part for part in PARTS if part in words] or ["rollout", "eager"]
     names = [name for name in (*SCENARIOS, *EXTRA) if name in words] or list(SCENARIOS)
-    rows = [n for n in ROWS if str(n) in words] or list(ROWS)
+    rows = [n for n in sizes if str(n) in words] or list(sizes)
     if device != "cpu":
         from marlenv.cli.benches.graphs import measure_graphs
 
