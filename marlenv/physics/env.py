@@ -39,6 +39,8 @@ from marlenv.tensordicts import anything, get, new, put, rows
 FLAGS = ("done", "terminated", "truncated")
 
 CPU = torch.device("cpu")
+MADE = ("engine", "_places", "_face")
+"""What an env makes on its first steps, for its device and its process; no part of copies and pickles."""
 
 
 class ScenarioEnv(EnvBase):
@@ -123,6 +125,9 @@ class ScenarioEnv(EnvBase):
         self._now: State | None = None
         self.set_seed(fresh_seed() if seed is None else seed)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in MADE}
+
     # --- what it is ------------------------------------------------------------------------------
 
     @property
@@ -193,7 +198,7 @@ class ScenarioEnv(EnvBase):
         self.full_done_spec = done
 
     def _on_move(self) -> None:
-        for name in ("engine", "_places", "_face"):  # made anew on the new device, or refused there
+        for name in MADE:  # made anew on the new device, or refused there
             self.__dict__.pop(name, None)
         self._pad_masks = {path: masks.to(self.device) for path, masks in self._pad_masks.items()}
 

@@ -10,6 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from types import NoneType
 from typing import Any, ClassVar, Self
 
@@ -80,6 +81,10 @@ class Scenario(ABC):
                 said = [] if field.name in self.limits else ["numbers must be finite"]
                 said += [f"{key} in [{ends[0]}, {ends[1]}]" for key, ends in self.limits.items()]
                 raise ValueError(f"{type(self).__name__}: {field.name}={value!r} is out of range; {', '.join(said)}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made from the options: the world is built anew."""
+        return partial(type(self), **self.options()), ()
 
     # --- what a task says ------------------------------------------------------------------------
 

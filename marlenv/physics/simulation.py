@@ -56,7 +56,7 @@ class Simulation:
     """
 
     def __init__(self, scenario: Scenario, mode: Mode = "continuous", *, clamp: bool = False) -> None:
-        self.scenario, self.mode = scenario, mode
+        self.scenario, self.mode, self.clamp = scenario, mode, clamp
         self.world = scenario.world
         self.stepper = self.world.stepper
         self.groups = self.world.agents
@@ -73,6 +73,12 @@ class Simulation:
         """Infos of the same trial."""
         self._limits = {name: _Limits(bodies) for name, bodies in self.groups.items()}
         self._try()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"scenario": self.scenario, "mode": self.mode, "clamp": self.clamp}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Simulation.__init__(self, **state)
 
     in_place = False
     """Whether the functions write into the state that they are given: never."""
