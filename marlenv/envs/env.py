@@ -381,8 +381,12 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         """Where :meth:`rand_action` draws from."""
         stream = self.__dict__["_actions"]
         if stream is None:
-            stream = self.__dict__["_actions"] = ActionStream(fresh_seed(), self.device)
+            stream = self.__dict__["_actions"] = ActionStream(self._action_seed(), self.device)
         return stream
+
+    def _action_seed(self) -> int:
+        """The seed of random actions where :meth:`set_seed` was not called."""
+        return fresh_seed()
 
     def get_state(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """The whole state as a tensordict ``[*B]``, randomness included; index and expand it to branch.

@@ -138,6 +138,9 @@ class TransformedEnv(EnvBase):
     def _set_seed(self, seed: int | None) -> None:
         self.base_env.set_seed(seed)
 
+    def _action_seed(self) -> int:
+        return self.base_env.action_stream.seed  # an env that was made with a seed stays seeded
+
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         state = self.base_env.get_state(tensordict)
         if tensordict is None:

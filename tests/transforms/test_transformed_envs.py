@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 from torch import nn
 
+import marlenv
 from marlenv import (
     ActionMask,
     Bounded,
@@ -385,6 +386,15 @@ def test_attributes_are_those_of_the_base():
     with pytest.raises(AttributeError):
         env.no_such_thing  # noqa: B018
     assert (env.batch_size, env.device, env.batch_locked) == (env.base_env.batch_size, None, True)
+
+
+@pytest.mark.parametrize("name", ["connect_four", "simple_spread"])
+def test_an_env_that_was_made_with_a_seed_stays_seeded(name):
+    """A newcomer's script is the same every time it runs."""
+    data = [marlenv.make(name, num_envs=2, seed=3).append_transform(StepCounter()).rollout(5) for _ in range(2)]
+    assert (data[0] == data[1]).all()
+    other = marlenv.make(name, num_envs=2, seed=4).append_transform(StepCounter()).rollout(5)
+    assert other.shape != data[0].shape or not (other == data[0]).all()
 
 
 def test_seeds_reach_the_base():
