@@ -8,6 +8,7 @@ another implementation of ``exp`` or ``atan2``, so that the last bit of a row ma
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -22,30 +23,38 @@ GRAIN = 32768  # numbers; PyTorch gives work to several threads above this (at::
 
 Body: TypeAlias = "Callable[[Any, tuple[Tensor, ...]], tuple[Tensor, ...]]"
 
-_depth = 0
-_loop: Callable[[int, Body, tuple[Tensor, ...], bool], tuple[Tensor, ...]] | None = None
+Loop: TypeAlias = "Callable[[int, Body, tuple[Tensor, ...], bool], tuple[Tensor, ...]]"
+
+
+class _Recording(threading.local):
+    """Whether a thread records operations, and with which loops; other threads play on meanwhile."""
+
+    depth = 0
+    loop: Loop | None = None
+
+
+_here = _Recording()
 
 
 @contextmanager
-def graph(loop: Callable[[int, Body, tuple[Tensor, ...], bool], tuple[Tensor, ...]] | None = None) -> Iterator[None]:
-    """Within this context the physics unrolls, as a tracer or compiler wants it.
+def graph(loop: Loop | None = None) -> Iterator[None]:
+    """Within this context the physics of this thread unrolls, as a tracer or compiler wants it.
 
     Args:
         loop: what :func:`repeat` does here, for a tracer that knows loops.
 
     """
-    global _depth, _loop
-    before = _loop
-    _depth, _loop = _depth + 1, loop
+    before = _here.loop
+    _here.depth, _here.loop = _here.depth + 1, loop
     try:
         yield
     finally:
-        _depth, _loop = _depth - 1, before
+        _here.depth, _here.loop = _here.depth - 1, before
 
 
 def rolls() -> bool:
     """Whether loops and branches are being recorded as such."""
-    return _loop is not None
+    return not torch.compiler.is_compiling() and _here.loop is not None
 
 
 def repeat(count: int, body: Body, carry: tuple[Tensor, ...], *, stop: bool = False) -> tuple[Tensor, ...]:
@@ -56,8 +65,8 @@ def repeat(count: int, body: Body, carry: tuple[Tensor, ...], *, stop: bool = Fa
     >>> repeat(3, lambda i, x: (x[0] + i,), (torch.zeros(1),))
     (tensor([3.]),)
     """
-    if _loop is not None:
-        return _loop(count, body, carry, stop)
+    if rolls() and _here.loop is not None:
+        return _here.loop(count, body, carry, stop)
     for i in range(count):
         carry = body(i, carry)
     return carry
@@ -65,7 +74,7 @@ def repeat(count: int, body: Body, carry: tuple[Tensor, ...], *, stop: bool = Fa
 
 def in_graph() -> bool:
     """Whether operations are being recorded for a compiler."""
-    return _depth > 0 or torch.compiler.is_compiling()
+    return torch.compiler.is_compiling() or _here.depth > 0
 
 
 class Rows:

@@ -1,14 +1,17 @@
 """A simulation is a pure function of its state, row by row."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 import twins
 from fetch import Fetch
 from marlenv.scenarios.mpe.simple_spread import SimpleSpread
+from marlenv.scenarios.navigation import Navigation
 
 from marlenv.errors import GroupError, KeyMissing, NeedsReset, ShapeError
 from marlenv.physics import Agent, Landmark, Simulation, Sphere
-from marlenv.physics.lanes import alike
+from marlenv.physics.lanes import alike, graph
 from marlenv.rng import RowRNG
 
 ROWS = 64
@@ -143,6 +146,24 @@ def test_a_forgotten_group_is_named():
         GroupError, match=r"Blind.observe: expected the groups \['keeper', 'runners'\], got \['runners'\]"
     ):
         Simulation(Blind())
+
+
+def test_threads_play_on_while_one_records():
+    """Another env may be compiled at the same time; a reset of Navigation and its steps have loops."""
+    sim = Simulation(Navigation())
+
+    def play():
+        state, *_ = sim.reset(sim.start(RowRNG(0, [4])))
+        with torch.no_grad():
+            return sim.transition(state, {"agents": torch.ones(4, 4, 2)})[0]
+
+    def refuse(*_):
+        raise AssertionError("recorded from another thread")
+
+    alone = play()
+    with ThreadPoolExecutor(1) as pool, graph(refuse):
+        beside = pool.submit(play).result()
+    assert all(torch.equal(x, beside[name]) for name, x in alone.items())
 
 
 def test_actions_of_a_wrong_shape_or_group_are_named():
