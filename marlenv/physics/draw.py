@@ -36,8 +36,7 @@ FAINT = (205, 205, 210)
 def draw_row(simulation: Simulation, state: State, row: int, size: tuple[int, int]) -> Any:
     """A picture of a row of a state; uint8 ``[H, W, 3]``, a numpy array."""
     rows = state["rng"].shape[-1]
-    if not isinstance(row, int) or not -rows <= row < rows:
-        raise ShapeError(f"render: there are rows 0 to {rows - 1}, got {row!r}")
+    row = whole("render", "row", row, -rows, rows - 1)
     if not isinstance(size, Sequence) or len(size) != 2:
         raise ShapeError(f"render: size must be the width and the height in pixels, got {size!r}")
     size = (whole("render", "width", size[0], 1), whole("render", "height", size[1], 1))

@@ -9,7 +9,7 @@ from marlenv.scenarios.ball_passage import BallPassage
 from marlenv.scenarios.dispersion import Dispersion
 from marlenv.scenarios.navigation import Navigation
 
-from marlenv.errors import ShapeError, SpecError
+from marlenv.errors import SpecError
 from marlenv.physics import Agent, Box, Landmark, Line, Scenario, Sphere, World
 from marlenv.physics.env import ScenarioEnv
 
@@ -101,14 +101,15 @@ def test_lidars_and_edges_are_drawn():
 
 
 def test_a_row_that_is_not_there_is_an_error():
-    with pytest.raises(ShapeError, match="there are rows 0 to 1, got 2"):
+    with pytest.raises(SpecError, match="row must be an integer from -2 to 1, got 2"):
         ScenarioEnv(Still(), 2).render(2)
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"row": 1.5}, "there are rows 0 to 1, got 1.5"),
+        ({"row": 1.5}, "row must be an integer from -2 to 1, got 1.5"),
+        ({"row": True}, "row must be an integer from -2 to 1, got True"),
         ({"size": 600}, "size must be the width and the height in pixels, got 600"),
         ({"size": (600, 0)}, "height must be an integer from 1 on, got 0"),
     ],
