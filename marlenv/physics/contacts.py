@@ -105,6 +105,13 @@ class Contact(ABC):
     def between(self, pose: Pose) -> tuple[Tensor, Tensor]:
         """How far apart the outlines of all pairs are, metres, and whether they overlap; ``[P, B]``, bool ``[P, B]``."""
 
+    def outlines(self, pose: Pose) -> tuple[Tensor, Tensor]:
+        """As :meth:`between`; where branches are recorded, with pairs that are not near said apart: overlaps skip all else there."""
+        gap, overlap = self.between(pose)
+        if rolls() and self.twists:
+            overlap = torch.where(self._near(pose), overlap, torch.zeros_like(overlap))
+        return gap, overlap
+
     def lines(self, side: int, shapes: Sequence[Line]) -> Callable[[Pose], Segment]:
         """Where the lines on one side of the pairs are."""
         places = (self.pairs.first, self.pairs.second)[side]

@@ -511,10 +511,10 @@ def _conditions(mask: Node) -> frozenset[int]:
 
 def _arm(user: Node, at: int) -> int:
     """The mask outside of which ``user`` does not look at the expression ``at``; -1 where there is none."""
-    if user.op != "select":
+    if user.op not in ("select", "and"):
         return -1
-    mask, chosen, other = user.args
-    return mask.at if chosen.at == at != other.at and mask.op not in LEAVES else -1
+    mask, chosen, *other = user.args  # a mask and another one are chosen between that and False
+    return mask.at if chosen.at == at != (*other, mask)[0].at and mask.op not in LEAVES else -1
 
 
 PLAIN = ("lt", "le", "gt", "ge", "eq", "ne", "fma", "softplus", "floordiv", "mod")

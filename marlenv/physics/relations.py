@@ -92,7 +92,7 @@ class Outlines:
         if not self.same:
             pos, rot = torch.cat((pos, b.planar("pos")), -2), torch.cat((rot, b.planar("rot")), -2)
         pose = Pose(pos, self.axes.all(rot, self.axes.still(rot)))
-        found = [contact.between(pose) for contact in self.contacts]
+        found = [contact.outlines(pose) for contact in self.contacts]
         if len(found) == 1:
             return found[0]
         gaps, overlaps = (torch.cat(parts) for parts in zip(*found, strict=True))

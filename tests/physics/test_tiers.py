@@ -15,13 +15,16 @@ from marlenv.errors import Unsupported
 from marlenv.making import make
 from marlenv.physics import (
     Agent,
+    Box,
     Landmark,
+    Line,
     Scenario,
     Simulation,
     Sphere,
     World,
     cache,
     join,
+    overlap,
     rows_first,
     rows_last,
     tracing,
@@ -113,6 +116,44 @@ def test_what_holds_in_some_rows_only_is_computed_there():
 
     worst, twin = one_step_errors(load(WHERE["simple_tag"])(), 3, change)
     assert worst <= max(1e-6, 10 * twin), (worst, twin)
+
+
+class Heap(Scenario):
+    """Counts which of all kinds of bodies overlap."""
+
+    may_overlap = True
+
+    def build(self):
+        world = World()
+        self.agents = world.add("agents", [Agent(Sphere(0.05), collide=False)])
+        shapes = (Sphere(0.1), Line(0.4), Box(0.4, 0.2), Box(0.5, 0.3, hollow=True))
+        self.bodies = world.add("bodies", [Landmark(shape, collide=False) for shape in shapes * 2])
+        return world
+
+    def spawn(self):
+        self.bodies.pos = self.uniform(-1, 1, 8, 2)
+
+    def observe(self):
+        return {"agents": join(self.agents.pos)}
+
+    def rewards(self):
+        return {"agents": overlap(self.bodies, self.bodies).sum((1, 2)).to(torch.float32).unsqueeze(1)}
+
+
+def test_overlaps_are_those_of_separate_operations_near_and_far():
+    drawn = RowRNG(seed=1, rows=[ROWS])
+
+    def throw(state):
+        wide = torch.tensor([0.3, 0.8, 9.0])[torch.arange(ROWS) % 3]  # in every vector some rows are crowded
+        pos, rot = drawn.uniform(-1, 1, (2, 9)), drawn.uniform(-4, 4, (9,))
+        return {**state, "pos": rows_last(pos).contiguous() * wide, "rot": rows_last(rot).contiguous()}
+
+    assert one_step_errors(Heap(), 40, throw)[0] <= 1e-6
+    sim = Simulation(Heap())
+    state = throw(sim.reset(sim.start(drawn))[0])
+    counts = sim.transition(state, {"agents": torch.zeros(ROWS, 1, 2)})[2]["agents"]
+    assert counts.min() == 0
+    assert counts.max() >= 20
 
 
 def entries(td):
