@@ -111,6 +111,9 @@ class SerialEnv(BatchedEnv):
             seed = child.set_seed(seed)
         self._last_seed = seed
 
+    def _action_seed(self) -> int:
+        return self.children_envs[0].action_stream.seed
+
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         parts = [None] * self.num_workers if tensordict is None else tensordict.unbind(0)
         return torch.stack([c.get_state(td) for c, td in zip(self.children_envs, parts, strict=True)])

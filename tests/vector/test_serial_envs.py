@@ -127,6 +127,15 @@ def test_children_may_be_batched_and_in_series():
     assert streams.unique().numel() == 24  # every row of every child draws its own numbers (USERS (b) 32)
 
 
+def test_children_that_were_made_with_seeds_make_the_same_series_again():
+    kwargs = [{"seed": 3}, {"seed": 4}]
+    data = [
+        SerialEnv(2, lambda **seed: marlenv.make("simple_spread", **seed), create_env_kwargs=kwargs).rollout(4)
+        for _ in range(2)
+    ]
+    assert (data[0] == data[1]).all()
+
+
 def test_children_of_different_kinds():
     makers = [lambda: CountingEnv(max_steps=2), lambda: TransformedEnv(CountingEnv(max_steps=4))]
     rollout = SerialEnv(2, makers).rollout(5, break_when_any_done=False)
