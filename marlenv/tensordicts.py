@@ -6,7 +6,7 @@ right by construction, so it goes around the checks; data that users pass in goe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,17 @@ def write(td: TensorDictBase, key: str | tuple[str, ...], value: Any) -> None:
             td.set(key, value)
             return
     put(node, key[-1], value)
+
+
+def plant(td: TensorDictBase, where: Sequence[str], value: Any) -> None:
+    """Writes the entry at a path; tensordicts that are missing on the way are made, each with the batch size of the one above."""
+    for name in where[:-1]:
+        below = get(td, name)
+        if not is_nested(below):
+            below = new({}, td.batch_size, td.device)
+            put(td, name, below)
+        td = below
+    put(td, where[-1], value)
 
 
 def split(td: TensorDictBase) -> list[TensorDictBase]:
@@ -222,6 +233,33 @@ def anything(flags: Tensor) -> bool:
             return [True] in flags.tolist()  # in a fifth of the time of any()
         return bool(np.count_nonzero(flags.numpy()))  # in half of it
     return bool(flags.any())
+
+
+def separate(values: Iterable[Tensor], held: Iterable[Tensor] = ()) -> list[Tensor]:
+    """The tensors; copies of those that share memory with one before them or with what is held, or that are expanded.
+
+    >>> x = torch.zeros(3)
+    >>> a, b = separate([x, x[1:]])
+    >>> b.fill_(1), a
+    (tensor([1., 1.]), tensor([0., 0., 0.]))
+    """
+    if is_compiling():
+        return [x.clone() for x in values]
+    taken = {x.untyped_storage().data_ptr() for x in held}
+    out = []
+    for x in values:
+        where = x.untyped_storage().data_ptr()
+        if where in taken or expanded(x):
+            x = x.clone()
+        else:
+            taken.add(where)
+        out.append(x)
+    return out
+
+
+def expanded(x: Tensor) -> bool:
+    """Whether several entries of a tensor are one number in memory, as after ``expand``."""
+    return any(step == 0 and size > 1 for size, step in zip(x.shape, x.stride(), strict=True))
 
 
 def rows(mask: Tensor, batch_ndim: int) -> Tensor:

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = [  # a room may import from rooms above it, and from itself
     {"errors", "_version"},
-    {"keys", "optional", "rng", "tensordicts"},
+    {"buffer_pool", "keys", "optional", "rng", "tensordicts"},
     {"specs"},
     {"groups"},
     {"envs"},

@@ -19,7 +19,8 @@ from marlenv.envs.autoreset import AutoReset
 from marlenv.envs.locking import Locking
 from marlenv.envs.rollout import Callback, rollout
 from marlenv.envs.seeding import as_seed, fresh_seed, next_seed
-from marlenv.errors import DtypeError, KeyCollision, ShapeError, SpecError, Unsupported
+from marlenv.envs.states import set_state
+from marlenv.errors import KeyCollision, SpecError, Unsupported
 from marlenv.keys import NestedKey, beside
 from marlenv.specs import Composite
 from marlenv.specs.base import size
@@ -396,26 +397,25 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         """
         return self._get_state(tensordict)
 
-    def set_state(self, state: TensorDictBase, mask: Tensor | None = None) -> TensorDictBase:
+    def set_state(
+        self, state: TensorDictBase, mask: Tensor | None = None, tensordict: TensorDictBase | None = None
+    ) -> TensorDictBase:
         """Puts the env into a state, or the rows of it that ``mask`` (bool ``[*B]``) marks.
+
+        Args:
+            state: as :meth:`get_state` gives it.
+            mask: the rows; all when left out.
+            tensordict: with a mask, the data of the rows that go on, for envs whose state travels in it and envs with
+                transforms that remember.
 
         Returns:
             The data to go on from, as after a reset.
         """
-        if not isinstance(state, TensorDictBase):
-            raise DtypeError(
-                f"{type(self).__name__}.set_state: expected a tensordict as env.get_state() gives it, "
-                f"got {type(state).__name__}"
-            )
-        if mask is not None:
-            if mask.dtype != torch.bool or mask.shape[: len(self.batch_size)] != self.batch_size:
-                raise ShapeError(
-                    f"{type(self).__name__}.set_state: the mask must be bool {list(self.batch_size)}, "
-                    f"got {mask.dtype} {list(mask.shape)}"
-                )
-            state = choose(rows(mask, len(self.batch_size)), state, self._get_state(None), len(self.batch_size))
-        out = self._set_state(state)
-        return self.plan.done.complete(out)
+        return set_state(self, state, mask, tensordict)
+
+    def _state_of(self, state: TensorDictBase, mask: Tensor, tensordict: TensorDictBase | None) -> TensorDictBase:
+        """``state`` where the mask says so, and elsewhere the one that the env is in."""
+        return choose(rows(mask, len(self.batch_size)), state, self._get_state(tensordict), len(self.batch_size))
 
     # --- what it is ------------------------------------------------------------------------------
 

@@ -68,7 +68,11 @@ class ModelBasedEnvBase(EnvBase):
         else:
             data = self.world_model(data)
         families = (self.full_observation_spec, self.full_done_spec, self.full_reward_spec)
-        return data.select(*[name for spec in families for name in spec], strict=False)
+        out = data.select(*[name for spec in families for name in spec], strict=False)
+        for key, value in out.items(True, True):  # what the model did not make anew
+            if value is tensordict.get(key, None):
+                out.set(key, value.clone())
+        return out
 
     def _set_seed(self, seed: int | None) -> None:
         """The model draws its own randomness; there is nothing to seed."""

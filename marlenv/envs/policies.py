@@ -45,7 +45,7 @@ class RandomPolicy:
         return td.set(self.action_key, spec.rand(lead))
 
 
-def as_policy(policy: Any, env: EnvBase, trust: bool = False) -> Policy:
+def as_policy(policy: Any, env: EnvBase, trust: bool = False, *, action_keys: list[NestedKey] | None = None) -> Policy:
     """The policy as a callable from tensordict to tensordict.
 
     A tensordict module, and any callable whose only argument is called ``td``, ``tensordict`` or ``data``, is annotated as a tensordict, or
@@ -57,11 +57,13 @@ def as_policy(policy: Any, env: EnvBase, trust: bool = False) -> Policy:
         policy: any of these.
         env: gives the observation and action keys.
         trust: take the policy as it is.
+        action_keys: where a function of observations writes; the env's when left out.
     """
     if not callable(policy):
         raise SpecError(f"{type(env).__name__}.rollout: the policy must be callable, got {type(policy).__name__}")
     if trust or isinstance(policy, (TensorDictModuleBase, RandomPolicy)) or is_tensordict_policy(policy):
         return policy
+    out_keys = env.action_keys if action_keys is None else action_keys
     names = _arguments(policy)
     keys = list(env.observation_keys)
     by_name = {key if isinstance(key, str) else "_".join(key): key for key in keys}
@@ -72,9 +74,9 @@ def as_policy(policy: Any, env: EnvBase, trust: bool = False) -> Policy:
     else:
         raise SpecError(
             f"{type(env).__name__}.rollout: the policy takes arguments {names}, but the env has the observation keys "
-            f"{keys}; wrap it: TensorDictModule(policy, in_keys=[...], out_keys={env.action_keys})"
+            f"{keys}; wrap it: TensorDictModule(policy, in_keys=[...], out_keys={out_keys})"
         )
-    return TensorDictModule(policy, in_keys=in_keys, out_keys=env.action_keys)
+    return TensorDictModule(policy, in_keys=in_keys, out_keys=out_keys)
 
 
 def ask(policy: Policy, td: TensorDictBase, who: str) -> TensorDictBase:

@@ -13,7 +13,7 @@ from marlenv.envs.policies import Policy, as_policy, ask
 from marlenv.envs.stepping import STEP, advance
 from marlenv.errors import KeyMissing, ResetError, ShapeError, Unsupported, whole
 from marlenv.keys import beside, last, under
-from marlenv.tensordicts import is_nested, lazy, new, parts, put, raw
+from marlenv.tensordicts import is_nested, lazy, new, parts, put, raw, shallow
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -82,7 +82,7 @@ def rollout(
     elif tensordict is None:
         raise ResetError(f"{who}: auto_reset=False needs the data to go on from; pass tensordict=")
     else:
-        td = env.maybe_reset(tensordict)
+        td = env.maybe_reset(shallow(tensordict))
     batch = td.batch_size
     act = env.rand_action if policy is None else as_policy(policy, env, trust_policy)
     device = next((p.device for p in policy.parameters()), None) if hasattr(policy, "parameters") else None
@@ -93,7 +93,33 @@ def rollout(
         if break_when_any_done or break_when_all_done
         else _on_and_on(loop, td)
     )
-    return _finish(env, steps, len(batch), return_contiguous, out, set_truncated)
+    made = stack(env, steps, len(batch), return_contiguous, out)
+    if set_truncated:
+        truncate_last(env, made)
+    made.refine_names(..., "time")
+    return made
+
+
+def go_on(
+    env: EnvBase, td: TensorDictBase, policy: Policy, steps: list[TensorDictBase], max_steps: int, *, stop: bool
+) -> TensorDictBase:
+    """The data of a rollout of which some steps were played already, without a name for the time.
+
+    Args:
+        env: the env, which stands before the step of ``td``.
+        td: data in which the policy has acted.
+        policy: acts in the steps that follow.
+        steps: the data of the steps before.
+        max_steps: the most steps to play from here on.
+        stop: whether it ends where any row is done.
+    """
+    first = [td]
+
+    def act(data: TensorDictBase) -> TensorDictBase:
+        return first.pop() if first else policy(data)
+
+    loop = Loop(env, act, max_steps, None, None, cast=False, storing_device=None)
+    return stack(env, [*steps, *(_until_done(loop, td, False) if stop else _on_and_on(loop, td))], len(env.batch_size))
 
 
 def _replay(env: EnvBase, actions: Iterable[Any]) -> Policy:
@@ -169,21 +195,15 @@ def _on_and_on(loop: Loop, td: TensorDictBase) -> list[TensorDictBase]:
     return kept
 
 
-def _finish(
-    env: EnvBase, steps: list[TensorDictBase], dim: int, contiguous: bool | None, out: Any, set_truncated: bool
+def stack(
+    env: EnvBase, steps: list[TensorDictBase], dim: int, contiguous: bool | None = None, out: Any = None
 ) -> TensorDictBase:
-    """Stacks the steps and names the new dimension."""
-    made: TensorDictBase
+    """Stacks the steps of a rollout along ``dim``."""
     if contiguous is None:
         contiguous = not env.plan.dynamic
-    if contiguous:
-        made = _stack_or_explain(env, steps, dim) if out is None else torch.stack(steps, dim, out=out)
-    else:
-        made = LazyStackedTensorDict.maybe_dense_stack(steps, dim, out=out)
-    if set_truncated:
-        _truncate_last(env, made)
-    made.refine_names(..., "time")
-    return made
+    if not contiguous:
+        return LazyStackedTensorDict.maybe_dense_stack(steps, dim, out=out)
+    return _stack_or_explain(env, steps, dim) if out is None else torch.stack(steps, dim, out=out)
 
 
 def _stack_or_explain(env: EnvBase, steps: list[TensorDictBase], dim: int) -> TensorDictBase:
@@ -227,8 +247,8 @@ def stack_steps(steps: list[TensorDictBase], dim: int) -> TensorDictBase:
     return new(data, Size((*batch[:dim], len(steps), *batch[dim:])), first.device)
 
 
-def _truncate_last(env: EnvBase, td: TensorDictBase) -> None:
-    """Marks the last step of every row as truncated and done."""
+def truncate_last(env: EnvBase, td: TensorDictBase) -> None:
+    """Marks the last step of what is not done as truncated and done."""
     keys = [key for key in env.done_keys if last(key) == "truncated"]
     if not keys:
         raise Unsupported(
@@ -236,9 +256,8 @@ def _truncate_last(env: EnvBase, td: TensorDictBase) -> None:
         )
     end = (slice(None),) * (td.ndim - 1) + (-1,)
     for key in keys:
-        done = td.get(under("next", beside(key, "done")))
-        truncated = td.get(under("next", key))
-        truncated[end] = True
+        done, truncated = (td.get(under("next", one)).clone() for one in (beside(key, "done"), key))
+        truncated[end] |= ~done[end]
         done[end] = True
         td.set(under("next", key), truncated)
         td.set(under("next", beside(key, "done")), done)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDict, TensorDictBase, is_tensorclass
 from torch import Size, Tensor
 
 from marlenv.envs.locking import Plan
@@ -378,13 +378,10 @@ def step_mdp(
     }
     out = _select(tensordict.get("next"), left_out, ())
     if keep_other:
-        fixed = {path(k) for k in _keys(done_keys)} | {path(k) for k in _keys(reward_keys)}
-        _merge_missing(out, tensordict, left_out | fixed, ())
+        _merge_missing(out, tensordict, left_out, ())
     elif not exclude_action:
         _take(out, tensordict, [path(key) for key in _keys(action_keys)])
-    if next_tensordict is None:
-        return out
-    return next_tensordict.update(out)
+    return out if next_tensordict is None else next_tensordict.update(out)
 
 
 def _take(out: TensorDictBase, source: TensorDictBase, paths: list[Path]) -> None:
@@ -411,17 +408,19 @@ def _keys(keys: NestedKey | Iterable[NestedKey]) -> list[NestedKey]:
     return list(keys)
 
 
-def _select(td: TensorDictBase, left_out: set[tuple[str, ...]], prefix: tuple[str, ...]) -> TensorDictBase:
-    if raw(td) is None:
-        return td.exclude(
-            *[nested(p[len(prefix) :]) for p in left_out if p[: len(prefix)] == prefix and len(p) > len(prefix)]
-        )
-    data = {}
+def _select(td: TensorDictBase, left_out: set[Path], prefix: Path) -> TensorDictBase:
+    """A new tensordict with the same leaves, without some of them and without tensordicts that are empty."""
+    if (agents := parts(td)) is not None:
+        return lazy([_select(one, left_out, prefix) for one in agents], td.stack_dim)
+    out = td.empty() if is_tensorclass(td) or td._has_names() else new({}, td.batch_size, td.device)
     for name, value in entries(td):
         where = (*prefix, name)
-        if where not in left_out:
-            data[name] = _select(value, left_out, where) if is_nested(value) else value
-    return new(data, td.batch_size, td.device)
+        if where in left_out:
+            continue
+        chosen = _select(value, left_out, where) if is_nested(value) else value
+        if not is_nested(chosen) or not chosen.is_empty():
+            put(out, name, chosen)
+    return out
 
 
 def _merge_missing(
@@ -438,7 +437,7 @@ def _merge_missing(
         mine = get(out, name)
         if mine is None:
             chosen = _select(value, left_out, where) if is_nested(value) else value
-            if chosen is value or not is_nested(chosen) or not chosen.is_empty():
+            if not is_nested(chosen) or not chosen.is_empty():
                 put(out, name, chosen)
         elif is_nested(mine) and is_nested(value):
             _merge_missing(mine, value, left_out, where)

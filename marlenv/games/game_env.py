@@ -17,9 +17,9 @@ from marlenv.games.rules import Rules, Told
 from marlenv.games.turn_based import LUCK, PLY, Moment, TurnBasedEnv
 from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
-from marlenv.keys import DONE_NAMES, Path, nested
+from marlenv.keys import DONE_NAMES, NestedKey, Path, nested
 from marlenv.specs import Binary, Categorical, Composite, TensorSpec, Unbounded
-from marlenv.tensordicts import entries, get, is_nested, new, put
+from marlenv.tensordicts import entries, get, is_nested, new, put, separate
 
 S = TypeVar("S", bound="tuple[Any, ...]")
 
@@ -42,7 +42,7 @@ class GameEnv(TurnBasedEnv[S]):
     | key | shape | meaning |
     |---|---|---|
     | `(group, "observation")` | `[*B, A, ...]` | what each player may know, from its own seat |
-    | `(group, "action")` | int64 `[*B, A]` | read where `mask` is True |
+    | `(group, "action")` | int64 `[*B, A]` | read where `mask` is True; with an opponent of its seat's group only |
     | `(group, "action_mask")` | bool `[*B, A, n]` | legal actions; all True for those who do not act |
     | `(group, "mask")`, `(group, "alive")` | bool `[*B, A]` | whose turn it is; whether the game goes on |
     | `(group, "reward")` | `[*B, A, 1]` | what the last move earned this player |
@@ -82,14 +82,15 @@ class GameEnv(TurnBasedEnv[S]):
         self._groups = [_Group(path, own, _picker(own, len(players))) for path, own in seats.items()]
         pair = [seat for own in seats.values() for seat in own]
         self._pair = [pair.index(0), pair.index(1)] if len(seats) == len(players) == 2 else None
-        self._by_seat = _order([seat for own in seats.values() for seat in own])
+        self._by_seat = _order([seat for own in seats.values() for seat in own], len(players))
         self._opening: TensorDict | None = None
         self._pages = Pages()
         plain = self.opponent is None and self.max_plies is None and self._pair is not None
         self._lean = plain and type(rules).turn is not Rules.turn and observation_dtype in WRITTEN
         self._make_specs()
         places = [entry.path[:-1] for entry in self.plan.actions]
-        self._lane_of_seat = _order([seat for path in places for seat in seats[path]])
+        self._actors = [group for group in self._groups if group.path in places]
+        self._lane_of_seat = _order([seat for path in places for seat in seats[path]], len(players))
 
     def _make_specs(self) -> None:
         rules, shape = self.rules, self.batch_size
@@ -105,7 +106,8 @@ class GameEnv(TurnBasedEnv[S]):
                 alive=flag(),
                 shape=lead,
             )
-            acted[key] = Composite(action=Categorical(rules.n_actions, lead), shape=lead)
+            if self.opponent is None or self.seat in seats:
+                acted[key] = Composite(action=Categorical(rules.n_actions, lead), shape=lead)
             earned[key] = Composite(reward=Unbounded((*lead, 1)), shape=lead)
             done[key] = Composite({name: flag(1) for name in DONE_NAMES}, shape=lead)
         position = {n: _example_spec(leaf[0], shape) for n, leaf in zip(self._fields, self._example, strict=True)}
@@ -168,7 +170,7 @@ class GameEnv(TurnBasedEnv[S]):
     def choose(self, tensordict: TensorDictBase, state: S, action: Tensor) -> TensorDictBase:
         """Writes the actions of those to move; the others get the same number."""
         batch = action.shape[:-1] if self.rules.simultaneous else action.shape
-        for n, (path, seats, pick) in enumerate(self._groups):
+        for n, (path, seats, pick) in enumerate(self._actors):
             lead = Size((*batch, len(seats)))
             node: Any = tensordict
             for i, name in enumerate(path, 1):
@@ -185,8 +187,16 @@ class GameEnv(TurnBasedEnv[S]):
             put(node, "action", mine)
         return tensordict
 
+    @property
+    def _opponent_keys(self) -> list[NestedKey]:
+        others = [path for path, seats, _ in self._groups if self.seat not in seats]
+        return [nested((*path, "action")) for path in others] or list(self.action_keys)
+
     def _unit(self, state: S, draws: Draws) -> Tensor:
         lanes = self._lane_of_seat
+        if draws.width == 1:  # of the one who has an opponent
+            unit = draws.one(None)
+            return unit.unsqueeze(-1).expand(*unit.shape, len(self.rules.players)) if self.rules.simultaneous else unit
         if self.rules.simultaneous:
             return draws.all() if lanes is None else draws.all()[..., lanes]
         player = self.rules.player(state)
@@ -210,7 +220,7 @@ class GameEnv(TurnBasedEnv[S]):
 
     # --- data ------------------------------------------------------------------------------------
 
-    def write(self, moment: Moment[S]) -> TensorDict:
+    def write(self, moment: Moment[S], held: Sequence[Tensor] = ()) -> TensorDict:
         """The data of a moment, without root flags."""
         rules, state = self.rules, moment.state
         ended = moment.ended
@@ -218,59 +228,46 @@ class GameEnv(TurnBasedEnv[S]):
         turn = torch.zeros_like(ended, dtype=torch.int64) if rules.simultaneous else rules.player(state)
         acting = [going if rules.simultaneous else (turn == seat) & going for seat in players]
         masks = torch.stack(acting, -1)
-        seen = {
-            "observation": self._observed(state),
-            "action_mask": self._allowed(state, masks),
-            "mask": masks,
-        }
+        seen = {"observation": self._observed(state), "action_mask": self._allowed(state, masks), "mask": masks}
         if moment.rewards is not None:
             seen["reward"] = moment.rewards.unsqueeze(-1)
-        flags = {
-            "terminated": moment.over,
-            "truncated": torch.zeros_like(going) if moment.truncated is None else moment.truncated,
-            "done": ended,
-            "alive": going,
-        }
         position = dict(zip(self._fields, state, strict=True))
         if moment.plies is not None:
             position[PLY] = moment.plies.unsqueeze(-1)
         if moment.luck is not None:
             position[LUCK] = moment.luck
-        return self._laid_out(turn, moment.outcome, position, seen, flags)
+        parts = {"turn": turn.unsqueeze(-1), "outcome": moment.outcome.unsqueeze(-1)}
+        own = iter(separate((*position.values(), *parts.values(), *seen.values()), held))
+        position, parts, seen = ({name: next(own) for name in entries} for entries in (position, parts, seen))
+        cut = torch.zeros_like(going) if moment.truncated is None else moment.truncated
+        return self._laid_out(parts, position, seen, torch.stack((moment.over, cut, ended, going)))
 
     def _laid_out(
-        self, turn: Tensor, outcome: Tensor, position: dict[str, Any], seen: dict[str, Tensor], flags: dict[str, Tensor]
+        self, parts: dict[str, Any], position: dict[str, Any], seen: dict[str, Tensor], flags: Tensor
     ) -> TensorDict:
         """The data of a moment, without root flags.
 
         Args:
-            turn: the seat to move, ``[*B]``.
-            outcome: why the game ended, ``[*B]``.
+            parts: the other entries of the root.
             position: the entries of ``"state"``.
             seen: what the players see, ``[*B, P, ...]`` each.
-            flags: the flags of all players, and who is alive, ``[*B]`` each.
+            flags: whether rows are terminated, truncated, done, alive; ``[4, *B]``.
         """
-        batch, device = turn.shape, self.device
-        dim = len(batch)
-        data: dict[str, Any] = {
-            "turn": turn.unsqueeze(-1),
-            "outcome": outcome.unsqueeze(-1),
-            "state": new(position, batch, device),
-        }
-        shared: dict[int, dict[str, Tensor]] = {}
-        for path, own, pick in self._groups:
-            size = len(own)
-            if size not in shared:
-                shared[size] = {n: f.unsqueeze(-1).unsqueeze(-1).expand((*batch, size, 1)) for n, f in flags.items()}
-                shared[size]["alive"] = shared[size]["alive"].squeeze(-1)
+        batch, device = flags.shape[1:], self.device
+        dim, flags = len(batch), flags.unsqueeze(-1).unsqueeze(-1)
+        data: dict[str, Any] = {**parts, "state": new(position, batch, device)}
+        for path, seats, pick in self._groups:
             node: dict[str, Any] = data
             for name in path[:-1]:
                 below = node.get(name)
                 if below is None:
                     below = node[name] = new({}, batch, device)
                 node = below._tensordict
-            own_entries = {name: pick(value, dim) for name, value in seen.items()}
-            node[path[-1]] = new({**own_entries, **shared[size]}, Size((*batch, size)), device)
+            own = flags.expand(4, *batch, len(seats), 1).clone(memory_format=torch.contiguous_format)
+            terminated, truncated, done, alive = own.unbind(0)
+            ends = {"terminated": terminated, "truncated": truncated, "done": done, "alive": alive.squeeze(-1)}
+            entries = {name: pick(value, dim) for name, value in seen.items()}
+            node[path[-1]] = new({**entries, **ends}, Size((*batch, len(seats))), device)
         return new(data, batch, device)
 
     def quick_step(self, tensordict: TensorDictBase) -> TensorDict | None:
@@ -284,12 +281,16 @@ class GameEnv(TurnBasedEnv[S]):
             actions[seat] = get(node, "action")
         if not for_numba(*state, *actions, rows=batch.numel()):
             return None
-        told, arrays = self._room(batch)
-        begun, begun_arrays = self._room(batch, begun=True) if self._look.asked else (None, None)
+        data, (told, arrays) = self._room(batch)
+        begun, (retold, begun_arrays) = self._room(batch, begun=True) if self._look.asked else (None, (None, None))
         what = self.rules.turn(state, actions, gone, arrays, begun_arrays)
-        if what == SOME_OVER:
+        if not what:
+            return None
+        told.share()
+        if what == SOME_OVER and retold is not None:
+            retold.share()
             self._look.begun = begun
-        return told if what else None
+        return data
 
     def _nodes(self, tensordict: TensorDictBase, rows: Size | None = None) -> list[tuple[int, Any]]:
         """The groups of data, of one seat each, with their seats; those that are missing are made where ``rows`` says how."""
@@ -316,21 +317,27 @@ class GameEnv(TurnBasedEnv[S]):
         seen = [torch.empty((*batch, 1, *shape), dtype=dtype) for _ in self.rules.players]
         allowed = torch.empty((len(self.rules.players), *batch, 1, self.rules.n_actions), dtype=torch.bool)
         told = Told.blank(batch, state, seen, allowed)
-        return self._retold(told, rewards=not begun), told.arrays()
+        return self._retold(told, rewards=not begun), (told, told.arrays())
 
     def _retold(self, told: Told[S], *, rewards: bool) -> TensorDict:
         """The data of what is told, root flags included."""
         device, batch = self.device, told.turn.shape[:-1]
-        terminated, truncated, done, alive, *acts = told.flags.unbind(0)
+        terminated, truncated, done, _, *acts = told.flags.unbind(0)
         root = {"terminated": terminated, "truncated": truncated, "done": done}
-        own = {"alive": alive, **{name: flag.unsqueeze(-1) for name, flag in root.items()}}
         position = new(dict(zip(self._fields, told.state, strict=True)), batch, device)
         data: dict[str, Any] = {"turn": told.turn, "outcome": told.outcome, "state": position, **root}
         for path, (seat,), _ in self._groups:
             node = data
             for name in path[:-1]:
                 node = node.setdefault(name, new({}, batch, device))._tensordict
-            entries = {**own, "observation": told.seen[seat], "action_mask": told.allowed[seat], "mask": acts[seat]}
+            *own, alive = told.own[seat].unbind(0)
+            entries = {name: flag.unsqueeze(-1) for name, flag in zip(root, own, strict=True)}
+            entries |= {
+                "alive": alive,
+                "observation": told.seen[seat],
+                "action_mask": told.allowed[seat],
+                "mask": acts[seat],
+            }
             if rewards:
                 entries["reward"] = told.earned[seat]
             node[path[-1]] = new(entries, Size((*batch, 1)), device)
@@ -380,13 +387,12 @@ class GameEnv(TurnBasedEnv[S]):
 def _begun(td: TensorDictBase, opening: TensorDictBase, rows: Tensor, batch: Size) -> TensorDict:
     """The entries of ``td`` that ``opening``, one row, has too, with that row in some rows; int64 ``[n]``."""
     data: dict[str, Any] = {}
-    flag: Tensor | None = None
     for name, first in entries(opening):
         held = get(td, name)
         if is_nested(first):
             data[name] = _begun(held, first, rows, batch)
         elif name in DONE_NAMES:  # nothing is done now
-            flag = data[name] = torch.zeros_like(held) if flag is None else flag
+            data[name] = torch.zeros_like(held)
         else:
             flat = held.flatten(0, len(batch) - 1).clone(memory_format=torch.contiguous_format)
             flat.index_copy_(0, rows, first.expand(len(rows), *first.shape[1:]))
@@ -394,13 +400,15 @@ def _begun(td: TensorDictBase, opening: TensorDictBase, rows: Tensor, batch: Siz
     return new(data, td.batch_size, td.device)
 
 
-def _order(seats: list[int]) -> list[int] | None:
-    """Where each seat is in a list of seats; None when they are in order."""
-    return None if seats == sorted(seats) else [seats.index(seat) for seat in range(len(seats))]
+def _order(seats: list[int], players: int) -> list[int] | None:
+    """Where each seat is in a list of seats, 0 for those that are not; None when all are there in order."""
+    if seats == list(range(players)):
+        return None
+    return [seats.index(seat) if seat in seats else 0 for seat in range(players)]
 
 
 def _picker(seats: list[int], players: int) -> Callable[[Tensor, int], Tensor]:
-    """Picks the rows of some seats along a dimension; the tensor itself for all seats in order."""
+    """Picks the rows of some seats along a dimension, into memory of their own; the tensor itself for all seats in order."""
     if seats == list(range(players)):
         return _all
     first, count = seats[0], len(seats)
@@ -414,7 +422,7 @@ def _all(t: Tensor, dim: int) -> Tensor:
 
 
 def _run(t: Tensor, dim: int, first: int, count: int) -> Tensor:
-    return t.narrow(dim, first, count)
+    return t.narrow(dim, first, count).clone(memory_format=torch.contiguous_format)
 
 
 def _some(t: Tensor, dim: int, seats: list[int]) -> Tensor:

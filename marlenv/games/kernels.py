@@ -44,29 +44,59 @@ def unit_numbers(key: Array, lane: Array, at: int, out: Array) -> None:
 
 
 @_compiled
+def tic_tac_toe_read(from_shown: Array, shown: Array, turn: Array, code: Array) -> bool:
+    """The positions of shown boards ``[B, 9]`` (-1, 0, 1) and turns ``[B]``; False where that is in no table.
+
+    Args:
+        from_shown: the position of a number whose digits are one more than the cells, plus 3**9 where o is to move.
+        shown: the boards.
+        turn: whose turn it is.
+        code: to write to, ``[B]``.
+    """
+    for b in range(code.size):
+        number, weight = np.int64(0), np.int64(1)
+        for cell in range(9):
+            number += (shown[b, cell] + 1) * weight
+            weight *= 3
+        number += weight * turn[b]
+        if number < 0 or number >= from_shown.size:
+            return False
+        code[b] = from_shown[number]
+    return True
+
+
+@_inline
+def _say(position: int, b: int, tables: tuple[Array, ...], rows: tuple[Array, ...]) -> None:
+    """Writes what is told of a position into row ``b``."""
+    shown, turn, free, terminated, done, truncated, first, second = rows
+    for cell in range(9):
+        shown[b, cell] = tables[0][position, cell]
+        free[b, cell] = tables[2][position, cell]
+    turn[b] = tables[1][position, 0]
+    terminated[b], done[b], truncated[b] = tables[3][position, 0], tables[3][position, 1], tables[3][position, 2]
+    first[b], second[b] = tables[4][position, 0], tables[4][position, 1]
+
+
+@_compiled
 def tic_tac_toe_turn(
     table: Array,
-    told: Array,
+    tables: tuple[Array, ...],
     code: Array,
     action: Array,
-    after: Array,
-    rows: Array,
+    rows: tuple[Array, ...],
     ahead: bool,
-    begun: Array,
-    begun_rows: Array,
+    begun_rows: tuple[Array, ...],
 ) -> int:
-    """Where tic-tac-toe goes from each code ``[B]``, and what is told there.
+    """What is told of where tic-tac-toe goes from each code ``[B]``.
 
     Args:
         table: where each cell leads from each position, -1 where it is not free.
-        told: what is told of each position, words ``[n, 8]``; see ``tictactoe.py``.
+        tables: what is told of each position: boards ``[n, 9]``, turns ``[n, 1]``, free cells ``[n, 9]``, three flags, two returns.
         code: the positions.
         action: the cells.
-        after: the positions that follow, to write to.
-        rows: what is told of them ``[B, 8]``, to write to.
-        ahead: whether to write the next two also.
-        begun: the positions after games that are over have begun anew.
-        begun_rows: what is told of those.
+        rows: what is told of the positions that follow, to write to: boards, turns, free cells, each flag, each return.
+        ahead: whether to write the next one also.
+        begun_rows: what is told of the positions after games that are over have begun anew.
 
     Returns:
         0 if a cell is illegal, 2 if a game is over, else 1.
@@ -79,16 +109,12 @@ def tic_tac_toe_turn(
         place = np.int64(table[9 * code[b] + cell])
         if place < 0:
             return 0
-        after[b] = place
-        for i in range(8):
-            rows[b, i] = told[place, i]
-        ends = (told[place, 7] >> 8) & 1 != 0
+        _say(place, b, tables, rows)
+        ends = tables[3][place, 0]
         over = over or ends
         if ahead:
             goes_on = np.int64(0) if ends else place
-            begun[b] = goes_on
-            for i in range(8):
-                begun_rows[b, i] = told[goes_on, i]
+            _say(goes_on, b, tables, begun_rows)
     return 2 if over else 1
 
 

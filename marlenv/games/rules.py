@@ -38,6 +38,8 @@ class Told(NamedTuple, Generic[State]):
     """Terminated, truncated, done, alive, whether the first player acts, whether the second does; bool ``[6, *B, 1]``."""
     earned: Tensor
     """What the move earned each player; float32 ``[2, *B, 1, 1]``."""
+    own: Tensor
+    """The first four flags once more, for each player; bool ``[2, 4, *B, 1]``."""
 
     @classmethod
     def blank(cls, batch: Size, state: State, seen: Sequence[Tensor], allowed: Tensor) -> Told[State]:
@@ -50,13 +52,21 @@ class Told(NamedTuple, Generic[State]):
             torch.empty((*batch, 1), dtype=torch.int8),
             torch.empty((6, *batch, 1), dtype=torch.bool),
             torch.empty((2, *batch, 1, 1)),
+            torch.empty((2, 4, *batch, 1), dtype=torch.bool),
         )
+
+    def share(self) -> None:
+        """Gives the players flags of their own, once those of the rows are written."""
+        self.own.copy_(self.flags[:4])
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """The same memory for numba, the state first: ``[n, ...]`` each, flags ``[6, n]`` and what was earned ``[2, n]``."""
         n = self.turn.numel()
         rows = (*self.state, *self.seen, *self.allowed, self.turn, self.outcome)
-        return (*(part.numpy().reshape(n, -1) for part in rows), *(p.numpy().reshape(len(p), n) for p in self[-2:]))
+        return (
+            *(part.numpy().reshape(n, -1) for part in rows),
+            *(p.numpy().reshape(len(p), n) for p in (self.flags, self.earned)),
+        )
 
 
 class Rules(ABC, Generic[State]):

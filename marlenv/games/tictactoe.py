@@ -5,6 +5,7 @@ The game is so small that everything about all of its 3**9 boards is in tables; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,7 +13,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.errors import KeyMissing
+from marlenv.errors import KeyMissing, NotInSpec
 from marlenv.games import drawing
 from marlenv.games.draws import Draws
 from marlenv.games.game_env import GameEnv
@@ -22,7 +23,7 @@ from marlenv.games.tables import Table
 from marlenv.games.turn_based import LUCK, Illegal, Moment, TurnBasedEnv
 from marlenv.rng import RowRNG
 from marlenv.specs import Categorical, Composite, Unbounded
-from marlenv.tensordicts import get, new, put
+from marlenv.tensordicts import get, new, put, separate
 
 LINES = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]]
 BOARDS = 3**9
@@ -110,20 +111,10 @@ def _from_shown() -> Tensor:
     return NUMBERED.on(CPU)[torch.cat([(cells * WEIGHTS).sum(-1) for cells in by_player])]
 
 
-def _rows() -> Tensor:
-    """All that TorchRL's keys say about each position, side by side; bytes ``[3**9, 64]``.
-
-    Words 0 to 8 are the board, word 9 the turn, words 10 and 11 the returns (as float32); bytes 48 to 56 the mask, and
-    from byte 57 on terminated, done and truncated.
-    """
-    rows, own = torch.zeros(BOARDS, 64, dtype=torch.uint8), (1 - 2 * _players()).unsqueeze(-1)
-    words, bits = rows.view(torch.int32), rows.view(torch.bool)
-    words[:, :9] = torch.where(_boards() == 0, -1, (_boards() == own).int())
-    words[:, 9] = _players().to(torch.int32)
-    rows.view(torch.float32)[:, 10:12] = _returns()
-    bits[:, 48:57] = _boards() == 0
-    bits[:, 57] = bits[:, 58] = _outcomes() != 0
-    return rows
+def _shown() -> Tensor:
+    """The board as TorchRL's keys say it: -1 free, 1 the player to move, 0 the other; int32 ``[3**9, 9]``."""
+    own = (1 - 2 * _players()).unsqueeze(-1)
+    return torch.where(_boards() == 0, -1, (_boards() == own).int()).to(torch.int32)
 
 
 CPU = torch.device("cpu")
@@ -133,7 +124,14 @@ BOARD, WINNER, LEGAL, PLAYER = Table(_boards), Table(lambda: _winner(_boards()))
 AFTER, RANKED, COUNT = Table(_after), Table(_free_by_rank), Table(lambda: _legal().sum(-1).to(torch.float32))
 OUTCOME, RETURNS, PLANES, OVER = Table(_outcomes), Table(_returns), Table(_planes), Table(lambda: _outcomes() != 0)
 FROM_SHOWN, SHOWN_WEIGHTS = Table(_from_shown), Table(lambda: WEIGHTS.to(torch.float32))
-ROWS, WORDS = Table(_rows), Table(lambda: _rows().view(torch.int64))
+SHOWN, TURN, FREE = (
+    Table(_shown),
+    Table(lambda: _players().unsqueeze(-1).to(torch.int32)),
+    Table(lambda: _boards() == 0),
+)
+ENDS = Table(lambda: torch.stack((_outcomes() != 0, _outcomes() != 0, torch.zeros(BOARDS, dtype=torch.bool)), -1))
+TOLD = (SHOWN, TURN, FREE, ENDS, RETURNS)
+"""Of each position: the board, the turn, the free cells; terminated, done and truncated; the returns."""
 
 
 class State(NamedTuple):
@@ -334,7 +332,6 @@ class TicTacToeEnv(TurnBasedEnv[State]):
         self.full_reward_spec = Composite(reward, shape=shape)
         self.full_done_spec = self.flags()
         self._pages = Pages()
-        self._written: list[tuple[Tensor, Tensor, int, State] | None] = [None]  # quick to change
 
     def read(self, tensordict: TensorDictBase) -> State:
         """The positions in the data."""
@@ -343,12 +340,20 @@ class TicTacToeEnv(TurnBasedEnv[State]):
             raise KeyMissing(
                 f"TicTacToeEnv: expected 'board' and 'turn', the data has {sorted(map(str, tensordict.keys()))}"
             )
-        last = self._written[0]
-        if last is not None and last[0] is shown and last[1] is turn and last[2] == shown._version:
-            return last[3]  # what we wrote last, and nobody has written to it since
+        if shown.is_cpu and shown.dtype == turn.dtype == torch.int32:
+            code = torch.empty(shown.shape[:-2], dtype=torch.int64)
+            rows = for_numba(code) and (as_rows(shown, 9), as_rows(turn), as_rows(code))
+            if rows and kernels().tic_tac_toe_read(FROM_SHOWN.array, *rows):
+                return State(code)
         digits = shown.flatten(-2).to(torch.float32) @ SHOWN_WEIGHTS.on(shown.device)
-        number = digits.to(torch.int64) + (BOARDS - 1) // 2
-        return State(FROM_SHOWN[torch.add(number, turn.squeeze(-1), alpha=BOARDS)])
+        number = torch.add(digits.to(torch.int64) + (BOARDS - 1) // 2, turn.squeeze(-1), alpha=BOARDS)
+        try:
+            return State(FROM_SHOWN[number])
+        except IndexError:
+            raise NotInSpec(
+                f"TicTacToeEnv: a board holds -1 (free), 1 (the player to move) and 0 (the other), a turn is 0 or 1; got "
+                f"boards from {int(shown.min())} to {int(shown.max())}, turns from {int(turn.min())} to {int(turn.max())}"
+            ) from None
 
     def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
         """What a random opponent draws from, if there is one."""
@@ -371,12 +376,12 @@ class TicTacToeEnv(TurnBasedEnv[State]):
     def _lanes_of_seats(self) -> tuple[int, int]:
         return 0, 0
 
-    def write(self, moment: Moment[State]) -> TensorDict:
+    def write(self, moment: Moment[State], held: Sequence[Tensor] = ()) -> TensorDict:
         """The data of a moment, without root flags."""
         out = self._row(moment.state, rewards=moment.rewards is not None)
         data = out._tensordict
         if moment.luck is not None:
-            data[LUCK] = moment.luck
+            [data[LUCK]] = separate([moment.luck], held)
         if moment.rewards is not None:
             for i in range(2):
                 data[f"player{i}"]._tensordict["reward"] = moment.rewards[..., i : i + 1]
@@ -398,23 +403,16 @@ class TicTacToeEnv(TurnBasedEnv[State]):
 
     def _turned(self, code: Tensor, action: Tensor) -> TensorDict | None:
         """The same in one call, looking ahead where that is asked for."""
-        after, (data, rows), ahead = (
-            torch.empty(code.shape, dtype=torch.int64),
-            self._room(code.shape),
-            self._look.asked,
-        )
-        begun, (begun_data, begun_rows) = after, (data, rows)
-        if ahead:
-            begun, (begun_data, begun_rows) = torch.empty_like(after), self._room(code.shape, rewards=False)
-        given, tables = map(as_rows, (code, action, after)), (AFTER.array, WORDS.array)
-        told, retold = (as_rows(part, 64).view("i8") for part in (rows, begun_rows))
-        what = kernels().tic_tac_toe_turn(*tables, *given, told, ahead, as_rows(begun), retold)
+        batch, ahead = code.shape, self._look.asked
+        data, rows = self._room(batch)
+        begun, begun_rows = self._room(batch, rewards=False) if ahead else (data, rows)
+        tables = tuple(table.array for table in TOLD)
+        what = kernels().tic_tac_toe_turn(AFTER.array, tables, as_rows(code), as_rows(action), rows, ahead, begun_rows)
         if not what:
             return None
-        found = self._noted(data, State(after))
         if what == SOME_OVER and ahead:
-            self._look.begun = self._noted(begun_data, State(begun))
-        return found
+            self._look.begun = begun
+        return data
 
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
         """All rows, those that are gone with an empty board."""
@@ -424,45 +422,30 @@ class TicTacToeEnv(TurnBasedEnv[State]):
 
     def _row(self, state: State, *, rewards: bool = True) -> TensorDict:
         """What follows from positions: all data, with the returns as rewards if there are any."""
-        code = state.code
-        if code.device.type != "cpu" or torch.compiler.is_compiling():
-            return self._noted(self._laid_over(ROWS[code], rewards=rewards), state)
-        data, rows = self._room(code.shape, rewards=rewards)
-        torch.index_select(ROWS.on(code.device), 0, code.reshape(-1), out=rows.view(-1, 64))
-        return self._noted(data, state)
+        shown, turn, free, ends, earned = (table[state.code] for table in TOLD)
+        columns = [*ends.unbind(-1), *(earned.unbind(-1) if rewards else ())]
+        own = [one.unsqueeze(-1).clone(memory_format=torch.contiguous_format) for one in columns]
+        return self._laid_out(shown, turn, free, own)
 
-    def _noted(self, data: TensorDict, state: State) -> TensorDict:
-        """The data, of which is noted where they come from."""
-        board, turn = get(data, "board"), get(data, "turn")
-        if not board.is_inference():
-            self._written[0] = (board, turn, board._version, state)
-        return data
+    def _room(self, batch: Size, *, rewards: bool = True) -> tuple[TensorDict, tuple[Any, ...]]:
+        """Data that are to be written, and their memory for numba."""
 
-    def _room(self, batch: Size, *, rewards: bool = True) -> tuple[TensorDict, Tensor]:
-        """Data over rows of the table that are to be written, and these rows."""
-
-        def page() -> tuple[TensorDict, Tensor]:
-            rows = torch.empty((*batch, 64), dtype=torch.uint8)
-            return self._laid_over(rows, rewards=rewards), rows
+        def page() -> tuple[TensorDict, tuple[Any, ...]]:
+            shown, turn = (torch.empty((*batch, size), dtype=torch.int32) for size in (9, 1))
+            free, *ends = (torch.empty((*batch, size), dtype=torch.bool) for size in (9, 1, 1, 1))
+            earned = [torch.empty((*batch, 1)) for _ in range(2)]
+            data = self._laid_out(shown, turn, free, [*ends, *(earned if rewards else ())])
+            flat = tuple(as_rows(x) for x in (turn, *ends))
+            return data, (as_rows(shown, 9), *flat[:1], as_rows(free, 9), *flat[1:], *map(as_rows, earned))
 
         return self._pages.take((batch, rewards, self.device), page)
 
-    def _laid_over(self, rows: Tensor, *, rewards: bool) -> TensorDict:
-        """Data over rows of the table, uint8 ``[*B, 64]``."""
-        batch, device = rows.shape[:-1], self.device
-        cells, turn, _ = torch.split_with_sizes(rows.view(torch.int32), (9, 1, 6), -1)
-        _, mask, terminated, done, truncated, _ = torch.split_with_sizes(rows.view(torch.bool), (48, 9, 1, 1, 1, 4), -1)
-        data: dict[str, Any] = {
-            "board": cells.view((*batch, 3, 3)),
-            "turn": turn,
-            "mask": mask,
-            "terminated": terminated,
-            "done": done,
-            "truncated": truncated,
-        }
-        if rewards:
-            _, first, second, _ = torch.split_with_sizes(rows.view(torch.float32), (10, 1, 1, 4), -1)
-            data["player0"], data["player1"] = (new({"reward": r}, batch, device) for r in (first, second))
+    def _laid_out(self, shown: Tensor, turn: Tensor, free: Tensor, columns: Sequence[Tensor]) -> TensorDict:
+        """Data of boards, turns and masks, with terminated, done and truncated, and two rewards if there are any."""
+        batch, device = turn.shape[:-1], self.device
+        data: dict[str, Any] = {"board": shown.unflatten(-1, (3, 3)), "turn": turn, "mask": free}
+        data |= zip(("terminated", "done", "truncated"), columns, strict=False)
+        data |= {f"player{i}": new({"reward": x}, batch, device) for i, x in enumerate(columns[3:])}
         return new(data, batch, device)
 
 

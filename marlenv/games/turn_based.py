@@ -22,7 +22,7 @@ from marlenv.envs.stepping import advance
 from marlenv.errors import IllegalAction, KeyMissing, ShapeError, SpecError, whole
 from marlenv.games.draws import Draws
 from marlenv.games.rules import Rules, where
-from marlenv.keys import DONE_NAMES
+from marlenv.keys import DONE_NAMES, NestedKey
 from marlenv.rng import RowRNG
 from marlenv.specs import Categorical, Composite
 from marlenv.tensordicts import anything, entries, get, is_nested, new, put, raw
@@ -82,7 +82,8 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             at once, the mover gets -1 and, in a zero-sum game, the others share +1. It is never played.
         max_plies: cut games off (``truncated``) after so many moves.
         opponent: who plays all seats but ``seat``: ``"random"``, or a policy that reads and writes the env's keys
-            (:class:`~marlenv.games.PolicyPerRow` plays different policies in different rows).
+            (:class:`~marlenv.games.PolicyPerRow` plays different policies in different rows). The env then takes no actions
+            for their groups.
         seat: the seat that is left to the caller when there is an opponent.
         seed: of chance and of a random opponent.
     """
@@ -144,8 +145,8 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         """Writes actions, as :meth:`act` reads them, into the data, and returns them."""
 
     @abstractmethod
-    def write(self, moment: Moment[S]) -> TensorDict:
-        """The data of a moment, without root flags."""
+    def write(self, moment: Moment[S], held: Sequence[Tensor] = ()) -> TensorDict:
+        """The data of a moment, without root flags; no two entries share memory, nor any with what is held elsewhere."""
 
     @abstractmethod
     def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
@@ -283,13 +284,14 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         gone = self.rules.over(state) if gone is None else gone
         if gone is not None and gone.device.type == "cpu" and not bool(gone.any()):
             gone = None
-        action, luck = self.act(tensordict, state), self.extra(tensordict, LUCK)
+        action, luck, plies = self.act(tensordict, state), self.extra(tensordict, LUCK), self.extra(tensordict, PLY)
+        held = [*state, *(x for x in (luck, plies) if x is not None)]
         if self.opponent is not None and self.rules.simultaneous:
             action, luck = self._joined(tensordict, state, action, luck)
-        moment = self._move(state, action, gone, self.extra(tensordict, PLY), luck)
+        moment = self._move(state, action, gone, plies, luck)
         if self.opponent is not None and not self.rules.simultaneous:
             moment = self._answer(moment)
-        return self._told(moment)
+        return self._told(moment, held)
 
     def _move(
         self, state: S, action: Tensor, gone: Tensor | None, plies: Tensor | None, luck: Tensor | None
@@ -412,8 +414,13 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     def _asked(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The data with the opponent's actions."""
         if self._policy is self.opponent:
-            self._policy = as_policy(self.opponent, self)
+            self._policy = as_policy(self.opponent, self, action_keys=self._opponent_keys)
         return self._policy(tensordict)
+
+    @property
+    def _opponent_keys(self) -> list[NestedKey]:
+        """Where an opponent that is a function of observations writes its actions."""
+        return list(self.action_keys)
 
     def _luck(self, luck: Tensor | None, batch: Size) -> Tensor:
         """A stream per row for a random opponent; positions that were made by hand have none."""
@@ -452,11 +459,11 @@ class TurnBasedEnv(EnvBase, Generic[S]):
 
     # --- data, state, randomness -----------------------------------------------------------------
 
-    def _told(self, moment: Moment[S]) -> TensorDict:
-        """The data of a moment, with root flags."""
-        out = self.write(moment)
+    def _told(self, moment: Moment[S], held: Sequence[Tensor] = ()) -> TensorDict:
+        """The data of a moment, with root flags; they share no memory with what is held elsewhere."""
+        out = self.write(moment, held)
         data = out._tensordict
-        data["terminated"] = over = moment.over.unsqueeze(-1)
+        data["terminated"] = over = moment.over.unsqueeze(-1).clone()
         data["truncated"] = torch.zeros_like(over) if moment.truncated is None else moment.truncated.unsqueeze(-1)
         data["done"] = over | data["truncated"]
         return out
@@ -474,7 +481,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             raise SpecError(
                 f"{type(self).__name__}.get_state: the position travels in the data; pass it, get_state(td)"
             )
-        return tensordict.select(*self.state_keys)
+        return tensordict.select(*self.state_keys).clone()
 
     def _set_state(self, state: TensorDictBase) -> TensorDict:
         held = _held(self, state)
@@ -491,7 +498,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         luck = self.extra(state, LUCK)
         if self.opponent == "random":
             luck = self._luck(luck, state.batch_size)
-        return self._told(self._opened(held, self.extra(state, PLY), luck))
+        return self._told(self._opened(held, self.extra(state, PLY), luck), list(state.values(True, True)))
 
 
 def _held(env: TurnBasedEnv[S], tensordict: TensorDictBase) -> S | None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torch import Size, Tensor
+from torch import Tensor
 
+from marlenv.buffer_pool import BufferPool
 from marlenv.envs import EnvBase
 from marlenv.envs.registry import load
 from marlenv.envs.seeding import fresh_seed
@@ -19,16 +20,18 @@ from marlenv.errors import DtypeError, KeyMissing, ShapeError, Unsupported, near
 from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.groups.specs import PAD_MASK
+from marlenv.keys import DONE_NAMES
 from marlenv.physics.actions import Mode
-from marlenv.physics.compiling import TIERS, Tier, engine_of
+from marlenv.physics.compiling import TIERS, Compiled, Tier, engine_of
 from marlenv.physics.draw import draw_row
-from marlenv.physics.facing import Face, face_of
+from marlenv.physics.facing import FastStep
 from marlenv.physics.fused import ROLLOUT, drawing, fits, fused
 from marlenv.physics.lanes import in_graph
-from marlenv.physics.restarting import Place, places_of, restart
+from marlenv.physics.layout import FLAGS, Layout
+from marlenv.physics.restarting import restart
 from marlenv.physics.scenario import Scenario
 from marlenv.physics.seating import Seating, layout, wrap
-from marlenv.physics.simulation import SHARED, Infos, Kept, Seen, Simulation
+from marlenv.physics.simulation import SHARED, Grouped, Infos, Kept, Seen, Simulation, leaves, unflatten
 from marlenv.physics.specs import action_spec, entries_of, free, numbers, pad_masks, stacked
 from marlenv.physics.state import State, merge
 from marlenv.physics.views import rows_first, rows_last
@@ -36,10 +39,8 @@ from marlenv.rng import RowRNG
 from marlenv.specs import Categorical, Composite, Unbounded
 from marlenv.tensordicts import anything, get, new, put, rows
 
-FLAGS = ("done", "terminated", "truncated")
-
 CPU = torch.device("cpu")
-MADE = ("engine", "_places", "_face")
+MADE = ("engine", "_fast_step", "pool")
 """What an env makes on its first steps, for its device and its process; no part of copies and pickles."""
 
 
@@ -192,13 +193,13 @@ class ScenarioEnv(EnvBase):
         self.action_spec = stacked(tree, acts, rows, padded)
         self.reward_spec = stacked(tree, dict.fromkeys(seen, Composite(reward=Unbounded((1,)))), rows)
         flag = Categorical(2, (1,), dtype=torch.bool)
-        done = stacked(tree, dict.fromkeys(seen, Composite(dict.fromkeys(FLAGS, flag))), rows)
-        for name in FLAGS:
+        done = stacked(tree, dict.fromkeys(seen, Composite(dict.fromkeys(DONE_NAMES, flag))), rows)
+        for name in DONE_NAMES:
             done[name] = flag.expand(rows, 1)
         self.full_done_spec = done
 
     def _on_move(self) -> None:
-        for name in MADE:  # made anew on the new device, or refused there
+        for name in (*MADE, "_layout"):  # made anew on the new device, or refused there
             self.__dict__.pop(name, None)
         self._pad_masks = {path: masks.to(self.device) for path, masks in self._pad_masks.items()}
 
@@ -222,14 +223,22 @@ class ScenarioEnv(EnvBase):
         return engine_of(self.simulation, self.tier, self.device, draw, draws, wide=wide, grad=grad)
 
     @cached_property
-    def _places(self) -> list[Place] | None:
-        """Where rows see what, for resets of some of them."""
-        return places_of(self)
+    def _layout(self) -> Layout | None:
+        """Where the data hold what; None where the groups are not those of the world, or where a subclass has hooks of its own."""
+        seating = self.seating
+        own = len(seating.whole) == len(self.tree.groups) and not seating.padded and type(self) is ScenarioEnv
+        return Layout(self) if own else None
 
     @cached_property
-    def _face(self) -> Face | None:
-        """What makes the data of steps without a detour, if anything can."""
-        return face_of(self)
+    def _fast_step(self) -> FastStep | None:
+        """Steps without a detour, where the env runs as machine code."""
+        plain = self._layout is not None and isinstance(self.engine, Compiled)
+        return FastStep(self, self._layout) if plain else None  # type: ignore[arg-type]
+
+    @cached_property
+    def pool(self) -> BufferPool:
+        """Where the memory of rollouts comes from."""
+        return BufferPool()
 
     def own_state(self) -> State:
         """Where the env stands, in memory that its machine code may write to."""
@@ -250,14 +259,15 @@ class ScenarioEnv(EnvBase):
 
         """
         known = {**ROLLOUT, **options, "callback": callback}
-        if not fits(self, known, policy):
+        if self._layout is None or not fits(self, self._layout, known):
             if options.pop("compact", False):
                 raise Unsupported(
                     f"{type(self).__name__}.rollout: compact=True is for plain rollouts with the groups of the scenario, without "
                     f"callback, actions, out, storing_device, break_when_all_done, gradients or run_type_checks"
                 )
             return super().rollout(max_steps, policy, callback, **options)
-        return fused(self, max_steps, policy, known, {name: x for name, x in options.items() if name not in ROLLOUT})
+        reset_options = {name: x for name, x in options.items() if name not in ROLLOUT}
+        return fused(self, self._layout, max_steps, policy, known, reset_options)
 
     # --- the env's hooks -------------------------------------------------------------------------
 
@@ -271,19 +281,20 @@ class ScenarioEnv(EnvBase):
         self, tensordict: TensorDictBase | None = None, *, set_state: bool | None = None, **options: Any
     ) -> TensorDictBase:
         """As :meth:`EnvBase.reset <marlenv.EnvBase.reset>`; of a few rows, only those are computed."""
-        plain = tensordict is not None and set_state is None and not options
-        if plain and isinstance(tensordict, TensorDictBase) and restart(self, tensordict, get(tensordict, "_reset")):
+        plain = isinstance(tensordict, TensorDictBase) and set_state is None and not options
+        if plain and self._restarted(tensordict, get(tensordict, "_reset")):
             return tensordict
         return super().reset(tensordict, set_state=set_state, **options)
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """As :meth:`EnvBase.maybe_reset <marlenv.EnvBase.maybe_reset>`."""
-        if self.device == CPU and isinstance(done := get(tensordict, "done"), Tensor):
-            if not anything(done):
-                return tensordict
-            if restart(self, tensordict, done):
-                return tensordict
+        done = get(tensordict, "done") if self.device == CPU else None
+        if isinstance(done, Tensor) and (not anything(done) or self._restarted(tensordict, done)):
+            return tensordict
         return super().maybe_reset(tensordict)
+
+    def _restarted(self, tensordict: TensorDictBase, mask: Any) -> bool:
+        return self._layout is not None and restart(self, self._layout, tensordict, mask)
 
     def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
         mask = None if tensordict is None or self._now is None else get(tensordict, "_reset")
@@ -293,8 +304,8 @@ class ScenarioEnv(EnvBase):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         where = get(tensordict, "_step")
-        if where is None and self._face is not None:
-            return self._face.step(self.taken(tensordict))
+        if where is None and self._fast_step is not None:
+            return self._fast_step.step(self.taken(tensordict))
         with self._gradients():
             before = self._state
             kept = (
@@ -302,8 +313,11 @@ class ScenarioEnv(EnvBase):
                 if where is not None and self.engine.in_place
                 else before
             )
-            after, observations, rewards, over, infos = self.engine.transition(before, self.taken(tensordict))
+            actions = {group: x.clone() for group, x in self.taken(tensordict).items()}  # the state may keep them
+            after, observations, rewards, over, infos = self.engine.transition(before, actions)
             self._now = after if where is None else merge(rows(where, 1), after, kept)
+            if not self.engine.in_place:
+                observations, infos, rewards = self._own(observations, infos, rewards)
             return self._data(observations, infos, rewards, (over, after["steps"]))
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
@@ -312,7 +326,7 @@ class ScenarioEnv(EnvBase):
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
         self._now = self._checked(state)
         with self._gradients():
-            observations, infos = self.simulation.observe(self._now)
+            observations, infos, _ = self._own(*self.simulation.observe(self._now))
             return self._data(observations, infos, None, (self._now["over"], self._now["steps"]))
 
     # --- the state -------------------------------------------------------------------------------
@@ -336,7 +350,20 @@ class ScenarioEnv(EnvBase):
         else:
             state = self._state
         self._now, observations, infos = self.engine.reset(state, where, kept)
-        return observations, infos
+        return (observations, infos) if self.engine.in_place else self._own(observations, infos)[:2]
+
+    def _own(self, observations: Seen, infos: Infos, rewards: Grouped | None = None) -> tuple[Seen, Infos, Grouped]:
+        """The same with memory of its own for all that could share it with the state, with constants or with each other."""
+        borrowed = self.simulation.borrowed
+        if not borrowed and self.num_envs > 1:
+            return observations, infos, rewards or {}
+        values = leaves(observations, infos, rewards)
+        for path in (
+            borrowed if self.num_envs > 1 else values
+        ):  # one row's views are contiguous more often than those of many
+            if path in values:
+                values[path] = values[path].clone()
+        return unflatten(values)
 
     def _checked(self, state: TensorDictBase) -> State:
         """The entries of a state that was handed in, rows last."""
@@ -388,15 +415,17 @@ class ScenarioEnv(EnvBase):
             if rewards is not None:
                 entries["reward"] = rewards[group].unsqueeze(-1)
             groups[group] = entries
-        flags = dict(zip(FLAGS, _nothing(batch, device), strict=True)) if ends is None else self._flags(*ends)
-        out: dict[str, Any] = dict(flags)
+        flags = torch.zeros((3, *batch), dtype=torch.bool, device=device) if ends is None else self._flags(*ends)
+        own = flags.unsqueeze(-1).repeat(1, 1, 1 + self.n_agents)  # the row's, and those of all agents
+        out: dict[str, Any] = {name: x[:, :1] for name, x in zip(FLAGS, own, strict=True)}
+        start = 1
         for path, agents in self.tree.groups.items():
             td = self.seating.seat(path, groups, batch, device)
             if path in self._pad_masks:
-                put(td, PAD_MASK, self._pad_masks[path].expand(*batch, len(agents)))
-            for name, flag in flags.items():
-                shared = flag.unsqueeze(1).expand(-1, len(agents), -1)
-                put(td, name, shared)
+                put(td, PAD_MASK, self._pad_masks[path].expand(*batch, len(agents)).clone())
+            for name, flag in zip(FLAGS, own.narrow(2, start, len(agents)).unsqueeze(-1), strict=True):
+                put(td, name, flag)
+            start += len(agents)
             level = out
             for name in path[:-1]:
                 level = level.setdefault(name, new({}, batch, device))._tensordict
@@ -405,16 +434,10 @@ class ScenarioEnv(EnvBase):
             out["info"] = wrap({name: _column(x) for name, x in infos[SHARED].items()}, batch, device)
         return new(out, batch, device)
 
-    def _flags(self, over: Tensor, steps: Tensor) -> dict[str, Tensor]:
-        terminated = over.unsqueeze(-1)
+    def _flags(self, over: Tensor, steps: Tensor) -> Tensor:
+        """Whether rows are terminated, truncated, done; bool ``[3, B]``."""
         late = torch.zeros_like(over) if self.max_steps is None else steps >= self.max_steps
-        truncated = late.unsqueeze(-1)
-        return {"done": terminated | truncated, "terminated": terminated, "truncated": truncated}
-
-
-def _nothing(batch: Size, device: torch.device | None) -> tuple[Tensor, ...]:
-    """Three flags that are not set."""
-    return torch.zeros((3, *batch, 1), dtype=torch.bool, device=device).unbind(0)
+        return torch.stack((over, late, over | late))
 
 
 def _column(x: Tensor) -> Tensor:

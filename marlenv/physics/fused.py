@@ -1,151 +1,71 @@
-"""Rollouts of scenarios that write into one preallocated tensordict, with as few operations per step as can be.
+"""Rollouts of scenarios that write into memory allocated once, with as few operations per step as can be.
 
-The data are those of the rollout of any env, entry by entry. They lie in memory step by step, with the rows last; what the
-tensordict holds are views ``[B, T, ...]`` of that. Done flags of agents are views of those of their row.
+The data are those of the rollout of any env, entry by entry, whatever the policy does: what it is given are tensors of its own,
+and where it does more to the data than write entries of its own, the rollout goes on step by step (:func:`_unfused`).
 """
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 import math
+import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torch import Size, Tensor
+from torch import Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.policies import as_policy, ask
+from marlenv.envs.rollout import go_on, truncate_last
 from marlenv.envs.stepping import check_actions
-from marlenv.errors import whole
+from marlenv.errors import Unsupported, whole
 from marlenv.keys import Path
 from marlenv.physics.compiling import Compiled
-from marlenv.physics.kernel import Draw, Field, action_fields, result_fields
-from marlenv.physics.seating import wrap
-from marlenv.physics.simulation import SHARED, leaves, unflatten
-from marlenv.tensordicts import get, new, put
+from marlenv.physics.kernel import Draw
+from marlenv.physics.layout import Layout
+from marlenv.physics.rollout_buffer import RolloutBuffer
+from marlenv.physics.simulation import leaves
+from marlenv.tensordicts import plant, shallow
 
 if TYPE_CHECKING:
     from marlenv.physics.env import ScenarioEnv
 
-FLAGS = ("terminated", "truncated", "done")
-KEPT = 2  # pieces of memory: that of the last rollout is often held while the next one is played
+HELD = 2  # references to the data of a step that nobody else keeps: by the one who counts, and for counting
 CHUNK = 64  # steps that machine code plays before it looks whether any row is done
-LARGE, ADVICE = 1 << 22, 14  # bytes from which on memory is kept and large pages pay; MADV_HUGEPAGE of Linux
-
-
-class Board:
-    """The memory of a rollout.
-
-    Args:
-        env: whose.
-        steps: ``T``.
-        compact: leave out what is seen after steps.
-
-    """
-
-    def __init__(self, env: ScenarioEnv, steps: int, *, compact: bool = False) -> None:
-        self.env, self.steps, self.rows = env, steps, env.num_envs
-        outs, self.seen_count = result_fields(env.simulation)
-        self.outs, self.acts = outs, action_fields(env.simulation)
-        self.paths = {group: path for path, group in env.seating.whole.items()}
-        seen = outs[: self.seen_count]
-        flags = [Field((name,), Size(), torch.bool) for name in FLAGS]
-        after = outs[self.seen_count :] if compact else outs
-        sizes = [*after, *seen, *flags, *flags, *self.acts]
-        buffers = iter(_arena(env, sizes, steps, self.rows))
-        self.after = after
-        self.next: list[Tensor | None] = [None] * (len(outs) - len(after)) + [next(buffers) for _ in after]
-        self.root = [next(buffers) for _ in seen]
-        self.flags = [next(buffers) for _ in flags]
-        self.before = [next(buffers).zero_() for _ in flags]
-        self.actions = [next(buffers) for _ in self.acts]
-
-    def show(self, root: Sequence[Tensor], flags: Sequence[Tensor], fields: Sequence[Field]) -> dict[str, Any]:
-        """Entries of the env from memory ``[*T, ..., B]``, of one moment or of all."""
-        env, time = self.env, flags[0].ndim - 1
-        batch = Size((self.rows, self.steps)[: 1 + time])
-        views = {f.name: _first(x, time) for f, x in zip(fields, root, strict=True)}
-        seen, infos, rewards = unflatten(views)
-        ends = {name: _first(x, time).unsqueeze(-1) for name, x in zip(FLAGS, flags, strict=True)}
-        out: dict[str, Any] = dict(ends)
-        for group, path in self.paths.items():
-            entries: dict[str, Any] = {"observation": seen[group]} if group in seen else {}
-            if group in infos:
-                told = infos[group]
-                entries["info"] = {name: x if x.ndim > 2 + time else x.unsqueeze(-1) for name, x in told.items()}
-            if group in rewards:
-                entries["reward"] = rewards[group].unsqueeze(-1)
-            agents = len(env.tree.groups[path])
-            td = wrap(entries, Size((*batch, agents)), env.device)
-            for name, flag in ends.items():
-                put(td, name, flag.unsqueeze(1 + time).expand(*batch, agents, 1))
-            level = out
-            for name in path[:-1]:
-                level = level.setdefault(name, new({}, batch, env.device))._tensordict
-            level[path[-1]] = td
-        if SHARED in infos:
-            shared = {name: x if x.ndim > 1 + time else x.unsqueeze(-1) for name, x in infos[SHARED].items()}
-            out["info"] = wrap(shared, batch, env.device)
-        return out
-
-    def moment(self, t: int) -> TensorDict:
-        """What a policy gets before step ``t``."""
-        data = self.show([x[t] for x in self.root], [x[t] for x in self.before], self.outs[: self.seen_count])
-        return new(data, Size((self.rows,)), self.env.device)
-
-    def keep(self, t: int, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> None:
-        """Stores what is seen before step ``t``."""
-        for field, buffer in zip(self.outs, self.root, strict=False):
-            buffer[t].copy_(_pick(field, observations, infos).movedim(0, -1))
-
-    def whole(self, steps: int, extras: Mapping[Any, Tensor]) -> TensorDictBase:
-        """The first ``steps`` steps as the data of a rollout."""
-        env, batch = self.env, Size((self.rows, steps))
-        cut = slice(0, steps)
-        self.steps = steps
-        seen = self.outs[: self.seen_count]
-        out = self.show([x[cut] for x in self.root], [x[cut] for x in self.before], seen)
-        kept = [x[cut] for x in self.next if x is not None]
-        following = self.show(kept, [x[cut] for x in self.flags], self.after)
-        out["next"] = new(following, batch, env.device)
-        td = new(out, batch, env.device)
-        for field, buffer in zip(self.acts, self.actions, strict=True):
-            put(_node(td, self.paths[field.name[0]]), "action", _first(buffer[cut], 1))
-        for key, value in extras.items():
-            td.set(key, value)
-        td.refine_names(..., "time")
-        return td
 
 
 def fused(
-    env: ScenarioEnv, steps: int, policy: Any, options: Mapping[str, Any], reset_options: Mapping[str, Any]
+    env: ScenarioEnv,
+    layout: Layout,
+    steps: int,
+    policy: Any,
+    options: Mapping[str, Any],
+    reset_options: Mapping[str, Any],
 ) -> TensorDictBase:
     """A rollout that :func:`fits` accepts."""
     stop = options["break_when_any_done"]
     stop = not options["break_when_all_done"] if stop is None else stop
     whole(f"{type(env).__name__}.rollout", "max_steps", steps, 1)
     given = options["tensordict"]
-    start = env.reset(**reset_options) if options["auto_reset"] else env.maybe_reset(given)
-    board = Board(env, steps, compact=options["compact"])
-    for field, buffer in zip(board.outs, board.root, strict=False):
-        buffer[0].copy_(_found(board, start, field).movedim(0, -1))
-    extras: dict[Any, Tensor] = {}
+    start = env.reset(**reset_options) if options["auto_reset"] else env.maybe_reset(shallow(given))
+    buffer = RolloutBuffer(env, layout, env.pool, steps, compact=options["compact"])
+    values = buffer.start(start)
     if policy is None and isinstance(env.engine, Compiled) and env.engine.kernel.draws:
-        played = _drawn(env, board, steps, stop)
+        played = _drawn(env, buffer, steps, stop)
+        buffer.share_flags(played)
+        td = buffer.whole(played)
     else:
         act = env.rand_action if policy is None else as_policy(policy, env, options["trust_policy"])
-        played, extras = _acted(env, board, act, steps, stop)
+        td = _Acting(env, buffer, act, stop=stop, compact=options["compact"]).play(start, values)
     if options["set_truncated"]:
-        for name, flag in zip(FLAGS, board.flags, strict=True):
-            if name != "terminated":
-                flag[played - 1] = True
-    return board.whole(played, extras)
+        truncate_last(env, td)
+    td.refine_names(..., "time")
+    return td
 
 
-def _drawn(env: ScenarioEnv, board: Board, steps: int, stop: bool) -> int:
+def _drawn(env: ScenarioEnv, buffer: RolloutBuffer, steps: int, stop: bool) -> int:
     """Random actions, all in machine code."""
     engine = env.engine
     kernel, stream = engine.kernel, env.action_stream
@@ -154,7 +74,7 @@ def _drawn(env: ScenarioEnv, board: Board, steps: int, stop: bool) -> int:
     while at < steps:
         state = env.own_state()
         keys, used = stream.rng(env.batch_size).key, stream.used
-        places = kernel.bind(state, board.actions, board.next, board.flags, board.root, keys)
+        places = kernel.bind(state, buffer.actions, buffer.after, buffer.row_flags, buffer.observations, keys)
         kept = {name: x.clone() for name, x in state.items()} if stop else None
         end = min(at + length, steps)
         options = {"last": steps - 1, "drawn": used, "most": env.max_steps}
@@ -172,66 +92,143 @@ def _drawn(env: ScenarioEnv, board: Board, steps: int, stop: bool) -> int:
     return at
 
 
-def _acted(env: ScenarioEnv, board: Board, act: Any, steps: int, stop: bool) -> tuple[int, dict[Any, Tensor]]:
-    """A policy, step by step."""
-    engine = env.engine
-    compiled = isinstance(engine, Compiled)
-    ended = torch.zeros(steps, dtype=torch.uint8)
-    places = None
-    if compiled:
-        state = env.own_state()
-        places = engine.kernel.bind(state, board.actions, board.next, board.flags, board.root)
-    carried: dict[Any, Any] = {}
-    kept: dict[Any, list[Tensor]] = {}
-    for t in range(steps):
-        td = board.moment(t)
-        for key, value in carried.items():
-            td.set(key, value)
-        known = set(td.keys(True, True))
-        check_actions(env, env.plan, ask(act, td, f"{type(env).__name__}.rollout"))
-        actions = env.taken(td)
-        for field, buffer in zip(board.acts, board.actions, strict=True):
-            x = actions[field.name[0]]
-            buffer[t].copy_((x.squeeze(-1) if x.ndim - 1 > len(field.shape) else x).movedim(0, -1))
-        carried = {key: x for key, x in td.items(True, True) if key not in known or key in carried}
-        carried = {key: x for key, x in carried.items() if key not in env.action_keys}
-        for key, x in carried.items():
-            kept.setdefault(key, []).append(x)
-        last = t == steps - 1
-        if compiled:
-            engine.kernel.run(
-                env.num_envs, places, ended, t, t + 1, last=steps - 1, most=env.max_steps, restart=not stop
+class _Written(NamedTuple):
+    """What a policy wrote, and how often that had been changed when it was read."""
+
+    value: Tensor
+    version: int
+
+
+class _Acting:
+    """A rollout with a policy, step by step.
+
+    Args:
+        env: whose.
+        buffer: room for the steps.
+        act: the policy.
+        stop: whether the rollout ends where any row is done.
+        compact: whether ``buffer`` is.
+    """
+
+    def __init__(self, env: ScenarioEnv, buffer: RolloutBuffer, act: Any, *, stop: bool, compact: bool) -> None:
+        self.env, self.buffer, self.act, self.stop, self.compact = env, buffer, act, stop, compact
+        self.compiled = isinstance(env.engine, Compiled)
+        self.ended = torch.zeros(buffer.steps, dtype=torch.uint8)
+        self.written: list[dict[Path, _Written]] = []
+        """Of every step: all that the policy wrote, or that it found written in the step before."""
+        paths = buffer.layout.paths
+        self.actions = [(*paths[field.name[0]], "action") for field in buffer.action_fields]
+        self._state: Any = None
+        self._places: Any = None
+
+    def play(self, td: TensorDictBase, values: list[Tensor]) -> TensorDictBase:
+        """The data of the rollout.
+
+        Args:
+            td: what the first step starts from.
+            values: its entries, as :meth:`RolloutBuffer.start` gives them.
+        """
+        env, buffer, layout = self.env, self.buffer, self.buffer.layout
+        td = shallow(td)
+        fresh = False  # whether the data of this step are others than those that followed on the step before
+        for t in range(buffer.steps):
+            if t:
+                values = buffer.first(t)
+                td = layout.first(values)
+                for where, x in self.written[-1].items():
+                    plant(td, where, x.value)
+            versions = [x._version for x in values]
+            td = ask(self.act, td, f"{type(env).__name__}.rollout")
+            check_actions(env, env.plan, td)
+            found = layout.added(td, values)
+            untouched = found is not None and versions == [x._version for x in values] and self._goes_on(found)
+            if found is None or not untouched or sys.getrefcount(td) > HELD:
+                return self._unfused(t, td, values, fresh)
+            self.written.append({where: _Written(x, x._version) for where, x in found.items()})
+            fresh = self._step(t, env.taken(td), last=t == buffer.steps - 1)
+            if self.stop and fresh:
+                break
+        return self._whole(t + 1)
+
+    def _goes_on(self, found: Mapping[Path, Tensor]) -> bool:
+        """Whether what a policy wrote is like what it wrote before, and its actions as they are stored."""
+        fields = zip(self.actions, self.buffer.action_fields, strict=True)
+        if any(found[where].dtype != field.dtype for where, field in fields):
+            return False
+        before = self.written[-1] if self.written else None
+        if before is None:
+            return True
+        return before.keys() == found.keys() and all(
+            x.shape == before[where].value.shape and x.dtype == before[where].value.dtype for where, x in found.items()
+        )
+
+    def _step(self, t: int, actions: Mapping[str, Tensor], *, last: bool) -> bool:
+        """Plays a step; whether any row ended."""
+        env, buffer = self.env, self.buffer
+        for field, x in zip(buffer.action_fields, buffer.actions, strict=True):
+            x[t].copy_(actions[field.name[0]].detach().movedim(0, -1))
+        if not self.compiled:
+            actions = {group: x.clone() for group, x in actions.items()}  # the state may keep them
+            return _moved(env, buffer, actions, t, last=last, stop=self.stop)
+        if self._state is None or env._now is not self._state:  # a policy may put the env into another state
+            self._state = env.own_state()
+            kernel = env.engine.kernel
+            self._places = kernel.bind(self._state, buffer.actions, buffer.after, buffer.row_flags, buffer.observations)
+        options = {"last": buffer.steps - 1, "most": env.max_steps, "restart": not self.stop}
+        env.engine.kernel.run(env.num_envs, self._places, self.ended, t, t + 1, **options)
+        return bool(self.ended[t])
+
+    def _whole(self, played: int) -> TensorDict:
+        self.buffer.share_flags(played)
+        td = self.buffer.whole(played)
+        for where in self.written[0]:
+            column = [step[where] for step in self.written]
+            changed = any(x.value._version != x.version or x.value.requires_grad for x in column)
+            if changed or where not in self.actions:
+                plant(td, where, torch.stack([x.value for x in column], 1))
+        return td
+
+    def _unfused(self, t: int, td: TensorDictBase, values: Sequence[Tensor], fresh: bool) -> TensorDictBase:
+        """The data of a rollout that goes on as that of any env, from where the policy acted in step ``t``."""
+        env, buffer, layout = self.env, self.buffer, self.buffer.layout
+        if self.compact:
+            raise Unsupported(
+                f"{type(env).__name__}.rollout: compact=True is for policies that only add entries to the data, always the same "
+                f"ones; this one changed or replaced others in step {t}"
             )
-            any_done = bool(ended[t]) if stop else False
-        else:
-            any_done = _played(env, board, actions, t, last, stop)
-        if stop and any_done:
-            break
-    extras = {key: torch.stack(xs, 1) for key, xs in kept.items()}
-    return t + 1, extras
+        buffer.share_flags(t)
+        kept = [buffer.step(i) for i in range(t)]
+        for step, written in zip(kept, self.written, strict=True):
+            for where, x in written.items():
+                plant(step, where, x.value)
+        if kept and not fresh:  # the policy was given what followed on the step before
+            layout.put_observed(kept[-1]["next"], values)
+        return go_on(env, td, self.act, kept, buffer.steps - t, stop=self.stop)
 
 
-def _played(env: ScenarioEnv, board: Board, actions: Mapping[str, Tensor], t: int, last: bool, stop: bool) -> bool:
-    """One step by the simulation, and what follows from it."""
+def _moved(
+    env: ScenarioEnv, buffer: RolloutBuffer, actions: Mapping[str, Tensor], t: int, *, last: bool, stop: bool
+) -> bool:
+    """One step by the simulation, and what follows from it; whether any row ended."""
     with env._gradients():
-        state, seen, rewards, over, infos = env.engine.transition(env._state, actions)
+        state, observations, rewards, over, infos = env.engine.transition(env._state, actions)
         env._now = state
-        for field, buffer in zip(board.outs, board.next, strict=True):
-            if buffer is None:
-                continue
-            x = rewards[field.name[0]] if field.name[1:] == ("reward",) else _pick(field, seen, infos)
-            buffer[t].copy_(x.movedim(0, -1))
-        flags = env._flags(over, state["steps"])
-        for name, buffer in zip(FLAGS, board.flags, strict=True):
-            buffer[t].copy_(flags[name].squeeze(-1))
-        done = board.flags[2][t]
+        values = leaves(observations, infos, rewards)
+        entries = (*buffer.layout.observations, *buffer.layout.rewards)
+        for entry, room in zip(entries, buffer.after, strict=True):
+            if room is not None:
+                room[t].copy_(values[entry.field.name].movedim(0, -1))
+        for flag, room in zip(env._flags(over, state["steps"]), buffer.row_flags, strict=True):
+            room[t].copy_(flag)
+        done = buffer.row_flags[2][t]
         ended = bool(done.any()) if stop or done.device.type == "cpu" else not stop
         if last or (stop and ended):
             return ended
         if ended and not stop:
-            seen, infos = env._begin(done.clone(), leaves(seen, infos))
-        for field, buffer in zip(board.outs, board.root, strict=False):
-            buffer[t + 1].copy_(_pick(field, seen, infos).movedim(0, -1))
+            observations, infos = env._begin(done.clone(), leaves(observations, infos))
+            values = leaves(observations, infos)
+        for entry, room in zip(buffer.layout.observations, buffer.observations, strict=True):
+            room[t + 1].copy_(values[entry.field.name].movedim(0, -1))
         return ended
 
 
@@ -263,106 +260,26 @@ def drawing(env: ScenarioEnv) -> tuple[Draw | None, int, bool]:
     return draw, sum(math.prod(entry.draw) for entry in plan.actions), wide
 
 
-def fits(env: ScenarioEnv, options: Mapping[str, Any], policy: Any) -> bool:
+def fits(env: ScenarioEnv, layout: Layout, options: Mapping[str, Any]) -> bool:
     """Whether a rollout can be fused: the plain ones, with the groups of the world."""
     plain = all(options[name] is None for name in ("callback", "actions", "storing_device", "out"))
-    writes = [key for key in getattr(policy, "out_keys", ()) if isinstance(key, tuple) and key[0] == "next"]
     return (
         plain
-        and not writes
         and not options["auto_cast_to_device"]
         and not options["break_when_all_done"]
         and options["return_contiguous"] is not False
         and not (env.grad_enabled and torch.is_grad_enabled())
         and not env.run_type_checks
-        and len(env.seating.whole) == len(env.tree.groups)
-        and not env.seating.padded
         and not env._one_hot
-        and (options["tensordict"] is None if options["auto_reset"] else _only_ours(env, options["tensordict"]))
+        and (options["tensordict"] is None if options["auto_reset"] else _only_ours(env, layout, options["tensordict"]))
     )
 
 
-def _only_ours(env: ScenarioEnv, td: TensorDictBase | None) -> bool:
+def _only_ours(env: ScenarioEnv, layout: Layout, td: TensorDictBase | None) -> bool:
     """Whether data to go on from hold the env's entries and nothing else."""
     own = {*env.observation_keys, *env.done_keys}
-    return td is not None and own <= set(td.keys(True, True)) <= {*own, *env.action_keys}
+    plain = td is not None and layout.read(td) is not None and layout.read_flags(td) is not None
+    return plain and own <= set(td.keys(True, True)) <= {*own, *env.action_keys}  # type: ignore[union-attr]
 
 
-# --- memory --------------------------------------------------------------------------------------
-
-
-def _arena(env: ScenarioEnv, fields: Sequence[Field], steps: int, rows: int) -> list[Tensor]:
-    """Room for all fields, ``[T, ..., B]`` each, in one piece of memory."""
-    sizes = [-(-f.numbers * steps * rows * f.dtype.itemsize // 64) * 64 for f in fields]
-    arena = _memory(env, sum(sizes) + 64)
-    at = -arena.data_ptr() % 64 if arena.device.type == "cpu" else 0
-    out = []
-    for field, size in zip(fields, sizes, strict=True):
-        used = field.numbers * steps * rows * field.dtype.itemsize
-        out.append(arena[at : at + used].view(field.dtype).view(steps, *field.shape, rows))
-        at += size
-    return out
-
-
-def _memory(env: ScenarioEnv, size: int) -> Tensor:
-    """Memory of a rollout before that nobody holds any more, or fresh memory: first writes to that are slow."""
-    kept: list[Tensor] = env.__dict__.setdefault("_memories", [])
-    for memory in kept:
-        if memory.numel() == size and _holders(memory) == 2:  # the tensor and the one who asks
-            return memory
-    memory = torch.empty(size, dtype=torch.uint8, device=env.device)
-    if memory.device.type == "cpu" and size >= LARGE:
-        _ask_for_large_pages(memory)
-        kept[:] = [*kept, memory][-KEPT:]
-    return memory
-
-
-def _holders(x: Tensor) -> int:
-    """How many hold the memory of a tensor; 0 where PyTorch does not say."""
-    count = getattr(torch._C, "_storage_Use_Count", None)
-    return count(x.untyped_storage()._cdata) if count is not None else 0
-
-
-def _ask_for_large_pages(arena: Tensor) -> None:
-    """First writes to fresh memory are several times as fast with them; where they are not to be had nothing happens."""
-    try:
-        advise = ctypes.CDLL(None).madvise
-    except (OSError, AttributeError):
-        return
-    page = 1 << 21
-    start = -(-arena.data_ptr() // page) * page
-    length = (arena.data_ptr() + arena.numel() - start) // page * page
-    if length > 0:
-        advise(ctypes.c_void_p(start), ctypes.c_size_t(length), ADVICE)
-
-
-def _first(x: Tensor, time: int) -> Tensor:
-    """``[*T, ..., B]`` as ``[B, *T, ...]``."""
-    return x.movedim(-1, 0) if time <= 1 else x
-
-
-def _pick(field: Field, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> Tensor:
-    group, what, *name = field.name
-    if what == "info":
-        x: Tensor = infos[group][name[0]]
-        return x
-    seen = observations[group]
-    return seen[name[0]] if name else seen
-
-
-def _found(board: Board, td: TensorDictBase, field: Field) -> Tensor:
-    """An entry of what a reset gave, in the shape of its field."""
-    group, what, *name = field.name
-    node: Any = td if group == SHARED else _node(td, board.paths[group])
-    for part in (what, *name):
-        node = get(node, part)
-    return node.reshape(node.shape[0], *field.shape)
-
-
-def _node(td: Any, path: Path) -> Any:
-    for name in path:
-        td = get(td, name)
-    return td
-
-
-__all__ = ["ROLLOUT", "Board", "drawing", "fits", "fused"]
+__all__ = ["ROLLOUT", "drawing", "fits", "fused"]

@@ -6,6 +6,7 @@ graphs and gradients, and a row never depends on another one. Shapes are checked
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -24,6 +25,7 @@ from marlenv.physics.scenario import Scenario
 from marlenv.physics.state import State, merge
 from marlenv.physics.views import rows_first, rows_last
 from marlenv.rng import RowRNG
+from marlenv.tensordicts import expanded
 
 Grouped: TypeAlias = "dict[str, Tensor]"
 Seen: TypeAlias = "dict[str, Tensor | dict[str, Tensor]]"
@@ -71,6 +73,9 @@ class Simulation:
         """Observations of a trial of a few rows, for their shapes and dtypes."""
         self.infos: Infos = {}
         """Infos of the same trial."""
+        self.borrowed: set[tuple[str, ...]] = set()
+        """The observations, infos and rewards, by path, that the scenario gives as views of its state, of constants or of each
+        other; whoever hands them out hands out copies."""
         self._limits = {name: _Limits(bodies) for name, bodies in self.groups.items()}
         self._try()
 
@@ -258,11 +263,27 @@ class Simulation:
                 self.world.stage.shut()
             self._check("rewards", raw, 2)
             _, _, _, over, infos = self.transition(state, still)
+            self.borrowed = self._find_borrowed(state, still)
         self._check_infos(infos)
         if over.shape != (TRIAL,) or over.dtype != torch.bool:
             raise ShapeError(
                 f"{self._who('over')}: expected bool [B] with B = {TRIAL}, got {over.dtype} {list(over.shape)}"
             )
+
+    def _find_borrowed(self, state: State, actions: Mapping[str, Tensor]) -> set[tuple[str, ...]]:
+        """What resets and steps give that has no memory of its own: the same in every call, as no data decide what is computed."""
+        starts = [self.reset(self.start(RowRNG(rows=[TRIAL]))) for _ in range(2)]
+        steps = [self.transition(state, actions) for _ in range(2)]
+        found = set()
+        for first, again in (starts, steps):
+            held = {_memory(x) for x in (*state.values(), *first[0].values(), *actions.values())}
+            values, others = (leaves(one[1], one[-1], one[2] if len(one) > 3 else {}) for one in (first, again))
+            times = Counter(map(_memory, values.values()))
+            for path, x in values.items():
+                place = _memory(x)
+                if place in held or place == _memory(others[path]) or times[place] > 1 or expanded(x):
+                    found.add(path)
+        return found
 
     def _check_layout(self, state: State) -> None:
         """Raises where bodies that push each other start within each other, in the same way in every row."""
@@ -353,8 +374,15 @@ def _agent(kind: object) -> Agent:
     return kind
 
 
-def leaves(seen: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[tuple[str, ...], Tensor]:
-    """Observations and infos by path."""
+def _memory(x: Tensor) -> int:
+    """Where the memory of a tensor begins that it shares with its views."""
+    return x.untyped_storage().data_ptr()
+
+
+def leaves(
+    seen: Mapping[str, Any], infos: Mapping[str, Any], rewards: Mapping[str, Tensor] | None = None
+) -> dict[tuple[str, ...], Tensor]:
+    """Observations, infos and rewards by path."""
     out: dict[tuple[str, ...], Tensor] = {}
     for group, x in seen.items():
         for name, part in {"": x}.items() if isinstance(x, Tensor) else x.items():
@@ -362,6 +390,8 @@ def leaves(seen: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[tuple[str,
     for group, values in infos.items():
         for name, x in values.items():
             out[group, "info", name] = x
+    for group, x in (rewards or {}).items():
+        out[group, "reward"] = x
     return out
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from marlenv.envs import EnvBase
+from marlenv.errors import ContractBroken
 from marlenv.keys import beside, nested
 from marlenv.testing.checks import STEPS, check, levels, open_env, require, steps_of
 
@@ -138,7 +139,12 @@ def groups_match_the_specs(make_env: MakeEnv) -> None:
         return
     batch = len(env.batch_size)
     for path, agents in tree.groups.items():
-        spec = env.full_action_spec.get(nested(path), None)
-        require(spec is not None, f"group {nested(path)!r} is not in the action spec")
+        sides = (
+            env.full_action_spec,
+            env.full_observation_spec,
+        )  # the env itself may play a group, as an opponent does
+        spec = next((side[nested(path)] for side in sides if nested(path) in side), None)
+        if spec is None:
+            raise ContractBroken(f"group {nested(path)!r} is in no spec")
         got = list(spec.shape[batch:])
         require(got == [len(agents)], f"group {nested(path)!r} has {len(agents)} agents, its spec the shape {got}")

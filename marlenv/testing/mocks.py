@@ -59,11 +59,15 @@ class CountingEnv(EnvBase):
     def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
         where = None if tensordict is None else tensordict.get("_reset", None)
         self.count = torch.zeros_like(self.count) if where is None else torch.where(where, 0.0, self.count)
-        return TensorDict({"observation": self.count}, self.batch_size, device=self.device)
+        return TensorDict({"observation": self.count.clone()}, self.batch_size, device=self.device)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         self.count = go_on(self.count, tensordict)
-        data = {"observation": self.count, "reward": torch.ones_like(self.count), "done": self.count >= self.limit}
+        data = {
+            "observation": self.count.clone(),
+            "reward": torch.ones_like(self.count),
+            "done": self.count >= self.limit,
+        }
         return TensorDict(data, self.batch_size, device=self.device)
 
     def _set_seed(self, seed: int | None) -> None:
@@ -74,7 +78,7 @@ class CountingEnv(EnvBase):
 
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
         self.count = state["count"].clone()
-        return TensorDict({"observation": self.count}, self.batch_size)
+        return TensorDict({"observation": self.count.clone()}, self.batch_size)
 
 
 class MaskedEnv(EnvBase):
@@ -105,7 +109,7 @@ class MaskedEnv(EnvBase):
 
     def _seen(self) -> dict[str, Tensor]:
         legal = (torch.arange(self.n) % 2) == (self.count % 2)
-        return {"observation": self.count, "action_mask": legal}
+        return {"observation": self.count.clone(), "action_mask": legal}
 
     def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
         where = None if tensordict is None else tensordict.get("_reset", None)
@@ -202,7 +206,7 @@ class GroupedEnv(EnvBase):
             late, cut = self.ends[path]
             over = Flags(count >= late, (count >= cut) & ~(count >= late))
             alive = ~over.done if with_flags else torch.ones_like(over.done)
-            entries = {"observation": seen, "alive": alive, "mask": alive}
+            entries = {"observation": seen, "alive": alive, "mask": alive.clone()}
             if with_flags:
                 entries |= {
                     n: f.unsqueeze(-1)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from marlenv.errors import KeyMissing, SpecError
 from marlenv.keys import NestedKey
 from marlenv.specs import Bounded, Composite, Stacked, TensorSpec, Unbounded
-from marlenv.tensordicts import fetch, write
+from marlenv.tensordicts import fetch, separate, write
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -115,7 +115,8 @@ class Transform(nn.Module):
             if isinstance(value, list):  # of agents whose entries have different sizes
                 write(td, new, [self._apply_transform(one) for one in value])
             elif value is not None:
-                td.set(new, self._apply_transform(value))
+                made = self._apply_transform(value)
+                td.set(new, made if new == old else separate([made], [value])[0])
             elif must:
                 raise KeyMissing(
                     f"{type(self).__name__}: no entry {old!r}; the data has {sorted(map(str, td.keys(True, True)))}"

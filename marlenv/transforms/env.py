@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
@@ -146,7 +147,16 @@ class TransformedEnv(EnvBase):
         if tensordict is None:
             return state
         memory = tensordict.select(*self._memory_keys(), strict=False)  # what transforms remember lives in the data
-        return state if memory.is_empty() else state.copy().set(MEMORY, memory)
+        return state if memory.is_empty() else state.copy().set(MEMORY, memory.clone())
+
+    def _state_of(self, state: TensorDictBase, mask: Tensor, tensordict: TensorDictBase | None) -> TensorDictBase:
+        memory = self._memory_keys()
+        if memory and (tensordict is None or MEMORY not in state.keys()):
+            raise SpecError(
+                f"TransformedEnv.set_state: {memory} live in the data; with a mask, save them too, state = env.get_state(td), and "
+                f"pass those of the rows that go on, env.set_state(state, mask, td)"
+            )
+        return super()._state_of(state, mask, tensordict)
 
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
         out = self._started(None, self.base_env.set_state(state.exclude(MEMORY)))

@@ -121,7 +121,7 @@ class StepCounter(_PerLevel):
         while over.ndim < done.ndim:
             over = over.unsqueeze(-2)
         dead = fetch(before, keys.terminated)
-        cut = over.expand_as(done) if dead is None else over & ~dead
+        cut = over.expand_as(done).clone() if dead is None else over & ~dead
         mine = fetch(following, keys.truncated)
         cut = cut if mine is None else cut | mine
         write(following, keys.truncated, cut)

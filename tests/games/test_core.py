@@ -11,7 +11,7 @@ import torch
 from tensordict import TensorDict
 from torch import Size, Tensor
 
-from marlenv.errors import DtypeError, IllegalAction
+from marlenv.errors import DtypeError, IllegalAction, KeyMissing
 from marlenv.games import ChessEnv, ConnectFour, GameEnv, PolicyPerRow, Rules, TicTacToeEnv
 from marlenv.games.chess import Chess
 from marlenv.games.rules import where
@@ -184,13 +184,52 @@ def test_an_opponent_may_not_see_more_than_a_player_of_its_seat() -> None:
         silent.rand_step(silent.reset())
 
 
+@pytest.mark.parametrize("seat", [0, 1])
+def test_with_an_opponent_a_policy_of_one_seat_is_enough(seat: int) -> None:
+    me, other = ("x", "o")[seat], ("x", "o")[1 - seat]
+
+    class InTheMiddle(torch.nn.Module):  # a function of observations writes where the opponent's actions are
+        def forward(self, x_observation: torch.Tensor) -> torch.Tensor:
+            return torch.full((3, 1), 3)
+
+    env = GameEnv(ConnectFour(), batch_size=[3], opponent=InTheMiddle(), seat=seat)
+    assert env.action_keys == [(me, "action")]
+    td = env.reset()
+    assert (other, "action") not in td.keys(True)
+    data = env.rollout(4, lambda td: td.set((me, "action"), torch.full((3, 1), 0)))
+    assert (other, "action") not in data.keys(True)
+    filled = data[me, "observation"][:, -1, 0, :2].flatten(2)  # own stones, the other's, of 6 times 7 cells
+    assert set(filled[:, 0].nonzero()[:, 1].remainder(7).tolist()) == {0}
+    assert set(filled[:, 1].nonzero()[:, 1].remainder(7).tolist()) == {3}
+
+
+def test_a_policy_per_row_that_writes_nothing_is_named() -> None:
+    play = lambda td: td.set(("o", "action"), td["o", "action_mask"].int().argmax(-1))  # noqa: E731
+
+    def sleep(td: TensorDict) -> TensorDict:
+        return td
+
+    which = torch.tensor([0, 1, 0, 1])
+    env = GameEnv(ConnectFour(), batch_size=[4], opponent=PolicyPerRow([play, sleep], which))
+    td = env.reset().set(("x", "action"), torch.zeros(4, 1, dtype=torch.int64))
+    with pytest.raises(KeyMissing, match=r"PolicyPerRow: policy 1 \(sleep\), which plays rows \[1, 3\], wrote nothing"):
+        env.step(td)
+    notes = lambda td: td.set(("x", "action"), td["x", "action_mask"].int().argmax(-1))  # noqa: E731
+    per_row = PolicyPerRow([play, notes], which)
+    with pytest.raises(
+        KeyMissing, match=r"policy 1 \(<lambda>\), which plays rows \[1, 3\], wrote no \('o', 'action'\)"
+    ):
+        per_row(env.reset())
+    scored = PolicyPerRow([play, lambda td: play(td).set("value", torch.ones(2))], which)(env.reset())
+    assert scored["value"].isnan().tolist() == [True, False, True, False]
+
+
 def test_different_rows_can_have_different_opponents() -> None:
     left = lambda td: td.set(("o", "action"), td["o", "action_mask"].int().argmax(-1))  # noqa: E731
     right = lambda td: td.set(("o", "action"), 6 - td["o", "action_mask"].int().flip(-1).argmax(-1))  # noqa: E731
     env = GameEnv(ConnectFour(), batch_size=[4], opponent=PolicyPerRow([left, right], torch.tensor([0, 1, 1, 0])))
     td = env.reset()
     td["x", "action"] = torch.full((4, 1), 3)
-    td["o", "action"] = torch.zeros(4, 1, dtype=torch.int64)
     board = env.step(td)["next", "x", "observation"][:, 0, 1, -1]
     assert board.argmax(-1).tolist() == [0, 6, 6, 0]
 

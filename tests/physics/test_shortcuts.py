@@ -6,7 +6,6 @@ import torch
 from marlenv.envs import EnvBase
 from marlenv.making import make
 from marlenv.physics import cache
-from marlenv.physics.restarting import restart
 
 TIERS = [
     "none",
@@ -78,11 +77,11 @@ def test_rows_that_are_done_start_anew_as_by_a_merge(tier):
 def test_data_that_are_not_plain_take_the_longer_way():
     env, td = played("simple_spread", "none")
     mask = MASKS["half"].unsqueeze(-1)
-    assert not restart(env, td.clone().set(("agents", "_reset"), mask.unsqueeze(1).expand(-1, 3, -1)), mask)
-    assert not restart(env, td.exclude(("agents", "observation")), mask)
-    assert not restart(env, td.clone().lock_(), mask)
-    assert not restart(env, td, mask.float())
-    assert restart(env, td, mask)
+    assert not env._restarted(td.clone().set(("agents", "_reset"), mask.unsqueeze(1).expand(-1, 3, -1)), mask)
+    assert not env._restarted(td.exclude(("agents", "observation")), mask)
+    assert not env._restarted(td.clone().lock_(), mask)
+    assert not env._restarted(td, mask.float())
+    assert env._restarted(td, mask)
 
 
 @pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
@@ -92,8 +91,8 @@ def test_data_that_are_not_plain_take_the_longer_way():
 )
 def test_steps_in_memory_of_their_own_are_those_of_the_longer_way(name, options):
     (quick, a), (slow, b) = (played(name, "aot", steps=0, max_steps=4, **options) for _ in range(2))
-    assert quick._face is not None
-    slow.__dict__["_face"] = None
+    assert quick._fast_step is not None
+    slow.__dict__["_fast_step"] = None
     for _ in range(5):
         a, b = quick.rand_step(a), slow.rand_step(b)
         same(a, b)

@@ -22,7 +22,7 @@ from marlenv.games.rules import where
 from marlenv.games.turn_based import LUCK, PLY, Moment
 from marlenv.groups import open_rows
 from marlenv.specs import Binary, Bounded, Categorical, Composite, NonTensor, Unbounded
-from marlenv.tensordicts import get, new, put
+from marlenv.tensordicts import get, new, put, separate
 
 RULES = ("draws", "chess960", "number", "path")
 TEXTS = ("san", "fen", "pgn")
@@ -327,14 +327,14 @@ class ChessEnv(ChessTurns):
         if not known:
             fresh = self._first(state.batch_size, answer=False)
             return self._shown(fresh, self._started(fresh.state))
-        now = self._read(state)
+        now = self._read(state.clone())  # the env, or the data of this game, keep it
         if bool((over := self.rules.over(now.state)).any()):
             row = int(over.reshape(-1).nonzero()[0])
             fen, why = self.rules.fens(now.state)[row], OUTCOMES[int(self.rules.outcome(now.state).reshape(-1)[row])]
             raise BadNotation(
                 f"ChessEnv.reset: row {row}: the game is over ({why}) in {fen!r}; begin with one that goes on"
             )
-        ply, luck = get(state, PLY), get(state, LUCK)
+        ply, luck = (None if x is None else x.clone() for x in (get(state, PLY), get(state, LUCK)))
         if self.opponent == "random":
             luck = self._luck(luck, state.batch_size)
         return self._shown(self._opened(now.state, None if ply is None else ply.squeeze(-1), luck, answer=False), now)
@@ -343,16 +343,16 @@ class ChessEnv(ChessTurns):
         if not self.stateful:
             if tensordict is None:
                 return super()._get_state(None)
-            return tensordict.select(*[key for key in self.state_keys if tensordict.get(key, None) is not None])
+            return tensordict.select(*[key for key in self.state_keys if tensordict.get(key, None) is not None]).clone()
         if self._held is None:
             raise KeyMissing("ChessEnv.get_state: no game yet; call reset() first")
         batch = self._held.state.board.shape[:-1]
         data = {"state": new(self._held.state._asdict(), batch, self.device).clone()}
         out = new(data, batch, self.device)
         if self._plies is not None:
-            put(out, PLY, self._plies.unsqueeze(-1))
+            put(out, PLY, self._plies.unsqueeze(-1).clone())
         if self._drawn_from is not None:
-            put(out, LUCK, self._drawn_from)
+            put(out, LUCK, self._drawn_from.clone())
         for name, texts in (("san", self._held.sans), ("pgn", self._held.pgns)):
             if name in self._texts:
                 put(out, name, wrapped(texts, batch))
@@ -393,7 +393,18 @@ class ChessEnv(ChessTurns):
         """Draws random legal moves from the env's own stream; without data, for the games that the env keeps."""
         if tensordict is None and self.stateful and self._held is not None:
             tensordict = new({}, self._held.state.board.shape[:-1], self.device)
+        elif tensordict is not None and (mask := get(tensordict, "action_mask")) is not None and self.mask_actions:
+            self._mask_actions(mask)
         return super().rand_action(tensordict)
+
+    def _mask_actions(self, mask: Tensor) -> None:
+        """Lets the action spec allow what a mask ``[*B, n]`` of the data allows."""
+        now = (mask, mask._version)
+        if self._masked is None or self._masked[0] is not mask or self._masked[1] != now[1]:
+            self.full_action_spec["action"].update_mask(open_rows(mask))
+            self._masked = now
+
+    _masked: tuple[Tensor, int] | None = None
 
     def _raise_illegal(self, state: State, action: Tensor, wrong: Tensor) -> None:
         chosen = self._chosen
@@ -452,7 +463,7 @@ class ChessEnv(ChessTurns):
 
     # --- data ------------------------------------------------------------------------------------
 
-    def write(self, moment: Moment[State]) -> TensorDict:
+    def write(self, moment: Moment[State], held: Sequence[Tensor] = ()) -> TensorDict:
         """The data of a moment, without root flags."""
         state, now = moment.state, self._now
         batch = state.board.shape[:-1]
@@ -462,11 +473,11 @@ class ChessEnv(ChessTurns):
             self._held = Now(state, list(sans), list(pgns))
             self._plies, self._drawn_from = moment.plies, moment.luck
         else:
-            data["state"] = new(state._asdict(), batch, self.device)
+            data["state"] = new(dict(zip(self._fields, separate(state, held), strict=True)), batch, self.device)
             if moment.plies is not None:
-                data[PLY] = moment.plies.unsqueeze(-1)
+                [data[PLY]] = separate([moment.plies.unsqueeze(-1)], held)
             if moment.luck is not None:
-                data[LUCK] = moment.luck
+                [data[LUCK]] = separate([moment.luck], held)
         texts = {"san": sans, "fen": self.rules.fens(state) if self.include_fen else [], "pgn": pgns}
         for name in self._texts:
             data[name] = wrapped(texts[name], batch)
@@ -482,7 +493,7 @@ class ChessEnv(ChessTurns):
                 data["legal_moves"] = torch.cat((listed, torch.full_like(listed[..., :1], size)), -1)
             if self.mask_actions:
                 data["action_mask"] = coded.mask()
-                self.full_action_spec["action"].update_mask(open_rows(data["action_mask"]))
+                self._mask_actions(data["action_mask"])
         if self.pixels:
             data["pixels"] = sprites.pixels(state.board)
         if moment.rewards is not None:
@@ -516,8 +527,8 @@ class ChessEnv(ChessTurns):
             self._hashed.update(zip(digests, texts, strict=True))
         return torch.tensor([list(digest) for digest in digests], dtype=torch.uint8, device=self.device)
 
-    def _told(self, moment: Moment[State]) -> TensorDict:
-        out = super()._told(moment)
+    def _told(self, moment: Moment[State], held: Sequence[Tensor] = ()) -> TensorDict:
+        out = super()._told(moment, held)
         if self.max_plies is None:
             del out._tensordict["truncated"]
         return out

@@ -560,3 +560,21 @@ def test_pictures_change_where_pieces_move() -> None:
     assert not torch.equal(tile(now, 4, 3), tile(before, 1, 1))  # a dark square
     assert torch.equal(tile(now, 4, 3), tile(before, 0, 1))  # a white pawn on a light square, as on a2
     assert torch.equal(sprites.pixels(torch.stack((state.board, after.board)))[:, 0], torch.stack((before, now)))
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("options", [{"include_fen": True}, {"include_fen": True, "batch_size": [2]}, {}], ids=str)
+def test_torchrls_check_holds_where_games_travel_in_the_data(options):
+    utils = pytest.importorskip("torchrl.envs.utils")
+    for seed in range(6):
+        utils.check_env_specs(ChessEnv(stateful=False, **options), seed=seed)
+
+
+def test_random_actions_leave_the_spec_with_the_mask_of_their_data():
+    env = ChessEnv(stateful=False)
+    td = first = env.reset()
+    for _ in range(3):
+        td = env.step_mdp(env.rand_step(td.copy()))
+    assert not torch.equal(env.action_spec.mask, first["action_mask"])
+    env.rand_action(first)
+    assert torch.equal(env.action_spec.mask, first["action_mask"])
