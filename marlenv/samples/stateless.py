@@ -75,7 +75,7 @@ class StatelessEnv(EnvBase):
             return self._set_state(tensordict)
         rng = self._streams(tensordict, batch)
         params = None if tensordict is None else tensordict.get("params", None)
-        params = self.params.expand(batch).clone() if params is None else params
+        params = (self.params.expand(batch) if params is None else params).clone()
         return self._told({**self.fresh(params, rng), "params": params}, rng, batch)
 
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
@@ -85,7 +85,7 @@ class StatelessEnv(EnvBase):
         state = tensordict.get("rng", None)
         rng = self._seeded(tensordict.batch_size) if state is None else RowRNG.from_state(state)
         following = self.advance(tensordict, rng)
-        return self._told({**following, "params": tensordict["params"]}, rng, tensordict.batch_size)
+        return self._told({**following, "params": tensordict["params"].clone()}, rng, tensordict.batch_size)
 
     def _told(self, data: dict[str, Any], rng: RowRNG, batch: Size) -> TensorDictBase:
         return TensorDict({**data, "rng": rng.state}, batch, device=self.device)
@@ -107,7 +107,7 @@ class StatelessEnv(EnvBase):
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         if tensordict is None:
             raise SpecError(f"{type(self).__name__}.get_state: the state travels in the data; pass it, get_state(td)")
-        return tensordict.select(*self.state_keys)
+        return tensordict.select(*self.state_keys).clone()
 
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
         spec: Composite = self.full_state_spec
@@ -121,4 +121,4 @@ class StatelessEnv(EnvBase):
                 f"{type(self).__name__}: no state to start from: {missing} missing; the data has "
                 f"{sorted(map(str, state.keys()))}"
             )
-        return TensorDict(data, state.batch_size, device=self.device)
+        return TensorDict(data, state.batch_size, device=self.device).clone()
