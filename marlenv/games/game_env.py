@@ -281,16 +281,12 @@ class GameEnv(TurnBasedEnv[S]):
             actions[seat] = get(node, "action")
         if not for_numba(*state, *actions, rows=batch.numel()):
             return None
-        data, (told, arrays) = self._room(batch)
-        begun, (retold, begun_arrays) = self._room(batch, begun=True) if self._look.asked else (None, (None, None))
+        data, arrays = self._room(batch)
+        begun, begun_arrays = self._room(batch, begun=True) if self._look.asked else (None, None)
         what = self.rules.turn(state, actions, gone, arrays, begun_arrays)
-        if not what:
-            return None
-        told.share()
-        if what == SOME_OVER and retold is not None:
-            retold.share()
+        if what == SOME_OVER:
             self._look.begun = begun
-        return data
+        return data if what else None
 
     def _nodes(self, tensordict: TensorDictBase, rows: Size | None = None) -> list[tuple[int, Any]]:
         """The groups of data, of one seat each, with their seats; those that are missing are made where ``rows`` says how."""
@@ -317,12 +313,13 @@ class GameEnv(TurnBasedEnv[S]):
         seen = [torch.empty((*batch, 1, *shape), dtype=dtype) for _ in self.rules.players]
         allowed = torch.empty((len(self.rules.players), *batch, 1, self.rules.n_actions), dtype=torch.bool)
         told = Told.blank(batch, state, seen, allowed)
-        return self._retold(told, rewards=not begun), (told, told.arrays())
+        return self._retold(told, rewards=not begun), told.arrays()
 
     def _retold(self, told: Told[S], *, rewards: bool) -> TensorDict:
         """The data of what is told, root flags included."""
         device, batch = self.device, told.turn.shape[:-1]
-        terminated, truncated, done, _, *acts = told.flags.unbind(0)
+        terminated, truncated, done, _, *others = told.flags.unbind(0)
+        acts, owns = others[:2], (others[2:6], others[6:])
         root = {"terminated": terminated, "truncated": truncated, "done": done}
         position = new(dict(zip(self._fields, told.state, strict=True)), batch, device)
         data: dict[str, Any] = {"turn": told.turn, "outcome": told.outcome, "state": position, **root}
@@ -330,7 +327,7 @@ class GameEnv(TurnBasedEnv[S]):
             node = data
             for name in path[:-1]:
                 node = node.setdefault(name, new({}, batch, device))._tensordict
-            *own, alive = told.own[seat].unbind(0)
+            *own, alive = owns[seat]
             entries = {name: flag.unsqueeze(-1) for name, flag in zip(root, own, strict=True)}
             entries |= {
                 "alive": alive,

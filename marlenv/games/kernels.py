@@ -11,7 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -53,55 +53,77 @@ def tic_tac_toe_read(from_shown: Array, shown: Array, turn: Array, code: Array) 
         turn: whose turn it is.
         code: to write to, ``[B]``.
     """
+    fine = True
     for b in range(code.size):
-        number, weight = np.int64(0), np.int64(1)
-        for cell in range(9):
-            number += (shown[b, cell] + 1) * weight
-            weight *= 3
-        number += weight * turn[b]
-        if number < 0 or number >= from_shown.size:
-            return False
-        code[b] = from_shown[number]
-    return True
+        s = shown[b]
+        low = (s[0] + 1) + 3 * (s[1] + 1) + 9 * (s[2] + 1)
+        middle = (s[3] + 1) + 3 * (s[4] + 1) + 9 * (s[5] + 1)
+        high = (s[6] + 1) + 3 * (s[7] + 1) + 9 * (s[8] + 1)
+        number = low + 27 * middle + 729 * high + 19683 * turn[b]
+        inside = 0 <= number < from_shown.size
+        fine = fine and inside
+        code[b] = from_shown[number if inside else 0]
+    return fine
+
+
+def _moving(count: int) -> Any:
+    """Copies ``count`` bytes from an address to another."""
+
+    def typed(context: Any, to: Any, source: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            to, source = (builder.inttoptr(at, ir.IntType(8).as_pointer()) for at in args)
+            cgutils.raw_memcpy(builder, to, source, ir.Constant(ir.IntType(64), count), 1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), code
+
+    return intrinsic(typed)
+
+
+_copy_36, _copy_9, _copy_4, _copy_1 = (_moving(count) for count in (36, 9, 4, 1))
 
 
 @_inline
-def _say(position: int, b: int, tables: tuple[Array, ...], rows: tuple[Array, ...]) -> None:
+def _say(position: int, b: int, told: int, rows: tuple[int, ...]) -> None:
     """Writes what is told of a position into row ``b``."""
     shown, turn, free, terminated, done, truncated, first, second = rows
-    for cell in range(9):
-        shown[b, cell] = tables[0][position, cell]
-        free[b, cell] = tables[2][position, cell]
-    turn[b] = tables[1][position, 0]
-    terminated[b], done[b], truncated[b] = tables[3][position, 0], tables[3][position, 1], tables[3][position, 2]
-    first[b], second[b] = tables[4][position, 0], tables[4][position, 1]
+    at = told + 64 * position
+    _copy_36(shown + 36 * b, at)
+    _copy_4(turn + 4 * b, at + 36)
+    _copy_4(first + 4 * b, at + 40)
+    _copy_4(second + 4 * b, at + 44)
+    _copy_9(free + 9 * b, at + 48)
+    _copy_1(terminated + b, at + 57)
+    _copy_1(done + b, at + 58)
+    _copy_1(truncated + b, at + 59)
 
 
 @_compiled
 def tic_tac_toe_turn(
     table: Array,
-    tables: tuple[Array, ...],
+    told: Array,
     code: Array,
     action: Array,
-    rows: tuple[Array, ...],
+    rows: tuple[int, ...],
     ahead: bool,
-    begun_rows: tuple[Array, ...],
+    begun_rows: tuple[int, ...],
 ) -> int:
     """What is told of where tic-tac-toe goes from each code ``[B]``.
 
     Args:
         table: where each cell leads from each position, -1 where it is not free.
-        tables: what is told of each position: boards ``[n, 9]``, turns ``[n, 1]``, free cells ``[n, 9]``, three flags, two returns.
+        told: what is told of each position, bytes ``[n, 64]``; see ``tictactoe.py``.
         code: the positions.
         action: the cells.
-        rows: what is told of the positions that follow, to write to: boards, turns, free cells, each flag, each return.
-        ahead: whether to write the next one also.
-        begun_rows: what is told of the positions after games that are over have begun anew.
+        rows: where to write what is told of the positions that follow: the addresses of boards, turns, free cells, three flags,
+            two returns.
+        ahead: whether to write the next ones also.
+        begun_rows: where to write what is told of the positions after games that are over have begun anew.
 
     Returns:
         0 if a cell is illegal, 2 if a game is over, else 1.
     """
-    over = False
+    over, at = False, told.ctypes.data
     for b in range(code.size):
         cell = action[b]
         if cell < 0 or cell > 8:
@@ -109,12 +131,12 @@ def tic_tac_toe_turn(
         place = np.int64(table[9 * code[b] + cell])
         if place < 0:
             return 0
-        _say(place, b, tables, rows)
-        ends = tables[3][place, 0]
+        _say(place, b, at, rows)
+        ends = told[place, 58] != 0
         over = over or ends
         if ahead:
             goes_on = np.int64(0) if ends else place
-            _say(goes_on, b, tables, begun_rows)
+            _say(goes_on, b, at, begun_rows)
     return 2 if over else 1
 
 
@@ -196,7 +218,7 @@ def connect_four_turn(
         shape: rows, columns, line.
         ahead: whether to write the next also.
         told: to write to: the positions that follow; the planes of each player, ``[B, 3 * rows * columns]``; the legal
-            actions of each, bool ``[B, n]``; whose turn it is ``[B, 1]``; the outcome ``[B, 1]``; flags ``[6, B]`` and what was
+            actions of each, bool ``[B, n]``; whose turn it is ``[B, 1]``; the outcome ``[B, 1]``; flags ``[14, B]`` and what was
             earned ``[2, B]``, as in :class:`marlenv.games.rules.Told`.
         begun: the same for the positions after games that are over have begun anew.
 
@@ -299,6 +321,9 @@ def _tell(rows: int, columns: int, told: tuple[Array, ...]) -> None:
         turn[b, 0], outcome[b, 0] = seat, 1 if won else 2 if full else 0
         flags[0, b], flags[1, b], flags[2, b], flags[3, b] = over, False, over, not over
         flags[4, b], flags[5, b] = not over and not seat, not over and seat
+    for k in range(4):
+        for b in range(board.shape[0]):
+            flags[6 + k, b] = flags[10 + k, b] = flags[k, b]
 
 
 @_compiled

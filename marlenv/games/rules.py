@@ -35,11 +35,11 @@ class Told(NamedTuple, Generic[State]):
     outcome: Tensor
     """Why it ended; int8 ``[*B, 1]``."""
     flags: Tensor
-    """Terminated, truncated, done, alive, whether the first player acts, whether the second does; bool ``[6, *B, 1]``."""
+    """Terminated, truncated, done, alive, whether the first player acts, whether the second does; then the first four once more
+    for each player, who have flags of their own; bool ``[14, *B, 1]``.
+    """
     earned: Tensor
     """What the move earned each player; float32 ``[2, *B, 1, 1]``."""
-    own: Tensor
-    """The first four flags once more, for each player; bool ``[2, 4, *B, 1]``."""
 
     @classmethod
     def blank(cls, batch: Size, state: State, seen: Sequence[Tensor], allowed: Tensor) -> Told[State]:
@@ -50,17 +50,12 @@ class Told(NamedTuple, Generic[State]):
             allowed,
             torch.empty((*batch, 1), dtype=torch.int64),
             torch.empty((*batch, 1), dtype=torch.int8),
-            torch.empty((6, *batch, 1), dtype=torch.bool),
+            torch.empty((14, *batch, 1), dtype=torch.bool),
             torch.empty((2, *batch, 1, 1)),
-            torch.empty((2, 4, *batch, 1), dtype=torch.bool),
         )
 
-    def share(self) -> None:
-        """Gives the players flags of their own, once those of the rows are written."""
-        self.own.copy_(self.flags[:4])
-
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """The same memory for numba, the state first: ``[n, ...]`` each, flags ``[6, n]`` and what was earned ``[2, n]``."""
+        """The same memory for numba, the state first: ``[n, ...]`` each, flags ``[14, n]`` and what was earned ``[2, n]``."""
         n = self.turn.numel()
         rows = (*self.state, *self.seen, *self.allowed, self.turn, self.outcome)
         return (

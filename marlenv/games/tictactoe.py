@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import mul
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -28,6 +29,7 @@ from marlenv.tensordicts import get, new, put, separate
 LINES = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]]
 BOARDS = 3**9
 WEIGHTS = 3 ** torch.arange(9)
+POWERS = WEIGHTS.tolist()
 
 
 # --- tables: one row for each board ----------------------------------------------------------------------------------
@@ -117,6 +119,16 @@ def _shown() -> Tensor:
     return torch.where(_boards() == 0, -1, (_boards() == own).int()).to(torch.int32)
 
 
+def _told() -> Tensor:
+    """All that TorchRL's keys say about each position, side by side; bytes ``[3**9, 64]``.
+
+    36 of the board, and 4 each of the turn and both returns; 9 of the free cells; terminated, done, truncated.
+    """
+    tables = [table.on(CPU) for table in (SHOWN, TURN, FIRST, SECOND, FREE, ENDED, ENDED)]
+    told = torch.cat([table.view(torch.uint8) for table in tables], -1)
+    return torch.nn.functional.pad(told, (0, 64 - told.shape[-1]))
+
+
 CPU = torch.device("cpu")
 ORDER = Table(_order)
 NUMBERED = Table(lambda: ORDER.on(CPU).argsort())
@@ -124,14 +136,11 @@ BOARD, WINNER, LEGAL, PLAYER = Table(_boards), Table(lambda: _winner(_boards()))
 AFTER, RANKED, COUNT = Table(_after), Table(_free_by_rank), Table(lambda: _legal().sum(-1).to(torch.float32))
 OUTCOME, RETURNS, PLANES, OVER = Table(_outcomes), Table(_returns), Table(_planes), Table(lambda: _outcomes() != 0)
 FROM_SHOWN, SHOWN_WEIGHTS = Table(_from_shown), Table(lambda: WEIGHTS.to(torch.float32))
-SHOWN, TURN, FREE = (
-    Table(_shown),
-    Table(lambda: _players().unsqueeze(-1).to(torch.int32)),
-    Table(lambda: _boards() == 0),
-)
-ENDS = Table(lambda: torch.stack((_outcomes() != 0, _outcomes() != 0, torch.zeros(BOARDS, dtype=torch.bool)), -1))
-TOLD = (SHOWN, TURN, FREE, ENDS, RETURNS)
-"""Of each position: the board, the turn, the free cells; terminated, done and truncated; the returns."""
+SHOWN, FREE = Table(_shown), Table(lambda: _boards() == 0)
+TURN = Table(lambda: _players().unsqueeze(-1).to(torch.int32))
+ENDED = Table(lambda: (_outcomes() != 0).unsqueeze(-1))
+FIRST, SECOND = (Table(lambda seat=seat: _returns()[:, seat : seat + 1].contiguous()) for seat in (0, 1))  # type: ignore[misc]
+TOLD = Table(_told)
 
 
 class State(NamedTuple):
@@ -340,7 +349,13 @@ class TicTacToeEnv(TurnBasedEnv[State]):
             raise KeyMissing(
                 f"TicTacToeEnv: expected 'board' and 'turn', the data has {sorted(map(str, tensordict.keys()))}"
             )
-        if shown.is_cpu and shown.dtype == turn.dtype == torch.int32:
+        if (
+            shown.is_cpu and turn.numel() == 1 and not torch.compiler.is_compiling()
+        ):  # in a third of the time of tensors
+            number = BOARDS * turn.item() + sum(map(mul, POWERS, shown.reshape(-1).tolist())) + (BOARDS - 1) // 2
+            if 0 <= number < 2 * BOARDS:
+                return State(FROM_SHOWN.on(CPU)[int(number)].expand(shown.shape[:-2]).clone())
+        elif shown.is_cpu and shown.dtype == turn.dtype == torch.int32:
             code = torch.empty(shown.shape[:-2], dtype=torch.int64)
             rows = for_numba(code) and (as_rows(shown, 9), as_rows(turn), as_rows(code))
             if rows and kernels().tic_tac_toe_read(FROM_SHOWN.array, *rows):
@@ -395,6 +410,10 @@ class TicTacToeEnv(TurnBasedEnv[State]):
         code = self.read(tensordict).code
         if for_numba(action, code):
             return self._turned(code, action)
+        if action.numel() == 1:
+            cell = int(action)
+            place = int(AFTER.array[9 * int(code) + cell]) if 0 <= cell <= 8 else -1
+            return None if place < 0 else self._row(State(torch.full_like(code, place)))
         low, high = action.aminmax()
         if low.item() < 0 or high.item() > 8:
             return None
@@ -404,10 +423,10 @@ class TicTacToeEnv(TurnBasedEnv[State]):
     def _turned(self, code: Tensor, action: Tensor) -> TensorDict | None:
         """The same in one call, looking ahead where that is asked for."""
         batch, ahead = code.shape, self._look.asked
-        data, rows = self._room(batch)
-        begun, begun_rows = self._room(batch, rewards=False) if ahead else (data, rows)
-        tables = tuple(table.array for table in TOLD)
-        what = kernels().tic_tac_toe_turn(AFTER.array, tables, as_rows(code), as_rows(action), rows, ahead, begun_rows)
+        data, (rows, _) = self._room(batch)
+        begun, (begun_rows, _) = self._room(batch, rewards=False) if ahead else (data, (rows, _))
+        chosen = as_rows(code), as_rows(action)
+        what = kernels().tic_tac_toe_turn(AFTER.array, TOLD.array, *chosen, rows, ahead, begun_rows)
         if not what:
             return None
         if what == SOME_OVER and ahead:
@@ -422,26 +441,28 @@ class TicTacToeEnv(TurnBasedEnv[State]):
 
     def _row(self, state: State, *, rewards: bool = True) -> TensorDict:
         """What follows from positions: all data, with the returns as rewards if there are any."""
-        shown, turn, free, ends, earned = (table[state.code] for table in TOLD)
-        columns = [*ends.unbind(-1), *(earned.unbind(-1) if rewards else ())]
-        own = [one.unsqueeze(-1).clone(memory_format=torch.contiguous_format) for one in columns]
-        return self._laid_out(shown, turn, free, own)
+        tables = (SHOWN, TURN, FREE, ENDED, ENDED, *((FIRST, SECOND) if rewards else ()))
+        shown, turn, free, terminated, done, *earned = (table[state.code] for table in tables)
+        return self._laid_out(shown, turn, free, terminated, done, torch.zeros_like(done), *earned)
 
-    def _room(self, batch: Size, *, rewards: bool = True) -> tuple[TensorDict, tuple[Any, ...]]:
-        """Data that are to be written, and their memory for numba."""
+    def _room(self, batch: Size, *, rewards: bool = True) -> tuple[TensorDict, tuple[tuple[int, ...], list[Tensor]]]:
+        """Data that are to be written; the addresses of all that is told of positions, and the tensors there."""
 
-        def page() -> tuple[TensorDict, tuple[Any, ...]]:
-            shown, turn = (torch.empty((*batch, size), dtype=torch.int32) for size in (9, 1))
-            free, *ends = (torch.empty((*batch, size), dtype=torch.bool) for size in (9, 1, 1, 1))
-            earned = [torch.empty((*batch, 1)) for _ in range(2)]
-            data = self._laid_out(shown, turn, free, [*ends, *(earned if rewards else ())])
-            flat = tuple(as_rows(x) for x in (turn, *ends))
-            return data, (as_rows(shown, 9), *flat[:1], as_rows(free, 9), *flat[1:], *map(as_rows, earned))
+        def page() -> tuple[TensorDict, tuple[tuple[int, ...], list[Tensor]]]:
+            kinds = (
+                (9, torch.int32),
+                (1, torch.int32),
+                (9, torch.bool),
+                *[(1, torch.bool)] * 3,
+                *[(1, torch.float32)] * 2,
+            )
+            rows = [torch.empty((*batch, size), dtype=dtype) for size, dtype in kinds]
+            return self._laid_out(*rows[: None if rewards else -2]), (tuple(x.data_ptr() for x in rows), rows)
 
         return self._pages.take((batch, rewards, self.device), page)
 
-    def _laid_out(self, shown: Tensor, turn: Tensor, free: Tensor, columns: Sequence[Tensor]) -> TensorDict:
-        """Data of boards, turns and masks, with terminated, done and truncated, and two rewards if there are any."""
+    def _laid_out(self, shown: Tensor, turn: Tensor, free: Tensor, *columns: Tensor) -> TensorDict:
+        """Data of boards, turns and masks, of terminated, done and truncated, and of two rewards if there are any."""
         batch, device = turn.shape[:-1], self.device
         data: dict[str, Any] = {"board": shown.unflatten(-1, (3, 3)), "turn": turn, "mask": free}
         data |= zip(("terminated", "done", "truncated"), columns, strict=False)

@@ -2,9 +2,9 @@
 
 The rules are those of ``kernels.py``. The cache looks at this file alone: after a change there, touch this one too.
 
-What is told of ``n`` games stands in four places: the seats to move, int64 ``[n]``; flags, bool ``[6, n]``, namely terminated,
-truncated, done, alive, whether White acts, whether Black does; why games ended, int8 ``[n]``; and the rewards of White and
-Black, float32 ``[2, n]``.
+What is told of ``n`` games stands in five places: the seats to move, int64 ``[n]``; flags, bool ``[14, n]``, as
+:class:`marlenv.games.rules.Told` lists them; why games ended, int8 ``[n]``; the rewards of White and Black, float32 ``[2, n]``;
+and the boards, int64 ``[3, n, 16]``: the games', and those that the players see.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ MANY = 256
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Told = tuple[Rows, Bytes, Bytes, Floats, Rows]
+"""Turns, flags, outcomes, what was earned; the boards, and behind them those that the players see."""
 Masks = tuple[Rows, int, bool]
 """Of a seat: words of all games, their address, and whether they are written past the caches."""
 
@@ -50,15 +52,19 @@ BLOCK = 64
 
 
 @_inline
-def _tell(b: int, board: Rows, came: bool, told: tuple[Rows, Bytes, Bytes, Floats]) -> None:
+def _tell(b: int, board: Rows, came: bool, told: Told) -> None:
     """Writes what is told of game ``b``, at whose board somebody just came, or not."""
     seat, why = board[10], board[15]
-    turns, flags, ends, earned = told
+    turns, flags, ends, earned, boards = told
     won = np.float32(2 * seat - 1) if why == 1 and came else np.float32(0.0)
     earned[0, b], earned[1, b] = won, -won
     turns[b, 0], ends[b] = seat, why
     flags[0, b], flags[1, b], flags[2, b], flags[3, b] = why != 0, 0, why != 0, why == 0
     flags[4, b], flags[5, b] = why == 0 and seat == 0, why == 0 and seat == 1
+    for own in (6, 10):
+        flags[own, b], flags[own + 1, b], flags[own + 2, b], flags[own + 3, b] = why != 0, 0, why != 0, why == 0
+    _copy(board, boards[len(turns) + b])
+    _copy(board, boards[2 * len(turns) + b])
 
 
 def _inttoptr(context: Any, address: Any) -> Any:
@@ -108,9 +114,10 @@ def _flags(address: int, n: int) -> Bytes:
 
 
 @_inline
-def _places(n: int, at: tuple[int, int, int, int]) -> tuple[Rows, Bytes, Bytes, Floats]:
-    flags = numba.carray(_pointer(at[1]), (6, n), np.uint8)
-    return _rows(at[0], n, 1), flags, _flags(at[2], n), numba.carray(_pointer(at[3]), (2, n), np.float32)
+def _places(n: int, at: tuple[int, int, int, int, int]) -> Told:
+    flags = numba.carray(_pointer(at[1]), (14, n), np.uint8)
+    earned = numba.carray(_pointer(at[3]), (2, n), np.float32)
+    return _rows(at[0], n, 1), flags, _flags(at[2], n), earned, _rows(at[4], 3 * n, 16)
 
 
 @_inline
@@ -139,7 +146,7 @@ def _begin(
     old: tuple[Rows, Rows],
     new: tuple[Rows, Rows],
     masks: Masks,
-    told: tuple[Rows, Bytes, Bytes, Floats],
+    told: Told,
 ) -> None:
     """Writes board, moves and White's mask of game ``b``, fresh ones (number ``f``) where it is over, and tells of it."""
     if over:
@@ -164,9 +171,9 @@ def turn(
     chess960: bool,
     new: tuple[int, int, int],
     masks: tuple[int, int],
-    told_at: tuple[int, int, int, int],
+    told_at: tuple[int, int, int, int, int],
     renewed: tuple[int, int, int, int, int],
-    renewed_told_at: tuple[int, int, int, int],
+    renewed_told_at: tuple[int, int, int, int, int],
 ) -> int:
     """Plays the actions of those to move in ``n`` games, and tells what follows.
 
@@ -247,7 +254,7 @@ def renew(
     old: tuple[int, int],
     new: tuple[int, int],
     mask_at: int,
-    told_at: tuple[int, int, int, int],
+    told_at: tuple[int, int, int, int, int],
 ) -> bool:
     """Writes fresh boards and moves (one, or one per row), White to move, where games are gone, else the old ones.
 

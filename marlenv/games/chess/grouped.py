@@ -143,14 +143,10 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             fresh = rules.first(state.board.device)
             begun, begun_places = self._room(batch, begun=True)
         what = paths.turn(state, actions, gone, self._limits, rules.chess960, places, fresh, begun_places, rules.path)
-        if not what:
-            return None
-        _share(places.kept)
-        if what == SOME_OVER and begun is not None and begun_places is not None:
-            _share(begun_places.kept)
+        if what == SOME_OVER and begun is not None:
             black = get(dict(self._nodes(after))[BLACK], "action_mask")
             self._look.begun = self._with_old(begun, get(get(after, "state"), "history"), black)
-        return after
+        return after if what else None
 
     def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
         """All rows, those that are gone with a first position."""
@@ -164,15 +160,14 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         start = self._drawn(gone.shape, tensordict) if drawn else self.rules.first(state.board.device)
         if not paths.renew(state, gone, start, places, self.rules.path):
             return None
-        _share(places.kept)
         return self._with_old(begun, state.history, black)
 
     def _page(self, batch: Size, *, begun: bool) -> tuple[TensorDict, paths.Places]:
         """A new page, written by address: reading a number costs less than reading an array does."""
-        state = State(*(torch.empty((*batch, size), dtype=torch.int64) for size in (WORDS, self._kept, PLANES)))
+        board, *seen = torch.empty((3, *batch, WORDS), dtype=torch.int64).unbind(0)  # as the code expects them
+        state = State(board, *(torch.empty((*batch, size), dtype=torch.int64) for size in (self._kept, PLANES)))
         masks = torch.empty((len(self.rules.players), *batch, 1, self._wide), dtype=self._mask_dtype)
-        seen = [torch.empty((*batch, 1, WORDS), dtype=torch.int64) for _ in self.rules.players]
-        told = Told.blank(batch, state, seen, masks)
+        told = Told.blank(batch, state, [one.unsqueeze(-2) for one in seen], masks)
         words = self._wide if self.mask == "bits" else self._wide // 8
         return self._retold(told, rewards=not begun), paths.Places.of(told, words)
 
@@ -181,13 +176,6 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         put(get(begun, "state"), "history", history)
         put(dict(self._nodes(begun))[BLACK], "action_mask", black)
         return begun
-
-
-def _share(told: Told[State]) -> None:
-    """Gives the players boards and flags of their own, once those of the games are written."""
-    told.share()
-    for seen in told.seen:
-        seen.copy_(told.state.board.unsqueeze(-2))
 
 
 def checked(state: State, rules: Chess) -> State:

@@ -253,8 +253,8 @@ class Places(NamedTuple):
     """Board, history, moves."""
     masks: tuple[int, int]
     """Of White, of Black."""
-    told: tuple[int, int, int, int]
-    """Turns, flags, outcomes, what was earned."""
+    told: tuple[int, int, int, int, int]
+    """Turns, flags, outcomes, what was earned, and the boards, behind which lie those that the players see."""
     width: int
     """The words of a row of a mask."""
     kept: Told[State]
@@ -266,7 +266,7 @@ class Places(NamedTuple):
         white, black = _at(*told.allowed)
         board, history, moves = _at(*told.state)
         turn, flags, outcome, earned = _at(told.turn, told.flags, told.outcome, told.earned)
-        return cls((board, history, moves), (white, black), (turn, flags, outcome, earned), width, told)
+        return cls((board, history, moves), (white, black), (turn, flags, outcome, earned, board), width, told)
 
 
 def turn(
@@ -290,7 +290,7 @@ def turn(
         return unfused.turn(state, actions, gone, limits, chess960, out.kept, fresh, retold)
     kept = _whole(*state, *actions, gone)  # held until the call is over
     at = _at(*kept)
-    places, again = NOWHERE, NOWHERE[:4]
+    places, again = NOWHERE, NOWHERE
     if fresh is not None and renewed is not None:
         board, _, moves = renewed.state
         places, again = (*_at(fresh.board, fresh.moves), board, moves, renewed.masks[0]), renewed.told

@@ -72,7 +72,7 @@ def turn(
     new_moves.index_fill_(0, rows, 0)
     _tell(after[TURN], outcome, out)
     _earn(outcome, after[TURN], gone, out)
-    _allow(new_moves, out.flags[4:], out.allowed)
+    _allow(new_moves, out.flags[4:6], out.allowed)
     if not len(rows):
         return 1
     if fresh is not None and renewed is not None:
@@ -129,8 +129,10 @@ def _tell(turn: Tensor, outcome: Tensor, told: Told[State]) -> None:
     over, second = outcome != 0, turn != 0
     going = ~over
     black = going & second
-    flags = (over, torch.zeros_like(over), over, going, going ^ black, black)
-    torch.stack(flags, out=told.flags.view(len(flags), -1))
+    own = (over, torch.zeros_like(over), over, going)
+    torch.stack((*own, going ^ black, black, *own, *own), out=told.flags.view(14, -1))
+    for seen in told.seen:
+        seen.copy_(told.state.board.unsqueeze(-2))
 
 
 def _earn(outcome: Tensor, turn: Tensor, gone: Tensor, told: Told[State]) -> None:
