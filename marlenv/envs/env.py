@@ -17,7 +17,7 @@ from marlenv.envs import access, check, infer, resetting, stepping
 from marlenv.envs.acting import ActionStream, rand_action
 from marlenv.envs.autoreset import AutoReset
 from marlenv.envs.locking import Locking
-from marlenv.envs.rollout import Callback, rollout
+from marlenv.envs.rollout import Callback, RolloutOptions, rollout
 from marlenv.envs.seeding import as_seed, fresh_seed, next_seed
 from marlenv.envs.states import set_state
 from marlenv.errors import KeyCollision, SpecError, Unsupported
@@ -216,6 +216,26 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
             return self._auto_reset.first_observations(self, tensordict)
         return self._reset(request)
 
+    # hooks for what an env can do faster, with the same result; None or False: it is done the general way
+
+    resets_in_one = False
+    """Whether there is a :meth:`_step_and_reset`."""
+
+    def _step_and_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase | None] | None:
+        """What :meth:`_step` returns, and the same without rewards after a reset of the rows that are done (None: none are)."""
+        return None
+
+    resets_in_place = False
+    """Whether there is a :meth:`_restart`."""
+
+    def _restart(self, tensordict: TensorDictBase, mask: Tensor) -> bool:
+        """Resets the rows that ``mask`` (the shape of the root's ``done``) marks, within the data of all rows."""
+        return False
+
+    def _rollout(self, max_steps: int, policy: Any, options: RolloutOptions) -> TensorDictBase | None:
+        """The whole rollout."""
+        return None
+
     def _on_reset(self, tensordict: TensorDictBase) -> None:
         """Called after every reset with the data to go on from, reset and kept rows merged."""
 
@@ -317,6 +337,7 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         out: Any = None,
         trust_policy: bool = False,
         storing_device: torch.device | str | int | None = None,
+        compact: bool = False,
         **reset_options: Any,
     ) -> TensorDictBase:
         """Plays up to ``max_steps`` steps; returns them stacked along a last batch dimension called ``"time"``.
@@ -338,26 +359,14 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
             out: a tensordict to write into.
             trust_policy: call the policy with the tensordict without looking at its signature.
             storing_device: where the steps are kept.
+            compact: leave out the observations that follow on steps, which are those before the next steps but where rows are
+                done.
             **reset_options: handed to ``reset``.
         """
-        return rollout(
-            self,
-            max_steps,
-            policy,
-            callback,
-            actions=actions,
-            auto_reset=auto_reset,
-            auto_cast_to_device=auto_cast_to_device,
-            break_when_any_done=break_when_any_done,
-            break_when_all_done=break_when_all_done,
-            return_contiguous=return_contiguous,
-            tensordict=tensordict,
-            set_truncated=set_truncated,
-            out=out,
-            trust_policy=trust_policy,
-            storing_device=storing_device,
-            reset_options=reset_options,
-        )
+        given = {name: value for name, value in locals().items() if name in RolloutOptions._fields}
+        options = RolloutOptions(**given)
+        made = self._rollout(max_steps, policy, options)
+        return rollout(self, max_steps, policy, options) if made is None else made
 
     # --- randomness and state --------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.envs.stepping import advance, check_input
+from marlenv.envs.stepping import advance, check_input, step_in_one
 from marlenv.errors import ResetError
 from marlenv.groups.done import DonePlan, strip
 from marlenv.groups.reset import RESET, merge, read_masks
@@ -30,6 +30,11 @@ def reset(env: EnvBase, td: TensorDictBase | None, kwargs: dict[str, Any]) -> Te
         return out
     check_input(env, td)
     masks = read_masks(plan, td)
+    mask = masks.get(()) if env.resets_in_place and not kwargs and len(masks) == 1 else None
+    if mask is not None and env._restart(td, mask):
+        strip(td, RESET)
+        env._on_reset(td)
+        return td
     fresh = checked(env, plan, env._reset(td, **kwargs), td, masks)
     strip(td, RESET)
     td = merge(masks, fresh, td)
@@ -89,6 +94,10 @@ def maybe_reset(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
     look = env.device is None or env.device.type == "cpu" or not env.resets_without_looking
     if look and not plan.any_done(td):
         return td
+    top = plan.top[0]
+    if env.resets_in_place and not top.path and env._restart(td, plan.done_of(td, top)):
+        env._on_reset(td)
+        return td
     return reset_done(env, plan, td)
 
 
@@ -130,6 +139,12 @@ def step_and_maybe_reset(env: EnvBase, td: TensorDictBase) -> tuple[TensorDictBa
     """Steps, and returns the step's data and the data that the next step starts from, reset where done."""
     if env.device is not None and td.device is not None and td.device != env.device:
         td = td.to(env.device)
-    td = env.step(td)
-    following = advance(td, env.plan.reward_tree)
-    return td, env.maybe_reset(following)
+    tree = env.plan.reward_tree
+    fresh: Any = step_in_one(env, td) if env.resets_in_one else False
+    if fresh is False:
+        td = env.step(td)
+    elif fresh is not None and not get(td, "next").keys() - tree.keys() - fresh.keys():  # it has all that others wrote
+        following = advance(new({**td._tensordict, "next": fresh}, td.batch_size, td.device), tree)
+        env._on_reset(following)
+        return td, following
+    return td, env.maybe_reset(advance(td, tree))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -19,6 +19,30 @@ if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
 
 Callback = Callable[["EnvBase", TensorDictBase], Any]
+
+
+class RolloutOptions(NamedTuple):
+    """What :meth:`marlenv.EnvBase.rollout` was asked for, besides steps and a policy."""
+
+    callback: Callback | None = None
+    actions: Iterable[Any] | None = None
+    auto_reset: bool = True
+    auto_cast_to_device: bool = False
+    break_when_any_done: bool | None = None
+    break_when_all_done: bool | None = None
+    return_contiguous: bool | None = None
+    tensordict: TensorDictBase | None = None
+    set_truncated: bool = False
+    out: Any = None
+    trust_policy: bool = False
+    storing_device: Any = None
+    compact: bool = False
+    reset_options: Mapping[str, Any] = {}
+
+    @property
+    def stops(self) -> bool:
+        """Whether the rollout ends where any row is done."""
+        return not self.break_when_all_done if self.break_when_any_done is None else self.break_when_any_done
 
 
 class Loop(NamedTuple):
@@ -46,64 +70,50 @@ class Loop(NamedTuple):
         kept.append(td if self.storing_device is None else td.to(self.storing_device))
 
 
-def rollout(
-    env: EnvBase,
-    max_steps: int,
-    policy: Any,
-    callback: Callback | None,
-    *,
-    actions: Iterable[Any] | None,
-    auto_reset: bool,
-    auto_cast_to_device: bool,
-    break_when_any_done: bool | None,
-    break_when_all_done: bool | None,
-    return_contiguous: bool | None,
-    tensordict: TensorDictBase | None,
-    set_truncated: bool,
-    out: Any,
-    trust_policy: bool,
-    storing_device: Any,
-    reset_options: dict[str, Any],
-) -> TensorDictBase:
-    """The body of :meth:`marlenv.EnvBase.rollout`."""
-    who = f"{type(env).__name__}.rollout"
-    if break_when_any_done is None:
-        break_when_any_done = not break_when_all_done
-    if break_when_any_done and break_when_all_done:
+def rollout(env: EnvBase, max_steps: int, policy: Any, options: RolloutOptions) -> TensorDictBase:
+    """The body of :meth:`marlenv.EnvBase.rollout` for any env."""
+    who, actions, trust = f"{type(env).__name__}.rollout", options.actions, options.trust_policy
+    if options.break_when_any_done and options.break_when_all_done:
         raise TypeError(f"{who}: break_when_any_done and break_when_all_done cannot both be True")
     if actions is not None:
         if policy is not None:
             raise ValueError(f"{who}: give a policy or actions, not both")
-        policy, trust_policy = _replay(env, actions), True
+        policy, trust = _replay(env, actions), True
         max_steps = min(max_steps, len(actions)) if isinstance(actions, Sequence) else max_steps
     whole(who, "max_steps", max_steps, 1)
-    if auto_reset:
-        td = env.reset(tensordict, **reset_options)
-    elif tensordict is None:
-        raise ResetError(f"{who}: auto_reset=False needs the data to go on from; pass tensordict=")
-    else:
-        td = env.maybe_reset(shallow(tensordict))
+    td = start(env, options)
     batch = td.batch_size
-    act = env.rand_action if policy is None else as_policy(policy, env, trust_policy)
+    act = env.rand_action if policy is None else as_policy(policy, env, trust)
     device = next((p.device for p in policy.parameters()), None) if hasattr(policy, "parameters") else None
-    store = None if storing_device is None else torch.device(storing_device)
-    loop = Loop(env, act, max_steps, callback, device, auto_cast_to_device and policy is not None, store)
-    steps = (
-        _until_done(loop, td, bool(break_when_all_done))
-        if break_when_any_done or break_when_all_done
-        else _on_and_on(loop, td)
-    )
-    made = stack(env, steps, len(batch), return_contiguous, out)
-    if set_truncated:
-        truncate_last(env, made)
-    made.refine_names(..., "time")
-    return made
+    store = None if options.storing_device is None else torch.device(options.storing_device)
+    cast = options.auto_cast_to_device and policy is not None
+    loop = Loop(env, act, max_steps, options.callback, device, cast, store)
+    going_on = not options.stops and not options.break_when_all_done
+    steps = _on_and_on(loop, td) if going_on else _until_done(loop, td, bool(options.break_when_all_done))
+    return stacked(env, steps, len(batch), options)
+
+
+def start(env: EnvBase, options: RolloutOptions) -> TensorDictBase:
+    """What the first step starts from; data that were given stay as they are."""
+    td = options.tensordict
+    if options.auto_reset:
+        return env.reset(td, **options.reset_options)
+    if td is None:
+        raise ResetError(
+            f"{type(env).__name__}.rollout: auto_reset=False needs the data to go on from; pass tensordict="
+        )
+    return env.maybe_reset(shallow(td))
 
 
 def go_on(
-    env: EnvBase, td: TensorDictBase, policy: Policy, steps: list[TensorDictBase], max_steps: int, *, stop: bool
+    env: EnvBase,
+    td: TensorDictBase,
+    policy: Policy,
+    steps: list[TensorDictBase],
+    max_steps: int,
+    options: RolloutOptions,
 ) -> TensorDictBase:
-    """The data of a rollout of which some steps were played already, without a name for the time.
+    """The data of a rollout of which some steps were played already.
 
     Args:
         env: the env, which stands before the step of ``td``.
@@ -111,7 +121,7 @@ def go_on(
         policy: acts in the steps that follow.
         steps: the data of the steps before.
         max_steps: the most steps to play from here on.
-        stop: whether it ends where any row is done.
+        options: of the rollout; stops where any row is done, or never.
     """
     first = [td]
 
@@ -119,7 +129,8 @@ def go_on(
         return first.pop() if first else policy(data)
 
     loop = Loop(env, act, max_steps, None, None, cast=False, storing_device=None)
-    return stack(env, [*steps, *(_until_done(loop, td, False) if stop else _on_and_on(loop, td))], len(env.batch_size))
+    more = _until_done(loop, td, False) if options.stops else _on_and_on(loop, td)
+    return stacked(env, [*steps, *more], len(env.batch_size), options)
 
 
 def _replay(env: EnvBase, actions: Iterable[Any]) -> Policy:
@@ -195,15 +206,27 @@ def _on_and_on(loop: Loop, td: TensorDictBase) -> list[TensorDictBase]:
     return kept
 
 
-def stack(
-    env: EnvBase, steps: list[TensorDictBase], dim: int, contiguous: bool | None = None, out: Any = None
-) -> TensorDictBase:
-    """Stacks the steps of a rollout along ``dim``."""
+def stacked(env: EnvBase, steps: list[TensorDictBase], dim: int, options: RolloutOptions) -> TensorDictBase:
+    """The data of a rollout from its steps, side by side along ``dim``."""
+    contiguous, out = options.return_contiguous, options.out
     if contiguous is None:
         contiguous = not env.plan.dynamic
+    if options.compact:
+        for step in steps:
+            put(step, "next", step.get("next").exclude(*env.observation_keys))
     if not contiguous:
-        return LazyStackedTensorDict.maybe_dense_stack(steps, dim, out=out)
-    return _stack_or_explain(env, steps, dim) if out is None else torch.stack(steps, dim, out=out)
+        made = LazyStackedTensorDict.maybe_dense_stack(steps, dim, out=out)
+    else:
+        made = _stack_or_explain(env, steps, dim) if out is None else torch.stack(steps, dim, out=out)
+    return finish(env, made, options)
+
+
+def finish(env: EnvBase, td: TensorDictBase, options: RolloutOptions) -> TensorDictBase:
+    """Stacked steps as the data of a rollout: the last one is truncated if asked for, the time has its name."""
+    if options.set_truncated:
+        _truncate_last(env, td)
+    td.refine_names(..., "time")
+    return td
 
 
 def _stack_or_explain(env: EnvBase, steps: list[TensorDictBase], dim: int) -> TensorDictBase:
@@ -247,7 +270,7 @@ def stack_steps(steps: list[TensorDictBase], dim: int) -> TensorDictBase:
     return new(data, Size((*batch[:dim], len(steps), *batch[dim:])), first.device)
 
 
-def truncate_last(env: EnvBase, td: TensorDictBase) -> None:
+def _truncate_last(env: EnvBase, td: TensorDictBase) -> None:
     """Marks the last step of what is not done as truncated and done."""
     keys = [key for key in env.done_keys if last(key) == "truncated"]
     if not keys:

@@ -54,6 +54,27 @@ def step(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
     return td
 
 
+def step_in_one(env: EnvBase, td: TensorDictBase) -> Any:
+    """Steps like :func:`step` by an env that resets in one go.
+
+    Returns:
+        The data after the reset of what is done, without rewards; None where nothing is; False where nothing was stepped.
+    """
+    if raw(td) is None or get(td, STEP) is not None or env._auto_reset is not None:
+        return False
+    check_input(env, td)
+    plan = env.plan
+    check_actions(env, plan, td)
+    made = env._step_and_reset(td)
+    if made is None:
+        return False
+    following = finish(env, plan, made[0], td)
+    if (preset := get(td, "next")) is not None:
+        _fill(following, preset)
+    put(td, "next", following)
+    return made[1]
+
+
 def check_input(env: EnvBase, td: Any) -> None:
     """Raises unless ``td`` is a tensordict of the env's batch size and the env is open."""
     if env.is_closed:

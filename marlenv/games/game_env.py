@@ -270,7 +270,7 @@ class GameEnv(TurnBasedEnv[S]):
             node[path[-1]] = new({**entries, **ends}, Size((*batch, len(seats))), device)
         return new(data, batch, device)
 
-    def quick_step(self, tensordict: TensorDictBase) -> TensorDict | None:
+    def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
         """A step in one pass, where the rules have one and no action is illegal."""
         gone = self._ended(tensordict) if self._lean else None
         if gone is None:
@@ -282,11 +282,9 @@ class GameEnv(TurnBasedEnv[S]):
         if not for_numba(*state, *actions, rows=batch.numel()):
             return None
         data, arrays = self._room(batch)
-        begun, begun_arrays = self._room(batch, begun=True) if self._look.asked else (None, None)
+        begun, begun_arrays = self._room(batch, begun=True) if ahead else (None, None)
         what = self.rules.turn(state, actions, gone, arrays, begun_arrays)
-        if what == SOME_OVER:
-            self._look.begun = begun
-        return data if what else None
+        return (data, begun if what == SOME_OVER else None) if what else None
 
     def _nodes(self, tensordict: TensorDictBase, rows: Size | None = None) -> list[tuple[int, Any]]:
         """The groups of data, of one seat each, with their seats; those that are missing are made where ``rows`` says how."""
@@ -340,13 +338,13 @@ class GameEnv(TurnBasedEnv[S]):
             node[path[-1]] = new(entries, Size((*batch, 1)), device)
         return new(data, batch, device)
 
-    def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
-        """The data with the rows that are ``gone`` as they are when a game begins, where all games begin in the same way."""
-        if self._chance or self.opponent is not None or gone.device.type != "cpu" or not gone.ndim:
+    def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
+        """The data with the rows that are marked as they are when a game begins, where all games begin in the same way."""
+        if self._chance or self.opponent is not None or mask.device.type != "cpu" or not mask.ndim:
             return None
         if self._opening is None:
             self._opening = self._told(self._first(Size([1])))
-        return _begun(tensordict, self._opening, gone.reshape(-1).nonzero().squeeze(-1), gone.shape)
+        return _begun(tensordict, self._opening, mask.reshape(-1).nonzero().squeeze(-1), mask.shape)
 
     def _observed(self, state: S) -> Tensor:
         """What each player may know, in the dtype asked for; ``[*B, P, ...]``."""

@@ -402,42 +402,38 @@ class TicTacToeEnv(TurnBasedEnv[State]):
                 data[f"player{i}"]._tensordict["reward"] = moment.rewards[..., i : i + 1]
         return out
 
-    def quick_step(self, tensordict: TensorDictBase) -> TensorDict | None:
+    def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
         """A step on the CPU in which all moves are legal and nothing is over: two looks into tables."""
         action = get(tensordict, "action")
         if self.opponent is not None or action.device.type != "cpu" or not action.numel():
             return None
         code = self.read(tensordict).code
         if for_numba(action, code):
-            return self._turned(code, action)
+            return self._turned(code, action, ahead=ahead)
         if action.numel() == 1:
             cell = int(action)
             place = int(AFTER.array[9 * int(code) + cell]) if 0 <= cell <= 8 else -1
-            return None if place < 0 else self._row(State(torch.full_like(code, place)))
+            return None if place < 0 else (self._row(State(torch.full_like(code, place))), None)
         low, high = action.aminmax()
         if low.item() < 0 or high.item() > 8:
             return None
         after = AFTER[torch.add(action, code, alpha=9)]
-        return None if after.min().item() < 0 else self._row(State(after.to(torch.int64)))
+        return None if after.min().item() < 0 else (self._row(State(after.to(torch.int64))), None)
 
-    def _turned(self, code: Tensor, action: Tensor) -> TensorDict | None:
+    def _turned(self, code: Tensor, action: Tensor, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
         """The same in one call, looking ahead where that is asked for."""
-        batch, ahead = code.shape, self._look.asked
+        batch = code.shape
         data, (rows, _) = self._room(batch)
         begun, (begun_rows, _) = self._room(batch, rewards=False) if ahead else (data, (rows, _))
         chosen = as_rows(code), as_rows(action)
         what = kernels().tic_tac_toe_turn(AFTER.array, TOLD.array, *chosen, rows, ahead, begun_rows)
-        if not what:
-            return None
-        if what == SOME_OVER and ahead:
-            self._look.begun = begun
-        return data
+        return (data, begun if ahead and what == SOME_OVER else None) if what else None
 
-    def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
-        """All rows, those that are gone with an empty board."""
+    def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
+        """All rows, those that are marked with an empty board."""
         if self.opponent is not None:
             return None
-        return self._row(State(torch.where(gone, 0, self.read(tensordict).code)), rewards=False)
+        return self._row(State(torch.where(mask, 0, self.read(tensordict).code)), rewards=False)
 
     def _row(self, state: State, *, rewards: bool = True) -> TensorDict:
         """What follows from positions: all data, with the returns as rewards if there are any."""

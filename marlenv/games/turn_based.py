@@ -18,14 +18,13 @@ from torch import Size, Tensor
 from marlenv.envs import EnvBase
 from marlenv.envs.policies import as_policy
 from marlenv.envs.seeding import as_seed
-from marlenv.envs.stepping import advance
 from marlenv.errors import IllegalAction, KeyMissing, ShapeError, SpecError, whole
 from marlenv.games.draws import Draws
 from marlenv.games.rules import Rules, where
 from marlenv.keys import DONE_NAMES, NestedKey
 from marlenv.rng import RowRNG
 from marlenv.specs import Categorical, Composite
-from marlenv.tensordicts import anything, entries, get, is_nested, new, put, raw
+from marlenv.tensordicts import entries, get, is_nested, put
 
 S = TypeVar("S", bound="tuple[Any, ...]")
 Illegal = Literal["raise", "lose"]
@@ -58,16 +57,6 @@ class Moment(NamedTuple, Generic[S]):
         return self.over if self.truncated is None else self.over | self.truncated
 
 
-class LookAhead:
-    """What a step is asked beyond its own data: those in which games that are over have begun anew."""
-
-    __slots__ = ("asked", "begun")
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.begun: TensorDict | None = None
-
-
 class TurnBasedEnv(EnvBase, Generic[S]):
     """An env over the rules of a game, whose positions travel in the data. Abstract.
 
@@ -92,6 +81,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     supports_set_state = True
     resets_without_looking = True
     gives_all_flags = True
+    resets_in_one = resets_in_place = True
 
     def __init__(
         self,
@@ -123,7 +113,6 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         self._policy: Any = opponent
         self._draws: Draws | None = None
         self.batch_locked = bool(self.batch_size)
-        self._look = LookAhead()
 
     @property
     def outcomes(self) -> tuple[str, ...]:
@@ -152,16 +141,17 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
         """What travels with the positions: ``"plies_played"`` int64 ``[*B]`` or ``"opponent_rng"`` int64 ``[*B, 2]``, if it is there."""
 
-    def quick_step(self, tensordict: TensorDictBase) -> TensorDict | None:
+    def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
         """A layout's own short way through a step in which nothing special happens; None where something does.
 
-        Where ``self._look`` asks for it and games are over, it may leave the data in which those have begun anew, without
-        rewards, there.
+        Args:
+            tensordict: the data.
+            ahead: whether the data in which games that are over have begun anew, without rewards, are wanted too.
         """
         return None
 
-    def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
-        """A layout's own short way to the data in which the rows that are ``gone`` begin anew; None where there is none."""
+    def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
+        """A layout's own short way to the data in which the rows that ``mask`` marks begin anew; None where there is none."""
         return None
 
     def flags(self) -> Composite:
@@ -181,41 +171,19 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDict:
         return self._told(self._first(tensordict.batch_size, tensordict))
 
-    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """Plays one step and begins games anew where they are over; see :meth:`marlenv.EnvBase.step_and_maybe_reset`."""
-        if self._auto_reset is not None or raw(tensordict) is None:
-            return super().step_and_maybe_reset(tensordict)
-        look = self._look
-        look.asked, look.begun = True, None
-        try:
-            tensordict = self.step(tensordict)
-        finally:
-            look.asked = False
-        fresh, look.begun = look.begun, None
-        tree, plain = self.plan.reward_tree, raw(tensordict)
-        told = None if plain is None else raw(plain["next"])
-        if fresh is None or plain is None or told is None or told.keys() - tree.keys() - fresh._tensordict.keys():
-            return tensordict, self.maybe_reset(advance(tensordict, tree))  # or there are entries that the caller made
-        following = advance(new({**plain, "next": fresh}, tensordict.batch_size, tensordict.device), tree)
-        self._on_reset(following)
-        return tensordict, following
+    def _step_and_reset(self, tensordict: TensorDictBase) -> tuple[TensorDict, TensorDict | None] | None:
+        return self.fast_step(tensordict, ahead=True)
 
-    def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Resets the rows of data without ``"next"`` that are done.
-
-        New positions take the places of old ones, and what is seen follows from all of them at once: this is cheaper than
-        making whole new data and merging.
-        """
-        gone = None if self._auto_reset is not None else self._ended(tensordict)
-        if gone is None:
-            return super().maybe_reset(tensordict)
-        if gone.device.type == "cpu" and not anything(gone):
-            return tensordict
-        quick = self.quick_reset(tensordict, gone)
-        if quick is not None:
-            _overlay(tensordict, quick)
-            self._on_reset(tensordict)
-            return tensordict
+    def _restart(self, tensordict: TensorDictBase, mask: Tensor) -> bool:
+        """New positions take the places of old ones, and what is seen follows from all of them at once."""
+        if self._auto_reset is not None or _held(self, tensordict) is None:
+            return False
+        self._ended(tensordict)  # raises where that cannot be read
+        gone = mask.squeeze(-1)
+        fast = self.fast_reset(tensordict, gone)
+        if fast is not None:
+            _overlay(tensordict, fast)
+            return True
         fresh, state = self._first(tensordict.batch_size, tensordict, answer=False), self.read(tensordict)
         plies = self.extra(tensordict, PLY)
         moment = fresh._replace(
@@ -225,8 +193,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         if self.opponent is not None:
             moment = self._answer(moment)._replace(rewards=None)
         _overlay(tensordict, self._told(moment))
-        self._on_reset(tensordict)
-        return tensordict
+        return True
 
     def _ended(self, tensordict: TensorDictBase) -> Tensor | None:
         """Which games are over, as the data say; bool ``[*B]``, or None where they do not say."""
@@ -276,9 +243,9 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     # --- playing ---------------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
-        quick = self.quick_step(tensordict)
-        if quick is not None:
-            return quick
+        fast = self.fast_step(tensordict, ahead=False)
+        if fast is not None:
+            return fast[0]
         state = self.read(tensordict)
         gone = self._ended(tensordict)
         gone = self.rules.over(state) if gone is None else gone

@@ -15,8 +15,9 @@ from torch import Tensor
 from marlenv.buffer_pool import BufferPool
 from marlenv.envs import EnvBase
 from marlenv.envs.registry import load
+from marlenv.envs.rollout import RolloutOptions
 from marlenv.envs.seeding import fresh_seed
-from marlenv.errors import DtypeError, KeyMissing, ShapeError, Unsupported, nearest, whole
+from marlenv.errors import DtypeError, KeyMissing, ShapeError, nearest, whole
 from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.groups.specs import PAD_MASK
@@ -25,7 +26,7 @@ from marlenv.physics.actions import Mode
 from marlenv.physics.compiling import TIERS, Compiled, Tier, engine_of
 from marlenv.physics.draw import draw_row
 from marlenv.physics.facing import FastStep
-from marlenv.physics.fused import ROLLOUT, drawing, fits, fused
+from marlenv.physics.fused import drawing, fits, fused
 from marlenv.physics.lanes import in_graph
 from marlenv.physics.layout import FLAGS, Layout
 from marlenv.physics.restarting import restart
@@ -37,7 +38,7 @@ from marlenv.physics.state import State, merge
 from marlenv.physics.views import rows_first, rows_last
 from marlenv.rng import RowRNG
 from marlenv.specs import Categorical, Composite, Unbounded
-from marlenv.tensordicts import anything, get, new, put, rows
+from marlenv.tensordicts import get, new, put, rows
 
 CPU = torch.device("cpu")
 MADE = ("engine", "_fast_step", "pool")
@@ -85,6 +86,7 @@ class ScenarioEnv(EnvBase):
 
     handles_partial_steps = True
     resets_without_looking = True
+    resets_in_place = True
 
     def __init__(
         self,
@@ -245,30 +247,6 @@ class ScenarioEnv(EnvBase):
         self._now = self.engine.own(self._state)
         return self._now
 
-    def rollout(self, max_steps: int, policy: Any = None, callback: Any = None, **options: Any) -> TensorDictBase:
-        """As :meth:`EnvBase.rollout <marlenv.EnvBase.rollout>`, without a step's overhead wherever the rollout is a plain one.
-
-        The data are views of one piece of memory, in which the rows lie last; see :mod:`marlenv.physics.fused`.
-
-        Args:
-            max_steps: the most steps to play.
-            policy: as there.
-            callback: as there.
-            **options: as there; and ``compact=True`` leaves out what is seen after steps (and said in infos), which is what
-                is seen before the following ones but where rows are done.
-
-        """
-        known = {**ROLLOUT, **options, "callback": callback}
-        if self._layout is None or not fits(self, self._layout, known):
-            if options.pop("compact", False):
-                raise Unsupported(
-                    f"{type(self).__name__}.rollout: compact=True is for plain rollouts with the groups of the scenario, without "
-                    f"callback, actions, out, storing_device, break_when_all_done, gradients or run_type_checks"
-                )
-            return super().rollout(max_steps, policy, callback, **options)
-        reset_options = {name: x for name, x in options.items() if name not in ROLLOUT}
-        return fused(self, self._layout, max_steps, policy, known, reset_options)
-
     # --- the env's hooks -------------------------------------------------------------------------
 
     def _set_seed(self, seed: int | None) -> None:
@@ -277,24 +255,12 @@ class ScenarioEnv(EnvBase):
         if self._now is not None:
             self._now = {**self._now, "rng": self._rng}
 
-    def reset(
-        self, tensordict: TensorDictBase | None = None, *, set_state: bool | None = None, **options: Any
-    ) -> TensorDictBase:
-        """As :meth:`EnvBase.reset <marlenv.EnvBase.reset>`; of a few rows, only those are computed."""
-        plain = isinstance(tensordict, TensorDictBase) and set_state is None and not options
-        if plain and self._restarted(tensordict, get(tensordict, "_reset")):
-            return tensordict
-        return super().reset(tensordict, set_state=set_state, **options)
-
-    def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """As :meth:`EnvBase.maybe_reset <marlenv.EnvBase.maybe_reset>`."""
-        done = get(tensordict, "done") if self.device == CPU else None
-        if isinstance(done, Tensor) and (not anything(done) or self._restarted(tensordict, done)):
-            return tensordict
-        return super().maybe_reset(tensordict)
-
-    def _restarted(self, tensordict: TensorDictBase, mask: Any) -> bool:
+    def _restart(self, tensordict: TensorDictBase, mask: Tensor) -> bool:
         return self._layout is not None and restart(self, self._layout, tensordict, mask)
+
+    def _rollout(self, max_steps: int, policy: Any, options: RolloutOptions) -> TensorDictBase | None:
+        layout = self._layout
+        return fused(self, layout, max_steps, policy, options) if layout and fits(self, layout, options) else None
 
     def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
         mask = None if tensordict is None or self._now is None else get(tensordict, "_reset")

@@ -6,21 +6,19 @@ and where it does more to the data than write entries of its own, the rollout go
 
 from __future__ import annotations
 
-import inspect
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.envs import EnvBase
 from marlenv.envs.policies import as_policy, ask
-from marlenv.envs.rollout import go_on, truncate_last
+from marlenv.envs.rollout import RolloutOptions, finish, go_on, start
 from marlenv.envs.stepping import check_actions
-from marlenv.errors import Unsupported, whole
+from marlenv.errors import whole
 from marlenv.keys import Path
 from marlenv.physics.compiling import Compiled
 from marlenv.physics.kernel import Draw
@@ -36,33 +34,18 @@ HELD = 2  # references to the data of a step that nobody else keeps: by the one 
 CHUNK = 64  # steps that machine code plays before it looks whether any row is done
 
 
-def fused(
-    env: ScenarioEnv,
-    layout: Layout,
-    steps: int,
-    policy: Any,
-    options: Mapping[str, Any],
-    reset_options: Mapping[str, Any],
-) -> TensorDictBase:
+def fused(env: ScenarioEnv, layout: Layout, steps: int, policy: Any, options: RolloutOptions) -> TensorDictBase:
     """A rollout that :func:`fits` accepts."""
-    stop = options["break_when_any_done"]
-    stop = not options["break_when_all_done"] if stop is None else stop
     whole(f"{type(env).__name__}.rollout", "max_steps", steps, 1)
-    given = options["tensordict"]
-    start = env.reset(**reset_options) if options["auto_reset"] else env.maybe_reset(shallow(given))
-    buffer = RolloutBuffer(env, layout, env.pool, steps, compact=options["compact"])
-    values = buffer.start(start)
+    td = start(env, options)
+    buffer = RolloutBuffer(env, layout, env.pool, steps, compact=options.compact)
+    values = buffer.start(td)
     if policy is None and isinstance(env.engine, Compiled) and env.engine.kernel.draws:
-        played = _drawn(env, buffer, steps, stop)
+        played = _drawn(env, buffer, steps, options.stops)
         buffer.share_flags(played)
-        td = buffer.whole(played)
-    else:
-        act = env.rand_action if policy is None else as_policy(policy, env, options["trust_policy"])
-        td = _Acting(env, buffer, act, stop=stop, compact=options["compact"]).play(start, values)
-    if options["set_truncated"]:
-        truncate_last(env, td)
-    td.refine_names(..., "time")
-    return td
+        return finish(env, buffer.whole(played), options)
+    act = env.rand_action if policy is None else as_policy(policy, env, options.trust_policy)
+    return _Acting(env, buffer, act, options).play(td, values)
 
 
 def _drawn(env: ScenarioEnv, buffer: RolloutBuffer, steps: int, stop: bool) -> int:
@@ -106,12 +89,11 @@ class _Acting:
         env: whose.
         buffer: room for the steps.
         act: the policy.
-        stop: whether the rollout ends where any row is done.
-        compact: whether ``buffer`` is.
+        options: of the rollout.
     """
 
-    def __init__(self, env: ScenarioEnv, buffer: RolloutBuffer, act: Any, *, stop: bool, compact: bool) -> None:
-        self.env, self.buffer, self.act, self.stop, self.compact = env, buffer, act, stop, compact
+    def __init__(self, env: ScenarioEnv, buffer: RolloutBuffer, act: Any, options: RolloutOptions) -> None:
+        self.env, self.buffer, self.act, self.options, self.stop = env, buffer, act, options, options.stops
         self.compiled = isinstance(env.engine, Compiled)
         self.ended = torch.zeros(buffer.steps, dtype=torch.uint8)
         self.written: list[dict[Path, _Written]] = []
@@ -178,7 +160,7 @@ class _Acting:
         env.engine.kernel.run(env.num_envs, self._places, self.ended, t, t + 1, **options)
         return bool(self.ended[t])
 
-    def _whole(self, played: int) -> TensorDict:
+    def _whole(self, played: int) -> TensorDictBase:
         self.buffer.share_flags(played)
         td = self.buffer.whole(played)
         for where in self.written[0]:
@@ -186,16 +168,11 @@ class _Acting:
             changed = any(x.value._version != x.version or x.value.requires_grad for x in column)
             if changed or where not in self.actions:
                 plant(td, where, torch.stack([x.value for x in column], 1))
-        return td
+        return finish(self.env, td, self.options)
 
     def _unfused(self, t: int, td: TensorDictBase, values: Sequence[Tensor], fresh: bool) -> TensorDictBase:
         """The data of a rollout that goes on as that of any env, from where the policy acted in step ``t``."""
         env, buffer, layout = self.env, self.buffer, self.buffer.layout
-        if self.compact:
-            raise Unsupported(
-                f"{type(env).__name__}.rollout: compact=True is for policies that only add entries to the data, always the same "
-                f"ones; this one changed or replaced others in step {t}"
-            )
         buffer.share_flags(t)
         kept = [buffer.step(i) for i in range(t)]
         for step, written in zip(kept, self.written, strict=True):
@@ -203,7 +180,7 @@ class _Acting:
                 plant(step, where, x.value)
         if kept and not fresh:  # the policy was given what followed on the step before
             layout.put_observed(kept[-1]["next"], values)
-        return go_on(env, td, self.act, kept, buffer.steps - t, stop=self.stop)
+        return go_on(env, td, self.act, kept, buffer.steps - t, self.options)
 
 
 def _moved(
@@ -232,13 +209,6 @@ def _moved(
         return ended
 
 
-ROLLOUT = {
-    name: p.default for name, p in inspect.signature(EnvBase.rollout).parameters.items() if p.kind is p.KEYWORD_ONLY
-}
-ROLLOUT["compact"] = False
-"""The options of a rollout, with what holds when they are left out."""
-
-
 def drawing(env: ScenarioEnv) -> tuple[Draw | None, int, bool]:
     """How random actions come of uniform numbers: a function, of how many numbers, and whether of float64 ones."""
     plan, whole = env.plan, env.seating.whole
@@ -260,26 +230,27 @@ def drawing(env: ScenarioEnv) -> tuple[Draw | None, int, bool]:
     return draw, sum(math.prod(entry.draw) for entry in plan.actions), wide
 
 
-def fits(env: ScenarioEnv, layout: Layout, options: Mapping[str, Any]) -> bool:
+def fits(env: ScenarioEnv, layout: Layout, options: RolloutOptions) -> bool:
     """Whether a rollout can be fused: the plain ones, with the groups of the world."""
-    plain = all(options[name] is None for name in ("callback", "actions", "storing_device", "out"))
+    special = (options.callback, options.actions, options.storing_device, options.out)
+    given = options.tensordict
     return (
-        plain
-        and not options["auto_cast_to_device"]
-        and not options["break_when_all_done"]
-        and options["return_contiguous"] is not False
+        all(one is None for one in special)
+        and not options.auto_cast_to_device
+        and not options.break_when_all_done
+        and options.return_contiguous is not False
         and not (env.grad_enabled and torch.is_grad_enabled())
         and not env.run_type_checks
         and not env._one_hot
-        and (options["tensordict"] is None if options["auto_reset"] else _only_ours(env, layout, options["tensordict"]))
+        and (given is None if options.auto_reset else given is not None and _only_ours(env, layout, given))
     )
 
 
-def _only_ours(env: ScenarioEnv, layout: Layout, td: TensorDictBase | None) -> bool:
+def _only_ours(env: ScenarioEnv, layout: Layout, td: TensorDictBase) -> bool:
     """Whether data to go on from hold the env's entries and nothing else."""
     own = {*env.observation_keys, *env.done_keys}
-    plain = td is not None and layout.read(td) is not None and layout.read_flags(td) is not None
-    return plain and own <= set(td.keys(True, True)) <= {*own, *env.action_keys}  # type: ignore[union-attr]
+    plain = layout.read(td) is not None and layout.read_flags(td) is not None
+    return plain and own <= set(td.keys(True, True)) <= {*own, *env.action_keys}
 
 
-__all__ = ["ROLLOUT", "drawing", "fits", "fused"]
+__all__ = ["drawing", "fits", "fused"]

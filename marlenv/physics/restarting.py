@@ -6,16 +6,15 @@ go into the reset, for the groups of the world and masks at the root.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.groups.reset import RESET
 from marlenv.physics.layout import FLAGS, Layout
 from marlenv.physics.simulation import leaves
-from marlenv.tensordicts import anything, drop, get, put, raw, rows
+from marlenv.tensordicts import anything, put, raw, rows
 
 if TYPE_CHECKING:
     from marlenv.physics.env import ScenarioEnv
@@ -23,17 +22,17 @@ if TYPE_CHECKING:
 CPU = torch.device("cpu")
 
 
-def restart(env: ScenarioEnv, layout: Layout, td: TensorDictBase, mask: Any) -> bool:
-    """Starts new episodes in the rows ``mask`` (bool ``[B]`` or ``[B, 1]``) and writes what follows into ``td``.
+def restart(env: ScenarioEnv, layout: Layout, td: TensorDictBase, mask: Tensor) -> bool:
+    """Starts new episodes in the rows ``mask`` (bool ``[B, 1]``) and writes what follows into ``td``.
 
     Returns:
-        False, and nothing has happened, where the data or the mask are not the plain ones.
+        False, and nothing has happened, where the data are not the plain ones.
 
     """
-    if not _plain(env, td, mask):
+    if not _plain(env, td):
         return False
     held, flags = layout.read(td), layout.read_flags(td)
-    if held is None or flags is None or any(raw(node) is None or get(node, RESET) is not None for node, _ in flags[1:]):
+    if held is None or flags is None or any(raw(node) is None for node, _ in flags):
         return False
     where, goes_on = rows(mask, 1), None
     pairs = list(zip(layout.observations, held, strict=True))
@@ -48,22 +47,15 @@ def restart(env: ScenarioEnv, layout: Layout, td: TensorDictBase, mask: Any) -> 
             if anything(flag):
                 goes_on = ~where if goes_on is None else goes_on
                 put(node, name, flag & goes_on.reshape(-1, *(1,) * (flag.ndim - 1)))
-    drop(td, RESET)
-    env._on_reset(td)
     return True
 
 
-def _plain(env: ScenarioEnv, td: Any, mask: Any) -> bool:
+def _plain(env: ScenarioEnv, td: TensorDictBase) -> bool:
     """Whether nothing special is asked for, on the CPU: elsewhere all rows are computed anyway."""
     return (
         env._now is not None
-        and not env.is_closed
         and env.device == CPU
         and raw(td) is not None
         and td.batch_size == env.batch_size
-        and isinstance(mask, Tensor)
-        and mask.dtype == torch.bool
-        and mask.is_cpu
-        and mask.shape in (env.batch_size, (*env.batch_size, 1))
         and not (env.grad_enabled and torch.is_grad_enabled())
     )

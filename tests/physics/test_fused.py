@@ -7,7 +7,7 @@ from tensordict.nn import TensorDictModule
 from torch import nn
 
 from marlenv.envs import EnvBase
-from marlenv.errors import KeyMissing, ShapeError, Unsupported
+from marlenv.errors import KeyMissing, ShapeError
 from marlenv.making import make
 from marlenv.physics import cache
 
@@ -161,9 +161,18 @@ def test_compact_leaves_out_what_is_seen_after_steps():
     assert all(torch.equal(x, whole[key]) for key, x in compact.items(True, True))
 
 
-def test_compact_is_refused_where_it_cannot_be():
-    with pytest.raises(Unsupported, match="compact=True is for plain rollouts"):
-        make("simple_spread", num_envs=2).rollout(2, callback=lambda env, td: None, compact=True)
+def test_compact_works_for_any_env_and_rollout():
+    for make_env in (
+        lambda: make("simple_spread", num_envs=3, seed=2, max_steps=4),
+        lambda: make("connect_four", 3, seed=1),
+    ):
+        whole = make_env().rollout(9, break_when_any_done=False)
+        for options in ({}, {"callback": lambda env, td: None}):
+            env = make_env()
+            short = env.rollout(9, break_when_any_done=False, compact=True, **options)
+            left = {("next", *(key if isinstance(key, tuple) else (key,))) for key in env.observation_keys}
+            assert set(map(str, short.keys(True, True))) == set(map(str, {*whole.keys(True, True)} - left))
+            assert all(torch.equal(x, whole[key]) for key, x in short.items(True, True))
 
 
 def test_memory_is_not_used_again_while_somebody_holds_a_part_of_it(monkeypatch):

@@ -8,7 +8,7 @@ from test_fused import same
 from torch import nn
 
 from marlenv.envs import EnvBase
-from marlenv.errors import MarlenvError, Unsupported
+from marlenv.errors import MarlenvError
 from marlenv.making import make
 from marlenv.physics import cache
 
@@ -230,8 +230,8 @@ def test_data_to_go_on_from_stay_as_they_are(tier):
         same(td, before)
 
 
-def test_compact_rollouts_say_what_they_cannot_hold():
-    env = make("simple_spread", num_envs=7, seed=2)
-    assert env.rollout(4, only_from(9, replaces_observations), compact=True).batch_size == (7, 4)
-    with pytest.raises(Unsupported, match=r"compact=True is for policies that only add entries .* in step 2"):
-        env.rollout(4, only_from(2, replaces_observations), compact=True)
+@pytest.mark.parametrize("tier", TIERS)
+def test_compact_rollouts_take_any_policy(tier):
+    for odd in (replaces_observations, writes_into_observations, wide_actions, notes_under_next):
+        for start in (0, 2, 9):
+            agree(*both(tier, lambda odd=odd, start=start: only_from(start, odd), compact=True))

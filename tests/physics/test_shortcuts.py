@@ -77,11 +77,9 @@ def test_rows_that_are_done_start_anew_as_by_a_merge(tier):
 def test_data_that_are_not_plain_take_the_longer_way():
     env, td = played("simple_spread", "none")
     mask = MASKS["half"].unsqueeze(-1)
-    assert not env._restarted(td.clone().set(("agents", "_reset"), mask.unsqueeze(1).expand(-1, 3, -1)), mask)
-    assert not env._restarted(td.exclude(("agents", "observation")), mask)
-    assert not env._restarted(td.clone().lock_(), mask)
-    assert not env._restarted(td, mask.float())
-    assert env._restarted(td, mask)
+    assert not env._restart(td.exclude(("agents", "observation")), mask)
+    assert not env._restart(td.clone().lock_(), mask)
+    assert env._restart(td, mask)
 
 
 @pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")

@@ -288,7 +288,7 @@ class ChessEnv(ChessTurns):
         return self._shown(moment, now)
 
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
-        out = self.quick_reset(tensordict, get(request, "_reset").reshape(tensordict.batch_size))
+        out = self.fast_reset(tensordict, get(request, "_reset").reshape(tensordict.batch_size))
         return super()._reset_rows(request, tensordict) if out is None else out
 
     def _shown(self, moment: Moment[State], now: Now) -> TensorDict:
@@ -313,14 +313,14 @@ class ChessEnv(ChessTurns):
         moment = self._opened(state, plies, moment.luck, answer=False)
         return moment, Now(state, choose(now.sans, held.sans), choose(now.pgns, held.pgns))
 
-    def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
-        """All rows, those that are gone with a new game."""
+    def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
+        """All rows, those that are mask with a new game."""
         self.read(tensordict)
         held, plies = self._now, self.extra(tensordict, PLY)
         moment = self._first(tensordict.batch_size, tensordict, answer=False)
         if held is None:
             return None
-        return self._shown(*self._kept(gone, moment, self._started(moment.state), held, plies))
+        return self._shown(*self._kept(mask, moment, self._started(moment.state), held, plies))
 
     def _set_state(self, state: TensorDictBase) -> TensorDict:
         known = get(state, "state") is not None or any(self._text(state, name) is not None for name in ("fen", "pgn"))

@@ -125,7 +125,7 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             put(node, "action", actions[seat])
         return tensordict
 
-    def quick_step(self, tensordict: TensorDictBase) -> TensorDict | None:
+    def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
         """A step in one call, unless a move is illegal."""
         state = self.read(tensordict)
         if not self._quick(state):
@@ -139,26 +139,26 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         gone = rules.over(state) if gone is None else gone
         after, places = self._room(batch)
         begun = fresh = begun_places = None
-        if self._look.asked and not self._drawn_first:
+        if ahead and not self._drawn_first:
             fresh = rules.first(state.board.device)
             begun, begun_places = self._room(batch, begun=True)
         what = paths.turn(state, actions, gone, self._limits, rules.chess960, places, fresh, begun_places, rules.path)
-        if what == SOME_OVER and begun is not None:
-            black = get(dict(self._nodes(after))[BLACK], "action_mask")
-            self._look.begun = self._with_old(begun, get(get(after, "state"), "history"), black)
-        return after if what else None
+        if what != SOME_OVER or begun is None:
+            return (after, None) if what else None
+        black = get(dict(self._nodes(after))[BLACK], "action_mask")
+        return after, self._with_old(begun, get(get(after, "state"), "history"), black)
 
-    def quick_reset(self, tensordict: TensorDictBase, gone: Tensor) -> TensorDict | None:
-        """All rows, those that are gone with a first position."""
+    def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
+        """All rows, those that are marked with a first position."""
         state, drawn = self.read(tensordict), self._drawn_first
         if not self._quick(state):
-            return None if drawn else super().quick_reset(tensordict, gone)
+            return None if drawn else super().fast_reset(tensordict, mask)
         black = get(dict(self._nodes(tensordict))[BLACK], "action_mask")
-        if black is None or black.dtype != self._mask_dtype or black.shape != (*gone.shape, 1, self._wide):
+        if black is None or black.dtype != self._mask_dtype or black.shape != (*mask.shape, 1, self._wide):
             return None
-        begun, places = self._room(gone.shape, begun=True)
-        start = self._drawn(gone.shape, tensordict) if drawn else self.rules.first(state.board.device)
-        if not paths.renew(state, gone, start, places, self.rules.path):
+        begun, places = self._room(mask.shape, begun=True)
+        start = self._drawn(mask.shape, tensordict) if drawn else self.rules.first(state.board.device)
+        if not paths.renew(state, mask, start, places, self.rules.path):
             return None
         return self._with_old(begun, state.history, black)
 

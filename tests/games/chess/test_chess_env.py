@@ -468,7 +468,7 @@ def test_flags_and_positions_that_would_be_read_beyond_their_end_are_refused(row
         with pytest.raises(ShapeError, match=rf"'done' must be bool \[{rows}, 1\], got"):
             env.step(td.clone().set("done", flags))
         with pytest.raises(ShapeError, match=rf"'done' must be bool \[{rows}, 1\], got"):
-            env.maybe_reset(td.clone().set("done", flags))
+            env.maybe_reset(td.clone().set("done", torch.ones_like(flags)))
     if not four:
         wrong = td.clone()
         wrong["state", "history"] = wrong["state", "history"].int()
