@@ -27,10 +27,10 @@ class ReverseTransport(Scenario):
     - ends: when the package touches its goal.
 
     Args:
-        n_agents: how many.
-        package_width: metres.
-        package_length: metres.
-        package_mass: kg.
+        n_agents: how many, from 1 on.
+        package_width: metres, from 0.06 on, the size of an agent.
+        package_length: metres, likewise.
+        package_mass: kg, above 0.
 
     """
 
@@ -42,8 +42,8 @@ class ReverseTransport(Scenario):
     picture = "marlenv.scenarios.parts.pictures:reverse_transport"
     limits = {
         "n_agents": (1, 1000),
-        "package_width": (0.07, 1e3),
-        "package_length": (0.07, 1e3),
+        "package_width": (0.06, 1e3),
+        "package_length": (0.06, 1e3),
         "package_mass": (1e-6, 1e9),
     }
 
