@@ -25,6 +25,8 @@ class ReverseTransport(Scenario):
       the goal; metres, m/s.
     - reward, shared: 100 per metre that the package comes nearer to its goal, until it touches it.
     - ends: when the package touches its goal.
+    - VMAS: an agent that is put outside of the package feels its corners only if the circles around both bodies
+      overlap in some row of the batch; here from 6.7 mm on, whatever other rows do.
 
     Args:
         n_agents: how many, from 1 on.
@@ -40,6 +42,7 @@ class ReverseTransport(Scenario):
     package_mass: float = 50.0
 
     picture = "marlenv.scenarios.parts.pictures:reverse_transport"
+    may_overlap = True  # agents in a package that has just room for one
     limits = {
         "n_agents": (1, 1000),
         "package_width": (0.06, 1e3),

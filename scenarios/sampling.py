@@ -58,6 +58,7 @@ class Sampling(Scenario):
     norm: bool = True
 
     picture = "marlenv.scenarios.parts.pictures:sampling"
+    may_overlap = True  # agents as large as the field
     limits = dict.fromkeys(("cov", "agent_radius", "xdim", "ydim", "grid_spacing"), (1e-6, 1e6))
     limits |= dict.fromkeys(("n_agents", "n_gaussians"), (1, 1000)) | {"lidar_range": (0, 1e6)}
 

@@ -53,6 +53,7 @@ class SimpleTag(Scenario):
     bound: float = 1.0
     respawn_at_catch: bool = False
 
+    may_overlap = True  # in a world that is a point
     limits = {
         "num_good_agents": (1, 1000),
         "num_adversaries": (1, 1000),
