@@ -48,7 +48,7 @@ class JointPassage(Scenario):
             noise.
         asym_package: whether there is a weight on the rod.
         mass_ratio: the mass of the weight, or without one of the second agent, kg, above 0.
-        mass_position: where the weight is on the rod: -1 at the first agent, 1 at the second.
+        mass_position: where the weight is on the rod: from -1, at the first agent, to 1, at the second.
         max_speed_1: of the second agent, m/s, from 0 on; left out, there is no limit.
         pos_shaping_factor: reward per metre.
         rot_shaping_factor: reward per radian.
@@ -80,7 +80,7 @@ class JointPassage(Scenario):
     use_controller: bool = False
 
     picture = "marlenv.scenarios.parts.pictures:joint_passage"
-    limits = {"n_passages": (1, 14), "mass_position": (-1, 1), "joint_length": (1e-6, 1e6), "mass_ratio": (1e-6, 1e6),
+    limits = {"n_passages": (1, 14), "joint_length": (1e-6, 1e6), "mass_ratio": (1e-6, 1e6),
               "max_speed_1": (0, 1e6), "obs_noise": (0, 1e6), "joint_angle_obs_noise": (0, 1e6)}  # fmt: skip
 
     def build(self) -> World:
@@ -90,6 +90,8 @@ class JointPassage(Scenario):
         bodies = ((1.0, None), (1.0 if self.asym_package else self.mass_ratio, self.max_speed_1))
         kinds = [Agent(Sphere(RADIUS), mass=m, max_speed=v, u_multiplier=0.8, f_range=0.8) for m, v in bodies]
         weight = (self.mass_ratio, self.mass_position) if self.asym_package else None
+        if weight is not None and not -1 <= self.mass_position <= 1:
+            raise ValueError(f"JointPassage: mass_position must be in [-1, 1], got {self.mass_position!r}")
         self.rod = Rod(world, kinds, self.joint_length, weight, 0.1476, self.n_passages, fixed=self.fixed_passage)
         self.agents = self.rod.agents
         self.control = VelocityController(world, self.agents, (2.0, 10.0, 1e-5), rests=True)

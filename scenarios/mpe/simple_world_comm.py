@@ -83,10 +83,10 @@ class SimpleWorldComm(Scenario):
         speeds = join(self.zeros(1, self.num_adversaries - 1, 2), sheep.vel.unsqueeze(1)).unflatten(2, (-1, 2))
         seen = join(*(x.repeat_interleave(forests, 2) for x in (to_others, speeds)))
         blind, said = self.zeros(1, seen.shape[2]), leader.said
-        observed = {"agent": self._seen(sheep, blind)}
-        for name, side in self.adversaries.items():
-            observed[name] = self._seen(side, seen if side is leader else blind, said)
-        return observed
+        observed = {
+            name: self._seen(side, seen if side is leader else blind, said) for name, side in self.adversaries.items()
+        }
+        return {**observed, "agent": self._seen(sheep, blind)}
 
     def _seen(self, side: Bodies, seen: Tensor, *said: Tensor) -> Tensor:
         things = [offset(side, things) for things in self.things]
@@ -98,4 +98,4 @@ class SimpleWorldComm(Scenario):
         hungry = 0.05 * distance(self.sheep, food).amin(2)
         touches = caught.sum(1, keepdim=True) * 5.0
         sheep = 2.0 * overlap(self.sheep, food).sum(2) - 5.0 * caught - hungry
-        return {"agent": sheep, **dict.fromkeys(self.adversaries, touches)}
+        return {**dict.fromkeys(self.adversaries, touches), "agent": sheep}

@@ -78,6 +78,7 @@ class Pair:
         self.agents = {agent.name: agent for agent in self.theirs.world.agents}
         self.state = self.spawned()
         self.errors = dict.fromkeys(("over", "pos", "vel", "rot", "observation", "reward", "info"), 0.0)
+        self.coin = torch.Generator().manual_seed(0)
         self.paid = 0.0
         """The largest reward so far: how much a change of rewards would show."""
 
@@ -194,7 +195,8 @@ class Pair:
     def _twin(self):
         """How far a step ends elsewhere when it begins a last bit away."""
         state, acts = self.before
-        up = {name: torch.nextafter(state[name], torch.full_like(state[name], 1e9)) for name in ("pos", "vel", "rot")}
+        either = {name: torch.rand(state[name].shape, generator=self.coin) - 0.5 for name in ("pos", "vel", "rot")}
+        up = {name: torch.nextafter(state[name], 1e9 * way) for name, way in either.items()}
         one, other = self.sim.transition(state, acts), self.sim.transition({**state, **up}, acts)
         return max(
             *((one[0][name] - other[0][name]).abs().max().item() for name in up),
