@@ -40,7 +40,7 @@ class JointPassage(Scenario):
     Args:
         n_passages: how many gaps, from 1 to 14 (of 14 bricks).
         fixed_passage: whether they are in the middle; or anywhere, perhaps two in one place.
-        joint_length: of the rod, metres, above 0.
+        joint_length: of the rod, metres, above 0, at most 2, as wide as the world.
         random_start_angle: whether the rod starts at any angle; or lies flat.
         random_goal_angle: whether its goal has any angle; or lies flat.
         observe_joint_angle: whether agents observe the direction of the rod.
@@ -80,7 +80,7 @@ class JointPassage(Scenario):
     use_controller: bool = False
 
     picture = "marlenv.scenarios.parts.pictures:joint_passage"
-    limits = {"n_passages": (1, 14), "joint_length": (1e-6, 1e6), "mass_ratio": (1e-6, 1e6),
+    limits = {"n_passages": (1, 14), "joint_length": (1e-6, 2), "mass_ratio": (1e-6, 1e6),
               "max_speed_1": (0, 1e6), "obs_noise": (0, 1e6), "joint_angle_obs_noise": (0, 1e6)}  # fmt: skip
 
     def build(self) -> World:

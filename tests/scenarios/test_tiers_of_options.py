@@ -55,6 +55,7 @@ def test_machine_code_plays_odd_options(name, options, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*is deprecated:DeprecationWarning")  # PyTorch's compiler imports it
 @pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize(("name", "options"), ODD)
 def test_compiled_graphs_play_odd_options(name, options):
