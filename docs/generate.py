@@ -337,7 +337,7 @@ def vmas_text(doc: docstrings.Doc) -> str:
     """What the task itself does otherwise than VMAS's; what holds for all of them is told once."""
     said = doc.bullets.get("VMAS", "").partition(": ")[2]
     shared = "[All scenarios](../migrate.md#from-vmas) differ in some more ways."
-    return f"{said[0].upper()}{said[1:]}\n\n{shared}" if said else ""
+    return f"In VMAS {said}\n\n{shared}" if said else ""
 
 
 def versions(name: str) -> str:

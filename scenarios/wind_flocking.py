@@ -28,8 +28,8 @@ class WindFlocking(Scenario):
     - observation ``[B, 2, 4]``: own position and velocity, those of the other relative to the agent; as the options say.
     - reward, shared: how much nearer it gets to: 1 metre apart, ``desired_vel`` up, no wind, high up, side by side, no force.
     - ends: never.
-    - VMAS: in the first step of an episode the big agent feels the wind that it felt at the end of the last one; here
-      the whole wind. And there all rows that are reset at once begin with the same agent on the left.
+    - VMAS: the big agent begins an episode with the wind that it felt at the end of the last one; here with the whole
+      wind. And there all rows that are reset at once begin with the same agent on the left.
 
     Args:
         vel_shaping_factor: reward per m/s that both come nearer to the desired velocity, on average.

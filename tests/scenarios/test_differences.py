@@ -51,16 +51,15 @@ def pair_of(name, rows, **options):
 class Watched(Pair):
     """A pair that notes differences and goes on."""
 
+    found, rows = frozenset(), frozenset()
+
     def _compare(self, what, ours, theirs):
         ours, theirs = ours.float(), theirs.float()
         off = ((ours - theirs).abs() / theirs.abs().clamp(min=1.0)).flatten(1 if ours.ndim > 1 else 0)
         bad = off > (1e-4 if what == "observation" else 1e-5)
-        self.rows = (
-            getattr(self, "rows", set()) | set(bad.nonzero()[:, 0].tolist())
-            if bad.any()
-            else getattr(self, "rows", set())
-        )
-        self.found = getattr(self, "found", set()) | ({what} if bad.any() else set())
+        if bad.any():
+            self.found |= {what}
+            self.rows |= set(bad.nonzero()[:, 0].tolist())
 
 
 def watched(name, rows, **options):
