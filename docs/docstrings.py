@@ -34,7 +34,8 @@ class Doc:
     @property
     def prose(self) -> str:
         """The body without the bullets that have a section of their own."""
-        return re.sub(r"^- (?:observation|action|reward|ends)\b.*(?:\n  .*)*\n?", "", self.body, flags=re.M).strip()
+        own = r"^- (?:observation|action|reward|ends|VMAS)\b.*(?:\n  .*)*\n?"
+        return re.sub(own, "", self.body, flags=re.M).strip()
 
 
 def parse(thing: Any) -> Doc:

@@ -130,6 +130,7 @@ def native_page(name: str) -> str:
             "Ends": ends_text(entry, env, doc),
             "Options": options_text(entry, thing, doc, env),
             "Source": source(thing, doc),
+            "Differs from VMAS": vmas_text(doc),
             "Versions": versions(name),
         }
     return page(entry, sections)
@@ -154,7 +155,7 @@ def wrapper_page(name: str) -> str:
 def page(entry: Entry, sections: dict[str, str]) -> str:
     """A page of sections."""
     head = f"# {entry.name}\n\n{NOTE}\n\n{KINDS[entry.kind]}. {sentence(entry.summary)}"
-    return "\n\n".join([head, *(f"## {title}\n\n{text.strip()}" for title, text in sections.items())]) + "\n"
+    return "\n\n".join([head, *(f"## {title}\n\n{text.strip()}" for title, text in sections.items() if text)]) + "\n"
 
 
 def wrapper_use(entry: Entry, thing: Any) -> str:
@@ -330,6 +331,13 @@ def source(thing: Any, doc: docstrings.Doc) -> str:
     module = docstrings.parse(inspect.getdoc(sys.modules[thing.__module__]) or "")
     said = module.source or re.search(r"https?://[^\s)]*[^\s).,]", f"{module.summary} {module.body}")
     return said if isinstance(said, str) else f"<{said[0]}>" if said else "Our own."
+
+
+def vmas_text(doc: docstrings.Doc) -> str:
+    """What the task itself does otherwise than VMAS's; what holds for all of them is told once."""
+    said = doc.bullets.get("VMAS", "").partition(": ")[2]
+    shared = "[All scenarios](../migrate.md#from-vmas) differ in some more ways."
+    return f"In VMAS {said}\n\n{shared}" if said else ""
 
 
 def versions(name: str) -> str:

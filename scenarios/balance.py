@@ -26,10 +26,12 @@ class Balance(Scenario):
       the goal; velocities of package and line; angular velocity and angle of the line; metres, m/s, radians.
     - reward, shared: 100 per metre that the package comes nearer to its goal, and -10 while it or the line is on the floor.
     - ends: when the package is at its goal, or it or the line is on the floor.
+    - VMAS: agents and package feel the line, and the floor, only if the circles around both bodies overlap in some
+      row of the batch; here from 6.7 mm on, whatever other rows do.
 
     Args:
-        n_agents: how many agents, from 2 on.
-        package_mass: kg.
+        n_agents: how many, from 2 on.
+        package_mass: kg, above 0.
         random_package_pos_on_line: whether the package starts anywhere on the line, or in its middle.
 
     """

@@ -29,15 +29,23 @@ class Discovery(Scenario):
     - ends: never while targets respawn; else when all have been covered.
 
     Args:
-        n_agents, n_targets: how many.
-        x_semidim, y_semidim: the world is this wide and high on either side, metres.
+        n_agents: how many, from 1 on.
+        n_targets: how many, from 1 on.
+        x_semidim: half the width of the world, metres, above 0.
+        y_semidim: half its height, metres, above 0.
         min_dist_between_entities: at the start, and between a new target and the others, metres.
-        lidar_range, covering_range: how far the lidar sees, and how near is near, metres.
-        use_agent_lidar: whether agents see each other.
-        n_lidar_rays_entities, n_lidar_rays_agents: rays for targets, and for agents.
-        agents_per_target, targets_respawn: how many are needed; whether a target then appears elsewhere, or is gone.
-        shared_reward, agent_collision_penalty: whether all get half the sum of all; for each agent that touches it.
-        covering_rew_coeff, time_penalty: for each covered target; in every step.
+        lidar_range: how far the lidars see, metres, from 0 on.
+        covering_range: how near is near a target, metres, from 0 on; with 0 none is ever covered.
+        use_agent_lidar: whether agents have a lidar for each other.
+        n_lidar_rays_entities: rays for targets, from 0 on.
+        n_lidar_rays_agents: rays for agents, from 0 on.
+        agents_per_target: how many agents cover a target.
+        targets_respawn: whether a covered target appears elsewhere; or is gone.
+        shared_reward: whether all get half the sum of all.
+        agent_collision_penalty: for each agent that touches it.
+        covering_rew_coeff: for each covered target.
+        time_penalty: in every step.
+
     """
 
     n_agents: int = 5
@@ -58,18 +66,23 @@ class Discovery(Scenario):
     time_penalty: float = 0.0
 
     picture = "marlenv.scenarios.parts.pictures:discovery"
-    limits = dict.fromkeys(("n_agents", "n_targets", "n_lidar_rays_entities", "n_lidar_rays_agents"), (1, 1000))
-    limits |= dict.fromkeys(("x_semidim", "y_semidim", "lidar_range", "covering_range"), (1e-6, 1e6))
+    limits = dict.fromkeys(("n_agents", "n_targets"), (1, 1000)) | dict.fromkeys(
+        ("x_semidim", "y_semidim"), (1e-6, 1e6)
+    )
+    limits |= dict.fromkeys(("lidar_range", "covering_range"), (0, 1e6))
+    limits |= dict.fromkeys(("n_lidar_rays_entities", "n_lidar_rays_agents"), (0, 1000))
 
     def build(self) -> World:
         world = World(x_semidim=self.x_semidim, y_semidim=self.y_semidim, collision_force=500, substeps=2)
         self.agents = world.add("agents", [Agent(Sphere(RADIUS))] * self.n_agents)
         self.targets = world.add("targets", [Landmark(Sphere(RADIUS), color="green")] * self.n_targets)
-        rays: dict[str, Any] = {"n_rays": self.n_lidar_rays_entities, "max_range": self.lidar_range}
-        self.lidars = [Lidar(world, self.agents, [self.targets], **rays, color="green")]
-        if self.use_agent_lidar:
-            rays = {"n_rays": self.n_lidar_rays_agents, "max_range": self.lidar_range, "angle_start": 0.05}
-            self.lidars.append(Lidar(world, self.agents, [self.agents], **rays))
+        self.lidars = []
+        if rays := self.n_lidar_rays_entities:
+            green: dict[str, Any] = {"max_range": self.lidar_range, "color": "green"}
+            self.lidars.append(Lidar(world, self.agents, [self.targets], n_rays=rays, **green))
+        if self.use_agent_lidar and (rays := self.n_lidar_rays_agents):
+            turned: dict[str, Any] = {"max_range": self.lidar_range, "angle_start": 0.05}
+            self.lidars.append(Lidar(world, self.agents, [self.agents], n_rays=rays, **turned))
         world.remember(found=torch.zeros(self.n_targets, dtype=torch.bool))
         zeros = torch.zeros(self.n_agents)
         world.note(covered=torch.zeros(self.n_targets, dtype=torch.bool), covering=zeros, collision=zeros)

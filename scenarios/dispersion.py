@@ -24,12 +24,12 @@ class Dispersion(Scenario):
     - ends: when all food is eaten.
 
     Args:
-        n_agents: how many agents.
+        n_agents: how many, from 1 on.
         share_reward: whether all are rewarded for all food.
         penalise_by_time: -0.01 instead of 0 for who eats nothing.
-        food_radius: metres.
-        pos_range: the world is ``[-pos_range, pos_range]`` in both directions, metres.
-        n_food: how many; left out, as many as agents.
+        food_radius: metres, above 0.
+        pos_range: the world is ``[-pos_range, pos_range]`` in both directions, metres; 0 for a point.
+        n_food: how many, from 1 on; left out, as many as agents.
 
     """
 
@@ -41,7 +41,7 @@ class Dispersion(Scenario):
     n_food: int | None = None
 
     picture = "marlenv.scenarios.parts.pictures:dispersion"
-    limits = {"n_agents": (1, 1000), "n_food": (1, 1000), "food_radius": (1e-6, 1000), "pos_range": (1e-6, 1e6)}
+    limits = {"n_agents": (1, 1000), "n_food": (1, 1000), "food_radius": (1e-6, 1000), "pos_range": (0, 1e6)}
 
     def build(self) -> World:
         world = World(x_semidim=self.pos_range, y_semidim=self.pos_range)

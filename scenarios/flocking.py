@@ -29,10 +29,10 @@ class Flocking(Scenario):
     - ends: never.
 
     Args:
-        n_agents: how many agents, from 1 on.
-        n_obstacles: how many obstacles.
+        n_agents: how many, from 1 on.
+        n_obstacles: how many, from 0 on.
         min_dist_between_entities: at the start, metres.
-        n_lidar_rays: rays.
+        n_lidar_rays: rays, from 0 on.
         collision_reward: for each agent or target touched.
         dist_shaping_factor: reward per square metre.
 
@@ -45,14 +45,15 @@ class Flocking(Scenario):
     collision_reward: float = -0.1
     dist_shaping_factor: float = 1.0
 
-    limits = {"n_agents": (1, 1000), "n_obstacles": (1, 1000), "n_lidar_rays": (1, 10000)}
+    limits = {"n_agents": (1, 1000), "n_obstacles": (0, 1000), "n_lidar_rays": (0, 10000)}
 
     def build(self) -> World:
         world = World(collision_force=400, substeps=5)
         self.target = world.add("target", [Agent(name="target", color="green", scripted=True)])
         self.agents = world.add("agents", [Agent()] * self.n_agents)
         self.obstacles = world.add("obstacles", [Landmark(Sphere(0.1), color="red")] * self.n_obstacles)
-        self.lidar = Lidar(world, self.agents, [self.obstacles], n_rays=self.n_lidar_rays, max_range=0.2)
+        rays = self.n_lidar_rays
+        self.lidars = [Lidar(world, self.agents, [self.obstacles], n_rays=rays, max_range=0.2)] if rays else []
         zeros = torch.zeros(self.n_agents)
         world.remember(shaping=zeros)
         world.note(collision=zeros, closer=zeros)
@@ -77,7 +78,7 @@ class Flocking(Scenario):
     def observe(self) -> Mapping[str, Tensor]:
         agents = self.agents
         behind = -offset(agents, self.target).squeeze(2)
-        return {"agents": join(agents.pos, agents.vel, behind, self.lidar.measure())}
+        return {"agents": join(agents.pos, agents.vel, behind, *[lidar.measure() for lidar in self.lidars])}
 
     def rewards(self) -> Mapping[str, Tensor]:
         shaping = self._spread()

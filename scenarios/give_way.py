@@ -31,12 +31,29 @@ class GiveWay(Scenario):
     - reward: the metres that both come nearer to their goals, times ``pos_shaping_factor``; ``final_reward`` while both are
       there; the penalties for touching the other, a bay or another wall; ``energy_rew_coeff`` times the share of force used.
     - ends: with ``done_on_completion``, when both are at their goals.
+    - VMAS: agents feel a wall, and are punished for it, only if the circles around both bodies overlap in some row of
+      the batch; here from 6.7 mm on, whatever other rows do. There all rows that are reset at once start at the same
+      places, and actions that are late when an episode ends act in the next one.
 
     Args:
-        v_range, a_range: the highest speed (m/s) and acceleration (m/s²) in each direction.
-        obs_noise, box_agents: the size of uniform noise on observations; whether agents are boxes.
-        linear_friction, mirror_passage: m/s²; whether there is a second bay.
-        use_velocity_controller: whether actions are velocities: 0 below ``min_input_norm`` m/s, and ``dt_delay`` steps late.
+        v_range: the highest speed in each direction, m/s, from 0 on.
+        a_range: the highest acceleration in each direction, m/s², from 0 on; with ``linear_friction`` above 0.
+        obs_noise: the size of uniform noise on observations, from 0 on.
+        box_agents: whether agents are boxes; or discs.
+        linear_friction: m/s², from 0 on.
+        mirror_passage: whether there is a second bay.
+        done_on_completion: whether the task ends when both are at their goals.
+        observe_rel_pos: whether agents observe where they are seen from each other.
+        pos_shaping_factor: reward per metre.
+        final_reward: in each step in which both are at their goals.
+        energy_rew_coeff: what an agent loses when it uses all of its force.
+        agent_collision_penalty: for touching the other.
+        passage_collision_penalty: for each wall of a bay that is touched.
+        obstacle_collision_penalty: for each other wall that is touched.
+        use_velocity_controller: whether actions are velocities; or forces.
+        min_input_norm: with the controller, slower ones are 0, m/s.
+        dt_delay: with the controller, actions act so many steps late, from 0 on.
+
     """
 
     v_range: float = 0.5
@@ -57,7 +74,7 @@ class GiveWay(Scenario):
     min_input_norm: float = 0.08
     dt_delay: int = 0
 
-    limits = {"v_range": (1e-6, 1e6), "a_range": (1e-6, 1e6), "obs_noise": (0, 1e6), "linear_friction": (0, 1e6),
+    limits = {"v_range": (0, 1e6), "a_range": (0, 1e6), "obs_noise": (0, 1e6), "linear_friction": (0, 1e6),
               "dt_delay": (0, 10000)}  # fmt: skip
 
     def build(self) -> World:
@@ -65,6 +82,8 @@ class GiveWay(Scenario):
         world = World(drag=0, dt=0.05, linear_friction=self.linear_friction, substeps=steps, collision_force=push)
         shape: Shape = Box(0.32, 0.24) if self.box_agents else Sphere(RADIUS)
         self.f_range, pid = self.a_range + self.linear_friction, self.use_velocity_controller
+        if not self.f_range:
+            raise ValueError("GiveWay: a_range and linear_friction must not both be 0: nobody could move; got 0 and 0")
         most: dict[str, Any] = {"u_range": self.v_range if pid else self.f_range, "v_range": self.v_range}
         kind: dict[str, Any] = {"rotatable": False, "f_range": self.f_range, **most}
         self.agents = world.add("agents", [Agent(shape, color=c, **kind) for c in ("blue", "green")])
@@ -73,7 +92,7 @@ class GiveWay(Scenario):
         self.walls = world.add("walls", [Landmark(Line(wall.length), color="black") for wall in self.map])
         dead: dict[str, Any] = {"max_speed": self.v_range, "dead_band": self.min_input_norm, "rests": True}
         self.control = VelocityController(world, self.agents, (2.0, 6.0, 0.002), **dead) if pid else None
-        world.remember(far=torch.zeros(2), queue=torch.zeros(self.dt_delay, 2, 2))
+        world.remember(shaping=torch.zeros(2), queue=torch.zeros(self.dt_delay, 2, 2))
         world.note(reached=torch.tensor(False), pos_rew=0.0, final_rew=0.0, **dict.fromkeys(EACH, torch.zeros(2)))
         return world
 
@@ -84,7 +103,7 @@ class GiveWay(Scenario):
         self.walls.pos, self.walls.rot = self.tensor([w[1:3] for w in self.map]), self.tensor([w[3] for w in self.map])
 
     def after_spawn(self) -> None:
-        self.memory.far = norm(self.agents.pos - self.goals.pos)
+        self.memory.shaping = norm(self.agents.pos - self.goals.pos) * self.pos_shaping_factor
 
     def before_step(self) -> None:
         if self.control is not None:
@@ -100,8 +119,9 @@ class GiveWay(Scenario):
     def rewards(self) -> Mapping[str, Tensor]:
         notes, far = self.notes, norm(self.agents.pos - self.goals.pos)
         notes.reached = (far < RADIUS / 2).all(1)
-        notes.pos_rew = total(self.memory.far - far) * self.pos_shaping_factor
-        notes.final_rew, self.memory.far = self.final_reward * notes.reached, far
+        shaping = far * self.pos_shaping_factor
+        notes.pos_rew, self.memory.shaping = total(self.memory.shaping - shaping), shaping
+        notes.final_rew = self.final_reward * notes.reached
         touch = others(gap(self.agents, self.agents) <= NEAR)
         notes.agent_collision_rew = total(touch.float()) * self.agent_collision_penalty
         if self.passage_collision_penalty or self.obstacle_collision_penalty:

@@ -29,15 +29,35 @@ class JointPassage(Scenario):
       goal, and with ``observe_joint_angle`` that of the rod.
     - reward, shared: the metres and radians that the rod comes nearer to the nearest gap and to being upright, or, when it has
       passed, to the goal; ``collision_reward`` for each thing touched; ``energy_reward_coeff`` times the share of force used.
-    - ends: when the rod lies on its goal. Actions are forces, and with ``use_controller`` velocities.
+    - ends: when the rod lies on its goal.
+    - action: forces, or with ``use_controller`` velocities.
+    - VMAS: a row is done only when the rods of all rows are at their goals; bodies feel rod, bricks and border only
+      if the circles around both overlap in some row of the batch; a reset of one row puts the rods of all rows anew
+      between their agents; all rows that are reset at once begin with the same agent on the left; and noise on the
+      rod's angle turns the rod itself, and adds up. Here each row is on its own, bodies are felt from 6.7 mm on, and
+      noise is noise.
 
     Args:
-        n_passages, fixed_passage: how many gaps, and whether they are in the middle.
-        joint_length, asym_package: metres, of the rod; whether there is a weight on it.
-        mass_ratio, mass_position: of the weight (or second agent), kg; where it is, 1 being at the second agent.
-        random_start_angle, random_goal_angle: whether the rod, and its goal, have any angle; or lie flat.
-        max_speed_1, all_passed_rot: of the second agent, m/s; whether both must pass for the rod to have passed.
-        obs_noise, joint_angle_obs_noise: uniform noise on observations, Gaussian noise on the rod's angle.
+        n_passages: how many gaps, from 1 to 14 (of 14 bricks).
+        fixed_passage: whether they are in the middle; or anywhere, perhaps two in one place.
+        joint_length: of the rod, metres, above 0, at most 2, as wide as the world.
+        random_start_angle: whether the rod starts at any angle; or lies flat.
+        random_goal_angle: whether its goal has any angle; or lies flat.
+        observe_joint_angle: whether agents observe the direction of the rod.
+        joint_angle_obs_noise: the standard deviation of Gaussian noise on it, radians, from 0 on; each agent has its own
+            noise.
+        asym_package: whether there is a weight on the rod.
+        mass_ratio: the mass of the weight, or without one of the second agent, kg, above 0.
+        mass_position: where the weight is on the rod: from -1, at the first agent, to 1, at the second.
+        max_speed_1: of the second agent, m/s, from 0 on; left out, there is no limit.
+        pos_shaping_factor: reward per metre.
+        rot_shaping_factor: reward per radian.
+        collision_reward: for each thing touched.
+        energy_reward_coeff: what both agents lose when they use all of their force.
+        all_passed_rot: whether the rod turns to its goal when both agents have passed; or when its middle has.
+        obs_noise: the size of uniform noise on all observations, from 0 on.
+        use_controller: whether actions are velocities.
+
     """
 
     n_passages: int = 1
@@ -60,8 +80,8 @@ class JointPassage(Scenario):
     use_controller: bool = False
 
     picture = "marlenv.scenarios.parts.pictures:joint_passage"
-    limits = {"n_passages": (1, 13), "mass_position": (-1, 1), "joint_length": (1e-6, 1.8), "mass_ratio": (1e-6, 1e6),
-              "max_speed_1": (1e-6, 1e6), "obs_noise": (0, 1e6), "joint_angle_obs_noise": (0, 1e6)}  # fmt: skip
+    limits = {"n_passages": (1, 14), "joint_length": (1e-6, 2), "mass_ratio": (1e-6, 1e6),
+              "max_speed_1": (0, 1e6), "obs_noise": (0, 1e6), "joint_angle_obs_noise": (0, 1e6)}  # fmt: skip
 
     def build(self) -> World:
         steps, pull, push, drag = (10, 900, 2500, 0.15) if self.asym_package else (7, 400, 1500, 0.25)
@@ -70,6 +90,8 @@ class JointPassage(Scenario):
         bodies = ((1.0, None), (1.0 if self.asym_package else self.mass_ratio, self.max_speed_1))
         kinds = [Agent(Sphere(RADIUS), mass=m, max_speed=v, u_multiplier=0.8, f_range=0.8) for m, v in bodies]
         weight = (self.mass_ratio, self.mass_position) if self.asym_package else None
+        if weight is not None and not -1 <= self.mass_position <= 1:
+            raise ValueError(f"JointPassage: mass_position must be in [-1, 1], got {self.mass_position!r}")
         self.rod = Rod(world, kinds, self.joint_length, weight, 0.1476, self.n_passages, fixed=self.fixed_passage)
         self.agents = self.rod.agents
         self.control = VelocityController(world, self.agents, (2.0, 10.0, 1e-5), rests=True)
@@ -93,12 +115,15 @@ class JointPassage(Scenario):
             self.control.drive()
 
     def observe(self) -> Mapping[str, Tensor]:
-        agents, rod, angles = self.agents, self.rod, [self.rod.goal.rot]
+        agents, rod = self.agents, self.rod
+        seen = [agents.pos, agents.vel, offset(rod.goal, agents), -offset(agents, rod.bricks.gaps)]
+        seen.append(heading(rod.goal.rot.unsqueeze(1)).permute(1, 2, 0))
         if self.observe_joint_angle:
-            angles.append(rod.bar.rot + self.joint_angle_obs_noise * self.normal())
-        ways = [heading(angle).t().unsqueeze(1) for angle in angles]
-        seen = join(agents.pos, agents.vel, offset(rod.goal, agents), -offset(agents, rod.bricks.gaps), *ways)
-        return {"agents": self.blur(seen, self.obs_noise)}
+            angle = rod.bar.rot.unsqueeze(1)
+            if self.joint_angle_obs_noise:
+                angle = angle + self.joint_angle_obs_noise * self.normal(2)  # each agent has its own
+            seen.append(heading(angle).permute(1, 2, 0))
+        return {"agents": self.blur(join(*seen), self.obs_noise)}
 
     def rewards(self) -> Mapping[str, Tensor]:
         memory, gain = self.memory, self.gains(self._shapings())

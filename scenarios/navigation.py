@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from marlenv.scenarios.parts.colors import distinct
 from torch import Tensor
 
 from marlenv.physics import Agent, Landmark, Lidar, Neighbours, Scenario, Sphere, World
 from marlenv.physics.relations import gap, offset
 from marlenv.physics.views import join, norm, others, total
 
-COLORS = ((0.22, 0.49, 0.72), (1.0, 0.5, 0.0), (0.3, 0.69, 0.29), (0.97, 0.51, 0.75), (0.6, 0.31, 0.64),
-          (0.89, 0.1, 0.11), (0.87, 0.87, 0.0))  # fmt: skip
 NEAR = 0.005  # metres between agents that count as a collision
 
 
@@ -29,14 +28,26 @@ class Navigation(Scenario):
     - reward: the metres that the agent (or with ``shared_rew`` all together) comes nearer, times ``pos_shaping_factor``;
       ``final_reward`` while all are there; the penalty for each agent it touches.
     - ends: when all agents are on their goals.
+    - VMAS: an agent is punished for another one within 5 mm only if two agents overlap in some row of the batch; here
+      whatever other rows do.
 
     Args:
-        n_agents: how many.
+        n_agents: how many, from 1 on.
         collisions: whether agents collide and have a lidar.
-        world_spawning_x, world_spawning_y, enforce_bounds: all start within this, metres; whether they stay there.
-        agents_with_same_goal, split_goals: so many of the first agents share a goal; whether the second half does.
-        observe_all_goals, n_lidar_rays: whether agents see the goals of all; how many rays the lidar has.
-        lidar_range, agent_radius, comms_range: metres; the last one is for drawing.
+        world_spawning_x: half the width of where all start, metres.
+        world_spawning_y: half its height, metres.
+        enforce_bounds: whether they stay there.
+        agents_with_same_goal: so many of the first agents share a goal; more than one need ``collisions=False``.
+        split_goals: whether the second half of the agents shares one too, which the first half must do.
+        observe_all_goals: whether agents see the goals of all.
+        lidar_range: metres, from 0 on.
+        agent_radius: metres, above 0.
+        comms_range: metres; lines between agents that near are drawn.
+        n_lidar_rays: rays, from 0 on.
+        shared_rew: whether all get the sum of what all come nearer.
+        pos_shaping_factor: reward per metre.
+        final_reward: in each step in which all are on their goals.
+        agent_collision_penalty: for each agent touched.
 
     """
 
@@ -58,7 +69,7 @@ class Navigation(Scenario):
     agent_collision_penalty: float = -1.0
 
     limits = {"n_agents": (1, 1000), "agents_with_same_goal": (1, 1000), "agent_radius": (1e-6, 1e6),
-              "lidar_range": (1e-6, 1e6), "n_lidar_rays": (1, 10000)}  # fmt: skip
+              "lidar_range": (0, 1e6), "n_lidar_rays": (0, 10000)}  # fmt: skip
 
     def build(self) -> World:
         n, same = self.n_agents, self.agents_with_same_goal
@@ -69,14 +80,15 @@ class Navigation(Scenario):
             )
         x, y = (self.world_spawning_x, self.world_spawning_y) if self.enforce_bounds else (None, None)
         world = World(substeps=2, x_semidim=x, y_semidim=y)
-        colors, shape = [COLORS[i % len(COLORS)] for i in range(n)], Sphere(self.agent_radius)
+        colors, shape = distinct(n), Sphere(self.agent_radius)
         self.agents = world.add("agents", [Agent(shape, collide=self.collisions, color=c) for c in colors])
         self.goals = world.add("goals", [Landmark(collide=False, color=c) for c in colors])
-        if self.collisions:
-            self.lidar = Lidar(world, self.agents, [self.agents], n_rays=self.n_lidar_rays, max_range=self.lidar_range)
+        rays, self.lidars = self.n_lidar_rays if self.collisions else 0, []
+        if rays:
+            self.lidars.append(Lidar(world, self.agents, [self.agents], n_rays=rays, max_range=self.lidar_range))
         if self.comms_range and n > 1:
             Neighbours(world, self.agents, radius=self.comms_range)
-        world.remember(far=torch.zeros(n))
+        world.remember(shaping=torch.zeros(n))
         world.note(pos_rew=torch.zeros(n), final_rew=0.0, agent_collisions=torch.zeros(n))
         return world
 
@@ -90,7 +102,7 @@ class Navigation(Scenario):
         self.goals.pos = torch.stack([self.goals.pos[:, i] for i in which], 1)
 
     def after_spawn(self) -> None:
-        self.memory.far = self._far()
+        self.memory.shaping = self._far() * self.pos_shaping_factor
 
     def _far(self) -> Tensor:
         return norm(self.agents.pos - self.goals.pos)
@@ -98,15 +110,15 @@ class Navigation(Scenario):
     def observe(self) -> Mapping[str, Tensor]:
         agents, goals = self.agents, self.goals
         behind = -offset(agents, goals) if self.observe_all_goals else agents.pos - goals.pos
-        rays = [self.lidar_range - self.lidar.measure()] if self.collisions else []
+        rays = [self.lidar_range - lidar.measure() for lidar in self.lidars]
         return {"agents": join(agents.pos, agents.vel, behind, *rays)}
 
     def rewards(self) -> Mapping[str, Tensor]:
         notes, far = self.notes, self._far()
-        nearer = (self.memory.far - far) * self.pos_shaping_factor
+        shaping = far * self.pos_shaping_factor
+        nearer, self.memory.shaping = self.memory.shaping - shaping, shaping
         notes.pos_rew = total(nearer).unsqueeze(1).expand(-1, self.n_agents) if self.shared_rew else nearer
         notes.final_rew = self.final_reward * (far < 0.05).all(1)
-        self.memory.far = far
         if self.collisions:
             touch = others(gap(self.agents, self.agents) <= NEAR)
             notes.agent_collisions = touch.sum(2) * self.agent_collision_penalty

@@ -25,12 +25,14 @@ class ReverseTransport(Scenario):
       the goal; metres, m/s.
     - reward, shared: 100 per metre that the package comes nearer to its goal, until it touches it.
     - ends: when the package touches its goal.
+    - VMAS: an agent that is put outside of the package feels its corners only if the circles around both bodies
+      overlap in some row of the batch; here from 6.7 mm on, whatever other rows do.
 
     Args:
-        n_agents: how many.
-        package_width: metres.
-        package_length: metres.
-        package_mass: kg.
+        n_agents: how many, from 1 on.
+        package_width: metres, from 0.06 on, the size of an agent.
+        package_length: metres, likewise.
+        package_mass: kg, above 0.
 
     """
 
@@ -40,10 +42,11 @@ class ReverseTransport(Scenario):
     package_mass: float = 50.0
 
     picture = "marlenv.scenarios.parts.pictures:reverse_transport"
+    may_overlap = True  # agents in a package that has just room for one
     limits = {
         "n_agents": (1, 1000),
-        "package_width": (0.07, 1e3),
-        "package_length": (0.07, 1e3),
+        "package_width": (0.06, 1e3),
+        "package_length": (0.06, 1e3),
         "package_mass": (1e-6, 1e9),
     }
 

@@ -27,11 +27,20 @@ class Sampling(Scenario):
     - ends: never.
 
     Args:
-        n_agents, shared_rew, norm: how many; whether rewards are shared, and a share of the highest value.
-        lidar_range, agent_radius, comms_range: metres; the last one is for drawing.
-        xdim, ydim, grid_spacing: half the size of the field and the size of a cell, metres.
-        n_gaussians, cov: how many; their variance, or a list of variances, m².
-        collisions, spawn_same_pos: whether agents collide and have a lidar; whether all start in the middle, if not.
+        n_agents: how many, from 1 on.
+        shared_rew: whether all get the sum of what all sample.
+        comms_range: metres; lines between agents that near are drawn.
+        lidar_range: metres, from 0 on.
+        agent_radius: metres, above 0, at most the width and the height of the field.
+        xdim: half the width of the field, metres, a multiple of ``grid_spacing``.
+        ydim: half its height, metres, likewise.
+        grid_spacing: the size of a cell, metres.
+        n_gaussians: how many, from 1 on.
+        cov: their variance, or a list of their variances, m², above 0.
+        collisions: whether agents collide and have a lidar (without, VMAS cannot run it).
+        spawn_same_pos: whether all start in the middle, which needs ``collisions=False``.
+        norm: whether rewards are a share of the highest value of the field.
+
     """
 
     n_agents: int = 3
@@ -49,8 +58,9 @@ class Sampling(Scenario):
     norm: bool = True
 
     picture = "marlenv.scenarios.parts.pictures:sampling"
-    limits = dict.fromkeys(("cov", "lidar_range", "agent_radius", "xdim", "ydim", "grid_spacing"), (1e-6, 1e6))
-    limits |= dict.fromkeys(("n_agents", "n_gaussians"), (1, 1000))
+    may_overlap = True  # agents as large as the field
+    limits = dict.fromkeys(("cov", "agent_radius", "xdim", "ydim", "grid_spacing"), (1e-6, 1e6))
+    limits |= dict.fromkeys(("n_agents", "n_gaussians"), (1, 1000)) | {"lidar_range": (0, 1e6)}
 
     def build(self) -> World:
         self.covs = [self.cov] * self.n_gaussians if isinstance(self.cov, (int, float)) else list(self.cov)
@@ -60,6 +70,8 @@ class Sampling(Scenario):
             raise ValueError("Sampling: cov needs one number or n_gaussians; spawn_same_pos needs collisions=False; xdim and "
                              f"ydim must be multiples of grid_spacing; got {self.options()}")  # fmt: skip
         self.edge = (self.xdim - self.agent_radius, self.ydim - self.agent_radius)
+        if self.agent_radius > 2 * min(self.xdim, self.ydim):
+            raise ValueError(f"Sampling: agent_radius must be at most the size of the field, got {self.options()}")
         world = World(x_semidim=self.edge[0], y_semidim=self.edge[1])
         self.agents = world.add("agents", [Agent(Sphere(self.agent_radius), collide=self.collisions)] * self.n_agents)
         if self.collisions:
@@ -75,7 +87,8 @@ class Sampling(Scenario):
     def spawn(self) -> None:
         size = self.tensor([self.xdim, self.ydim])
         self.memory.places = self.uniform(-size, size, self.n_gaussians, 2)
-        self.agents.pos = self.uniform(-size, size, self.n_agents, 2) * (not self.spawn_same_pos)
+        anywhere, edge = self.uniform(-size, size, self.n_agents, 2) * (not self.spawn_same_pos), self.tensor(self.edge)
+        self.agents.pos = torch.minimum(torch.maximum(anywhere, -edge), edge)
 
     def after_spawn(self) -> None:
         x, y = (torch.arange(-d, d, self.grid_spacing, device=self.device) for d in (self.xdim, self.ydim))

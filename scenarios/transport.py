@@ -25,13 +25,15 @@ class Transport(Scenario):
       agent, its velocity, and whether it is at the goal.
     - reward, shared: 100 per metre that each package comes nearer to the goal, until it touches it.
     - ends: when all packages touch the goal.
+    - VMAS: agents and packages feel a package only if the circles around both bodies overlap in some row of the
+      batch; here from 6.7 mm on, whatever other rows do.
 
     Args:
-        n_agents: how many.
-        n_packages: how many.
-        package_width: metres.
-        package_length: metres.
-        package_mass: kg.
+        n_agents: how many, from 1 on.
+        n_packages: how many, from 1 on.
+        package_width: metres, above 0.
+        package_length: metres, above 0.
+        package_mass: kg, above 0.
 
     """
 

@@ -22,11 +22,13 @@ class Wheel(Scenario):
       angle, its angular speed, and how far that is from the desired one; metres, m/s, radians, rad/s.
     - reward, shared: minus how far the angular speed is from the desired one.
     - ends: never.
+    - VMAS: agents feel the ends of the line only if the circles around both bodies overlap in some row of the batch;
+      here from 6.7 mm on, whatever other rows do.
 
     Args:
-        n_agents: how many.
-        line_length: metres.
-        line_mass: kg.
+        n_agents: how many, from 1 on.
+        line_length: metres, above 0.
+        line_mass: kg, above 0.
         desired_velocity: rad/s.
 
     """

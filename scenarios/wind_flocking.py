@@ -28,11 +28,28 @@ class WindFlocking(Scenario):
     - observation ``[B, 2, 4]``: own position and velocity, those of the other relative to the agent; as the options say.
     - reward, shared: how much nearer it gets to: 1 metre apart, ``desired_vel`` up, no wind, high up, side by side, no force.
     - ends: never.
+    - VMAS: the big agent begins an episode with the wind that it felt at the end of the last one; here with the whole
+      wind. And there all rows that are reset at once begin with the same agent on the left.
 
     Args:
-        use_controller, wind: whether actions are velocities, or forces; how hard the wind pulls, m/s².
-        v_range, f_range, desired_vel: the highest speed (m/s) and force (N) in each direction; m/s, or ``v_range``.
-        cover_angle_tolerance, horizon: from 1 down to 0, how near is behind the other; for pictures, steps.
+        vel_shaping_factor: reward per m/s that both come nearer to the desired velocity, on average.
+        dist_shaping_factor: reward per metre nearer to being 1 metre apart.
+        wind_shaping_factor: reward per m/s² of wind that both feel less, on average, from the fifth step on.
+        pos_shaping_factor: reward per metre that the higher one rises.
+        rot_shaping_factor: reward per radian nearer to being side by side.
+        energy_shaping_factor: reward per newton that both push less, on average, from the tenth step on.
+        observe_rel_pos: whether agents observe where the other is.
+        observe_rel_vel: whether they observe its velocity, relative to theirs.
+        observe_pos: whether they observe their own position.
+        use_controller: whether actions are velocities; or forces.
+        wind: how hard it pulls down, m/s².
+        v_range: the highest speed in each direction, m/s, from 0 on.
+        desired_vel: up, m/s; left out, ``v_range``.
+        f_range: the highest force in each direction, N, from 0 on.
+        cover_angle_tolerance: above 0; how far the wind on the big agent grows, on a scale from 0 (it is straight below
+            the small one) to 2 (straight above): with more it never feels all of the wind.
+        horizon: for pictures: the height to reach in so many steps.
+
     """
 
     vel_shaping_factor: float = 1.0
@@ -53,7 +70,7 @@ class WindFlocking(Scenario):
     horizon: int = 200
 
     picture = "marlenv.scenarios.parts.pictures:wind_flocking"
-    limits = {"v_range": (1e-6, 1e6), "f_range": (1e-6, 1e6), "cover_angle_tolerance": (1e-6, 1)}
+    limits = {"v_range": (0, 1e6), "f_range": (0, 1e6), "cover_angle_tolerance": (1e-6, 1e6)}
 
     def build(self) -> World:
         world = World(drag=0, linear_friction=0.1)

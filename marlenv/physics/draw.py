@@ -5,9 +5,10 @@ A scenario adds to its pictures by a function of itself and a :class:`Picture`, 
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -33,48 +34,93 @@ PAPER = (250, 250, 250)
 FAINT = (205, 205, 210)
 
 
+class View(NamedTuple):
+    """How much of the world a picture shows, the origin in its middle."""
+
+    wide: float
+    """From the middle to the left and right edges, metres."""
+    high: float
+    """To the upper and lower ones, metres."""
+
+
 def draw_row(simulation: Simulation, state: State, row: int, size: tuple[int, int]) -> Any:
-    """A picture of a row of a state; uint8 ``[H, W, 3]``, a numpy array."""
+    """A picture of a row of a state, with everything in view; uint8 ``[H, W, 3]``, a numpy array."""
     rows = state["rng"].shape[-1]
     row = whole("render", "row", row, -rows, rows - 1)
     if not isinstance(size, Sequence) or len(size) != 2:
         raise ShapeError(f"render: size must be the width and the height in pixels, got {size!r}")
     size = (whole("render", "width", size[0], 1), whole("render", "height", size[1], 1))
-    world, scenario = simulation.world, simulation.scenario
+    with _opened(simulation, {name: x[..., row % rows].unsqueeze(-1) for name, x in state.items()}):
+        return _picture(simulation, size, _fitted(simulation))
+
+
+def draw_frames(simulation: Simulation, states: Sequence[State], size: tuple[int, int]) -> Iterator[Any]:
+    """Pictures of states of one row each, all with the same view: what stands still stays where it is.
+
+    Args:
+        simulation: whose states they are.
+        states: in the order of the frames.
+        size: width and height, pixels.
+
+    """
+    views = []
+    for state in states:
+        with _opened(simulation, state):
+            views.append(_fitted(simulation))
+    for state in states:
+        with _opened(simulation, state):
+            picture = _picture(simulation, size, View(*map(max, zip(*views, strict=True))))
+        yield picture
+
+
+@contextlib.contextmanager
+def _opened(simulation: Simulation, state: State) -> Iterator[None]:
+    """A state of one row lies open."""
     with torch.no_grad():
-        world.stage.open({name: x[..., row % rows].unsqueeze(-1).cpu() for name, x in state.items()})
+        simulation.world.stage.open({name: x.cpu() for name, x in state.items()})
         try:
-            picture = Picture(world.groups.values(), size)
-            if scenario.picture is not None:
-                load(scenario.picture)(scenario, picture)
-            picture.border(world.laws.x_semidim, world.laws.y_semidim)
-            for sensor in world.sensors:
-                picture.sensor(sensor)
-            picture.bodies([body for bodies in world.groups.values() for body in bodies])
-            picture.speech([(name, bodies) for name, bodies in simulation.groups.items() if world.speaks(bodies)])
-            return picture.pixels()
+            yield
         finally:
-            world.stage.shut()
+            simulation.world.stage.shut()
+
+
+def _fitted(simulation: Simulation) -> View:
+    """The view that has everything in the open state in it."""
+    bodies = [body for group in simulation.world.groups.values() for body in group if _in_view(body)]
+    boxes = [_extent(body) for body in bodies]
+    reach = [max((max(abs(box[i]), abs(box[i + 2])) for box in boxes), default=0.0) for i in (0, 1)]
+    return View(*(max(SMALLEST_VIEW, math.ceil((at + 0.1) * 4) / 4) for at in reach))
+
+
+def _picture(simulation: Simulation, size: tuple[int, int], view: View) -> Any:
+    """The picture of the open state."""
+    world, scenario = simulation.world, simulation.scenario
+    picture = Picture(size, view)
+    if scenario.picture is not None:
+        load(scenario.picture)(scenario, picture)
+    picture.border(world.laws.x_semidim, world.laws.y_semidim)
+    for sensor in world.sensors:
+        picture.sensor(sensor)
+    picture.bodies([body for bodies in world.groups.values() for body in bodies])
+    picture.speech([(name, bodies) for name, bodies in simulation.groups.items() if world.speaks(bodies)])
+    return picture.pixels()
 
 
 class Picture:
     """A canvas in metres.
 
     Args:
-        groups: what must be in view.
         size: width and height, pixels.
+        view: what it shows.
 
     """
 
-    def __init__(self, groups: Iterable[Bodies], size: tuple[int, int]) -> None:
+    def __init__(self, size: tuple[int, int], view: View) -> None:
         self._image_module, self._draw_module = need("PIL.Image", "pictures"), need("PIL.ImageDraw", "pictures")
         self.size = size
         self._hidden: set[str] = set()
         self._paint: dict[str, Color] = {}
-        boxes = [_extent(body) for bodies in groups for body in bodies if _in_view(body)]
-        reach = [max((max(abs(box[i]), abs(box[i + 2])) for box in boxes), default=0.0) for i in (0, 1)]
-        wide, high = (max(SMALLEST_VIEW, math.ceil((at + 0.1) * 4) / 4) for at in reach)
-        self.scale = FINE * min(size[0] / (2 * wide), size[1] / (2 * high))
+        self.scale = FINE * min(size[0] / (2 * view.wide), size[1] / (2 * view.high))
         """Canvas pixels per metre."""
         self._canvas = self._image_module.new("RGB", (size[0] * FINE, size[1] * FINE), PAPER)
         self._pen = self._draw_module.Draw(self._canvas)

@@ -96,7 +96,7 @@ LIMITS = {  # field -> lowest, highest, whether the lowest is excluded
     "mass": (0.0, math.inf, True),
     "drag": (0.0, 1.0, False),
     **dict.fromkeys(("linear_friction", "angular_friction"), (0.0, math.inf, False)),
-    **dict.fromkeys(("max_speed", "v_range", "max_f", "f_range", "max_t", "t_range"), (0.0, math.inf, True)),
+    **dict.fromkeys(("max_speed", "v_range", "max_f", "f_range", "max_t", "t_range"), (0.0, math.inf, False)),
     "c_noise": (0.0, math.inf, False),
 }
 

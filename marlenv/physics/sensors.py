@@ -56,8 +56,8 @@ class Lidar:
         angle_end: float | None = None,
         color: Color = "gray",
     ) -> None:
-        if n_rays < 1 or max_range <= 0:
-            raise ValueError(f"Lidar: needs 1 ray and a range above 0 metres at least, got {n_rays} and {max_range}")
+        if n_rays < 1 or max_range < 0:
+            raise ValueError(f"Lidar: needs 1 ray and a range of 0 metres at least, got {n_rays} and {max_range}")
         angle_end = 2 * math.pi + angle_start if angle_end is None else angle_end
         round_about = (angle_start - angle_end) % (2 * math.pi) < 1e-5
         angles = torch.linspace(angle_start, angle_end, n_rays + round_about)[:n_rays]

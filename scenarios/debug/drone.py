@@ -23,7 +23,7 @@ class DroneScenario(Scenario):
     - ends: when any drone rolls or pitches by more than 30 degrees.
 
     Args:
-        n_agents: how many.
+        n_agents: how many, from 1 on.
 
     """
 

@@ -21,14 +21,16 @@ class KinematicBicycleScenario(Scenario):
     - observation ``[B, A, 4]``: own position and velocity.
     - reward: none.
     - ends: never.
+    - VMAS: boxes push each other only if the circles around them overlap in some row of the batch; here from 6.7 mm
+      on, whatever other rows do.
 
     Args:
-        n_agents: how many, the bicycle among them.
-        width: of all bodies, metres.
-        l_f: from the centre of gravity to the front axle, metres.
-        l_r: to the rear axle, metres.
-        max_steering_angle: radians.
-        max_speed: m/s.
+        n_agents: how many, the bicycle among them, from 1 on.
+        width: of all bodies, metres, above 0.
+        l_f: from the centre of gravity to the front axle, metres, from 0 on; with ``l_r`` above 0.
+        l_r: to the rear axle, metres, from 0 on.
+        max_steering_angle: radians, from 0 on.
+        max_speed: m/s, from 0 on.
 
     """
 
@@ -42,10 +44,10 @@ class KinematicBicycleScenario(Scenario):
     limits = {
         "n_agents": (1, 1000),
         "width": (1e-6, 1e6),
-        "l_f": (1e-6, 1e6),
-        "l_r": (1e-6, 1e6),
-        "max_steering_angle": (1e-6, math.pi / 2),
-        "max_speed": (1e-6, 1e6),
+        "l_f": (0, 1e6),
+        "l_r": (0, 1e6),
+        "max_steering_angle": (0, 1e6),
+        "max_speed": (0, 1e6),
     }
 
     def build(self) -> World:
@@ -58,7 +60,8 @@ class KinematicBicycleScenario(Scenario):
         bicycle = Agent(box, u_range=reach, max_speed=self.max_speed, dynamics=steered)
         self.sides = {"bicycle": world.add("bicycle", [bicycle])}
         pushed, names = HolonomicWithRotation(), [f"holo_rot_{i}" for i in range(1, self.n_agents)]
-        boxes = [Agent(box, name=name, u_multiplier=(1.0, 1.0, 0.001), dynamics=pushed) for name in names]
+        push = (1.0, 1.0, 0.001)
+        boxes = [Agent(box, name=name, u_multiplier=push, dynamics=pushed, color="green") for name in names]
         if boxes:
             self.sides["holo_rot"] = world.add("holo_rot", boxes)
         return world

@@ -24,9 +24,11 @@ class Waterfall(Scenario):
     - observation ``[B, A, 4 + 2 n]``: own position and velocity; the ``n`` landmarks, rods included, seen from the agent.
     - reward: minus the metres to the middle of the floor.
     - ends: never.
+    - VMAS: boxes, rods and floor feel others only if the circles around both bodies overlap in some row of the batch;
+      here from 6.7 mm on, whatever other rows do. And there a reset of one row bends the joints of all rows anew.
 
     Args:
-        n_agents: how many.
+        n_agents: how many, from 1 on.
         joints: whether they hang on each other.
 
     """

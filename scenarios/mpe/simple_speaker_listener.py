@@ -25,15 +25,17 @@ class SimpleSpeakerListener(Scenario):
       seen from it, and what the speaker said on three channels.
     - reward, shared: minus twice the metres from the listener to the goal.
     - ends: never.
+    - VMAS: all rows have the same goal, drawn when all rows are reset at once; here each row has its own, drawn at
+      each of its resets.
     """
 
     picture = "marlenv.scenarios.parts.pictures:simple_speaker_listener"
 
     def build(self) -> World:
         world = World(channels=3)
-        kind: dict[str, Any] = {"shape": Sphere(0.075), "collide": False, "color": "gray"}
-        self.speaker = world.add("speaker", [Agent(**kind, movable=False, silent=False)])
-        self.listener = world.add("listener", [Agent(**kind)])
+        kind: dict[str, Any] = {"shape": Sphere(0.075), "collide": False}
+        self.speaker = world.add("speaker", [Agent(**kind, movable=False, silent=False, color="gray")])
+        self.listener = world.add("listener", [Agent(**kind, color="white")])
         marks = [Landmark(Sphere(0.04), collide=False, color=color) for color in COLORS]
         self.landmarks = world.add("landmarks", marks)
         world.remember(goal=torch.tensor(0))

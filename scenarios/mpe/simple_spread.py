@@ -24,7 +24,7 @@ class SimpleSpread(Scenario):
     - ends: never.
 
     Args:
-        n_agents: how many agents, and landmarks.
+        n_agents: how many agents, and landmarks, from 1 on.
         obs_agents: whether agents see each other.
 
     """

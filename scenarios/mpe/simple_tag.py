@@ -25,11 +25,17 @@ class SimpleTag(Scenario):
     - ends: never.
 
     Args:
-        num_good_agents, num_adversaries, num_landmarks: how many.
-        shape_agent_rew, shape_adversary_rew: whether rewards are shaped.
-        agents_share_rew, adversaries_share_rew: whether each side gets the sum of what its members get.
-        observe_same_team, observe_pos, observe_vel: what is observed.
-        bound: the world is ``[-bound, bound]`` in both directions, metres.
+        num_good_agents: how many, from 1 on.
+        num_adversaries: how many, from 1 on.
+        num_landmarks: how many, from 0 on.
+        shape_agent_rew: whether the rewards of agents are shaped.
+        shape_adversary_rew: whether those of adversaries are.
+        agents_share_rew: whether agents get the sum of what all of them get.
+        adversaries_share_rew: whether adversaries do.
+        observe_same_team: whether the own kind is observed.
+        observe_pos: whether the own position is.
+        observe_vel: whether the own velocity is.
+        bound: the world is ``[-bound, bound]`` in both directions, metres; from 0.1 on where there are landmarks.
         respawn_at_catch: whether an agent that is touched starts anew elsewhere.
 
     """
@@ -47,14 +53,19 @@ class SimpleTag(Scenario):
     bound: float = 1.0
     respawn_at_catch: bool = False
 
+    may_overlap = True  # in a world that is a point
     limits = {
         "num_good_agents": (1, 1000),
         "num_adversaries": (1, 1000),
         "num_landmarks": (0, 1000),
-        "bound": (0.1, 1e6),
+        "bound": (0, 1e6),
     }
 
     def build(self) -> World:
+        if self.num_landmarks and self.bound < 0.1:
+            raise ValueError(
+                f"SimpleTag: bound must be 0.1 at least where there are landmarks, got bound={self.bound!r}"
+            )
         world = World(x_semidim=self.bound, y_semidim=self.bound, substeps=10, collision_force=500)
         wolf = Agent(Sphere(0.075), u_multiplier=3.0, max_speed=1.0, color="red")
         sheep = Agent(Sphere(0.05), u_multiplier=4.0, max_speed=1.3, color="green")

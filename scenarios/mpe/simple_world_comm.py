@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
-from marlenv.physics import Agent, Bodies, Landmark, Scenario, Sphere, World, distance, join, offset, overlap
+from marlenv.physics import Agent, Bodies, Landmark, Scenario, Sphere, World, distance, join, offset, overlap, total
 
 
 @dataclass(eq=False)
@@ -26,11 +27,11 @@ class SimpleWorldComm(Scenario):
     - ends: never.
 
     Args:
-        num_good_agents: how many.
-        num_adversaries: how many, the leader among them.
-        num_landmarks: how many obstacles.
-        num_food: how many.
-        num_forests: how many.
+        num_good_agents: how many, from 1 on.
+        num_adversaries: how many, the leader among them, from 1 on.
+        num_landmarks: how many obstacles, from 0 on.
+        num_food: how many, from 1 on.
+        num_forests: how many, from 1 on.
 
     """
 
@@ -42,7 +43,8 @@ class SimpleWorldComm(Scenario):
 
     limits = {
         "num_good_agents": (1, 1000),
-        "num_adversaries": (2, 1000),
+        "num_adversaries": (1, 1000),
+        "num_landmarks": (0, 1000),
         "num_food": (1, 1000),
         "num_forests": (1, 1000),
     }
@@ -50,8 +52,10 @@ class SimpleWorldComm(Scenario):
     def build(self) -> World:
         world = World(x_semidim=1, y_semidim=1, channels=4)
         self.leader = world.add("lead_adversary", [self._wolf("lead_adversary_0", (0.65, 0.15, 0.15), silent=False)])
-        names = [f"adversary_{i}" for i in range(1, self.num_adversaries)]
-        self.wolves = world.add("adversary", [self._wolf(name, (0.95, 0.45, 0.45)) for name in names])
+        self.adversaries = {"lead_adversary": self.leader}
+        if names := [f"adversary_{i}" for i in range(1, self.num_adversaries)]:
+            pack = [self._wolf(name, (0.95, 0.45, 0.45)) for name in names]
+            self.adversaries["adversary"] = world.add("adversary", pack)
         sheep = Agent(Sphere(0.045), u_multiplier=4.0, max_speed=1.3, color="light_green")
         self.sheep = world.add("agent", [sheep] * self.num_good_agents)
         food, forest = (0.15, 0.15, 0.65), (0.6, 0.9, 0.6)
@@ -67,31 +71,31 @@ class SimpleWorldComm(Scenario):
         return Agent(Sphere(0.075), name=name, u_multiplier=3.0, max_speed=1.0, color=color, silent=silent)
 
     def spawn(self) -> None:
-        for side in (self.leader, self.wolves, self.sheep):
+        for side in (*self.adversaries.values(), self.sheep):
             side.pos = self.uniform(-1, 1, len(side), 2)
         for things in self.things:
             things.pos = self.uniform(-0.9, 0.9, len(things), 2)
 
     def observe(self) -> Mapping[str, Tensor]:
-        leader, wolves, sheep, forests = self.leader, self.wolves, self.sheep, self.num_forests
-        to_others = join(offset(leader, wolves), offset(leader, sheep)).unflatten(2, (-1, 2))
-        speeds = join(self.zeros(1, len(wolves), 2), sheep.vel.unsqueeze(1)).unflatten(2, (-1, 2))
+        leader, sheep, forests = self.leader, self.sheep, self.num_forests
+        others = [side for side in (*self.adversaries.values(), sheep) if side is not leader]
+        to_others = join(*(offset(leader, side) for side in others)).unflatten(2, (-1, 2))
+        speeds = join(self.zeros(1, self.num_adversaries - 1, 2), sheep.vel.unsqueeze(1)).unflatten(2, (-1, 2))
         seen = join(*(x.repeat_interleave(forests, 2) for x in (to_others, speeds)))
-        said = leader.said
-        return {
-            "lead_adversary": self._seen(leader, seen, said),
-            "adversary": self._seen(wolves, self.zeros(1, seen.shape[2]), said),
-            "agent": self._seen(sheep, self.zeros(1, seen.shape[2])),
+        blind, said = self.zeros(1, seen.shape[2]), leader.said
+        observed = {
+            name: self._seen(side, seen if side is leader else blind, said) for name, side in self.adversaries.items()
         }
+        return {**observed, "agent": self._seen(sheep, blind)}
 
     def _seen(self, side: Bodies, seen: Tensor, *said: Tensor) -> Tensor:
         things = [offset(side, things) for things in self.things]
         return join(side.vel, side.pos, *things, seen, self.zeros(1, self.num_forests) - 1, *said)
 
     def rewards(self) -> Mapping[str, Tensor]:
-        caught = overlap(self.leader, self.sheep).sum(1) + overlap(self.wolves, self.sheep).sum(1)  # [B, S]
+        caught = total(torch.stack([overlap(side, self.sheep).sum(1) for side in self.adversaries.values()], -1))
         food = self.things[1]
         hungry = 0.05 * distance(self.sheep, food).amin(2)
         touches = caught.sum(1, keepdim=True) * 5.0
         sheep = 2.0 * overlap(self.sheep, food).sum(2) - 5.0 * caught - hungry
-        return {"lead_adversary": touches, "adversary": touches, "agent": sheep}
+        return {**dict.fromkeys(self.adversaries, touches), "agent": sheep}

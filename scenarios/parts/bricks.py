@@ -52,8 +52,8 @@ class Bricks:
     def beside_gaps(self) -> set[str]:
         """The names of the bricks next to gaps in the middle."""
         slots = [slot for slot in range(self.count) if slot not in self.middle]
-        names = [name for part in self.walls for name in part.names]
-        return {name for name, slot in zip(names, slots, strict=True) if {slot - 1, slot + 1} & set(self.middle)}
+        names = [name for part in self.walls for name in part.names]  # with nothing but gaps, one of them is outside
+        return {name for name, slot in zip(names, slots, strict=False) if {slot - 1, slot + 1} & set(self.middle)}
 
     def place(self, gaps: Tensor) -> None:
         """Puts the gaps into slots ``[B, gaps]`` and the others into the rest, from left to right."""

@@ -8,7 +8,7 @@ import torch
 from marlenv.scenarios.discovery import Discovery
 from marlenv.scenarios.dispersion import Dispersion
 from marlenv.scenarios.joint_passage import JointPassage
-from marlenv.scenarios.mpe.simple_speaker_listener import SimpleSpeakerListener
+from marlenv.scenarios.mpe.simple_speaker_listener import COLORS, SimpleSpeakerListener
 from marlenv.scenarios.reverse_transport import ReverseTransport
 from marlenv.scenarios.sampling import Sampling
 from marlenv.scenarios.transport import Transport
@@ -39,9 +39,12 @@ def joint_passage(scenario: JointPassage, picture: Picture) -> None:
 
 
 def simple_speaker_listener(scenario: SimpleSpeakerListener, picture: Picture) -> None:
-    """Which landmark is the goal."""
-    x, y = scenario.landmarks.pos[0, int(scenario.memory.goal)].tolist()
+    """Which landmark is the goal; the listener has a light shade of its colour."""
+    goal = int(scenario.memory.goal)
+    x, y = scenario.landmarks.pos[0, goal].tolist()
     picture.circle((x, y), 0.07, "orange", fill="none", width=3.0)
+    red, green, blue = (min(1.0, part + 0.45) for part in COLORS[goal])
+    picture.paint(scenario.listener, torch.ones(1, 1, dtype=torch.bool), (red, green, blue))
 
 
 def reverse_transport(scenario: ReverseTransport, picture: Picture) -> None:

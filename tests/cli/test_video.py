@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from test_commands import run
 
 import marlenv
 from marlenv.cli.film import Film
+from marlenv.cli.rollout import play
 from marlenv.errors import SpecError
 from marlenv.optional import has
 from marlenv.testing import CountingEnv
@@ -34,6 +36,22 @@ def test_a_gif_shows_the_episode_from_its_start_to_its_end(capsys: pytest.Captur
     for frame, picture in zip(frames, pictures, strict=True):  # a gif has 256 colours
         assert np.abs(frame.astype(int) - picture.astype(int)).mean() < 3
     assert np.abs(pictures[3].astype(int) - pictures[4].astype(int)).mean() > 3  # another episode begins
+
+
+def test_what_stands_still_stays_at_the_same_pixels_through_a_film(tmp_path: Path) -> None:
+    imageio = pytest.importorskip("imageio.v3")
+    env = marlenv.make("simple_spread", 3, seed=2)
+    push = torch.tensor([1.0, 0.0]).expand(3, 3, 2)
+    with Film(env, tmp_path / "film.gif") as film:
+        play(env, lambda td: td.set(("agents", "action"), push), 60, None, film)
+    assert env.get_state()["pos"][0, 0, :3].max() > 1.5  # agents leave what the first picture shows
+    frames = imageio.imread(tmp_path / "film.gif", index=None).astype(int)
+    landmarks = (np.abs(frames - 197).max(-1) < 10).reshape(61, -1)
+    ever = landmarks.sum(0)
+    shown = landmarks.sum(1)
+    assert shown.max() > 60
+    assert (ever > 0).sum() < 1.3 * shown.max()  # always at the same places, though agents may stand before them
+    assert (np.abs(frames[..., 2] - 191).min((1, 2)) < 10).all()  # agents are in every picture
 
 
 @pytest.mark.skipif(not has("imageio_ffmpeg"), reason="imageio-ffmpeg, which writes mp4 files, is not installed")

@@ -199,5 +199,5 @@ def test_impossible_sensors_are_errors():
         Simulation(Crowd(k=5))
     world = World()
     agents = world.add("agents", [Agent()] * 2)
-    with pytest.raises(ValueError, match="needs 1 ray and a range above 0"):
+    with pytest.raises(ValueError, match="needs 1 ray and a range of 0"):
         Lidar(world, agents, [agents], n_rays=0)

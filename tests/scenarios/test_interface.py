@@ -1,6 +1,7 @@
 """Every scenario looks from outside as it does in VMAS and TorchRL: name, options, defaults, keys, shapes, dtypes."""
 
 import ast
+import itertools
 import warnings
 from dataclasses import fields
 from pathlib import Path
@@ -12,12 +13,14 @@ import torch
 
 import marlenv
 from marlenv.envs.registry import load
+from marlenv.physics.draw import SMALLEST_VIEW
 from marlenv.testing import run_contract
 
 NAMES = sorted(harness.WHERE)
+HAVE_DOCSTRINGS = (ast.Module, ast.ClassDef, ast.FunctionDef)
 QUICK = {"drone", "give_way", "navigation", "sampling", "simple_speaker_listener", "simple_tag"}
 """Together: infos, speech, several groups, ends, memory, a controller."""
-LONGEST = 120  # lines of a scenario's file
+LONGEST = 120  # lines of a scenario's file, without docstrings
 COMPUTED = {"desired_vel", "max_steering_angle", "n_food"}
 """Defaults that VMAS computes from other options, or by PyTorch."""
 
@@ -78,8 +81,9 @@ def test_the_contract_holds(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_file_of_a_scenario_fits_on_two_screens(name):
-    module = __import__(harness.WHERE[name].split(":")[0], fromlist=["x"])
-    assert len(Path(module.__file__).read_text().splitlines()) < LONGEST
+    text = Path(__import__(harness.WHERE[name].split(":")[0], fromlist=["x"]).__file__).read_text()
+    told = [n.body[0] for n in ast.walk(ast.parse(text)) if isinstance(n, HAVE_DOCSTRINGS) and ast.get_docstring(n)]
+    assert len(text.splitlines()) - sum(doc.end_lineno - doc.lineno + 1 for doc in told) <= LONGEST
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -90,6 +94,23 @@ def test_every_row_has_its_picture(name):
     assert all(len(np.unique(picture.reshape(-1, 3), axis=0)) > 10 for picture in pictures)
     fixed = name in {"give_way", "waterfall"}  # (nearly) the same at every start
     assert fixed or not np.array_equal(*pictures)
+
+
+@pytest.mark.parametrize("name", ["kinematic_bicycle", "simple_speaker_listener", "simple_tag", "simple_world_comm"])
+def test_agents_of_different_groups_have_different_colours(name):
+    env = marlenv.make(name, 200, seed=3)
+    env.reset()
+    place = env.simulation.stepper.plan.place
+    pos = env.get_state()["pos"].permute(0, 2, 1)
+    near = torch.cdist(pos, pos).masked_fill(torch.eye(len(place), dtype=torch.bool), 9.0).flatten(1).amin(1)
+    row, colors = int(near.argmax()), {}  # where nothing hides anything
+    picture = env.render(row, size=(600, 600))
+    for group, agents in env.group_map.items():
+        for agent in agents:
+            x, y = (pos[row, place[agent]] * 600 / (2 * SMALLEST_VIEW)).round().int().tolist()
+            colors.setdefault(group, set()).add(tuple(picture[300 - y, 298 + x].tolist()))
+    for one, other in itertools.combinations(colors.values(), 2):
+        assert all(sum(abs(p - q) for p, q in zip(a, b, strict=True)) > 60 for a in one for b in other), colors
 
 
 def test_all_twenty_are_there():

@@ -42,9 +42,16 @@ def ours(name, rows, options):
     return features(state["pos"][:, at].permute(2, 1, 0), state["rot"][at].t())
 
 
+def related(x):
+    """Which features go together: correlations, 0 where one is fixed; ``[n, n]``."""
+    return torch.corrcoef(x.double().T).nan_to_num()
+
+
 def check(name, rows, options):
     a, b = ours(name, rows, options), theirs(name, rows, options)
     assert a.shape == b.shape
+    fixed = (a.std(0) < 1e-5) & (b.std(0) < 1e-5)
+    assert ((related(a) - related(b)).abs()[~fixed][:, ~fixed] < 9 / rows**0.5).all(), name
     level = 1e-3 / a.shape[1]
     for k, (x, y) in enumerate(zip(a.T.double().numpy(), b.T.double().numpy(), strict=True)):
         if abs(x - x[0]).max() < 1e-6 and abs(y - x[0]).max() < 1e-5:
@@ -70,6 +77,12 @@ def test_things_start_where_they_do_in_vmas_batch_by_batch(name):
 @pytest.mark.parametrize("name", sorted(FIXED))
 def test_what_starts_at_fixed_places_starts_where_it_does_in_vmas(name):
     torch.testing.assert_close(ours(name, 4, {}), theirs(name, 4, {}), rtol=0, atol=1e-6)
+
+
+@pytest.mark.reference
+def test_agents_of_sampling_start_where_the_edge_of_the_field_lets_them_be():
+    for start in (ours, theirs):
+        assert start("sampling", 300, {})[:, :6].abs().max() == pytest.approx(1 - 0.025)
 
 
 def test_goals_of_speakers_differ_between_rows():
