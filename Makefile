@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.installed
 SIMULATORS := $(VENV)/.simulators
 RUN    := SDL_VIDEODRIVER=dummy PYGAME_HIDE_SUPPORT_PROMPT=1
 
-.PHONY: demo test slow lint types docs tutorials wheel bench clean
+.PHONY: demo test slow soak lint types docs tutorials learn wheel lowest bench clean
 
 demo: $(STAMP)
 	rm -rf runs/demo
@@ -24,6 +24,9 @@ test: $(STAMP)
 
 slow: $(SIMULATORS)
 	$(RUN) $(BIN)/python -m pytest -q -n 2 -m slow
+
+soak: $(STAMP)
+	$(BIN)/python tests/vector/soak.py --steps 200000
 
 lint: $(STAMP)
 	$(BIN)/ruff check marlenv groups scenarios tests tutorials
@@ -41,8 +44,16 @@ docs: $(STAMP)
 tutorials: $(STAMP)
 	@for script in tutorials/[0-9]*.py; do echo "== $$script"; $(RUN) $(BIN)/python $$script || exit 1; done
 
+learn: $(STAMP)
+	@for run in "ppo_navigation.py" "ppo_navigation.py --critic own" "qmix_spread.py" "maddpg_tag.py" \
+		"self_play.py" "self_play.py --game connect_four"; do \
+		echo "== $$run"; $(RUN) $(BIN)/python tutorials/training/$$run --out runs/training || exit 1; done
+
 wheel: $(STAMP)
 	PYTHON=$(abspath $(BIN))/python TORCH="$(TORCH)" tests/wheel.sh
+
+lowest: $(STAMP)
+	PYTHON=$(abspath $(BIN))/python tests/lowest.sh
 
 bench: $(STAMP)
 	$(BIN)/marlenv bench overhead

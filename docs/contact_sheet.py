@@ -1,6 +1,7 @@
-"""Draws ``docs/pictures/scenarios.png``: every scenario some steps into an episode, side by side, with its name.
+"""Draws ``docs/pictures``: every scenario and every game some steps into an episode, and a sheet of all scenarios.
 
-``python docs/contact_sheet.py`` writes it again. Policies are the ones written by hand where there are some, else random.
+``python docs/contact_sheet.py`` writes the sheet again, ``python docs/contact_sheet.py go hex`` the pictures of those
+envs, and ``all`` those of all. Policies are the ones written by hand where there are some, else random.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageChops, ImageDraw, ImageFont
 
 import marlenv
-from marlenv.envs.registry import find
+from marlenv.cli import svg
 from marlenv.envs.registry import load as load_object
 from marlenv.physics import Heuristic
+from marlenv.registration import find
 
 PICTURES = Path(__file__).resolve().parent / "pictures"
 SIZE, STEPS, COLUMNS, TITLE = 300, 40, 5, 24  # pixels, steps, pictures in a line, pixels
+PLIES = {"tic_tac_toe": 5, "kuhn_poker": 1, "leduc_poker": 2, "prisoners_dilemma": 6, "matrix_game": 0, "hanabi": 12}
+MOVES, COLORS = 30, 48  # plies of other games, colours of a picture
 OPTIONS: dict[str, dict[str, Any]] = {
     "navigation": {"comms_range": 1.0},
     "sampling": {"comms_range": 1.0},
@@ -45,6 +49,29 @@ def picture(name: str, size: int = SIZE) -> np.ndarray:
     return pixels
 
 
+def of_game(name: str) -> np.ndarray:
+    """A position of a game after random moves, as its people draw it."""
+    env = marlenv.make(name, 1, seed=1)
+    data = env.reset()
+    for _ in range(PLIES.get(name, MOVES)):
+        data = env.step_mdp(env.step(env.rand_action(data)))
+    pixels: np.ndarray = svg.pixels(env.rules.svg(env.read(data[0])), (SIZE, SIZE))
+    return pixels
+
+
+def of_env(name: str) -> Image.Image:
+    """The picture of an env's page, with few colours, which keeps the file small."""
+    pixels = picture(name) if find(name).kind == "scenario" else of_game(name)
+    page = Image.fromarray(pixels)
+    inside = ImageChops.difference(page, Image.new("RGB", page.size, "white")).getbbox()  # without white margins
+    return page.crop(inside).quantize(COLORS, dither=Image.Dither.NONE)
+
+
+def native() -> list[str]:
+    """The envs whose pages have pictures."""
+    return [name for name in marlenv.available() if find(name).kind in ("scenario", "game")]
+
+
 def sheet(names: list[str]) -> Image.Image:
     """Pictures in lines, each with its name above it."""
     lines = -(-len(names) // COLUMNS)
@@ -59,13 +86,14 @@ def sheet(names: list[str]) -> Image.Image:
 
 
 def main() -> None:
-    """Writes the sheet, or the pictures of the scenarios that are named, one file each."""
+    """Writes the sheet, or the pictures of the envs that are named, one file each."""
     PICTURES.mkdir(exist_ok=True)
-    names = [name for name in marlenv.available() if find(name).kind == "scenario"]
-    if len(sys.argv) > 1:
-        for name in sys.argv[1:]:
-            Image.fromarray(picture(name, 600)).save(PICTURES / f"{name}.png")
+    names = native() if sys.argv[1:] == ["all"] else sys.argv[1:]
+    for name in names:
+        of_env(name).save(PICTURES / f"{name}.png", optimize=True)
+    if names:
         return
+    names = [name for name in native() if find(name).kind == "scenario"]
     sheet(names).save(PICTURES / "scenarios.png", optimize=True)
 
 

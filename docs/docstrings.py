@@ -1,4 +1,4 @@
-"""Docstrings as Markdown: roles and double backticks, ``Args:`` lists, examples and reStructuredText's simple tables."""
+"""Docstrings as Markdown: roles, double backticks, ``Args:`` lists, examples and reStructuredText's simple tables."""
 
 from __future__ import annotations
 

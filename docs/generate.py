@@ -1,17 +1,15 @@
 """Writes the pages that are made from code: envs, reference and tutorials.
 
-``python docs/generate.py`` writes them; with ``--check`` it writes nothing and exits with 1 when a page differs. Text comes
-from docstrings (``docs/docstrings.py``); of native envs, shapes come from specs and examples from runs. Nothing here knows a
-single env, and no simulator is imported: the pages of wrappers are the same whether theirs is installed or not. What changed
-in an env's results is in ``docs/versions.toml``.
+``python docs/generate.py`` writes them; with ``--check`` it writes nothing and exits with 1 when a page differs. Text
+comes from docstrings (``docs/docstrings.py``); of native envs, shapes come from specs and examples from runs. Nothing
+here knows a single env, and no simulator is imported: the pages of wrappers are the same whether theirs is installed or
+not. What changed in an env's results is in ``docs/versions.toml``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import enum
-import importlib
 import inspect
 import io
 import os
@@ -26,31 +24,26 @@ os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 import docstrings
+import slices
 import torch
+from reference_pages import (
+    NOTE,
+    ROOMS,
+    WIDE,
+    paths_page,
+    reference_index,
+    reference_page,
+    value_text,
+)
 
 import marlenv
-from marlenv.envs.registry import Entry, available, find
+from marlenv.envs.registry import Registration
 from marlenv.optional import EXTRAS
+from marlenv.registration import available, find
 from marlenv.specs.show import domain
-from marlenv.testing import CHECKS
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
-ROOMS = {
-    "marlenv": "Envs by name, randomness",
-    "specs": "Specs",
-    "groups": "Groups",
-    "envs": "Envs",
-    "transforms": "Transforms",
-    "vector": "Many envs at once",
-    "physics": "A world in the plane",
-    "games": "Games",
-    "games.chess": "Chess",
-    "samples": "Sample envs",
-    "wrappers": "Other simulators",
-    "testing": "Testing",
-    "errors": "Errors",
-}
 KINDS = {"scenario": "Scenario", "game": "Game", "wrapper": "Wrapper"}
 SHARED = {  # where the options that all envs of a kind take are described
     "scenario": "Every scenario also takes the options of [`ScenarioEnv`](../reference/physics.md#scenarioenv).",
@@ -69,17 +62,7 @@ MEANING = {
     "done": "`done` is `terminated` (the task ended) or `truncated` (cut off)",
 }
 FLAGS = ("done", "terminated", "truncated")
-WIDE = "---\nhide: [toc]\n---\n\n"  # a page without a table of contents has room for code of 120 columns
-NOTE = "<!-- Made by docs/generate.py; edit the docstrings, not this page. -->"
 MANY = 2  # rows of the envs that are looked at
-UNLISTED = {  # names that users need and that no room lists yet
-    "physics": {"ScenarioEnv": "marlenv.physics.env", "make_scenario": "marlenv.physics.env"},
-    "wrappers": {
-        "AgentSpecs": "marlenv.wrappers._agents",
-        "AgentStep": "marlenv.wrappers._agents",
-        "ParallelSimEnv": "marlenv.wrappers._parallel",
-    },
-}
 
 
 # --- envs ----------------------------------------------------------------------------------------
@@ -125,6 +108,7 @@ def native_page(name: str) -> str:
             "Use": use(entry),
             "Description": f"{doc.summary}\n\n{doc.prose}",
             "Data": data_table(env, ("observation", "state", "reward", "done"), meanings(env, thing, doc)),
+            "Slices": slices.table(name) if entry.kind == "scenario" else "",
             "Action": action_text(entry, env, doc),
             "Reward": sentence(doc.bullets.get("reward")) or reward_text(thing),
             "Ends": ends_text(entry, env, doc),
@@ -152,13 +136,16 @@ def wrapper_page(name: str) -> str:
     return page(entry, sections)
 
 
-def page(entry: Entry, sections: dict[str, str]) -> str:
+def page(entry: Registration, sections: dict[str, str]) -> str:
     """A page of sections."""
     head = f"# {entry.name}\n\n{NOTE}\n\n{KINDS[entry.kind]}. {sentence(entry.summary)}"
+    if entry.kind != "wrapper":
+        words = "some steps into an episode" if entry.kind == "scenario" else "after some moves"
+        head += f"\n\n![{entry.name} {words}](../pictures/{entry.name}.png){{ width=300 }}"
     return "\n\n".join([head, *(f"## {title}\n\n{text.strip()}" for title, text in sections.items() if text)]) + "\n"
 
 
-def wrapper_use(entry: Entry, thing: Any) -> str:
+def wrapper_use(entry: Registration, thing: Any) -> str:
     """How it is installed, and a task that stands for the family: the first that the summary names."""
     extra = EXTRAS.get(entry.needs or "", entry.needs)
     known = extra in extras()
@@ -169,8 +156,9 @@ def wrapper_use(entry: Entry, thing: Any) -> str:
     listed = ""
     if hasattr(thing, "available_envs"):
         home = "marlenv" if thing.__name__ in marlenv._HOMES else thing.__module__  # type: ignore[attr-defined]
-        listed = f"\n\n`{home}.{thing.__name__}.available_envs()` lists the tasks."
-    code = f'import marlenv\n\nenv = marlenv.make("{task}", num_envs={MANY}, seed=0)\ndata = env.rollout(100)'
+        listed = f"\n\n`{home}.{thing.__name__}.available_envs` lists the tasks."
+    seed = ", seed=0" if getattr(thing, "can_be_seeded", True) else ""
+    code = f'import marlenv\n\nenv = marlenv.make("{task}", num_envs={MANY}{seed})\ndata = env.rollout(100)'
     return f"{install}\n\n```py\n{code}\n```{listed}"
 
 
@@ -179,7 +167,7 @@ def extras() -> set[str]:
     return set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 
 
-def use(entry: Entry) -> str:
+def use(entry: Registration) -> str:
     """An example that runs, what it prints, and three commands."""
     name = entry.name
     code = f"""import marlenv
@@ -190,7 +178,7 @@ print(env.rollout(3).batch_size)
 """
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        exec(code, {})
+        exec(code.replace("seed=0)", 'seed=0, compile="none")') if entry.kind == "scenario" else code, {})
     last = f"play {name} --seat 1" if entry.kind == "game" else f"rollout {name} --steps 100 --video {name}.gif"
     commands = f"marlenv show {name}\nmarlenv rollout {name} --envs {MANY} --steps 100\nmarlenv {last}"
     return f"```py\n{code}```\n\n```text\n{out.getvalue()}```\n\n```bash\n{commands}\n```"
@@ -212,7 +200,7 @@ def meanings(env: Any, thing: Any, doc: docstrings.Doc) -> dict[str, str]:
 
 
 def data_table(env: Any, kinds: tuple[str, ...], meaning: dict[str, str]) -> str:
-    """The entries of some families as a table; groups that are alike are listed once, and so are flags of all levels."""
+    """The entries of some families as a table; groups that are alike are listed once, as are flags of all levels."""
     paths = list(env.tree.groups) if hasattr(env, "tree") else []
     alike = len(paths) > 1 and len({tuple(sorted(map(str, below(env, path, kinds)))) for path in paths}) == 1
     rows: dict[str, str] = {}
@@ -273,13 +261,14 @@ def sentence(text: str | None) -> str:
     return text[0].upper() + text[1:].rstrip(".") + "."
 
 
-def action_text(entry: Entry, env: Any, doc: docstrings.Doc) -> str:
+def action_text(entry: Registration, env: Any, doc: docstrings.Doc) -> str:
     """What agents do."""
     text = sentence(doc.bullets.get("action"))
     if entry.kind == "scenario":
         text += " With `continuous_actions=False` actions are choices."
     if entry.kind == "game":
-        text += f' One of {env.rules.n_actions} actions. An illegal one is an error, or loses the game with `illegal="lose"`.'
+        text += f" One of {env.rules.n_actions} actions."
+        text += ' An illegal one is an error, or loses the game with `illegal="lose"`.'
     return "\n\n".join(filter(None, [data_table(env, ("action",), {}), text.strip()]))
 
 
@@ -289,7 +278,7 @@ def reward_text(thing: Any) -> str:
     return f"What the last move earned each player, whoever moved.{zero}"
 
 
-def ends_text(entry: Entry, env: Any, doc: docstrings.Doc) -> str:
+def ends_text(entry: Registration, env: Any, doc: docstrings.Doc) -> str:
     """When an episode ends, and how."""
     parts = [sentence(doc.bullets.get("ends"))]
     if entry.kind == "game":
@@ -298,7 +287,7 @@ def ends_text(entry: Entry, env: Any, doc: docstrings.Doc) -> str:
     return " ".join(filter(None, [*parts, "A limit of `max_steps` truncates."]))
 
 
-def options_text(entry: Entry, thing: Any, doc: docstrings.Doc, env: Any = None) -> str:
+def options_text(entry: Registration, thing: Any, doc: docstrings.Doc, env: Any = None) -> str:
     """A table of options: those of the rules, the scenario or the wrapper, and of an env that is special."""
     default = defaults(thing)
     rows = [(n, default.get(n, ""), t) for n, t in doc.args if entry.kind == "wrapper" or n in default]
@@ -350,7 +339,8 @@ def versions(name: str) -> str:
 def env_index() -> str:
     """The table of all envs."""
     parts = [
-        f"# Environments\n\n{NOTE}\n\nEverything that has a name in `marlenv.make` and on the command line; [the scenarios at a glance](gallery.md)."
+        f"# Environments\n\n{NOTE}\n\nEverything that has a name in `marlenv.make` and on the command line; [the "
+        f"scenarios at a glance](gallery.md)."
     ]
     for kind, title in KINDS.items():
         lines = ["| name | what |", "|---|---|"]
@@ -361,159 +351,18 @@ def env_index() -> str:
 
 
 def gallery() -> str:
-    """All scenarios at a glance, with the pictures that there are."""
+    """All scenarios at a glance."""
     parts = [
         f"# Gallery of scenarios\n\n{NOTE}\n\n`env.render(row)` draws any row of a scenario, uint8 `[H, W, 3]`, "
         'without a screen: `pip install "marlenv-torch[video]"`.'
     ]
-    pictures = [path for kind in ("png", "gif", "svg") for path in sorted(DOCS.rglob(f"*.{kind}"))]
-    parts += [f"![{path.stem.replace('_', ' ')}](../{path.relative_to(DOCS).as_posix()})" for path in pictures]
+    parts.append("![scenarios](../pictures/scenarios.png)")
     lines = ["| scenario | agents | what it is |", "|---|---|---|"]
     for name in available("scenario"):
         with looked_at(name) as env:
             groups = ", ".join(f"{len(agents)} {group}" for group, agents in env.group_map.items())
         lines.append(f"| [{name}]({name}.md) | {groups} | {sentence(find(name).summary)} |")
     return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
-
-
-# --- reference -----------------------------------------------------------------------------------
-
-
-def public_names(room: str) -> dict[str, str]:
-    """Public name of a room -> the module that users import it from."""
-    homes = {name: home for name, home in marlenv._HOMES.items() if name != "__version__"}  # type: ignore[attr-defined]
-    if room == "marlenv":
-        return {name: "marlenv" for name, home in homes.items() if home.split(".")[1] not in ROOMS}
-    module = importlib.import_module(f"marlenv.{room}")
-    own = {n for n, x in vars(module).items() if inspect.isclass(x) and x.__module__ == module.__name__ and n[0] != "_"}
-    names = {*getattr(module, "__all__", own), *(n for n, home in homes.items() if home == module.__name__)}
-    found = {name: "marlenv" if name in homes else module.__name__ for name in names}
-    return dict(sorted({**UNLISTED.get(room, {}), **found}.items()))
-
-
-def reference_page(room: str) -> str:
-    """Every public name of a room."""
-    parts = [f"# {ROOMS[room]}\n\n{NOTE}"]
-    if room == "errors":
-        drawn = inspect.getdoc(importlib.import_module("marlenv.errors")) or ""
-        tree = "\n".join(line.removeprefix("    ") for line in drawn.splitlines() if line.startswith("    "))
-        return f"{parts[0]}\n\nEach inherits the builtin that a TorchRL user would catch.\n\n```text\n{tree}\n```\n"
-    for name, where in public_names(room).items():
-        thing = getattr(importlib.import_module(where), name)
-        parts.append(f"## {name}\n\n`from {where} import {name}`\n\n{thing_text(name, thing)}")
-    if room == "testing":
-        lines = ["| clause | what it says |", "|---|---|"]
-        lines += [f"| `{name}` | {docstrings.inline(check.says)} |" for name, check in CHECKS.items()]
-        parts.append("## The clauses\n\nThe names are what `exempt` takes.\n\n" + "\n".join(lines))
-    return "\n\n".join(parts) + "\n"
-
-
-def thing_text(name: str, thing: Any) -> str:
-    """A class, a function or a constant."""
-    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
-        return (
-            "A constant."
-            if not inspect.getdoc(thing) or not hasattr(thing, "__name__")
-            else docstrings.parse(thing).summary
-        )
-    doc = docstrings.parse(thing)
-    parts = [f"```py\n{signature(name, thing)}\n```", doc.summary, doc.body]
-    if doc.args:
-        parts.append("\n".join(f"- `{arg}`: {text}" if arg else f"- {text}" for arg, text in doc.args))
-    if doc.returns:
-        parts.append(f"Returns: {doc.returns}")
-    if doc.raises:
-        parts.append(
-            "Raises:\n\n" + "\n".join(f"- `{error}`: {text}" if error else f"- {text}" for error, text in doc.raises)
-        )
-    if doc.example:
-        parts.append(f"```pycon\n{doc.example}\n```")
-    if inspect.isclass(thing):
-        parts += [members(thing), *explained(thing)]
-    return "\n\n".join(part for part in parts if part)
-
-
-def signature(name: str, thing: Any, width: int = 96) -> str:
-    """How it is called, without types; broken into lines where it is long."""
-    if isinstance(thing, type) and issubclass(thing, enum.Enum):
-        return f"{name}: {', '.join(thing.__members__)}"
-    call = thing.__init__ if inspect.isclass(thing) and not dataclasses.is_dataclass(thing) else thing
-    try:
-        found = list(inspect.signature(call).parameters.values())
-    except (TypeError, ValueError):
-        return f"{name}(...)"
-    if call is not thing or (found and found[0].name == "self"):
-        found = found[1:]
-    words = list(parameters(found))
-    line = f"{name}({', '.join(words)})"
-    return line if len(line) <= width else name + "(\n    " + ",\n    ".join(folded(words, width - 4)) + ",\n)"
-
-
-def parameters(found: list[inspect.Parameter]) -> Iterator[str]:
-    """Parameters as they are written, with the star and the slash between them."""
-    keyword = False
-    for p in found:
-        if p.kind is p.KEYWORD_ONLY and not keyword:
-            keyword = True
-            yield "*"
-        keyword = keyword or p.kind is p.VAR_POSITIONAL
-        star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
-        yield f"{star}{p.name}" + ("" if p.default is p.empty else f"={value_text(p.default)}")
-
-
-def value_text(value: Any) -> str:
-    """A default value, the same in every run."""
-    if isinstance(value, enum.Enum):
-        return f"{type(value).__name__}.{value.name}"
-    text = repr(value)
-    return getattr(value, "__name__", "...") if " at 0x" in text or "<class" in text else text
-
-
-def folded(words: list[str], width: int) -> list[str]:
-    """Words joined by commas to lines."""
-    lines = [words[0]]
-    for word in words[1:]:
-        if len(lines[-1]) + len(word) + 2 > width:
-            lines.append(word)
-        else:
-            lines[-1] += f", {word}"
-    return lines
-
-
-def members(cls: type) -> str:
-    """The public methods and properties that a class has of its own, in the order of its source."""
-    lines = []
-    for name, thing in vars(cls).items():
-        call = thing.__func__ if isinstance(thing, classmethod | staticmethod) else thing
-        is_property = isinstance(call, property) or type(call).__name__ == "cached_property"
-        if name.startswith("_") or not (inspect.isfunction(call) or is_property):
-            continue
-        summary = docstrings.parse(getattr(cls, name)).summary
-        shown = name if is_property else signature(name, call, 10_000)
-        lines.append(f"| `{shown if len(shown) <= 44 else name + '(...)'}` | {summary.replace('|', chr(92) + '|')} |")
-    return "\n".join(["| member | what |", "|---|---|", *lines]) if lines else ""
-
-
-def explained(cls: type) -> Iterator[str]:
-    """The methods of a class whose arguments are explained."""
-    for name, thing in vars(cls).items():
-        if inspect.isfunction(thing) and name[0] != "_" and (doc := docstrings.parse(thing)).args:
-            lines = [f"- `{arg}`: {text}" if arg else f"- {text}" for arg, text in doc.args]
-            lines += [f"- returns: {doc.returns}"] if doc.returns else []
-            lines += [f"- raises `{error}`: {text}" if error else f"- {text}" for error, text in doc.raises]
-            yield f"### {cls.__name__}.{name}\n\n```py\n{signature(name, thing)}\n```\n\n{doc.body}\n\n" + "\n".join(
-                lines
-            )
-
-
-def reference_index() -> str:
-    """What there is, by room."""
-    lines = ["| room | names |", "|---|---|"]
-    for room, title in ROOMS.items():
-        names = [] if room == "errors" else list(public_names(room))
-        links = ", ".join(f"[{name}]({room}.md#{name.lower()})" for name in names) or f"[all of them]({room}.md)"
-        lines.append(f"| [{title}]({room}.md) | {links} |")
-    return f"{WIDE}# Reference\n\n{NOTE}\n\nEvery public name, with its docstring.\n\n" + "\n".join(lines) + "\n"
 
 
 # --- tutorials -----------------------------------------------------------------------------------
@@ -547,7 +396,8 @@ def tutorial_index() -> str:
         title, _, rest = tutorial_page(path).removeprefix(WIDE).partition("\n")
         first = docstrings.one_line(rest.split("\n\n")[2])
         lines.append(f"| [{title.removeprefix('# ')}]({path.stem}.md) | {first} |")
-    head = "Steps of one story: three agents cover three landmarks. Each is a script of under 120 lines that runs in under a minute."
+    head = "Steps of one story: three agents cover three landmarks. "
+    head += "Each is a script of under 120 lines that runs in under a minute."
     return f"{WIDE}# Tutorials\n\n{NOTE}\n\n{head} `make tutorials` runs them all.\n\n" + "\n".join(lines) + "\n"
 
 
@@ -567,6 +417,7 @@ def pages() -> dict[Path, str]:
         if kind in KINDS:
             made[f"envs/{name}.md"] = wrapper_page(name) if kind == "wrapper" else native_page(name)
     made |= {f"reference/{room}.md": reference_page(room) for room in ROOMS}
+    made["reference/torchrl.md"] = paths_page()
     made |= {f"tutorials/{path.stem}.md": tutorial_page(path) for path in scripts()}
     return {DOCS / name: text for name, text in made.items()}
 

@@ -44,7 +44,7 @@ def heading(page: Path) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Writes what ``docs/changes`` says into the changelog, and the other pages of the folder into the list of benchmarks."""
+    """Writes what ``docs/changes`` says into the changelog, and a folder's other pages into the list of benchmarks."""
     if page.file.src_uri == "benchmarks/index.md":
         return markdown.replace(PAGES, benchmarks(markdown))
     if page.file.src_uri != "changelog.md":
@@ -61,4 +61,11 @@ def benchmarks(markdown: str) -> str:
     """A row for each page of benchmarks that the list does not name."""
     pages = [page for page in sorted((DOCS / "benchmarks").glob("*.md")) if f"({page.name})" not in markdown]
     others = [page for page in pages if page.stem != "index"]
-    return "\n".join(f"| [{heading(p)}]({p.name}) | see there | `marlenv bench {p.stem}` |" for p in others)
+    return "\n".join(f"| [{heading(p)}]({p.name}) | {opening(p)} | `marlenv bench {p.stem}` |" for p in others)
+
+
+def opening(page: Path) -> str:
+    """The first sentence of a page, in one line."""
+    text = " ".join(page.read_text().partition("\n\n")[2].partition("\n\n")[0].split())
+    first = re.split(r"(?<=[^.])\.(?: |$)|: ", text)[0].rstrip(".")
+    return first.replace("|", "\\|")

@@ -14,9 +14,11 @@ from marlenv.groups.maps import MarlGroupMapType, check_marl_grouping, resolve
 from marlenv.groups.masks import alive_after, check_actions, masked_mean, open_rows
 from marlenv.groups.packing import Packer, stack_agents
 from marlenv.groups.regroup import regroup, regroup_spec
+from marlenv.groups.regroup_plan import RegroupPlan
 from marlenv.groups.reset import merge, read_masks
 from marlenv.groups.specs import group_specs, pad
 from marlenv.groups.tree import GroupTree
+from marlenv.groups.turns import TurnView, compact_turns
 
 __all__ = [
     "DoneLevel",
@@ -25,11 +27,14 @@ __all__ = [
     "GroupTree",
     "MarlGroupMapType",
     "Packer",
+    "RegroupPlan",
+    "TurnView",
     "aggregate",
     "aggregate_tree",
     "alive_after",
     "check_actions",
     "check_marl_grouping",
+    "compact_turns",
     "edge_index",
     "graph_from_group_map",
     "group_map_from_graph",

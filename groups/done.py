@@ -66,7 +66,8 @@ def _decide(rule: Rule) -> Callable[[Tensor], Tensor]:
         out = rule(t)
         if out.shape != t.shape[:-1] or out.dtype != torch.bool:
             raise GroupError(
-                f"done rule: must give bool {list(t.shape[:-1])} for {list(t.shape)}, gave {out.dtype} {list(out.shape)}"
+                f"done rule: must give bool {list(t.shape[:-1])} for {list(t.shape)}, gave {out.dtype} "
+                f"{list(out.shape)}"
             )
         return out
 
@@ -133,7 +134,8 @@ class DonePlan:
             found.setdefault(where, []).append(key if isinstance(key, str) else key[-1])
             if shapes.setdefault(where, leaf.shape) != leaf.shape:
                 raise ShapeError(
-                    f"done_spec: the flags at {where or 'the root'} differ in shape: {list(shapes[where])} and {list(leaf.shape)}"
+                    f"done_spec: the flags at {where or 'the root'} differ in shape: {list(shapes[where])} and "
+                    f"{list(leaf.shape)}"
                 )
         order = sorted(found, key=lambda p: (len(p), p))
         self.levels = [DoneLevel(p, tuple(found[p]), shapes[p]) for p in order]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from marlenv.groups.columns import Columns
 from marlenv.groups.specs import PAD_MASK, Unequal, group_specs, pad
 from marlenv.groups.tree import GroupTree
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase
@@ -21,8 +22,8 @@ from torch import Size, Tensor
 from marlenv.errors import DtypeError, GroupError, KeyMissing, ShapeError, nearest
 from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite, MultiOneHot, NonTensor, OneHot, StackedComposite, TensorSpec
-from marlenv.specs.base import concrete
-from marlenv.tensordicts import nest
+from marlenv.specs.shapes import concrete
+from marlenv.tensordicts import fetch, nest, plant
 
 AgentData = Mapping[str, Mapping[str, Any]]
 
@@ -30,7 +31,7 @@ VECTORS = (OneHot, MultiOneHot)
 """Specs whose values are vectors for the network and numbers for the simulator."""
 
 
-class Entry(NamedTuple):
+class PackedEntry(NamedTuple):
     """One leaf of a group: where it is, and which corner of its row each agent fills."""
 
     key: Path
@@ -64,15 +65,17 @@ class Packer:
         """The spec of what :meth:`pack` returns."""
         self._plans = {p: self._plan(p, [per_agent[a] for a in agents], unequal) for p, agents in tree.groups.items()}
         self._pad_masks = {p: self._constants(agents, per_agent, unequal) for p, agents in tree.groups.items()}
+        self._columns = Columns.of(tree, per_agent)
+        self._dense = {p: not isinstance(self.spec[nested(p)], StackedComposite) for p in tree.groups}
 
-    def _plan(self, group: Path, specs: list[Composite], unequal: Unequal) -> list[list[Entry]]:
+    def _plan(self, group: Path, specs: list[Composite], unequal: Unequal) -> list[list[PackedEntry]]:
         """The entries of a group: one list for a dense group, one per agent for a lazy stack."""
         whole = self.spec[nested(group)]
         if isinstance(whole, StackedComposite):
             return [self._entries(part, [spec]) for part, spec in zip(whole.parts, specs, strict=True)]
         return [self._entries(whole, specs)]
 
-    def _entries(self, spec: Composite, agents: list[Composite]) -> list[Entry]:
+    def _entries(self, spec: Composite, agents: list[Composite]) -> list[PackedEntry]:
         found = []
         for key in spec.keys(True, True):
             if path(key)[0] == PAD_MASK:
@@ -85,7 +88,7 @@ class Packer:
                 for one in own
             ]
             rows = leaf.unbind(0) if spec.ndim else [leaf]
-            found.append(Entry(path(key), leaf, corners, own, [_blank(one) for one in rows]))
+            found.append(PackedEntry(path(key), leaf, corners, own, [_blank(one) for one in rows]))
         return found
 
     def _constants(
@@ -108,9 +111,9 @@ class Packer:
         """The group tensors of one moment.
 
         Args:
-            data: agent name -> entry name -> value (number, array, tensor; nested dicts for nested entries). An agent that is
-                left out, or an entry that it leaves out, is zeros. Entries that have no spec are left out. One-hot
-                entries may be given as numbers.
+            data: agent name -> entry name -> value (number, array, tensor; nested dicts for nested entries). An agent
+                that is left out, or an entry that it leaves out, is zeros. Entries that have no spec are left out.
+                One-hot entries may be given as numbers.
             device: where the tensors go.
 
         Raises:
@@ -121,11 +124,20 @@ class Packer:
         if strangers := data.keys() - self.tree.place.keys():
             name = sorted(strangers)[0]
             raise GroupError(f"pack: unknown agents {sorted(strangers)}; {nearest(name, self.tree.place)}")
+        made = None if self._columns is None else self._columns.pack(data)
+        if made is None:
+            made = self._pack_groups(data)
+        return made if device is None or device.type == "cpu" else made.to(device)
+
+    def _pack_groups(self, data: AgentData) -> TensorDict:
+        """The group tensors of one moment, entry by entry; whatever the groups are, and with a complaint where one is
+        due.
+        """
         out: dict[str, Any] = {}
         for group, agents in self.tree.groups.items():
             given = [data.get(agent) for agent in agents]
             plans = self._plans[group]
-            if len(plans) == 1 and not isinstance(self.spec[nested(group)], StackedComposite):
+            if self._dense[group]:
                 packed: Any = self._pack_dense(plans[0], given, agents, Size([len(agents)]))
                 if (flags := self._pad_masks[group]) is not None:
                     packed._tensordict[PAD_MASK] = flags.clone()
@@ -135,14 +147,12 @@ class Packer:
                     for plan, one, a in zip(plans, given, agents, strict=True)
                 ]
                 packed = LazyStackedTensorDict(*rows, stack_dim=0)
-            node = out
-            for name in group[:-1]:
-                node = node.setdefault(name, {})
-            node[group[-1]] = packed
-        made = nest(out, Size())
-        return made if device is None or device.type == "cpu" else made.to(device)
+            plant(out, group, packed)
+        return nest(out, Size())
 
-    def _pack_dense(self, plan: list[Entry], given: list[Any], agents: tuple[str, ...], batch: Size) -> TensorDict:
+    def _pack_dense(
+        self, plan: list[PackedEntry], given: list[Any], agents: tuple[str, ...], batch: Size
+    ) -> TensorDict:
         data: dict[str, Any] = {}
         for entry in plan:
             try:
@@ -153,10 +163,7 @@ class Packer:
                 packed = _fill(entry, values, batch)
             except (ValueError, TypeError, RuntimeError) as error:
                 raise _blame(entry, values, agents, batch, error) from error
-            node = data
-            for name in entry.key[:-1]:
-                node = node.setdefault(name, {})
-            node[entry.key[-1]] = packed
+            plant(data, entry.key, packed)
         return nest(data, batch)
 
     # --- out -------------------------------------------------------------------------------------
@@ -176,32 +183,34 @@ class Packer:
             wanted = [i for i, agent in enumerate(agents) if only is None or agent in only]
             if not wanted:
                 continue
-            node = td.get(nested(group), None)
+            node = fetch(td, group)
             if node is None:
                 raise KeyMissing(
                     f"unpack: no group {nested(group)!r} in the data; it has {sorted(map(str, td.keys()))}"
                 )
             plans = self._plans[group]
-            if len(plans) == 1 and not isinstance(self.spec[nested(group)], StackedComposite):
+            if self._dense[group]:
                 for entry in plans[0]:
                     array = _read(node, entry, group)
                     for i in wanted:
                         if entry.own[i] is not None:
                             corner = entry.corners[i]
                             value = array[i] if corner is None else array[i][corner[: np.ndim(array[i])]]
-                            _plant(out.setdefault(agents[i], {}), entry.key, value)
+                            plant(out.setdefault(agents[i], {}), entry.key, value)
             else:
                 for i in wanted:
                     for entry in plans[i]:
                         value = _read(node[i], entry, group)
                         value = value if isinstance(entry.spec, NonTensor) else value[()]
-                        _plant(out.setdefault(agents[i], {}), entry.key, value)
+                        plant(out.setdefault(agents[i], {}), entry.key, value)
         return out
 
 
-def _read(node: TensorDictBase, entry: Entry, group: Path) -> Any:
+def _read(node: TensorDictBase, entry: PackedEntry, group: Path) -> Any:
     """One entry of a group, or of one agent, as an array; a list or the thing itself when it is not a tensor."""
-    value = node.get(nested(entry.key), None)
+    value = fetch(node, entry.key)
+    if type(value) is Tensor and not isinstance(entry.spec, NonTensor):
+        return entry.spec.to_numpy(value)
     if value is None and not isinstance(entry.spec, NonTensor):
         where = nested((*group, *entry.key))
         raise KeyMissing(f"unpack: entry {where!r} is missing; the group has {sorted(map(str, node.keys(True, True)))}")
@@ -218,12 +227,6 @@ def _dig(data: Any, key: Path) -> Any:
     return data
 
 
-def _plant(data: dict[str, Any], key: Path, value: Any) -> None:
-    for name in key[:-1]:
-        data = data.setdefault(name, {})
-    data[key[-1]] = value
-
-
 def _blank(spec: TensorSpec) -> Any:
     """What stands for an absent value: 0, or the value of the spec that is nearest to zeros."""
     if isinstance(spec, NonTensor):
@@ -232,7 +235,7 @@ def _blank(spec: TensorSpec) -> Any:
     return 0 if spec.is_in(zeros) else spec.project(zeros)
 
 
-def _fill(entry: Entry, values: list[Any], batch: Size) -> Any:
+def _fill(entry: PackedEntry, values: list[Any], batch: Size) -> Any:
     """One entry of all agents; ``[*batch, ...]``, where ``batch`` is ``[A]``, or empty for a single agent."""
     spec = entry.spec
     if isinstance(spec, NonTensor):
@@ -282,7 +285,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _blame(
-    entry: Entry, values: list[Any], agents: tuple[str, ...], batch: Size, error: Exception
+    entry: PackedEntry, values: list[Any], agents: tuple[str, ...], batch: Size, error: Exception
 ) -> ShapeError | DtypeError:
     """The error of :func:`_fill` with the agent and the entry in it."""
     where = f"pack: entry {nested(entry.key)!r} of agent"
@@ -303,7 +306,7 @@ def _blame(
     return ShapeError(f"pack: entry {nested(entry.key)!r} of agents {list(agents)}: {error}")
 
 
-def _not_a_mapping(entry: Entry, given: list[Any], agents: tuple[str, ...]) -> GroupError:
+def _not_a_mapping(entry: PackedEntry, given: list[Any], agents: tuple[str, ...]) -> GroupError:
     """Says whose data, or whose nested entry, is no mapping."""
     for agent, node in zip(agents, given, strict=True):
         for depth in range(len(entry.key)):

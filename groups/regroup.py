@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 from marlenv.groups.maps import GroupMap, check_marl_grouping
+from marlenv.groups.regroup_plan import RegroupPlan
 from marlenv.groups.tree import GroupTree
 from tensordict import LazyStackedTensorDict, TensorDictBase
 
 from marlenv.errors import GroupError
-from marlenv.keys import Path, nested
+from marlenv.keys import nested
 from marlenv.specs import Composite
 
 
@@ -40,16 +41,14 @@ def regroup(td: TensorDictBase, old: GroupTree, new_map: GroupMap | GroupTree) -
         if nested(branch) in out.keys(True) and out[nested(branch)].is_empty():
             out.del_(nested(branch))
     _check_room(tree, out.keys(True))
-    for path, agents in tree.groups.items():
-        places = [old.place[a] for a in agents]
-        sources = {group for group, _ in places}
-        if len(sources) == 1:
-            rows = [i for _, i in places]
-            out[nested(path)] = _pick(td[nested(places[0][0])], rows, at)
+    for path, taken in RegroupPlan(old, tree).parts.items():
+        parts = [part.take(td[nested(part.group)], at) for part in taken]
+        if len(parts) == 1:
+            out[nested(path)] = parts[0]
+        elif _same_layout(parts, at):
+            out[nested(path)] = torch.cat(parts, at)
         else:
-            parts = [_pick(td[nested(group)], [i], at) for group, i in places]
-            dense = _same_layout(parts)
-            out[nested(path)] = torch.cat(parts, at) if dense else _lazy(td, places, at)
+            out[nested(path)] = LazyStackedTensorDict(*(row for part in parts for row in part.unbind(at)), stack_dim=at)
     return out
 
 
@@ -94,25 +93,13 @@ def _check_room(tree: GroupTree, taken: Any) -> None:
         )
 
 
-def _pick(node: TensorDictBase, rows: list[int], dim: int) -> TensorDictBase:
-    """Some agents of a group; a view when they are a run."""
-    if rows == list(range(rows[0], rows[0] + len(rows))):
-        if len(rows) == node.batch_size[dim]:
-            return node
-        return node[(slice(None),) * dim + (slice(rows[0], rows[0] + len(rows)),)]
-    return node[(slice(None),) * dim + (torch.tensor(rows, device=node.device),)]
+def _same_layout(parts: list[TensorDictBase], dim: int) -> bool:
+    """Whether agents have the same entries, of the same shape and dtype."""
 
-
-def _same_layout(parts: list[TensorDictBase]) -> bool:
     def layout(td: TensorDictBase) -> dict[Any, Any]:
-        return {k: (v.shape, v.dtype) for k, v in td.items(True, True)}
+        return {k: ((*v.shape[:dim], *v.shape[dim + 1 :]), v.dtype) for k, v in td.items(True, True)}
 
     try:
         return all(layout(p) == layout(parts[0]) for p in parts[1:])
     except RuntimeError:  # a lazy stack of unequal entries has no dense layout
         return False
-
-
-def _lazy(td: TensorDictBase, places: list[tuple[Path, int]], dim: int) -> TensorDictBase:
-    rows = [td[nested(group)].unbind(dim)[i] for group, i in places]
-    return LazyStackedTensorDict(*rows, stack_dim=dim)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marlenv.errors import ResetError
 from marlenv.keys import Path, nested
-from marlenv.tensordicts import choose, entries, get, is_nested, lazy, parts, put
+from marlenv.tensordicts import choose, entries, get, is_nested, lazy, parts, put, rows
 
 RESET = "_reset"
 
@@ -22,11 +22,12 @@ RESET = "_reset"
 def read_masks(plan: DonePlan, td: TensorDictBase) -> dict[Path, Tensor | None]:
     """The reset masks of the top levels, checked; None where a level has none.
 
-    A mask of the batch size is taken for one of the done flag's shape when that has as many elements, and is replaced by
-    it in ``td``.
+    A mask of the batch size is taken for one of the done flag's shape when that has as many elements, and is replaced
+    by it in ``td``.
 
     Raises:
-        ResetError: a mask stands where there is no done flag, or has another shape than it, or is not bool.
+        ResetError: a mask stands where there is no done flag, or below flags that have none, or has another shape than
+            its flag, or is not bool.
     """
     masks: dict[Path, Tensor | None] = {}
     levels = {level.path: level for level in plan.levels}
@@ -37,7 +38,23 @@ def read_masks(plan: DonePlan, td: TensorDictBase) -> dict[Path, Tensor | None]:
             beside = [nested((*lv.path, RESET)) for lv in plan.levels]
             raise ResetError(f"reset: {where!r} has no done flag beside it; this env takes {beside}")
         masks[path] = _checked(node, levels[path], lead)
+    for level in plan.top:
+        below = next((p for p in masks if p[: len(level.path)] == level.path), None)
+        if below is not None and level.path not in masks:
+            raise ResetError(_overruled(below, level, lead, plan.batch_ndim))
     return {level.path: masks.get(level.path) for level in plan.top}
+
+
+def _overruled(below: Path, level: DoneLevel, lead: torch.Size, batch_ndim: int) -> str:
+    """What is wrong with a mask at a level that does not decide, and none at the one that does."""
+    here, above = nested((*below, RESET)), nested((*level.path, RESET))
+    want = [*lead, *level.shape]
+    united = f"td[{here!r}].flatten({len(lead) + batch_ndim}).any(-1, keepdim=True)"
+    how = f": td[{above!r}] = {united}" if not level.path else ""
+    return (
+        f"reset: {here!r} cannot stand alone; the done flags above it decide, and start anew whatever is below them: "
+        f"write the mask {want} of {above!r}{how}"
+    )
 
 
 def _find_masks(td: TensorDictBase, path: Path) -> list[tuple[Path, TensorDictBase]]:
@@ -93,6 +110,8 @@ def merge(
         mask, ndim = masks[path], kept.ndim
         if mask is not None and mask.numel() == 1 and mask.device.type == "cpu" and bool(mask):
             mask = None  # one row, which starts anew whole
+    elif masks and path == ():
+        mask, ndim = _any_row(masks, kept.ndim), kept.ndim
     if parts(kept) is not None or parts(fresh) is not None:
         return _merge_stacks(fresh, kept, mask, ndim)
     deeper = any(len(p) > len(path) and p[: len(path)] == path for p in masks)
@@ -105,6 +124,18 @@ def merge(
         else:
             put(kept, name, value if mask is None else choose(mask, value, old, ndim))
     return kept
+
+
+def _any_row(masks: dict[Path, Tensor | None], ndim: int) -> Tensor | None:
+    """The rows in which anything is reset; where groups have flags and the root has none, the root starts anew
+    there.
+    """
+    found = None
+    for mask in masks.values():
+        if mask is None:
+            return None
+        found = rows(mask, ndim) if found is None else found | rows(mask, ndim)
+    return found
 
 
 def _merge_stacks(fresh: TensorDictBase, kept: TensorDictBase, mask: Tensor | None, ndim: int) -> TensorDictBase:

@@ -7,16 +7,26 @@ stacked lazily, or padded to a common size with a ``pad_mask`` that says which n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from marlenv.groups.tree import GroupTree
 from torch import Size, Tensor
 
 from marlenv.errors import GroupError
-from marlenv.keys import Path, nested
-from marlenv.specs import Binary, Bounded, Categorical, Composite, MultiCategorical, OneHot, TensorSpec, Unbounded
-from marlenv.specs.base import concrete, size
+from marlenv.keys import nested
+from marlenv.specs import (
+    Binary,
+    Bounded,
+    Categorical,
+    Composite,
+    MultiCategorical,
+    MultiOneHot,
+    OneHot,
+    TensorSpec,
+    Unbounded,
+)
+from marlenv.specs.shapes import concrete, size
 
 Unequal = Literal["stack", "pad", "raise"]
 
@@ -39,7 +49,7 @@ def group_specs(
         batch_size: the env's batch size, put in front.
 
     Raises:
-        GroupError: an agent has no specs, or ``unequal="raise"`` and a group's agents differ.
+        GroupError: an agent has no specs, or ``unequal="raise"`` and a group's agents differ, or it is another word.
 
     >>> see = Composite(observation=Unbounded((4,)))
     >>> print(group_specs(GroupTree({"wolves": ["a", "b"]}), {"a": see, "b": see}))
@@ -47,6 +57,8 @@ def group_specs(
       wolves         [2]
         observation  [2, 4]  float32  Unbounded
     """
+    if unequal not in get_args(Unequal):
+        raise GroupError(f"unequal must be one of {list(get_args(Unequal))}, got {unequal!r}")
     lead = size(batch_size)
     out = Composite(shape=lead)
     for path, agents in tree.groups.items():
@@ -153,6 +165,10 @@ def _grow(leaf: TensorSpec, shape: Size, count: int, own: Tensor) -> TensorSpec:
         return Unbounded(shape, device=leaf.device, dtype=leaf.dtype)
     if isinstance(leaf, Binary):
         return Binary(shape=shape, device=leaf.device, dtype=leaf.dtype)
+    if isinstance(leaf, MultiCategorical) and leaf.mask is None:
+        return MultiCategorical(_spread(leaf.nvec.contiguous(), shape, 1), shape, device=leaf.device, dtype=leaf.dtype)
+    if isinstance(leaf, (MultiCategorical, MultiOneHot)):
+        raise GroupError(f"{leaf!r} cannot be padded; group its agent apart")
     if isinstance(leaf, Categorical):
         mask = torch.zeros((*shape, count), dtype=torch.bool, device=leaf.device)
         mask[..., 0] = True
@@ -164,11 +180,4 @@ def _grow(leaf: TensorSpec, shape: Size, count: int, own: Tensor) -> TensorSpec:
         mask = _spread(legal.contiguous(), shape, False).to(leaf.device)
         mask[..., 0] |= ~mask.any(-1)
         return OneHot(count, shape, device=leaf.device, dtype=leaf.dtype, mask=mask)
-    if isinstance(leaf, MultiCategorical) and leaf.mask is None:
-        return MultiCategorical(_spread(leaf.nvec.contiguous(), shape, 1), shape, device=leaf.device, dtype=leaf.dtype)
     raise GroupError(f"{leaf!r} cannot be padded; group its agent apart")
-
-
-def group_of(spec: Composite, path: Path) -> Composite:
-    """The composite of a group, or the root for ``()``."""
-    return spec[nested(path)] if path else spec

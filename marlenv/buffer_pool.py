@@ -1,8 +1,8 @@
 """Memory that is used again once nobody can see it: first writes to fresh memory are several times as slow.
 
-A lent tensor is a NumPy array that PyTorch holds. When the last tensor, view, array or dlpack capsule of it is gone, or when its
-data were moved elsewhere (into shared memory, for another process), PyTorch lets go of that array, and only then the memory
-is lent again.
+A lent tensor is a NumPy array that PyTorch holds. When the last tensor, view, array or dlpack capsule of it is gone, or
+when its data were moved elsewhere (into shared memory, for another process), PyTorch lets go of that array, and only
+then the memory is lent again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Draw number ``c`` of row ``i`` is a function of ``(seed, i, c)`` and of nothing else: not of the number of rows, not of
 the other rows, not of the device, not of a global generator. The bits are SplitMix64 (Steele, Lea, Flood 2014,
-https://doi.org/10.1145/2714064.2660195) in wrapping int64 arithmetic, started at a key that is hashed from seed and row.
+https://doi.org/10.1145/2714064.2660195) in wrapping int64 arithmetic, started at a key that is hashed from seed and
+row.
 
 ``*B`` are the batch dimensions; a row is one entry of the batch, counted in row-major order.
 """
@@ -26,16 +27,19 @@ BITS = {torch.float64: 53, torch.float16: 11, torch.bfloat16: 8}  # of a uniform
 WORD = (1 << 64) - 1
 
 
-def _signed(x: int) -> int:
-    """The int64 with the last 64 bits of an int."""
+def signed(x: int) -> int:
+    """The int64 with the last 64 bits of an int.
+
+    >>> signed(1 << 63)
+    -9223372036854775808
+    """
     x &= WORD
     return x - (1 << 64) if x >> 63 else x
 
 
-GOLDEN = _signed(0x9E3779B97F4A7C15)
-UNSIGNED_1, UNSIGNED_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-MIX_1, MIX_2 = _signed(UNSIGNED_1), _signed(UNSIGNED_2)
-ROW_STEP = _signed(0xD1B54A32D192ED03)
+UNSIGNED_GOLDEN, UNSIGNED_1, UNSIGNED_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of SplitMix64
+GOLDEN, MIX_1, MIX_2 = signed(UNSIGNED_GOLDEN), signed(UNSIGNED_1), signed(UNSIGNED_2)
+ROW_STEP = signed(0xD1B54A32D192ED03)
 
 
 def mix(x: Tensor) -> Tensor:
@@ -54,7 +58,7 @@ def _mixed(x: int) -> int:
     x &= WORD
     x = ((x ^ (x >> 30)) * UNSIGNED_1) & WORD
     x = ((x ^ (x >> 27)) * UNSIGNED_2) & WORD
-    return _signed(x ^ (x >> 31))
+    return signed(x ^ (x >> 31))
 
 
 def mix_(x: Tensor) -> Tensor:
@@ -176,7 +180,7 @@ class RowRNG:
         >>> bool((rng.fork(1).bits() == rng.fork(2).bits()).any())
         False
         """
-        key = mix(self.key ^ _signed((stream + 1) * 0xA0761D6478BD642F))
+        key = mix(self.key ^ signed((stream + 1) * 0xA0761D6478BD642F))
         return self.of(key, torch.zeros_like(key))
 
     # --- draws -----------------------------------------------------------------------------------
@@ -282,7 +286,8 @@ class RowRNG:
         lead = weights.shape[: self.key.ndim]
         if lead != self.key.shape:
             raise ShapeError(
-                f"RowRNG.choice: the shape of the weights must be the rows {list(self.key.shape)} and what each chooses "
+                f"RowRNG.choice: the shape of the weights must be the rows {list(self.key.shape)} and what each "
+                f"chooses "
                 f"from, got {list(weights.shape)}"
             )
         between = weights.shape[self.key.ndim : -1]

@@ -96,8 +96,17 @@ def write(td: TensorDictBase, key: str | tuple[str, ...], value: Any) -> None:
     put(node, key[-1], value)
 
 
-def plant(td: TensorDictBase, where: Sequence[str], value: Any) -> None:
-    """Writes the entry at a path; tensordicts that are missing on the way are made, each with the batch size of the one above."""
+def plant(td: TensorDictBase | dict[str, Any], where: Sequence[str], value: Any) -> None:
+    """Writes the entry at a path, of a tensordict or a dict.
+
+    What is missing on the way is made: dicts in a dict, tensordicts with the batch size of the one above in a
+    tensordict.
+    """
+    if isinstance(td, dict):
+        for name in where[:-1]:
+            td = td.setdefault(name, {})
+        td[where[-1]] = value
+        return
     for name in where[:-1]:
         below = get(td, name)
         if not is_nested(below):
@@ -278,7 +287,8 @@ def _choose_whole(mask: Tensor, yes: Tensor, no: Tensor) -> Tensor:
     if not bool(mask.any()):
         return no
     raise ShapeError(
-        f"rows of different sizes cannot be one tensor: some rows have {list(yes.shape)}, others {list(no.shape)}; envs "
+        f"rows of different sizes cannot be one tensor: some rows have {list(yes.shape)}, others {list(no.shape)}; "
+        f"envs "
         f"with dynamic sizes and several rows must give all rows one size, or stand side by side in a SerialEnv"
     )
 

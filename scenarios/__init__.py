@@ -2,5 +2,6 @@
 
 if __name__ != "marlenv.scenarios":
     raise ImportError(
-        f"this package is imported as marlenv.scenarios, not as {__name__!r}; run Python from outside the checkout, or install it"
+        f"this package is imported as marlenv.scenarios, not as {__name__!r}; run Python from outside the "
+        "checkout, or install it"
     )

@@ -24,7 +24,8 @@ class Balance(Scenario):
 
     - observation ``[B, A, 16]``: own position and velocity; the agent seen from package and line; the package seen from
       the goal; velocities of package and line; angular velocity and angle of the line; metres, m/s, radians.
-    - reward, shared: 100 per metre that the package comes nearer to its goal, and -10 while it or the line is on the floor.
+    - reward, shared: 100 per metre that the package comes nearer to its goal, and -10 while it or the line is on the
+      floor.
     - ends: when the package is at its goal, or it or the line is on the floor.
     - VMAS: agents and package feel the line, and the floor, only if the circles around both bodies overlap in some
       row of the batch; here from 6.7 mm on, whatever other rows do.
@@ -73,7 +74,7 @@ class Balance(Scenario):
 
     def observe(self) -> Mapping[str, Tensor]:
         agents, package, line = self.agents, self.package.alone, self.line.alone
-        seen = join(
+        observation = join(
             agents.pos,
             agents.vel,
             offset(self.package, agents),
@@ -84,7 +85,7 @@ class Balance(Scenario):
             line.ang_vel,
             line.rot % torch.pi,
         )
-        return {"agents": seen}
+        return {"agents": observation}
 
     def rewards(self) -> Mapping[str, Tensor]:
         fallen = overlap(self.line, self.floor) | overlap(self.package, self.floor)

@@ -11,15 +11,15 @@ from marlenv.physics import Heuristic
 class BalancePolicy(Heuristic):
     """All push up while the package is below its goal, as hard as it is far.
 
-    >>> seen = torch.zeros(1, 3, 16)
-    >>> seen[..., 9] = -0.5  # half a metre below
-    >>> BalancePolicy().act(seen)[0, 0]
+    >>> observation = torch.zeros(1, 3, 16)
+    >>> observation[..., 9] = -0.5  # half a metre below
+    >>> BalancePolicy().act(observation)[0, 0]
     tensor([0.0000, 0.5000])
     """
 
-    def act(self, seen: Tensor) -> Tensor:
+    def act(self, observation: Tensor) -> Tensor:
         """Forces ``[..., 2]``, or choice 4 (up) of nine."""
-        below = seen[..., 9]
+        below = observation[..., 9]
         if not self.continuous:
             return torch.where(below >= 0, 0, 4)
         up = torch.where(below >= 0, 0.0, (-below).clamp(-self.u_range, self.u_range))

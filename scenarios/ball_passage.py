@@ -22,9 +22,10 @@ BUMP = -0.06
 class BallPassage(Scenario):
     """A wall of bricks in the middle has gaps; the ball starts below it, between the agents, and its goal is above.
 
-    - observation ``[B, 2, 8 + 2 n]``: own position and velocity; the agent seen from goal, ball and each of the ``n`` gaps.
-    - reward, shared: the metres that the ball comes nearer to the nearest gap while it is below the wall, to the goal when it
-      has passed; and -0.06 for each brick that an agent or the ball touches.
+    - observation ``[B, 2, 8 + 2 n]``: own position and velocity; the agent seen from goal, ball and each of the ``n``
+      gaps.
+    - reward, shared: the metres that the ball comes nearer to the nearest gap while it is below the wall, to the goal
+      when it has passed; and -0.06 for each brick that an agent or the ball touches.
     - ends: when the ball is at its goal, or at the border.
     - VMAS: agents and ball feel a brick only if the circles around both bodies overlap in some row of the batch; here
       from 6.7 mm on, whatever other rows do. And there all rows that are reset at once have the same gaps; here each

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marlenv.physics import Agent, Landmark, Lidar, Scenario, Sphere, World, distance, gap, join, others, total
+from marlenv.physics import Agent, Landmark, Lidar, Picture, Scenario, Sphere, World, distance, gap, join, others, total
 
 RADIUS = 0.05  # metres, of agents and targets
 NEAR = 0.005  # metres between agents that count as a collision
@@ -24,8 +24,8 @@ class Discovery(Scenario):
 
     - observation ``[B, A, 4 + R]``: own position and velocity; what the lidar for targets measures, and with
       ``use_agent_lidar`` the lidar for agents; metres, m/s.
-    - reward: ``covering_rew_coeff`` for each covered target that the agent is near, the penalty for each agent it bumps into,
-      and ``time_penalty``.
+    - reward: ``covering_rew_coeff`` for each covered target that the agent is near, the penalty for each agent it bumps
+      into, and ``time_penalty``.
     - ends: never while targets respawn; else when all have been covered.
 
     Args:
@@ -65,7 +65,6 @@ class Discovery(Scenario):
     covering_rew_coeff: float = 1.0
     time_penalty: float = 0.0
 
-    picture = "marlenv.scenarios.parts.pictures:discovery"
     limits = dict.fromkeys(("n_agents", "n_targets"), (1, 1000)) | dict.fromkeys(
         ("x_semidim", "y_semidim"), (1e-6, 1e6)
     )
@@ -128,3 +127,8 @@ class Discovery(Scenario):
         covered = self.notes.covered.sum(1, keepdim=True).float()
         rewards = {"covering_reward": self.notes.covering, "collision_rew": self.notes.collision}
         return {"agents": {**rewards, "targets_covered": covered}}
+
+    def draw(self, picture: Picture) -> None:
+        """How near is near a target."""
+        for x, y in self.targets.pos[0].tolist():
+            picture.circle((x, y), self.covering_range, "light_green", fill="none", width=1.0)

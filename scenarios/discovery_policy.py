@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from marlenv.physics import Heuristic
-from marlenv.physics.heuristic import ahead_on_circle, towards_nearest
+from marlenv.physics.task.heuristic import ahead_on_circle, towards_nearest
 
 
 class DiscoveryPolicy(Heuristic):
@@ -15,12 +15,12 @@ class DiscoveryPolicy(Heuristic):
     It needs the lidars of the default options: 15 rays for targets and, if any, 12 for agents.
     """
 
-    def act(self, seen: Tensor) -> Tensor:
+    def act(self, observation: Tensor) -> Tensor:
         """Forces ``[..., 2]``."""
-        pos, rays = seen[..., :2], seen[..., 4:19]
+        pos, rays = observation[..., :2], observation[..., 4:19]
         goal = ahead_on_circle(pos, 0.75)
         goal = torch.where((rays < 0.3).any(-1, keepdim=True), pos + towards_nearest(rays) * 0.1, goal)
-        if seen.shape[-1] > 19:
-            near = seen[..., 19:31]
+        if observation.shape[-1] > 19:
+            near = observation[..., 19:31]
             goal = torch.where((near < 0.15).any(-1, keepdim=True), pos - towards_nearest(near) * 0.1, goal)
         return ((goal - pos) * 10).clamp(-self.u_range, self.u_range)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from marlenv.physics import Agent, Landmark, Scenario, Sphere, World, join, offset, overlap, total
+from marlenv.physics import Agent, Landmark, Picture, Scenario, Sphere, World, join, offset, overlap, total
 
 
 @dataclass(eq=False)
@@ -40,7 +40,6 @@ class Dispersion(Scenario):
     pos_range: float = 1.0
     n_food: int | None = None
 
-    picture = "marlenv.scenarios.parts.pictures:dispersion"
     limits = {"n_agents": (1, 1000), "n_food": (1, 1000), "food_radius": (1e-6, 1000), "pos_range": (0, 1e6)}
 
     def build(self) -> World:
@@ -76,3 +75,7 @@ class Dispersion(Scenario):
 
     def over(self) -> Tensor:
         return self.memory.eaten.all(1)
+
+    def draw(self, picture: Picture) -> None:
+        """Food that is eaten is gone."""
+        picture.hide(self.food, self.memory.eaten)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from marlenv.physics import Agent, Landmark, Lidar, Scenario, Sphere, World, heading
-from marlenv.physics.relations import distance, gap, offset
-from marlenv.physics.views import join, others, total
+from marlenv.physics.maths.views import join, others, total
+from marlenv.physics.task.relations import distance, gap, offset
 
 DISTANCE = 0.1  # metres that all should keep from each other
 NEAR = 0.005  # metres between agents that count as a collision
@@ -21,11 +21,12 @@ NEAR = 0.005  # metres between agents that count as a collision
 
 @dataclass(eq=False)
 class Flocking(Scenario):
-    """Agents see obstacles by lidar and should keep 0.1 metres from each other and from the target, which moves by itself.
+    """Agents see obstacles by lidar and should keep 0.1 metres from each other and from the target, which moves by
+    itself.
 
     - observation ``[B, A, 6 + R]``: own position and velocity; the agent seen from the target; what the lidar measures.
-    - reward: how much nearer the mean squared distance from the others comes to the desired one; and ``collision_reward`` for
-      each one that the agent touches.
+    - reward: how much nearer the mean squared distance from the others comes to the desired one; and
+      ``collision_reward`` for each one that the agent touches.
     - ends: never.
 
     Args:

@@ -15,8 +15,8 @@ from marlenv.scenarios.parts.corridor import LONG, corridor
 from torch import Tensor
 
 from marlenv.physics import Agent, Box, Landmark, Line, Scenario, Shape, Sphere, VelocityController, World
-from marlenv.physics.relations import gap, offset
-from marlenv.physics.views import join, norm, others, total
+from marlenv.physics.maths.views import join, norm, others, total
+from marlenv.physics.task.relations import gap, offset
 
 RADIUS = 0.16  # metres, of an agent
 NEAR = 0.005  # metres that count as a collision
@@ -27,9 +27,11 @@ EACH = ("energy_rew", "agent_collision_rew", "obstacle_collision_rew")
 class GiveWay(Scenario):
     """Agents start at the two ends of the corridor, each with its goal at the other end.
 
-    - observation ``[B, 2, 4]``: own position and velocity, and with ``observe_rel_pos`` where it is seen from the other.
-    - reward: the metres that both come nearer to their goals, times ``pos_shaping_factor``; ``final_reward`` while both are
-      there; the penalties for touching the other, a bay or another wall; ``energy_rew_coeff`` times the share of force used.
+    - observation ``[B, 2, 4]``: own position and velocity, and with ``observe_rel_pos`` where it is seen from the
+      other.
+    - reward: the metres that both come nearer to their goals, times ``pos_shaping_factor``; ``final_reward`` while both
+      are there; the penalties for touching the other, a bay or another wall; ``energy_rew_coeff`` times the share of
+      force used.
     - ends: with ``done_on_completion``, when both are at their goals.
     - VMAS: agents feel a wall, and are punished for it, only if the circles around both bodies overlap in some row of
       the batch; here from 6.7 mm on, whatever other rows do. There all rows that are reset at once start at the same
@@ -91,8 +93,9 @@ class GiveWay(Scenario):
         self.goals, self.map = world.add("goals", marks), corridor(mirrored=self.mirror_passage)
         self.walls = world.add("walls", [Landmark(Line(wall.length), color="black") for wall in self.map])
         dead: dict[str, Any] = {"max_speed": self.v_range, "dead_band": self.min_input_norm, "rests": True}
+        dead["delay"] = self.dt_delay
         self.control = VelocityController(world, self.agents, (2.0, 6.0, 0.002), **dead) if pid else None
-        world.remember(shaping=torch.zeros(2), queue=torch.zeros(self.dt_delay, 2, 2))
+        world.remember(shaping=torch.zeros(2))
         world.note(reached=torch.tensor(False), pos_rew=0.0, final_rew=0.0, **dict.fromkeys(EACH, torch.zeros(2)))
         return world
 
@@ -107,14 +110,14 @@ class GiveWay(Scenario):
 
     def before_step(self) -> None:
         if self.control is not None:
-            queue = torch.cat((self.memory.queue, self.agents.u.unsqueeze(1)), 1)
-            self.agents.u, self.memory.queue = queue[:, 0], queue[:, 1:]
             self.control.drive()
 
     def observe(self) -> Mapping[str, Tensor]:
-        seen = join(self.agents.pos, self.agents.vel)
-        seen = join(seen, others(-offset(self.agents, self.agents))) if self.observe_rel_pos else seen
-        return {"agents": self.blur(seen, self.obs_noise)}
+        observation = join(self.agents.pos, self.agents.vel)
+        observation = (
+            join(observation, others(-offset(self.agents, self.agents))) if self.observe_rel_pos else observation
+        )
+        return {"agents": self.blur(observation, self.obs_noise)}
 
     def rewards(self) -> Mapping[str, Tensor]:
         notes, far = self.notes, norm(self.agents.pos - self.goals.pos)

@@ -13,9 +13,22 @@ from typing import Any
 import torch
 from marlenv.scenarios.parts.bricks import RADIUS
 from marlenv.scenarios.parts.rod import Rod
+from marlenv.scenarios.parts.rods import check_weight, direction
 from torch import Tensor
 
-from marlenv.physics import Agent, Scenario, Sphere, VelocityController, World, heading, join, norm, offset, total
+from marlenv.physics import (
+    Agent,
+    Picture,
+    Scenario,
+    Sphere,
+    VelocityController,
+    World,
+    heading,
+    join,
+    norm,
+    offset,
+    total,
+)
 
 NEAR = 0.005  # metres that count as a collision
 PARTS = ("pos_rew", "rot_rew", "collision_rew", "energy_rew")
@@ -25,10 +38,11 @@ PARTS = ("pos_rew", "rot_rew", "collision_rew", "energy_rew")
 class JointPassage(Scenario):
     """A wall of bricks has gaps that are narrower than the rod; agents start below it, the goal is above.
 
-    - observation ``[B, 2, 8 + 2 n]``: own position and velocity; the agent seen from goal and ``n`` gaps; the direction of the
-      goal, and with ``observe_joint_angle`` that of the rod.
-    - reward, shared: the metres and radians that the rod comes nearer to the nearest gap and to being upright, or, when it has
-      passed, to the goal; ``collision_reward`` for each thing touched; ``energy_reward_coeff`` times the share of force used.
+    - observation ``[B, 2, 8 + 2 n]``: own position and velocity; the agent seen from goal and ``n`` gaps; the direction
+      of the goal, and with ``observe_joint_angle`` that of the rod.
+    - reward, shared: the metres and radians that the rod comes nearer to the nearest gap and to being upright, or, when
+      it has passed, to the goal; ``collision_reward`` for each thing touched; ``energy_reward_coeff`` times the share
+      of force used.
     - ends: when the rod lies on its goal.
     - action: forces, or with ``use_controller`` velocities.
     - VMAS: a row is done only when the rods of all rows are at their goals; bodies feel rod, bricks and border only
@@ -44,8 +58,8 @@ class JointPassage(Scenario):
         random_start_angle: whether the rod starts at any angle; or lies flat.
         random_goal_angle: whether its goal has any angle; or lies flat.
         observe_joint_angle: whether agents observe the direction of the rod.
-        joint_angle_obs_noise: the standard deviation of Gaussian noise on it, radians, from 0 on; each agent has its own
-            noise.
+        joint_angle_obs_noise: the standard deviation of Gaussian noise on it, radians, from 0 on; each agent has its
+            own noise.
         asym_package: whether there is a weight on the rod.
         mass_ratio: the mass of the weight, or without one of the second agent, kg, above 0.
         mass_position: where the weight is on the rod: from -1, at the first agent, to 1, at the second.
@@ -79,7 +93,6 @@ class JointPassage(Scenario):
     obs_noise: float = 0.0
     use_controller: bool = False
 
-    picture = "marlenv.scenarios.parts.pictures:joint_passage"
     limits = {"n_passages": (1, 14), "joint_length": (1e-6, 2), "mass_ratio": (1e-6, 1e6),
               "max_speed_1": (0, 1e6), "obs_noise": (0, 1e6), "joint_angle_obs_noise": (0, 1e6)}  # fmt: skip
 
@@ -90,8 +103,7 @@ class JointPassage(Scenario):
         bodies = ((1.0, None), (1.0 if self.asym_package else self.mass_ratio, self.max_speed_1))
         kinds = [Agent(Sphere(RADIUS), mass=m, max_speed=v, u_multiplier=0.8, f_range=0.8) for m, v in bodies]
         weight = (self.mass_ratio, self.mass_position) if self.asym_package else None
-        if weight is not None and not -1 <= self.mass_position <= 1:
-            raise ValueError(f"JointPassage: mass_position must be in [-1, 1], got {self.mass_position!r}")
+        check_weight(self, self.mass_position, carried=self.asym_package)
         self.rod = Rod(world, kinds, self.joint_length, weight, 0.1476, self.n_passages, fixed=self.fixed_passage)
         self.agents = self.rod.agents
         self.control = VelocityController(world, self.agents, (2.0, 10.0, 1e-5), rests=True)
@@ -116,14 +128,11 @@ class JointPassage(Scenario):
 
     def observe(self) -> Mapping[str, Tensor]:
         agents, rod = self.agents, self.rod
-        seen = [agents.pos, agents.vel, offset(rod.goal, agents), -offset(agents, rod.bricks.gaps)]
-        seen.append(heading(rod.goal.rot.unsqueeze(1)).permute(1, 2, 0))
+        observation = [agents.pos, agents.vel, offset(rod.goal, agents), -offset(agents, rod.bricks.gaps)]
+        observation.append(heading(rod.goal.rot.unsqueeze(1)).permute(1, 2, 0))
         if self.observe_joint_angle:
-            angle = rod.bar.rot.unsqueeze(1)
-            if self.joint_angle_obs_noise:
-                angle = angle + self.joint_angle_obs_noise * self.normal(2)  # each agent has its own
-            seen.append(heading(angle).permute(1, 2, 0))
-        return {"agents": self.blur(join(*seen), self.obs_noise)}
+            observation.append(direction(self, rod.bar, self.joint_angle_obs_noise))
+        return {"agents": self.blur(join(*observation), self.obs_noise)}
 
     def rewards(self) -> Mapping[str, Tensor]:
         memory, gain = self.memory, self.gains(self._shapings())
@@ -142,3 +151,7 @@ class JointPassage(Scenario):
 
     def info(self) -> Mapping[str, Mapping[str, Tensor]]:
         return {"agents": self.noted(*PARTS, "passed")}
+
+    def draw(self, picture: Picture) -> None:
+        """Where the agents are when the rod is at its goal."""
+        self.rod.draw(picture)

@@ -13,8 +13,8 @@ from marlenv.scenarios.parts.colors import distinct
 from torch import Tensor
 
 from marlenv.physics import Agent, Landmark, Lidar, Neighbours, Scenario, Sphere, World
-from marlenv.physics.relations import gap, offset
-from marlenv.physics.views import join, norm, others, total
+from marlenv.physics.maths.views import join, norm, others, total
+from marlenv.physics.task.relations import gap, offset
 
 NEAR = 0.005  # metres between agents that count as a collision
 
@@ -23,10 +23,10 @@ NEAR = 0.005  # metres between agents that count as a collision
 class Navigation(Scenario):
     """Each agent has a goal of its colour, and sees the others by lidar.
 
-    - observation ``[B, A, 6 + R]``: own position and velocity; the agent seen from its goal, or from all goals; how much nearer
-      than its range the lidar meets agents.
-    - reward: the metres that the agent (or with ``shared_rew`` all together) comes nearer, times ``pos_shaping_factor``;
-      ``final_reward`` while all are there; the penalty for each agent it touches.
+    - observation ``[B, A, 6 + R]``: own position and velocity; the agent seen from its goal, or from all goals; how
+      much nearer than its range the lidar meets agents.
+    - reward: the metres that the agent (or with ``shared_rew`` all together) comes nearer, times
+      ``pos_shaping_factor``; ``final_reward`` while all are there; the penalty for each agent it touches.
     - ends: when all agents are on their goals.
     - VMAS: an agent is punished for another one within 5 mm only if two agents overlap in some row of the batch; here
       whatever other rows do.
@@ -75,7 +75,8 @@ class Navigation(Scenario):
         n, same = self.n_agents, self.agents_with_same_goal
         if same > n or (same > 1 and self.collisions) or (self.split_goals and 2 * same != n):
             raise ValueError(
-                f"Navigation: agents_with_same_goal={same} must be at most n_agents={n}, needs collisions=False, and with "
+                f"Navigation: agents_with_same_goal={same} must be at most n_agents={n}, needs "
+                "collisions=False, and with "
                 f"split_goals half of the agents; got collisions={self.collisions}, split_goals={self.split_goals}"
             )
         x, y = (self.world_spawning_x, self.world_spawning_y) if self.enforce_bounds else (None, None)

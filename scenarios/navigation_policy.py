@@ -12,7 +12,8 @@ from marlenv.physics import Heuristic
 
 
 class NavigationPolicy(Heuristic):
-    """The smallest force under which ``V = |x|² + x v / 2 + |v|²`` shrinks, ``x`` being the way to the goal, ``v`` the velocity.
+    """The smallest force under which ``V = |x|² + x v / 2 + |v|²`` shrinks, ``x`` being the way to the goal, ``v`` the
+    velocity.
 
     Source: Lyapunov function of https://arxiv.org/abs/1903.03692
 
@@ -27,10 +28,10 @@ class NavigationPolicy(Heuristic):
         super().__init__(u_range)
         self.clf_epsilon, self.clf_slack = clf_epsilon, clf_slack
 
-    def act(self, seen: Tensor) -> Tensor:
+    def act(self, observation: Tensor) -> Tensor:
         """Forces ``[..., 2]``."""
-        pos, vel = seen[..., :2], seen[..., 2:4]
-        goal = pos - seen[..., 4:6]
+        pos, vel = observation[..., :2], observation[..., 2:4]
+        goal = pos - observation[..., 4:6]
         off = pos - goal
         value = (off.square() + 0.5 * off * vel + vel.square()).sum(-1)
         drift = ((2 * off + vel) * vel).sum(-1)
@@ -39,8 +40,8 @@ class NavigationPolicy(Heuristic):
     def smallest(self, lever: Tensor, need: Tensor) -> Tensor:
         """The force ``u`` in range that minimises ``|u|² + slack * max(0, need + lever · u)²``; ``[..., 2]``.
 
-        The force is ``-m * lever``, cut to its range, where ``m = slack * max(0, need + lever · u)``. What is left of ``need``
-        falls with ``m``, along a line that bends where a component reaches its range.
+        The force is ``-m * lever``, cut to its range, where ``m = slack * max(0, need + lever · u)``. What is left of
+        ``need`` falls with ``m``, along a line that bends where a component reaches its range.
 
         Args:
             lever: ``[..., 2]``.

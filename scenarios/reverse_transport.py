@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from marlenv.physics import Agent, Box, Landmark, Scenario, Sphere, World, distance, join, offset, overlap
+from marlenv.physics import Agent, Box, Landmark, Picture, Scenario, Sphere, World, distance, join, offset, overlap
 
 RADIUS = 0.03  # metres, of an agent
 SHAPING = 100  # reward per metre
@@ -21,8 +21,8 @@ SHAPING = 100  # reward per metre
 class ReverseTransport(Scenario):
     """A heavy hollow box moves only when agents push it from within together.
 
-    - observation ``[B, A, 10]``: own position and velocity; velocity of the package; the package seen from the agent, and from
-      the goal; metres, m/s.
+    - observation ``[B, A, 10]``: own position and velocity; velocity of the package; the package seen from the agent,
+      and from the goal; metres, m/s.
     - reward, shared: 100 per metre that the package comes nearer to its goal, until it touches it.
     - ends: when the package touches its goal.
     - VMAS: an agent that is put outside of the package feels its corners only if the circles around both bodies
@@ -41,7 +41,6 @@ class ReverseTransport(Scenario):
     package_length: float = 0.6
     package_mass: float = 50.0
 
-    picture = "marlenv.scenarios.parts.pictures:reverse_transport"
     may_overlap = True  # agents in a package that has just room for one
     limits = {
         "n_agents": (1, 1000),
@@ -83,3 +82,7 @@ class ReverseTransport(Scenario):
 
     def over(self) -> Tensor:
         return self.notes.on_goal
+
+    def draw(self, picture: Picture) -> None:
+        """A package at its goal is green."""
+        picture.paint(self.package.alone, overlap(self.package.alone, self.goal), "green")

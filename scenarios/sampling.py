@@ -12,7 +12,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from marlenv.physics import Agent, Lidar, Neighbours, Scenario, Sphere, World, alike, join, rows_first, rows_last, total
+from marlenv.physics import (
+    Agent,
+    Lidar,
+    Neighbours,
+    Picture,
+    Scenario,
+    Sphere,
+    World,
+    alike,
+    join,
+    rows_first,
+    rows_last,
+    total,
+)
 
 AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (-1, -1), (1, -1), (-1, 1), (1, 1))
 
@@ -21,8 +34,8 @@ AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (-1, -1), (1, -1), (-1, 1), (1, 1))
 class Sampling(Scenario):
     """The field is a sum of Gaussians around random places; agents see it in the eight cells around them.
 
-    - observation ``[B, A, 4 + R + 8]``: own position and velocity; what the lidar for agents measures; the field around,
-      as a share of its highest value, 0 where it was sampled.
+    - observation ``[B, A, 4 + R + 8]``: own position and velocity; what the lidar for agents measures; the field
+      around, as a share of its highest value, 0 where it was sampled.
     - reward: the field where the agent is (or with ``shared_rew`` the sum over agents), where nobody has sampled it.
     - ends: never.
 
@@ -57,7 +70,6 @@ class Sampling(Scenario):
     spawn_same_pos: bool = False
     norm: bool = True
 
-    picture = "marlenv.scenarios.parts.pictures:sampling"
     may_overlap = True  # agents as large as the field
     limits = dict.fromkeys(("cov", "agent_radius", "xdim", "ydim", "grid_spacing"), (1e-6, 1e6))
     limits |= dict.fromkeys(("n_agents", "n_gaussians"), (1, 1000)) | {"lidar_range": (0, 1e6)}
@@ -67,8 +79,8 @@ class Sampling(Scenario):
         counts = [2 * size / self.grid_spacing for size in (self.xdim, self.ydim)]
         self.cells, whole = tuple(map(round, counts)), all(abs(n / 2 - round(n / 2)) < 1e-9 for n in counts)
         if len(self.covs) != self.n_gaussians or (self.spawn_same_pos and self.collisions) or not whole:
-            raise ValueError("Sampling: cov needs one number or n_gaussians; spawn_same_pos needs collisions=False; xdim and "
-                             f"ydim must be multiples of grid_spacing; got {self.options()}")  # fmt: skip
+            raise ValueError("Sampling: cov needs one number or n_gaussians; spawn_same_pos needs collisions=False; "
+                             f"xdim and ydim must be multiples of grid_spacing; got {self.options()}")  # fmt: skip
         self.edge = (self.xdim - self.agent_radius, self.ydim - self.agent_radius)
         if self.agent_radius > 2 * min(self.xdim, self.ydim):
             raise ValueError(f"Sampling: agent_radius must be at most the size of the field, got {self.options()}")
@@ -103,7 +115,7 @@ class Sampling(Scenario):
             field = field + bell / (2 * math.pi * cov)
         return field
 
-    def _look(self, pos: Tensor) -> tuple[Tensor, Tensor]:
+    def _values_at(self, pos: Tensor) -> tuple[Tensor, Tensor]:
         """The field at ``[2, n, B]``, 0 where it was sampled and outside; and the cells."""
         outside = (pos[0].abs() > self.xdim) | (pos[1].abs() > self.ydim)
         x, y = (at.clamp(-edge, edge) for at, edge in zip(pos, self.edge, strict=True))
@@ -115,12 +127,12 @@ class Sampling(Scenario):
     def observe(self) -> Mapping[str, Tensor]:
         agents, pos = self.agents, self.agents.planar("pos")
         steps = self.tensor(AROUND).t().reshape(2, 1, -1, 1) * self.grid_spacing
-        around = self._look((pos.unsqueeze(2) + steps).flatten(1, 2))[0].unflatten(0, (self.n_agents, -1))
+        around = self._values_at((pos.unsqueeze(2) + steps).flatten(1, 2))[0].unflatten(0, (self.n_agents, -1))
         rays = [self.lidar.measure()] if self.collisions else []
         return {"agents": join(agents.pos, agents.vel, *rays, (around / self.memory.highest).permute(2, 0, 1))}
 
     def rewards(self) -> Mapping[str, Tensor]:
-        sample, cell = self._look(self.agents.planar("pos"))
+        sample, cell = self._values_at(self.agents.planar("pos"))
         late = [(cell[:i] == cell[i]).any(0) for i in range(self.n_agents)]  # somebody else was there first
         sample = torch.where(torch.stack(late), 0.0, sample / (self.memory.highest if self.norm else 1.0))
         flat = rows_last(self.memory.sampled).flatten(0, 1).scatter(0, cell, True)
@@ -130,3 +142,9 @@ class Sampling(Scenario):
 
     def info(self) -> Mapping[str, Mapping[str, Tensor]]:
         return {"agents": {"agent_sample": self.notes.sample}}
+
+    def draw(self, picture: Picture) -> None:
+        """The field, without what was sampled."""
+        x, y = (torch.arange(-d, d, self.grid_spacing) + self.grid_spacing / 2 for d in (self.xdim, self.ydim))
+        field = self._field(x.reshape(-1, 1, 1), y.reshape(1, -1, 1)) / rows_last(self.memory.highest)
+        picture.heat(field.where(~rows_last(self.memory.sampled), 0.0)[..., 0], (self.xdim, self.ydim))

@@ -11,7 +11,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from marlenv.physics import Agent, Box, Landmark, Scenario, Sphere, World, distance, join, offset, overlap, total
+from marlenv.physics import (
+    Agent,
+    Box,
+    Landmark,
+    Picture,
+    Scenario,
+    Sphere,
+    World,
+    distance,
+    join,
+    offset,
+    overlap,
+    total,
+)
 
 RADIUS, GOAL = 0.03, 0.15  # metres, of agents and of the goal
 SHAPING = 100  # reward per metre
@@ -21,8 +34,8 @@ SHAPING = 100  # reward per metre
 class Transport(Scenario):
     """Agents, packages and the goal start anywhere.
 
-    - observation ``[B, A, 4 + 7 n]``: own position and velocity; for each package where it is, seen from the goal and from the
-      agent, its velocity, and whether it is at the goal.
+    - observation ``[B, A, 4 + 7 n]``: own position and velocity; for each package where it is, seen from the goal and
+      from the agent, its velocity, and whether it is at the goal.
     - reward, shared: 100 per metre that each package comes nearer to the goal, until it touches it.
     - ends: when all packages touch the goal.
     - VMAS: agents and packages feel a package only if the circles around both bodies overlap in some row of the
@@ -43,9 +56,8 @@ class Transport(Scenario):
     package_length: float = 0.15
     package_mass: float = 50.0
 
-    picture = "marlenv.scenarios.parts.pictures:transport"
-    limits = {"n_agents": (1, 1000), "n_packages": (1, 1000), "package_width": (1e-6, 1e3), "package_length": (1e-6, 1e3),
-              "package_mass": (1e-6, 1e9)}  # fmt: skip
+    limits = {"n_agents": (1, 1000), "n_packages": (1, 1000), "package_width": (1e-6, 1e3),
+              "package_length": (1e-6, 1e3), "package_mass": (1e-6, 1e9)}  # fmt: skip
 
     def build(self) -> World:
         edge = 1 + 2 * RADIUS + max(self.package_length, self.package_width)
@@ -85,3 +97,7 @@ class Transport(Scenario):
 
     def over(self) -> Tensor:
         return self.memory.on_goal.all(1)
+
+    def draw(self, picture: Picture) -> None:
+        """Packages at their goal are green."""
+        picture.paint(self.packages, self.memory.on_goal, "green")

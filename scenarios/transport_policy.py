@@ -14,14 +14,15 @@ SPEED = 0.95  # of the highest force
 class TransportPolicy(Heuristic):
     """All go around the first package and dribble it to the goal, along a curve that is planned anew in every step.
 
-    The curve is a cubic from the agent to behind the package, where it points at the goal; the policy follows its start.
+    The curve is a cubic from the agent to behind the package, where it points at the goal; the policy follows its
+    start.
     """
 
-    def act(self, seen: Tensor) -> Tensor:
+    def act(self, observation: Tensor) -> Tensor:
         """Forces ``[..., 2]``."""
-        pos = seen[..., :2]
-        package = seen[..., 6:8] + pos
-        goal = package - seen[..., 4:6]
+        pos = observation[..., :2]
+        package = observation[..., 6:8] + pos
+        goal = package - observation[..., 4:6]
         way = goal - package
         way = way / torch.linalg.vector_norm(way, dim=-1, keepdim=True)
         behind = package - way * REACH

@@ -18,8 +18,8 @@ from marlenv.physics import Agent, Landmark, Line, Scenario, Sphere, World, head
 class Wheel(Scenario):
     """A line that turns about the origin is pushed by agents.
 
-    - observation ``[B, A, 13]``: own position and velocity; the middle and both ends of the line, seen from the agent; its
-      angle, its angular speed, and how far that is from the desired one; metres, m/s, radians, rad/s.
+    - observation ``[B, A, 13]``: own position and velocity; the middle and both ends of the line, seen from the agent;
+      its angle, its angular speed, and how far that is from the desired one; metres, m/s, radians, rad/s.
     - reward, shared: minus how far the angular speed is from the desired one.
     - ends: never.
     - VMAS: agents feel the ends of the line only if the circles around both bodies overlap in some row of the batch;

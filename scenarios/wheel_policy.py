@@ -17,10 +17,10 @@ class WheelPolicy(Heuristic):
     torch.Size([1, 4, 2])
     """
 
-    def act(self, seen: Tensor) -> Tensor:
+    def act(self, observation: Tensor) -> Tensor:
         """Forces ``[..., 2]``."""
-        pos = seen[..., :2]
-        x, y = (seen[..., 8:10] + pos).unbind(-1)
+        pos = observation[..., :2]
+        x, y = (observation[..., 8:10] + pos).unbind(-1)
         turn = math.sqrt(0.5)
         goal = torch.stack((x * turn - y * turn, x * turn + y * turn), -1)
         return (goal - pos).clamp(-self.u_range, self.u_range)

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marlenv.physics import Agent, Scenario, Sphere, VelocityController, World, alike, heading
-from marlenv.physics.geometry import between_lines
-from marlenv.physics.views import join, norm, others, total
+from marlenv.physics import Agent, Picture, Scenario, Sphere, VelocityController, World, alike, heading
+from marlenv.physics.maths.geometry import between_lines
+from marlenv.physics.maths.views import join, norm, others, total
 
 APART = 1.0  # metres, that the agents should be
 SHARED = ("dist_rew", "rot_rew", "pos_rew")
@@ -25,8 +25,10 @@ EACH = ("agent_vel_rew", "agent_energy_rew", "agent_wind_rew")
 class WindFlocking(Scenario):
     """The wind pulls down; the big agent does not feel it while it is straight below the small one.
 
-    - observation ``[B, 2, 4]``: own position and velocity, those of the other relative to the agent; as the options say.
-    - reward, shared: how much nearer it gets to: 1 metre apart, ``desired_vel`` up, no wind, high up, side by side, no force.
+    - observation ``[B, 2, 4]``: own position and velocity, those of the other relative to the agent; as the options
+      say.
+    - reward, shared: how much nearer it gets to: 1 metre apart, ``desired_vel`` up, no wind, high up, side by side, no
+      force.
     - ends: never.
     - VMAS: the big agent begins an episode with the wind that it felt at the end of the last one; here with the whole
       wind. And there all rows that are reset at once begin with the same agent on the left.
@@ -69,7 +71,6 @@ class WindFlocking(Scenario):
     cover_angle_tolerance: float = 1.0
     horizon: int = 200
 
-    picture = "marlenv.scenarios.parts.pictures:wind_flocking"
     limits = {"v_range": (0, 1e6), "f_range": (0, 1e6), "cover_angle_tolerance": (1e-6, 1e6)}
 
     def build(self) -> World:
@@ -116,10 +117,10 @@ class WindFlocking(Scenario):
 
     def observe(self) -> Mapping[str, Tensor]:
         agents = self.agents
-        seen = [agents.pos] * self.observe_pos + [agents.vel]
+        observation = [agents.pos] * self.observe_pos + [agents.vel]
         for wanted, x in ((self.observe_rel_pos, agents.pos), (self.observe_rel_vel, agents.vel)):
-            seen += [others(x.unsqueeze(1) - x.unsqueeze(2))] * wanted
-        return {"agents": join(*seen)}
+            observation += [others(x.unsqueeze(1) - x.unsqueeze(2))] * wanted
+        return {"agents": join(*observation)}
 
     def rewards(self) -> Mapping[str, Tensor]:
         along = -heading(self._angle())[1]  # 1 where the big agent is straight below the small one, -1 above
@@ -134,3 +135,10 @@ class WindFlocking(Scenario):
 
     def info(self) -> Mapping[str, Mapping[str, Tensor]]:
         return {"agents": self.noted(*SHARED, *EACH) | {"delta_vel_to_goal": self._too_slow()}}
+
+    def draw(self, picture: Picture) -> None:
+        """The line between the agents, and the height to reach."""
+        a, b = self.agents.pos[0].tolist()
+        picture.line(a, b, "black", width=1.0)
+        height = self.horizon * self.world.laws.dt * self.wanted
+        picture.line((-0.5, height), (0.5, height), "red", width=1.5)

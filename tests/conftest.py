@@ -1,8 +1,36 @@
-"""One thread, and hypothesis without a clock: the tensors here are small, and the machines that run this are shared."""
+"""One thread, hypothesis without a clock, and one place for machine code: the tensors here are small, and the machines
+that run this are shared.
+"""
 
+import os
+from pathlib import Path
+
+import pytest
 import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
 settings.register_profile("house", deadline=None, derandomize=True, database=None)
 settings.load_profile("house")
+
+KEPT = Path(__file__).resolve().parents[1] / "build" / "kernels"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _machine_code(tmp_path_factory):
+    """Compiled once for all workers and all runs, out of the user's own cache, and waited for however slow the machine
+    is."""
+    from marlenv.errors import Unsupported
+    from marlenv.physics.jit import cache, tiers
+
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with pytest.MonkeyPatch.context() as patch:
+        if "MARLENV_CACHE" not in os.environ:
+            patch.setenv("MARLENV_CACHE", str(KEPT))
+            try:
+                cache.own_folder()
+            except Unsupported:  # a checkout that others may write to
+                patch.setenv("MARLENV_CACHE", str(shared / "kernels"))
+        patch.setattr(tiers, "PATIENCE", 600.0)
+        yield

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what only the slow tests use and `.[dev]` leaves out: Melting Pot, JaxMARL and Stockfish.
+# Installs what only the slow tests use and `.[dev]` leaves out: Ray, Melting Pot, JaxMARL and Stockfish.
 #
 #   VENV=.venv tests/simulators.sh               all
 #   PYTHON=python3 tests/simulators.sh jaxmarl   one of them
@@ -18,6 +18,10 @@ get() {
   "$PYTHON" -m pip install --quiet --disable-pip-version-check -c "$CONSTRAINTS" "$@"
 }
 
+ray() {
+  there ray 2.60.0 || get ray==2.60.0
+}
+
 jaxmarl() {
   there jaxmarl 0.2.0 || get jaxmarl==0.2.0 jax==0.10.2 flax==0.12.8 chex==0.1.92
 }
@@ -27,7 +31,7 @@ jaxmarl() {
 # is used for two names of its type annotations; the tests put them there.
 meltingpot() {
   there dm-meltingpot 2.4.1 && return
-  get dmlab2d==1.0.2 dm-tree==0.1.10 chex==0.1.92 immutabledict==4.3.1 reactivex==6.1.0 pandas==3.1.1 \
+  get dmlab2d==1.0.2 dm-tree==0.1.10 chex==0.1.92 immutabledict==4.3.1 reactivex==6.1.0 pandas==2.3.3 \
     opencv-python-headless==5.0.0.93 ml_collections networkx pygame-ce absl-py
   local folder
   folder=$(mktemp -d)
@@ -45,9 +49,9 @@ stockfish() {
   fi
 }
 
-for one in ${@:-jaxmarl meltingpot stockfish}; do
+for one in ${@:-ray jaxmarl meltingpot stockfish}; do
   case $one in
-    jaxmarl | meltingpot | stockfish) "$one" ;;
-    *) echo "$0: no simulator is called $one; there are jaxmarl, meltingpot and stockfish" >&2; exit 2 ;;
+    ray | jaxmarl | meltingpot | stockfish) "$one" ;;
+    *) echo "$0: no simulator is called $one; there are ray, jaxmarl, meltingpot and stockfish" >&2; exit 2 ;;
   esac
 done

@@ -23,7 +23,8 @@ import pytest
 import torch
 
 from marlenv.cli.__main__ import main
-from marlenv.envs.registry import available, find
+from marlenv.physics import offset
+from marlenv.registration import available, find, make
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -69,6 +70,7 @@ def pages_with(*kinds: str) -> list[Path]:
     return [page for page in PAGES if any(block.kind in kinds for block in blocks(page))]
 
 
+@pytest.mark.filterwarnings("ignore:Creating .*WeightUpdater:DeprecationWarning")  # TorchRL imports what it deprecates
 @pytest.mark.parametrize("page", pages_with("python", "console"), ids=named)
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -160,6 +162,85 @@ def test_every_env_and_room_can_be_reached() -> None:
         assert f"docs/rooms/{page.name}" in readme, f"README.md does not lead to {page.name}"
     for page in (ROOT / "docs" / "envs").glob("*.md"):
         assert page.stem == "index" or f"({page.name})" in index
+
+
+@pytest.mark.parametrize("name", [*available("scenario"), *available("game")])
+def test_every_native_env_has_a_picture_on_its_page(name: str) -> None:
+    picture = ROOT / "docs" / "pictures" / f"{name}.png"
+    assert picture.exists(), f"{name} has no picture; run: python docs/contact_sheet.py {name}"
+    assert picture.stat().st_size < 15_000
+    assert f"(../pictures/{name}.png)" in (ROOT / "docs" / "envs" / f"{name}.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["go", "balance", "simple_tag", "leduc_poker"])
+def test_pictures_show_what_is_drawn_now(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install -e '.[video]'")
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import contact_sheet
+
+    kept = image.open(ROOT / "docs" / "pictures" / f"{name}.png").convert("RGB")
+    drawn = contact_sheet.of_env(name).convert("RGB")
+    assert kept.size == drawn.size
+    away = torch.tensor(bytearray(kept.tobytes())).float() - torch.tensor(bytearray(drawn.tobytes())).float()
+    assert away.abs().mean() < 1, f"run: python docs/contact_sheet.py {name}"  # of 255; letters may differ a little
+
+
+@pytest.mark.parametrize("name", ["simple_tag", "simple_push", "wheel", "navigation", "simple_world_comm", "transport"])
+def test_slices_of_observations_hold_for_other_data(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables are found by comparing with the world; another seed and later steps give the same, without a gap."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import slices
+
+    found = slices.slices(name)
+    assert found == slices.slices(name, seed=7, steps=9)
+    spec = make(name, 2).full_observation_spec
+    assert found
+    for group, parts in found.items():
+        ends = [0, *(part.end for part in parts)]
+        assert [part.begin for part in parts] == ends[:-1]
+        assert ends[-1] == spec[(*group, "observation")].shape[-1]
+        assert (parts[0].unit, parts[1].unit) in {("m", "m/s"), ("m/s", "m"), ("m/s", "")}, parts[:2]
+
+
+def test_slices_are_named_by_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import slices
+    from marlenv.scenarios import balance
+
+    name = "the agent, seen from package"
+    assert slices.slices("asym_joint") == {("agents",): [(0, 2, "own position", "m"), (2, 4, "own velocity", "m/s")]}
+    assert slices.slices("pollock")["agents",] == [(0, 1, "always 0", "")]
+    secret, key = ((at, at + 4, f"the {what}", "0 or 1") for at, what in ((0, "secret"), (4, "key")))
+    assert slices.slices("simple_crypto") == {
+        ("eve",): [(0, 4, "what alice says", "")],
+        ("bob",): [(0, 4, "the key", "0 or 1"), (4, 8, "what alice says", "")],
+        ("alice",): [secret, key],
+    }
+    assert slices.slices("simple_speaker_listener")["speaker",] == [(0, 3, "the colour of the goal", "0 to 1")]
+    assert name in [part.what for part in slices.slices("balance")["agents",]]
+    monkeypatch.setattr(balance, "offset", lambda a, b: -offset(a, b))  # the other way round
+    assert name not in [part.what for part in slices.slices("balance")["agents",]]
+    monkeypatch.setattr(balance, "offset", lambda a, b: offset(a, b) * 3)
+    with pytest.raises(LookupError, match=r"balance: \[Slice\(.*say what it is in docs/quantities.py"):
+        slices.table("balance")
+
+
+def test_the_landing_page_shows_and_installs() -> None:
+    page = (ROOT / "docs" / "index.md").read_text()
+    assert 'pip install "marlenv-torch[' in page
+    pictures = re.findall(r"!\[.+?\]\((pictures/.+?)\)", page)
+    assert pictures
+    assert all((ROOT / "docs" / picture).exists() for picture in pictures)
+
+
+def test_the_list_of_benchmarks_says_what_each_page_compares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import hooks
+
+    index = (ROOT / "docs" / "benchmarks" / "index.md").read_text()
+    rows = [row.split(" | ")[1] for row in hooks.benchmarks(index).splitlines()]
+    assert len(rows) >= 3
+    assert not [row for row in rows if "see there" in row or not 10 < len(row) < 120]
 
 
 KINDS = {"added", "changed", "fixed", "removed", "behaviour"}

@@ -1,4 +1,5 @@
-"""Data belong to who got them: they can be saved, sent, shared and written into, and nothing writes into them afterwards."""
+"""Data belong to who got them: they can be saved, sent, shared and written into, and nothing writes into them
+afterwards."""
 
 from __future__ import annotations
 
@@ -15,10 +16,11 @@ import marlenv
 from marlenv.buffer_pool import LARGE, BufferPool
 from marlenv.envs import EnvBase
 from marlenv.errors import SpecError
-from marlenv.making import make
-from marlenv.physics import cache
+from marlenv.physics.jit import cache
+from marlenv.registration import make
 from marlenv.testing.mocks import CountingEnv, GroupedEnv, MaskedEnv
 from marlenv.transforms import ActionMask, Compose, RewardSum, StepCounter, TransformedEnv
+from marlenv.vector import SerialEnv
 
 compiled = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
 ENVS = {
@@ -237,6 +239,27 @@ def test_rows_that_go_on_keep_what_transforms_remember() -> None:
     for given in ((state, mask), (env.get_state(), mask, td)):
         with pytest.raises(SpecError, match=r"set_state: .*step_count.* live in the data; with a mask, save them too"):
             env.set_state(*given)
+
+
+def test_transforms_under_and_over_a_vector_of_envs_remember() -> None:
+    envs = SerialEnv(2, lambda: TransformedEnv(make("simple_spread", 3, seed=0, compile="none"), StepCounter()))
+    env = TransformedEnv(envs, RewardSum())
+    td = env.reset()
+    for _ in range(3):
+        td = env.step_mdp(env.rand_step(td))
+    state, then = env.get_state(td), td
+    for _ in range(4):
+        td = env.step_mdp(env.rand_step(td))
+    mask = torch.tensor([[True, False, False], [False, True, False]])
+    again = env.set_state(state, mask, td)
+    assert again["step_count"].flatten().tolist() == [3, 7, 7, 7, 3, 7]
+    sums = torch.where(mask[..., None, None], then["agents", "episode_reward"], td["agents", "episode_reward"])
+    assert torch.equal(again["agents", "episode_reward"], sums)
+    assert bool((env.set_state(state)["step_count"] == 3).all())
+    for given in ((state, mask), (env.get_state(), mask, td)):
+        for one in (env, envs):
+            with pytest.raises(SpecError, match=r"set_state: .*(step_count|episode_reward).* live in the data"):
+                one.set_state(*given)
 
 
 def test_step_mdp_makes_new_containers_of_anything() -> None:

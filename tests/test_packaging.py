@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -45,3 +49,47 @@ def test_every_extra_that_a_message_names_exists() -> None:
     from marlenv.optional import EXTRAS
 
     assert set(EXTRAS.values()) <= set(SETTINGS["project"]["optional-dependencies"])
+
+
+EXTRAS = SETTINGS["project"]["optional-dependencies"]
+TOOLS = {"test", "docs", "dev"}  # what developers install, with constraints.txt
+
+
+def test_extras_say_ranges_and_constraints_say_versions() -> None:
+    """Exact versions clash with what users have; the highest that was tried is the one that CI runs with."""
+    pins = dict(re.findall(r"^([A-Za-z0-9_.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M))
+    pins = {name.lower().replace("-", "_"): pin for name, pin in pins.items()}
+    for extra in EXTRAS.keys() - TOOLS:
+        for text in EXTRAS[extra]:
+            if text.startswith("marlenv-torch["):
+                continue
+            name, low, high = re.fullmatch(r"([\w-]+)(?:\[.*\])?(?:>=([\d.]+))?,?<([\d.]+)", text).groups()  # type: ignore[union-attr]
+            pin = pins.get(name.lower().replace("-", "_"))
+            if pin is not None:
+                assert number(low or "0") <= number(pin) < number(high), f"{extra}: {text}, and CI runs {pin}"
+
+
+def number(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
+
+
+def test_dependencies_of_the_core_say_the_lowest_version() -> None:
+    for text in SETTINGS["project"]["dependencies"]:
+        name, low = text.split(">=")
+        assert number(re.split(r"[+a-z]", version(name))[0]) >= number(low)
+
+
+def test_the_citation_is_of_this_version() -> None:
+    from marlenv import __version__
+
+    text = (ROOT / "CITATION.cff").read_text()
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML: pip install -e '.[docs]'")
+    cited = yaml.safe_load(text)
+    assert {"cff-version", "message", "title", "authors", "version", "license"} <= cited.keys()
+    assert cited["version"] == __version__
+    assert cited["license"] == SETTINGS["project"]["license"]
+
+
+def test_marks_of_types_are_in_the_wheel() -> None:
+    assert (ROOT / "marlenv" / "py.typed").exists()
+    assert SETTINGS["tool"]["setuptools"]["package-data"]["marlenv"] == ["py.typed", "*.pyi"]

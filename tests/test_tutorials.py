@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 FOLDER = Path(__file__).resolve().parents[1] / "tutorials"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
@@ -38,6 +39,30 @@ def test_a_tutorial_needs_no_torchrl(path: Path) -> None:
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         assert not [n for n in names if n.split(".")[0] == "torchrl"]
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "groups"),
+    [
+        ("simple_tag", {}, 2),
+        ("simple_spread", {"group_map": {"scout": ["agent_1"], "others": ["agent_0", "agent_2"]}}, 2),
+        ("navigation", {"group_map": "one_group_per_agent"}, 4),
+    ],
+)
+def test_training_needs_no_other_code_for_other_tasks_and_groups(task: str, options: dict, groups: int) -> None:
+    """Tutorial 6 with another first line, for one update."""
+    text, at = (FOLDER / "06_train.py").read_text(), 'TASK, OPTIONS = "simple_spread", {}'
+    assert at in text
+    text = text.replace(at, f"TASK, OPTIONS = {task!r}, {options!r}")
+    text = re.sub(r"ROWS, STEPS, UPDATES = .*", "ROWS, STEPS, UPDATES = 8, 6, 1", text)
+    text = text.rpartition("assert ")[0]
+    threads, state = torch.get_num_threads(), torch.random.get_rng_state()
+    found: dict = {"__name__": "tutorial"}
+    exec(compile(text, "06_train.py", "exec"), found)
+    torch.set_num_threads(threads)
+    torch.random.set_rng_state(state)
+    assert len(found["teams"]) == len(found["last"]) == groups
+    assert all(torch.isfinite(x).all() for team in found["teams"] for x in team.parameters())
 
 
 def test_they_tell_one_story() -> None:

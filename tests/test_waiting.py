@@ -1,8 +1,9 @@
 """No step makes the host wait for a device.
 
-Shown without one, on ``meta`` tensors: they hold nothing, so whatever looks at data raises (``item``, ``bool``, ``nonzero``), and
-CUDA's way is taken everywhere, since they are not on the CPU. :class:`NoWaiting` also refuses copies between host and device, which
-``meta`` allows and which make the host wait for CUDA (``torch.cuda.set_sync_debug_mode``) and end the capture of a CUDA graph.
+Shown without one, on ``meta`` tensors: they hold nothing, so whatever looks at data raises (``item``, ``bool``,
+``nonzero``), and CUDA's way is taken everywhere, since they are not on the CPU. :class:`NoWaiting` also refuses copies
+between host and device, which ``meta`` allows and which make the host wait for CUDA
+(``torch.cuda.set_sync_debug_mode``) and end the capture of a CUDA graph.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from typing import Any
 
 import pytest
 import torch
-from marlenv.scenarios.index import ENTRIES
+from marlenv.scenarios.index import SCENARIOS
 from torch import Size, Tensor
 from torch.overrides import TorchFunctionMode
 
 import marlenv
 from marlenv import EnvBase
+from marlenv.constants import constant
 from marlenv.games import Go
 from marlenv.games.chess import Chess
-from marlenv.physics import lanes
-from marlenv.physics.constants import constant
+from marlenv.physics.maths import rowwise
 from marlenv.rng import RowRNG
 
 META = torch.device("meta")
@@ -36,7 +37,8 @@ def on_host(x: object) -> bool:
 
 
 class NoWaiting(TorchFunctionMode):
-    """Raises for what copies from the host to a device, or back; numbers, and tensors without dimensions as operands, are no copies."""
+    """Raises for what copies from the host to a device, or back; numbers, and tensors without dimensions as operands,
+    are no copies."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -98,7 +100,8 @@ GAMES = [
     "hanabi",
     "matrix_game",
 ]
-# an opponent in games whose players do not simply alternate (poker, backgammon) moves until nobody waits for it: the host looks
+# an opponent in games whose players do not simply alternate (poker, backgammon) moves until nobody waits for it: the
+# host looks
 OPTIONS: list[dict[str, Any]] = [
     {"illegal": "lose"},
     {"max_plies": 5},
@@ -135,13 +138,13 @@ def test_rules_in_a_graph_do_not_wait(rules: Any) -> None:
         ply()
 
 
-SCENARIOS = [entry.name for entry in ENTRIES]
+NAMES = [entry.name for entry in SCENARIOS]
 
 
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        *((name, {}) for name in SCENARIOS),
+        *((name, {}) for name in NAMES),
         *((name, {"continuous_actions": False}) for name in ("simple_spread", "simple_tag", "simple_world_comm")),
         *((name, {"group_map": "one_group_per_agent"}) for name in ("simple_spread", "simple_tag", "navigation")),
         ("simple_tag", {"group_map": "all_in_one_group"}),
@@ -152,12 +155,12 @@ def test_scenarios_do_not_wait(name: str, options: dict[str, Any]) -> None:
     lives_without_waiting(marlenv.make(name, num_envs=ROWS, device=META, seed=0, max_steps=3, **options))
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", NAMES)
 def test_transitions_in_a_graph_do_not_wait(name: str) -> None:
     simulation, rng = marlenv.make(name, num_envs=ROWS, seed=0, device=META).simulation, RowRNG(0, [ROWS], META)
     actions = {group: rng.uniform(-1, 1, (c.agents, c.width)) for group, c in simulation.controls.items()}
     state, *_ = simulation.reset(simulation.start(rng))
-    with torch.no_grad(), lanes.graph():
+    with torch.no_grad(), rowwise.graph():
         simulation.transition(state, actions)
         with NoWaiting():
             simulation.transition(state, actions)

@@ -19,7 +19,10 @@ home = pathlib.Path(marlenv.__file__).parent
 assert "site-packages" in str(home), home
 for name in marlenv.__all__:
     getattr(marlenv, name)
-from marlenv.envs.registry import find
+from marlenv.data import Composite
+from marlenv.envs.libs.pettingzoo import PettingZooEnv
+from marlenv.envs.model_based.dreamer import DreamerEnv
+from marlenv.registration import find
 for name in marlenv.available():
     if find(name).needs:
         continue
@@ -28,7 +31,16 @@ for name in marlenv.available():
     marlenv.check_env_specs(env)
     print(name, list(data.shape), "from", home)
 PY
+"$root/build/wheel/venv/bin/python" - <<'PY'
+from marlenv.physics.jit.kernel import _runtime
+
+assert "struct Field" in _runtime("vectors.h") and "void run" in _runtime("driver.cpp")
+PY
 "$root/build/wheel/venv/bin/marlenv" rollout simple_spread --envs 8 --steps 10 --seed 0
+for name in simple_spread tic_tac_toe; do  # a scenario, a game, and the contract, with the core dependencies alone
+  "$root/build/wheel/venv/bin/marlenv" check "$name" --envs 2 | tee checked | tail -1
+  grep -q ' 0 broken' checked
+done
 if "$root/build/wheel/venv/bin/marlenv" rollout pettingzoo/simple_spread_v3 2>err; then
   echo "pettingzoo is not installed here, and yet the rollout worked" && exit 1
 fi

@@ -69,9 +69,9 @@ assert (last["done"] == (last["terminated"] | last["truncated"])).all()
 
 # %%
 def fly_to_my_own(td: TensorDictBase) -> TensorDictBase:
-    seen = td["agents", "observation"]
-    velocity = seen[..., 2:4]
-    landmarks = seen[..., 4:10].unflatten(-1, (3, 2))  # [B, A, landmark, 2]
+    observation = td["agents", "observation"]
+    velocity = observation[..., 2:4]
+    landmarks = observation[..., 4:10].unflatten(-1, (3, 2))  # [B, A, landmark, 2]
     mine = landmarks.diagonal(dim1=1, dim2=2).movedim(-1, 1)  # agent i, landmark i: [B, A, 2]
     return td.set(("agents", "action"), (4 * mine - velocity).clamp(-1, 1))
 

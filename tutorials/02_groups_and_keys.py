@@ -68,14 +68,14 @@ def towards_the_first_landmark(td: TensorDictBase, env: marlenv.EnvBase) -> Tens
     return td
 
 
-seen = {}
+observations = {}
 for name, one in {"one group": env, "teams": teams, "tree": tree}.items():
     one.set_seed(1)
     data = one.rollout(20, lambda td, one=one: towards_the_first_landmark(td, one))
     places = [one.tree.key(agent, "observation") for agent in env.tree.agents]  # the entry's key, the agent's row in it
-    seen[name] = torch.stack([data["next"][key][:, :, row] for key, row in places])
-assert torch.equal(seen["one group"], seen["teams"])
-assert torch.equal(seen["one group"], seen["tree"])
+    observations[name] = torch.stack([data["next"][key][:, :, row] for key, row in places])
+assert torch.equal(observations["one group"], observations["teams"])
+assert torch.equal(observations["one group"], observations["tree"])
 print("every agent sees the same under every map")
 
 # %% [markdown]

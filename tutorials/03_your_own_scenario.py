@@ -91,7 +91,7 @@ except TypeError as error:
     print("as expected:", error)
 
 # %% [markdown]
-# The contract: some thirty clauses that every env must keep, run on ours.
+# The contract: nearly forty clauses that every env must keep, run on ours.
 
 # %%
 results = list(run_contract(lambda: marlenv.make("hold_the_landmarks", num_envs=3, max_steps=9)))
@@ -106,9 +106,9 @@ env = marlenv.make("hold_the_landmarks", num_envs=256, seed=0, max_steps=80)
 
 
 def fly_to_my_own(td: TensorDictBase) -> TensorDictBase:
-    seen = td["agents", "observation"]
-    mine = seen[..., 4:10].unflatten(-1, (3, 2)).diagonal(dim1=1, dim2=2).movedim(-1, 1)
-    return td.set(("agents", "action"), (4 * mine - seen[..., 2:4]).clamp(-1, 1))
+    observation = td["agents", "observation"]
+    mine = observation[..., 4:10].unflatten(-1, (3, 2)).diagonal(dim1=1, dim2=2).movedim(-1, 1)
+    return td.set(("agents", "action"), (4 * mine - observation[..., 2:4]).clamp(-1, 1))
 
 
 data = env.rollout(80, fly_to_my_own, break_when_all_done=True)

@@ -81,10 +81,10 @@ class Shaping(Transform):
             next_tensordict[(*group, "reward")] = next_tensordict[(*group, "reward")] + self.weight * change
         return next_tensordict
 
-    def potential(self, seen: Tensor) -> Tensor:
+    def potential(self, observation: Tensor) -> Tensor:
         """Minus the distance to the nearest landmark; `[*B, A, 1]`."""
-        seen = seen[..., 4 : 4 + 2 * self.landmarks].unflatten(-1, (self.landmarks, 2))
-        return -seen.norm(dim=-1).amin(-1, keepdim=True)
+        observation = observation[..., 4 : 4 + 2 * self.landmarks].unflatten(-1, (self.landmarks, 2))
+        return -observation.norm(dim=-1).amin(-1, keepdim=True)
 
 
 # %% [markdown]

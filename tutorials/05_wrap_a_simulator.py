@@ -75,7 +75,8 @@ class GridSpreadEnv(ParallelSimEnv):
         return GridSpread([f"walker_{i}" for i in range(n_agents)])
 
     def agent_specs(self) -> dict[str, AgentSpecs]:
-        specs = AgentSpecs(seen=Composite(observation=Bounded(-SIDE, SIDE, (4,))), action=Categorical(len(MOVES)))
+        observations = Composite(observation=Bounded(-SIDE, SIDE, (4,)))
+        specs = AgentSpecs(observations=observations, action=Categorical(len(MOVES)))
         return dict.fromkeys(self._env.names, specs)
 
     def sim_reset(self, seed: int | None) -> Mapping[str, AgentStep]:
@@ -84,8 +85,8 @@ class GridSpreadEnv(ParallelSimEnv):
 
     def sim_step(self, actions: dict[str, Any]) -> Mapping[str, AgentStep]:
         home = self._env.move({name: int(action) for name, action in actions.items()})
-        seen = {name: {"observation": self._env.look(name)} for name in home}
-        return {name: AgentStep(seen[name], reward=-1.0, terminated=home[name]) for name in home}
+        observations = {name: {"observation": self._env.look(name)} for name in home}
+        return {name: AgentStep(observations[name], reward=-1.0, terminated=home[name]) for name in home}
 
 
 env = GridSpreadEnv(max_steps=60)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import os
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
+
+from marlenv.errors import MarlenvError, nearest
 
 COMMANDS = {
     "list": "the envs that have a name",
@@ -17,6 +19,7 @@ COMMANDS = {
     "check": "run the contract on an env",
     "play": "play a game in the terminal",
     "rollout": "play an env, print a summary and keep the data",
+    "tournament": "play tournaments, rate players, write reports",
     "bench": "compare speeds with the peers that are installed",
 }
 
@@ -32,10 +35,8 @@ class Parser(argparse.ArgumentParser):
         word = unknown or choice
         if word is not None:
             pool = known if unknown else [str(c) for a in self._actions if a.choices for c in a.choices]
-            close = difflib.get_close_matches(word[1], pool, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {sorted(pool)}"
             kind = "option" if unknown else "choice"
-            message = f"unknown {kind} {word[1]!r}; {hint}"
+            message = f"unknown {kind} {word[1]!r}; {nearest(word[1], pool)}"
         fail(f"{self.prog}: {message}")
 
 
@@ -82,8 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(command: str, options: Any) -> int:
     """Runs a parsed command; marlenv's own errors and wrong options become one line."""
-    from marlenv.errors import MarlenvError
-
+    if (here := str(Path.cwd())) not in sys.path:  # for module:callable, as with ``python -m``
+        sys.path.insert(0, here)
     try:
         return int(importlib.import_module(f"marlenv.cli.{command}").run(options))
     except KeyboardInterrupt:

@@ -16,6 +16,9 @@ SUITES = {
     "overhead": "what the env layer adds per step, against TorchRL",
     "physics": "scenarios, against VMAS and JaxMARL",
     "specs": "drawing from and checking nested specs, against TorchRL",
+    "train": "MAPPO on navigation from end to end, against TorchRL with VMAS (two threads)",
+    "transforms": "what a usual chain of transforms adds per step, against TorchRL",
+    "vector": "pools of envs in series and in processes, against TorchRL and Gymnasium",
     "wrappers": "what wrappers add to their simulators, against TorchRL's",
 }
 """One file per suite under ``benches/`` with ``measure(rounds, *, device=, only=) -> list[Figure]``."""

@@ -3,63 +3,69 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from functools import partial
 
-from marlenv.cli.text import parse_options
+from marlenv.cli import env_options
 from marlenv.envs import EnvBase
-from marlenv.envs.registry import load
-from marlenv.errors import SpecError
-from marlenv.making import make
-from marlenv.optional import need
+from marlenv.options import takes
+from marlenv.registration import factory_of, make
 
-SIGN = {"held": "ok", "broken": "BROKEN", "skipped": "skipped"}
+SIGN = {"held": "ok", "broken": "BROKEN", "skipped": "skipped", "not reached": "not reached"}
+WORDS = {"held": "clauses hold", "broken": "broken", "not reached": "not reached", "skipped": "skipped"}
+WIDE = max(map(len, SIGN.values()))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
-    parser.add_argument("name", help="an env of `marlenv list`, family/task, or module:callable that makes an env")
-    parser.add_argument("--envs", type=int, help="how many envs at once")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the env; as often as needed"
-    )
+    env_options.configure(parser)
+    parser.add_argument("--steps", type=int, help="how many steps all clauses look at (64)")
     parser.add_argument("--quiet", action="store_true", help="print what is broken only")
 
 
-def maker(name: str, envs: int | None, given: dict[str, Any]) -> Callable[[], EnvBase]:
-    """What makes a fresh env."""
-    if ":" not in name:
-        make(name, envs, **given).close()  # a wrong name or option fails here, once, and not in every check
-        return lambda: make(name, envs, **given)
-    sys.path.insert(0, str(Path.cwd()))
-    found = load(name)
-    if not callable(found):
-        raise SpecError(f"check: {name} is not callable; give a class or a function that makes an env")
-    made = found(**given)
-    if not isinstance(made, EnvBase):
-        raise SpecError(f"check: {name} made a {type(made).__name__}; expected an env (a marlenv.EnvBase)")
-    return lambda: found(**given)
+def maker(options: argparse.Namespace) -> Callable[..., EnvBase]:
+    """What makes a fresh env; with ``num_envs`` or ``batch_size``, where it takes them, one of so many rows."""
+    name, envs, given = options.name, options.envs, env_options.options_of(options)
+
+    def made(num_envs: int | None = envs) -> EnvBase:
+        return make(name, num_envs, device=options.device, **given)
+
+    made().close()  # a wrong name or option fails here, once, and not in every check
+    factory, batched = factory_of(name)
+    if batched or envs is not None:
+        return made
+    if options.device is None and takes(factory, "batch_size"):
+        return partial(factory, **given)
+    return lambda: made(None)
 
 
 def run(options: argparse.Namespace) -> int:
     """Runs the checks one by one; exit code 1 when any is broken."""
-    need("numpy", "marlenv check")
     from marlenv.testing.contract import CHECKS, run_contract
 
-    make_env = maker(options.name, options.envs, parse_options(options.set))
+    make_env = maker(options)
     count: Counter[str] = Counter()
-    for result in run_contract(make_env):
+    more = {} if options.steps is None else {"steps": options.steps}
+    for result in run_contract(make_env, **more):
         count[result.verdict] += 1
         if options.quiet and result.verdict != "broken":
             continue
-        says = f"  ({result.says})" if result.verdict == "skipped" else ""
-        print(f"{SIGN[result.verdict]:>8}  {result.name.replace('_', ' ')}{says}", flush=True)
+        says = f"  ({plain(result.says)})" if result.verdict in ("skipped", "not reached") else ""
+        print(f"{SIGN[result.verdict]:>{WIDE}}  {plain(result.name)}{says}", flush=True)
         if result.verdict == "broken":
-            print(f"{'':>8}  clause: {CHECKS[result.name].says}")
-            print(f"{'':>8}  found:  {result.says}")
-            print(f"{'':>8}  mend:   {result.mend}")
-    print(f"{options.name}: {count['held']} clauses hold, {count['broken']} broken, {count['skipped']} skipped")
-    return 1 if count["broken"] else 0
+            print(f"{'':>{WIDE}}  clause: {CHECKS[result.name].says}")
+            print(f"{'':>{WIDE}}  found:  {result.says}")
+            print(f"{'':>{WIDE}}  mend:   {result.mend}")
+    total = ", ".join(f"{count[verdict]} {words}" for verdict, words in WORDS.items())
+    print(f"{options.name}: {total}")
+    return 1 if count["broken"] or count["not reached"] else 0
+
+
+def plain(says: str) -> str:
+    """The names of clauses as words."""
+    from marlenv.testing.contract import CHECKS
+
+    for name in CHECKS:
+        says = says.replace(name, name.replace("_", " "))
+    return says

@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tensordict import TensorDictBase
+
+from marlenv.cli import svg
 from marlenv.envs import EnvBase
 from marlenv.errors import SpecError
+from marlenv.games import TurnBasedEnv
 from marlenv.optional import need
-from marlenv.physics.draw import draw_frames
 from marlenv.physics.env import ScenarioEnv
-from marlenv.physics.state import State
-from marlenv.physics.views import rows_last
+from marlenv.physics.env.draw import draw_frames
+from marlenv.physics.laws.state import State
+from marlenv.physics.maths.views import rows_last
+from marlenv.transforms import TransformedEnv
+from marlenv.vector import SerialEnv
 
 FPS = 20  # frames per second
+TURNS = 2  # of games, which people follow move by move
 SIZE = (600, 600)  # pixels
 KINDS = (".gif", ".mp4")
+
+
+def first_env(env: EnvBase) -> EnvBase:
+    """The env that is drawn: under transforms, and the first of several in series."""
+    while isinstance(env, TransformedEnv | SerialEnv):
+        env = env.base_env if isinstance(env, TransformedEnv) else env.children_envs[0]
+    return env
 
 
 class Film:
     """Frames of row 0, written to a file.
 
-    What row 0 of a scenario is like is kept, and drawn at the end: with a view that has everything in it in every frame,
-    so that it never jumps. Frames of other envs are written as they come.
+    What row 0 of a scenario is like is kept, and drawn at the end: with a view that has everything in it in every
+    frame, so that it never jumps. Of games, the board is drawn. Frames of other envs are written as they come.
 
     Args:
-        env: has ``render()``, which gives a picture of row 0: uint8 ``[H, W, 3]``.
+        env: a scenario, a game, or an env with ``render()``, which gives a picture: uint8 ``[H, W, 3]``.
         path: ends in ``.gif`` or ``.mp4``.
 
     Raises:
@@ -38,33 +53,51 @@ class Film:
     def __init__(self, env: EnvBase, path: Path) -> None:
         if path.suffix.lower() not in KINDS:
             raise SpecError(f"--video {path}: the file must end in {' or '.join(KINDS)}")
-        if not callable(getattr(env, "render", None)):
+        env = first_env(env)
+        self._game = isinstance(env, TurnBasedEnv)
+        if not self._game and not callable(getattr(env, "render", None)):
             raise SpecError(
-                f"--video {path}: {type(env).__name__} has no render(); scenarios of `marlenv list` can be filmed"
+                f"--video {path}: {type(env).__name__} has no render(); scenarios and games of `marlenv list` can be "
+                f"filmed, "
+                f"and simulators that draw themselves"
             )
         gif = path.suffix.lower() == ".gif"
         if not gif:
             need("imageio_ffmpeg", "--video with mp4")
         path.parent.mkdir(parents=True, exist_ok=True)
-        how: dict[str, Any] = {"duration": 1000 / FPS, "loop": 0} if gif else {"fps": FPS, "macro_block_size": 2}
+        fps = TURNS if self._game else FPS
+        how: dict[str, Any] = {"duration": 1000 / fps, "loop": 0} if gif else {"fps": fps, "macro_block_size": 2}
         self._env, self._path = env, path
         self._writer = need("imageio.v2", "--video").get_writer(path, **how)
         self._states: list[State] = []
         self.frames = 0
 
-    def add(self) -> None:
-        """Takes a frame."""
+    def add(self, data: TensorDictBase) -> None:
+        """Takes a frame; ``data`` are those that the env gave last."""
         self.frames += 1
         if isinstance(self._env, ScenarioEnv):
             state = self._env.get_state()[:1]
             self._states.append({name: rows_last(x).clone() for name, x in state.items()})
-            return
-        pixels = self._env.render()  # type: ignore[operator]
-        if getattr(pixels, "ndim", 0) != 3:
+        elif isinstance(self._env, TurnBasedEnv):
+            row = data[(0,) * data.ndim]
+            self._writer.append_data(svg.pixels(self._env.rules.svg(self._env.read(row)), SIZE))
+        else:
+            self._writer.append_data(self._rendered())
+
+    def _rendered(self) -> Any:
+        """What the env draws."""
+        draw: Any = self._env.render
+        who = f"--video {self._path}: render() of {type(self._env).__name__}"
+        try:
+            picture = draw(mode="rgb_array") if "mode" in inspect.signature(draw).parameters else draw()
+        except Exception as error:  # a simulator's own, as where there is no screen
+            raise SpecError(f"{who} failed here with {type(error).__name__}: {error}") from error
+        if getattr(picture, "ndim", 0) != 3:
             raise SpecError(
-                f"--video {self._path}: render() of {type(self._env).__name__} must give pixels [H, W, 3], got {type(pixels).__name__}"
+                f"{who} must give pixels [H, W, 3], got {type(picture).__name__}; make the env such that it draws into "
+                f"memory, as with render_mode='rgb_array'"
             )
-        self._writer.append_data(pixels)
+        return picture
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,6 @@
-"""``marlenv play NAME``: a person plays a game in the terminal, against random moves or a policy, and keeps the game."""
+"""``marlenv play NAME``: a person plays a game in the terminal, against random moves or a policy, and keeps the
+game.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,20 @@ from tensordict import TensorDict, TensorDictBase
 
 from marlenv.cli.rollout import load_policy
 from marlenv.cli.text import parse_options
-from marlenv.envs.registry import available
 from marlenv.errors import BadNotation, MarlenvError, SpecError, nearest
 from marlenv.games import TurnBasedEnv
-from marlenv.making import make
+from marlenv.registration import available, make
 
 EVERYBODY = "all"
+OWN = {  # options of envs that are the command's own, or would make no game of one at this terminal
+    "opponent": "--opponent",
+    "seat": "--seat",
+    "seed": "--seed",
+    "max_steps": "--max-steps",
+    "max_plies": "--max-steps",
+    "num_envs": "nothing: one game is played",
+    "batch_size": "nothing: one game is played",
+}
 HELP = "type a move, or: hint (legal moves), undo, show, save FILE (.json, .svg, or .pgn for chess), quit"
 
 
@@ -43,7 +53,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Plays until the game is over, or the person stops."""
     seed = int.from_bytes(os.urandom(4), "big") if options.seed is None else options.seed
-    env = make(options.name, seed=seed, max_steps=options.max_steps, **parse_options(options.set))
+    settings = parse_options(options.set)
+    for name in OWN.keys() & settings.keys():
+        raise SpecError(f"marlenv play: --set {name}= would change who plays, and not the game; use {OWN[name]}")
+    env = make(options.name, seed=seed, max_steps=options.max_steps, **settings)
     if not isinstance(env, TurnBasedEnv):
         raise SpecError(f"marlenv play: {options.name!r} is no game; {nearest(options.name, available('game'))}")
     color = (
@@ -101,12 +114,13 @@ class Match:
     color: bool
     facts: dict[str, Any]
     past: list[tuple[TensorDictBase, list[int], bool]] = field(default_factory=list)
-    """Per move: the data before it, the actions (one, or one per player where all act at once), whether a person chose."""
+    """Per move: the data before it, the actions (one, or one per player where all act at once), whether a person
+    chose."""
 
     def __post_init__(self) -> None:
         self.rules = self.env.rules
         self.data = self.env.reset(TensorDict(batch_size=[]))
-        self.earned = torch.zeros(len(self.rules.players))
+        self.totals = torch.zeros(len(self.rules.players))
 
     @property
     def state(self) -> Any:
@@ -122,8 +136,8 @@ class Match:
         try:
             while not bool(self.data["done"]):
                 self.turn()
-        except Stopped:
-            print("stopped")
+        except (Stopped, KeyboardInterrupt):  # Ctrl-C, too, keeps the game
+            print("\nstopped")
             return
         print(f"\n{self.rules.show(self.state, color=self.color)}\n\n{self.result()}")
 
@@ -153,8 +167,9 @@ class Match:
         action = torch.tensor(actions if self.rules.simultaneous else actions[0])
         before = self.data
         stepped = self.env.step(self.env.choose(before.clone(), self.state, action))
+        after = self.env.step_mdp(stepped)
         self.past.append((before, actions, person))
-        self.data = self.env.step_mdp(stepped)
+        self.data = after
 
     def ask(self, seat: int) -> int | None:
         """The person's move; None where the position has changed instead."""
@@ -215,11 +230,11 @@ class Match:
     def result(self) -> str:
         """How the game ended, in words."""
         why = self.env.outcomes[int(self.data["outcome"])] if "outcome" in self.data else self._outcome()
-        earned = self.returns()
-        names = [name for name, r in zip(self.rules.players, earned, strict=True) if r > 0]
-        if self.rules.zero_sum and len(earned) == 2:
+        totals = self.returns()
+        names = [name for name, r in zip(self.rules.players, totals, strict=True) if r > 0]
+        if self.rules.zero_sum and len(totals) == 2:
             return f"{names[0]} wins: {why}" if names else f"draw: {why}"
-        return f"{why}: " + ", ".join(f"{name} {r:+g}" for name, r in zip(self.rules.players, earned, strict=True))
+        return f"{why}: " + ", ".join(f"{name} {r:+g}" for name, r in zip(self.rules.players, totals, strict=True))
 
     def _outcome(self) -> str:
         return self.env.outcomes[int(self.rules.outcome(self.state))]
@@ -282,7 +297,6 @@ def prompt(words: str) -> str:
     try:
         line = input(words)
     except EOFError:
-        print()
         raise Stopped from None
     if not sys.stdin.isatty():
         print(line)

@@ -1,40 +1,47 @@
-"""``marlenv rollout NAME``: plays an env, prints a summary per group and keeps the data as a memory-mapped tensordict."""
+"""``marlenv rollout NAME``: plays an env, prints a summary per group and keeps the data as a memory-mapped
+tensordict.
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import json
-import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any
 
 from tensordict import LazyStackedTensorDict, TensorDictBase
 
+from marlenv.cli import env_options
 from marlenv.cli.film import Film
 from marlenv.cli.summary import Summary
-from marlenv.cli.text import Progress, literal, parse_options
+from marlenv.cli.text import Progress
 from marlenv.envs import EnvBase
-from marlenv.envs.policies import as_policy
+from marlenv.envs.policies import READS_TENSORDICT, as_policy, ask
 from marlenv.envs.registry import load
 from marlenv.errors import SpecError, whole
-from marlenv.making import make
+from marlenv.registration import find, make
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
-    parser.add_argument("name", help="an env of `marlenv list`, or family/task")
-    parser.add_argument("--envs", type=int, default=1, help="how many envs at once")
+    env_options.configure(parser, envs=1)
     parser.add_argument("--steps", type=int, default=100, help="how many steps to play; rows that are done are reset")
-    parser.add_argument("--group-map", help="a rule such as all_in_one_group, or a JSON object {group: [agents]}")
-    parser.add_argument("--policy", default="random", help="random, or module:callable")
+    parser.add_argument(
+        "--policy", default="random", help="random, or module:callable: a policy, or a class or function that makes one"
+    )
     parser.add_argument("--seed", type=int, help="of the env and of random actions")
     parser.add_argument("--max-steps", type=int, help="cut episodes off after so many steps")
-    parser.add_argument("--device", help="where the env lives, such as cuda")
     parser.add_argument("--out", type=Path, help="folder for the data; nothing is kept when left out")
-    parser.add_argument("--video", type=Path, metavar="FILE", help="a film of the first env: a .gif or .mp4 file")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the env; as often as needed"
+        "--video",
+        type=Path,
+        metavar="FILE",
+        help="a film of the first env (scenario, game, or simulator that draws): .gif or .mp4",
     )
 
 
@@ -42,12 +49,15 @@ def run(options: argparse.Namespace) -> int:
     """Plays, prints, keeps."""
     for name in ("envs", "steps"):
         whole("rollout", f"--{name}", getattr(options, name), 1)
-    given = parse_options(options.set)
-    if options.group_map:
-        rule = literal(options.group_map)
-        given["group_map"] = rule if isinstance(rule, (str, dict)) else options.group_map
+    given = env_options.options_of(options)
+    drawn = {} if options.video is None else find(options.name).filmed
     env = make(
-        options.name, options.envs, device=options.device, seed=options.seed, max_steps=options.max_steps, **given
+        options.name,
+        options.envs,
+        device=options.device,
+        seed=options.seed,
+        max_steps=options.max_steps,
+        **{**drawn, **given},
     )
     policy = load_policy(options.policy, env)
     with contextlib.nullcontext() if options.video is None else Film(env, options.video) as film:
@@ -71,13 +81,46 @@ def run(options: argparse.Namespace) -> int:
 
 
 def load_policy(name: str, env: EnvBase, option: str = "--policy") -> Any:
-    """The policy that an option names."""
+    """The policy that an option names: one that is there, or what a class or a function makes, given the env if it asks
+    for it.
+    """
     if name == "random":
         return env.rand_action
     if ":" not in name:
         raise SpecError(f"{option} must be 'random' or module:callable, got {name!r}")
-    sys.path.insert(0, str(Path.cwd()))
-    return as_policy(load(name), env)
+    found = load(name)
+    if not callable(found):
+        raise SpecError(f"{option} {name}: expected a policy, or what makes one, got {type(found).__name__}")
+    if not inspect.isclass(found) and not makes_policies(found):
+        return as_policy(found, env)
+    parameters = inspect.signature(found).parameters
+    if odd := [p for p in needed(parameters) if p != "env"]:
+        raise SpecError(
+            f"{option} {name}: {found.__name__} needs {', '.join(odd)}, which nobody knows here; name a function "
+            f"that makes "
+            f"it, with the argument env or without any"
+        )
+    made = found(env=env) if "env" in parameters else found()
+    if not callable(made) or inspect.isclass(made):
+        raise SpecError(f"{option} {name}: made {made!r}, which is no policy; return something that can be called")
+    return as_policy(made, env)
+
+
+def makes_policies(call: Any) -> bool:
+    """Whether a callable is a function that makes a policy: one that needs nothing, or the env alone."""
+    if not isinstance(call, (FunctionType, MethodType, partial)):
+        return False
+    parameters = inspect.signature(call).parameters
+    if needed(parameters) == ["env"]:
+        return True
+    given = [p for p in parameters.values() if p.kind is p.VAR_POSITIONAL or p.name in READS_TENSORDICT]
+    return not needed(parameters) and not given
+
+
+def needed(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
+    """The parameters that must be given."""
+    some = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return [name for name, p in parameters.items() if p.default is p.empty and p.kind not in some]
 
 
 def play(env: EnvBase, policy: Any, steps: int, out: Path | None, film: Film | None = None) -> tuple[Summary, float]:
@@ -85,15 +128,14 @@ def play(env: EnvBase, policy: Any, steps: int, out: Path | None, film: Film | N
     summary, progress, store = Summary(env), Progress(steps), None
     td = env.reset()
     for i in range(steps):
-        acted = policy(td)
-        acted = acted if acted is td else td.update(acted)
+        acted = ask(policy, td, "rollout")
         if film is None:
             data, td = env.step_and_maybe_reset(acted)
         else:  # the last picture of an episode comes before the reset
             if not i:
-                film.add()
+                film.add(td)
             data = env.step(acted)
-            film.add()
+            film.add(data["next"])
             td = env.maybe_reset(env.step_mdp(data))
         summary.add(data)
         if out is not None:

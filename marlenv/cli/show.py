@@ -3,38 +3,48 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 
-from marlenv.cli.text import parse_options, table
+from marlenv.cli import env_options
+from marlenv.cli.list import tasks
+from marlenv.cli.text import table
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
-from marlenv.envs.registry import find
-from marlenv.making import make
+from marlenv.envs.registry import Registration
+from marlenv.registration import find, is_family, make
 from marlenv.specs.show import rows
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
-    parser.add_argument("name", help="an env of `marlenv list`, or family/task")
-    parser.add_argument("--envs", type=int, help="how many envs at once")
-    parser.add_argument("--group-map", help="all_in_one_group, one_group_per_agent, by_name_prefix or by_spec")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the env; as often as needed"
-    )
+    env_options.configure(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what the env is."""
-    given = parse_options(options.set)
-    if options.group_map:
-        given["group_map"] = options.group_map
-    env = make(options.name, options.envs, **given)
+    """Prints what the env is; of a family, its tasks."""
+    given, entry = env_options.options_of(options), find(options.name)
+    if entry.lists_tasks and is_family(options.name) and entry.task_option not in given:
+        names = tasks(options.name)
+        print(f"{options.name}: a family of {len(names)} tasks\n{entry.summary}\n")
+        print("\n".join(names))
+        return 0
+    env = make(options.name, options.envs, device=options.device, **given)
     print(f"{options.name}: {type(env).__name__}, batch size {list(env.batch_size)}, device {env.device}")
-    if summary := find(options.name).summary:
+    if summary := summary_of(entry):
         print(summary)
     print("\n" + groups_table(env))
     print("\n" + specs_table(env))
     env.close()
     return 0
+
+
+def summary_of(entry: Registration) -> str:
+    """One line about an env: what it was registered with, or the first line of its docstring."""
+    if entry.summary or entry.kind != "custom":
+        return entry.summary
+    made = entry.load()
+    first = (made.__doc__ or "").strip().partition("\n")[0]
+    return "" if inspect.isclass(made) and first.startswith(f"{made.__name__}(") else first  # as dataclasses write it
 
 
 def groups_table(env: EnvBase) -> str:

@@ -1,7 +1,7 @@
 """The spec families and key families of an env: five kinds, each with a full, a short and an unbatched view.
 
-``full_action_spec`` is always a composite; ``action_spec`` is its only leaf when it has one. ``action_keys`` are all its
-leaves from the root down, ``action_key`` the only one. The same for state, observation, reward and done.
+``full_action_spec`` is always a composite; ``action_spec`` is its only leaf when it has one. ``action_keys`` are all
+its leaves from the root down, ``action_key`` the only one. The same for state, observation, reward and done.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Size
 
-from marlenv.errors import KeyMissing, ShapeError, SpecError
+from marlenv.errors import KeyCollision, KeyMissing, ShapeError, SpecError, SpecTypeError
 from marlenv.keys import NestedKey
-from marlenv.specs import Categorical, Composite, TensorSpec, Unbounded
+from marlenv.specs import Categorical, Composite, TensorSpec
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -25,17 +26,20 @@ SIDE = {
     "done": "_output_spec",
 }
 
+NOT_CALLED = (
+    "an env is not called; use step(), reset() or rollout(), and marlenv.to_torchrl(env) for TorchRL's collectors, "
+    "pools and "
+    "transforms"
+)
+
 
 def family(env: EnvBase, kind: str) -> Composite:
-    """The composite of one kind; made with its default when nothing was assigned."""
+    """The composite of one kind; empty when nothing was assigned, but for done flags."""
     side: Composite = getattr(env, SIDE[kind])
     found = side.get(f"full_{kind}_spec", None)
     if found is not None:
         return found
     spec = Composite(shape=env.batch_size, device=env.device)
-    if kind == "reward":
-        spec["reward"] = Unbounded((*env.batch_size, 1), device=env.device)
-        env._has_reward = False
     if kind == "done":
         complete_done_spec(spec)
     write(env, kind, spec)
@@ -64,6 +68,19 @@ def complete_done_spec(spec: Composite) -> None:
                 spec["done"] = child.clone()
 
 
+def check_collisions(env: EnvBase) -> None:
+    """Raises if two specs claim the same entry of what goes in, or of what comes out."""
+    for kinds in (("observation", "reward", "done"), ("state", "action")):
+        taken: dict[NestedKey, str] = {}
+        for kind in kinds:
+            for key in getattr(env, f"full_{kind}_spec").keys(True, True):
+                if key in taken:
+                    raise KeyCollision(
+                        f"{type(env).__name__}: entry {key!r} is in both the {taken[key]} spec and the {kind} spec"
+                    )
+                taken[key] = kind
+
+
 def write(env: EnvBase, kind: str, spec: Composite) -> None:
     """Stores a composite: unlocks, writes, forgets the cache and locks again."""
     side: Composite = getattr(env, SIDE[kind])
@@ -79,8 +96,8 @@ def write(env: EnvBase, kind: str, spec: Composite) -> None:
 def assign(env: EnvBase, kind: str, value: Any) -> None:
     """What ``env.<kind>_spec = value`` does: checks the shape, wraps a leaf, completes done flags, stores."""
     who = f"{type(env).__name__}.{kind}_spec"
-    if isinstance(value, dict):
-        value = Composite(value, shape=env.batch_size)
+    if isinstance(value, dict) or (value is None and kind == "state"):
+        value = Composite(value or {}, shape=env.batch_size)
     if not isinstance(value, TensorSpec):
         raise SpecError(f"{who}: expected a spec, got {type(value).__name__}")
     batch = env.batch_size
@@ -90,11 +107,10 @@ def assign(env: EnvBase, kind: str, value: Any) -> None:
             f"to set the spec of a single env assign {kind}_spec_unbatched"
         )
     if not isinstance(value, Composite):
-        if kind in ("observation", "state"):
-            raise SpecError(f"{who}: expected a Composite with named entries, got {value!r}")
+        if kind == "state":
+            raise SpecTypeError(f"{who}: expected a Composite with named entries, got {value!r}")
+        _check_leaf(env, kind, value)
         value = Composite({kind: value}, shape=batch)
-    if kind == "reward":
-        env._has_reward = True
     if kind in ("reward", "done"):
         for key, leaf in value.items(True, True):
             if leaf.ndim == 0:
@@ -104,6 +120,20 @@ def assign(env: EnvBase, kind: str, value: Any) -> None:
         value = value.clone() if value.is_locked else value
         complete_done_spec(value)
     write(env, kind, value)
+
+
+def _check_leaf(env: EnvBase, kind: str, leaf: TensorSpec) -> None:
+    """Raises where a leaf would take the place of what the groups of a finished env have."""
+    side: Composite = getattr(env, SIDE[kind])
+    found = side.get(f"full_{kind}_spec", None) if side.is_locked else None
+    keys = [] if found is None else list(found.keys(True, True))
+    if keys and not any(isinstance(key, str) for key in keys):
+        raise SpecError(
+            f"{type(env).__name__}.{kind}_spec: expected a Composite with the entries of the groups, {keys}, got a "
+            f"leaf, {leaf!r}, which would be the only one, {kind!r} at the root; write "
+            f"env.full_{kind}_spec[{keys[0]!r}]"
+            f" = leaf into an unlocked clone, and assign that"
+        )
 
 
 def single(spec: Composite) -> Any:
@@ -125,7 +155,9 @@ class FullSpec:
         self.__doc__ = f"The {kind} entries as a composite, nested like the data; shapes include the batch size."
 
     def __get__(self, env: EnvBase | None, owner: type | None = None) -> Any:
-        return self if env is None else family(env, self.kind)
+        if env is None:
+            return self
+        return family(env, self.kind) if env.cache_specs else env._family(self.kind)
 
     def __set__(self, env: EnvBase, value: Any) -> None:
         assign(env, self.kind, value)
@@ -142,7 +174,7 @@ class ShortSpec(FullSpec):
     def __get__(self, env: EnvBase | None, owner: type | None = None) -> Any:
         if env is None:
             return self
-        spec = family(env, self.kind)
+        spec = family(env, self.kind) if env.cache_specs else env._family(self.kind)
         return spec if self.kind in ("observation", "state") else single(spec)
 
 
@@ -187,8 +219,54 @@ class Key:
         if self.kind == "done":  # done, terminated and truncated of one level count as one
             keys = [k for k in keys if (k if isinstance(k, str) else k[-1]) == "done"] or keys
         if len(keys) != 1:
+            own = next((key for key in keys if not isinstance(key, str)), None)
+            which = f"; a loss of one group takes its own, such as {own}: see marlenv.group_keys" if own else ""
             raise KeyMissing(
                 f"{type(env).__name__}.{self.kind}_key: the env has {len(keys)} {self.kind} entries, {keys}; "
-                f"use {self.kind}_keys"
+                f"use {self.kind}_keys{which}"
             )
         return keys[0]
+
+
+class SpecViews:
+    """The part of :class:`~marlenv.envs.env.EnvBase` that shows its specs and keys. Abstract."""
+
+    cache_specs: bool = True
+    """Whether specs stay as they were assigned or derived; else :meth:`_family` is asked at every look."""
+    batch_size: Size
+    _input_spec: Composite
+    _output_spec: Composite
+
+    action_spec = ShortSpec("action")
+    full_action_spec = FullSpec("action")
+    action_spec_unbatched = UnbatchedSpec(action_spec)
+    full_action_spec_unbatched = UnbatchedSpec(full_action_spec)
+    state_spec = ShortSpec("state")
+    full_state_spec = FullSpec("state")
+    state_spec_unbatched = UnbatchedSpec(state_spec)
+    full_state_spec_unbatched = UnbatchedSpec(full_state_spec)
+    observation_spec = ShortSpec("observation")
+    full_observation_spec = FullSpec("observation")
+    observation_spec_unbatched = UnbatchedSpec(observation_spec)
+    full_observation_spec_unbatched = UnbatchedSpec(full_observation_spec)
+    reward_spec = ShortSpec("reward")
+    full_reward_spec = FullSpec("reward")
+    reward_spec_unbatched = UnbatchedSpec(reward_spec)
+    full_reward_spec_unbatched = UnbatchedSpec(full_reward_spec)
+    done_spec = ShortSpec("done")
+    full_done_spec = FullSpec("done")
+    done_spec_unbatched = UnbatchedSpec(done_spec)
+    full_done_spec_unbatched = UnbatchedSpec(full_done_spec)
+
+    action_keys = Keys("action")
+    state_keys = Keys("state")
+    observation_keys = Keys("observation")
+    reward_keys = Keys("reward")
+    done_keys = Keys("done")
+    action_key = Key("action")
+    reward_key = Key("reward")
+    done_key = Key("done")
+
+    def _family(self, kind: str) -> Composite:
+        """The composite of one kind, as it is now."""
+        return family(self, kind)  # type: ignore[arg-type]

@@ -20,12 +20,22 @@ class AutoReset:
     """Keeps the first observations of the new episodes apart from the data of the steps that ended the old ones.
 
     Args:
-        replace: blank the observations under ``"next"`` where a row is done, since they are not the final ones: NaN for
-            floats, -1 for integers, False for bools. Else they are left.
+        replace: blank the observations under ``"next"`` where a row is done, since they are not the final ones. Else
+            they are left.
+        fill_float: what stands in for floats; None leaves them.
+        fill_int: what stands in for integers; None leaves them.
+        fill_bool: what stands in for bools; None leaves them.
     """
 
-    def __init__(self, replace: bool = True) -> None:
+    def __init__(
+        self,
+        replace: bool = True,
+        fill_float: float | None = float("nan"),
+        fill_int: int | None = -1,
+        fill_bool: bool | None = False,
+    ) -> None:
         self.replace = replace
+        self._fills = fill_float, fill_int, fill_bool
         self._first: dict[NestedKey, Tensor] = {}
 
     def blank(self, env: EnvBase, following: TensorDictBase) -> None:
@@ -37,12 +47,13 @@ class AutoReset:
         for key in plan.observation_keys:
             value = following.get(key)
             self._first[key] = value
-            if self.replace:
+            blank = blank_of(value, *self._fills) if self.replace else None
+            if blank is not None:
                 done = _done_for(plan.done, following, key)
                 if done is not None:
                     flat = rows(done, done.ndim - 1) if value.ndim < done.ndim or done.shape[-1] == 1 else done
                     flat = flat.reshape(*flat.shape, *[1] * (value.ndim - flat.ndim))
-                    following.set(key, torch.where(flat, blank_of(value), value))
+                    following.set(key, torch.where(flat, blank, value))
 
     def first_observations(self, env: EnvBase, td: TensorDictBase) -> TensorDictBase:
         """What a reset would have answered: the observations that came with the last step."""
@@ -52,15 +63,19 @@ class AutoReset:
         return out
 
 
-def blank_of(value: Tensor) -> Tensor:
-    """What stands in for an observation that is not there.
+def blank_of(
+    value: Tensor, floats: float | None = float("nan"), integers: int | None = -1, bools: bool | None = False
+) -> Tensor | None:
+    """What stands in for an observation that is not there; None where nothing does.
 
     >>> blank_of(torch.tensor([1.0])), blank_of(torch.tensor([3]))
     (tensor(nan), tensor(-1))
     """
-    blank: Any = float("nan") if value.dtype.is_floating_point else False if value.dtype == torch.bool else -1
+    blank: Any = floats if value.dtype.is_floating_point else bools if value.dtype == torch.bool else integers
+    if blank is None:
+        return None
     if value.dtype == torch.uint8:
-        blank = 0
+        blank = max(0, blank)
     return torch.tensor(blank, dtype=value.dtype, device=value.device)
 
 

@@ -13,7 +13,7 @@ from marlenv.errors import ContractBroken, NotInSpec
 from marlenv.groups.masks import open_rows
 from marlenv.keys import NestedKey, Path, nested, under
 from marlenv.specs import Composite, StackedComposite
-from marlenv.specs.base import fits
+from marlenv.specs.shapes import fits
 from marlenv.tensordicts import entries, get, is_nested, parts
 
 if TYPE_CHECKING:

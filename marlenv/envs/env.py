@@ -14,17 +14,20 @@ from tensordict import TensorDictBase
 from torch import Size, Tensor, nn
 
 from marlenv.envs import access, check, infer, resetting, stepping
-from marlenv.envs.acting import ActionStream, rand_action
 from marlenv.envs.autoreset import AutoReset
-from marlenv.envs.locking import Locking
+from marlenv.envs.plan import Locking
+from marlenv.envs.pooling import Pooling
+from marlenv.envs.random_actions import ActionStream, rand_action
 from marlenv.envs.rollout import Callback, RolloutOptions, rollout
 from marlenv.envs.seeding import as_seed, fresh_seed, next_seed
 from marlenv.envs.states import set_state
-from marlenv.errors import KeyCollision, SpecError, Unsupported
+from marlenv.errors import SpecError, Unsupported
+from marlenv.groups import GroupTree
+from marlenv.groups.maps import GroupMap
 from marlenv.keys import NestedKey, beside
 from marlenv.specs import Composite
-from marlenv.specs.base import size
 from marlenv.specs.dtypes import usable_device
+from marlenv.specs.shapes import size
 from marlenv.tensordicts import choose, rows
 
 if TYPE_CHECKING:
@@ -43,13 +46,19 @@ class EnvMeta(ABCMeta):
         **kwargs: Any,
     ) -> Any:
         env = super().__call__(*args, **kwargs)
-        if auto_reset:
-            env._auto_reset = AutoReset(replace=auto_reset_replace)
         env._finish_init(spec_locked)
-        return env
+        return _auto_resetting(env, auto_reset_replace, spec_locked) if auto_reset else env
 
 
-class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
+def _auto_resetting(env: EnvBase, replace: bool, spec_locked: bool) -> EnvBase:
+    """An env that resets itself, under the transform that tells the end of an episode from the next beginning."""
+    from marlenv.transforms import AutoResetEnv, AutoResetTransform
+
+    made: EnvBase = AutoResetEnv(env, AutoResetTransform(replace=replace), spec_locked=spec_locked)
+    return made
+
+
+class EnvBase(access.SpecViews, Locking, Pooling, nn.Module, metaclass=EnvMeta):
     """An environment: it is reset, stepped, and says by specs what goes in and out.
 
     A subclass assigns specs in ``__init__`` and writes ``_reset``, ``_step`` and ``_set_seed``. Data are tensordicts of
@@ -60,10 +69,11 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         batch_size: how many envs are stepped at once.
         run_type_checks: check every action and every answer against its spec, dtype and domain.
         allow_done_after_reset: allow flags that are True right after a reset.
+        group_map: group -> agents, of envs whose specs are nested by group; may be assigned as ``self.group_map`` too.
 
-    Keyword arguments that every env takes besides its own: ``spec_locked=True``; ``auto_reset=False`` for envs that reset
-    themselves when they are done, and ``auto_reset_replace=True`` to blank the observations that belong to the next
-    episode.
+    Keyword arguments that every env takes besides its own: ``spec_locked=True``; ``auto_reset=False`` for envs that
+    reset themselves when they are done, which makes an :class:`marlenv.AutoResetEnv`, and ``auto_reset_replace=True``
+    to blank the observations that belong to the next episode.
 
     >>> class Count(EnvBase):
     ...     def __init__(self):
@@ -91,40 +101,9 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
     """Whether what the env returns holds every done flag in its shape, so that none need be completed."""
     resets_without_looking: bool = False
     """Whether a partial reset costs no more than a look at the flags; on GPUs the look is then left out."""
-
-    action_spec = access.ShortSpec("action")
-    full_action_spec = access.FullSpec("action")
-    action_spec_unbatched = access.UnbatchedSpec(action_spec)
-    full_action_spec_unbatched = access.UnbatchedSpec(full_action_spec)
-    state_spec = access.ShortSpec("state")
-    full_state_spec = access.FullSpec("state")
-    state_spec_unbatched = access.UnbatchedSpec(state_spec)
-    full_state_spec_unbatched = access.UnbatchedSpec(full_state_spec)
-    observation_spec = access.ShortSpec("observation")
-    full_observation_spec = access.FullSpec("observation")
-    observation_spec_unbatched = access.UnbatchedSpec(observation_spec)
-    full_observation_spec_unbatched = access.UnbatchedSpec(full_observation_spec)
-    reward_spec = access.ShortSpec("reward")
-    full_reward_spec = access.FullSpec("reward")
-    reward_spec_unbatched = access.UnbatchedSpec(reward_spec)
-    full_reward_spec_unbatched = access.UnbatchedSpec(full_reward_spec)
-    done_spec = access.ShortSpec("done")
-    full_done_spec = access.FullSpec("done")
-    done_spec_unbatched = access.UnbatchedSpec(done_spec)
-    full_done_spec_unbatched = access.UnbatchedSpec(full_done_spec)
-
-    action_keys = access.Keys("action")
-    state_keys = access.Keys("state")
-    observation_keys = access.Keys("observation")
-    reward_keys = access.Keys("reward")
-    done_keys = access.Keys("done")
-    action_key = access.Key("action")
-    reward_key = access.Key("reward")
-    done_key = access.Key("done")
+    starts_again: bool = False  # whether a closed env starts when it is used
 
     _auto_reset: AutoReset | None = None
-    _has_reward: bool = True
-    """False where no reward spec was assigned: then zeros stand in for a reward that ``_step`` leaves out."""
     _batch_size: Size
     _device: torch.device | None
 
@@ -142,6 +121,12 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
             state["batch_locked"] = _batch_locked
         return env
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if isinstance(own := cls.__dict__.get("_batch_locked"), bool):
+            cls.batch_locked = own
+            del cls._batch_locked
+
     def __init__(
         self,
         *,
@@ -149,16 +134,19 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         batch_size: Iterable[int] | int | None = None,
         run_type_checks: bool = False,
         allow_done_after_reset: bool = False,
+        group_map: GroupMap | None = None,
     ) -> None:
         super().__init__()
         if device is not None:
-            self.device = torch.device(device)
+            self.device = device
         if batch_size is not None or not self._batch_size:
             self.batch_size = size(
                 batch_size if batch_size is None or isinstance(batch_size, int) else tuple(batch_size)
             )
         self.run_type_checks = run_type_checks
         self._allow_done_after_reset = allow_done_after_reset
+        if group_map is not None:
+            self.group_map = group_map
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self.__dict__ and not isinstance(value, (Tensor, nn.Module)):
@@ -167,22 +155,17 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
             super().__setattr__(name, value)
 
     def _finish_init(self, spec_locked: bool) -> None:
-        """Fills in the specs that were not assigned, checks that no two claim an entry, and locks."""
+        """Fills in the specs that were not assigned and the tree of groups, checks that no two specs claim an entry,
+        and locks.
+        """
         for kind in access.SIDE:
             access.family(self, kind)
         if self.auto_complete_done_specs:
             done = self.full_done_spec
             access.complete_done_spec(done)
-        taken: dict[NestedKey, str] = {}
-        for kinds in (("observation", "reward", "done"), ("state", "action")):
-            taken = {}
-            for kind in kinds:
-                for key in getattr(self, f"full_{kind}_spec").keys(True, True):
-                    if key in taken:
-                        raise KeyCollision(
-                            f"{type(self).__name__}: entry {key!r} is in both the {taken[key]} spec and the {kind} spec"
-                        )
-                    taken[key] = kind
+        access.check_collisions(self)
+        if "group_map" in self.__dict__ and "tree" not in self.__dict__:
+            self.tree = GroupTree(self.group_map)
         self.set_spec_lock_(spec_locked)
 
     # --- hooks: what a subclass writes -----------------------------------------------------------
@@ -222,7 +205,9 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
     """Whether there is a :meth:`_step_and_reset`."""
 
     def _step_and_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase | None] | None:
-        """What :meth:`_step` returns, and the same without rewards after a reset of the rows that are done (None: none are)."""
+        """What :meth:`_step` returns, and the same without rewards after a reset of the rows that are done (None: none
+        are).
+        """
         return None
 
     resets_in_place = False
@@ -250,8 +235,8 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         """Starts anew and returns the first data of a rollout.
 
         Args:
-            tensordict: may hold ``"_reset"`` masks beside done flags: then only what they mark is reset, and the data of
-                the rest is kept. The result is written into it.
+            tensordict: may hold ``"_reset"`` masks beside done flags: then only what they mark is reset, and the data
+                of the rest is kept. The result is written into it.
             set_state: start from the state in ``tensordict``, for envs that can.
             **kwargs: handed to ``_reset``.
 
@@ -338,6 +323,7 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         trust_policy: bool = False,
         storing_device: torch.device | str | int | None = None,
         compact: bool = False,
+        set_state: bool | None = None,
         **reset_options: Any,
     ) -> TensorDictBase:
         """Plays up to ``max_steps`` steps; returns them stacked along a last batch dimension called ``"time"``.
@@ -350,19 +336,22 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
             actions: actions to play instead of a policy, one item per step.
             auto_reset: start with a reset; else go on from ``tensordict``.
             auto_cast_to_device: move the data to the policy's device and back.
-            break_when_any_done: stop when any row is done (what happens when nothing is said); with False, rows that are
-                done are reset and the rollout goes on.
+            break_when_any_done: stop when any row is done (what happens when nothing is said); with False, rows that
+                are done are reset and the rollout goes on.
             break_when_all_done: stop when all rows are done; rows that are done wait.
-            return_contiguous: False keeps steps of different shapes as a lazy stack; decided by the specs when left out.
+            return_contiguous: False keeps steps of different shapes as a lazy stack; decided by the specs when left
+                out.
             tensordict: where to go on from, or what ``reset`` is given.
             set_truncated: mark the last step as truncated.
             out: a tensordict to write into.
             trust_policy: call the policy with the tensordict without looking at its signature.
             storing_device: where the steps are kept.
-            compact: leave out the observations that follow on steps, which are those before the next steps but where rows are
-                done.
+            compact: leave out the observations that follow on steps, which are those before the next steps but where
+                rows are done.
+            set_state: start from the state in ``tensordict``, for envs that can.
             **reset_options: handed to ``reset``.
         """
+        reset_options |= {} if set_state is None else {"set_state": set_state}
         given = {name: value for name, value in locals().items() if name in RolloutOptions._fields}
         options = RolloutOptions(**given)
         made = self._rollout(max_steps, policy, options)
@@ -447,6 +436,15 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         self._cache.clear()
 
     @property
+    def _batch_locked(self) -> bool:
+        """:attr:`batch_locked`, as subclasses may write it too."""
+        return self.batch_locked
+
+    @_batch_locked.setter
+    def _batch_locked(self, value: bool) -> None:
+        self.batch_locked = value
+
+    @property
     def batch_dims(self) -> int:
         """The number of batch dimensions."""
         return len(self._batch_size)
@@ -468,12 +466,13 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
         return self._device
 
     @device.setter
-    def device(self, value: torch.device | str | None) -> None:
-        if self._device is not None and value != self._device:
+    def device(self, value: torch.device | str | int | None) -> None:
+        device = None if value is None else usable_device(type(self).__name__, value)
+        if self._device is not None and device != self._device:
             raise SpecError(
                 f"{type(self).__name__}.device: already {self._device}; move the env with env.to({str(value)!r})"
             )
-        self.__dict__["_device"] = None if value is None else usable_device(type(self).__name__, value)
+        self.__dict__["_device"] = device
 
     def to(self, device: torch.device | str | int) -> Self:  # type: ignore[override]
         """Moves the env: specs, buffers and what it draws."""
@@ -496,13 +495,13 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
     @property
     def input_spec(self) -> Composite:
         """What goes in: ``full_action_spec`` and ``full_state_spec``."""
-        access.family(self, "action"), access.family(self, "state")
+        self._family("action"), self._family("state")
         return self._input_spec
 
     @property
     def output_spec(self) -> Composite:
         """What comes out: ``full_observation_spec``, ``full_reward_spec`` and ``full_done_spec``."""
-        access.family(self, "observation"), access.family(self, "reward"), access.family(self, "done")
+        self._family("observation"), self._family("reward"), self._family("done")
         return self._output_spec
 
     @property
@@ -586,7 +585,7 @@ class EnvBase(Locking, nn.Module, metaclass=EnvMeta):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Not meaningful: an env is stepped, not called."""
-        raise Unsupported(f"{type(self).__name__}: an env is not called; use step(), reset() or rollout()")
+        raise Unsupported(f"{type(self).__name__}: {access.NOT_CALLED}")
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Ends the env; it cannot be used afterwards."""

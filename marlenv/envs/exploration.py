@@ -5,11 +5,20 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tensordict.nn.probabilistic import InteractionType as ExplorationType
-from tensordict.nn.probabilistic import interaction_type as exploration_type
-from tensordict.nn.probabilistic import set_interaction_type as set_exploration_type
+from tensordict.nn.probabilistic import InteractionType, interaction_type, set_interaction_type
 
-__all__ = ["ExplorationType", "exploration_mode", "exploration_type", "set_exploration_mode", "set_exploration_type"]
+__all__ = [
+    "ExplorationType",
+    "InteractionType",
+    "exploration_mode",
+    "exploration_type",
+    "interaction_type",
+    "set_exploration_mode",
+    "set_exploration_type",
+    "set_interaction_type",
+]
+
+ExplorationType, exploration_type, set_exploration_type = InteractionType, interaction_type, set_interaction_type
 
 
 def exploration_mode() -> str | None:
@@ -23,7 +32,7 @@ def exploration_mode() -> str | None:
     return None if kind is None else str(kind.name).lower()
 
 
-def set_exploration_mode(mode: str | ExplorationType) -> Any:
+def set_exploration_mode(mode: str | InteractionType) -> Any:
     """The older spelling of :func:`set_exploration_type`; takes the mode's name."""
     warnings.warn("set_exploration_mode is deprecated; use set_exploration_type", DeprecationWarning, stacklevel=2)
     return set_exploration_type(ExplorationType.from_str(mode) if isinstance(mode, str) else mode)

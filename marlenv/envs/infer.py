@@ -111,16 +111,16 @@ def auto_specs(
     wanted_done: list[NestedKey] = list(DONE_NAMES) if done_key is None else _list(done_key)
     done = outputs.separates(*wanted_done)
     rewards = outputs.separates(*_list(reward_key))
-    seen = outputs.separates(*_list(observation_key)) or empty.clone()
+    observations = outputs.separates(*_list(observation_key)) or empty.clone()
     if not outputs.is_empty(recurse=True):
         raise SpecError(
             f"{type(env).__name__}.auto_specs_: entries {list(outputs.keys(True, True))} belong to no family; "
             f"name them in observation_key, reward_key or done_key"
         )
-    for name in [*wanted_done, *seen.keys(True, True)]:
+    for name in [*wanted_done, *observations.keys(True, True)]:
         if name in inputs:
             del inputs[name]
-    env.full_action_spec, env.full_observation_spec, env.full_state_spec = actions, seen, inputs
+    env.full_action_spec, env.full_observation_spec, env.full_state_spec = actions, observations, inputs
     if done is not None:
         for key, leaf in list(done.items(True, True)):
             done[key] = Categorical(2, _at_least_one(leaf, env), dtype=leaf.dtype, device=leaf.device)

@@ -9,9 +9,11 @@ import torch
 from tensordict import TensorDictBase
 from torch import Size
 
-from marlenv.keys import NestedKey
+from marlenv.keys import NestedKey, Path, nested
 from marlenv.specs import Composite
-from marlenv.specs.base import varargs
+from marlenv.specs.dtypes import usable_device
+from marlenv.specs.shapes import varargs
+from marlenv.tensordicts import entries, is_nested, parts
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -29,6 +31,7 @@ class EnvMetaData:
         device: where its data live.
         batch_locked: whether it takes its own batch size only.
         device_map: the device of every entry.
+        supports_set_state: whether it starts from a given state.
 
     >>> meta = EnvMetaData.metadata_from_env(marlenv.testing.CountingEnv())
     >>> meta.expand(4).specs.shape
@@ -42,14 +45,16 @@ class EnvMetaData:
     device: torch.device | None
     batch_locked: bool
     device_map: dict[NestedKey, torch.device]
+    supports_set_state: bool = False
 
     @staticmethod
     def metadata_from_env(env: EnvBase) -> EnvMetaData:
         """Reads the data off an env."""
         example = env.fake_tensordict().clone()
-        devices = {key: value.device for key, value in example.items(True, True) if isinstance(value, torch.Tensor)}
+        devices = _devices(example, ())
         specs = env.specs.to("cpu")
-        return EnvMetaData(example.to("cpu"), specs, env.batch_size, str(env), env.device, env.batch_locked, devices)
+        what = (env.batch_size, str(env), env.device, env.batch_locked, devices, env.supports_set_state)
+        return EnvMetaData(example.to("cpu"), specs, *what)
 
     def expand(self, *size: Any) -> EnvMetaData:
         """The same for several envs."""
@@ -67,7 +72,7 @@ class EnvMetaData:
         """The same for an env on another device."""
         if device is None:
             return self
-        target = torch.device(device)
+        target = usable_device("EnvMetaData.to", device)
         devices = dict.fromkeys(self.device_map, target)
         return replace(
             self, tensordict=self.tensordict.to(target), specs=self.specs.to(target), device=target, device_map=devices
@@ -86,3 +91,16 @@ class EnvMetaData:
 
 def _expand(specs: Composite, size: Size) -> Composite:
     return specs.expand(*size)
+
+
+def _devices(td: TensorDictBase, prefix: Path) -> dict[NestedKey, torch.device]:
+    """The device of every entry, those of unequal agents too."""
+    found: dict[NestedKey, torch.device] = {}
+    for agent in parts(td) or ():
+        found |= _devices(agent, prefix)
+    for name, value in () if found else entries(td):
+        if is_nested(value):
+            found |= _devices(value, (*prefix, name))
+        elif isinstance(value, torch.Tensor):
+            found[nested((*prefix, name))] = value.device
+    return found

@@ -13,6 +13,7 @@ from marlenv.envs import access
 from marlenv.envs.env import EnvBase
 from marlenv.errors import SpecError
 from marlenv.specs import Composite
+from marlenv.tensordicts import separate
 
 
 class ModelBasedEnvBase(EnvBase):
@@ -69,9 +70,11 @@ class ModelBasedEnvBase(EnvBase):
             data = self.world_model(data)
         families = (self.full_observation_spec, self.full_done_spec, self.full_reward_spec)
         out = data.select(*[name for spec in families for name in spec], strict=False)
-        for key, value in out.items(True, True):  # what the model did not make anew
-            if value is tensordict.get(key, None):
-                out.set(key, value.clone())
+        values = {key: x for key, x in out.items(True, True) if isinstance(x, torch.Tensor)}
+        held = [x for x in tensordict.values(True, True) if isinstance(x, torch.Tensor)]
+        for (key, value), own in zip(values.items(), separate(values.values(), held), strict=True):
+            if own is not value:  # a part of its input, or of another entry
+                out.set(key, own)
         return out
 
     def _set_seed(self, seed: int | None) -> None:
@@ -111,12 +114,15 @@ class DreamerEnv(ModelBasedEnvBase):
     def set_specs_from_env(self, env: EnvBase) -> Self:
         """Takes over the specs of another env; ``state`` and ``belief`` of its observations become the state."""
         super().set_specs_from_env(env)
-        seen = self.full_observation_spec
-        if missing := [name for name in ("state", "belief") if name not in seen]:
+        observation = self.full_observation_spec
+        if missing := [name for name in ("state", "belief") if name not in observation]:
             raise SpecError(
-                f"DreamerEnv: the env must observe 'state' and 'belief', missing {missing}; it observes {list(seen)}"
+                f"DreamerEnv: the env must observe 'state' and 'belief', missing {missing}; it observes "
+                f"{list(observation)}"
             )
-        self.state_spec = Composite(state=seen["state"].clone(), belief=seen["belief"].clone(), shape=self.batch_size)
+        self.state_spec = Composite(
+            state=observation["state"].clone(), belief=observation["belief"].clone(), shape=self.batch_size
+        )
         return self
 
     def any_done(self, tensordict: TensorDictBase) -> bool:
@@ -134,9 +140,9 @@ class DreamerEnv(ModelBasedEnvBase):
         lead, rng = batch[: len(batch) - len(self.batch_size)], self.action_stream
         out = self.full_state_spec.rand(lead, rng=rng.rng(batch))
         rng.skip(1 << 20)
-        seen = self.full_observation_spec.rand(lead, rng=rng.rng(batch))
+        observation = self.full_observation_spec.rand(lead, rng=rng.rng(batch))
         rng.skip(1 << 20)
-        return self.rand_action(out.update(seen))
+        return self.rand_action(out.update(observation))
 
     def decode_obs(self, tensordict: TensorDictBase, compute_latents: bool = False) -> TensorDictBase:
         """The observations that latent data stand for."""

@@ -25,7 +25,8 @@ class RandomPolicy:
     """A policy that draws actions from a spec, whatever it sees.
 
     Args:
-        action_spec: the spec of the actions; a composite names their keys itself.
+        action_spec: the spec of the actions; a composite names their keys itself. When left out, that of the env that
+            the policy is rolled out in, or of :meth:`set_action_spec_from_env`.
         action_key: where to write the action of a spec that is not a composite.
 
     >>> from tensordict import TensorDict
@@ -33,11 +34,20 @@ class RandomPolicy:
     torch.Size([2])
     """
 
-    def __init__(self, action_spec: TensorSpec, action_key: NestedKey = "action") -> None:
+    def __init__(self, action_spec: TensorSpec | None = None, action_key: NestedKey = "action") -> None:
         self.action_spec = action_spec
         self.action_key = action_key
 
+    def set_action_spec_from_env(self, env: EnvBase) -> None:
+        """Takes the action spec of an env, unless there is one."""
+        if self.action_spec is None:
+            self.action_spec = env.full_action_spec
+
     def __call__(self, td: TensorDictBase) -> TensorDictBase:
+        if self.action_spec is None:
+            raise SpecError(
+                "RandomPolicy: there is no action spec; pass action_spec=..., or call set_action_spec_from_env(env)"
+            )
         if isinstance(self.action_spec, Composite):
             return td.update(self.action_spec.rand(td.batch_size[: td.ndim - self.action_spec.ndim]))
         spec = self.action_spec
@@ -48,10 +58,11 @@ class RandomPolicy:
 def as_policy(policy: Any, env: EnvBase, trust: bool = False, *, action_keys: list[NestedKey] | None = None) -> Policy:
     """The policy as a callable from tensordict to tensordict.
 
-    A tensordict module, and any callable whose only argument is called ``td``, ``tensordict`` or ``data``, is annotated as a tensordict, or
-    is not an ``nn.Module`` and takes one argument, is called with the tensordict. Anything else is a function of
-    observations: its arguments are matched by name with the env's observation keys, or in their order, and what it
-    returns are the actions.
+    A tensordict module is called with the tensordict, and so is any callable whose argument is called ``td``,
+    ``tensordict`` or ``data``, or is annotated as one. Anything else is a function of observations that returns
+    actions: its arguments are matched by name with the env's observation keys, or in their order. A function whose
+    only argument says nothing is called with the tensordict where the env has several observations; where it has one,
+    with that, or with the tensordict if that fails.
 
     Args:
         policy: any of these.
@@ -59,24 +70,62 @@ def as_policy(policy: Any, env: EnvBase, trust: bool = False, *, action_keys: li
         trust: take the policy as it is.
         action_keys: where a function of observations writes; the env's when left out.
     """
+    who = f"{type(env).__name__}.rollout"
+    if inspect.isclass(policy):
+        raise SpecError(f"{who}: the policy is the class {policy.__name__}; make one, {policy.__name__}(...)")
     if not callable(policy):
-        raise SpecError(f"{type(env).__name__}.rollout: the policy must be callable, got {type(policy).__name__}")
-    if trust or isinstance(policy, (TensorDictModuleBase, RandomPolicy)) or is_tensordict_policy(policy):
+        raise SpecError(f"{who}: the policy must be callable, got {type(policy).__name__}")
+    if isinstance(policy, RandomPolicy):
+        policy.set_action_spec_from_env(env)
+    keys = list(env.observation_keys)
+    takes = trust or isinstance(_inside(policy), (TensorDictModuleBase, RandomPolicy)) or takes_tensordict(policy, keys)
+    if takes:
         return policy
     out_keys = env.action_keys if action_keys is None else action_keys
-    names = _arguments(policy)
-    keys = list(env.observation_keys)
-    by_name = {key if isinstance(key, str) else "_".join(key): key for key in keys}
-    if names and set(names) <= set(by_name):
-        in_keys = [by_name[name] for name in names]
-    elif len(names) <= len(keys):
-        in_keys = keys[: len(names)] if names else keys
+    parameters = _parameters(policy)
+    names = [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
+    needed = [p.name for p in parameters if _is_needed(p)]
+    by_name = _by_name(keys)
+    if needed and set(needed) <= set(by_name):
+        in_keys = [by_name[name] for name in names if name in by_name]
+    elif len(needed) <= len(keys):
+        in_keys = keys if len(names) < len(parameters) or not parameters else keys[: len(names)]
     else:
         raise SpecError(
-            f"{type(env).__name__}.rollout: the policy takes arguments {names}, but the env has the observation keys "
+            f"{who}: the policy takes arguments {names}, but the env has the observation keys "
             f"{keys}; wrap it: TensorDictModule(policy, in_keys=[...], out_keys={out_keys})"
         )
-    return TensorDictModule(policy, in_keys=in_keys, out_keys=out_keys)
+    module = TensorDictModule(policy, in_keys=in_keys, out_keys=out_keys)
+    return OneOrOther(policy, module) if takes is None else module
+
+
+class OneOrOther:
+    """A function whose only argument says nothing: of the observation or, where that fails at its first call, of the
+    tensordict.
+
+    Args:
+        function: the function.
+        module: the function of the observation as a tensordict module.
+    """
+
+    def __init__(self, function: Policy, module: TensorDictModule) -> None:
+        self._function, self._module = function, module
+        self._chosen: Policy | None = None
+
+    def __call__(self, td: TensorDictBase) -> TensorDictBase:
+        if self._chosen is not None:
+            return self._chosen(td)
+        try:
+            out, self._chosen = self._module(td), self._module
+        except Exception as error:
+            try:
+                out, self._chosen = self._function(td), self._function
+            except Exception as other:
+                error.add_note(
+                    f"called with the tensordict it fails too: {other!r}; call the argument td to be given that at once"
+                )
+                raise error from None
+        return out
 
 
 def ask(policy: Policy, td: TensorDictBase, who: str) -> TensorDictBase:
@@ -93,30 +142,48 @@ def ask(policy: Policy, td: TensorDictBase, who: str) -> TensorDictBase:
     return td.update(out)
 
 
-def is_tensordict_policy(policy: Any) -> bool:
-    """Whether a callable takes a tensordict, judged by its signature."""
-    call = getattr(policy, "forward", policy) if isinstance(policy, nn.Module) else policy
+def takes_tensordict(policy: Any, keys: list[NestedKey]) -> bool | None:
+    """Whether a callable takes a tensordict, judged by its signature; None where that does not say it.
+
+    Args:
+        policy: the callable.
+        keys: the env's observation keys.
+    """
+    parameters = _parameters(policy)
+    needed = [p for p in parameters if _is_needed(p)] or parameters[:1]
+    only = needed[0] if len(needed) == 1 else None
+    if only is not None:
+        noted = only.annotation
+        if only.name in READS_TENSORDICT or (isinstance(noted, str) and "TensorDict" in noted):
+            return True
+        if inspect.isclass(noted) and (issubclass(noted, TensorDictBase) or is_tensor_collection(noted)):
+            return True
+        if noted is not only.empty or only.name in _by_name(keys):
+            return False
+    if isinstance(policy, nn.Module) or len(needed) > 1:
+        return False
+    return None if len(keys) == 1 else True
+
+
+def _by_name(keys: list[NestedKey]) -> dict[str, NestedKey]:
+    """The observation keys by the names that arguments can have."""
+    return {key if isinstance(key, str) else "_".join(key): key for key in keys}
+
+
+def _inside(policy: Any) -> Any:
+    """The module that ``torch.compile`` was given; the policy itself where it was not compiled."""
+    return getattr(policy, "_orig_mod", policy) if isinstance(policy, nn.Module) else policy
+
+
+def _parameters(policy: Any) -> list[inspect.Parameter]:
+    """What a policy can be given without names; nothing where that is not known."""
+    inner = _inside(policy)
     try:
-        parameters = list(inspect.signature(call).parameters.values())
+        found = inspect.signature(getattr(inner, "forward", inner)).parameters.values()
     except (TypeError, ValueError):
-        return True
-    needed = [
-        p
-        for p in parameters
-        if p.default is inspect.Parameter.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
-    ]
-    if len(needed) != 1:
-        return not needed and bool(parameters)
-    only = needed[0]
-    noted = only.annotation
-    if isinstance(noted, str):
-        return "TensorDict" in noted or only.name in READS_TENSORDICT
-    if noted is not inspect.Parameter.empty:
-        return inspect.isclass(noted) and (issubclass(noted, TensorDictBase) or is_tensor_collection(noted))
-    return only.name in READS_TENSORDICT or not isinstance(policy, nn.Module)
+        return []
+    return [p for p in found if p.kind not in (p.VAR_KEYWORD, p.KEYWORD_ONLY)]
 
 
-def _arguments(policy: Any) -> list[str]:
-    call = getattr(policy, "forward", policy)
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [p.name for p in inspect.signature(call).parameters.values() if p.kind not in kinds]
+def _is_needed(p: inspect.Parameter) -> bool:
+    return p.default is p.empty and p.kind is not p.VAR_POSITIONAL

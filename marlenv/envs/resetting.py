@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.envs.stepping import advance, check_input, step_in_one
+from marlenv.envs.stepping import advance, check_input, reopen, step_in_one
 from marlenv.errors import ResetError
 from marlenv.groups.done import DonePlan, strip
 from marlenv.groups.reset import RESET, merge, read_masks
@@ -43,9 +43,9 @@ def reset(env: EnvBase, td: TensorDictBase | None, kwargs: dict[str, Any]) -> Te
 
 
 def check_open(env: EnvBase) -> None:
-    """Raises if the env was closed."""
+    """Raises if the env was closed, and does not start again."""
     if env.is_closed:
-        check_input(env, None)
+        reopen(env)
 
 
 def checked(env: EnvBase, plan: DonePlan, fresh: Any, td: TensorDictBase | None, masks: Masks) -> TensorDictBase:
@@ -143,8 +143,16 @@ def step_and_maybe_reset(env: EnvBase, td: TensorDictBase) -> tuple[TensorDictBa
     fresh: Any = step_in_one(env, td) if env.resets_in_one else False
     if fresh is False:
         td = env.step(td)
-    elif fresh is not None and not get(td, "next").keys() - tree.keys() - fresh.keys():  # it has all that others wrote
+    elif fresh is not None and not _names(get(td, "next")) - tree.keys() - _names(
+        fresh
+    ):  # it has all that others wrote
         following = advance(new({**td._tensordict, "next": fresh}, td.batch_size, td.device), tree)
         env._on_reset(following)
         return td, following
     return td, env.maybe_reset(advance(td, tree))
+
+
+def _names(td: TensorDictBase) -> Any:
+    """The names of a tensordict's entries, as a set."""
+    plain = raw(td)
+    return td.keys() if plain is None else plain.keys()

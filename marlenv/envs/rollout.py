@@ -13,7 +13,7 @@ from marlenv.envs.policies import Policy, as_policy, ask
 from marlenv.envs.stepping import STEP, advance
 from marlenv.errors import KeyMissing, ResetError, ShapeError, Unsupported, whole
 from marlenv.keys import beside, last, under
-from marlenv.tensordicts import is_nested, lazy, new, parts, put, raw, shallow
+from marlenv.tensordicts import fetch, is_nested, lazy, new, parts, put, raw, shallow
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -45,7 +45,7 @@ class RolloutOptions(NamedTuple):
         return not self.break_when_all_done if self.break_when_any_done is None else self.break_when_any_done
 
 
-class Loop(NamedTuple):
+class RolloutLoop(NamedTuple):
     """What the two loops need."""
 
     env: EnvBase
@@ -87,7 +87,7 @@ def rollout(env: EnvBase, max_steps: int, policy: Any, options: RolloutOptions) 
     device = next((p.device for p in policy.parameters()), None) if hasattr(policy, "parameters") else None
     store = None if options.storing_device is None else torch.device(options.storing_device)
     cast = options.auto_cast_to_device and policy is not None
-    loop = Loop(env, act, max_steps, options.callback, device, cast, store)
+    loop = RolloutLoop(env, act, max_steps, options.callback, device, cast, store)
     going_on = not options.stops and not options.break_when_all_done
     steps = _on_and_on(loop, td) if going_on else _until_done(loop, td, bool(options.break_when_all_done))
     return stacked(env, steps, len(batch), options)
@@ -128,7 +128,7 @@ def go_on(
     def act(data: TensorDictBase) -> TensorDictBase:
         return first.pop() if first else policy(data)
 
-    loop = Loop(env, act, max_steps, None, None, cast=False, storing_device=None)
+    loop = RolloutLoop(env, act, max_steps, None, None, cast=False, storing_device=None)
     more = _until_done(loop, td, False) if options.stops else _on_and_on(loop, td)
     return stacked(env, [*steps, *more], len(env.batch_size), options)
 
@@ -148,7 +148,7 @@ def _replay(env: EnvBase, actions: Iterable[Any]) -> Policy:
     return play
 
 
-def _until_done(loop: Loop, td: TensorDictBase, wait_for_all: bool) -> list[TensorDictBase]:
+def _until_done(loop: RolloutLoop, td: TensorDictBase, wait_for_all: bool) -> list[TensorDictBase]:
     """Steps until any row is done, or until all are; rows that are done wait without being stepped."""
     env, plan = loop.env, loop.env.plan
     kept: list[TensorDictBase] = []
@@ -190,7 +190,7 @@ def ended_rows(env: EnvBase, td: TensorDictBase) -> Tensor:
     return over
 
 
-def _on_and_on(loop: Loop, td: TensorDictBase) -> list[TensorDictBase]:
+def _on_and_on(loop: RolloutLoop, td: TensorDictBase) -> list[TensorDictBase]:
     """Steps and resets what is done, to the last step."""
     env = loop.env
     kept: list[TensorDictBase] = []
@@ -209,6 +209,7 @@ def _on_and_on(loop: Loop, td: TensorDictBase) -> list[TensorDictBase]:
 def stacked(env: EnvBase, steps: list[TensorDictBase], dim: int, options: RolloutOptions) -> TensorDictBase:
     """The data of a rollout from its steps, side by side along ``dim``."""
     contiguous, out = options.return_contiguous, options.out
+    steps = _without_rewards_of_resets(env, steps)
     if contiguous is None:
         contiguous = not env.plan.dynamic
     if options.compact:
@@ -219,6 +220,12 @@ def stacked(env: EnvBase, steps: list[TensorDictBase], dim: int, options: Rollou
     else:
         made = _stack_or_explain(env, steps, dim) if out is None else torch.stack(steps, dim, out=out)
     return finish(env, made, options)
+
+
+def _without_rewards_of_resets(env: EnvBase, steps: list[TensorDictBase]) -> list[TensorDictBase]:
+    """The steps without rewards beside observations, which ``_reset`` may have returned though there was no step."""
+    keys = [key for key in env.plan.left_out if any(fetch(step, key) is not None for step in steps)]
+    return [step.exclude(*keys) for step in steps] if keys else steps
 
 
 def finish(env: EnvBase, td: TensorDictBase, options: RolloutOptions) -> TensorDictBase:

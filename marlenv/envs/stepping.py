@@ -9,11 +9,11 @@ import torch
 from tensordict import TensorDict, TensorDictBase, is_tensorclass
 from torch import Size, Tensor
 
-from marlenv.envs.locking import Plan
+from marlenv.envs.plan import Plan
 from marlenv.errors import DeviceError, DtypeError, EnvClosed, KeyMissing, NotInSpec, ResetError, ShapeError
 from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite, StackedComposite
-from marlenv.specs.base import concrete
+from marlenv.specs.shapes import concrete
 from marlenv.tensordicts import (
     choose,
     drop,
@@ -58,7 +58,8 @@ def step_in_one(env: EnvBase, td: TensorDictBase) -> Any:
     """Steps like :func:`step` by an env that resets in one go.
 
     Returns:
-        The data after the reset of what is done, without rewards; None where nothing is; False where nothing was stepped.
+        The data after the reset of what is done, without rewards; None where nothing is; False where nothing was
+        stepped.
     """
     if raw(td) is None or get(td, STEP) is not None or env._auto_reset is not None:
         return False
@@ -78,7 +79,7 @@ def step_in_one(env: EnvBase, td: TensorDictBase) -> Any:
 def check_input(env: EnvBase, td: Any) -> None:
     """Raises unless ``td`` is a tensordict of the env's batch size and the env is open."""
     if env.is_closed:
-        raise EnvClosed(f"{type(env).__name__}: the env is closed; make a new one")
+        reopen(env)
     if type(td) is not TensorDict and not isinstance(td, TensorDictBase):  # an abstract class looks longer
         raise TypeError(f"{type(env).__name__}: expected a tensordict, got {type(td).__name__}")
     want = env.batch_size
@@ -87,6 +88,14 @@ def check_input(env: EnvBase, td: Any) -> None:
             f"{type(env).__name__}: expected a tensordict of batch size {list(want)}, got {list(td.batch_size)}; "
             f"begin with env.reset(), whose data have it"
         )
+
+
+def reopen(env: Any) -> None:
+    """Starts a closed env again, or raises."""
+    if not env.starts_again:
+        raise EnvClosed(f"{type(env).__name__}: the env is closed; make a new one")
+    env.start()
+    env.is_closed = False
 
 
 def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase) -> None:
@@ -113,7 +122,8 @@ def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase) -> None:
             )
         if entry.numbered and value.is_floating_point():
             raise DtypeError(
-                f"{type(env).__name__}.step: action {entry.key!r} must be {entry.spec.dtype}, got {value.dtype}; it is the "
+                f"{type(env).__name__}.step: action {entry.key!r} must be {entry.spec.dtype}, got {value.dtype}; it "
+                f"is the "
                 f"number of a choice"
             )
         if env.device is not None and value.device != env.device:
@@ -170,9 +180,6 @@ def finish(env: EnvBase, plan: Plan, following: Any, td: TensorDictBase) -> Tens
             if node is None:
                 break
         reward = None if node is None else get(node, where[-1])
-        if reward is None and not env._has_reward:
-            put(following, where[-1], torch.zeros(shape if lead is None else (*lead, *shape), device=following.device))
-            continue
         if reward is None:
             raise KeyMissing(
                 f"{type(env).__name__}._step: returned no reward under {nested(where)!r}; "
@@ -182,7 +189,8 @@ def finish(env: EnvBase, plan: Plan, following: Any, td: TensorDictBase) -> Tens
         if reward.shape != want and -1 not in want and not reward.is_nested:
             if reward.numel() != want.numel():
                 raise ShapeError(
-                    f"{type(env).__name__}._step: reward {nested(where)!r} must have shape {list(want)}, got {list(reward.shape)}"
+                    f"{type(env).__name__}._step: reward {nested(where)!r} must have shape {list(want)}, got "
+                    f"{list(reward.shape)}"
                 )
             put(node, where[-1], reward.reshape(want))
     if not env.gives_all_flags:
@@ -243,7 +251,9 @@ def standing(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
 
 
 def present(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
-    """The observations and flags of an env, and what else it carries, as they stand in ``td``; zeros for what it lacks."""
+    """The observations and flags of an env, and what else it carries, as they stand in ``td``; zeros for what it
+    lacks.
+    """
     lead = td.batch_size[: td.ndim - len(env.batch_size)]
     out = _present(env.full_observation_spec, td, lead)
     out = unite(out, _present(env.full_done_spec, td, lead))

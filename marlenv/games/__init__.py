@@ -3,18 +3,18 @@
 from marlenv.games.backgammon import Backgammon
 from marlenv.games.chess import Chess, ChessEnv
 from marlenv.games.connect_four import ConnectFour
-from marlenv.games.game_env import GameEnv
+from marlenv.games.env.game_env import GameEnv
+from marlenv.games.env.policy_per_row import PolicyPerRow
+from marlenv.games.env.turn_based import TurnBasedEnv
 from marlenv.games.go import Go
 from marlenv.games.hanabi import Hanabi
 from marlenv.games.hex import Hex
 from marlenv.games.kuhn import KuhnPoker
 from marlenv.games.leduc import LeducPoker
 from marlenv.games.matrix import MatrixGame
-from marlenv.games.opponents import PolicyPerRow
 from marlenv.games.othello import Othello
 from marlenv.games.rules import Rules
 from marlenv.games.tictactoe import TicTacToe, TicTacToeEnv
-from marlenv.games.turn_based import TurnBasedEnv
 
 __all__ = [
     "Backgammon",

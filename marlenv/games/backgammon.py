@@ -1,7 +1,7 @@
 """Backgammon (https://bkgm.com/rules.html) without the doubling cube, for any batch of games.
 
-Places are counted from the owner's side: ``0 .. 23`` are the points 1 to 24, 24 is the bar, 25 is off the board. Checkers move
-downwards; the other player's point of place ``p`` is ``23 - p``.
+Places are counted from the owner's side: ``0 .. 23`` are the points 1 to 24, 24 is the bar, 25 is off the board.
+Checkers move downwards; the other player's point of place ``p`` is ``23 - p``.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError
-from marlenv.games import drawing
-from marlenv.games.bits import counted, flags
+from marlenv.games.parts import drawing
+from marlenv.games.parts.bits import counted, flags
+from marlenv.games.parts.tables import Table
 from marlenv.games.rules import Rules, where
-from marlenv.games.tables import Table
 from marlenv.rng import RowRNG
 
 POINTS, BAR, OFF, NONE = 24, 24, 25, 25
@@ -45,11 +45,11 @@ class Backgammon(Rules[State]):
     two. Both numbers must be
     played where possible, else the higher one. Doubles are legal if each half is (as in OpenSpiel).
 
-    - observation float32 ``[201]``: for own and then for the other's checkers, for each of 24 points as the owner of the seat
-      counts them, whether there is 1, 2 or 3, and how many more than 3; then own bar, off, turn, the other's bar, off, turn;
-      the dice, lower first; whether this is the second half of a double
-    - action: ``676 * low + 26 * first + second``: the place (0 to 23 the points 1 to 24, 24 the bar, 25 none) from which the
-      first and the second checker are moved; ``low`` is 1 if the lower number is played first, or alone
+    - observation float32 ``[201]``: for own and then for the other's checkers, for each of 24 points as the owner of
+      the seat counts them, whether there is 1, 2 or 3, and how many more than 3; then own bar, off, turn, the other's
+      bar, off, turn; the dice, lower first; whether this is the second half of a double
+    - action: ``676 * low + 26 * first + second``: the place (0 to 23 the points 1 to 24, 24 the bar, 25 none) from
+      which the first and the second checker are moved; ``low`` is 1 if the lower number is played first, or alone
     - reward: +1 and -1 at the end; more for a gammon or backgammon with ``scoring``
     - ends: when a player has borne off all checkers
 
@@ -73,7 +73,7 @@ class Backgammon(Rules[State]):
 
     players: ClassVar[tuple[str, ...]] = ("x", "o")
     outcomes: ClassVar[tuple[str, ...]] = ("", "win", "gammon", "backgammon")
-    earned_at_end: ClassVar[bool] = True
+    pays_at_end: ClassVar[bool] = True
     n_actions: ClassVar[int] = 2 * PAIR
     longest: ClassVar[int | None] = None
     observation_shape: ClassVar[tuple[int, ...]] = (201,)
@@ -102,7 +102,10 @@ class Backgammon(Rules[State]):
         return (state.board[..., OFF] == self.checkers).any(-1)
 
     def _moves(self, state: State) -> Tensor:
-        """The legal actions: for both orders of the numbers and each first place, the second ones as bits; int64 ``[*B, 2, 26]``."""
+        """The legal actions: for both orders of the numbers and each first place, the second ones as bits.
+
+        int64 ``[*B, 2, 26]``.
+        """
         own, other = _sides(state)
         dice = state.dice
         mine, alone = _word(own[..., :NONE] > 0), _word(own[..., :NONE] == 1)
@@ -171,7 +174,7 @@ class Backgammon(Rules[State]):
     def returns(self, state: State) -> Tensor:
         worth = self._worth(state).clamp(max=1 + SCORING.index(self.scoring)).unsqueeze(-1)
         won = state.board[..., OFF] == self.checkers
-        return worth * torch.where(won, 1.0, -1.0)
+        return torch.where(won, worth, -worth).to(torch.float32)
 
     def outcome(self, state: State) -> Tensor:
         return self._worth(state).to(torch.int8)
@@ -180,8 +183,8 @@ class Backgammon(Rules[State]):
         """Both players' points, bars, checkers that are off, turns and dice; float32 ``[*B, 2, 201]``."""
         mine = state.board.unsqueeze(-2)  # [*B, 2, 1, 26]
         theirs = state.board.flip(-2).unsqueeze(-2)
-        seen = torch.cat((mine[..., :POINTS], theirs[..., :POINTS].flip(-1)), -2).unsqueeze(-1)  # [*B, 2, 2, 24, 1]
-        points = torch.cat((seen == 1, seen == 2, seen == 3, (seen - 3).clamp(min=0)), -1).flatten(-3)
+        counts = torch.cat((mine[..., :POINTS], theirs[..., :POINTS].flip(-1)), -2).unsqueeze(-1)  # [*B, 2, 2, 24, 1]
+        points = torch.cat((counts == 1, counts == 2, counts == 3, (counts - 3).clamp(min=0)), -1).flatten(-3)
         turn = state.turn.unsqueeze(-1) == torch.arange(2, device=state.turn.device)
         dice = state.dice.flip(-1).unsqueeze(-2).expand(*state.turn.shape, 2, 2)
         again = state.again[..., None, None].expand(*state.turn.shape, 2, 1)

@@ -1,8 +1,9 @@
 """Go (https://en.wikipedia.org/wiki/Go_(game)) with area scoring, for any batch of boards at once.
 
-Every stone carries the number of its chain: a new stone gives its number to the chains that it joins. Whether a chain has one
-liberty only follows from three sums over its empty neighbours (how many, their numbers, the squares of those: all neighbours
-are one point if and only if the squared sum of the numbers is their count times the sum of squares), so no chain is searched.
+Every stone carries the number of its chain: a new stone gives its number to the chains that it joins. Whether a chain
+has one liberty only follows from three sums over its empty neighbours (how many, their numbers, the squares of those:
+all neighbours are one point if and only if the squared sum of the numbers is their count times the sum of squares),
+so no chain is searched.
 """
 
 from __future__ import annotations
@@ -17,21 +18,24 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError, UnknownName, nearest, whole
-from marlenv.games import drawing
+from marlenv.games.parts import drawing
+from marlenv.games.parts.tables import Table
 from marlenv.games.rules import Rules, where
-from marlenv.games.tables import Table
 from marlenv.rng import RowRNG, mix
 
 Repetition = Literal["allow", "draw", "forbid"]
 LETTERS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"  # no I
 LAST = torch.iinfo(torch.int64).max
 LARGE = torch.iinfo(torch.int16).max  # no chain has this number
-# Where the squares and the count of a chain's sums begin: on 25 x 25 the numbers stay below 2**20, the squares below 2**29.
+# Where squares and count of a chain's sums begin: on 25 x 25 the numbers stay below 2**20, the squares below 2**29.
 PLACE, LAST_PLACE = 22, 51
 
 
 class State(NamedTuple):
-    """A position. Cells are counted row by row from the lower left corner; ``N`` of them, and one more that is off the board."""
+    """A position.
+
+    Cells are counted row by row from the lower left corner; ``N`` of them, and one more that is off the board.
+    """
 
     chain: Tensor  # [*B, N + 1] int16: chains of black above 0, of white below, 0 free
     atari: Tensor  # [*B, N + 1] bool: stones of chains with one liberty
@@ -40,19 +44,20 @@ class State(NamedTuple):
     passes: Tensor  # [*B] int64: how many of the last moves were passes
     score: Tensor  # [*B] float32: what black is ahead by; 0 until the end
     outcome: Tensor  # [*B] int8
-    seen: (
-        Tensor  # [*B, H] int64: hashes of the positions so far in ascending order; H is 0 where repetitions are allowed
-    )
+    seen: Tensor
+    """int64 ``[*B, H]``: hashes of the positions so far in ascending order; ``H`` is 0 where repetitions are allowed"""
 
 
 @dataclass(frozen=True)
 class Go(Rules[State]):
     """Surround more of the board than the other. Black begins.
 
-    A position is scored by area, as by Tromp and Taylor: stones, and free cells that touch one colour only. Captures, ko and
-    the ban on suicide are as everywhere; nothing is taken off as dead at the end.
+    A position is scored by area, as by Tromp and Taylor: stones, and free cells that touch one colour only. Captures,
+    ko and the ban on suicide are as everywhere; nothing is taken off as dead at the end.
 
-    - observation: planes ``[3, size, size]``, row 1 first: own stones, the other's stones, ones if it is my turn
+    - observation: planes ``[7, size, size]``, row 1 first: own stones, the other's stones, ones if it is my turn, ones
+      after a pass, free cells where who is to move may not play (ko, suicide, repetition), the points that komi gives
+      me (negative for black), the share of moves that is left; boards that stood before are in ``seen`` of the state
     - action: a cell, counted row by row from the lower left corner (people say ``A1``), or ``size * size``, a pass
     - reward: +1 for more, -1 for less, 0 for as much
     - ends: with two passes in turn, or after ``moves`` moves; with ``repetition="draw"`` also with a repeated board
@@ -82,7 +87,7 @@ class Go(Rules[State]):
     players: ClassVar[tuple[str, ...]] = ("black", "white")
     outcomes: ClassVar[tuple[str, ...]] = ("", "two passes", "repetition", "scored at the move limit")
     alternating: ClassVar[bool] = True
-    earned_at_end: ClassVar[bool] = True
+    pays_at_end: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole("Go", "size", self.size, 2, 25)
@@ -107,7 +112,7 @@ class Go(Rules[State]):
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        return (3, self.size, self.size)
+        return (7, self.size, self.size)
 
     def start(self, batch_size: Size, *, rng: RowRNG | None = None, device: torch.device | None = None) -> State:
         zero = torch.zeros(batch_size, dtype=torch.int64, device=device)
@@ -222,7 +227,7 @@ class Go(Rules[State]):
     def _score(self, chain: Tensor, ended: Tensor) -> Tensor:
         """What black is ahead by where the game has ended, else 0; float32 ``[*B]``."""
         if chain.device.type == "cpu" and not torch.compiler.is_compiling():
-            score = torch.zeros(ended.shape)
+            score = torch.zeros(ended.shape, dtype=torch.float32)
             if bool(ended.any()):
                 score[ended] = self._area(chain[ended])
             return score
@@ -240,7 +245,7 @@ class Go(Rules[State]):
                 break
             reach = wider
         black, white = reach.unbind(0)
-        return (black & ~white).sum(-1) - (white & ~black).sum(-1) - self.komi
+        return ((black & ~white).sum(-1) - (white & ~black).sum(-1)).to(torch.float32) - self.komi
 
     def over(self, state: State) -> Tensor:
         return state.outcome != 0
@@ -253,11 +258,19 @@ class Go(Rules[State]):
         return torch.stack((black, -black), -1)
 
     def observe(self, state: State) -> Tensor:
-        """Planes ``[3, size, size]``: own stones, the other's, ones if it is my turn; bool ``[*B, 2, 3, size, size]``."""
+        """What a board and its rules say; float32 ``[*B, 2, 7, size, size]``, see the class."""
         cells = state.chain[..., : self.cells].unflatten(-1, (self.size, self.size))
-        black, white = cells > 0, cells < 0
-        turns = [(self.player(state) == seat)[..., None, None].expand(black.shape) for seat in (0, 1)]
-        return torch.stack((black, white, turns[0], white, black, turns[1]), -3).unflatten(-3, (2, 3))
+        black, white, free = cells > 0, cells < 0, cells == 0
+        barred = free & ~state.legal[..., : self.cells].unflatten(-1, free.shape[-2:])
+        left = (self.longest - state.ply).to(torch.float32) / self.longest
+        planes = torch.empty((*state.ply.shape, 2, *self.observation_shape), device=cells.device, dtype=torch.float32)
+        for seat, (own, other, komi) in enumerate(((black, white, -self.komi), (white, black, self.komi))):
+            mine = (self.player(state) == seat, state.passes > 0)
+            for at, plane in enumerate((own, other, *(x[..., None, None] for x in mine), barred)):
+                planes[..., seat, at, :, :] = plane
+            planes[..., seat, 5, :, :] = komi
+        planes[..., 6, :, :] = left[..., None, None, None]
+        return planes
 
     # --- for people ------------------------------------------------------------------------------
 
@@ -299,7 +312,10 @@ class Go(Rules[State]):
 
 @lru_cache(maxsize=32)
 def _neighbours(size: int) -> Table:
-    """The four neighbours of each cell, and of the place off the board, which is also what is beyond an edge; int64 ``[N + 1, 4]``."""
+    """The four neighbours of each cell, and of the place off the board, which is also what is beyond an edge.
+
+    int64 ``[N + 1, 4]``.
+    """
 
     def make() -> Tensor:
         n, lines = size * size, []

@@ -1,7 +1,7 @@
 """Hanabi (https://en.wikipedia.org/wiki/Hanabi_(card_game)) for any batch of games, with two to five players.
 
-A card is ``ranks * color + rank``, both from 0. What is observed, and the numbers of the actions, are those of the Hanabi
-Learning Environment (Bard et al. 2020, https://arxiv.org/abs/1902.00506).
+A card is ``ranks * color + rank``, both from 0. What is observed, and the numbers of the actions, are those of the
+Hanabi Learning Environment (Bard et al. 2020, https://arxiv.org/abs/1902.00506).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError, whole
-from marlenv.games import cards, drawing
+from marlenv.games.parts import cards, drawing
+from marlenv.games.parts.tables import Table
 from marlenv.games.rules import Rules, where
-from marlenv.games.tables import Table
 from marlenv.rng import RowRNG
 
 COLORS = ("red", "yellow", "green", "white", "blue")
@@ -58,14 +58,15 @@ class State(NamedTuple):
 class Hanabi(Rules[State]):
     """Build fireworks together: cards of each color from 1 upwards. Everybody sees all cards but their own.
 
-    Of each color there are three 1s, one of the highest rank, and two of each other. A move plays a card, discards one (which
-    gives a hint back), or spends a hint: another player is told all cards of one color or one rank. A card that does not
-    fit costs a life.
+    Of each color there are three 1s, one of the highest rank, and two of each other. A move plays a card, discards
+    one (which gives a hint back), or spends a hint: another player is told all cards of one color or one rank. A card
+    that does not fit costs a life.
 
-    - observation bool ``[n]``, seats counted from the own one: the others' cards; the deck, fireworks, hints and lives; what was
-      discarded; the last move; and of all cards what hints leave open and have told (658 bits for two players)
-    - action, for hands of ``H``: ``0 .. H - 1`` discard a card, ``H .. 2 H - 1`` play one; then, for each other player in
-      turn, tell a color; and so a rank
+    - observation bool ``[n]``, seats counted from the own one: the others' cards; the deck, fireworks, hints and
+      lives; what was discarded; the last move; and of all cards what hints leave open and have told (658 bits for two
+      players)
+    - action, for hands of ``H``: ``0 .. H - 1`` discard a card, ``H .. 2 H - 1`` play one; then, for each other
+      player in turn, tell a color; and so a rank
     - reward, for all: 1 for each card that fits; minus all of them with the last life
     - ends: with the last life, with all fireworks, or when everybody has moved once after the deck ran out
 
@@ -290,14 +291,14 @@ class Hanabi(Rules[State]):
         held = (hands >= 0).unsqueeze(-1)
         plausible = known[..., 0, : self.colors].unsqueeze(-1) & known[..., 0, self.colors :].unsqueeze(-2)
         knowledge = torch.cat((plausible.flatten(-2), known[..., 1, :]), -1) & held
-        seen = [
+        parts = [
             cards.one_hot(hands[..., 1:, :], self.colors * self.ranks).flatten(-3),
             ~held.squeeze(-1).all(-1),
             spread(self._table(state)),
             self._moved(Last(*(spread(column) for column in state.last.unbind(-1))), seats),
             knowledge.flatten(-3),
         ]
-        return torch.cat(seen, -1)
+        return torch.cat(parts, -1)
 
     def _table(self, state: State) -> Tensor:
         """What lies on the table; bool ``[*B, n]``. Counts are as many bits."""
@@ -396,7 +397,7 @@ def _bits(count: Tensor, most: int) -> Tensor:
 
 
 def _without(leaf: Tensor, mover: Tensor, place: Tensor, fill: Tensor) -> Tensor:
-    """What belongs to cards, without the card at ``place`` of the mover's hand: newer ones move up, ``fill`` comes last.
+    """What belongs to cards, without the card at ``place`` of the mover's hand: newer ones move up.
 
     Args:
         leaf: ``[*B, P, H, ...]``.

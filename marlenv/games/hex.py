@@ -15,9 +15,9 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError, whole
-from marlenv.games import drawing
+from marlenv.games.parts import drawing
+from marlenv.games.parts.tables import Table
 from marlenv.games.rules import Rules
-from marlenv.games.tables import Table
 from marlenv.rng import RowRNG
 
 SIDES = ((-1, 0), (-1, 1), (0, 1), (1, 0), (1, -1), (0, -1))  # where the six neighbours of a cell are: row, column
@@ -45,7 +45,8 @@ class Hex(Rules[State]):
     Args:
         rows: 2 to 26.
         columns: as many as rows when left out.
-        swap: whether ``o`` may answer the first stone by taking it over, mirrored along the long diagonal (the pie rule).
+        swap: whether ``o`` may answer the first stone by taking it over, mirrored along the long diagonal (the pie
+            rule).
 
     >>> rules = Hex(3)
     >>> state = rules.start(Size([]))
@@ -64,7 +65,7 @@ class Hex(Rules[State]):
     players: ClassVar[tuple[str, ...]] = ("x", "o")
     outcomes: ClassVar[tuple[str, ...]] = ("", "connected")
     alternating: ClassVar[bool] = True
-    earned_at_end: ClassVar[bool] = True
+    pays_at_end: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name, size in (("rows", self.rows), ("columns", self.width)):
@@ -145,7 +146,7 @@ class Hex(Rules[State]):
         return torch.stack((x - o, o - x), -1)
 
     def observe(self, state: State) -> Tensor:
-        """Planes ``[3, rows, columns]``: own stones, the other's, ones if it is my turn; bool ``[*B, 2, 3, rows, columns]``."""
+        """Own stones, the other's, ones if it is my turn; bool ``[*B, 2, 3, rows, columns]``."""
         cells = state.chain[..., : self.cells].unflatten(-1, (self.rows, self.width))
         x, o = cells > 0, cells < 0
         turns = [(self.player(state) == seat)[..., None, None].expand(x.shape) for seat in (0, 1)]

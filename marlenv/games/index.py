@@ -2,105 +2,69 @@
 
 from __future__ import annotations
 
-from marlenv.envs.registry import Entry
+from typing import Any
 
-MAKE = "marlenv.games.making:make_game"
+from marlenv.envs.registry import Registration
 
-ENTRIES = [
-    Entry(
+MAKE = "marlenv.games.env.make:make_game"
+
+
+def _game(name: str, rules: str, summary: str, **options: Any) -> Registration:
+    """The entry of a game whose env follows from its rules, ``"module:class"``; ``options`` are what ``make`` gets
+    first.
+    """
+    return Registration(name, "game", MAKE, {"rules": rules, **options}, batched=True, summary=summary)
+
+
+GAMES = [
+    _game(
         "tic_tac_toe",
-        "game",
-        MAKE,
-        {"rules": "marlenv.games.tictactoe:TicTacToe"},
-        batched=True,
-        summary="three in a row on a board of nine",
+        "marlenv.games.tictactoe.rules:TicTacToe",
+        "three in a row on a board of nine",
+        torchrl="marlenv.games.tictactoe.env:TicTacToeEnv",
     ),
-    Entry(
-        "connect_four",
-        "game",
-        MAKE,
-        {"rules": "marlenv.games.connect_four:ConnectFour"},
-        batched=True,
-        summary="four in a row with stones that fall",
-    ),
-    Entry(
-        "hex",
-        "game",
-        MAKE,
-        {"rules": "marlenv.games.hex:Hex"},
-        batched=True,
-        summary="connect two edges of a rhombus of hexagons",
-    ),
-    Entry(
-        "go",
-        "game",
-        MAKE,
-        {"rules": "marlenv.games.go:Go"},
-        batched=True,
-        summary="surround more of a 9x9 board, or of one up to 25x25",
-    ),
-    Entry(
-        "othello",
-        "game",
-        MAKE,
-        {"rules": "marlenv.games.othello:Othello"},
-        batched=True,
-        summary="enclose discs to turn them over",
-    ),
-    Entry(
-        "kuhn_poker",
-        "game",
-        MAKE,
-        {"rules": "marlenv.games.kuhn:KuhnPoker"},
-        batched=True,
-        summary="one card each, one bet, two to ten players",
-    ),
-    Entry(
+    _game("connect_four", "marlenv.games.connect_four:ConnectFour", "four in a row with stones that fall"),
+    _game("hex", "marlenv.games.hex:Hex", "connect two edges of a rhombus of hexagons"),
+    _game("go", "marlenv.games.go:Go", "surround more of a 9x9 board, or of one up to 25x25"),
+    _game("othello", "marlenv.games.othello:Othello", "enclose discs to turn them over"),
+    _game("kuhn_poker", "marlenv.games.kuhn:KuhnPoker", "one card each, one bet, two to ten players"),
+    _game(
         "leduc_poker",
-        "game",
-        MAKE,
-        {"rules": "marlenv.games.leduc:LeducPoker"},
-        batched=True,
-        summary="one card each, one on the table, two rounds of bets, two to ten players",
+        "marlenv.games.leduc:LeducPoker",
+        "one card each, one on the table, two rounds of bets, two to ten players",
     ),
-    Entry(
+    Registration(
         "matrix_game",
         "game",
         MAKE,
         {"rules": "marlenv.games.matrix:MatrixGame"},
         batched=True,
         task_option="payoffs",
+        tasks="marlenv.games.matrix:NAMED",
         summary="all choose at once and a table pays: stag_hunt, chicken, rock_paper_scissors, ... or one's own table",
     ),
-    Entry(
+    _game(
         "prisoners_dilemma",
-        "game",
-        MAKE,
-        {"rules": "marlenv.games.matrix:MatrixGame", "payoffs": "prisoners_dilemma", "rounds": 10},
-        batched=True,
-        summary="cooperate or defect, ten times",
+        "marlenv.games.matrix:MatrixGame",
+        "cooperate or defect, ten times",
+        payoffs="prisoners_dilemma",
+        rounds=10,
     ),
-    Entry(
+    Registration(
         "chess",
         "game",
-        "marlenv.games.chess.making:make_chess",
+        "marlenv.games.chess.env.make:make_chess",
         batched=True,
         summary="chess and Chess960; legal moves as packed bits or bools, other people's numbers and texts",
     ),
-    Entry(
+    _game(
         "backgammon",
-        "game",
-        MAKE,
-        {"rules": "marlenv.games.backgammon:Backgammon"},
-        batched=True,
-        summary="fifteen checkers, two dice; gammons count as an option",
+        "marlenv.games.backgammon:Backgammon",
+        "fifteen checkers, two dice; gammons count as an option",
     ),
-    Entry(
+    _game(
         "hanabi",
-        "game",
-        MAKE,
-        {"rules": "marlenv.games.hanabi:Hanabi"},
-        batched=True,
-        summary="fireworks together, seeing all cards but one's own; two to five players",
+        "marlenv.games.hanabi:Hanabi",
+        "fireworks together, seeing all cards but one's own; two to five players",
     ),
 ]

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.games import cards, drawing
+from marlenv.games.parts import cards, drawing
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
 
@@ -27,8 +27,8 @@ class State(NamedTuple):
 class KuhnPoker(Rules[State]):
     """One card each, one chip in the pot, one round: pass or bet a chip.
 
-    After a bet the others in turn pass (fold) or bet (call). The highest card among those who bet, or among all if nobody
-    did, takes the pot. There is one card more than players.
+    After a bet the others in turn pass (fold) or bet (call). The highest card among those who bet, or among all if
+    nobody did, takes the pot. There is one card more than players.
 
     - observation ``[6 P - 1]``: whose seat this is, own card, and what was done: per move, passed and bet. With
       ``recall=False`` ``[3 P + 1]``: seat, card, and how many chips each player has in the pot
@@ -55,7 +55,7 @@ class KuhnPoker(Rules[State]):
 
     outcomes: ClassVar[tuple[str, ...]] = ("", "nobody bet", "the bet was answered")
     hidden: ClassVar[bool] = True
-    earned_at_end: ClassVar[bool] = True
+    pays_at_end: ClassVar[bool] = True
     n_actions: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class KuhnPoker(Rules[State]):
 
     def returns(self, state: State) -> Tensor:
         bets = self._bets(state)
-        chips = 1.0 + bets
+        chips = 1.0 + bets.to(torch.float32)
         stays = bets | ~bets.any(-1, keepdim=True)
         winner = torch.where(stays, state.cards, -1).argmax(-1)
         won = cards.one_hot(winner, self.num_players) * chips.sum(-1, keepdim=True) - chips

@@ -1,4 +1,4 @@
-"""Leduc poker (Southey et al. 2005, https://arxiv.org/abs/1207.1411) for any batch of games, with two to ten players."""
+"""Leduc poker (Southey et al. 2005, https://arxiv.org/abs/1207.1411) for any batch of games; two to ten players."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.games import cards, drawing
+from marlenv.games.parts import cards, drawing
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
 
@@ -35,11 +35,13 @@ class State(NamedTuple):
 class LeducPoker(Rules[State]):
     """One card each, two rounds of betting, and between them a card on the table that all share.
 
-    There are two suits and one rank more than players. Everybody puts in a chip; raises are 2 chips in the first round and
-    4 in the second, at most two per round. A pair with the table wins, else the highest card; equal hands share the pot.
+    There are two suits and one rank more than players. Everybody puts in a chip; raises are 2 chips in the first
+    round and 4 in the second, at most two per round. A pair with the table wins, else the highest card; equal hands
+    share the pot.
 
-    - observation ``[5 P + 4 + 4 (3 P - 2)]``: whose seat this is, own card, the table's card, and what was done: per move,
-      called and raised. With ``recall=False`` ``[6 P + 4]``: seat, cards, and how many chips each player has in the pot
+    - observation ``[5 P + 4 + 4 (3 P - 2)]``: whose seat this is, own card, the table's card, and what was done: per
+      move, called and raised. With ``recall=False`` ``[6 P + 4]``: seat, cards, and how many chips each player has in
+      the pot
     - action: 0 fold (after a raise), 1 call (or check), 2 raise
     - reward: the chips won or lost, at the end
     - ends: when all but one have folded, or after the second round
@@ -63,7 +65,7 @@ class LeducPoker(Rules[State]):
 
     outcomes: ClassVar[tuple[str, ...]] = ("", "all others folded", "showdown")
     hidden: ClassVar[bool] = True
-    earned_at_end: ClassVar[bool] = True
+    pays_at_end: ClassVar[bool] = True
     n_actions: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
@@ -84,8 +86,8 @@ class LeducPoker(Rules[State]):
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        told = 2 * self.longest if self.recall else self.num_players
-        return (self.num_players + 2 * self.deck + told,)
+        bets = 2 * self.longest if self.recall else self.num_players
+        return (self.num_players + 2 * self.deck + bets,)
 
     def start(self, batch_size: Size, *, rng: RowRNG | None = None, device: torch.device | None = None) -> State:
         rng = RowRNG(0, batch_size, device) if rng is None else rng
@@ -150,7 +152,8 @@ class LeducPoker(Rules[State]):
         strength = rank + (rank == (state.public // 2).unsqueeze(-1)) * self.deck
         strength = strength.masked_fill(state.folded, -1)
         winners = strength == strength.amax(-1, keepdim=True)
-        won = winners * (state.chips.sum(-1, keepdim=True) / winners.sum(-1, keepdim=True)) - state.chips
+        pot = state.chips.sum(-1, keepdim=True).to(torch.float32)
+        won = winners * (pot / winners.sum(-1, keepdim=True)) - state.chips
         return (won * self.over(state).unsqueeze(-1)).to(torch.float32)
 
     def outcome(self, state: State) -> Tensor:
@@ -162,10 +165,10 @@ class LeducPoker(Rules[State]):
         shape = state.cards.shape
         seat = torch.eye(self.num_players, dtype=torch.bool, device=state.cards.device).expand((*shape, -1))
         own = cards.one_hot(state.cards, self.deck)
-        told = state.chips
+        bets = state.chips
         if self.recall:
-            told = cards.one_hot(state.moves - 1, 2).flatten(-3)
-        shared = [cards.one_hot(state.public, self.deck), told]
+            bets = cards.one_hot(state.moves - 1, 2).flatten(-3)
+        shared = [cards.one_hot(state.public, self.deck), bets]
         return torch.cat([seat, own, *(x.unsqueeze(-2).expand((*shape, -1)) for x in shared)], -1).to(
             torch.bool if self.recall else torch.float32
         )

@@ -1,4 +1,7 @@
-"""Games in which all choose at once and a table says who gets what (https://en.wikipedia.org/wiki/Normal-form_game), once or again and again."""
+"""Games in which all choose at once and a table says who gets what, once or again and again.
+
+Source: https://en.wikipedia.org/wiki/Normal-form_game
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError, nearest, whole
-from marlenv.games import cards, drawing
+from marlenv.games.parts import cards, drawing
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
 
@@ -43,17 +46,18 @@ class State(NamedTuple):
 class MatrixGame(Rules[State]):
     """All players choose at once; a table says what each earns. Played once, for some rounds, or without end.
 
-    - observation ``[P n + 1]``: what each player chose in the last round, one-hot, own choice first and then the others' in
-      the order of seats, zeros before the first round; the share of the rounds that is left, 1 in a game without end
+    - observation ``[P n + 1]``: what each player chose in the last round, one-hot, own choice first and then the
+      others' in the order of seats, zeros before the first round; the share of the rounds that is left, 1 in a game
+      without end
     - action: a choice
     - reward: what the table says for the choices of all
     - ends: after ``rounds`` rounds
 
     Args:
-        payoffs: the table, with what each player earns in each cell: ``payoffs[choice of player 0][choice of player 1]...``
-            is a tuple of numbers, one per player; or a name: ``"prisoners_dilemma"``, ``"stag_hunt"``, ``"chicken"``,
-            ``"bach_or_stravinsky"``, ``"coordination"``, ``"matching_pennies"``, ``"rock_paper_scissors"``,
-            ``"shapleys_game"``.
+        payoffs: the table, with what each player earns in each cell:
+            ``payoffs[choice of player 0][choice of player 1]...`` is a tuple of numbers, one per player; or a name:
+            ``"prisoners_dilemma"``, ``"stag_hunt"``, ``"chicken"``, ``"bach_or_stravinsky"``, ``"coordination"``,
+            ``"matching_pennies"``, ``"rock_paper_scissors"``, ``"shapleys_game"``.
         rounds: how often the game is played; without end if None.
         choices: the names of the choices; numbers for a table of one's own when left out.
 
@@ -88,7 +92,8 @@ class MatrixGame(Rules[State]):
         *counts, players = self._table.shape
         if len(counts) != players or not players or 0 in counts:
             raise SpecError(
-                f"MatrixGame: a table of {len(counts)} choices must hold {len(counts)} numbers per cell, one per player, "
+                f"MatrixGame: a table of {len(counts)} choices must hold {len(counts)} numbers per cell, one per "
+                f"player, "
                 f"got {players}: its shape is {list(self._table.shape)}"
             )
         if self.choices is not None and len(self.choices) < max(counts):
@@ -142,14 +147,14 @@ class MatrixGame(Rules[State]):
         return state.score
 
     def observe(self, state: State) -> Tensor:
-        """What was chosen last, own choice first, and the share of the rounds that is left; float32 ``[*B, P, P n + 1]``."""
+        """What was chosen last, one's own first, and the share of rounds that is left; float32 ``[*B, P, P n + 1]``."""
         players = len(self.players)
         seat = torch.arange(players, device=state.last.device)
         order = torch.where(seat == 0, seat.unsqueeze(-1), seat - (seat <= seat.unsqueeze(-1)).long())
-        seen = state.last[..., order]  # [*B, P, P], own first
-        chosen = cards.one_hot(seen, self.n_actions).flatten(-2).to(torch.float32)
+        choices = state.last[..., order]  # [*B, P, P], own first
+        chosen = cards.one_hot(choices, self.n_actions).flatten(-2).to(torch.float32)
         left = (
-            (self.rounds - state.played) / self.rounds
+            (self.rounds - state.played).to(torch.float32) / self.rounds
             if self.rounds
             else torch.ones_like(state.played, dtype=torch.float32)
         )

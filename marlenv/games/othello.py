@@ -11,11 +11,11 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.games import drawing
-from marlenv.games.bits import cells, counted, flags, planes, signed
+from marlenv.games.parts import drawing
+from marlenv.games.parts.bits import cells, counted, flags, planes
+from marlenv.games.parts.tables import Table
 from marlenv.games.rules import Rules
-from marlenv.games.tables import Table
-from marlenv.rng import RowRNG
+from marlenv.rng import RowRNG, signed
 
 PASS = 64
 WHOLE = -1
@@ -42,8 +42,8 @@ class State(NamedTuple):
 class Othello(Rules[State]):
     """Enclose discs of the other between two of your own to turn them over; most discs win. Black begins.
 
-    The actions are cells, row by row from the upper left corner, ``a1`` first for people, and 64, a pass, which is legal
-    when nothing else is::
+    The actions are cells, row by row from the upper left corner, ``a1`` first for people, and 64, a pass, which is
+    legal when nothing else is::
 
           a b c d e f g h
         1 . . . . . . . .
@@ -71,7 +71,7 @@ class Othello(Rules[State]):
     players: ClassVar[tuple[str, ...]] = ("black", "white")
     outcomes: ClassVar[tuple[str, ...]] = ("", "nobody can move")
     alternating: ClassVar[bool] = True
-    earned_at_end: ClassVar[bool] = True
+    pays_at_end: ClassVar[bool] = True
 
     @property
     def n_actions(self) -> int:
@@ -173,7 +173,10 @@ def _by_seat(state: State) -> tuple[Tensor, Tensor]:
 
 
 def _lines(start: Tensor, through: Tensor) -> tuple[Tensor, Tensor]:
-    """What is reached from ``start`` along unbroken lines of up to six cells of ``through``; int64 ``[4, *B]`` each way."""
+    """What is reached from ``start`` along unbroken lines of up to six cells of ``through``.
+
+    int64 ``[4, *B]`` each way.
+    """
     steps, kept, inner = (t.on(start.device).reshape(4, *[1] * start.ndim) for t in (STEPS, KEPT, THROUGH))
     open_ = through & inner
     up, down = open_ & (start << steps), open_ & ((start >> steps) & kept)

@@ -1,74 +1,30 @@
 """What the rules of a game are: pure functions of a state of tensors, for any batch of positions at once.
 
-Rules know no players' names, no env, no rendering and no randomness of their own: a game with chance keeps the state of
-a :class:`~marlenv.rng.RowRNG` (int64 ``[*B, 2]``, called ``rng``) among its tensors. :mod:`marlenv.games.turn_based`
-makes any rules an env. The letters: ``*B`` batch dimensions, ``P`` players, ``n`` actions.
+Who adds a game writes a subclass of :class:`Rules`; :class:`marlenv.GameEnv` makes an env of it. The letters: ``*B``
+batch dimensions, ``P`` players, ``n`` actions.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
-from numpy.typing import NDArray
 from torch import Size, Tensor
 
 from marlenv.errors import BadNotation, Unsupported, nearest
 from marlenv.rng import RowRNG
 
-Arrays = tuple[NDArray[Any], ...]
 State = TypeVar("State", bound="tuple[Any, ...]")  # a NamedTuple of tensors, each [*B, ...]
-
-
-class Told(NamedTuple, Generic[State]):
-    """Positions of a game of two with all that an env says about them."""
-
-    state: State
-    seen: Sequence[Tensor]
-    """What each player sees, ``[*B, 1, *observation_shape]``."""
-    allowed: Tensor
-    """What each player may do, all where it does not act; ``[2, *B, 1, n]``."""
-    turn: Tensor
-    """Whose turn it is; int64 ``[*B, 1]``."""
-    outcome: Tensor
-    """Why it ended; int8 ``[*B, 1]``."""
-    flags: Tensor
-    """Terminated, truncated, done, alive, whether the first player acts, whether the second does; then the first four once more
-    for each player, who have flags of their own; bool ``[14, *B, 1]``.
-    """
-    earned: Tensor
-    """What the move earned each player; float32 ``[2, *B, 1, 1]``."""
-
-    @classmethod
-    def blank(cls, batch: Size, state: State, seen: Sequence[Tensor], allowed: Tensor) -> Told[State]:
-        """Memory to be written, with some of the parts given."""
-        return cls(
-            state,
-            seen,
-            allowed,
-            torch.empty((*batch, 1), dtype=torch.int64),
-            torch.empty((*batch, 1), dtype=torch.int8),
-            torch.empty((14, *batch, 1), dtype=torch.bool),
-            torch.empty((2, *batch, 1, 1)),
-        )
-
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """The same memory for numba, the state first: ``[n, ...]`` each, flags ``[14, n]`` and what was earned ``[2, n]``."""
-        n = self.turn.numel()
-        rows = (*self.state, *self.seen, *self.allowed, self.turn, self.outcome)
-        return (
-            *(part.numpy().reshape(n, -1) for part in rows),
-            *(p.numpy().reshape(len(p), n) for p in (self.flags, self.earned)),
-        )
 
 
 class Rules(ABC, Generic[State]):
     """The rules of a game; a frozen dataclass whose fields are the game's options (board size, komi, ...).
 
-    A subclass sets :attr:`players` and :attr:`n_actions` (class attributes or properties) and writes the methods below. Every
-    method takes and returns whole batches; row ``i`` of the answer depends on row ``i`` alone.
+    A subclass says what is abstract here; all else has a default. Every method takes and returns whole batches; row
+    ``i`` of the answer depends on row ``i`` alone. Rules keep nothing: a game with chance has the state of a
+    :class:`~marlenv.rng.RowRNG` (int64 ``[*B, 2]``, called ``rng``) among its tensors.
     """
 
     @property
@@ -87,8 +43,8 @@ class Rules(ABC, Generic[State]):
     alternating: ClassVar[bool] = False
     """Whether two players move in turn without exception; then an opponent's answer is exactly one move."""
 
-    earned_at_end: ClassVar[bool] = False
-    """Whether all returns are zero until the game is over; then a step does not look at the returns before it."""
+    pays_at_end: ClassVar[bool] = False
+    """Whether all returns are zero until the game is over; then the reward of a step is the returns after it."""
 
     hidden: ClassVar[bool] = False
     """Whether a player may not know the whole state; then :meth:`show` takes ``seat``."""
@@ -118,7 +74,7 @@ class Rules(ABC, Generic[State]):
 
     @abstractmethod
     def legal(self, state: State) -> Tensor:
-        """The actions of the player to move; bool ``[*B, n]``, never empty until the game is over, and then all False."""
+        """What the player to move may do; bool ``[*B, n]``: something until the game is over, then nothing."""
 
     @abstractmethod
     def play(self, state: State, action: Tensor) -> State:
@@ -133,7 +89,8 @@ class Rules(ABC, Generic[State]):
 
     @abstractmethod
     def returns(self, state: State) -> Tensor:
-        """What each player has earned since the start; float32 ``[*B, P]``. The reward of a step is the difference.
+        """The sum of each player's rewards since the start; float32 ``[*B, P]``. The reward of a step is the
+        difference.
 
         float64 where rewards are many, so that the difference keeps its digits.
         """
@@ -149,7 +106,7 @@ class Rules(ABC, Generic[State]):
     outcomes: ClassVar[tuple[str, ...]] = ("", "over")
     """The words for :meth:`outcome`."""
 
-    # --- the same, faster, where a game knows how ------------------------------------------------
+    # --- what follows from these -----------------------------------------------------------------
 
     def permits(self, state: State, action: Tensor) -> Tensor:
         """Whether each action is legal, whatever its number; bool ``[*B]``, or ``[*B, P]`` where all act at once.
@@ -164,34 +121,6 @@ class Rules(ABC, Generic[State]):
         In a finished game any action in range.
         """
         return picked(self.legal(state), unit)
-
-    def pick_from(self, state: State, key: Tensor, at: int, lanes: tuple[int, int]) -> Tensor | None:
-        """:meth:`pick` by numbers drawn in the same pass, in a game of two who move in turn; None where that cannot be.
-
-        Args:
-            state: of rows ``[*B]``.
-            key: of their streams, int64 ``[*B]``.
-            at: the place in the streams.
-            lanes: how many places further the number of each player is.
-        """
-        return None
-
-    def turn(
-        self, state: State, actions: Sequence[Tensor], gone: Tensor, told: Arrays, begun: Arrays | None
-    ) -> int | None:
-        """A move and all that follows on the CPU, in one pass; None for games that have no such short way.
-
-        Args:
-            state: of a game of two who move in turn.
-            actions: of each player, int64 ``[*B]``; of those that do not move anything.
-            gone: where the game was over already, bool ``[*B]``.
-            told: where to write what follows, see :meth:`Told.arrays`.
-            begun: where to write that for the positions in which games that are over have begun anew.
-
-        Returns:
-            0 if an action is illegal, and then nothing was written; 2 if a game is over, else 1.
-        """
-        return None
 
     # --- for people ------------------------------------------------------------------------------
 

@@ -4,9 +4,8 @@ A scenario describes a :class:`World` of :class:`Agent` and :class:`Landmark`; :
 functions of a state, a dict of tensors with the rows last; ``marlenv.physics.env.ScenarioEnv`` an environment.
 """
 
-from marlenv.physics.bodies import Bodies, Body
-from marlenv.physics.controllers import VelocityController
-from marlenv.physics.dynamics import (
+from marlenv.physics.laws.bodies import Bodies, Body
+from marlenv.physics.laws.dynamics import (
     DiffDrive,
     Drone,
     Dynamics,
@@ -18,19 +17,21 @@ from marlenv.physics.dynamics import (
     Static,
     tilted,
 )
-from marlenv.physics.entities import COLORS, Agent, Entity, Landmark
-from marlenv.physics.geometry import heading, shorten
-from marlenv.physics.heuristic import Heuristic
-from marlenv.physics.joints import Joint
-from marlenv.physics.lanes import alike
-from marlenv.physics.relations import distance, gap, offset, overlap
-from marlenv.physics.scenario import Scenario
-from marlenv.physics.sensors import Edges, Lidar, Near, Neighbours
-from marlenv.physics.shapes import Box, Line, Shape, Sphere
+from marlenv.physics.laws.entities import COLORS, Agent, Entity, Landmark
+from marlenv.physics.laws.joints import Joint
+from marlenv.physics.laws.shapes import Box, Line, Shape, Sphere
+from marlenv.physics.laws.state import State, merge
+from marlenv.physics.maths.geometry import heading, shorten
+from marlenv.physics.maths.rowwise import alike
+from marlenv.physics.maths.views import join, norm, others, rows_first, rows_last, total
 from marlenv.physics.simulation import SHARED, Simulation
-from marlenv.physics.state import State, merge
-from marlenv.physics.views import join, norm, others, rows_first, rows_last, total
-from marlenv.physics.world import World
+from marlenv.physics.task.controllers import VelocityController
+from marlenv.physics.task.heuristic import Heuristic
+from marlenv.physics.task.picture import Picture
+from marlenv.physics.task.relations import distance, gap, offset, overlap
+from marlenv.physics.task.scenario import Scenario
+from marlenv.physics.task.sensors import Edges, Lidar, Near, Neighbours
+from marlenv.physics.task.world import World
 
 __all__ = [
     "COLORS",
@@ -55,6 +56,7 @@ __all__ = [
     "Line",
     "Near",
     "Neighbours",
+    "Picture",
     "Rotation",
     "Scenario",
     "Shape",

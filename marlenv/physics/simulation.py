@@ -1,7 +1,7 @@
 """A scenario as pure functions of a state: start, reset, transition, observe.
 
-The functions look at no data: no value decides what is computed next, so the same code serves eager mode, compilers, CUDA
-graphs and gradients, and a row never depends on another one. Shapes are checked once, on a trial of a few rows.
+The functions look at no data: no value decides what is computed next, so the same code serves eager mode, compilers,
+CUDA graphs and gradients, and a row never depends on another one. Shapes are checked once, on a trial of a few rows.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import GroupError, KeyMissing, ShapeError
-from marlenv.physics.actions import Control, Mode
-from marlenv.physics.bodies import Bodies
-from marlenv.physics.contacts import Pose
-from marlenv.physics.entities import Agent
-from marlenv.physics.geometry import LINE_WIDTH, shorten
-from marlenv.physics.lanes import in_graph, pick, put_rows, take_rows
-from marlenv.physics.plan import HUGE, Column
-from marlenv.physics.scenario import Scenario
-from marlenv.physics.state import State, merge
-from marlenv.physics.views import rows_first, rows_last
+from marlenv.physics.laws.bodies import Bodies
+from marlenv.physics.laws.contacts import Pose
+from marlenv.physics.laws.entities import Agent
+from marlenv.physics.laws.state import State, merge, single
+from marlenv.physics.laws.world_plan import HUGE, PerEntity
+from marlenv.physics.maths.geometry import LINE_WIDTH, shorten
+from marlenv.physics.maths.rowwise import in_graph, pick, put_rows, take_rows
+from marlenv.physics.maths.views import rows_first, rows_last
+from marlenv.physics.task.actions import Control, Mode
+from marlenv.physics.task.scenario import Scenario
 from marlenv.rng import RowRNG
 from marlenv.tensordicts import expanded
 
 Grouped: TypeAlias = "dict[str, Tensor]"
-Seen: TypeAlias = "dict[str, Tensor | dict[str, Tensor]]"
+Observations: TypeAlias = "dict[str, Tensor | dict[str, Tensor]]"
 """Observations of the groups; a tensor each, or several by name."""
 Infos: TypeAlias = "dict[str, dict[str, Tensor]]"
 Kept: TypeAlias = "Mapping[tuple[str, ...], Tensor]"
@@ -45,7 +45,8 @@ class Simulation:
 
     Args:
         scenario: the task; it belongs to this simulation from now on.
-        mode: what actions are: ``"continuous"``, ``"multidiscrete"`` (one choice per number) or ``"discrete"`` (one in all).
+        mode: what actions are: ``"continuous"``, ``"multidiscrete"`` (one choice per number) or ``"discrete"`` (one in
+            all).
         clamp: whether continuous actions outside their range are cut to it.
 
     >>> from marlenv.scenarios.mpe.simple_spread import SimpleSpread
@@ -69,13 +70,13 @@ class Simulation:
             if not _agent(bodies.entities[0].kind).scripted
         }
         """The actions of the groups that policies move, in order."""
-        self.seen: Seen = {}
+        self.observations: Observations = {}
         """Observations of a trial of a few rows, for their shapes and dtypes."""
         self.infos: Infos = {}
         """Infos of the same trial."""
         self.borrowed: set[tuple[str, ...]] = set()
-        """The observations, infos and rewards, by path, that the scenario gives as views of its state, of constants or of each
-        other; whoever hands them out hands out copies."""
+        """The observations, infos and rewards, by path, that the scenario gives as views of its state, of constants or
+        of each other; whoever hands them out hands out copies."""
         self._limits = {name: _Limits(bodies) for name, bodies in self.groups.items()}
         self._try()
 
@@ -94,7 +95,9 @@ class Simulation:
         """The state of ``rng.rows`` rows that were never reset; :meth:`reset` makes them playable."""
         return self.world.blank(rng)
 
-    def reset(self, state: State, where: Tensor | None = None, kept: Kept | None = None) -> tuple[State, Seen, Infos]:
+    def reset(
+        self, state: State, where: Tensor | None = None, kept: Kept | None = None
+    ) -> tuple[State, Observations, Infos]:
         """New episodes in the rows ``where`` (bool ``[B]``; None for all); the others keep every bit.
 
         Args:
@@ -119,7 +122,7 @@ class Simulation:
             observations, infos, _ = unflatten(chosen)
         return merge(where, new, state), observations, infos
 
-    def _begin_some(self, state: State, at: Tensor, kept: Kept | None) -> tuple[State, Seen, Infos]:
+    def _begin_some(self, state: State, at: Tensor, kept: Kept | None) -> tuple[State, Observations, Infos]:
         """New episodes in the rows ``at`` (int64 ``[n]``), and nothing computed for the others."""
         if not len(at):
             observations, infos, _ = unflatten(kept or {})
@@ -129,11 +132,11 @@ class Simulation:
         fresh, rows = leaves(observations, infos), state["rng"].shape[-1]
         if kept is None:
             kept = {key: x.movedim(0, -1).new_zeros((*x.shape[1:], rows)).movedim(-1, 0) for key, x in fresh.items()}
-        seen = {key: put_rows(rows_last(kept[key]), at, rows_last(x)) for key, x in fresh.items()}
-        observations, infos, _ = unflatten({key: rows_first(x) for key, x in seen.items()})
+        values = {key: put_rows(rows_last(kept[key]), at, rows_last(x)) for key, x in fresh.items()}
+        observations, infos, _ = unflatten({key: rows_first(x) for key, x in values.items()})
         return after, observations, infos
 
-    def _begin(self, streams: Tensor) -> tuple[State, Seen, Infos]:
+    def _begin(self, streams: Tensor) -> tuple[State, Observations, Infos]:
         """New episodes of the rows whose random streams are int64 ``[2, B]``."""
         rng = RowRNG.from_state(streams.movedim(-1, 0))
         self.world.stage.open(self.world.blank(rng))
@@ -141,12 +144,14 @@ class Simulation:
             self.scenario.spawn()
             self.world.settle()
             self.scenario.after_spawn()
-            observations, infos = self._look()
+            observations, infos = self._observe()
             return self.world.stage.moment.close(), observations, infos
         finally:
             self.world.stage.shut()
 
-    def transition(self, state: State, actions: Mapping[str, Tensor]) -> tuple[State, Seen, Grouped, Tensor, Infos]:
+    def transition(
+        self, state: State, actions: Mapping[str, Tensor]
+    ) -> tuple[State, Observations, Grouped, Tensor, Infos]:
         """One step of all rows.
 
         Args:
@@ -154,8 +159,8 @@ class Simulation:
             actions: ``{group: [B, A, width]}``.
 
         Returns:
-            The next state; observations ``{group: [B, A, d]}``; rewards ``{group: [B, A]}``; whether each row is over, bool
-            ``[B]``; infos ``{group: {name: [B, A, ...]}}``, those of rows under ``""``.
+            The next state; observations ``{group: [B, A, d]}``; rewards ``{group: [B, A]}``; whether each row is over,
+            bool ``[B]``; infos ``{group: {name: [B, A, ...]}}``, those of rows under ``""``.
 
         """
         moment = self.world.stage.open(state)
@@ -169,18 +174,18 @@ class Simulation:
                 moment.state[f"comm.{name}"] = words.contiguous()
             self.scenario.after_step()
             rewards = self._rewards()
-            observations, infos = self._look()
+            observations, infos = self._observe()
             over = self._over()
             moment.state["over"] = over
             return moment.close(), observations, rewards, over, infos
         finally:
             self.world.stage.shut()
 
-    def observe(self, state: State) -> tuple[Seen, Infos]:
+    def observe(self, state: State) -> tuple[Observations, Infos]:
         """Observations and infos of a state, which stays as it is; for states that were put together by hand."""
         self.world.stage.open(state)
         try:
-            return self._look()
+            return self._observe()
         finally:
             self.world.stage.shut()
 
@@ -210,13 +215,16 @@ class Simulation:
             )
             moment.forces[name], moment.torques[name] = self._limits[name](force, torque)
 
-    def _look(self) -> tuple[Seen, Infos]:
-        observations: Seen = dict(self._by_group("observe", self.scenario.observe()))
+    def _observe(self) -> tuple[Observations, Infos]:
+        observations: Observations = dict(self._by_group("observe", self.scenario.observe()))
         infos = {
             group: self._spread(group, values) for group, values in self._by_group("info", self.scenario.info()).items()
         }
         if shared := self.scenario.shared_info():
             infos[SHARED] = dict(shared)
+        if torch.get_default_dtype() != torch.float32:  # what a scenario computes without saying a dtype
+            values = {path: single(x) for path, x in leaves(observations, infos).items()}
+            observations, infos, _ = unflatten(values)
         return observations, infos
 
     def _spread(self, group: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -231,7 +239,7 @@ class Simulation:
     def _rewards(self) -> Grouped:
         rows = self.world.stage.moment.rows
         return {
-            name: r.expand(rows, len(self.groups[name]))
+            name: single(r).expand(rows, len(self.groups[name]))
             for name, r in self._by_group("rewards", self.scenario.rewards()).items()
         }
 
@@ -248,9 +256,9 @@ class Simulation:
         with torch.no_grad():
             state, observations, infos = self.reset(self.start(RowRNG(rows=[TRIAL])))
             self._check_layout(state)
-            self._check_seen(observations)
+            self._check_observations(observations)
             self._check_infos(infos)
-            self.seen, self.infos = observations, infos
+            self.observations, self.infos = observations, infos
             integer = self.mode != "continuous"
             still = {
                 name: torch.zeros(TRIAL, c.agents, c.width, dtype=torch.int64 if integer else torch.float32)
@@ -265,13 +273,22 @@ class Simulation:
             _, _, _, over, infos = self.transition(state, still)
             self.borrowed = self._find_borrowed(state, still)
         self._check_infos(infos)
+        first, later = (sorted(leaves({}, one)) for one in (self.infos, infos))
+        if first != later:
+            raise KeyMissing(
+                f"{self._who('info')}: expected the entries that a reset gives, {first}, after every step too, "
+                f"got {later}; "
+                f"give zeros where there is nothing to say"
+            )
         if over.shape != (TRIAL,) or over.dtype != torch.bool:
             raise ShapeError(
                 f"{self._who('over')}: expected bool [B] with B = {TRIAL}, got {over.dtype} {list(over.shape)}"
             )
 
     def _find_borrowed(self, state: State, actions: Mapping[str, Tensor]) -> set[tuple[str, ...]]:
-        """What resets and steps give that has no memory of its own: the same in every call, as no data decide what is computed."""
+        """What resets and steps give that has no memory of its own: the same in every call, as no data decide what is
+        computed.
+        """
         starts = [self.reset(self.start(RowRNG(rows=[TRIAL]))) for _ in range(2)]
         steps = [self.transition(state, actions) for _ in range(2)]
         found = set()
@@ -314,11 +331,13 @@ class Simulation:
     def _who(self, method: str) -> str:
         return f"{type(self.scenario).__name__}.{method}"
 
-    def _check_seen(self, seen: Seen) -> None:
-        self._check("observe", {name: x for name, x in seen.items() if isinstance(x, Tensor)}, 3, set(seen))
-        for name, parts in seen.items():
+    def _check_observations(self, observations: Observations) -> None:
+        self._check(
+            "observe", {name: x for name, x in observations.items() if isinstance(x, Tensor)}, 3, set(observations)
+        )
+        for name, parts in observations.items():
             for part in () if isinstance(parts, Tensor) else parts.values():
-                self._check("observe", {name: part}, 3, set(seen))
+                self._check("observe", {name: part}, 3, set(observations))
 
     def _check(self, method: str, got: Mapping[str, Tensor], ndim: int, names: set[str] | None = None) -> None:
         groups = self.controls
@@ -342,7 +361,8 @@ class Simulation:
                     method = "shared_info" if name == SHARED else "info"
                     expected = ["B", "..."] if name == SHARED else ["B", lead[1], "..."]
                     raise ShapeError(
-                        f"{self._who(method)}: {key!r} must be {expected} (B = {TRIAL} in this trial), got {list(x.shape)}"
+                        f"{self._who(method)}: {key!r} must be {expected} (B = {TRIAL} in this trial), got "
+                        f"{list(x.shape)}"
                     )
 
 
@@ -352,7 +372,7 @@ class _Limits:
     def __init__(self, bodies: Bodies) -> None:
         kinds = [_agent(entity.kind) for entity in bodies.entities]
         self.max_f, self.f_range, self.max_t, self.t_range = (
-            Column([HUGE if (limit := getattr(kind, at)) is None else limit for kind in kinds])
+            PerEntity([HUGE if (limit := getattr(kind, at)) is None else limit for kind in kinds])
             for at in ("max_f", "f_range", "max_t", "t_range")
         )
 
@@ -380,11 +400,11 @@ def _memory(x: Tensor) -> int:
 
 
 def leaves(
-    seen: Mapping[str, Any], infos: Mapping[str, Any], rewards: Mapping[str, Tensor] | None = None
+    observations: Mapping[str, Any], infos: Mapping[str, Any], rewards: Mapping[str, Tensor] | None = None
 ) -> dict[tuple[str, ...], Tensor]:
     """Observations, infos and rewards by path."""
     out: dict[tuple[str, ...], Tensor] = {}
-    for group, x in seen.items():
+    for group, x in observations.items():
         for name, part in {"": x}.items() if isinstance(x, Tensor) else x.items():
             out[(group, "observation", name) if name else (group, "observation")] = part
     for group, values in infos.items():
@@ -395,9 +415,9 @@ def leaves(
     return out
 
 
-def unflatten(data: Mapping[tuple[str, ...], Tensor]) -> tuple[Seen, Infos, Grouped]:
+def unflatten(data: Mapping[tuple[str, ...], Tensor]) -> tuple[Observations, Infos, Grouped]:
     """Observations, infos and rewards of the groups, from values by path."""
-    seen: Seen = {}
+    observations: Observations = {}
     infos: Infos = {}
     rewards: Grouped = {}
     for (group, what, *name), x in data.items():
@@ -406,9 +426,9 @@ def unflatten(data: Mapping[tuple[str, ...], Tensor]) -> tuple[Seen, Infos, Grou
         elif what == "info":
             infos.setdefault(group, {})[name[0]] = x
         elif name:
-            parts = seen.setdefault(group, {})
+            parts = observations.setdefault(group, {})
             assert isinstance(parts, dict)
             parts[name[0]] = x
         else:
-            seen[group] = x
-    return seen, infos, rewards
+            observations[group] = x
+    return observations, infos, rewards

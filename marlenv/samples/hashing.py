@@ -1,4 +1,6 @@
-"""SipHash (Aumasson and Bernstein 2012, https://www.aumasson.jp/siphash/siphash.pdf) of rows of tensors, in tensor operations."""
+"""SipHash (Aumasson and Bernstein 2012, https://www.aumasson.jp/siphash/siphash.pdf) of rows of tensors, in tensor
+operations.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ LAST_ROUNDS = 3
 class SipHash(nn.Module):
     """A 64-bit hash of each row's bytes: SipHash-1-3 under the key 0.
 
-    These are the numbers of Python's ``hash(row.tobytes())`` when ``PYTHONHASHSEED=0`` (and so of TorchRL's ``SipHash``), but
-    they do not depend on that variable, and are computed where the data live.
+    These are the numbers of Python's ``hash(row.tobytes())`` when ``PYTHONHASHSEED=0`` (and so of TorchRL's
+    ``SipHash``), but they do not depend on that variable, and are computed where the data live.
 
     Args:
         as_tensor: False gives the bytes themselves, as a list.
@@ -48,7 +50,9 @@ class SipHash(nn.Module):
 
 
 def _words(rows: Tensor) -> Tensor:
-    """The bytes of each row in words of eight; the last byte of the last word is the number of bytes. int64 ``[B, n]``."""
+    """The bytes of each row in words of eight; the last byte of the last word is the number of bytes. int64 ``[B,
+    n]``.
+    """
     octets = rows.contiguous().view(torch.uint8)
     count = octets.shape[-1]
     padded = torch.nn.functional.pad(octets, (0, 8 - count % 8))

@@ -91,13 +91,13 @@ class LLMHashingEnv(EnvBase):
         self.observation_key = observation_key
         self.text_output = text_output
         self.text_key: NestedKey | None = (text_key or "text") if text_output else None
-        seen: dict[NestedKey, TensorSpec] = {
+        observations: dict[NestedKey, TensorSpec] = {
             observation_key: Categorical(vocab_size, (-1,)),
             "hashing": Unbounded((1,), dtype=torch.int64),
         }
         if self.text_key is not None:
-            seen[self.text_key] = NonTensor(shape=())
-        self.observation_spec = Composite(seen)
+            observations[self.text_key] = NonTensor(shape=())
+        self.observation_spec = Composite(observations)
         self.action_spec = Composite(action=Categorical(vocab_size, (1,)))
 
     def make_tensordict(self, input: str | list[str]) -> TensorDictBase:
@@ -114,7 +114,8 @@ class LLMHashingEnv(EnvBase):
             tokens = torch.as_tensor(tokens)
         except (TypeError, ValueError) as error:
             raise SpecError(
-                f"LLMHashingEnv.make_tensordict: all texts must have the same number of tokens ({error}); let the tokenizer "
+                f"LLMHashingEnv.make_tensordict: all texts must have the same number of tokens ({error}); let "
+                "the tokenizer "
                 f"pad them"
             ) from None
         batch = [len(input)] if isinstance(input, list) else []
@@ -124,16 +125,17 @@ class LLMHashingEnv(EnvBase):
         tokens = None if tensordict is None else tensordict.get(self.observation_key, None)
         if tensordict is None or tokens is None:
             raise ResetError(
-                f"{type(self).__name__}: a reset requires a prompt: tokens under {self.observation_key!r}, int64 [*B, n]"
+                f"{type(self).__name__}: a reset requires a prompt: tokens under {self.observation_key!r}, "
+                "int64 [*B, n]"
             )
-        return self._told(tensordict, tokens, tokens)
+        return self._data(tensordict, tokens, tokens)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         action = tensordict.get("action")
         tokens = torch.cat((tensordict.get(self.observation_key), action), -1)
-        return self._told(tensordict, tokens, torch.cat((tensordict.get("hashing"), action), -1))
+        return self._data(tensordict, tokens, torch.cat((tensordict.get("hashing"), action), -1))
 
-    def _told(self, before: TensorDictBase, tokens: Tensor, hashed: Tensor) -> TensorDictBase:
+    def _data(self, before: TensorDictBase, tokens: Tensor, hashed: Tensor) -> TensorDictBase:
         """Tokens, what ``hashed`` hashes to, and the text."""
         lead = before.batch_size
         out = TensorDict({self.observation_key: tokens}, lead, device=before.device)

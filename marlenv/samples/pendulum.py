@@ -1,4 +1,6 @@
-"""The pendulum of TorchRL's tutorial (https://pytorch.org/rl/tutorials/pendulum.html): Gymnasium's Pendulum-v1 in tensors."""
+"""The pendulum of TorchRL's tutorial (https://pytorch.org/rl/tutorials/pendulum.html): Gymnasium's Pendulum-v1 in
+tensors.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ class PendulumEnv(StatelessEnv):
         device: where the data live.
 
     >>> env = PendulumEnv(seed=0)
-    >>> td = TensorDict(th=torch.zeros(2), thdot=torch.tensor([0.0, 1.0]), batch_size=[2])  # upright; the second one moves
+    >>> td = TensorDict(th=torch.zeros(2), thdot=torch.tensor([0.0, 1.0]), batch_size=[2])
     >>> td = env.reset(td, set_state=True).set("action", torch.zeros(2, 1))
     >>> env.step(td)["next", "reward"].flatten()
     tensor([-0.0000, -0.1000])

@@ -19,11 +19,12 @@ from marlenv.specs import Composite, Unbounded
 class StatelessEnv(EnvBase):
     """An env whose state is in its data, under keys that are observations and inputs at once. Abstract.
 
-    Besides the state there are ``"params"``, whatever a subclass's ``gen_params`` makes, which may differ between rows; and
-    ``"rng"``, int64 ``[*B, 2]``, what each row draws from. Any batch size is taken.
+    Besides the state there are ``"params"``, whatever a subclass's ``gen_params`` makes, which may differ between rows;
+    and ``"rng"``, int64 ``[*B, 2]``, what each row draws from. Any batch size is taken.
 
     Args:
-        td_params: parameters of rows that bring none; those of ``gen_params()`` when left out. Without batch dimensions.
+        td_params: parameters of rows that bring none; those of ``gen_params()`` when left out. Without batch
+            dimensions.
         seed: of the rows that bring no ``"rng"``; one from the operating system when left out.
         device: where the data live.
     """
@@ -38,7 +39,8 @@ class StatelessEnv(EnvBase):
         params = self.gen_params() if td_params is None else td_params
         if params.batch_size or params["params"].batch_size:
             raise SpecError(
-                f"{type(self).__name__}: td_params must have no batch dimensions, got batch size {list(params.batch_size)}; "
+                f"{type(self).__name__}: td_params must have no batch dimensions, got batch size "
+                f"{list(params.batch_size)}; "
                 f"give parameters that differ between rows to reset: env.reset(env.gen_params(batch_size=[...]))"
             )
         self.params: TensorDictBase = params["params"].to(self.device) if self.device else params["params"]
@@ -76,7 +78,7 @@ class StatelessEnv(EnvBase):
         rng = self._streams(tensordict, batch)
         params = None if tensordict is None else tensordict.get("params", None)
         params = (self.params.expand(batch) if params is None else params).clone()
-        return self._told({**self.fresh(params, rng), "params": params}, rng, batch)
+        return self._data({**self.fresh(params, rng), "params": params}, rng, batch)
 
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
         return self._reset(tensordict)
@@ -85,9 +87,10 @@ class StatelessEnv(EnvBase):
         state = tensordict.get("rng", None)
         rng = self._seeded(tensordict.batch_size) if state is None else RowRNG.from_state(state)
         following = self.advance(tensordict, rng)
-        return self._told({**following, "params": tensordict["params"].clone()}, rng, tensordict.batch_size)
+        out = self._data({**following, "params": tensordict["params"].clone()}, rng, tensordict.batch_size)
+        return out if state is not None else out.exclude("rng")  # data of one's own are alike in all steps
 
-    def _told(self, data: dict[str, Any], rng: RowRNG, batch: Size) -> TensorDictBase:
+    def _data(self, data: dict[str, Any], rng: RowRNG, batch: Size) -> TensorDictBase:
         return TensorDict({**data, "rng": rng.state}, batch, device=self.device)
 
     def _set_seed(self, seed: int | None) -> None:

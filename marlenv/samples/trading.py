@@ -28,10 +28,10 @@ class FinancialRegimeEnv(StatelessEnv):
     | `current_holdings` | bool `[*B, 1]` | whether the asset is held |
     | `entry_price` | `[*B, 1]` | what was paid for it; 0 when it is not held |
     | `step_count` | int64 `[*B]` | days since the reset |
-    | `params` | `[*B]` each | `window_size, initial_price, volatility, drift` (per year), `transaction_cost, max_steps` |
+    | `params` | `[*B]` each | `window_size, initial_price, volatility, drift, transaction_cost, max_steps` |
     | `rng` | int64 `[*B, 2]` | what prices are drawn from; TorchRL keeps a generator in the env instead |
     | `action` | int64 `[*B, 1]` | 0 hold, 1 buy, 2 sell |
-    | `reward` | `[*B, 1]` | minus the costs of trades, a sale's return, and a tenth of each day's return while holding |
+    | `reward` | `[*B, 1]` | minus the costs of trades, a sale's return, a tenth of each day's return while holding |
 
     Buying what is held and selling what is not does nothing. ``truncated`` after ``max_steps``; never ``terminated``.
 

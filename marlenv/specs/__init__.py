@@ -11,7 +11,8 @@ from marlenv.specs.composite import Composite
 from marlenv.specs.multi import MultiCategorical, MultiOneHot
 from marlenv.specs.nontensor import NonTensor
 from marlenv.specs.onehot import OneHot
-from marlenv.specs.stacked import Stacked, StackedComposite
+from marlenv.specs.stacked import Stacked
+from marlenv.specs.stacked_composite import StackedComposite
 from marlenv.specs.unbounded import Unbounded
 
 __all__ = [

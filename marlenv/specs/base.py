@@ -1,71 +1,35 @@
 """What every spec is: a domain of tensors, and the shape algebra of domains, written once.
 
-``shape`` is batch dimensions plus event dimensions. The parameters of a domain (bounds, masks) are tensors whose leading
-dimensions are the batch dimensions, so every shape operation is one function applied to ``shape`` and to each
+``shape`` is batch dimensions plus event dimensions. The parameters of a domain (bounds, masks) are tensors whose
+leading dimensions are the batch dimensions, so every shape operation is one function applied to ``shape`` and to each
 parameter: nothing can be forgotten on the way. A leaf says its domain only.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from math import prod
-from operator import index as whole
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
+from tensordict import NonTensorStack
 from torch import Size, Tensor
 
-from marlenv.errors import DtypeError, NotInSpec, ShapeError, SpecError, Unsupported
+from marlenv.errors import BadIndex, DtypeError, MarlenvError, NotInSpec, ShapeError, Unsupported
 from marlenv.specs.dtypes import as_device, dtype_name
+from marlenv.specs.encoding import Encoding, brief
 from marlenv.specs.indexing import kept_names, spelled_out
+from marlenv.specs.shapes import Rename, Reshape, ShapeLike, behind, concrete, fits, reshaped, size, varargs
 
 if TYPE_CHECKING:
     from marlenv.rng import RowRNG
 
-Reshape = Callable[[Tensor], Tensor]
-Names = list[str | None]
-Rename = Callable[[Names], Names]
-ShapeLike = Sequence[int] | int | None
 
-DYNAMIC = 1_000_003  # a prime that stands in for a dimension of size -1 while shapes are computed
-
-
-def size(shape: ShapeLike) -> Size:
-    """A ``Size`` from what users write: a sequence, an int, or nothing.
-
-    >>> size(3), size(None), size([2, 3])
-    (torch.Size([3]), torch.Size([]), torch.Size([2, 3]))
-    """
-    if shape is None:
-        return Size()
-    if type(shape) is Size:
-        return shape
-    return Size((int(shape),)) if isinstance(shape, (int, np.integer)) else Size(whole(s) for s in shape)
-
-
-def concrete(shape: Size) -> Size:
-    """The shape with every dynamic dimension (-1) set to 1: what an example value has."""
-    return Size(1 if s < 0 else s for s in shape) if -1 in shape else shape
-
-
-def fits(shape: Size, spec: Size) -> bool:
-    """Whether a value of ``shape`` has the spec's trailing dimensions (-1 fits any size)."""
-    if len(shape) < len(spec):
-        return False
-    tail = shape[len(shape) - len(spec) :]
-    return tail == spec or all(want in (-1, got) for want, got in zip(spec, tail, strict=True))
-
-
-def varargs(args: tuple[Any, ...]) -> Size:
-    """The sizes of ``expand(2, 3)`` or ``expand((2, 3))``."""
-    return Size(args[0]) if len(args) == 1 and not isinstance(args[0], int) else Size(args)
-
-
-class TensorSpec(ABC):
+class TensorSpec(Encoding, ABC):
     """The set of tensors that an entry may hold: shape, dtype, device and domain.
 
     Every spec draws (:meth:`rand`), checks (:meth:`is_in`), repairs (:meth:`project`) and translates (:meth:`encode`,
@@ -83,8 +47,8 @@ class TensorSpec(ABC):
     """Names of the attributes that do not change with the shape."""
     event_ndim: ClassVar[int] = 0
     """How many trailing dimensions belong to one value and cannot be reshaped."""
-    domain: str = "discrete"
-    """``"continuous"`` or ``"discrete"``."""
+    domain: str | None = "discrete"
+    """``"continuous"`` or ``"discrete"``; None for what is no tensor, or several."""
 
     _computed: ClassVar[tuple[str, ...]] = ()
     """Names of what is computed from the parameters once, and kept."""
@@ -168,7 +132,7 @@ class TensorSpec(ABC):
             )
         return self.from_unit(rng.uniform(shape=want[len(rows) :], dtype=self.unit_dtype).to(self._device))
 
-    def _refuse_if_empty(self) -> None:  # noqa: B027  a hook
+    def _refuse_if_empty(self) -> None:
         """Raises when there is no value to draw."""
 
     def _draw(self, lead: Size, generator: torch.Generator | None) -> Any:
@@ -215,7 +179,7 @@ class TensorSpec(ABC):
     def assert_is_in(self, value: Any) -> None:
         """Raises :class:`~marlenv.errors.NotInSpec`, an AssertionError, unless ``value`` is in the spec."""
         if not self.is_in(value):
-            raise NotInSpec(f"{self!r}: the value is not in the spec, got {_brief(value)}; project(value) makes it fit")
+            raise NotInSpec(f"{self!r}: the value is not in the spec, got {brief(value)}; project(value) makes it fit")
 
     def type_check(self, value: Any, key: Any = None) -> None:
         """Raises :class:`~marlenv.errors.DtypeError` unless ``value`` has the spec's dtype."""
@@ -235,60 +199,15 @@ class TensorSpec(ABC):
         if self.is_in(val):
             return val
         if not fits(val.shape, self.shape):
-            raise ShapeError(
-                f"{self!r}.project: expected a value of shape {_behind(self.shape)}, got {list(val.shape)}"
-            )
+            raise ShapeError(f"{self!r}.project: expected a value of shape {behind(self.shape)}, got {list(val.shape)}")
         spec = self if val.device == self._device else self.to(val.device)
         return spec._project(val)
-
-    # --- translating -----------------------------------------------------------------------------
-
-    def encode(self, val: Any, *, ignore_device: bool = False) -> Any:
-        """A tensor of this spec from what a simulator gives: a number, a list, an array or a tensor.
-
-        Args:
-            val: the value, with the spec's shape behind any leading dimensions.
-            ignore_device: leave the value where it is.
-
-        Raises:
-            ShapeError: the value does not have the spec's trailing dimensions.
-        """
-        out = self._as_tensor(val, ignore_device)
-        if fits(out.shape, self.shape):
-            return out
-        want = concrete(self.shape)
-        if out.numel() == prod(want) and (
-            out.ndim == 1 or [n for n in out.shape if n != 1] == [n for n in want if n != 1]
-        ):
-            return out.reshape(want)
-        raise ShapeError(f"{self!r}.encode: expected a value of shape {_behind(self.shape)}, got {list(out.shape)}")
-
-    def _as_tensor(self, val: Any, ignore_device: bool) -> Tensor:
-        """The value as a tensor of the spec's dtype; arrays are copied, since simulators write into theirs again."""
-        device = None if ignore_device else self._device
-        if isinstance(val, Tensor):
-            return val.to(device=device, dtype=self.dtype)
-        try:
-            if isinstance(val, (list, tuple)) and any(isinstance(v, Tensor) for v in val):
-                val = torch.stack([torch.as_tensor(v, device=device) for v in val])
-                return val.to(self.dtype)
-            array = val if isinstance(val, (int, float, bool)) else np.asarray(val)
-            if isinstance(array, np.ndarray) and any(stride < 0 for stride in array.strides):
-                array = array.copy()
-            return torch.tensor(array, dtype=self.dtype, device=device)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise SpecError(f"{self!r}.encode: expected numbers, got {_brief(val)}, which make no tensor") from error
-
-    def to_numpy(self, val: Tensor, safe: bool | None = None) -> Any:
-        """The value as simulators take it: an array; ``safe`` checks it first. bfloat16 becomes float32."""
-        if safe:
-            self.assert_is_in(val)
-        return (val.float() if val.dtype == torch.bfloat16 else val).numpy(force=True)
 
     def index(self, index: Any, tensor_to_index: Tensor) -> Tensor:
         """The entries of ``tensor_to_index`` (last dimension) that a discrete value names."""
         raise Unsupported(
-            f"{type(self).__name__}.index: only discrete specs name entries; use Categorical, OneHot, their Multi forms "
+            f"{type(self).__name__}.index: only discrete specs name entries; use Categorical, OneHot, their Multi "
+            f"forms "
             f"or Binary"
         )
 
@@ -337,6 +256,8 @@ class TensorSpec(ABC):
         """:meth:`_map`, with an error that names the spec when torch refuses."""
         try:
             return self._map(reshape, rename)
+        except MarlenvError:
+            raise
         except RuntimeError as error:
             have = f"{list(self.shape[: self.batch_ndim])}"
             raise ShapeError(f"{self._who}.{verb}: batch dimensions {have} cannot become {want}") from error
@@ -345,7 +266,7 @@ class TensorSpec(ABC):
         """``dim`` counted from the front; it must be a batch dimension."""
         front = dim + len(self.shape) + extra if dim < 0 else dim
         if not 0 <= front < self.batch_ndim + extra:
-            raise IndexError(
+            raise BadIndex(
                 f"{self._who}: dimension {dim} is out of range; it has {self.batch_ndim} batch dimensions"
                 + (f" and {self.event_ndim} event dimensions" if self.event_ndim else "")
             )
@@ -378,6 +299,8 @@ class TensorSpec(ABC):
         """Other batch dimensions with the same number of elements; one may be -1."""
         batch, rest = self._split(varargs(shape), "reshape")
         want = list(batch)
+        if want.count(-1) > max(1, self.shape[:rest].count(-1)):
+            raise ShapeError(f"{self._who}.reshape: at most one size may be -1, got {want}")
         if -1 in want and -1 not in self.shape:
             have, others = prod(self.shape[:rest]), -prod(want)
             want = [(have // others if others else 0) if n == -1 else n for n in want]
@@ -401,6 +324,9 @@ class TensorSpec(ABC):
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
         """Several batch dimensions as one; ``end_dim=-1`` is the last batch dimension."""
         if not self.batch_ndim:
+            for dim in (start_dim, end_dim):
+                if dim not in (0, -1):
+                    raise BadIndex(f"{self._who}.flatten: dimension {dim} is out of range; it has no batch dimensions")
             return self.unsqueeze(0)
         start, end = self._dim(start_dim), self.batch_ndim - 1 if end_dim == -1 else self._dim(end_dim)
         return self._changed(
@@ -458,6 +384,7 @@ class TensorSpec(ABC):
 
     def _forget(self) -> None:
         """Drops what was computed from the parameters, after they changed."""
+        self.erase_memoize_cache()
         for name in self._computed:
             self.__dict__.pop(name, None)
 
@@ -525,22 +452,6 @@ class TensorSpec(ABC):
         return ""
 
 
-def reshaped(shape: Size, reshape: Reshape) -> Size:
-    """The shape that a tensor of ``shape`` has after ``reshape``; dynamic dimensions stay dynamic.
-
-    >>> reshaped(Size([-1, 3]), lambda t: t.unsqueeze(0))
-    torch.Size([1, -1, 3])
-    """
-    if -1 not in shape:
-        return reshape(torch.empty(shape, device="meta")).shape
-    sizes = reshape(torch.empty([DYNAMIC if s < 0 else s for s in shape], device="meta")).shape
-    if any(s != DYNAMIC and s % DYNAMIC == 0 and s > 0 for s in sizes):
-        raise ShapeError(
-            f"shape {list(shape)}: a dimension of unknown size (-1) cannot be merged with others; merge those only"
-        )
-    return Size(-1 if s == DYNAMIC else s for s in sizes)
-
-
 def _same(a: Any, b: Any) -> bool:
     """Whether two attributes are equal; tensors and arrays as a whole."""
     if a is b:
@@ -551,20 +462,6 @@ def _same(a: Any, b: Any) -> bool:
         return False
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.array_equal(a, b)
+    if isinstance(a, NonTensorStack) and isinstance(b, NonTensorStack):
+        return a.batch_size == b.batch_size and bool(a.tolist() == b.tolist())
     return bool(a == b)
-
-
-def _behind(shape: Size) -> str:
-    """A shape with any leading dimensions, in an error message."""
-    return f"[..., {str(list(shape))[1:-1]}]" if shape else "[...]"
-
-
-def _brief(value: Any) -> str:
-    """A value in an error message."""
-    if not isinstance(value, Tensor):
-        return f"{type(value).__name__} {value!r}"[:200]
-    head = f"{dtype_name(value.dtype)} {list(value.shape) if not value.is_nested else 'of several shapes'}"
-    if value.is_meta or value.is_nested or value.numel() == 0 or value.dtype == torch.bool or value.is_complex():
-        return head
-    low, high = value.min().item(), value.max().item()
-    return f"{head} in {low:g}..{high:g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marlenv.errors import SpecError
-from marlenv.specs.base import ShapeLike, TensorSpec, concrete, size
+from marlenv.errors import ShapeError, SpecError
+from marlenv.specs.base import TensorSpec
 from marlenv.specs.boxes import ContinuousBox
 from marlenv.specs.dtypes import as_device, as_dtype, cast
+from marlenv.specs.shapes import ShapeLike, concrete, size
 
 Bound = float | int | Tensor | np.ndarray | Sequence[Any]
 
@@ -40,7 +42,31 @@ def whole_of(unit: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return low + torch.where(steps < 2.0**63, steps, steps - UNSIGNED).to(torch.int64)
 
 
-class Bounded(TensorSpec):
+class Range(TensorSpec):
+    """Numbers of a dtype between two ends; abstract."""
+
+    fields: ClassVar[tuple[str, ...]] = ("_domain",)
+
+    _domain: str | None
+    """A domain that is not the dtype's own."""
+
+    def _name_domain(self, domain: str | None) -> None:
+        if domain not in (None, "continuous", "discrete"):
+            raise SpecError(f"{type(self).__name__}: domain must be 'continuous' or 'discrete', got {domain!r}")
+        self._domain = None
+        self._domain = None if domain == self.domain else domain
+
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        """``"continuous"`` for floating-point numbers, else ``"discrete"``, unless it was said otherwise."""
+        return self._domain or ("continuous" if self.dtype.is_floating_point else "discrete")
+
+    @abstractmethod
+    def _set_bound(self, name: str, value: Any) -> Tensor:
+        """Assigns ``low`` or ``high``; returns it as a tensor of the spec's shape."""
+
+
+class Bounded(Range):
     """Numbers in ``[low, high]``, both ends included.
 
     Draws are uniform. Where ``high - low`` is infinite they are the bound plus or minus an exponential, or standard
@@ -52,6 +78,7 @@ class Bounded(TensorSpec):
         shape: taken from ``low`` and ``high`` when left out.
         device: where values live.
         dtype: a float or an integer type; the default float type when left out.
+        domain: ``"continuous"`` or ``"discrete"``; what the dtype is when left out.
 
     Raises:
         SpecError: ``low`` exceeds ``high``, the bounds do not fit the shape, or no shape is given.
@@ -72,6 +99,7 @@ class Bounded(TensorSpec):
         shape: ShapeLike = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | str | None = None,
+        domain: str | None = None,
     ) -> None:
         dtype = as_dtype(dtype, torch.get_default_dtype())
         if shape is None and not any(isinstance(b, (Tensor, np.ndarray, list, tuple)) for b in (low, high)):
@@ -95,16 +123,26 @@ class Bounded(TensorSpec):
             ) from error
         if not self.low.is_meta and not bool((self.low <= self.high).all()):
             raise SpecError(f"Bounded: low must not exceed high, got low={low}, high={high}; swap or raise them")
-
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """``"continuous"`` for floating-point numbers, else ``"discrete"``."""
-        return "continuous" if self.dtype.is_floating_point else "discrete"
+        self._name_domain(domain)
 
     @property
     def space(self) -> ContinuousBox:
-        """The bounds."""
-        return ContinuousBox(self.low, self.high)
+        """The bounds; ``spec.space.low = ...`` assigns one."""
+        return ContinuousBox(self.low, self.high, self)
+
+    def _set_bound(self, name: str, value: Any) -> Tensor:
+        try:
+            end = _end(value, self.dtype, self._device).expand(concrete(self.shape))
+        except RuntimeError as error:
+            raise ShapeError(
+                f"{self!r}: {name} must broadcast to {list(self.shape)}, got shape {list(np.shape(value))}"
+            ) from error
+        low, high = (end, self.high) if name == "low" else (self.low, end)
+        if not end.is_meta and not bool((low <= high).all()):
+            raise SpecError(f"{self!r}: low must not exceed high, got {name}={value}; assign the other bound first")
+        setattr(self, name, end)
+        self._forget()
+        return end
 
     @cached_property
     def _flat(self) -> tuple[float, float] | None:
@@ -125,7 +163,9 @@ class Bounded(TensorSpec):
 
     @cached_property
     def _scale(self) -> tuple[Tensor | None, Tensor] | None:
-        """Offset (None is zero) and factor from [0, 1) to the domain: one number each if they are the same everywhere."""
+        """Offset (None is zero) and factor from [0, 1) to the domain: one number each if they are the same
+        everywhere.
+        """
         if not self.dtype.is_floating_point or self._span is None:
             return None
         low = self.low.to(self._span.dtype)
@@ -203,7 +243,9 @@ class Bounded(TensorSpec):
 
 
 def _end(bound: Bound, dtype: torch.dtype, device: torch.device | None) -> Tensor:
-    """A bound as a tensor of the spec's dtype that nobody else holds; bounds out of an integer type's range become its ends."""
+    """A bound as a tensor of the spec's dtype that nobody else holds; bounds out of an integer type's range become its
+    ends.
+    """
     value = bound.clone() if isinstance(bound, Tensor) else torch.tensor(np.asarray(bound))
     value = value.to(device)
     if dtype.is_floating_point:

@@ -3,23 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from marlenv.specs.register import Register
 
-@dataclass(frozen=True, eq=False)
+if TYPE_CHECKING:
+    from marlenv.specs.bounded import Range
+
+
 class ContinuousBox:
-    """Numbers between ``low`` and ``high``, tensors of the spec's shape.
+    """Numbers between ``low`` and ``high``, tensors of the spec's shape; assigning a bound changes the spec.
+
+    Args:
+        low: smallest values.
+        high: largest values.
+        spec: whose bounds these are.
 
     >>> from marlenv import Bounded
-    >>> Bounded(-1, 1, shape=(2,)).space.high
-    tensor([1., 1.])
+    >>> spec = Bounded(-1, 1, shape=(2,))
+    >>> spec.space.high = 5
+    >>> spec.space.high
+    tensor([5., 5.])
     """
 
-    low: Tensor
-    high: Tensor
+    def __init__(self, low: Tensor, high: Tensor, spec: Range | None = None) -> None:
+        self._low, self._high, self._spec = low, high, spec
+
+    @property
+    def low(self) -> Tensor:
+        """The smallest values."""
+        return self._low
+
+    @low.setter
+    def low(self, value: Any) -> None:
+        self._low = value if self._spec is None else self._spec._set_bound("low", value)
+
+    @property
+    def high(self) -> Tensor:
+        """The largest values."""
+        return self._high
+
+    @high.setter
+    def high(self, value: Any) -> None:
+        self._high = value if self._spec is None else self._spec._set_bound("high", value)
+
+    def __repr__(self) -> str:
+        return f"ContinuousBox(low={self.low}, high={self.high})"
 
     def __iter__(self) -> Iterator[Tensor]:
         yield self.low
@@ -42,6 +75,8 @@ class CategoricalBox:
     """
 
     n: int
+    register: Register | None = field(default=None, compare=False, repr=False)
+    """The values that the numbers stand for, where a spec keeps them."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError
-from marlenv.specs.base import ShapeLike, concrete, size
+from marlenv.errors import SpecError, SpecTypeError
 from marlenv.specs.boxes import CategoricalBox
-from marlenv.specs.discrete import Discrete, nearest_allowed, one_hot, pick, refuse_too_many
+from marlenv.specs.discrete import Discrete, count_of, nearest_allowed, one_hot, pick, refuse_too_many
 from marlenv.specs.dtypes import as_dtype, cast
+from marlenv.specs.shapes import ShapeLike, concrete, size
 
 
 class Categorical(Discrete):
@@ -25,7 +25,7 @@ class Categorical(Discrete):
         mask: bool, broadcastable to ``[*shape, n]``; True is allowed.
 
     Raises:
-        SpecError: ``n`` is 0 or does not fit the dtype, or the mask does not fit the shape.
+        SpecError: ``n`` is 0, no whole number, or does not fit the dtype, or the mask does not fit the shape.
 
     >>> mask = torch.tensor([[True, False, False], [False, True, True]])
     >>> Categorical(3, shape=(2,), mask=mask).expand(5, 2)[:, 0].rand()
@@ -46,9 +46,9 @@ class Categorical(Discrete):
         mask: Any = None,
     ) -> None:
         super().__init__(shape, as_dtype(dtype, torch.int64), device)
-        self._n, self._provisional = int(n), None
-        if self._n == 0 or self._n < -1:
-            raise SpecError(f"{type(self).__name__}: n must be positive, or -1 for not known yet, got n={n}")
+        self._n, self._provisional = count_of("Categorical", "n", n, -1), None
+        if self._n == 0:
+            raise SpecError("Categorical: n must be positive, or -1 for not known yet, got n=0")
         refuse_too_many(type(self).__name__, self._n, self.dtype)
         self.update_mask(mask)
 
@@ -121,7 +121,7 @@ class Categorical(Discrete):
         values = torch.arange(self.n, device=self._device)
         if use_mask and self.mask is not None:
             rows = self.mask.reshape(-1, self.n)
-            if bool((rows != rows[0]).any()):
+            if len(rows) == 0 or bool((rows != rows[0]).any()):
                 raise SpecError(
                     f"{self!r}.enumerate: the masks of its elements differ, so there is no one list; index one element"
                 )
@@ -160,6 +160,12 @@ class Binary(Discrete):
         device: where values live.
         dtype: an integer type, a float type or bool.
 
+    Raises:
+        SpecTypeError: neither ``n`` nor a shape is given.
+        SpecError: ``n`` is negative or no whole number, or the shape does not end in it.
+
+    ``isinstance(spec, Categorical)`` is True, as in TorchRL.
+
     >>> Binary(3).cardinality()
     8
     """
@@ -174,7 +180,10 @@ class Binary(Discrete):
         dtype: torch.dtype | str | None = torch.int8,
     ) -> None:
         if n is None and shape is None:
-            raise SpecError("Binary: expected n (the length of the last dimension) or a shape, got neither; give one")
+            raise SpecTypeError(
+                "Binary: expected n (the length of the last dimension) or a shape, got neither; give one"
+            )
+        n = None if n is None else count_of("Binary", "n", n, 0)
         shape = size(shape) if shape is not None else size(n)
         if n is not None and shape and shape[-1] not in (n, -1):
             raise SpecError(f"Binary: the last dimension must be n={n}, got shape {list(shape)}; leave one of them out")
@@ -247,3 +256,6 @@ class Binary(Discrete):
     def to_one_hot_spec(self) -> Any:
         """The spec in which each zero or one is a pair; ``[*shape, 2]``."""
         return self.to_categorical_spec().to_one_hot_spec()
+
+
+Categorical.register(Binary)

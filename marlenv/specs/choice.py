@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import torch
-from tensordict import NonTensorData, NonTensorStack
+from tensordict import NonTensorData, NonTensorStack, is_tensor_collection
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError, Unsupported
-from marlenv.specs.base import Rename, Reshape, ShapeLike, TensorSpec, concrete, size
+from marlenv.errors import SpecError, SpecTypeError, Unsupported
+from marlenv.specs.base import TensorSpec
 from marlenv.specs.nontensor import NonTensor
+from marlenv.specs.shapes import Rename, Reshape, ShapeLike, concrete, size
 
 
 class Choice(TensorSpec):
@@ -21,9 +22,10 @@ class Choice(TensorSpec):
     dimensions: every element of the batch makes a choice of its own.
 
     Args:
-        choices: specs, or pieces of non-tensor data.
+        choices: specs, or pieces of data: ``NonTensorData``, ``NonTensorStack``, or anything that is not a tensor.
 
     Raises:
+        SpecTypeError: the choices are in no list.
         SpecError: there are none, or their shapes, dtypes or devices differ.
 
     >>> spec = Choice([Bounded(0, 1, shape=(2,)), Bounded(4, 5, shape=(2,))])
@@ -31,11 +33,13 @@ class Choice(TensorSpec):
     (True, False)
     """
 
-    domain = ""
+    domain = None
 
     choices: list[TensorSpec]
 
     def __init__(self, choices: Sequence[Any]) -> None:
+        if not isinstance(choices, (list, tuple)):
+            raise SpecTypeError(f"Choice: expected a list of choices, got {type(choices).__name__}; put them into one")
         if not choices:
             raise SpecError("Choice: expected at least one choice, got none")
         self.choices = [_as_spec(c) for c in choices]
@@ -186,17 +190,33 @@ def _as_spec(choice: Any) -> TensorSpec:
         return choice
     if isinstance(choice, NonTensorData):
         return NonTensor(choice.batch_size, device=choice.device, example_data=choice.data)
-    raise SpecError(f"Choice: expected specs or NonTensorData, got {type(choice).__name__}")
+    if isinstance(choice, NonTensorStack):
+        return NonTensor(choice.batch_size, device=choice.device, example_data=choice)
+    if isinstance(choice, Tensor) or is_tensor_collection(choice):
+        raise SpecTypeError(
+            f"Choice: expected specs or data that are no tensors, got {type(choice).__name__}; of tensors make a "
+            f"Categorical"
+        )
+    return NonTensor((), example_data=choice)
 
 
 def _holds(choice: TensorSpec, val: Any) -> bool:
     """Whether a value is in a choice; non-tensor data must be the example itself, everywhere."""
     if not isinstance(choice, NonTensor):
         return choice.is_in(val)
+    if isinstance(choice.example_data, NonTensorStack):
+        return isinstance(val, NonTensorStack) and _same_stack(choice.example_data, val)
     if isinstance(val, NonTensorStack):
         return all(_holds(choice, one) for one in val.unbind(0))
     data = val.data if isinstance(val, NonTensorData) else val
     return bool(data == choice.example_data)
+
+
+def _same_stack(example: NonTensorStack, val: NonTensorStack) -> bool:
+    """Whether a stack ends in the dimensions of the example, and holds its items everywhere."""
+    if val.ndim > example.ndim:
+        return all(isinstance(row, NonTensorStack) and _same_stack(example, row) for row in val.unbind(0))
+    return val.batch_size == example.batch_size and bool(val.tolist() == example.tolist())
 
 
 def _rows(val: Any, event_ndim: int) -> list[Any] | None:

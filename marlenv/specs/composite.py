@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import repeat
-from math import prod
 from typing import Any, Self
 
 import torch
-from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
-from torch import Size, Tensor
+from torch import Size
 
-from marlenv.errors import KeyMissing, MarlenvError, NotInSpec, ShapeError, SpecError, Unsupported, nearest
+from marlenv.errors import KeyMissing, ReservedKey, ShapeError, SpecError, SpecTypeError, nearest
 from marlenv.keys import NestedKey, nested, path
-from marlenv.specs.base import Rename, Reshape, ShapeLike, TensorSpec, concrete, fits, reshaped, size
+from marlenv.specs.base import TensorSpec
+from marlenv.specs.composite_values import CompositeValues
 from marlenv.specs.dtypes import as_device
 from marlenv.specs.locking import Lockable
 from marlenv.specs.nontensor import NonTensor
+from marlenv.specs.shapes import Rename, Reshape, ShapeLike, reshaped, size
 from marlenv.specs.views import Leaf, SpecView
 
 _RAISE = object()
 
+RESERVED = frozenset({"batch_size", "device", "dtype", "shape", "space"})
+"""What a composite says of itself, and no entry may be called."""
 
-class Composite(Lockable, TensorSpec):
+
+class Composite(Lockable, CompositeValues):
     """A named collection of specs, nested to any depth: the shape of a tensordict.
 
     ``shape`` is the batch size of the tensordict; every entry's shape begins with it. Entries are read and written with
@@ -40,7 +41,8 @@ class Composite(Lockable, TensorSpec):
 
     Raises:
         ShapeError: an entry's shape does not begin with the batch size.
-        SpecError: an entry is not a spec.
+        SpecTypeError: an entry is not a spec.
+        ReservedKey: an entry is called ``shape``, ``batch_size``, ``device``, ``dtype`` or ``space``.
 
     >>> spec = Composite(agents=Composite(reward=Unbounded((3, 1)), shape=(3,)))
     >>> spec["agents", "reward"]
@@ -68,7 +70,9 @@ class Composite(Lockable, TensorSpec):
                 f"{[type(arg).__name__ for arg in args]}; name the entries, as in Composite(reward=spec)"
             )
         if shape is not None and batch_size is not None and size(shape) != size(batch_size):
-            raise SpecError(f"Composite: shape and batch_size say the same thing, got {shape=} and {batch_size=}")
+            raise SpecTypeError(
+                f"Composite: shape and batch_size say the same thing, got {shape=} and {batch_size=}; give one of them"
+            )
         source = args[0] if args else {}
         if isinstance(source, Composite):
             shape = source.shape if shape is None and batch_size is None else shape
@@ -121,7 +125,14 @@ class Composite(Lockable, TensorSpec):
         try:
             return self._specs[name]
         except KeyError:
+            if name in RESERVED:
+                raise ReservedKey(f"Composite: no entry is called {name!r}; ask for spec.{name}") from None
             raise KeyMissing(f"Composite: no entry {name!r}; {nearest(name, self._names_of_entries())}") from None
+
+    def _nested_at(self, name: str) -> Composite | None:
+        """The nested composite of a name; None where a leaf is."""
+        spec = self._specs[name]
+        return spec if isinstance(spec, Composite) else None
 
     def _write(self, name: str, spec: TensorSpec | None) -> None:
         self._specs[name] = spec
@@ -159,11 +170,13 @@ class Composite(Lockable, TensorSpec):
 
     def _put(self, name: str, spec: Any) -> None:
         self._refuse_if_locked(f"set {name!r} in")
+        if name in RESERVED:
+            raise ReservedKey(f"Composite: {name!r} is a word for the composite itself; call the entry something else")
         if isinstance(spec, Mapping) and not isinstance(spec, TensorSpec):
             spec = Composite(spec, shape=self.shape, device=self._device)
         if spec is not None:
             if not isinstance(spec, TensorSpec):
-                raise SpecError(
+                raise SpecTypeError(
                     f"Composite: entry {name!r} must be a spec, a mapping or None, got {type(spec).__name__}"
                 )
             spec = self._fitted(name, spec)
@@ -240,8 +253,8 @@ class Composite(Lockable, TensorSpec):
         if not found:
             return None
         out = self.empty()
-        for key, spec in found.items():
-            out[key] = spec
+        for key in sorted(found, key=lambda key: len(path(key))):  # what was below another goes back into it
+            out[key] = found[key]
         return out
 
     def __contains__(self, key: object) -> bool:
@@ -263,7 +276,7 @@ class Composite(Lockable, TensorSpec):
     def is_empty(self, recurse: bool = False) -> bool:
         """Whether there are no entries; with ``recurse`` empty nested composites do not count."""
         if not recurse:
-            return len(self) == 0
+            return not self._names_of_entries()
         return all(isinstance(s, Composite) and s.is_empty(True) for s in self.values())
 
     def empty(self) -> Composite:
@@ -294,7 +307,7 @@ class Composite(Lockable, TensorSpec):
         step_mdp_static_only: bool = False,
     ) -> SpecView:
         """The specs, chosen as in :meth:`keys`."""
-        return SpecView(self, lambda _, spec: spec, include_nested, leaves_only, is_leaf, step_mdp_static_only)
+        return SpecView(self, lambda _, read: read(), include_nested, leaves_only, is_leaf, step_mdp_static_only)
 
     def items(
         self,
@@ -305,163 +318,9 @@ class Composite(Lockable, TensorSpec):
         step_mdp_static_only: bool = False,
     ) -> SpecView:
         """Pairs of key and spec, chosen as in :meth:`keys`."""
-        return SpecView(self, lambda key, spec: (key, spec), include_nested, leaves_only, is_leaf, step_mdp_static_only)
-
-    # --- values ----------------------------------------------------------------------------------
-
-    def _collect(self, make: Callable[[TensorSpec], Any], lead: Size) -> Any:
-        """A tensordict with ``make(spec)`` for every entry."""
-        data = {name: make(spec) for name, spec in self._specs.items() if spec is not None}
-        batch = Size((*lead, *concrete(self._shape))) if lead else concrete(self._shape)
-        names = None if self._names is None else [*[None] * len(lead), *self._names]
-        out = TensorDict._new_unsafe(data, batch_size=batch, device=self._device, names=names)
-        return out if self.data_cls is None else self.data_cls.from_tensordict(out)  # type: ignore[attr-defined]
-
-    def rand(self, shape: ShapeLike = None, *, rng: Any = None) -> Any:
-        """A tensordict of random values; ``[*shape, *self.shape]``."""
-        lead = size(shape)
-        return self._collect(lambda spec: spec.rand(lead, rng=rng), lead)
-
-    def zero(self, shape: ShapeLike = None) -> Any:
-        """A tensordict of zeros; ``[*shape, *self.shape]``."""
-        lead = size(shape)
-        return self._collect(lambda spec: spec.zero(lead), lead)
-
-    def one(self, shape: ShapeLike = None) -> Any:
-        """A tensordict of ones; ``[*shape, *self.shape]``."""
-        lead = size(shape)
-        return self._collect(lambda spec: spec.one(lead), lead)
-
-    sample, zeros, ones = rand, zero, one
-
-    def rand_update(self, val: TensorDictBase) -> TensorDictBase:
-        """Overwrites the entries of the spec in ``val`` with random values; others stay."""
-        return val.update(self.rand(self._lead_of(val)))
-
-    def zeros_update(self, val: TensorDictBase) -> TensorDictBase:
-        """Overwrites the entries of the spec in ``val`` with zeros; others stay."""
-        return val.update(self.zero(self._lead_of(val)))
-
-    def ones_update(self, val: TensorDictBase) -> TensorDictBase:
-        """Overwrites the entries of the spec in ``val`` with ones; others stay."""
-        return val.update(self.one(self._lead_of(val)))
-
-    def _lead_of(self, val: TensorDictBase) -> Size:
-        """The dimensions of a tensordict in front of the batch size."""
-        return val.batch_size[: max(0, val.ndim - self.ndim)]
-
-    def _each(self, val: Any) -> Iterator[tuple[str, TensorSpec, Any]]:
-        """Name, spec and value of every entry; the value is None where ``val`` lacks it. Empty composites need none."""
-        get = val._get_str if isinstance(val, TensorDictBase) else lambda name, _: _look(val, name)
-        for name, spec in self._specs.items():
-            if spec is None:
-                continue
-            value = get(name, None)
-            if value is not None or not isinstance(spec, Composite) or not spec.is_empty(recurse=True):
-                yield name, spec, value
-
-    def _rows_of(self, val: LazyStackedTensorDict) -> Iterator[tuple[Composite, Any]]:
-        """The parts of a lazy stack, each with the spec that it must be in."""
-        dim, rows = val.stack_dim - val.ndim + self.ndim, val.unbind(val.stack_dim)
-        if dim < 0:
-            return zip(repeat(self), rows, strict=False)
-        if self._shape[dim] < 0:
-            return zip(repeat(self[(*[slice(None)] * dim, 0)]), rows, strict=False)
-        return zip(self.unbind(dim), rows, strict=True)
-
-    def is_in(self, val: Any) -> bool:
-        """Whether every entry of the spec is in ``val`` and within its own spec; more entries do no harm."""
-        if self.data_cls is not None and type(val) is not self.data_cls:
-            return False
-        if isinstance(val, LazyStackedTensorDict):  # its entries may have different shapes
-            return fits(val.batch_size, self._shape) and all(spec.is_in(row) for spec, row in self._rows_of(val))
-        return all(value is not None and spec.is_in(value) for _, spec, value in self._each(val))
-
-    contains = is_in
-
-    def assert_is_in(self, value: Any) -> None:
-        """Raises :class:`~marlenv.errors.NotInSpec` naming the first entry that is missing or outside its spec."""
-        if isinstance(value, LazyStackedTensorDict):
-            if not fits(value.batch_size, self._shape):
-                want, got = list(self._shape), list(value.batch_size)
-                raise NotInSpec(f"Composite: the batch size must end in {want}, got a lazy stack of batch size {got}")
-            for part, row in self._rows_of(value):
-                part.assert_is_in(row)
-            return
-        for name, spec, one in self._each(value):
-            if one is None:
-                raise NotInSpec(f"Composite: entry {name!r} ({spec._who}) is missing; {_entries_of(value)}")
-            with _noting(name):
-                spec.assert_is_in(one)
-        if self.data_cls is not None and type(value) is not self.data_cls:
-            raise NotInSpec(f"Composite: expected a {self.data_cls.__name__}, got {type(value).__name__}")
-
-    def type_check(self, value: Any, selected_keys: str | Sequence[str] | None = None) -> None:
-        """Raises :class:`~marlenv.errors.DtypeError` unless all entries (or the selected ones) have their dtype."""
-        if isinstance(selected_keys, str):
-            value = {selected_keys: value} if isinstance(value, Tensor) else value
-            selected_keys = [selected_keys]
-        for name, spec, one in self._each(value):
-            if one is not None and (selected_keys is None or name in selected_keys):
-                with _noting(name):
-                    spec.type_check(one)
-
-    def project(self, val: Any) -> Any:
-        """Projects every entry of ``val`` that is outside its spec, in place.
-
-        Raises:
-            KeyMissing: an entry of the spec is not in ``val``.
-        """
-        for name, spec, value in self._each(val):
-            if value is None:
-                raise KeyMissing(f"Composite.project: entry {name!r} ({spec._who}) is missing; {_entries_of(val)}")
-            with _noting(name):
-                if not spec.is_in(value):
-                    val[name] = spec.project(value)
-        return val
-
-    def encode(self, val: Mapping[str, Any], *, ignore_device: bool = False) -> Any:
-        """A tensordict from a nested dict of what a simulator gives; entries without a spec are refused."""
-        data, lead = {}, Size()
-        for name, value in val.items():
-            spec = self._entry(name)
-            if spec is not None:
-                with _noting(name):
-                    data[name] = spec.encode(value, ignore_device=ignore_device)
-                lead = data[name].shape[: len(data[name].shape) - spec.ndim]
-        batch = (*lead, *concrete(self._shape))
-        out = TensorDict(data, batch_size=batch, device=None if ignore_device else self._device)
-        return out if self.data_cls is None else self.data_cls.from_tensordict(out)  # type: ignore[attr-defined]
-
-    def to_numpy(self, val: Any, safe: bool | None = None) -> dict[str, Any]:
-        """A nested dict of what simulators take."""
-        return {name: spec.to_numpy(one, safe) for name, spec, one in self._each(val) if one is not None}
-
-    def from_unit(self, unit: Any, mask: Any = None) -> Any:
-        raise Unsupported(f"{self._who}.from_unit: its entries take numbers of their own; draw with rand()")
-
-    def _holds(self, value: Any) -> bool:
-        return self.is_in(value)
-
-    def _project(self, value: Any) -> Any:
-        return self.project(value)
-
-    def cardinality(self) -> float:
-        """The product over the entries."""
-        return prod(spec.cardinality() for spec in self.values() if spec is not None)
-
-    def enumerate(self, use_mask: bool = False) -> Any:
-        """Every combination of the entries' values once; a tensordict ``[n, *shape]``."""
-        listed = {name: spec.enumerate(use_mask) for name, spec in self.items() if spec is not None}
-        listed = {name: torch.stack(v) if isinstance(v, list) else v for name, v in listed.items()}
-        counts = [len(values) for values in listed.values()]
-        total = prod(counts)
-        grid = torch.arange(total, device=self._device)
-        data, step = {}, total
-        for (name, values), count in zip(listed.items(), counts, strict=True):
-            step //= count
-            data[name] = values[(grid // step) % count]
-        return TensorDict(data, batch_size=[total, *concrete(self._shape)], device=self._device)
+        return SpecView(
+            self, lambda key, read: (key, read()), include_nested, leaves_only, is_leaf, step_mdp_static_only
+        )
 
     # --- shape algebra ---------------------------------------------------------------------------
 
@@ -542,7 +401,7 @@ class Composite(Lockable, TensorSpec):
         same = (self._shape, self._device, self.data_cls) == (other._shape, other._device, other.data_cls)
         return same and self._specs == other._specs
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def _nested(self) -> list[Composite]:
         """The composites that are locked with this one."""
@@ -561,25 +420,3 @@ class Composite(Lockable, TensorSpec):
 def _begins(shape: Size, batch: Size) -> bool:
     """Whether ``shape`` begins with the batch size; -1 fits any size."""
     return len(shape) >= len(batch) and all(a == b or -1 in (a, b) for a, b in zip(shape, batch, strict=False))
-
-
-def _look(val: Any, name: str) -> Any:
-    """An entry of a dict or a tensorclass, or None."""
-    if isinstance(val, Mapping):
-        return val.get(name)
-    return val.get(name, None) if hasattr(val, "get") else None
-
-
-def _entries_of(val: Any) -> str:
-    """What a value has, in an error message."""
-    return f"got {sorted(map(str, val.keys()))}" if hasattr(val, "keys") else f"got {type(val).__name__}"
-
-
-@contextmanager
-def _noting(name: str) -> Iterator[None]:
-    """Adds the name of an entry to the errors that are raised below it."""
-    try:
-        yield
-    except MarlenvError as error:
-        error.add_note(f"in entry {name!r}")
-        raise

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from marlenv.errors import SpecError
+from marlenv.errors import NotInSpec, SpecError, whole
 from marlenv.specs.base import TensorSpec
+from marlenv.specs.encoding import brief
 
 FINE = 1 << 20  # more values than this need numbers in [0, 1) of double precision
 
@@ -49,6 +50,16 @@ def nearest_allowed(value: Tensor, allowed: Tensor) -> Tensor:
     number = torch.arange(allowed.shape[-1], device=value.device)
     distance = (number - value.long().unsqueeze(-1)).abs().masked_fill(~allowed, allowed.shape[-1])
     return distance.argmin(-1).to(value.dtype)
+
+
+def count_of(who: str, name: str, n: Any, low: int) -> int:
+    """A number of values, as an int.
+
+    Raises:
+        SpecError: it is no whole number, or below ``low``.
+    """
+    count: Any = n.item() if isinstance(n, Tensor) and n.numel() == 1 else n
+    return whole(who, name, count, low)
 
 
 def refuse_too_many(who: str, n: int, dtype: torch.dtype) -> None:
@@ -101,10 +112,14 @@ class Discrete(TensorSpec):
                 mask = mask.expand(want)
             except RuntimeError as error:
                 raise SpecError(
-                    f"{self!r}.update_mask: expected a mask that broadcasts to {list(want)}, got shape {list(mask.shape)}"
+                    f"{self!r}.update_mask: expected a mask that broadcasts to {list(want)}, got shape "
+                    f"{list(mask.shape)}"
                 ) from error
         self.mask = mask
         self._forget()
+
+    def set_provisional_n(self, n: int | None) -> None:
+        """Says how many values there are for now, where that is not known; other specs stay as they are."""
 
     @cached_property
     def _drawable(self) -> bool:
@@ -146,7 +161,10 @@ class Discrete(TensorSpec):
         """The value as one-hot vectors, bool unless it is one-hot already; ``safe`` checks it first."""
         if safe:
             self.assert_is_in(val)
-        return self._one_hot(val)
+        hot: Tensor = self._one_hot(val)
+        if not val.is_meta and hot is not val and int(hot.sum()) != val.numel():
+            raise NotInSpec(f"{self!r}.to_one_hot: expected numbers from 0 that are below n, got {brief(val)}")
+        return hot
 
     def to_numpy(self, val: Tensor, safe: bool | None = None) -> Any:
         """The numbers that the value stands for, as an array; ``safe`` checks it first."""

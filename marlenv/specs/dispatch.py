@@ -8,12 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marlenv.errors import ShapeError, SpecError, Unsupported
+from marlenv.errors import BadIndex, ShapeError, SpecError, Unsupported
 from marlenv.specs.base import TensorSpec
 from marlenv.specs.composite import Composite
 from marlenv.specs.discrete import Discrete
+from marlenv.specs.lazy_stack import LazyStack
 from marlenv.specs.nontensor import NonTensor
-from marlenv.specs.stacked import Stacked, StackedComposite
+from marlenv.specs.stacked import Stacked
+from marlenv.specs.stacked_composite import StackedComposite
 
 METHODS = {
     torch.broadcast_to: "expand",
@@ -58,11 +60,15 @@ def index_select(spec: TensorSpec, dim: int, index: Tensor) -> Any:
     >>> torch.index_select(Unbounded((3, 2)), 0, torch.tensor([2, 0]))
     Unbounded([2, 2], float32)
     """
-    front = dim + spec.ndim if dim < 0 else dim
-    return spec[(*[slice(None)] * front, index)]
+    front = spec._dim(dim) if not isinstance(spec, LazyStack) else spec._front(dim)
+    if index.ndim > 1:
+        raise BadIndex(f"torch.index_select of a spec: expected an index of one dimension, got {list(index.shape)}")
+    if index.numel() and int(index.min()) < 0:
+        raise BadIndex(f"torch.index_select of a spec: expected numbers from 0 on, got {index.tolist()}")
+    return spec[(*[slice(None)] * front, index.reshape(-1))]
 
 
-def stack(specs: Sequence[TensorSpec], dim: int = 0, *, out: Any = None) -> Any:
+def stack(specs: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
     """Specs side by side along a new dimension: one dense spec when they can be merged, else a lazy stack.
 
     Leaves of one class, shape and dtype merge, even when their bounds or masks differ; composites merge when all their
@@ -88,19 +94,32 @@ def stack(specs: Sequence[TensorSpec], dim: int = 0, *, out: Any = None) -> Any:
             f"torch.stack of specs: they must have the same number of dimensions, got {[list(s.shape) for s in specs]}"
         )
     if not -first.ndim - 1 <= dim <= first.ndim:
-        raise IndexError(
+        raise BadIndex(
             f"torch.stack of specs: dimension {dim} is out of range for {first.ndim} dimensions and a new one"
         )
     dim = dim % (first.ndim + 1)
-    if all(s == first for s in specs[1:]) and dim <= first.batch_ndim:
-        return first.unsqueeze(dim).expand(*first.shape[:dim], len(specs), *first.shape[dim:])
+    dense = _dense(specs, dim)
+    if dense is not None:
+        return dense
     if all(isinstance(s, Composite) for s in specs):
-        return _stack_composites(specs, dim)
+        return StackedComposite(*specs, dim=dim)
     if any(isinstance(s, Composite) for s in specs):
         raise SpecError(
             f"torch.stack of specs: composites and leaves do not stack, got {[type(s).__name__ for s in specs]}"
         )
-    return _merge(specs, dim) if _mergeable(specs) and dim <= first.batch_ndim else Stacked(*specs, dim=dim)
+    return Stacked(*specs, dim=dim)
+
+
+def _dense(specs: Sequence[Any], dim: int) -> Any:
+    """The specs along a new dimension as one spec; None where they cannot be merged."""
+    first = specs[0]
+    if any(type(s) is not type(first) or s.ndim != first.ndim for s in specs) or dim > first.batch_ndim:
+        return None
+    if all(s == first for s in specs[1:]):
+        return first.unsqueeze(dim).expand(*first.shape[:dim], len(specs), *first.shape[dim:])
+    if type(first) is Composite:
+        return _dense_composite(specs, dim)
+    return _merge(specs, dim) if _mergeable(specs) else None
 
 
 def _mergeable(specs: Sequence[TensorSpec]) -> bool:
@@ -137,16 +156,22 @@ def _param(spec: TensorSpec, name: str) -> Tensor | None:
     return value
 
 
-def _stack_composites(specs: list[Any], dim: int) -> Composite:
+def _dense_composite(specs: Sequence[Any], dim: int) -> Composite | None:
+    """Composites whose entries all merge, as one."""
     first = specs[0]
-    kind = (Composite, first.shape, first.device, first.data_cls, first.step_mdp_static, set(first))
-    if all((type(s), s.shape, s.device, s.data_cls, s.step_mdp_static, set(s)) == kind for s in specs):
-        columns = {name: [s[name] for s in specs] for name in first}
-        if all(len({spec is None for spec in column}) == 1 for column in columns.values()):
-            entries = {name: None if column[0] is None else stack(column, dim) for name, column in columns.items()}
-            if not any(isinstance(e, (Stacked, StackedComposite)) for e in entries.values()):
-                shape = (*first.shape[:dim], len(specs), *first.shape[dim:])
-                out = Composite(entries, shape=shape, device=first.device, data_cls=first.data_cls)
-                out.step_mdp_static = first.step_mdp_static
-                return out
-    return StackedComposite(*specs, dim=dim)
+    kind = (first.shape, first.device, first.data_cls, first.step_mdp_static, set(first))
+    if any((s.shape, s.device, s.data_cls, s.step_mdp_static, set(s)) != kind for s in specs):
+        return None
+    entries: dict[str, Any] = {}
+    for name in first:
+        column = [s[name] for s in specs]
+        missing = [one is None for one in column]
+        entries[name] = None if any(missing) else _dense(column, dim)
+        if entries[name] is None and not all(missing):
+            return None
+    shape = (*first.shape[:dim], len(specs), *first.shape[dim:])
+    names = first.names if any(first.names) and all(s.names == first.names for s in specs) else None
+    out = Composite(entries, shape=shape, device=first.device, data_cls=first.data_cls)
+    out.names = None if names is None else [*names[:dim], None, *names[dim:]]
+    out.step_mdp_static = first.step_mdp_static
+    return out

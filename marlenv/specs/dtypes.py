@@ -24,7 +24,7 @@ def as_device(device: torch.device | str | int | None) -> torch.device | None:
     """A device with its number, as tensors report it: ``cuda`` is ``cuda:0``, or the current one."""
     if device is None:
         return None
-    device = torch.device(device)
+    device = _device("device", device)
     if device.type == "cuda" and device.index is None and torch.cuda.is_available():
         return torch.device("cuda", torch.cuda.current_device())
     return device
@@ -34,14 +34,23 @@ def usable_device(who: str, device: torch.device | str | int) -> torch.device:
     """The device, where this machine has it.
 
     Raises:
-        DeviceError: it is a CUDA device that this machine, or this build of torch, lacks.
+        DeviceError: it is none, or a CUDA device that this machine, or this build of torch, lacks.
     """
-    device = torch.device(device)
+    device = _device(who, device)
     count = torch.cuda.device_count() if device.type == "cuda" else 0
     if device.type == "cuda" and (device.index or 0) >= count:
         have = f"there are {count}" if count else "there is none that this torch can use"
         raise DeviceError(f"{who}: device {str(device)!r} needs a CUDA device, and {have}; use 'cpu'")
     return device
+
+
+def _device(who: str, device: torch.device | str | int) -> torch.device:
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise DeviceError(
+            f"{who}: {device!r} is no device; use 'cpu', 'cuda', or 'cuda:1' for a certain GPU"
+        ) from error
 
 
 def cast(value: Tensor, dtype: torch.dtype) -> Tensor:

@@ -1,4 +1,6 @@
-"""Names, and spellings of arguments, that TorchRL had or still has for specs: one table, and nothing else knows them."""
+"""Names, and spellings of arguments, that TorchRL had or still has for specs: one table, and nothing else knows
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,6 @@ class Old(NamedTuple):
     """The name that replaces it."""
     renamed: Mapping[str, str] = {}
     """Old keyword -> present one."""
-    dropped: tuple[str, ...] = ()
-    """Keywords that were only labels."""
     defaults: Mapping[str, Any] = {}
     """Arguments whose default was another one."""
     domain: str | None = None
@@ -27,18 +27,17 @@ class Old(NamedTuple):
 
 
 BOUNDS = {"minimum": "low", "maximum": "high"}
-LABEL = ("domain",)
 WHOLE = {"dtype": torch.int64}
 
 TABLE = {
     "CompositeSpec": Old("Composite"),
-    "BoundedTensorSpec": Old("Bounded", BOUNDS, LABEL),
-    "BoundedContinuous": Old("Bounded", BOUNDS, LABEL, domain="continuous"),
-    "BoundedDiscrete": Old("Bounded", BOUNDS, LABEL, domain="discrete"),
-    "UnboundedContinuousTensorSpec": Old("Unbounded", dropped=LABEL, domain="continuous"),
-    "UnboundedDiscreteTensorSpec": Old("Unbounded", dropped=LABEL, defaults=WHOLE, domain="discrete"),
-    "UnboundedContinuous": Old("Unbounded", dropped=LABEL, domain="continuous"),
-    "UnboundedDiscrete": Old("Unbounded", dropped=LABEL, defaults=WHOLE, domain="discrete"),
+    "BoundedTensorSpec": Old("Bounded", BOUNDS),
+    "BoundedContinuous": Old("Bounded", BOUNDS, domain="continuous"),
+    "BoundedDiscrete": Old("Bounded", BOUNDS, domain="discrete"),
+    "UnboundedContinuousTensorSpec": Old("Unbounded", domain="continuous"),
+    "UnboundedDiscreteTensorSpec": Old("Unbounded", defaults=WHOLE, domain="discrete"),
+    "UnboundedContinuous": Old("Unbounded", domain="continuous"),
+    "UnboundedDiscrete": Old("Unbounded", defaults=WHOLE, domain="discrete"),
     "DiscreteTensorSpec": Old("Categorical"),
     "OneHotDiscreteTensorSpec": Old("OneHot"),
     "MultiDiscreteTensorSpec": Old("MultiCategorical"),
@@ -82,7 +81,7 @@ class OldClass(type):
     old: ClassVar[Old]
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        words = {cls.old.renamed.get(k, k): v for k, v in kwargs.items() if k not in cls.old.dropped}
+        words = {cls.old.renamed.get(k, k): v for k, v in kwargs.items()}
         given = inspect.signature(cls.new).bind_partial(*args, **words).arguments
         return cls.new(**{**cls.old.defaults, **given})
 

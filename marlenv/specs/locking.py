@@ -58,20 +58,22 @@ class Lockable:
         Raises:
             LockedSpec: a composite that holds this one, or one below it, is locked.
         """
+        self._refuse_if_held([self], recurse is not False)
+        self._locked = False
+        if recurse is not False:
+            for spec in self._nested():
+                spec.unlock_()
+        return self
+
+    def _refuse_if_held(self, opened: list[Lockable], recurse: bool) -> None:
+        """Raises, before anything is changed, where something locked that is not being unlocked holds a part."""
         self._lockers = [ref for ref in self._lockers if (above := ref()) is not None and above._locked]
-        if self._lockers:
+        if any(all(ref() is not one for one in opened) for ref in self._lockers):
             raise LockedSpec(
                 f"{self._who}: cannot be unlocked while a composite that holds it is locked; unlock that one"
             )
-        self._locked = False
-        if recurse is not False:
-            try:
-                for spec in self._nested():
-                    spec.unlock_()
-            except LockedSpec:
-                self.lock_()
-                raise
-        return self
+        for spec in self._nested() if recurse else ():
+            spec._refuse_if_held([*opened, spec], recurse)
 
     def _refuse_if_locked(self, what: str) -> None:
         if self._locked:
@@ -81,7 +83,7 @@ class Lockable:
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lockers": []}
+        return {name: value for name, value in self.__dict__.items() if name != "encode"} | {"_lockers": []}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

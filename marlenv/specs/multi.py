@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import NotInSpec, SpecError
-from marlenv.specs.base import ShapeLike, TensorSpec, concrete, size
+from marlenv.errors import NotInSpec, ShapeError, SpecError
+from marlenv.specs.base import TensorSpec
 from marlenv.specs.boxes import BoxList, CategoricalBox
-from marlenv.specs.discrete import FINE, Discrete, nearest_allowed, one_hot, pick, refuse_too_many
+from marlenv.specs.categorical import Categorical
+from marlenv.specs.discrete import FINE, Discrete, count_of, nearest_allowed, one_hot, pick, refuse_too_many
 from marlenv.specs.dtypes import as_dtype, cast
 from marlenv.specs.onehot import OneHot
+from marlenv.specs.register import Register
+from marlenv.specs.shapes import Rename, Reshape, ShapeLike, concrete, fits, size
 
 
 class MultiCategorical(Discrete):
@@ -27,18 +31,28 @@ class MultiCategorical(Discrete):
         device: where values live.
         dtype: an integer type.
         mask: bool ``[*batch, sum(nvec)]``, the components side by side.
-        remove_singleton: TorchRL's argument. Values always have the component dimension here, as ``shape`` says.
+        remove_singleton: where ``nvec`` is a number, values of shape ``[1]`` are drawn as plain numbers ``[]``; both
+            are in the spec.
+
+    Raises:
+        SpecError: a component has no value, or the shape does not end in the number of components.
+
+    ``isinstance(spec, Categorical)`` is True, as in TorchRL.
 
     >>> MultiCategorical([2, 3]).cardinality()
     6
     """
 
     params: ClassVar[tuple[str, ...]] = ("nvec", "mask")
-    fields: ClassVar[tuple[str, ...]] = ("remove_singleton",)
+    fields: ClassVar[tuple[str, ...]] = ("remove_singleton", "_plain")
     event_ndim = 1
 
     nvec: Tensor
     remove_singleton: bool
+    _plain: bool
+    """Whether ``nvec`` was a number."""
+    _widths: tuple[int, ...]
+    """What ``nvec`` is where the batch has no element."""
 
     def __init__(
         self,
@@ -49,7 +63,8 @@ class MultiCategorical(Discrete):
         mask: Any = None,
         remove_singleton: bool = True,
     ) -> None:
-        vector = torch.as_tensor([nvec] if isinstance(nvec, int) else nvec, dtype=torch.int64, device=device).clone()
+        vector = _sizes(nvec, device)
+        self._plain = remove_singleton and vector.ndim == 0
         vector = vector.reshape(1) if vector.ndim == 0 else vector
         super().__init__(vector.shape if shape is None else size(shape), as_dtype(dtype, torch.int64), device)
         self.remove_singleton = remove_singleton
@@ -65,6 +80,7 @@ class MultiCategorical(Discrete):
                 f"{list(self.shape)}"
             )
         self.nvec = vector.expand(want)
+        self._widths = tuple(vector.reshape(-1, vector.shape[-1])[0].tolist())
         if mask is not None:
             self._one_nvec("a mask")
         self.update_mask(mask)
@@ -72,7 +88,7 @@ class MultiCategorical(Discrete):
     def _one_nvec(self, what: str) -> tuple[int, ...]:
         """The ``nvec`` of every element of the batch, which must be the same."""
         rows = self.nvec.reshape(-1, self.nvec.shape[-1])
-        if bool((rows != rows[0]).any()):
+        if bool((rows != rows[:1]).any()):
             raise SpecError(
                 f"{self!r}: {what} needs the same nvec in every element of the batch, got "
                 f"{rows.unique(dim=0).tolist()}; index one element first"
@@ -82,12 +98,17 @@ class MultiCategorical(Discrete):
     @cached_property
     def space_sizes(self) -> tuple[int, ...]:
         """``nvec`` of the first element of the batch."""
-        return tuple(self.nvec.reshape(-1, self.nvec.shape[-1])[0].tolist())
+        rows = self.nvec.reshape(-1, self.nvec.shape[-1])
+        return tuple(rows[0].tolist()) if len(rows) else self._widths
+
+    def _map(self, reshape: Reshape, rename: Rename | None = None, **changes: Any) -> Self:
+        return super()._map(reshape, rename, **{"_widths": self._widths, **changes})
 
     @cached_property
     def unit_dtype(self) -> torch.dtype:  # type: ignore[override]
         """Double precision where there are very many values."""
-        return torch.float64 if int(self.nvec.max()) > FINE else torch.float32
+        most = int(self.nvec.max()) if self.nvec.numel() else 0
+        return torch.float64 if most > FINE else torch.float32
 
     @property
     def space(self) -> BoxList:
@@ -104,6 +125,30 @@ class MultiCategorical(Discrete):
             return (unit * self.nvec).floor().to(self.dtype)
         parts = mask.expand(*unit.shape[:-1], mask.shape[-1]).split(self.space_sizes, -1)
         return torch.stack([pick(u, m) for u, m in zip(unit.unbind(-1), parts, strict=True)], -1).to(self.dtype)
+
+    @property
+    def _bare(self) -> bool:
+        """Whether plain numbers are values too."""
+        return self._plain and self.shape == (1,)
+
+    def rand(self, shape: ShapeLike = None, *, rng: Any = None) -> Tensor:
+        """A random value ``[*shape, *self.shape]``; without the last dimension where it is the only one, of size 1."""
+        out: Tensor = super().rand(shape, rng=rng)
+        return out.squeeze(-1) if self._bare else out
+
+    def is_in(self, val: Any) -> bool:
+        """Whether ``val`` has the right dtype and lies in the domain."""
+        if super().is_in(val):
+            return True
+        return self._bare and isinstance(val, Tensor) and super().is_in(val.unsqueeze(-1))
+
+    contains = is_in
+
+    def project(self, val: Any) -> Tensor:
+        """``val`` where it is in the domain, else the nearest value that is."""
+        if self._bare and not fits(val.shape, self.shape):
+            return super().project(val.unsqueeze(-1)).squeeze(-1)
+        return super().project(val)
 
     def _holds(self, value: Tensor) -> bool:
         in_range = bool(((value >= 0) & (value < self.nvec)).all())
@@ -122,14 +167,14 @@ class MultiCategorical(Discrete):
 
     def cardinality(self) -> int:
         """The product of ``nvec``, the largest in the batch."""
-        return int(self.nvec.prod(-1).max())
+        return int(self.nvec.prod(-1).max()) if self.nvec.numel() else prod(self._widths)
 
     def enumerate(self, use_mask: bool = False) -> Tensor:
         """Every combination once, the same in all elements; ``[prod(nvec), *shape]``."""
         ranges = [torch.arange(n, device=self._device) for n in self._one_nvec("enumerate")]
         if use_mask and self.mask is not None:
             rows = self.mask.reshape(-1, self.mask.shape[-1])
-            if bool((rows != rows[0]).any()):
+            if len(rows) == 0 or bool((rows != rows[0]).any()):
                 raise SpecError(
                     f"{self!r}.enumerate: the masks of its elements differ, so there is no one list; index one element"
                 )
@@ -139,7 +184,9 @@ class MultiCategorical(Discrete):
         return grid.expand(-1, *concrete(self.shape)).clone()
 
     def index(self, index: Any, tensor_to_index: Tensor) -> Tensor:
-        """Per component the entry of its part of ``tensor_to_index`` (``[..., sum(nvec)]``); leading dimensions broadcast."""
+        """Per component the entry of its part of ``tensor_to_index`` (``[..., sum(nvec)]``); leading dimensions
+        broadcast.
+        """
         numbers, sizes = torch.as_tensor(index).long(), self._one_nvec("index")
         tables = torch.as_tensor(tensor_to_index)
         lead = torch.broadcast_shapes(numbers.shape[:-1], tables.shape[:-1])
@@ -150,7 +197,11 @@ class MultiCategorical(Discrete):
         return val
 
     def _one_hot(self, val: Tensor) -> Tensor:
-        columns = zip(val.unbind(-1), self._one_nvec("to_one_hot"), strict=True)
+        val = val.unsqueeze(-1) if self._bare and not fits(val.shape, self.shape) else val
+        sizes = self._one_nvec("to_one_hot")
+        if val.shape[-1:] != (len(sizes),):
+            raise ShapeError(f"{self!r}.to_one_hot: expected {len(sizes)} numbers per value, got {list(val.shape)}")
+        columns = zip(val.unbind(-1), sizes, strict=True)
         return torch.cat([one_hot(v, n, torch.bool) for v, n in columns], -1)
 
     def to_categorical_spec(self) -> MultiCategorical:
@@ -163,6 +214,20 @@ class MultiCategorical(Discrete):
         return MultiOneHot(self.space_sizes, shape, device=self._device, mask=self.mask)
 
 
+def _sizes(nvec: Any, device: Any) -> Tensor:
+    """``nvec`` as a tensor of whole numbers that nobody else holds."""
+    try:
+        vector = torch.as_tensor(nvec, device=device).clone()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise SpecError(f"MultiCategorical: nvec must be whole numbers in rows of one length, got {nvec}") from error
+    if vector.dtype.is_floating_point and vector.numel():
+        raise SpecError(f"MultiCategorical: nvec must be whole numbers, got {vector.tolist()}")
+    return vector.long()
+
+
+Categorical.register(MultiCategorical)
+
+
 class MultiOneHot(Discrete):
     """Several discrete choices, each a one-hot vector, side by side in the last dimension.
 
@@ -171,17 +236,25 @@ class MultiOneHot(Discrete):
         shape: ``(sum(nvec),)`` when left out; must end in ``sum(nvec)``.
         device: where values live.
         dtype: bool, an integer or a float type.
-        use_register: TorchRL's argument; only False is meaningful.
+        use_register: :meth:`encode` numbers the values of each component as they come, and :meth:`to_numpy` gives them
+            back.
         mask: bool, broadcastable to ``shape``.
+
+    Raises:
+        SpecError: a vector has no entry, or the shape does not end in their sum.
+
+    ``isinstance(spec, OneHot)`` is True, as in TorchRL.
 
     >>> MultiOneHot([2, 3]).encode([1, 2])
     tensor([False,  True, False, False,  True])
     """
 
-    fields: ClassVar[tuple[str, ...]] = ("nvec",)
+    fields: ClassVar[tuple[str, ...]] = ("nvec", "registers")
     event_ndim = 1
 
     nvec: tuple[int, ...]
+    registers: tuple[Register, ...] | None
+    """The values that were encoded, per component, where the spec numbers them itself."""
 
     def __init__(
         self,
@@ -192,13 +265,10 @@ class MultiOneHot(Discrete):
         use_register: bool = False,
         mask: Any = None,
     ) -> None:
-        if use_register:
-            raise SpecError("MultiOneHot: expected use_register=False, got True; number the values from 0 yourself")
-        self.nvec = tuple(int(n) for n in nvec)
-        if min(self.nvec, default=0) < 1:
-            raise SpecError(
-                f"MultiOneHot: every vector needs at least one entry (nvec >= 1), got nvec={list(self.nvec)}"
-            )
+        self.nvec = tuple(count_of("MultiOneHot", f"nvec[{i}]", n, 1) for i, n in enumerate(nvec))
+        if not self.nvec:
+            raise SpecError("MultiOneHot: expected the length of at least one vector, got nvec=[]")
+        self.registers = tuple(Register() for _ in self.nvec) if use_register else None
         total = sum(self.nvec)
         super().__init__((total,) if shape is None else size(shape), as_dtype(dtype, torch.bool), device)
         if not self.shape or self.shape[-1] != total:
@@ -213,7 +283,13 @@ class MultiOneHot(Discrete):
     @property
     def space(self) -> BoxList:
         """One space per vector."""
-        return BoxList(tuple(CategoricalBox(n) for n in self.nvec))
+        registers = self.registers or (None,) * len(self.nvec)
+        return BoxList(tuple(CategoricalBox(n, kept) for n, kept in zip(self.nvec, registers, strict=True)))
+
+    @property
+    def use_register(self) -> bool:
+        """Whether the spec numbers the values itself."""
+        return self.registers is not None
 
     @property
     def _mask_shape(self) -> tuple[int, ...]:
@@ -242,6 +318,8 @@ class MultiOneHot(Discrete):
 
     def _parts(self, value: Tensor) -> list[tuple[OneHot, Tensor]]:
         """The vectors as specs, each with its part of ``value``."""
+        if value.shape[-1:] != (sum(self.nvec),):
+            raise ShapeError(f"{self!r}: expected vectors of length {sum(self.nvec)}, got {list(value.shape)}")
         return list(zip(self._vectors, value.split(self.nvec, -1), strict=True))
 
     def from_unit(self, unit: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -265,10 +343,29 @@ class MultiOneHot(Discrete):
         """
         if isinstance(val, Tensor) and TensorSpec.is_in(self, val):
             return val if ignore_device else val.to(self._device)
+        if self.registers is not None:
+            val = self._registered(val, self.registers)
         index = self._numbers.encode(val, ignore_device=ignore_device)
         if bool(((index < 0) | (index >= self._numbers.nvec.to(index.device))).any()):
             raise NotInSpec(f"{self!r}.encode: expected {len(self.nvec)} numbers below {list(self.nvec)}, got {val}")
         return self._spread(index)
+
+    def _registered(self, val: Any, registers: tuple[Register, ...]) -> Any:
+        """The numbers of values, one per component in the innermost lists."""
+        val = val.tolist() if hasattr(val, "tolist") else val
+        if val and isinstance(val[0], (list, tuple)):
+            return [self._registered(row, registers) for row in val]
+        if len(val) != len(registers):
+            raise ShapeError(f"{self!r}.encode: expected {len(registers)} values, got {val}")
+        return [r.numbers(one, n, repr(self)) for r, one, n in zip(registers, val, self.nvec, strict=True)]
+
+    def to_numpy(self, val: Tensor, safe: bool | None = None) -> Any:
+        """The numbers that the vectors stand for, or the values that were registered; ``safe`` checks it first."""
+        numbers = super().to_numpy(val, safe)
+        if self.registers is None:
+            return numbers
+        columns = zip(self.registers, np.moveaxis(numbers, -1, 0), strict=True)
+        return np.stack([r.values(column, repr(self)) for r, column in columns], -1)
 
     def cardinality(self) -> int:
         """The product of ``nvec``."""
@@ -295,3 +392,6 @@ class MultiOneHot(Discrete):
     def to_categorical_spec(self) -> MultiCategorical:
         """The spec of the same choices as numbers, mask included."""
         return self._numbers.clone()
+
+
+OneHot.register(MultiOneHot)

@@ -9,8 +9,9 @@ from tensordict import NonTensorData, NonTensorStack, is_tensor_collection
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError, Unsupported
-from marlenv.specs.base import ShapeLike, TensorSpec, concrete, fits, size
+from marlenv.specs.base import TensorSpec
 from marlenv.specs.dtypes import as_device
+from marlenv.specs.shapes import ShapeLike, concrete, fits, size
 
 
 class NonTensor(TensorSpec):
@@ -24,18 +25,20 @@ class NonTensor(TensorSpec):
         dtype: kept for the caller.
         example_data: what :meth:`rand`, :meth:`zero` and :meth:`one` return.
         batched: values are a stack with one item per element, rather than one item for all.
-        feature_dims: how many trailing dimensions of ``shape`` one item covers; all when left out, none if ``batched``.
+        feature_dims: how many trailing dimensions one item covers: all of ``shape`` when left out, none if ``batched``.
+            Dimensions that come in front of them, by ``expand`` or in ``rand(shape)``, are a stack of items; where an
+            item covers none (``shape=()``), one item stands for all.
 
     >>> NonTensor((), example_data="e2e4").rand().data
     'e2e4'
     """
 
     fields: ClassVar[tuple[str, ...]] = ("example_data", "batched", "feature_dims")
-    domain = ""
+    domain = None
 
     example_data: Any
     batched: bool
-    feature_dims: int | None
+    feature_dims: int
 
     def __init__(
         self,
@@ -52,16 +55,25 @@ class NonTensor(TensorSpec):
         self._device = as_device(device)
         self.example_data = example_data
         self.batched = bool(batched)
-        self.feature_dims = 0 if batched else feature_dims
+        self.feature_dims = 0 if batched else len(self.shape) if feature_dims is None else feature_dims
 
-    def _stacked(self) -> Size:
+    def _stacked(self, lead: Size = Size()) -> Size:  # noqa: B008  an immutable default
         """The dimensions along which every element has an item of its own."""
-        return concrete(self.shape)[: 0 if self.feature_dims is None else max(0, len(self.shape) - self.feature_dims)]
+        whole = Size((*lead, *concrete(self.shape)))
+        return (
+            whole if self.batched else whole[: max(0, len(whole) - self.feature_dims)] if self.feature_dims else Size()
+        )
 
     def _wrap(self, data: Any, lead: Size = Size()) -> Any:  # noqa: B008  an immutable default
         """``data`` once, or in every element of a stack."""
-        rows: tuple[int, ...] = (*lead, *self._stacked()) if self._stacked() else ()
+        rows: tuple[int, ...] = self._stacked(lead)
         whole = (*lead, *concrete(self.shape))
+        if isinstance(data, NonTensorStack):  # the choice of a whole stack
+            front = whole[: len(whole) - data.ndim]
+            item: Any = data.clone()
+            for n in reversed(front):
+                item = torch.stack([item.clone() for _ in range(n)])
+            return item
         rows = () if 0 in rows else rows
         one = whole[len(rows) :]
 

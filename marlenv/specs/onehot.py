@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
 from torch import Size, Tensor
 
 from marlenv.errors import NotInSpec, SpecError
-from marlenv.specs.base import ShapeLike, TensorSpec, concrete, size
+from marlenv.specs.base import TensorSpec
 from marlenv.specs.boxes import CategoricalBox
 from marlenv.specs.categorical import Categorical
-from marlenv.specs.discrete import Discrete, one_hot, pick
+from marlenv.specs.discrete import Discrete, count_of, one_hot, pick
 from marlenv.specs.dtypes import as_dtype
+from marlenv.specs.register import Register
+from marlenv.specs.shapes import ShapeLike, concrete, size
 
 
 class OneHot(Discrete):
@@ -23,7 +26,7 @@ class OneHot(Discrete):
         shape: ``(n,)`` when left out; must end in ``n``.
         device: where values live.
         dtype: bool, an integer or a float type.
-        use_register: TorchRL's argument; only False is meaningful.
+        use_register: :meth:`encode` numbers values of any kind as they come, and :meth:`to_numpy` gives them back.
         mask: bool, broadcastable to ``shape``.
 
     Raises:
@@ -31,12 +34,16 @@ class OneHot(Discrete):
 
     >>> OneHot(3).encode(2)
     tensor([False, False,  True])
+    >>> OneHot(3, use_register=True).encode("up")
+    tensor([ True, False, False])
     """
 
-    fields: ClassVar[tuple[str, ...]] = ("n",)
+    fields: ClassVar[tuple[str, ...]] = ("n", "register")
     event_ndim = 1
 
     n: int
+    register: Register | None
+    """The values that were encoded, where the spec numbers them itself."""
 
     def __init__(
         self,
@@ -47,20 +54,22 @@ class OneHot(Discrete):
         use_register: bool = False,
         mask: Any = None,
     ) -> None:
-        if use_register:
-            raise SpecError("OneHot: expected use_register=False, got True; number the values 0 .. n - 1 yourself")
-        self.n = int(n)
+        self.n = count_of("OneHot", "n", n, 1)
+        self.register = Register() if use_register else None
         super().__init__((self.n,) if shape is None else size(shape), as_dtype(dtype, torch.bool), device)
-        if self.n < 1:
-            raise SpecError(f"OneHot: n must be positive, got n={n}")
-        if not self.shape or self.shape[-1] != n:
+        if not self.shape or self.shape[-1] != self.n:
             raise SpecError(f"OneHot: the last dimension must be n={n}, got shape {list(self.shape)}")
         self.update_mask(mask)
 
     @property
     def space(self) -> CategoricalBox:
         """The number of values."""
-        return CategoricalBox(self.n)
+        return CategoricalBox(self.n, self.register)
+
+    @property
+    def use_register(self) -> bool:
+        """Whether the spec numbers the values itself."""
+        return self.register is not None
 
     @property
     def space_sizes(self) -> tuple[int, ...]:
@@ -110,7 +119,9 @@ class OneHot(Discrete):
         """
         if isinstance(val, Tensor) and TensorSpec.is_in(self, val):
             return val if ignore_device else val.to(self._device)
-        index = self.to_categorical_spec().encode(val, ignore_device=ignore_device)
+        if self.register is not None:
+            val = self.register.numbers(val, self.n, repr(self))
+        index = self._numbers.encode(val, ignore_device=ignore_device)
         if bool(((index < 0) | (index >= self.n)).any()):
             raise NotInSpec(f"{self!r}.encode: expected numbers in 0..{self.n - 1}, got {val}")
         return one_hot(index, self.n, self.dtype)
@@ -121,11 +132,21 @@ class OneHot(Discrete):
 
     def enumerate(self, use_mask: bool = False) -> Tensor:
         """Every vector once; ``[n, *shape]``."""
-        return one_hot(self.to_categorical_spec().enumerate(use_mask), self.n, self.dtype)
+        return one_hot(self._numbers.enumerate(use_mask), self.n, self.dtype)
 
     def index(self, index: Any, tensor_to_index: Tensor) -> Tensor:
         """The entries of ``tensor_to_index`` (``[..., n]``) that the vectors point at."""
-        return self.to_categorical_spec().index(self._number(torch.as_tensor(index)), tensor_to_index)
+        return self._numbers.index(self._number(torch.as_tensor(index)), tensor_to_index)
+
+    @cached_property
+    def _numbers(self) -> Categorical:
+        """The spec of the same values as numbers, mask included."""
+        return Categorical(self.n, self.shape[:-1], device=self._device, mask=self.mask)
+
+    def to_numpy(self, val: Tensor, safe: bool | None = None) -> Any:
+        """The number that the vector stands for, or the value that was registered; ``safe`` checks it first."""
+        numbers = super().to_numpy(val, safe)
+        return numbers if self.register is None else self.register.values(numbers, repr(self))
 
     def _number(self, val: Tensor) -> Tensor:
         return val.to(torch.uint8 if val.dtype == torch.bool else val.dtype).argmax(-1)
@@ -139,4 +160,4 @@ class OneHot(Discrete):
 
     def to_categorical_spec(self) -> Categorical:
         """The spec of the same values as numbers, mask included."""
-        return Categorical(self.n, self.shape[:-1], device=self._device, mask=self.mask)
+        return self._numbers.clone()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from marlenv.errors import SpecError
 from marlenv.specs.base import TensorSpec
 from marlenv.specs.dtypes import dtype_name
 
@@ -17,11 +18,16 @@ Row = tuple[str, str, str, str]
 def rows(spec: Composite, depth: int = 0, skip: Collection[str] = (), note: str = "") -> list[Row]:
     """Name, shape, dtype and domain of every entry, nested ones indented."""
     from marlenv.specs.composite import Composite
-    from marlenv.specs.stacked import StackedComposite
+    from marlenv.specs.stacked_composite import StackedComposite
 
     out: list[Row] = []
-    for name, child in spec.items():
+    for name in spec:
         if name in skip:
+            continue
+        try:
+            child = spec[name]
+        except SpecError:  # the parts of a stack may differ in more than one spec can say
+            out.append((f"{'  ' * depth}{name}{note}", "", "", f"{len(spec)} unlike parts"))
             continue
         label = f"{'  ' * depth}{name}{note}"
         if isinstance(child, Composite):

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Size, Tensor
 
-from marlenv.specs.base import ShapeLike, TensorSpec, concrete
-from marlenv.specs.bounded import normal_of, whole_of
+from marlenv.errors import SpecError
+from marlenv.specs.bounded import Range, normal_of, whole_of
 from marlenv.specs.boxes import ContinuousBox
 from marlenv.specs.dtypes import as_dtype, cast
+from marlenv.specs.shapes import ShapeLike, concrete
 
 COARSE = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.float16, torch.bfloat16, torch.float32)
 
 
-class Unbounded(TensorSpec):
+class Unbounded(Range):
     """Any value of its dtype: standard normal draws for floats, uniform over the whole range for integers.
 
     Args:
         shape: one element when left out.
         device: where values live.
         dtype: the default float type when left out.
+        domain: ``"continuous"`` or ``"discrete"``; what the dtype is when left out.
 
     >>> Unbounded((3,), dtype=torch.int64)
     Unbounded([3], int64)
@@ -30,13 +34,10 @@ class Unbounded(TensorSpec):
         shape: ShapeLike = (1,),
         device: torch.device | str | None = None,
         dtype: torch.dtype | str | None = None,
+        domain: str | None = None,
     ) -> None:
         super().__init__(shape, as_dtype(dtype, torch.get_default_dtype()), device)
-
-    @property
-    def domain(self) -> str:  # type: ignore[override]
-        """``"continuous"`` for floating-point numbers, else ``"discrete"``."""
-        return "continuous" if self.dtype.is_floating_point else "discrete"
+        self._name_domain(domain)
 
     def _ends(self) -> tuple[float, float]:
         """The smallest and the largest value."""
@@ -51,9 +52,11 @@ class Unbounded(TensorSpec):
     def space(self) -> ContinuousBox:
         """The ends of the dtype's range; infinite for floats."""
         shape = concrete(self.shape)
-        return ContinuousBox(
-            *(torch.tensor(end, dtype=self.dtype, device=self._device).expand(shape) for end in self._ends())
-        )
+        low, high = (torch.tensor(end, dtype=self.dtype, device=self._device).expand(shape) for end in self._ends())
+        return ContinuousBox(low, high, self)
+
+    def _set_bound(self, name: str, value: Any) -> Tensor:
+        raise SpecError(f"{self!r}: has no {name} to assign, got {value}; make a Bounded(low, high, shape)")
 
     @property
     def unit_dtype(self) -> torch.dtype:  # type: ignore[override]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from marlenv.keys import Path, nested, path
 
 if TYPE_CHECKING:
-    from marlenv.specs.base import TensorSpec
     from marlenv.specs.composite import Composite
 
 Leaf = Callable[[type], bool] | None
-Pick = Callable[[Any, Any], Any]
+Pick = Callable[[Any, Callable[[], Any]], Any]
 
 
 class SpecView:
@@ -20,7 +20,7 @@ class SpecView:
 
     Args:
         spec: the composite.
-        pick: what to show of key and spec.
+        pick: what to show of a key and what reads its spec.
         include_nested: go into nested composites.
         leaves_only: leave nested composites out.
         is_leaf: which types count as leaves; all but composites when None.
@@ -45,18 +45,20 @@ class SpecView:
         self._is_leaf, self._static = is_leaf, step_mdp_static_only
 
     def __iter__(self) -> Iterator[Any]:
-        return (self._pick(nested(key), spec) for key, spec in self._walk(self._spec, ()))
+        if not (self._nest or self._leaves or self._static):  # everything at this level
+            return (self._pick(name, partial(self._spec._entry, name)) for name in self._spec)
+        return (self._pick(nested(key), partial(node._entry, key[-1])) for key, node in self._walk(self._spec, ()))
 
-    def _walk(self, node: Any, prefix: Path) -> Iterator[tuple[Path, TensorSpec | None]]:
+    def _walk(self, node: Any, prefix: Path) -> Iterator[tuple[Path, Composite]]:
+        """Every path with the composite that holds its last name."""
         for name in node:
-            spec, key = node._entry(name), (*prefix, name)
-            composite = hasattr(spec, "_entry")
-            whole = self._static and composite and spec.step_mdp_static
-            leaf = whole or not composite or (self._is_leaf is not None and self._is_leaf(type(spec)))
+            below, key = node._nested_at(name), (*prefix, name)
+            whole = self._static and below is not None and below.step_mdp_static
+            leaf = whole or below is None or (self._is_leaf is not None and self._is_leaf(type(below)))
             if (leaf or not self._leaves) and (whole or not self._static):
-                yield key, spec
+                yield key, node
             if self._nest and not leaf:
-                yield from self._walk(spec, key)
+                yield from self._walk(below, key)
 
     def __contains__(self, item: object) -> bool:
         if isinstance(item, (str, tuple)):

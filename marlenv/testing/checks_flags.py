@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from marlenv.envs import EnvBase
-from marlenv.errors import ContractBroken
 from marlenv.keys import beside, nested
-from marlenv.testing.checks import STEPS, check, levels, open_env, require, steps_of
+from marlenv.testing.blame import owner
+from marlenv.testing.checks import PLAYED, NotReached, check, levels, require
 
-MakeEnv = Callable[[], EnvBase]
+if TYPE_CHECKING:
+    from marlenv.testing.case import Case
+
+MATCH = (PLAYED, "data_match_the_specs")
+NOTHING_DONE = "nothing_is_done_after_a_reset"
 
 
-@check("return done flags that are False from _reset, or pass allow_done_after_reset=True")
-def nothing_is_done_after_a_reset(make_env: MakeEnv) -> None:
+@check("return done flags that are False from _reset, or pass allow_done_after_reset=True", needs=())
+def nothing_is_done_after_a_reset(case: Case) -> None:
     """No flag is True right after a reset."""
-    env = open_env(make_env)
+    trace = case.trace
+    if trace.error is not None:
+        if owner(trace.error) == NOTHING_DONE:
+            raise trace.error
+        raise NotReached(owner(trace.error) or PLAYED)
+    env = trace.played
     if env._allow_done_after_reset:
         return
-    for _ in range(3):
-        td = env.reset()
-        for key in env.done_keys:
-            require(not bool(td.get(key).any()), f"{key!r} is True after a reset")
+    for key in env.done_keys:
+        flag = trace.first.get(key, None)
+        require(flag is None or not bool(flag.any()), f"{key!r} is True after a reset")
+    for i, moment in enumerate(trace.moments):
+        for level in env.plan.done.top:
+            flag = moment.following_then.get((*level.path, "done"), None)
+            require(flag is None or not bool(flag.any()), f"what is done in step {i} is still done after its reset")
 
 
-@check("give terminated and truncated, and leave done to the base; never set done without one of them")
-def done_has_a_cause(make_env: MakeEnv) -> None:
+@check("give terminated and truncated, and leave done to the base; never set done without one of them", MATCH)
+def done_has_a_cause(case: Case) -> None:
     """At every level ``done`` is ``terminated | truncated``."""
-    env = open_env(make_env)
-    for i, (data, _) in enumerate(steps_of(env, 2 * STEPS)):
+    env = case.trace.played
+    for i, data in enumerate(m.data_then for m in case.trace.moments):
         for names in levels(env):
             flags = {
                 name: data.get(("next", *((key,) if isinstance(key, str) else key))) for name, key in names.items()
@@ -45,15 +56,16 @@ def done_has_a_cause(make_env: MakeEnv) -> None:
 
 
 @check(
-    "derive the root's flags from the agents' with marlenv.groups.aggregate; never end an episode for no agent's sake"
+    "derive the root's flags from the agents' with marlenv.groups.aggregate; never end an episode for no agent's sake",
+    (*MATCH, "done_has_a_cause"),
 )
-def the_root_ends_with_its_agents(make_env: MakeEnv) -> None:
+def the_root_ends_with_its_agents(case: Case) -> None:
     """Where agents have flags of their own, the root is done only if some agent is."""
-    env = open_env(make_env)
+    env = case.trace.played
     inner = [names["done"] for names in levels(env) if "done" in names and not isinstance(names["done"], str)]
     if "done" not in env.done_keys or not inner:
         return
-    for i, (data, _) in enumerate(steps_of(env, 2 * STEPS)):
+    for i, data in enumerate(m.data_then for m in case.trace.moments):
         root = data["next", "done"].flatten(len(env.batch_size)).any(-1)
         agents = torch.zeros_like(root)
         for key in inner:
@@ -61,12 +73,12 @@ def the_root_ends_with_its_agents(make_env: MakeEnv) -> None:
         require(bool((~root | agents).all()), f"the root is done in step {i} while no agent is")
 
 
-@check("keep the flags of an agent that has left as they were in its last step")
-def the_dead_do_not_change(make_env: MakeEnv) -> None:
+@check("keep the flags of an agent that has left as they were in its last step", (*MATCH, "done_has_a_cause"))
+def the_dead_do_not_change(case: Case) -> None:
     """An agent that terminated does not become truncated later in the episode."""
-    env = open_env(make_env)
+    env = case.trace.played
     over: dict[object, Tensor] = {}
-    for i, (data, _) in enumerate(steps_of(env, 2 * STEPS)):
+    for i, data in enumerate(m.data_then for m in case.trace.moments):
         for names in levels(env):
             key = names.get("truncated")
             if key is None or isinstance(key, str) or "done" not in env.done_keys:
@@ -85,66 +97,39 @@ def the_dead_do_not_change(make_env: MakeEnv) -> None:
 
 
 @check("draw random actions through env.rand_action or the action spec; keep the spec's domain true")
-def random_actions_are_legal(make_env: MakeEnv) -> None:
+def random_actions_are_legal(case: Case) -> None:
     """Random actions are in the action spec, and allowed by the masks that the env emits."""
-    env = open_env(make_env)
-    td = env.reset()
-    for i in range(STEPS):
-        td = env.rand_action(td)
-        for entry in env.plan.actions:
-            value = td.get(entry.key)
-            spec = entry.spec
-            require(spec.is_in(value), f"random action {entry.key!r} is not in its spec {spec!r} in step {i}")
-            if entry.mask is None or value.dtype.is_floating_point:
-                continue
-            mask = td.get(nested(entry.mask))
-            if mask.shape == (*value.shape, mask.shape[-1]):
-                legal = mask.gather(-1, value.long().unsqueeze(-1)).squeeze(-1)
-                require(bool((legal | ~mask.any(-1)).all()), f"random action {entry.key!r} is masked out in step {i}")
-        _, td = env.step_and_maybe_reset(td)
+    for i, moment in enumerate(case.trace.moments):
+        require(moment.illegal is None, f"the random action {moment.illegal} in step {i}")
 
 
-@check("pass masks through marlenv.groups.open_rows: all True on rows that do not act")
-def masks_leave_a_choice(make_env: MakeEnv) -> None:
+@check("pass masks through marlenv.groups.open_rows: all True on rows that do not act", needs=())
+def masks_leave_a_choice(case: Case) -> None:
     """An action mask is never all False."""
-    env = open_env(make_env)
-    for i, (data, td) in enumerate(steps_of(env)):
-        for entry in env.plan.actions:
-            if entry.mask is not None:
-                for where in (data, td):
-                    mask = where.get(nested(entry.mask))
-                    require(bool(mask.any(-1).all()), f"{nested(entry.mask)!r} is all False somewhere in step {i}")
+    trace = case.trace
+    if trace.error is not None and owner(trace.error) != "masks_leave_a_choice":
+        raise NotReached(owner(trace.error) or PLAYED)
+    masks = [nested(entry.mask) for entry in trace.played.plan.actions if entry.mask is not None]
+    where = [("after the reset", trace.first)]
+    for i, moment in enumerate(trace.moments):
+        where.append((f"after step {i}", moment.following_then))
+    for says, td in where:
+        for key in masks:
+            mask = td.get(key, None)
+            require(mask is None or bool(mask.any(-1).all()), f"{key!r} is all False somewhere {says}")
+    if trace.error is not None:
+        raise trace.error
 
 
-@check("an agent that acts must be alive: mask is part of alive")
-def those_who_act_are_alive(make_env: MakeEnv) -> None:
+@check("an agent that acts must be alive: mask is part of alive", MATCH)
+def those_who_act_are_alive(case: Case) -> None:
     """``mask`` is True only where ``alive`` is."""
-    env = open_env(make_env)
+    env = case.trace.played
     pairs = [key for key in env.observation_keys if (key if isinstance(key, str) else key[-1]) == "alive"]
-    for i, (data, _) in enumerate(steps_of(env, 2 * STEPS)):
+    for i, data in enumerate(m.data_then for m in case.trace.moments):
         for key in pairs:
             mask = data["next"].get(beside(key, "mask"), None)
             if mask is not None:
                 require(
                     bool((data["next"].get(key) | ~mask).all()), f"an agent of {key!r} acts while not alive in step {i}"
                 )
-
-
-@check("set env.group_map to the groups that the specs are nested by")
-def groups_match_the_specs(make_env: MakeEnv) -> None:
-    """Every group of ``env.group_map`` is in the specs, with one row per agent."""
-    env = make_env()
-    tree = getattr(env, "tree", None)
-    if tree is None:
-        return
-    batch = len(env.batch_size)
-    for path, agents in tree.groups.items():
-        sides = (
-            env.full_action_spec,
-            env.full_observation_spec,
-        )  # the env itself may play a group, as an opponent does
-        spec = next((side[nested(path)] for side in sides if nested(path) in side), None)
-        if spec is None:
-            raise ContractBroken(f"group {nested(path)!r} is in no spec")
-        got = list(spec.shape[batch:])
-        require(got == [len(agents)], f"group {nested(path)!r} has {len(agents)} agents, its spec the shape {got}")

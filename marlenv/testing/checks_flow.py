@@ -1,216 +1,155 @@
-"""Clauses about the flow of data: what resets and steps do, and what they leave alone."""
+"""Clauses about the flow of data: what resets, steps, rollouts and states do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
-from marlenv.errors import ContractBroken, EnvClosed, Unsupported
-from marlenv.testing.checks import STEPS, check, differences, global_state, leaves, open_env, require, same, steps_of
+from marlenv.errors import ContractBroken, EnvClosed, NeedsReset
+from marlenv.testing.checks import PLAYED, NotJudged, check, require
+from marlenv.testing.comparison import differences, leaves
+from marlenv.testing.trace import apart, compare, follow, repeat
 
-MakeEnv = Callable[[], EnvBase]
+if TYPE_CHECKING:
+    from marlenv.testing.case import Case
 
-
-@check("return rewards from _step only")
-def resets_give_no_rewards(make_env: MakeEnv) -> None:
-    """The data of a reset hold observations and flags, and no rewards."""
-    env = open_env(make_env)
-    td = env.reset()
-    for key in env.reward_keys:
-        require(key not in td.keys(True, True), f"reset returned the reward {key!r}")
+MATCH, OLD = "data_match_the_specs", "steps_leave_old_data_alone"
+SEEDED = (PLAYED, "equal_seeds_give_equal_episodes")
 
 
 @check("_reset must start a new episode every time; do not rely on being called once")
-def resetting_twice_is_resetting(make_env: MakeEnv) -> None:
+def resetting_twice_is_resetting(case: Case) -> None:
     """A reset right after a reset starts an episode like any other."""
-    env = open_env(make_env)
+    env = case.open()
     env.reset()
     env.rand_step(env.reset())
 
 
-@check("step exactly once per call of _step, and reset what is done")
-def rollouts_have_the_length_asked_for(make_env: MakeEnv) -> None:
-    """A rollout that goes on after ends has as many steps as it was asked for."""
-    env = open_env(make_env)
-    got = env.rollout(5, break_when_any_done=False, return_contiguous=False).batch_size[-1]
-    require(got == 5, f"a rollout of 5 steps has {got}")
-
-
-@check("seed every source of randomness in _set_seed; if the simulator cannot be seeded, raise Unsupported there")
-def equal_seeds_give_equal_episodes(make_env: MakeEnv) -> None:
-    """Two envs with the same seed, told the same actions, answer the same."""
-    first, second = open_env(make_env, 7), open_env(make_env, 7)
-    if first.__dict__.get("_unseeded"):
-        raise Unsupported("the env says that it cannot be seeded")
-    a, b = first.reset(), second.reset()
-    require(not (odd := differences(a, b)), f"resets with the same seed differ in {odd}")
-    for i in range(STEPS):
-        acted = first.rand_action(a)
-        data_a, a = first.step_and_maybe_reset(acted)
-        data_b, b = second.step_and_maybe_reset(b.update(data_a.select(*first.action_keys)))
-        require(
-            not (odd := differences(data_a["next"], data_b["next"])), f"with the same seed, step {i} differs in {odd}"
-        )
-
-
-@check("return the next seed from set_seed (the base does); do not override set_seed")
-def seeds_make_a_chain(make_env: MakeEnv) -> None:
-    """``set_seed`` returns another seed, always the same one."""
-    env = make_env()
-    try:
-        one, two = env.set_seed(3), env.set_seed(3)
-    except NotImplementedError as error:
-        raise Unsupported(f"the env says that it cannot be seeded: {error}") from error
-    require(one == two and one != 3, f"set_seed(3) returned {one}, then {two}")
-
-
-@check("draw from the env's own generator (marlenv.RowRNG); never from torch.rand, numpy.random or random")
-def global_generators_stay_where_they_are(make_env: MakeEnv) -> None:
-    """Resets, steps and random actions neither read nor move a global generator."""
-    env = open_env(make_env)
-    before = global_state()
-    for _ in steps_of(env, 5):
-        pass
-    after = global_state()
-    for name, a, b in zip(("torch", "numpy", "random"), before, after, strict=True):
-        require(same(a, b), f"the global generator of {name} was moved")
-
-
-@check("keep state per env object: no class attributes, no module globals")
-def envs_do_not_disturb_each_other(make_env: MakeEnv) -> None:
-    """Making, seeding, resetting and stepping another env changes nothing for this one."""
-    alone, beside_another = open_env(make_env, 5), open_env(make_env, 5)
-    if alone.__dict__.get("_unseeded"):
-        raise Unsupported("the env says that it cannot be seeded")
-    for i, ((a, _), (b, _)) in enumerate(zip(steps_of(alone, 6), _with_another(beside_another, make_env), strict=True)):
-        require(not (odd := differences(a, b)), f"another env changed step {i} in {odd}")
-
-
-def _with_another(env: EnvBase, make_env: MakeEnv) -> list[tuple[TensorDictBase, TensorDictBase]]:
-    made = []
-    for pair in steps_of(env, 6):
-        other = open_env(make_env, 99)
-        other.rand_step(other.reset())
-        made.append(pair)
-    return made
-
-
-@check("_step and _reset must return new tensordicts and new tensors; never write into their input or hand out buffers")
-def steps_leave_old_data_alone(make_env: MakeEnv) -> None:
-    """Data that were handed out never change afterwards."""
-    env = open_env(make_env)
-    kept: list[tuple[TensorDictBase, TensorDictBase]] = []
-    td = env.reset()
-    for _ in range(5):
-        acted = env.rand_action(td)
-        copy = acted.clone()
-        data, td = env.step_and_maybe_reset(acted)
-        require(not (odd := differences(data.exclude("next"), copy)), f"step changed its input in {odd}")
-        kept.append((data, data.clone()))
-    for i, (data, copy) in enumerate(kept):
-        require(not (odd := differences(data, copy)), f"data of step {i} changed later in {odd}")
-
-
-@check("compute observations before anything is reset; leave resetting to the base")
-def final_observations_are_kept(make_env: MakeEnv) -> None:
+@check("compute observations before anything is reset; leave resetting to the base", SEEDED)
+def final_observations_are_kept(case: Case) -> None:
     """``step_and_maybe_reset`` returns under ``"next"`` what ``step`` alone returns."""
-    plain, resetting = open_env(make_env, 11), open_env(make_env, 11)
-    if plain.__dict__.get("_unseeded"):
-        raise Unsupported("the env says that it cannot be seeded")
-    a, b = plain.reset(), resetting.reset()
-    for i in range(STEPS):
-        acted = plain.rand_action(a)
-        actions = acted.select(*plain.action_keys).clone()
-        stepped = plain.step(acted)
-        both, b = resetting.step_and_maybe_reset(b.update(actions))
-        require(not (odd := differences(stepped["next"], both["next"])), f"the final data of step {i} differ in {odd}")
-        a = plain.maybe_reset(plain.step_mdp(stepped))
+    follow(case.twinned, case.make(), "stepping and then resetting differs", step=apart)
 
 
-@check("reset only what the '_reset' mask marks; the base keeps the other rows if _reset does not touch their state")
-def partial_resets_keep_other_rows(make_env: MakeEnv) -> None:
-    """A partial reset leaves the other rows bit for bit as they were, also in the steps that follow."""
-    env = open_env(make_env, 13)
-    if not env.batch_size or env.batch_size.numel() < 2:
-        raise Unsupported("the env has one row only")
-    td = env.rand_step(env.reset())
-    td = env.step_mdp(td)
-    top = env.plan.done.top[0]
-    if top.path:
-        raise Unsupported("the env has no flags at the root")
-    mask = torch.zeros(top.shape, dtype=torch.bool, device=env.device)
-    mask.reshape(env.batch_size.numel(), -1)[0] = True
-    before = td.clone()
-    after = env.reset(td.set("_reset", mask))
-    rows_before, rows_after = (x.reshape(-1)[1:] for x in (before, after))
-    odd = [k for k in differences(rows_before, rows_after) if k not in map(str, env.action_keys)]
-    require(not odd, f"a reset of row 0 changed other rows in {odd}")
-    require("_reset" not in after.keys(), "the '_reset' mask was left in the data")
+@check("step exactly once per call of _step, reset what is done, and do not override rollout", (*SEEDED, MATCH, OLD))
+def rollouts_are_their_steps(case: Case) -> None:
+    """A rollout that goes on after ends has as many steps as it was asked for, and gives what they give one by one."""
+    trace, env = case.trace, case.open()
+    data = env.rollout(case.steps, break_when_any_done=False, return_contiguous=False)
+    require(data.batch_size[-1] == case.steps, f"a rollout of {case.steps} steps has {data.batch_size[-1]}")
+    if trace.unseeded:
+        return
+    for i, (moment, one) in enumerate(zip(trace.moments, data.unbind(-1), strict=True)):
+        compare(moment.data_then, one, None, "a rollout differs from its steps", f"step {i}")
 
 
-@check("_reset(td with an all-True mask) must do what _reset(None) does")
-def resetting_all_rows_is_a_reset(make_env: MakeEnv) -> None:
+@check("put everything that an episode changes back in _reset; keep nothing of the one before", SEEDED)
+def resets_start_afresh(case: Case) -> None:
+    """After a seed and a reset, what was played before does not show."""
+    trace, env = case.twinned, case.open(number=23)
+    td = env.reset()
+    for _ in range(7):
+        _, td = env.step_and_maybe_reset(env.rand_action(td))
+    follow(trace, env, "after other episodes, the same seed differs")
+
+
+@check("_reset(td with an all-True mask) must do what _reset(None) does", (*SEEDED, "envs_do_not_disturb_each_other"))
+def resetting_all_rows_is_a_reset(case: Case) -> None:
     """A mask that marks everything resets like no mask at all."""
-    whole, masked = open_env(make_env, 17), open_env(make_env, 17)
-    if whole.__dict__.get("_unseeded"):
-        raise Unsupported("the env says that it cannot be seeded")
-    td = masked.reset().empty()
-    a = whole.reset()
-    whole_again = whole.reset()
+    trace, whole, masked = case.twinned, case.open(), case.open()
+    a, b = whole.reset(), masked.reset()
+    for moment in trace.moments[:3]:
+        _, a = whole.step_and_maybe_reset(repeat(0, whole, a, moment))
+        _, b = masked.step_and_maybe_reset(repeat(0, masked, b, moment))
+    request = b.empty()
     for level in masked.plan.done.top:
-        td.set(
-            (*level.path, "_reset") if level.path else "_reset",
-            torch.ones(level.shape, dtype=torch.bool, device=masked.device),
-        )
-    masked_again = masked.reset(td)
-    require(
-        set(map(str, leaves(whole_again))) == set(map(str, leaves(masked_again))), "the masked reset has other entries"
-    )
-    require(not (odd := differences(whole_again, masked_again)), f"the masked reset differs in {odd}")
-    require(bool(leaves(a)), "a reset returned nothing")
+        mask = torch.ones(level.shape, dtype=torch.bool, device=masked.device)
+        request.set((*level.path, "_reset") if level.path else "_reset", mask)
+    a, b = whole.reset(), masked.reset(request)
+    says = "a masked reset of everything differs"
+    require(set(leaves(a)) == set(leaves(b)), "a masked reset of everything has other entries")
+    compare(a, b, None, says, "the reset")
+    for i in range(min(case.steps, 16)):
+        acted = whole.rand_action(a)
+        actions = acted.select(*whole.action_keys).clone()
+        data_a, a = whole.step_and_maybe_reset(acted)
+        data_b, b = masked.step_and_maybe_reset(b.update(actions))
+        compare(data_a["next"], data_b["next"], None, says, f"step {i} after it")
 
 
-@check("put the whole state into _get_state, randomness included, and read all of it in _set_state")
-def states_can_be_put_back(make_env: MakeEnv) -> None:
-    """From a stored state the same actions lead to the same data."""
-    env = open_env(make_env, 19)
-    td = env.step_mdp(env.rand_step(env.reset()))
-    state = env.get_state(td).clone()
-    acts = [env.rand_action(td.clone()).select(*env.action_keys).clone()]
-    first = env.step(td.clone().update(acts[0]))
-    again = env.set_state(state)
-    second = env.step(again.update(acts[0]))
-    require(not (odd := differences(first["next"], second["next"])), f"from the same state, a step differs in {odd}")
+@check("put the whole state into _get_state, randomness included, and read all of it in _set_state", SEEDED)
+def states_can_be_put_back(case: Case) -> None:
+    """From a stored state the same actions lead to the same data, to the end; giving it away changes nothing."""
+    trace, env = case.trace, case.open()
+    td = env.reset()
+    half = len(trace.moments) // 2
+    for moment in trace.moments[:half]:
+        _, td = env.step_and_maybe_reset(repeat(0, env, td, moment))
+    try:
+        state = env.get_state(td).clone()
+        once = _rest(case, env, td, half)
+        td = env.set_state(state)
+    except NotImplementedError as error:
+        raise NotJudged(str(error)) from error
+    again = _rest(case, env, td, half)
+    for i, (a, b) in enumerate(zip(once, again, strict=True)):
+        compare(a, b, None, "from the same state, the same actions differ", f"step {i}")
+    if trace.unseeded is None:
+        for moment, a in zip(trace.moments[half:], once, strict=True):
+            require(not (odd := differences(moment.data_then["next"], a)), f"get_state changed what follows in {odd}")
+
+
+def _rest(case: Case, env: EnvBase, td: TensorDictBase, half: int) -> list[TensorDictBase]:
+    """What the steps behind the middle of the trace give."""
+    found = []
+    for moment in case.trace.moments[half:]:
+        data, td = env.step_and_maybe_reset(repeat(0, env, td, moment))
+        found.append(data["next"].clone())
+    return found
 
 
 @check("do not override step or reset; write _step and _reset")
-def closed_envs_refuse(make_env: MakeEnv) -> None:
-    """A closed env cannot be stepped, and says so."""
-    env = open_env(make_env)
+def closed_envs_refuse(case: Case) -> None:
+    """A closed env cannot be stepped, and says so; or it starts again."""
+    env = case.open()
     td = env.rand_action(env.reset())
     env.close()
     try:
         env.step(td)
     except EnvClosed:
         return
+    except NeedsReset:  # it starts again, with children that are not under way
+        require(env.starts_again, "a closed env asks for a reset, as if it were open")
+        return
+    if env.starts_again and not env.is_closed:
+        env.close()
+        return
     raise ContractBroken("a closed env was stepped without an error")
 
 
-@check("do not override step; the base checks that actions are there")
-def missing_actions_are_refused(make_env: MakeEnv) -> None:
+@check("do not override step; the base checks that actions are there", (PLAYED, "closed_envs_refuse"))
+def missing_actions_are_refused(case: Case) -> None:
     """Stepping without an action is an error that names its key."""
-    env = open_env(make_env)
-    td = env.reset()
+    env = case.open()
     key = env.action_keys[0]
-    td = td.exclude(key)
+    td = env.reset().exclude(key)
     try:
         env.step(td)
     except KeyError as error:
-        require(
-            str(key if isinstance(key, str) else key[-1]) in str(error), f"the error does not name {key!r}: {error}"
-        )
+        named = str(key if isinstance(key, str) else key[-1]) in str(error)
+        require(named, f"the error does not name {key!r}: {error}")
         return
     raise ContractBroken(f"the env was stepped without {key!r}")
+
+
+@check("return the next seed from set_seed (the base does); do not override set_seed")
+def seeds_make_a_chain(case: Case) -> None:
+    """``set_seed`` returns another seed, always the same one."""
+    if case.trace.unseeded:
+        raise NotJudged(case.trace.unseeded)
+    env = case.make()
+    one, two = env.set_seed(3), env.set_seed(3)
+    require(one == two and one != 3, f"set_seed(3) returned {one}, then {two}")

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, Literal, NamedTuple
 
 from marlenv.envs import EnvBase
-from marlenv.errors import ContractBroken, MarlenvError, Unsupported
-from marlenv.testing import checks_flags, checks_flow, checks_specs
-from marlenv.testing.checks import Check, collect
+from marlenv.errors import ContractBroken, SpecError, nearest
+from marlenv.testing import blame, checks_flags, checks_flow, checks_memory, checks_random, checks_rows, checks_specs
+from marlenv.testing.case import STEPS, Case
+from marlenv.testing.checks import Check, NotJudged, NotReached, collect
+from marlenv.testing.generators import kept
 
-MakeEnv = Callable[[], EnvBase]
-Verdict = Literal["held", "broken", "skipped"]
+Verdict = Literal["held", "broken", "skipped", "not reached"]
 
-CHECKS: dict[str, Check] = collect(checks_specs, checks_flow, checks_flags)
+CHECKS: dict[str, Check] = collect(checks_specs, checks_flags, checks_memory, checks_random, checks_rows, checks_flow)
 """Every check by name, in the order in which they are best read."""
 
 
@@ -28,42 +29,101 @@ class Result(NamedTuple):
     name: str
     verdict: Verdict
     says: str
-    """What broke, where; or why it was skipped."""
+    """What broke, where; or why it was not judged."""
     mend: str
     """What to do about it."""
 
 
-def run_check(name: str, make_env: MakeEnv) -> Result:
-    """Runs one check on a fresh env."""
-    check = CHECKS[name]
-    try:
-        check.run(make_env)
-    except Unsupported as error:
-        return Result(name, "skipped", str(error), "")
-    except ContractBroken as error:
-        return Result(name, "broken", _told(error), check.mend)
-    except Exception as error:  # an env may fail in any way; the report says how, and goes on
-        return Result(name, "broken", f"{type(error).__name__}: {_told(error)}", check.mend)
-    return Result(name, "held", "", "")
+class Contract:
+    """The whole contract on one env: every clause is judged once, on the same recorded steps.
+
+    Args:
+        make_env: makes a fresh env.
+        exempt: name of a clause -> the reason why this env cannot keep it.
+        steps: how many steps the clauses look at.
+    """
+
+    def __init__(
+        self, make_env: Callable[..., EnvBase], exempt: Mapping[str, str] | None = None, steps: int = STEPS
+    ) -> None:
+        self.case = Case(make_env, steps)
+        self.exempt = dict(exempt or {})
+        if unknown := sorted(self.exempt.keys() - CHECKS.keys()):
+            raise SpecError(
+                f"exempt: no clause of the contract is called {unknown[0]!r}; {nearest(unknown[0], CHECKS)}"
+            )
+        self.results: dict[str, Result] = {}
+        self.errors: dict[object, str] = {}
+
+    def result(self, name: str) -> Result:
+        """What comes of one clause, and of those that it needs."""
+        if name not in self.results:
+            with kept():
+                self.results[name] = self._judge(CHECKS[name])
+        return self.results[name]
+
+    def _judge(self, check: Check) -> Result:
+        if check.name in self.exempt:
+            return Result(check.name, "skipped", self.exempt[check.name], "")
+        for name in check.needs:
+            if self.result(name).verdict in ("broken", "not reached"):
+                return self._not_reached(check, name)
+        try:
+            check.run(self.case)
+        except NotJudged as reason:
+            return Result(check.name, "skipped", str(reason), "")
+        except NotReached as reason:
+            return self._not_reached(check, str(reason))
+        except ContractBroken as error:
+            return Result(check.name, "broken", blame.text_of(error), check.mend)
+        except Exception as error:  # an env may fail in any way; the report says how, and goes on
+            return self._failed(check, error)
+        return Result(check.name, "held", "", "")
+
+    def _not_reached(self, check: Check, name: str) -> Result:
+        """What cannot be judged since another clause is broken, or was not reached itself."""
+        first = self.results.get(name)
+        if first is None and name in self.exempt:
+            first = self.result(name)
+        if first is not None and first.verdict == "skipped":
+            return Result(check.name, "skipped", f"{name} is exempt: {first.says}", "")
+        if first is not None and first.verdict == "not reached":
+            return Result(check.name, "not reached", first.says, "")
+        return Result(check.name, "not reached", f"{name} is broken", "")
+
+    def _failed(self, check: Check, error: Exception) -> Result:
+        """An error of the env: told once, by the first clause that met it."""
+        known = self.errors.setdefault(blame.signature(error), check.name)
+        if known != check.name:
+            return self._not_reached(check, known)
+        for name in (checks_specs.MATCH, "data_live_on_the_device"):  # errors follow from those
+            if name in self.results and self.results[name].verdict == "broken":
+                return self._not_reached(check, name)
+        trace = self.case.trace
+        where = f" {trace.where}" if error is trace.error else ""
+        says = f"{type(error).__name__}{where}: {blame.text_of(error)} ({blame.place(error)})"
+        return Result(check.name, "broken", says, check.mend)
 
 
-def _told(error: BaseException) -> str:
-    notes = getattr(error, "__notes__", [])
-    return "; ".join([str(error), *notes]) if isinstance(error, MarlenvError) or notes else str(error)
+def run_check(name: str, make_env: Callable[..., EnvBase], steps: int = STEPS) -> Result:
+    """Runs one check, and those that it needs."""
+    return Contract(make_env, None, steps).result(name)
 
 
-def run_contract(make_env: MakeEnv, exempt: Mapping[str, str] | None = None) -> Iterator[Result]:
+def run_contract(
+    make_env: Callable[..., EnvBase], exempt: Mapping[str, str] | None = None, *, steps: int = STEPS
+) -> Iterator[Result]:
     """Runs the whole contract, check by check.
 
     Args:
-        make_env: makes a fresh env; called once or more per check.
+        make_env: makes a fresh env; called once or more per check. If it takes ``num_envs`` or ``batch_size``, as a
+            class may, the clauses about rows make envs with other numbers of rows.
         exempt: name of a check -> the reason why this env cannot keep it.
+        steps: how many steps all checks look at.
     """
+    contract = Contract(make_env, exempt, steps)
     for name in CHECKS:
-        if exempt and name in exempt:
-            yield Result(name, "skipped", exempt[name], "")
-        else:
-            yield run_check(name, make_env)
+        yield contract.result(name)
 
 
 class EnvContract:
@@ -77,44 +137,37 @@ class EnvContract:
 
     exempt: ClassVar[Mapping[str, str]] = {}
     """Name of a check -> the reason why this env cannot keep it."""
+    steps: ClassVar[int] = STEPS
+    """How many steps all checks look at."""
 
     def make_env(self) -> EnvBase:
-        """A fresh env, always the same."""
+        """A fresh env, always the same; with an argument ``num_envs`` or ``batch_size``, of so many rows."""
         raise NotImplementedError("EnvContract: write make_env(self), which returns a fresh env")
+
+    def contract(self) -> Contract:
+        """The contract on this env, whose steps are recorded once for all tests of the class."""
+        kind = type(self)
+        if "_contract" not in vars(kind):
+            kind._contract = Contract(self.make_env, self.exempt, self.steps)  # type: ignore[attr-defined]
+        return kind._contract  # type: ignore[attr-defined]
 
 
 def _as_test(name: str) -> Callable[[EnvContract], None]:
     def test(self: EnvContract) -> None:
-        if name in self.exempt:
-            _skip(self.exempt[name])
-            return
-        try:
-            CHECKS[name].run(self.make_env)
-        except Unsupported as error:
-            _skip(str(error))
-        except ContractBroken as error:
-            error.add_note(f"how to mend it: {CHECKS[name].mend}")
-            raise
+        result = self.contract().result(name)
+        if result.verdict == "broken":
+            error = ContractBroken(result.says)
+            error.add_note(f"how to mend it: {result.mend}")
+            raise error
+        if result.verdict != "held":
+            from marlenv.optional import need
+
+            need("pytest", "EnvContract").skip(f"{result.verdict}: {result.says}")
 
     test.__name__ = f"test_{name}"
     test.__doc__ = CHECKS[name].says
     return test
 
 
-def _skip(reason: str) -> None:
-    from marlenv.optional import need
-
-    need("pytest", "EnvContract").skip(reason)
-
-
 for _name in CHECKS:
     setattr(EnvContract, f"test_{_name}", _as_test(_name))
-
-
-def explain(result: Result) -> list[str]:
-    """A broken check in a few lines of text."""
-    return (
-        [f"{result.name}: {result.says}", f"  mend: {result.mend}"]
-        if result.mend
-        else [f"{result.name}: {result.says}"]
-    )

@@ -66,8 +66,8 @@ def by_package(calls: Counter[str]) -> dict[str, int]:
 class CheapEnv(EnvBase):
     """An env that costs next to nothing: what is left is the cost of the env layer.
 
-    3 agents in one group: ``observation`` ``[*B, 3, 8]``, ``action`` ``[*B, 3, 2]``, ``reward`` ``[*B, 3, 1]``; root flags
-    that are never set.
+    3 agents in one group: ``observation`` ``[*B, 3, 8]``, ``action`` ``[*B, 3, 2]``, ``reward`` ``[*B, 3, 1]``; root
+    flags that are never set.
 
     >>> CheapEnv([4]).rollout(2)["agents", "action"].shape
     torch.Size([4, 2, 3, 2])
@@ -82,17 +82,17 @@ class CheapEnv(EnvBase):
         self.reward_spec = group("reward", Unbounded((*batch, 1)))
         flags = {n: Binary(shape=(*self.batch_size, 1), dtype=torch.bool) for n in ("done", "terminated", "truncated")}
         self.done_spec = Composite(flags, shape=self.batch_size)
-        self.seen, self.paid = torch.zeros((*batch, 8)), torch.zeros((*batch, 1))
+        self.observations, self.rewards = torch.zeros((*batch, 8)), torch.zeros((*batch, 1))
         self.over = torch.zeros((*self.batch_size, 1), dtype=torch.bool)
 
     def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
         batch = self.batch_size
-        agents = TensorDict({"observation": self.seen}, [*batch, 3])
+        agents = TensorDict({"observation": self.observations}, [*batch, 3])
         return TensorDict({"agents": agents, "done": self.over, "terminated": self.over, "truncated": self.over}, batch)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         batch = self.batch_size
-        agents = TensorDict({"observation": self.seen, "reward": self.paid}, [*batch, 3])
+        agents = TensorDict({"observation": self.observations, "reward": self.rewards}, [*batch, 3])
         return TensorDict({"agents": agents, "done": self.over, "terminated": self.over, "truncated": self.over}, batch)
 
     def _set_seed(self, seed: int | None) -> None:

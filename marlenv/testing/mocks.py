@@ -107,19 +107,19 @@ class MaskedEnv(EnvBase):
         self.done_spec = flag(*shape)
         self.count = torch.zeros((*shape, 1))
 
-    def _seen(self) -> dict[str, Tensor]:
+    def _observed(self) -> dict[str, Tensor]:
         legal = (torch.arange(self.n) % 2) == (self.count % 2)
         return {"observation": self.count.clone(), "action_mask": legal}
 
     def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
         where = None if tensordict is None else tensordict.get("_reset", None)
         self.count = torch.zeros_like(self.count) if where is None else torch.where(where, 0.0, self.count)
-        return TensorDict(self._seen(), self.batch_size)
+        return TensorDict(self._observed(), self.batch_size)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        legal = self._seen()["action_mask"].gather(-1, tensordict["action"].unsqueeze(-1))
+        legal = self._observed()["action_mask"].gather(-1, tensordict["action"].unsqueeze(-1))
         self.count = go_on(self.count, tensordict)
-        data = {**self._seen(), "reward": torch.where(legal, 1.0, -1.0), "terminated": self.count >= self.max_steps}
+        data = {**self._observed(), "reward": torch.where(legal, 1.0, -1.0), "terminated": self.count >= self.max_steps}
         return TensorDict(data, self.batch_size)
 
     def _set_seed(self, seed: int | None) -> None:
@@ -202,11 +202,11 @@ class GroupedEnv(EnvBase):
             count = self.count[path]
             rows = torch.arange(max(1, batch.numel()), device=self.device).reshape(*batch, 1).expand(count.shape)
             number = torch.arange(len(agents), device=self.device).expand(count.shape)
-            seen = torch.stack((rows, number, count), -1).float()
+            observations = torch.stack((rows, number, count), -1).float()
             late, cut = self.ends[path]
             over = Flags(count >= late, (count >= cut) & ~(count >= late))
             alive = ~over.done if with_flags else torch.ones_like(over.done)
-            entries = {"observation": seen, "alive": alive, "mask": alive.clone()}
+            entries = {"observation": observations, "alive": alive, "mask": alive.clone()}
             if with_flags:
                 entries |= {
                     n: f.unsqueeze(-1)
@@ -222,6 +222,7 @@ class GroupedEnv(EnvBase):
 
     def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
         root = None if tensordict is None else tensordict.get("_reset", None)
+        started, drawn = torch.zeros_like(self.rng.counter, dtype=torch.bool), self.rng.counter
         for path, count in self.count.items():
             mask = root if self.root_flags or tensordict is None else tensordict.get(nested((*path, "_reset")), None)
             where = (
@@ -232,7 +233,10 @@ class GroupedEnv(EnvBase):
                 else mask.squeeze(-1)
             )
             self.count[path] = torch.where(where, 0, count)
-        return self._data(with_flags=False)
+            started |= where.any(-1)
+        out = self._data(with_flags=False)
+        self.rng.counter = torch.where(started, self.rng.counter, drawn)  # other rows draw nothing
+        return out
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         self.count = {path: go_on_rows(count, tensordict) for path, count in self.count.items()}
@@ -254,8 +258,8 @@ def go_on_rows(count: Tensor, tensordict: TensorDictBase) -> Tensor:
 class UnevenEnv(EnvBase):
     """Two agents of one group that see and do things of different sizes, as a simulator would give them.
 
-    Agent ``"small"`` sees 2 numbers and does 1, agent ``"large"`` sees 3 and does 2; they see how many steps there were,
-    and are rewarded with the sum of their actions. The episode terminates after ``max_steps``.
+    Agent ``"small"`` sees 2 numbers and does 1, agent ``"large"`` sees 3 and does 2; they see how many steps there
+    were, and are rewarded with the sum of their actions. The episode terminates after ``max_steps``.
 
     Args:
         unequal: ``"stack"`` for lazily stacked agents, ``"pad"`` for dense tensors with a ``pad_mask``.
@@ -276,10 +280,14 @@ class UnevenEnv(EnvBase):
         sees = {a: Composite(observation=Unbounded((n,))) for a, (n, _) in self.SIZES.items()}
         does = {a: Composite(action=Bounded(-1, 1, (n,))) for a, (_, n) in self.SIZES.items()}
         gets = {a: Composite(reward=Unbounded((1,))) for a in self.SIZES}
-        self.seen = Packer(self.tree, sees, unequal=unequal)
+        self.observations = Packer(self.tree, sees, unequal=unequal)
         self.done_by = Packer(self.tree, does, unequal=unequal)
-        self.paid = Packer(self.tree, gets, unequal=unequal)
-        self.observation_spec, self.action_spec, self.reward_spec = self.seen.spec, self.action_of(), self.paid.spec
+        self.rewards = Packer(self.tree, gets, unequal=unequal)
+        self.observation_spec, self.action_spec, self.reward_spec = (
+            self.observations.spec,
+            self.action_of(),
+            self.rewards.spec,
+        )
         self.done_spec = flag()
 
     def action_of(self) -> Composite:
@@ -290,7 +298,7 @@ class UnevenEnv(EnvBase):
         return spec
 
     def _observe(self) -> TensorDict:
-        return self.seen.pack({a: {"observation": [float(self.count)] * n} for a, (n, _) in self.SIZES.items()})
+        return self.observations.pack({a: {"observation": [float(self.count)] * n} for a, (n, _) in self.SIZES.items()})
 
     def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
         self.count = 0
@@ -299,7 +307,7 @@ class UnevenEnv(EnvBase):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         self.count += 1
         actions = self.done_by.unpack(tensordict)
-        rewards = self.paid.pack({a: {"reward": float(does["action"].sum())} for a, does in actions.items()})
+        rewards = self.rewards.pack({a: {"reward": float(does["action"].sum())} for a, does in actions.items()})
         out = self._observe()
         if isinstance(out["agents"], LazyStackedTensorDict):
             for row, more in zip(out["agents"].tensordicts, rewards["agents"].unbind(0), strict=True):

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from tensordict import TensorDictBase
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from marlenv.errors import KeyMissing, SpecError
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor, nn
+
+from marlenv.errors import KeyMissing, ShapeError, SpecError, SpecTypeError, Unsupported, whole
 from marlenv.groups import open_rows
 from marlenv.keys import NestedKey
-from marlenv.specs import Composite
+from marlenv.specs import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec, Unbounded
 from marlenv.specs.discrete import Discrete
+from marlenv.tensordicts import fetch, write
 from marlenv.transforms.base import Kind, Transform
+from marlenv.transforms.frames import rows_done, step_on
+from marlenv.transforms.streams import Drawing
+
+if TYPE_CHECKING:
+    from marlenv.envs import EnvBase
 
 
 class ActionMask(Transform):
@@ -52,3 +64,384 @@ class ActionMask(Transform):
     def _on_reset(self, tensordict: TensorDictBase) -> None:
         mask = tensordict.get(self.mask_key).bool()
         self.container.full_action_spec[self.action_key].update_mask(open_rows(mask))
+
+
+class ActionDiscretizer(Drawing):
+    """Lets a continuous action be chosen from intervals: the outside gives their numbers.
+
+    Args:
+        num_intervals: into how many intervals every number of the action is cut; or one count for each number.
+        action_key: a bounded action of the env.
+        out_action_key: the action that the outside gives; ``action_key`` when left out.
+        sampling: which value of an interval is played: ``ActionDiscretizer.SamplingStrategy.MEDIAN`` (when left out),
+            ``LOW``, ``HIGH`` or ``RANDOM``.
+        categorical: numbers of intervals; False takes them one-hot, one after the other.
+
+    >>> env = TransformedEnv(marlenv.testing.CountingEnv(), ActionDiscretizer(4))
+    >>> env.action_spec, env.transform.inv(TensorDict({"action": torch.tensor([3])}))["action"]
+    (MultiCategorical([1], int64, n=4), tensor([0.7500]))
+    """
+
+    class SamplingStrategy(IntEnum):
+        """Which value of an interval is played."""
+
+        MEDIAN = 0
+        LOW = 1
+        HIGH = 2
+        RANDOM = 3
+
+    def __init__(
+        self,
+        num_intervals: int | Tensor,
+        action_key: NestedKey = "action",
+        out_action_key: NestedKey | None = None,
+        sampling: ActionDiscretizer.SamplingStrategy | None = None,
+        categorical: bool = True,
+    ) -> None:
+        super().__init__(in_keys_inv=[action_key], out_keys_inv=[out_action_key or action_key])
+        self.num_intervals = num_intervals if isinstance(num_intervals, Tensor) else torch.tensor(int(num_intervals))
+        if bool((self.num_intervals < 1).any()):
+            raise SpecError(f"ActionDiscretizer: num_intervals must be 1 or more, got {num_intervals}")
+        self.sampling = self.SamplingStrategy.MEDIAN if sampling is None else self.SamplingStrategy(sampling)
+        self.categorical = categorical
+
+    def respec(self, specs: dict[Kind, Composite]) -> None:
+        """Puts choices in place of the action, and notes its bounds."""
+        inner, outer = self.in_keys_inv[0], self.out_keys_inv[0]
+        if inner not in specs["action"]:
+            raise self.no_entry(inner, specs["action"].keys(True, True), "the actions are")
+        spec = specs["action"][inner]
+        if not isinstance(spec, Bounded):
+            raise SpecTypeError(f"ActionDiscretizer: the action must be Bounded, got {spec!r}")
+        self.low, self.high = spec.space
+        self.single = single = spec.ndim == specs["action"].ndim
+        if self.num_intervals.numel() not in (1, 1 if single else spec.shape[-1]):
+            raise SpecError(
+                f"ActionDiscretizer: num_intervals must be one number, or one for each of the {spec.shape[-1]} numbers "
+                f"of the action, got {self.num_intervals.tolist()}"
+            )
+        self.nvec = self.num_intervals.reshape(-1) if single else self.num_intervals.expand(spec.shape[-1])
+        device = spec.device
+        self.units = torch.stack([self._units(n) for n in self.nvec.tolist()]).to(device)
+        if single:
+            made: TensorSpec = (Categorical if self.categorical else OneHot)(int(self.nvec[0]))
+        elif self.categorical:
+            made = MultiCategorical(self.nvec, (len(self.nvec),), remove_singleton=False)
+        else:
+            made = MultiOneHot(self.nvec.tolist())
+        lead = spec.shape if single else spec.shape[:-1]
+        del specs["action"][inner]
+        specs["action"][outer] = made.to(device).expand(*lead, *made.shape)
+
+    def _inv_apply_transform(self, state: Tensor) -> Tensor:
+        if not self.categorical:
+            state = torch.stack([part.long().argmax(-1) for part in state.split(self.nvec.tolist(), -1)], -1)
+        if self.single:
+            state = state.reshape(state.shape[: self.low.ndim])
+        number = torch.arange(len(self.nvec), device=self.low.device)
+        unit = self.units[0, state] if self.single else self.units[number, state]
+        if self.sampling == self.SamplingStrategy.RANDOM:
+            counts = self.nvec[0] if self.single else self.nvec
+            unit = unit + self.stream.uniform(shape=state.shape[len(self.stream.rows) :]) / counts
+        return self.low + unit * (self.high - self.low)
+
+    def _units(self, n: int) -> Tensor:
+        """Where in its range, from 0 to 1, every one of ``n`` intervals is played."""
+        lower = torch.arange(n, dtype=self.low.dtype) / n
+        upper = (1 - lower).flip(0)
+        kinds = {self.SamplingStrategy.MEDIAN: (lower + upper) / 2, self.SamplingStrategy.HIGH: upper}
+        return nn.functional.pad(kinds.get(self.sampling, lower), (0, int(self.nvec.max()) - n))
+
+    def __repr__(self) -> str:
+        return f"ActionDiscretizer({self.num_intervals.tolist()}, action_key={self.in_keys_inv[0]!r})"
+
+
+class ActionScaling(Transform):
+    """Lets a bounded action be given between -1 and 1, or 0 and 1.
+
+    Args:
+        in_keys_inv: one action of the env; ``"action"`` when left out.
+        out_keys_inv: the action as the outside names it.
+        in_keys: the action in stored data, which ``forward`` scales.
+        out_keys: where the results go.
+        loc: the middle; of the bounds when left out.
+        scale: half of the width; of the bounds when left out.
+        standard_normal: between -1 and 1; False: between 0 and 1.
+
+    >>> env = TransformedEnv(marlenv.PendulumEnv(), ActionScaling())
+    >>> env.action_spec, env.transform.inv(TensorDict({"action": torch.tensor([0.5])}))["action"]
+    (Bounded([1], float32, -1..1), tensor([1.]))
+    """
+
+    invertible: ClassVar[bool] = True
+    monotone: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        in_keys_inv: Sequence[NestedKey] | None = None,
+        out_keys_inv: Sequence[NestedKey] | None = None,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        *,
+        loc: Tensor | float | None = None,
+        scale: Tensor | float | None = None,
+        standard_normal: bool = True,
+    ) -> None:
+        keys = ["action"] if in_keys_inv is None else in_keys_inv
+        super().__init__(in_keys or keys, out_keys, keys, out_keys_inv)
+        if len(self.in_keys_inv) > 1:
+            raise SpecError(f"ActionScaling: scales one action, got {self.in_keys_inv}; compose several")
+        if (loc is None) != (scale is None):
+            raise SpecError("ActionScaling: loc and scale go together; give both or none")
+        if loc is None and not self.in_keys_inv:
+            raise SpecError(
+                "ActionScaling: in_keys_inv=[] needs loc and scale, since there is no spec to read them from"
+            )
+        self.given = loc is not None
+        self.standard_normal = standard_normal
+        for name, value in (("loc", loc), ("scale", scale)):
+            made = None if value is None else torch.as_tensor(value)
+            self.register_buffer(name, made if made is None or made.is_floating_point() else made.float())
+        if self.scale is not None and bool((self.scale == 0).any()):
+            raise SpecError("ActionScaling: scale must not be 0")
+
+    @property
+    def initialized(self) -> bool:
+        """Whether the middle and the width are known."""
+        return self.loc is not None
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        return next_tensordict  # actions are given, not answered
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """As it is."""
+        return observation_spec
+
+    def respec(self, specs: dict[Kind, Composite]) -> None:
+        """Nothing more than the bounds of the action."""
+        if self.in_keys_inv and self.out_keys_inv[0] not in specs["action"]:
+            raise self.no_entry(self.in_keys_inv[0], specs["action"].keys(True, True), "the actions are")
+
+    def derive(self, spec: TensorSpec) -> TensorSpec:
+        """The scaled bounds."""
+        if not isinstance(spec, Bounded) or not all(bool(end.isfinite().all()) for end in spec.space):
+            if self.given and spec.dtype.is_floating_point:
+                return Unbounded(spec.shape, device=spec.device, dtype=spec.dtype)
+            raise SpecError(f"ActionScaling: the action must have finite bounds, got {spec!r}; or give loc and scale")
+        low, high = spec.space
+        if not self.given:
+            if bool((high <= low).any()) or float(high.abs().max()) >= torch.finfo(low.dtype).max:
+                raise SpecError(
+                    f"ActionScaling: the action must have finite bounds, the upper above the lower, got {spec!r}"
+                )
+            self.loc, self.scale = (high + low) / 2, (high - low) / 2
+            low, high = torch.full_like(low, -1.0 if self.standard_normal else 0.0), torch.ones_like(high)
+            return Bounded(low, high, spec.shape, device=spec.device, dtype=spec.dtype)
+        return super().derive(spec)
+
+    def _apply_transform(self, obs: Tensor) -> Tensor:
+        self._check(obs)
+        scaled = (obs - self.loc) / self.scale
+        return scaled if self.standard_normal else (scaled + 1) / 2
+
+    def _inv_apply_transform(self, state: Tensor) -> Tensor:
+        self._check(state)
+        return (state if self.standard_normal else state * 2 - 1) * self.scale + self.loc
+
+    def _check(self, action: Tensor) -> None:
+        if self.loc is None:
+            raise SpecError(
+                "ActionScaling: loc and scale are not known yet; give them, or put the transform into an env"
+            )
+        if self.loc.numel() > 1 and action.shape[-1:] != self.loc.shape[-1:]:
+            raise ShapeError(
+                f"ActionScaling: the action must have {self.loc.shape[-1]} numbers, got {list(action.shape)}"
+            )
+
+    def normalize(self, action: Tensor) -> Tensor:
+        """An action of the env as the outside gives it."""
+        return self._apply_transform(action)
+
+    def denormalize(self, action: Tensor) -> Tensor:
+        """An action of the outside as the env takes it."""
+        return self._inv_apply_transform(action)
+
+    @classmethod
+    def from_stats(
+        cls, *, mean: Any = None, std: Any = None, low: Any = None, high: Any = None, eps: float = 1e-6, **kwargs: Any
+    ) -> Self:
+        """From statistics of stored actions: mean and standard deviation, or bounds."""
+        if (mean is None) != (std is None) or (low is None) != (high is None) or (mean is None) == (low is None):
+            raise SpecError("ActionScaling.from_stats: give mean and std, or low and high")
+        first, second = (
+            torch.as_tensor(x, dtype=torch.get_default_dtype()) for x in ((mean, std) if low is None else (low, high))
+        )
+        loc, scale = (first, second) if low is None else ((first + second) / 2, (second - first) / 2)
+        if loc.shape != scale.shape:
+            raise ShapeError(
+                f"ActionScaling.from_stats: both must have one shape, got {list(loc.shape)} and {list(scale.shape)}"
+            )
+        return cls(loc=loc, scale=scale.clamp_min(eps), **kwargs)
+
+
+class DiscreteActionProjection(Drawing):
+    """Lets an env with few actions be played by a policy with more; numbers beyond the few are drawn among them.
+
+    Args:
+        num_actions_effective: how many actions the env has.
+        max_actions: how many the policy has.
+        action_key: a one-hot action.
+        include_forward: widen actions in stored data.
+
+    >>> wide = DiscreteActionProjection(2, 4)
+    >>> wide.inv(TensorDict({"action": torch.tensor([0, 1, 0, 0])}))["action"]
+    tensor([0, 1])
+    """
+
+    def __init__(
+        self,
+        num_actions_effective: int,
+        max_actions: int,
+        action_key: NestedKey = "action",
+        include_forward: bool = True,
+    ) -> None:
+        super().__init__([action_key] if include_forward else [], None, [action_key])
+        self.num_actions_effective = whole(
+            "DiscreteActionProjection", "num_actions_effective", num_actions_effective, 1
+        )
+        self.max_actions = whole("DiscreteActionProjection", "max_actions", max_actions, num_actions_effective)
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        return next_tensordict
+
+    def _apply_transform(self, obs: Tensor) -> Tensor:
+        return nn.functional.one_hot(obs.long().argmax(-1), self.max_actions)
+
+    def _inv_apply_transform(self, state: Tensor) -> Tensor:
+        if state.shape[-1] != self.max_actions:
+            raise ShapeError(
+                f"DiscreteActionProjection: the action must have {self.max_actions} numbers, got {list(state.shape)}"
+            )
+        number = state.long().argmax(-1)
+        drawn = self.stream.randint(0, self.num_actions_effective, number.shape[len(self.stream.rows) :])
+        number = torch.where(number >= self.num_actions_effective, drawn, number)
+        return nn.functional.one_hot(number, self.num_actions_effective)
+
+    def respec(self, specs: dict[Kind, Composite]) -> None:
+        """Widens the action."""
+        key = self.in_keys_inv[0]
+        if key not in specs["action"]:
+            raise self.no_entry(key, specs["action"].keys(True, True), "the actions are")
+        spec = specs["action"][key]
+        if not isinstance(spec, OneHot) or spec.shape[-1] != self.num_actions_effective:
+            raise SpecError(
+                f"DiscreteActionProjection: the action must be OneHot of {self.num_actions_effective}, got {spec!r}"
+            )
+        wide = OneHot(self.max_actions, (*spec.shape[:-1], self.max_actions), device=spec.device, dtype=spec.dtype)
+        specs["action"][key] = wide
+
+    def transform_action_spec(self, action_spec: Composite) -> Composite:
+        """As it is; see :meth:`respec`."""
+        return action_spec
+
+
+class MultiAction(Transform):
+    """Plays several actions, one after the other, in one step.
+
+    The outside gives them along one more dimension, and gets the rewards along it (zeros once a row is done).
+
+    Args:
+        dim: where the actions stand: how many dimensions behind those of the batch, from 1 on.
+        stack_rewards: give the rewards of all; else the last one.
+        stack_observations: give the observations of all; else the last ones.
+        action_key: an action of the env; all of them when left out.
+        chunk_key: the entry that holds the actions; the action itself when left out.
+
+    >>> env = TransformedEnv(marlenv.testing.CountingEnv(9), MultiAction())
+    >>> out = env.step(env.reset().set("action", torch.zeros(3, 1)))["next"]
+    >>> out["observation"], out["reward"].squeeze(-1)
+    (tensor([3.]), tensor([1., 1., 1.]))
+    """
+
+    def __init__(
+        self,
+        *,
+        dim: int = 1,
+        stack_rewards: bool = True,
+        stack_observations: bool = False,
+        action_key: NestedKey | None = None,
+        chunk_key: NestedKey | None = None,
+    ) -> None:
+        inner = ("action" if chunk_key is not None else None) if action_key is None else action_key
+        super().__init__(
+            in_keys_inv=[] if inner is None else [inner], out_keys_inv=[chunk_key or inner] if inner else None
+        )
+        self.dim = whole("MultiAction", "dim", dim, 1)
+        self.stack_rewards, self.stack_observations = stack_rewards, stack_observations
+        self.finds_actions = inner is None
+
+    def join(self, env: EnvBase) -> None:
+        """Finds the actions, and what is stacked."""
+        super().join(env)
+        if self.finds_actions:
+            self.in_keys_inv = list(env.action_keys)
+            self.out_keys_inv = list(env.action_keys)
+        self.stacked = [*(env.reward_keys if self.stack_rewards else ())]
+        self.stacked += env.observation_keys if self.stack_observations else ()
+        self.at = len(env.batch_size) + self.dim - 1
+
+    def respec(self, specs: dict[Kind, Composite]) -> None:
+        """Gives actions, rewards and observations the new dimension, whose size is not known."""
+        for _inner, outer in zip(self.in_keys_inv, self.out_keys_inv, strict=True):
+            leaf = specs["action"][outer]
+            specs["action"][outer] = self._many(leaf)
+        for kind in ("reward", "observation"):
+            for key in self.stacked:
+                if key in specs[kind]:
+                    specs[kind][key] = self._many(specs[kind][key])
+
+    def _many(self, leaf: TensorSpec) -> TensorSpec:
+        wide = leaf.unsqueeze(self.at)
+        wide.shape = torch.Size((*wide.shape[: self.at], -1, *wide.shape[self.at + 1 :]))
+        return wide
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        for key in self.stacked:
+            value = fetch(tensordict_reset, key)
+            if value is not None:  # one observation, as often as there were others
+                kept = fetch(tensordict, key)
+                size = kept.shape[self.at] if kept is not None and kept.ndim == value.ndim + 1 else 1
+                write(tensordict_reset, key, torch.stack([value] * size, self.at))
+        return tensordict_reset
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        for inner, outer in zip(self.in_keys_inv, self.out_keys_inv, strict=True):
+            actions = fetch(tensordict, outer)
+            if actions is None:
+                raise self.no_entry(outer, tensordict.keys(True, True))
+            write(tensordict, inner, actions.select(self.at, 0))
+        return tensordict
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        told, env = self.told(tensordict), self.parent
+        columns = [fetch(told, outer).unbind(self.at) for outer in self.out_keys_inv]
+        told = self._inv_call(told)
+        found: dict[NestedKey, list[Tensor]] = {key: [fetch(next_tensordict, key)] for key in self.stacked}
+        for actions in zip(*(column[1:] for column in columns), strict=True):
+            over = rows_done(env.plan.done, next_tensordict)  # type: ignore[union-attr]
+            played = dict(zip(self.in_keys_inv, actions, strict=True))
+            next_tensordict = step_on(env, told, next_tensordict, played, add=False)
+            for key, values in found.items():
+                value = fetch(next_tensordict, key)
+                stopped = over.reshape(*over.shape, *[1] * (value.ndim - over.ndim))
+                values.append(torch.where(stopped, 0, value) if key in env.reward_keys else value)  # type: ignore[union-attr]
+        for key, values in found.items():
+            write(next_tensordict, key, torch.stack(values, self.at))
+        return next_tensordict
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Not meaningful: it steps an env."""
+        raise Unsupported("MultiAction: works in an env only")
+
+    def __repr__(self) -> str:
+        return f"MultiAction(dim={self.dim})"

@@ -2,7 +2,7 @@
 
 A transform of single values writes ``_apply_transform``; keys, specs and resets follow from it. A transform with memory
 writes ``_reset`` and ``_step`` and edits the specs. Memory lives in the data, beside what it is about, so that rows
-stay independent; no transform ever sees a reset mask: the env merges fresh and kept rows in one place.
+stay independent; no transform need look at a reset mask: the env merges fresh and kept rows in one place.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor, nn
+from tensordict.nn import dispatch
+from torch import Size, Tensor, nn
 
-from marlenv.errors import KeyMissing, SpecError
-from marlenv.keys import NestedKey
+from marlenv.errors import KeyMissing, SpecError, nearest_first
+from marlenv.keys import NestedKey, beside, last, nested, path
 from marlenv.specs import Bounded, Composite, Stacked, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch, separate, write
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
+    from marlenv.groups import GroupTree
 
 Kind = Literal["action", "state", "observation", "reward", "done"]
 OUTPUTS: tuple[Kind, ...] = ("observation", "reward", "done")
@@ -48,8 +50,20 @@ class Transform(nn.Module):
 
     on: ClassVar[Kind] = "observation"
     """The family whose keys are read when ``in_keys`` is None."""
+    default_name: ClassVar[str | None] = None
+    """The name that those keys end with, where not all of the family are meant; and the key outside an env."""
     monotone: ClassVar[bool] = False
     """Whether larger values stay larger (or smaller): then the bounds of a spec are transformed like values."""
+    pure: ClassVar[bool] = False
+    """Whether it may be applied to many steps at once: single values, no memory, no randomness, nothing of an env."""
+    invertible: ClassVar[bool] = False
+    """Whether ``inv`` undoes what ``forward`` does."""
+    enable_inv_on_reset: ClassVar[bool] = False
+    """Whether ``_inv_call`` also sees what a reset is given; single values that ``in_keys_inv`` names always do."""
+
+    _parent: EnvBase | None
+    _derived: dict[str, list[NestedKey]]
+    _overwritten: frozenset[NestedKey]
 
     def __init__(
         self,
@@ -64,9 +78,13 @@ class Transform(nn.Module):
         self.in_keys_inv = _key_list(in_keys_inv or ())
         self.out_keys_inv = list(self.in_keys_inv) if out_keys_inv is None else _key_list(out_keys_inv)
         self._check_keys()
-        self.__dict__["_container"] = None
+        self.missing_tolerance = False
+        self.__dict__.update(_container=None, _parent=None, _derived={}, _overwritten=frozenset())
 
     def _check_keys(self) -> None:
+        """Raises unless there are as many keys to read as to write, where single values are transformed."""
+        if type(self)._call is not Transform._call or type(self)._step is not Transform._step:
+            return
         for ins, outs in (("in_keys", "out_keys"), ("in_keys_inv", "out_keys_inv")):
             a, b = getattr(self, ins), getattr(self, outs)
             if a is not None and b is not None and len(a) != len(b):
@@ -86,13 +104,40 @@ class Transform(nn.Module):
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         """Edits, in place, what the env answered."""
-        return self._each(next_tensordict, must=True)
+        self._each(next_tensordict, must=True)
+        return next_tensordict
 
-    def _reset(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        """Edits, in place, what a reset answered, for all rows; rows that are not reset are left out by the env."""
+    def _reset_env_preprocess(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
+        """Edits, in place, what a reset is given, before the env sees it; None where nothing is."""
+        single_values = type(self)._inv_call is Transform._inv_call
+        if tensordict is None or not (self.enable_inv_on_reset or single_values):
+            return tensordict
+        strict, self.missing_tolerance = self.missing_tolerance, True
+        try:
+            return self._inv_call(tensordict)
+        finally:
+            self.missing_tolerance = strict
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        """Edits, in place, what a reset answered, for all rows; rows that are not reset are left out by the env.
+
+        ``tensordict`` is what the reset was given, ``"_reset"`` masks included.
+        """
         if type(self)._call is Transform._call:
-            return self._each(tensordict_reset, must=False)
+            self._each(tensordict_reset, must=False)
+            return tensordict_reset
         return self._call(tensordict_reset)
+
+    def _restored(self, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        """Edits, in place, what stands after ``set_state``; as after a reset, where nothing else is written."""
+        return self._reset(tensordict_reset.empty(), tensordict_reset)
+
+    def row_state(self) -> Tensor | None:
+        """What this transform knows of every row besides what is in the data; ``[*B, ...]``."""
+        return None
+
+    def set_row_state(self, state: Tensor) -> None:
+        """Puts that back."""
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         """Edits, in place, what a step from ``tensordict`` answered."""
@@ -105,46 +150,101 @@ class Transform(nn.Module):
         """Edits, in place, what the env is told."""
         for inner, outer in zip(self.in_keys_inv, self.out_keys_inv, strict=True):
             value = fetch(tensordict, outer)
-            if value is not None:
+            if isinstance(value, list):
+                write(tensordict, inner, [self._inv_apply_transform(one) for one in value])
+            elif value is not None:
                 tensordict.set(inner, self._inv_apply_transform(value))
         return tensordict
 
-    def _each(self, td: TensorDictBase, must: bool) -> TensorDictBase:
-        for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
+    def _each(self, td: TensorDictBase, must: bool) -> set[NestedKey]:
+        """Transforms what is there, in place; returns the keys that were not."""
+        missing: set[NestedKey] = set()
+        for old, new in zip(*self._keys(), strict=True):
             value = fetch(td, old)
             if isinstance(value, list):  # of agents whose entries have different sizes
                 write(td, new, [self._apply_transform(one) for one in value])
             elif value is not None:
                 made = self._apply_transform(value)
-                td.set(new, made if new == old else separate([made], [value])[0])
-            elif must:
-                raise KeyMissing(
-                    f"{type(self).__name__}: no entry {old!r}; the data has {sorted(map(str, td.keys(True, True)))}"
-                )
-        return td
+                held = new != old and isinstance(made, Tensor) and isinstance(value, Tensor)
+                td.set(new, separate([made], [value])[0] if held else made)
+            elif must and not self.missing_tolerance:
+                raise self.no_entry(old, td.keys(True, True))
+            else:
+                missing.add(old)
+        return missing
+
+    def _keys(self) -> tuple[list[NestedKey], list[NestedKey]]:
+        """The entries that are read and written; outside an env those of the usual names where none were given."""
+        ins: list[NestedKey] = [self.default_name or self.on] if self.in_keys is None else self.in_keys
+        return ins, self.default_out_keys(ins) if self.out_keys is None else self.out_keys
+
+    def no_entry(self, key: NestedKey, known: Any, where: str = "the data has") -> KeyMissing:
+        """The error for an entry that is not there; lists those that are, nearest first."""
+        return KeyMissing(f"{type(self).__name__}: no entry {key!r}; {where} {nearest_first(key, known)}")
 
     # --- use outside an env ----------------------------------------------------------------------
 
+    @dispatch(source="in_keys", dest="out_keys")  # type: ignore[untyped-decorator]
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Applies the transform to data, in place, wherever its entries are: a step's data, or a replay buffer's."""
-        self._each(tensordict, must=False)
+        """Applies the transform to data, in place, wherever its entries are: a step's data, or a replay buffer's.
+
+        Entries below ``"next"`` are transformed like those of the root; with keys that name them, ``("next",
+        "observation")``, only what is named.
+
+        Raises:
+            KeyMissing: an entry is in neither place.
+        """
+        missing = self._each(tensordict, must=False)
         following = tensordict.get("next", None)
-        if following is not None:
-            self._each(following, must=False)
+        if following is not None and not any(path(key)[0] == "next" for key in self._keys()[0]):
+            missing &= self._each(following, must=False)
+        if missing and not self.missing_tolerance:
+            raise self.no_entry(next(iter(missing)), tensordict.keys(True, True))
         return tensordict
 
+    @dispatch(source="in_keys_inv", dest="out_keys_inv")  # type: ignore[untyped-decorator]
     def inv(self, tensordict: TensorDictBase) -> TensorDictBase:
         """What the env would be told; a new tensordict."""
         return self._inv_call(tensordict.copy())
 
+    def set_missing_tolerance(self, mode: bool = False) -> None:
+        """Whether entries that are not there are passed over rather than an error."""
+        self.missing_tolerance = mode
+
+    def dump(self, **kwargs: Any) -> Any:
+        """Writes out what was recorded; nothing, where nothing is."""
+
     # --- specs -----------------------------------------------------------------------------------
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
-        """Edits the full specs of the env, by kind, in place."""
-        for kind in OUTPUTS:
-            specs[kind] = getattr(self, f"transform_{kind}_spec")(specs[kind])
-        for kind in INPUTS:
-            specs[kind] = getattr(self, f"transform_{kind}_spec")(specs[kind])
+        """Edits the full specs of the env, by kind, in place, after the hooks below."""
+
+    def transform_env_batch_size(self, batch_size: Size) -> Size:
+        """The batch size after the transform."""
+        return batch_size
+
+    def transform_tree(self, tree: GroupTree | None) -> GroupTree | None:
+        """The groups of agents after the transform; None where the env has none."""
+        return tree
+
+    def transform_env_device(self, device: torch.device | None) -> torch.device | None:
+        """The device after the transform."""
+        return device
+
+    def transform_output_spec(self, output_spec: Composite) -> Composite:
+        """``full_observation_spec``, ``full_reward_spec`` and ``full_done_spec`` after the transform."""
+        return self._respec_side(output_spec, OUTPUTS)
+
+    def transform_input_spec(self, input_spec: Composite) -> Composite:
+        """``full_action_spec`` and ``full_state_spec`` as the outside sees them."""
+        return self._respec_side(input_spec, INPUTS)
+
+    def _respec_side(self, side: Composite, kinds: tuple[Kind, ...]) -> Composite:
+        side = side.clone()
+        for kind in kinds:
+            if (name := f"full_{kind}_spec") in side.keys():
+                side[name] = getattr(self, f"transform_{kind}_spec")(side[name])
+        return side
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """The observation specs after the transform."""
@@ -167,9 +267,10 @@ class Transform(nn.Module):
         return self._respec_inputs(state_spec)
 
     def _respec_outputs(self, spec: Composite) -> Composite:
-        for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
-            if old in spec and type(self)._apply_transform is not Transform._apply_transform:
-                spec[new] = self.derive(spec[old])
+        if type(self)._apply_transform is not Transform._apply_transform:
+            for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
+                if old in spec:
+                    spec[new] = self.derive(spec[old])
         return spec
 
     def _respec_inputs(self, spec: Composite) -> Composite:
@@ -198,16 +299,46 @@ class Transform(nn.Module):
     # --- belonging to an env ---------------------------------------------------------------------
 
     def join(self, env: EnvBase) -> None:
-        """Called once, when the transform joins ``env``: fills in the keys that were left out."""
-        if self.in_keys is None:
-            self.in_keys = list(getattr(env, f"{self.on}_keys"))
-        if self.out_keys is None:
-            self.out_keys = self.default_out_keys(self.in_keys)
+        """Fills in the keys that were left out; called when the specs of ``env`` are built, before they are edited."""
+        if self.in_keys is None or self.in_keys is self._derived.get("in"):
+            self.in_keys = self._derived["in"] = self.default_in_keys(env)
+        if self.out_keys is None or self.out_keys is self._derived.get("out"):
+            self.out_keys = self._derived["out"] = self.default_out_keys(self.in_keys)
         self._check_keys()
+
+    def default_in_keys(self, env: EnvBase) -> list[NestedKey]:
+        """What is read when ``in_keys`` was left out."""
+        keys: list[NestedKey] = list(getattr(env, f"{self.on}_keys"))
+        return keys if self.default_name is None else [key for key in keys if last(key) == self.default_name]
 
     def default_out_keys(self, in_keys: list[NestedKey]) -> list[NestedKey]:
         """Where results go when ``out_keys`` was left out; the entries themselves, unless a subclass says otherwise."""
         return list(in_keys)
+
+    def is_pure(self) -> bool:
+        """Whether it may be applied to many steps at once: it is ``pure``, and no subclass has a hook of its own."""
+        hooks = ("_call", "_reset", "_step", "_inv_call", "_each", "_on_reset")
+        return (
+            self.pure and not self.in_keys_inv and all(getattr(type(self), h) is getattr(Transform, h) for h in hooks)
+        )
+
+    def memories(self) -> list[NestedKey]:
+        """What this transform writes besides ``out_keys`` and must find again at the next step."""
+        return []
+
+    def reseed(self, seed: int | None) -> None:
+        """Called when the env is seeded, with a seed of the transform's own."""
+
+    def overwrites(self, key: NestedKey) -> bool:
+        """Whether an entry is not, after the transform, what it was before."""
+        return key in (self.out_keys or ())
+
+    def memory_of(self, key: NestedKey) -> NestedKey:
+        """Where what this transform writes under ``key`` still stands at the next step.
+
+        That is ``key`` itself, or where a later transform changes that entry, one of the same name with an underscore.
+        """
+        return beside(key, f"_{last(key)}") if key in self._overwritten else key
 
     def set_container(self, container: Any) -> None:
         """Says which env or chain of transforms this one belongs to."""
@@ -215,11 +346,11 @@ class Transform(nn.Module):
             raise SpecError(
                 f"{type(self).__name__}: belongs to an env already; give the other env a copy, transform.clone()"
             )
-        self.__dict__["_container"] = weakref.ref(container)
+        self.__dict__.update(_container=weakref.ref(container), _parent=None)
 
     def reset_parent(self) -> None:
         """Forgets the env or chain that this transform belongs to."""
-        self.__dict__["_container"] = None
+        self.__dict__.update(_container=None, _parent=None)
 
     @property
     def container(self) -> Any:
@@ -234,17 +365,32 @@ class Transform(nn.Module):
         from marlenv.transforms.env import TransformedEnv
 
         env = self.container
-        return env.before(self) if isinstance(env, TransformedEnv) else None
+        if not isinstance(env, TransformedEnv):
+            return None
+        if self._parent is None:
+            self.__dict__["_parent"] = env.before(self)
+        return self._parent
+
+    def told(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """The data of a step as the env before this transform takes them: through the inverses of those after it."""
+        return self.container.told_to(self, tensordict)
+
+    def empty_cache(self) -> None:
+        """Forgets the parent, which is made again when it is asked for."""
+        self.__dict__["_parent"] = None
 
     def clone(self) -> Self:
         """A copy that belongs to no env; buffers and parameters are shared."""
-        twin = copy(self)
-        twin.__dict__ = dict(self.__dict__)
-        twin.__dict__["_container"] = None
+        twin = object.__new__(type(self))  # copy() would go through __setstate__, as for a pickle
+        twin.__dict__ = {name: copy(v) if type(v) in (dict, list) else v for name, v in self.__dict__.items()}
+        twin.__dict__.update(_container=None, _parent=None, _derived=dict(self._derived))
+        for name, keys in self._derived.items():  # still found anew when the copy joins an env
+            if getattr(self, f"{name}_keys") is keys:
+                setattr(twin, f"{name}_keys", twin._derived[name])
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_container": None}
+        return {**self.__dict__, "_container": None, "_parent": None}
 
     def close(self) -> None:
         """Called when the env is closed."""
@@ -256,5 +402,20 @@ class Transform(nn.Module):
         return f"{type(self).__name__}({keys})"
 
 
+class ObservationTransform(Transform):
+    """A transform of observations; those of all agents when no keys are given. Abstract."""
+
+    def __init__(
+        self,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        in_keys_inv: Sequence[NestedKey] | None = (),
+        out_keys_inv: Sequence[NestedKey] | None = None,
+    ) -> None:
+        super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
+
+
 def _key_list(keys: Sequence[NestedKey] | str) -> list[NestedKey]:
-    return [keys] if isinstance(keys, str) else list(keys)
+    if isinstance(keys, str) or (isinstance(keys, tuple) and keys and all(isinstance(part, str) for part in keys)):
+        return [nested(path(keys))]  # one key, by itself
+    return [nested(path(key)) for key in keys]

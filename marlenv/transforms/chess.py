@@ -1,4 +1,4 @@
-"""Transforms of chess: other people's numbers for moves, and planes with history. They ask the rules of the env that they join."""
+"""Transforms of chess: other people's numbers for moves, and planes with history; they ask the rules of their env."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from marlenv.envs import EnvBase
 
 PAST = "past_boards"
-GROUPED = 'make it with ChessEnv(layout="grouped") or make("chess")'
+GROUPED = 'make it with make("chess", layout="grouped")'
 
 
 class _OnChess(Transform):
@@ -42,7 +42,8 @@ class _OnChess(Transform):
         parts = [fetch(td, ("state", name)) for name in ("board", "history", "moves")]
         if any(part is None for part in parts):
             raise KeyMissing(
-                f"{type(self).__name__}: no entry 'state'; the data has {sorted(map(str, td.keys()))}; start from env.reset()"
+                f"{type(self).__name__}: no entry 'state'; the data has {sorted(map(str, td.keys()))}; start from "
+                f"env.reset()"
             )
         return self.rules.state_of(*parts)
 
@@ -118,9 +119,10 @@ class ChessActions(_OnChess):
 class ChessPlanes(_OnChess):
     """Planes of AlphaZero for every player, from its own seat, with the positions of the last moves.
 
-    Writes `planes` `[*B, A, 14 * steps + 9, 8, 8]` beside the actions of every group: for the present position and for each
-    one before it own pieces, the other's, and two planes for repetitions; then colour, move number, castling, the clock, en
-    passant and whose turn it is. Positions before the first one are all 0. See :mod:`marlenv.games.chess.observation`.
+    Writes `planes` `[*B, A, 14 * steps + 9, 8, 8]` beside the actions of every group: for the present position and for
+    each one before it own pieces, the other's, and two planes for repetitions; then colour, move number, castling, the
+    clock, en passant and whose turn it is. Positions before the first one are all 0. See
+    :mod:`marlenv.games.chess.observation`.
 
     Args:
         steps: how many positions, the present one included; AlphaZero has 8.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
+import torch
 from tensordict import TensorDictBase
-from torch import nn
+from torch import Size, nn
 
-from marlenv.errors import SpecError
+from marlenv.errors import BadIndex, SpecError
 from marlenv.specs import Composite
-from marlenv.specs.base import concrete
-from marlenv.transforms.base import Kind, Transform
+from marlenv.specs.shapes import concrete
+from marlenv.transforms.base import Transform
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -46,12 +49,29 @@ class Call(Transform):
 
 
 def as_transform(transform: Any) -> Transform:
-    """A transform from what users pass: a transform, or a function of tensordicts."""
+    """A transform from what users pass: a transform, or a function of tensordicts.
+
+    Raises:
+        SpecError: it is a class, or a transform of TorchRL, or cannot be called.
+    """
     if isinstance(transform, Transform):
         return transform
+    kind = transform if inspect.isclass(transform) else type(transform)
+    if any(base.__module__.startswith("torchrl.envs") for base in kind.__mro__):
+        raise SpecError(f"{kind.__name__} is TorchRL's, which reads and writes specs of TorchRL; {ours(kind.__name__)}")
+    if inspect.isclass(transform):
+        raise SpecError(f"expected a transform, got the class {kind.__name__}; make one, {kind.__name__}(...)")
     if callable(transform):
         return Call(transform)
     raise SpecError(f"expected a transform or a function of tensordicts, got {type(transform).__name__}")
+
+
+def ours(name: str) -> str:
+    """What to use in place of TorchRL's transform of that name."""
+    room = importlib.import_module("marlenv.transforms")
+    if name in room.__all__:
+        return f"use marlenv's own: from marlenv import {name}"
+    return "marlenv has none of that name: put it on marlenv.to_torchrl(env), or write it as a marlenv.Transform"
 
 
 class Compose(Transform):
@@ -87,21 +107,55 @@ class Compose(Transform):
             return Compose(*(t.clone() for t in list(self)[item]))
         return self.transforms[item]
 
+    def __setitem__(self, index: int, transform: Any) -> None:
+        before, made = self._before("", index), as_transform(transform)
+        made.set_container(self)
+        self.transforms[index] = made
+        self._respecced(before)
+        before[index].reset_parent()
+
+    def __delitem__(self, index: int) -> None:
+        self.pop(index)
+
     def append(self, transform: Any) -> None:
-        """Adds a transform at the end."""
+        """Adds a transform at the end; the specs of the env that the chain belongs to follow."""
         self.insert(len(self), transform)
 
     def insert(self, index: int, transform: Any) -> None:
-        """Adds a transform before the one at ``index``."""
+        """Adds a transform before the one at ``index``; the specs of the env that the chain belongs to follow."""
         made = as_transform(transform)
+        before = list(self)
         made.set_container(self)
         self.transforms.insert(index, made)
+        self._respecced(before)
 
     def pop(self, index: int = -1) -> Transform:
-        """Removes and returns a transform."""
+        """Removes and returns a transform; the specs of the env that the chain belongs to follow."""
+        before = self._before(".pop", index)
         gone: Transform = self.transforms.pop(index)  # type: ignore[assignment]
+        self._respecced(before)
         gone.reset_parent()
         return gone
+
+    def _before(self, what: str, index: int) -> list[Transform]:
+        """The transforms before a change of the one at ``index``."""
+        if not -len(self) <= index < len(self):
+            raise BadIndex(f"Compose{what}: index {index} is out of range; there are {len(self)} transforms")
+        return list(self)
+
+    def _respecced(self, before: list[Transform]) -> None:
+        """Tells the env of the chain that it has changed; puts the transforms back if they do not fit together."""
+        env = self.container
+        if env is None or isinstance(env, Transform):
+            return
+        try:
+            env._rebuild()
+        except Exception:
+            for new in set(self) - set(before):
+                new.reset_parent()
+            self.transforms = nn.ModuleList(before)
+            env._rebuild()
+            raise
 
     def leaves(self) -> list[Transform]:
         """The transforms of this chain and of the chains in it, in order."""
@@ -112,7 +166,7 @@ class Compose(Transform):
             next_tensordict = transform._call(next_tensordict)
         return next_tensordict
 
-    def _reset(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for transform in self:
             tensordict_reset = transform._reset(tensordict, tensordict_reset)
         return tensordict_reset
@@ -121,6 +175,11 @@ class Compose(Transform):
         for transform in self:
             next_tensordict = transform._step(tensordict, next_tensordict)
         return next_tensordict
+
+    def _restored(self, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        for transform in self:
+            tensordict_reset = transform._restored(tensordict_reset)
+        return tensordict_reset
 
     def _on_reset(self, tensordict: TensorDictBase) -> None:
         for transform in self:
@@ -131,23 +190,89 @@ class Compose(Transform):
             tensordict = transform._inv_call(tensordict)
         return tensordict
 
+    def _reset_env_preprocess(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
+        for transform in reversed(list(self)):
+            tensordict = transform._reset_env_preprocess(tensordict)
+        return tensordict
+
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Applies the transforms to data, in place, one after the other."""
         for transform in self:
             tensordict = transform(tensordict)
         return tensordict
 
-    def respec(self, specs: dict[Kind, Composite]) -> None:
-        """Edits the full specs of the env, transform by transform."""
+    def inv(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """What the env would be told; a new tensordict."""
+        return self._inv_call(tensordict.copy())
+
+    def _in_turn(self, hook: str, value: Any) -> Any:
+        """What becomes of a value that every transform in turn is given."""
         for transform in self:
-            transform.respec(specs)
+            value = getattr(transform, hook)(value)
+        return value
+
+    def transform_env_batch_size(self, batch_size: Size) -> Size:
+        """The batch size after all transforms."""
+        return self._in_turn("transform_env_batch_size", batch_size)
+
+    def transform_env_device(self, device: torch.device | None) -> torch.device | None:
+        """The device after all transforms."""
+        return self._in_turn("transform_env_device", device)
+
+    def transform_output_spec(self, output_spec: Composite) -> Composite:
+        """What comes out, after all transforms."""
+        return self._in_turn("transform_output_spec", output_spec)
+
+    def transform_input_spec(self, input_spec: Composite) -> Composite:
+        """What goes in, as the outside sees it."""
+        return self._in_turn("transform_input_spec", input_spec)
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """The observation specs after all transforms."""
+        return self._in_turn("transform_observation_spec", observation_spec)
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        """The reward specs after all transforms."""
+        return self._in_turn("transform_reward_spec", reward_spec)
+
+    def transform_done_spec(self, done_spec: Composite) -> Composite:
+        """The done specs after all transforms."""
+        return self._in_turn("transform_done_spec", done_spec)
+
+    def transform_action_spec(self, action_spec: Composite) -> Composite:
+        """The action specs as the outside sees them."""
+        return self._in_turn("transform_action_spec", action_spec)
+
+    def transform_state_spec(self, state_spec: Composite) -> Composite:
+        """The state specs as the outside sees them."""
+        return self._in_turn("transform_state_spec", state_spec)
 
     def join(self, env: EnvBase) -> None:
         """Nothing to do: the transforms join one by one."""
 
+    def set_missing_tolerance(self, mode: bool = False) -> None:
+        """Whether entries that are not there are passed over rather than an error, for all transforms."""
+        for transform in self:
+            transform.set_missing_tolerance(mode)
+
+    def dump(self, **kwargs: Any) -> None:
+        """Writes out what the transforms recorded."""
+        for transform in self:
+            transform.dump(**kwargs)
+
+    def empty_cache(self) -> None:
+        """Forgets the parents of all transforms."""
+        super().empty_cache()
+        for transform in self:
+            transform.empty_cache()
+
     def clone(self) -> Self:
         """A chain of copies that belongs to no env."""
-        return type(self)(*(t.clone() for t in self))
+        twin = super().clone()
+        twin.transforms = nn.ModuleList()
+        for transform in self:
+            twin.append(transform.clone())
+        return twin
 
     def close(self) -> None:
         """Closes all transforms."""

@@ -6,18 +6,21 @@ from typing import Any
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor
+from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
-from marlenv.envs.stepping import finish
+from marlenv.envs.rollout import RolloutOptions
+from marlenv.envs.stepping import STEP, finish, standing
 from marlenv.errors import SpecError
-from marlenv.keys import NestedKey
+from marlenv.keys import NestedKey, nested
 from marlenv.specs import Composite
-from marlenv.tensordicts import shallow
-from marlenv.transforms.base import Kind, Transform
+from marlenv.tensordicts import choose, get, new, put, rows, shallow, unite
+from marlenv.transforms.base import Transform
 from marlenv.transforms.compose import Compose, as_transform
 
+ROWS = "transforms_rows"  # where get_state keeps what they know of rows themselves
+BELOW = "below"  # and what those under a vector of envs know
 MEMORY = "transforms"  # where get_state keeps what transforms remember
 
 
@@ -25,8 +28,12 @@ class TransformedEnv(EnvBase):
     """An env whose data go through transforms.
 
     Args:
-        env: the env. A transformed env is unwrapped: its transforms come first.
+        base_env: the env.
         transform: a transform, a chain, or a function of tensordicts; nothing when left out.
+        cache_specs: derive the specs once; else at every look, for transforms that change their specs later.
+        auto_unwrap: a transformed env is unwrapped: its transforms come first in this one. Else it stays as it is.
+        device: moves ``base_env`` there first.
+        **options: of :class:`marlenv.EnvBase`.
 
     >>> env = TransformedEnv(marlenv.testing.CountingEnv(max_steps=3), RewardSum())
     >>> env.rollout(5)["next", "episode_reward"].squeeze(-1)
@@ -38,25 +45,46 @@ class TransformedEnv(EnvBase):
     chain: Compose
     """The transforms, first to last."""
 
-    def __init__(self, env: EnvBase, transform: Any = None, **options: Any) -> None:
+    def __init__(
+        self,
+        base_env: EnvBase,
+        transform: Any = None,
+        cache_specs: bool = True,
+        *,
+        auto_unwrap: bool = True,
+        device: torch.device | str | int | None = None,
+        **options: Any,
+    ) -> None:
+        env = base_env
         if not isinstance(env, EnvBase):
             raise SpecError(f"TransformedEnv: expected an env, got {type(env).__name__}; make it first")
+        if device is not None:
+            env = env.to(device)
         given = [] if transform is None else [as_transform(transform)]
         for one in given:
             if one.container is not None:
                 raise SpecError(f"TransformedEnv: {one!r} belongs to an env already; pass its copy, transform.clone()")
         inner = []
-        if isinstance(env, TransformedEnv):
+        if isinstance(env, TransformedEnv) and auto_unwrap:
             inner, env = [leaf.clone() for leaf in env.chain.leaves()], env.base_env
         super().__init__(device=env.device, batch_size=env.batch_size, allow_done_after_reset=True, **options)
         self.batch_locked = env.batch_locked
         self.handles_partial_steps = env.handles_partial_steps
         self.resets_without_looking = env.resets_without_looking
         self.supports_set_state = env.supports_set_state
+        self.starts_again = env.starts_again
         self.base_env = env
         self.chain = given[0] if given and not inner and isinstance(given[0], Compose) else Compose(*inner, *given)
         self.chain.set_container(self)
+        self._alone = bool(given) and self.chain is not given[0] and not inner
         self._rebuild()
+        self.cache_specs = cache_specs
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "transform":  # nn.Module would take it for one more part
+            self._replace(as_transform(value))
+        else:
+            super().__setattr__(name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -66,9 +94,31 @@ class TransformedEnv(EnvBase):
 
     @property
     def transform(self) -> Transform:
-        """The transform, when there is one only; else the chain."""
-        only: Transform = self.chain[0] if len(self.chain) == 1 else self.chain
+        """The transform, where one alone was given; else the chain. Assigning another replaces all of them."""
+        only: Transform = self.chain[0] if self._alone and len(self.chain) == 1 else self.chain
         return only
+
+    def _replace(self, transform: Transform) -> None:
+        """Takes another transform, or chain, in place of the chain; keeps the old one if the new one does not fit."""
+        old, alone = self.chain, self._alone
+        if transform is self.transform:
+            return
+        if transform.container is not None:
+            raise SpecError(
+                f"TransformedEnv: {transform!r} belongs to an env already; pass its copy, transform.clone()"
+            )
+        self.chain = transform if isinstance(transform, Compose) else Compose(transform)
+        self._alone = self.chain is not transform
+        self.chain.set_container(self)
+        try:
+            self._rebuild()
+        except Exception:
+            self.chain.reset_parent()
+            transform.reset_parent()
+            self.chain, self._alone = old, alone
+            self._rebuild()
+            raise
+        old.reset_parent()
 
     def append_transform(self, transform: Any) -> TransformedEnv:
         """Adds a transform at the end, in place, and returns the env."""
@@ -77,60 +127,175 @@ class TransformedEnv(EnvBase):
     def insert_transform(self, index: int, transform: Any) -> TransformedEnv:
         """Adds a transform before the one at ``index``, in place, and returns the env."""
         self.chain.insert(index, transform)
-        self._rebuild()
         return self
 
     def before(self, transform: Transform) -> EnvBase:
         """The env with copies of the transforms that come before ``transform``."""
+        chain = Compose(*(leaf.clone() for leaf in self._around(transform)[0]))
+        return TransformedEnv(self.base_env, chain, auto_unwrap=False)
+
+    def _around(self, transform: Transform) -> tuple[list[Transform], list[Transform]]:
+        """The transforms before and after one, or a chain, of ours."""
         leaves = self.chain.leaves()
-        first = transform.leaves()[0] if isinstance(transform, Compose) and len(transform) else transform
-        at = next((i for i, leaf in enumerate(leaves) if leaf is first), 0)
-        return TransformedEnv(self.base_env, Compose(*(leaf.clone() for leaf in leaves[:at])))
+        own = transform.leaves() if isinstance(transform, Compose) else [transform]
+        at = [i for i, leaf in enumerate(leaves) if any(leaf is one for one in own)] or [0]
+        return leaves[: at[0]], leaves[at[-1] + 1 :]
+
+    def told_to(self, transform: Transform, tensordict: TensorDictBase) -> TensorDictBase:
+        """The data of a step as the env before ``transform`` takes them."""
+        told = shallow(tensordict)
+        for leaf in reversed(self._around(transform)[1]):
+            told = leaf._inv_call(told)
+        return told
 
     def _rebuild(self) -> None:
         """Lets every transform see the specs before it, and edit them."""
         locked = self.is_spec_locked
         self.set_spec_lock_(False)
-        self._write_specs({kind: getattr(self.base_env, f"full_{kind}_spec").clone() for kind in SIDE})
-        for leaf in self.chain.leaves():
-            leaf.join(self)
-            specs: dict[Kind, Composite] = {kind: getattr(self, f"full_{kind}_spec").clone() for kind in SIDE}  # type: ignore[misc]
-            leaf.respec(specs)
-            self._write_specs(specs)  # type: ignore[arg-type]
+        self.chain.empty_cache()
+        self._edit_specs()
+        if self._note_overwritten():
+            self._edit_specs()
+        leaves, plain = self.chain.leaves(), Transform
+        named = any(leaf.in_keys_inv or leaf.enable_inv_on_reset for leaf in leaves)
+        self._tells = named or any(type(leaf)._inv_call is not plain._inv_call for leaf in leaves)
+        hook = plain._reset_env_preprocess
+        self._prepares_resets = named or any(type(leaf)._reset_env_preprocess is not hook for leaf in leaves)
         self.set_spec_lock_(locked)
 
-    def _write_specs(self, specs: dict[str, Composite]) -> None:
+    def _family(self, kind: str) -> Composite:
+        if not self.cache_specs:
+            self.cache_specs = True  # while they are derived anew
+            try:
+                self._rebuild()
+            finally:
+                self.cache_specs = False
+        return super()._family(kind)
+
+    def _edit_specs(self) -> None:
+        base = self.base_env
+        self._take_specs(
+            base.batch_size, base.device, {kind: getattr(base, f"full_{kind}_spec").clone() for kind in SIDE}
+        )
+        tree = getattr(base, "tree", None)
+        for name in ("tree", "group_map"):
+            self.__dict__.pop(name, None)
+        for leaf in self.chain.leaves():
+            leaf.join(self)
+            batch_size = leaf.transform_env_batch_size(self.batch_size)
+            device = leaf.transform_env_device(self.device)
+            sides = leaf.transform_output_spec(self.output_spec), leaf.transform_input_spec(self.input_spec)
+            specs: Any = {name.split("_")[1]: spec for side in sides for name, spec in side.items()}
+            leaf.respec(specs)
+            self._take_specs(batch_size, device, specs)
+            tree = leaf.transform_tree(tree)
+            if tree is not None:
+                self.__dict__.update(tree=tree, group_map=tree.group_map)
+
+    def _take_specs(self, batch_size: Size, device: torch.device | None, specs: dict[str, Composite]) -> None:
+        self.__dict__.update(_batch_size=batch_size, _device=device, _cache={})
+        for side in ("_input_spec", "_output_spec"):
+            self.__dict__[side] = Composite(shape=batch_size, device=device)
         for kind, spec in specs.items():
             setattr(self, f"full_{kind}_spec", spec)
+
+    def _note_overwritten(self) -> bool:
+        """Tells every transform which of its entries later ones change; whether that is news to any."""
+        news, leaves = False, self.chain.leaves()
+        for i, leaf in enumerate(leaves):
+            keys = [*self.base_env.observation_keys, *(leaf.out_keys or ()), *leaf.memories()]
+            found = frozenset(key for key in keys if any(later.overwrites(key) for later in leaves[i + 1 :]))
+            news |= found != leaf._overwritten
+            leaf.__dict__["_overwritten"] = found
+        return news
 
     # --- stepping --------------------------------------------------------------------------------
 
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
-        return self._started(tensordict, self.base_env._reset(self._told(tensordict), **kwargs))
+        return self._after_reset(tensordict, self.base_env._reset(self._before_reset(tensordict), **kwargs))
 
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
-        return self._started(tensordict, self.base_env._reset_rows(request, tensordict))
+        asked = self._before_reset(request)
+        fresh = self.base_env._reset_rows(request if asked is None else asked, tensordict)
+        return self._after_reset(unite(shallow(tensordict), request), fresh)
 
-    def _told(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
-        return None if tensordict is None else self.chain._inv_call(shallow(tensordict))
+    def _before_reset(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
+        if not self._prepares_resets:
+            return None if tensordict is None else shallow(tensordict)
+        return self.chain._reset_env_preprocess(None if tensordict is None else shallow(tensordict))
 
-    def _started(self, tensordict: TensorDictBase | None, fresh: TensorDictBase) -> TensorDictBase:
-        self.base_env.plan.done.complete(fresh)
-        return self.chain._reset(tensordict, fresh)
+    def _after_reset(self, tensordict: TensorDictBase | None, fresh: TensorDictBase) -> TensorDictBase:
+        if not self.base_env.gives_all_flags:
+            self.base_env.plan.done.complete(fresh)
+        return self.chain._reset(new({}, fresh.batch_size, fresh.device) if tensordict is None else tensordict, fresh)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        told = self.chain._inv_call(shallow(tensordict))
-        base = self.base_env
+        told, base = shallow(tensordict), self.base_env
+        if self._tells:
+            told = self.chain._inv_call(told)
+            mask = get(told, STEP)
+            if mask is not None and get(tensordict, STEP) is not mask:
+                return self._step_where(mask, tensordict, told)
         return self.chain._step(tensordict, finish(base, base.plan, base._step(told), told))
 
+    def _step_where(self, mask: Tensor, tensordict: TensorDictBase, told: TensorDictBase) -> TensorDictBase:
+        """Steps the rows that a transform left to be stepped; the others stand still, and no transform sees them."""
+        base, ndim = self.base_env, tensordict.ndim
+        where = rows(mask.reshape(tensordict.batch_size), ndim)
+        if not bool(where.any()):
+            return standing(self, tensordict).clone()
+        put(told, STEP, where)
+        following = get(base.step(told), "next")
+        made = self.chain._step(tensordict, following)
+        return made if bool(where.all()) else choose(where, made, standing(self, tensordict), ndim)
+
+    def _rollout(self, max_steps: int, policy: Any, options: RolloutOptions) -> TensorDictBase | None:
+        """The whole rollout of the env, with the transforms applied to all steps at once, where they are pure."""
+        base = self.base_env
+        if policy is not None or type(base)._rollout is EnvBase._rollout or not self._all_pure():
+            return None
+        if options.callback is not None or options.actions is not None or options.tensordict is not None:
+            return None
+        if options.compact or options.out is not None or options.storing_device is not None:
+            return None
+        held = base.__dict__["_actions"]
+        if not self._own_draws():
+            base.__dict__["_actions"] = self.action_stream  # draws as they would be, one by one
+        try:
+            data = base._rollout(max_steps, None, options)
+        finally:
+            base.__dict__["_actions"] = held
+        if data is None:
+            return None
+        for leaf in self.chain.leaves():
+            leaf._each(data, must=False)
+            leaf._each(data.get("next"), must=True)
+        return data
+
+    def _all_pure(self) -> bool:
+        """Whether every transform is one of single values, and none of an entry that the env or a draw reads."""
+        found = self._cache.get("pure")
+        if found is None:
+            base = self.base_env
+            taken = {*base.done_keys, *base.state_keys, *base.action_keys}
+            taken |= {nested(entry.mask) for entry in base.plan.actions if entry.mask is not None}
+            found = all(leaf.is_pure() and not taken & {*(leaf.out_keys or ())} for leaf in self.chain.leaves())
+            self._cache["pure"] = found
+        return bool(found)
+
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Draws random actions; by the env under the transforms, if it has a way of its own and they leave it what it reads."""
+        """Draws random actions; in the way of the env below if it has one and the transforms leave it what it reads."""
+        own = self._cache["own_draws"] if "own_draws" in self._cache else self._own_draws()
+        return self.base_env.rand_action(tensordict) if own else super().rand_action(tensordict)
+
+    def _own_draws(self) -> bool:
+        """Whether random actions are those of the env under the transforms."""
         if "own_draws" not in self._cache:
             base, seen = self.base_env, {*self.observation_keys}
             own = type(base).rand_action is not EnvBase.rand_action and seen >= {*base.state_keys}
             kept = all(type(t)._inv_call is Transform._inv_call and not t.in_keys_inv for t in self.chain.leaves())
             self._cache["own_draws"] = own and kept and self.full_action_spec == base.full_action_spec
-        return self.base_env.rand_action(tensordict) if self._cache["own_draws"] else super().rand_action(tensordict)
+        return bool(self._cache["own_draws"])
 
     def _on_reset(self, tensordict: TensorDictBase) -> None:
         self.base_env._on_reset(tensordict)
@@ -138,34 +303,57 @@ class TransformedEnv(EnvBase):
 
     def _set_seed(self, seed: int | None) -> None:
         self.base_env.set_seed(seed)
+        self.chain.empty_cache()
+        for i, leaf in enumerate(self.chain.leaves()):
+            leaf.reseed(None if seed is None else seed + i)
 
     def _action_seed(self) -> int:
         return self.base_env.action_stream.seed  # an env that was made with a seed stays seeded
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         state = self.base_env.get_state(tensordict)
+        known = {str(i): leaf.row_state() for i, leaf in enumerate(self.chain.leaves())}
+        if known := {name: value.clone() for name, value in known.items() if value is not None}:
+            under = state.get(ROWS, None)
+            state = state.copy().set(ROWS, known if under is None else {**known, BELOW: under})
         if tensordict is None:
             return state
         memory = tensordict.select(*self._memory_keys(), strict=False)  # what transforms remember lives in the data
-        return state if memory.is_empty() else state.copy().set(MEMORY, memory.clone())
+        if memory.is_empty():
+            return state
+        below = state.get(MEMORY, None)  # of transforms under a vector of envs
+        memory = memory.clone() if below is None else below.copy().update(memory.clone())
+        return state.copy().set(MEMORY, memory)
 
     def _state_of(self, state: TensorDictBase, mask: Tensor, tensordict: TensorDictBase | None) -> TensorDictBase:
         memory = self._memory_keys()
         if memory and (tensordict is None or MEMORY not in state.keys()):
             raise SpecError(
-                f"TransformedEnv.set_state: {memory} live in the data; with a mask, save them too, state = env.get_state(td), and "
-                f"pass those of the rows that go on, env.set_state(state, mask, td)"
+                f"TransformedEnv.set_state: {memory} live in the data; with a mask, save them too, state = "
+                f"env.get_state(td), and pass those of the rows that go on, env.set_state(state, mask, td)"
             )
         return super()._state_of(state, mask, tensordict)
 
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
-        out = self._started(None, self.base_env.set_state(state.exclude(MEMORY)))
-        memory = state.get(MEMORY, None)
-        return out if memory is None else out.update(memory)
+        memory, mine, known = state.get(MEMORY, None), self._memory_keys(), state.get(ROWS, None)
+        if memory is not None:
+            below = memory.exclude(*mine)
+            state = state.exclude(MEMORY) if below.is_empty() else state.copy().set(MEMORY, below)
+        if known is not None:
+            under = known.get(BELOW, None)
+            state = state.exclude(ROWS) if under is None else state.copy().set(ROWS, under)
+        fresh = self.base_env.set_state(state)
+        self.base_env.plan.done.complete(fresh)
+        out = self.chain._restored(fresh)
+        for i, leaf in enumerate(self.chain.leaves()):
+            if known is not None and (held := known.get(str(i), None)) is not None:
+                leaf.set_row_state(held.clone())
+        return out if memory is None else out.update(memory.select(*mine, strict=False))
 
     def _memory_keys(self) -> list[NestedKey]:
-        """The observations and flags that the transforms added."""
+        """The observations and flags that the transforms added, or that do not follow from the env's state alone."""
         base = {*self.base_env.observation_keys, *self.base_env.done_keys}
+        base -= {key for leaf in self.chain.leaves() for key in leaf.memories()}
         return [key for key in (*self.observation_keys, *self.done_keys) if key not in base]
 
     def to(self, device: torch.device | str | int) -> TransformedEnv:  # type: ignore[override]
@@ -185,7 +373,7 @@ class TransformedEnv(EnvBase):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            if name.startswith("_") or "base_env" not in self.__dict__.get("_modules", {}):
+            if name.startswith("__") or "base_env" not in self.__dict__.get("_modules", {}):
                 raise
             return getattr(self.base_env, name)
 

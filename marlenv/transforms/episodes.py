@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from marlenv.envs import EnvBase
 
 
-class _PerLevel(Transform):
+class PerLevel(Transform):
     """A transform with one entry beside the done flags of every level that is reset by itself. Abstract."""
 
     def join(self, env: EnvBase) -> None:
         """Finds the levels: the root, or the groups where there are no flags at the root."""
+        super().join(env)
         self.levels: list[NestedKey] = [nested((*level.path, "done")) for level in env.plan.done.top]
 
 
@@ -34,13 +35,13 @@ class _Flags(NamedTuple):
     terminated: NestedKey
 
 
-class StepCounter(_PerLevel):
+class StepCounter(PerLevel):
     """Counts the steps of the episode and cuts it off after ``max_steps``.
 
     Writes ``step_count`` (int64, the shape of the done flag) beside the done flags of the root, or of every group where
     there are none at the root: 0 after a reset, 1 after the first step. With ``max_steps`` it adds ``truncated`` flags,
-    there and at the levels below, and ``done`` becomes the union. What terminates in the very step of the limit is both;
-    an agent that had terminated before does not become truncated.
+    there and at the levels below, and ``done`` becomes the union. What terminates in the very step of the limit is
+    both; an agent that had terminated before does not become truncated.
 
     Args:
         max_steps: the longest episode; no limit when left out.
@@ -84,14 +85,17 @@ class StepCounter(_PerLevel):
         for key, count, below in self.counted:
             flag = specs["done"][key]
             most = torch.iinfo(torch.int64).max
-            specs["observation"][count] = Bounded(0, most, flag.shape, dtype=torch.int64, device=flag.device)
+            for where in {count, self.memory_of(count)}:
+                specs["observation"][where] = Bounded(0, most, flag.shape, dtype=torch.int64, device=flag.device)
             for keys in below if self.max_steps is not None else ():
                 specs["done"][keys.truncated] = specs["done"][keys.done].clone()
 
-    def _reset(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for key, count, below in self.counted:
             done = fetch(tensordict_reset, key)
             write(tensordict_reset, count, torch.zeros_like(done, dtype=torch.int64))
+            if count in self._overwritten:
+                write(tensordict_reset, self.memory_of(count), torch.zeros_like(done, dtype=torch.int64))
             for keys in below if self.max_steps is not None else ():
                 done = fetch(tensordict_reset, keys.done)
                 if done is not None and fetch(tensordict_reset, keys.truncated) is None:
@@ -100,13 +104,16 @@ class StepCounter(_PerLevel):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for _, where, below in self.counted:
-            before = fetch(tensordict, where)
+            kept = self.memory_of(where) if self._overwritten else where
+            before = fetch(tensordict, kept)
             if before is None:
                 raise KeyMissing(
                     f"StepCounter: no entry {where!r} in the data; start from env.reset(), and hand on what it gives"
                 )
             count = before + 1
             write(next_tensordict, where, count)
+            if kept != where:
+                write(next_tensordict, kept, count.clone())
             if self.max_steps is not None:
                 over = count >= self.max_steps
                 for keys in below:
@@ -128,11 +135,15 @@ class StepCounter(_PerLevel):
         if self.update_done:
             write(following, keys.done, done | cut)
 
+    def memories(self) -> list[NestedKey]:
+        """The counters."""
+        return [count for _, count, _ in self.counted]
+
     def __repr__(self) -> str:
         return f"StepCounter(max_steps={self.max_steps})"
 
 
-class InitTracker(_PerLevel):
+class InitTracker(PerLevel):
     """Marks the first step of every episode: ``is_init`` beside the done flags of the root, True after a reset.
 
     Where there are no flags at the root it stands beside those of every group.
@@ -160,7 +171,7 @@ class InitTracker(_PerLevel):
                 raise SpecError(f"InitTracker: the env observes {where!r} already; choose another init_key")
             specs["observation"][where] = specs["done"][key].clone()
 
-    def _reset(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for key in self.levels:
             write(tensordict_reset, beside(key, self.init_key), torch.ones_like(fetch(tensordict_reset, key)))
         return tensordict_reset

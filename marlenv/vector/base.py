@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import torch
+from tensordict import TensorDictBase
+from torch import Tensor
 
-from marlenv.envs import EnvBase
+from marlenv.envs import EnvBase, EnvMetaData
 from marlenv.envs.access import SIDE
-from marlenv.errors import SpecError, whole
+from marlenv.envs.rollout import stack_steps
+from marlenv.envs.stepping import standing
+from marlenv.errors import EnvClosed, SpecError, SpecTypeError, whole
+from marlenv.groups.reset import read_masks
+from marlenv.keys import NestedKey
+from marlenv.tensordicts import lazy, put, rows
+from marlenv.vector.protocol import Description
 
 MakeEnv = Callable[..., EnvBase]
+Options = dict[str, Any]
 
 
 class BatchedEnv(EnvBase):
@@ -20,68 +30,384 @@ class BatchedEnv(EnvBase):
     Attributes that a batched env does not have are asked of the children: ``env.gravity`` is a list with one value per
     child, and ``env.some_method(1)`` calls the method of every child and returns the list of answers.
 
+    ``env[1:3]`` is a pool of some of the children, which stay those of the whole: what is done here is done there.
+
+    The children start with the first reset, step or question, or with :meth:`start`; a pool that was closed starts
+    again when it is used.
+
     Args:
         num_workers: how many children.
         create_env_fn: makes a child; or a list with one such function per child.
         create_env_kwargs: keyword arguments for it; or a list with one dict per child.
+        pin_memory: must be False; TorchRL has given it up too.
+        share_individual_td: return the data of the children as a lazy stack, each with sizes of its own. When left out,
+            that happens where children differ in sizes; False refuses such children.
+        shared_memory: keep the data on their way between processes in shared memory.
+        memmap: keep them in a memory-mapped file instead; needs ``shared_memory=False``.
+        policy_proof: not read; taken as TorchRL takes it.
         device: where the data live; that of the children when left out.
+        allow_step_when_done: must be False; TorchRL has given it up too.
+        num_threads: threads of this process while child processes run; not read by :class:`SerialEnv`.
+        num_sub_threads: threads of each child process; not read by :class:`SerialEnv`.
+        serial_for_single: whether :class:`ParallelEnv` makes a :class:`SerialEnv` of one child.
+        non_blocking: do not wait for copies between devices.
+        mp_start_method: how child processes start; refused by :class:`SerialEnv`.
+        use_buffers: whether data travel in memory that is allocated once; when left out, wherever sizes are fixed.
+        metadata_from_workers: ask the child processes what they are, and make no child here; refused by
+            :class:`SerialEnv`.
+        consolidate: pack data that travel without buffers into one piece.
+        daemon: end child processes with this one, at once.
+        shutdown_timeout: seconds that child processes have to close.
+        auto_wrap_envs: not read; functions of all kinds can be sent to processes.
+        num_processes: how many child processes share the children, each a block of neighbours; as many as children when
+            left out.
+        timeout: seconds that a child process may take for one answer; any time when left out.
+        on_failure: ``"restart"`` makes a child that fails anew, marks its step as truncated and counts it in
+            :attr:`failures`; the other children go on untouched.
+        backend: where the children of :class:`ParallelEnv` live: ``"process"``, or ``"ray"`` for actors of Ray.
+        backend_options: options of Ray's actors, such as ``{"num_cpus": 1}``.
     """
 
     handles_partial_steps = True
+    gives_all_flags = True  # the children have completed theirs
+    starts_again = True
+    _alike = True
+    """Whether children must have the same entries."""
+    in_processes = False
+    """Whether the children live in processes of their own."""
 
     def __init__(
         self,
         num_workers: int,
         create_env_fn: MakeEnv | Sequence[MakeEnv],
         *,
-        create_env_kwargs: dict[str, Any] | Sequence[dict[str, Any]] | None = None,
+        create_env_kwargs: Options | Sequence[Options] | None = None,
+        pin_memory: bool = False,
+        share_individual_td: bool | None = None,
+        shared_memory: bool = True,
+        memmap: bool = False,
+        policy_proof: Callable[..., Any] | None = None,
         device: torch.device | str | int | None = None,
+        allow_step_when_done: bool = False,
+        num_threads: int | None = None,
+        num_sub_threads: int = 1,
+        serial_for_single: bool = False,
+        non_blocking: bool = False,
+        mp_start_method: str | None = None,
+        use_buffers: bool | None = None,
+        metadata_from_workers: bool = False,
+        consolidate: bool = True,
+        daemon: bool = False,
+        shutdown_timeout: float = 10.0,
+        auto_wrap_envs: bool = True,
+        num_processes: int | None = None,
+        timeout: float | None = None,
+        on_failure: Literal["raise", "restart"] = "raise",
+        backend: str = "process",
+        backend_options: Options | None = None,
     ) -> None:
         who = type(self).__name__
         whole(who, "num_workers", num_workers, 1)
-        makers = list(create_env_fn) if isinstance(create_env_fn, Sequence) else [create_env_fn] * num_workers
-        if odd := next((make for make in makers if isinstance(make, EnvBase) or not callable(make)), None):
-            raise SpecError(f"{who}: create_env_fn must be a function that makes an env, got {type(odd).__name__}")
-        given = create_env_kwargs or {}
-        options = [dict(given)] * num_workers if isinstance(given, dict) else [dict(one) for one in given]
-        for name, items in (("create_env_fn", makers), ("create_env_kwargs", options)):
-            if len(items) != num_workers:
-                raise SpecError(f"{who}: {num_workers} workers need {num_workers} entries in {name}, got {len(items)}")
-        self._recipes = list(zip(makers, options, strict=True))
+        self._refuse_options(who, on_failure, {"pin_memory": pin_memory, "allow_step_when_done": allow_step_when_done})
+        self._refuse_for_children_here(
+            who, {"mp_start_method": mp_start_method, "metadata_from_workers": metadata_from_workers}
+        )
         self.num_workers = num_workers
+        self.create_env_fn, self.create_env_kwargs = recipes(who, num_workers, create_env_fn, create_env_kwargs)
+        self.share_individual_td, self._share_given, self.policy_proof = (
+            share_individual_td,
+            share_individual_td,
+            policy_proof,
+        )
+        self.serial_for_single, self.consolidate, self.pin_memory = serial_for_single, consolidate, pin_memory
+        self.allow_step_when_done, self.metadata_from_workers = allow_step_when_done, metadata_from_workers
+        self.use_buffers, self.shared_memory, self.memmap = use_buffers, shared_memory, memmap
+        self.mp_start_method, self.num_threads, self.num_sub_threads = mp_start_method, num_threads, num_sub_threads
+        self.non_blocking, self.daemon, self.shutdown_timeout = non_blocking, daemon, float(shutdown_timeout)
+        self.auto_wrap_envs, self.timeout, self.on_failure = auto_wrap_envs, timeout, on_failure
+        self.backend, self.backend_options = backend, dict(backend_options or {})
+        self.num_processes = whole(who, "num_processes", num_processes or num_workers, 1, num_workers)
+        self._check_memory()
         super().__init__(device=device)
+        self.failures = torch.zeros(num_workers, dtype=torch.int64)
+        self._given_device = self.device
+        self.is_closed = True
+        self._describe()
 
-    def _adopt(self, children: Sequence[EnvBase]) -> None:
-        """Takes batch size, device and specs from the children."""
-        who, first = type(self).__name__, children[0]
-        if odd := next((child for child in children if not isinstance(child, EnvBase)), None):
-            raise SpecError(f"{who}: create_env_fn must make an env, got {type(odd).__name__}")
-        if other := next((child for child in children if child.batch_size != first.batch_size), None):
+    @staticmethod
+    def _refuse_options(who: str, on_failure: str, gone: Mapping[str, Any]) -> None:
+        if on_failure not in ("raise", "restart"):
+            raise SpecError(f"{who}: on_failure must be 'raise' or 'restart', got {on_failure!r}")
+        for name, given in gone.items():
+            if given:
+                raise SpecError(f"{who}: {name} must be False, got {given!r}; leave it out")
+
+    def _refuse_for_children_here(self, who: str, options: Mapping[str, Any]) -> None:
+        for name, given in options.items():
+            if given and not self.in_processes:
+                raise SpecTypeError(f"{who}: {name} is for child processes, got {given!r}; use ParallelEnv")
+
+    # --- starting and closing --------------------------------------------------------------------
+
+    @abstractmethod
+    def _describe(self) -> None:
+        """Writes batch size, device and specs; called once, when the pool is made."""
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Starts the children."""
+
+    @abstractmethod
+    def _stop(self) -> None:
+        """Closes the children, if there are any."""
+
+    _ended = False
+
+    def start(self) -> None:
+        """Starts the children; the first reset or step does it too.
+
+        Raises:
+            EnvClosed: they run already.
+        """
+        if not self.is_closed:
+            raise EnvClosed(f"{type(self).__name__}.start: the env runs already; close it first")
+        self._start()
+        self.is_closed = self._ended = False
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Closes all children; the pool starts again when it is used.
+
+        Args:
+            raise_if_closed: raise where there is nothing to close.
+
+        Raises:
+            EnvClosed: the pool was closed already.
+        """
+        self._stop()
+        again, self.is_closed, self._ended = self._ended, True, True
+        if again and raise_if_closed:
+            raise EnvClosed(f"{type(self).__name__}.close: the env is closed already; pass raise_if_closed=False")
+
+    def update_kwargs(self, kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+        """Changes keyword arguments of the children; they are used when the pool starts, or starts again.
+
+        Args:
+            kwargs: those that change; or a list with one dict per child.
+        """
+        many = [kwargs] * self.num_workers if isinstance(kwargs, Mapping) else list(kwargs)
+        if len(many) != self.num_workers:
             raise SpecError(
-                f"{who}: all children must have the batch size {list(first.batch_size)}, got {list(other.batch_size)}"
+                f"{type(self).__name__}.update_kwargs: {self.num_workers} workers need {self.num_workers} dicts, got "
+                f"{len(many)}"
             )
-        for kind in SIDE:
-            mine = getattr(first, f"{kind}_keys")
-            if stray := next((keys for c in children if (keys := getattr(c, f"{kind}_keys")) != mine), None):
-                raise SpecError(f"{who}: the children must have the same {kind} entries, got {mine} and {stray}")
-        if self.device is None and first.device is not None:
-            self.device = first.device
+        for own, more in zip(self.create_env_kwargs, many, strict=True):
+            own.update(more)
+        self._on_new_kwargs()
+
+    def _on_new_kwargs(self) -> None:
+        """Called when keyword arguments have changed."""
+
+    def configure_parallel(  # type: ignore[override]  # an env that is no pool refuses whatever it is given
+        self,
+        *,
+        use_buffers: bool | None = None,
+        shared_memory: bool | None = None,
+        memmap: bool | None = None,
+        mp_start_method: str | None = None,
+        num_threads: int | None = None,
+        num_sub_threads: int | None = None,
+        non_blocking: bool | None = None,
+        daemon: bool | None = None,
+        shutdown_timeout: float | None = None,
+    ) -> BatchedEnv:
+        """Changes how the children run, before they start; what is left out stays. Returns the env.
+
+        Raises:
+            EnvClosed: the children run already.
+        """
+        given = {name: value for name, value in locals().items() if name != "self" and value is not None}
+        if not self.is_closed:
+            raise EnvClosed(
+                f"{type(self).__name__}.configure_parallel: the env runs already; call it before the first reset"
+            )
+        for name, value in given.items():
+            setattr(self, name, value)
+        self._check_memory()
+        return self
+
+    def _check_memory(self) -> None:
+        if self.shared_memory and self.memmap:
+            raise SpecError(
+                f"{type(self).__name__}: memmap and shared memory are mutually exclusive; pass shared_memory=False"
+            )
+
+    # --- what the children are -------------------------------------------------------------------
+
+    @property
+    def meta_data(self) -> EnvMetaData:
+        """Example data, specs and batch size of the pool."""
+        return EnvMetaData.metadata_from_env(self)
+
+    failures: Tensor
+    """How often each child failed and was started again; int64 ``[num_workers]``."""
+
+    def _adopt(self, children: Sequence[EnvBase | Description]) -> None:
+        """Takes batch size, device and specs from the children, or from what is known of them."""
+        first, locked = children[0], self.is_spec_locked
+        self.set_spec_lock_(False)
+        self._check_alike(children)
+        if self._given_device is None:
+            self.__dict__["_device"] = first.device
         self.batch_size = (self.num_workers, *first.batch_size)
         for kind in SIDE:
             stacked = torch.stack([getattr(child, f"full_{kind}_spec") for child in children])
             setattr(self, f"full_{kind}_spec", stacked.clone())
-        for name in ("group_map", "tree"):  # the same for all children, since their specs stack
-            if (found := getattr(first, name, None)) is not None:
+        groups = [getattr(child, "group_map", None) for child in children]
+        for name in ("group_map", "tree"):
+            self.__dict__.pop(name, None)
+            if (found := getattr(first, name, None)) is not None and all(one == groups[0] for one in groups):
                 setattr(self, name, found)
-        self._allow_done_after_reset = any(child._allow_done_after_reset for child in children)
+        self._allow_done_after_reset = True  # the children have looked at theirs
+        self.supports_set_state = all(child.supports_set_state for child in children)
+        if self._share_given is None:
+            self.share_individual_td = any(unlike(first, child, sizes=False) for child in children)
+        self.set_spec_lock_(locked)
+
+    def _check_alike(self, children: Sequence[EnvBase | Description]) -> None:
+        who, first = type(self).__name__, children[0]
+        if other := next((child for child in children if child.batch_size != first.batch_size), None):
+            raise SpecError(
+                f"{who}: all children must have the batch size {list(first.batch_size)}, got {list(other.batch_size)}"
+            )
+        devices = {child.device for child in children}
+        if self._given_device is None and len(devices) > 1:
+            raise SpecError(
+                f"{who}: the children live on {sorted(map(str, devices))}; say by device= where the data are to be"
+            )
+        for i, child in enumerate(children):
+            if says := unlike(first, child, sizes=self._share_given is not False) if self._alike else None:
+                raise SpecError(f"{who}: all children must have the same entries, but child {i} {says}")
+
+    # --- data of the children --------------------------------------------------------------------
+
+    def _stack(self, parts: list[TensorDictBase]) -> TensorDictBase:
+        """The data of all children as those of the pool."""
+        if self.device is not None:
+            wait = not self.non_blocking
+            parts = [p if p.device == self.device else p.to(self.device, non_blocking=not wait) for p in parts]
+        if self.share_individual_td:
+            return lazy(parts, 0)
+        try:
+            return stack_steps(parts, 0)
+        except RuntimeError:
+            if not self.plan.dynamic:
+                raise
+            return lazy(parts, 0)  # children whose entries have different sizes now
+
+    def _any_row(self, mask: Tensor | None, td: TensorDictBase) -> list[bool]:
+        """Which children a mask reaches; all of them when there is none."""
+        if mask is None:
+            return [True] * self.num_workers
+        flat = rows(mask, td.ndim)
+        return (flat.flatten(1).any(-1) if flat.ndim > 1 else flat).tolist()
+
+    def _marked(self, td: TensorDictBase) -> list[bool]:
+        """Which children are reset at all."""
+        reached = [self._any_row(mask, td) for mask in read_masks(self.plan.done, td).values()]
+        return [any(column) for column in zip(*reached, strict=True)]
+
+    def _reset_options(self, kwargs: Options) -> list[Options]:
+        """The keyword arguments of a reset per child; those in ``list_of_kwargs`` are for one child each."""
+        own = kwargs.pop("list_of_kwargs", None)
+        if own is None:
+            return [kwargs] * self.num_workers
+        if len(own) != self.num_workers:
+            raise SpecError(
+                f"{type(self).__name__}.reset: list_of_kwargs must have {self.num_workers} dicts, got {len(own)}"
+            )
+        return [{**one, **kwargs} for one in own]
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds the children along the chain of seeds, each with the seed that the one before it returned.
 
+        Args:
+            seed: that of the first child.
+            static_seed: give all children this seed.
+
         Returns:
             The seed that comes after the last child's.
         """
+        if self.is_closed:
+            self.start()
+        self._static_seed = static_seed
         super().set_seed(seed, static_seed)
         return self._last_seed
 
     _last_seed: int | None = None
+    _static_seed = False
+
+
+def recipes(
+    who: str,
+    count: int,
+    create_env_fn: MakeEnv | Sequence[MakeEnv],
+    create_env_kwargs: Options | Sequence[Options] | None,
+) -> tuple[list[MakeEnv], list[Options]]:
+    """A function and its keyword arguments for each of ``count`` envs."""
+    makers = list(create_env_fn) if isinstance(create_env_fn, Sequence) else [create_env_fn] * count
+    if odd := next((make for make in makers if isinstance(make, EnvBase) or not callable(make)), None):
+        raise SpecError(f"{who}: create_env_fn must be a function that makes an env, got {type(odd).__name__}")
+    given: Any = create_env_kwargs or {}
+    options = [dict(given)] * count if isinstance(given, Mapping) else list(given)
+    for name, items in (("create_env_fn", makers), ("create_env_kwargs", options)):
+        if len(items) != count:
+            raise SpecError(f"{who}: {count} workers need {count} entries in {name}, got {len(items)}")
+    return makers, [dict(one) for one in options]
+
+
+def made(who: str, make: MakeEnv, options: Options, on_failure: str) -> EnvBase:
+    """A child."""
+    child = make(**options)
+    if not isinstance(child, EnvBase):
+        raise SpecError(f"{who}: create_env_fn must make an env, got {type(child).__name__}")
+    if on_failure == "restart":
+        child.add_truncated_keys()
+    return child
+
+
+def cut_off(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
+    """The "next" data of an env that failed in its step: present observations, zero rewards, and cut off."""
+    out = standing(env, td).clone()
+    for level in env.plan.done.levels:
+        if (node := env.plan.done.node(out, level)) is not None:
+            before = env.plan.done.done_of(node, level)
+            put(node, "truncated", ~before)
+            put(node, "done", torch.ones_like(before))
+    return out
+
+
+def unlike(first: EnvBase | Description, other: EnvBase | Description, *, sizes: bool = True) -> str | None:
+    """What keeps two envs from standing side by side, or None.
+
+    Args:
+        first: an env.
+        other: another one.
+        sizes: whether entries, and groups, may differ in their sizes.
+    """
+    for kind in SIDE:
+        one, two = (getattr(env, f"full_{kind}_spec") for env in (first, other))
+        mine, its = ({*spec.keys(True, True)} for spec in (one, two))
+        if mine != its:
+            return f"lacks the {kind} entries {_named(mine - its)} of child 0, and adds {_named(its - mine)}"
+        for key in one.keys(True):
+            a, b = one[key], two[key]
+            if len(a.shape) != len(b.shape) or (a.shape != b.shape and not sizes):
+                return f"has the shape {list(b.shape)} in its {kind} entry {key!r}, and child 0 has {list(a.shape)}"
+            if a.dtype != b.dtype:
+                return f"has the dtype {b.dtype} in its {kind} entry {key!r}, and child 0 has {a.dtype}"
+    groups = [getattr(env, "group_map", None) for env in (first, other)]
+    return None if sizes or groups[0] == groups[1] else f"has the groups {groups[1]}, and child 0 has {groups[0]}"
+
+
+def _named(keys: set[NestedKey]) -> list[NestedKey]:
+    return sorted(keys, key=str)

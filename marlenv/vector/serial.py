@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor
+from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.resetting import reset_rows
 from marlenv.envs.rollout import stack_steps
+from marlenv.envs.seeding import next_seed
 from marlenv.envs.stepping import STEP, present, standing
+from marlenv.errors import SpecError
 from marlenv.groups.reset import read_masks
-from marlenv.tensordicts import get, lazy, rows, split
-from marlenv.vector.base import BatchedEnv, MakeEnv
+from marlenv.tensordicts import entries, get, new, raw, split
+from marlenv.vector.base import BatchedEnv, Options, cut_off, made
 
 
 class SerialEnv(BatchedEnv):
     """Several envs as one, stepped one after the other.
 
-    Child ``i`` behaves as it would alone with its own seed. A ``"_step"`` or ``"_reset"`` mask reaches only the children
-    that it marks.
+    Child ``i`` behaves as it would alone with its own seed. A ``"_step"`` or ``"_reset"`` mask reaches only the
+    children that it marks. What :class:`ParallelEnv` takes for its processes is taken here too, and has no effect.
 
     Args:
         num_workers: how many children.
         create_env_fn: makes a child; or a list with one such function per child.
         create_env_kwargs: keyword arguments for it; or a list with one dict per child.
         device: where the data live; that of the children when left out.
+        share_individual_td: return the data of the children as a lazy stack. When left out, that happens where they
+            differ in sizes.
 
     >>> env = SerialEnv(2, marlenv.testing.CountingEnv, create_env_kwargs=[{"max_steps": 2}, {"max_steps": 9}])
     >>> env.rollout(3, break_when_any_done=False)["next", "observation"].squeeze(-1)
@@ -36,108 +43,230 @@ class SerialEnv(BatchedEnv):
             [1., 2., 3.]])
     """
 
-    def __init__(
-        self,
-        num_workers: int,
-        create_env_fn: MakeEnv | Sequence[MakeEnv],
-        *,
-        create_env_kwargs: dict[str, Any] | Sequence[dict[str, Any]] | None = None,
-        device: torch.device | str | int | None = None,
-    ) -> None:
-        super().__init__(num_workers, create_env_fn, create_env_kwargs=create_env_kwargs, device=device)
-        self.__dict__["children_envs"] = [make(**options) for make, options in self._recipes]
-        self._adopt(self.children_envs)
-
     children_envs: list[EnvBase]
     """The children, in order."""
+    _made = False
+    _seeds: list[int | None]
+    _first = 0
+    """The number of the first child, where the children are part of a larger pool."""
+    _at: Any
+    """Holds the number of the child that is at work; in shared memory, where the child is in a process."""
+
+    def _describe(self) -> None:
+        """Makes the children, and reads the specs off them."""
+        children: list[EnvBase] = []
+        for make, options in zip(self.create_env_fn, self.create_env_kwargs, strict=True):
+            child = made(type(self).__name__, make, options, self.on_failure)
+            children.append(self._copied(child) if any(child is other for other in children) else child)
+        self._adopt(children)
+        self.__dict__["children_envs"], self._made = children, True
+        self._seeds = [None] * self.num_workers
+        self._at = [0]
+
+    def _copied(self, child: EnvBase) -> EnvBase:
+        try:
+            return deepcopy(child)
+        except Exception as error:
+            raise SpecError(
+                f"{type(self).__name__}: create_env_fn gave the same {type(child).__name__} twice, and it cannot be "
+                f"copied; make a new env at every call"
+            ) from error
+
+    def _start(self) -> None:
+        if not self._made:
+            self._describe()
+
+    def _stop(self) -> None:
+        for child in self.children_envs if self._made else []:
+            child.close(raise_if_closed=False)
+        self._made = False
+
+    def _on_new_kwargs(self) -> None:
+        if self.is_closed:
+            self._stop()
+
+    # --- acting ----------------------------------------------------------------------------------
 
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+        if self.is_closed:
+            self.start()
+        options = self._reset_options(kwargs) if kwargs else [kwargs] * self.num_workers
+        fresh: list[TensorDictBase] = []
         if tensordict is None:
-            return self._stack([child.reset(**kwargs) for child in self.children_envs])
-        fresh: list[TensorDictBase] = []
-        for child, td, on in zip(self.children_envs, split(tensordict), self._marked(tensordict), strict=True):
+            for i, own in enumerate(options):
+                self._at[0] = i
+                try:
+                    fresh.append(self.children_envs[i].reset(**own))
+                except Exception as error:
+                    fresh.append(self._restarted(i, error, own))
+            return self._stack(fresh)
+        for i, (td, on) in enumerate(zip(split(tensordict), self._marked(tensordict), strict=True)):
+            child = self.children_envs[i]
             told = self._told(child, td)
-            fresh.append(present(child, child.reset(told, **kwargs) if on else told))
-        return self._stack(fresh)
-
-    def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
-        fresh: list[TensorDictBase] = []
-        rows_of = zip(self.children_envs, split(request), split(tensordict), self._marked(request), strict=True)
-        for child, ask, td, on in rows_of:
-            asked, told = self._told(child, ask), self._told(child, td)
             if on:
-                told = reset_rows(child, asked, read_masks(child.plan.done, asked), told)
+                self._at[0] = i
+                try:
+                    told = child.reset(told, **options[i])
+                except Exception as error:
+                    told = self._restarted(i, error, options[i])
             fresh.append(present(child, told))
         return self._stack(fresh)
 
-    def _marked(self, td: TensorDictBase) -> list[bool]:
-        """Which children are reset at all."""
-        reached = [self._any_row(mask, td) for mask in read_masks(self.plan.done, td).values()]
-        return [any(column) for column in zip(*reached, strict=True)]
+    def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
+        if self.is_closed:
+            self.start()
+        asks, tds = split(request), split(tensordict)
+        fresh: dict[int, TensorDictBase] = {}
+        for i, on in enumerate(self._marked(request)):
+            if not on:
+                continue
+            child, self._at[0] = self.children_envs[i], i
+            asked, told = self._told(child, asks[i]), self._told(child, tds[i])
+            try:
+                told = reset_rows(child, asked, read_masks(child.plan.done, asked), told)
+            except Exception as error:
+                told = self._restarted(i, error, {})
+            fresh[i] = present(self.children_envs[i], told)
+        if (among := self._among(fresh, tensordict)) is not None:
+            return among
+        rows = zip(self.children_envs, tds, strict=True)
+        return self._stack(
+            [present(c, self._told(c, td)) if i not in fresh else fresh[i] for i, (c, td) in enumerate(rows)]
+        )
 
-    @staticmethod
-    def _told(child: EnvBase, td: TensorDictBase) -> TensorDictBase:
-        return td if child.device is None or td.device == child.device else td.to(child.device)
+    def _among(self, fresh: dict[int, TensorDictBase], td: TensorDictBase) -> TensorDictBase | None:
+        """The data of some children in their rows of ``td``; None where they do not fit there."""
+        first = next(iter(fresh.values()), None)
+        if first is None or len(fresh) == self.num_workers or raw(td) is None or self.device is not None:
+            return None
+        return written(td, list(fresh), list(fresh.values()))
+
+    def _told(self, child: EnvBase, td: TensorDictBase) -> TensorDictBase:
+        if child.device is None or td.device == child.device:
+            return td
+        return td.to(child.device, non_blocking=self.non_blocking)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if self.is_closed:
+            self.start()
         on = self._any_row(get(tensordict, STEP), tensordict)
         stepped: list[Any] = []
-        for child, td, go in zip(self.children_envs, split(tensordict), on, strict=True):
-            stepped.append(get(child.step(self._told(child, td)), "next") if go else None)
+        for i, (child, td, go) in enumerate(zip(self.children_envs, split(tensordict), on, strict=True)):
+            self._at[0] = i
+            try:
+                stepped.append(get(child.step(self._told(child, td)), "next") if go else None)
+            except Exception as error:
+                cut = cut_off(child, td) if self.on_failure == "restart" else td
+                self._restarted(i, error, {})
+                stepped.append(cut)
         if not all(on):
             still = standing(self, tensordict).unbind(0)
             stepped = [s if one is None else one for one, s in zip(stepped, still, strict=True)]
         return self._stack(stepped)
 
-    def _any_row(self, mask: Tensor | None, td: TensorDictBase) -> list[bool]:
-        """Which children a mask reaches; all of them when there is none."""
-        if mask is None:
-            return [True] * self.num_workers
-        flat = rows(mask, td.ndim)
-        return (flat.flatten(1).any(-1) if flat.ndim > 1 else flat).tolist()
+    def _restarted(self, i: int, error: Exception, options: Options) -> TensorDictBase:
+        """What a child that failed starts with after it was made anew; raises the error unless that is asked for."""
+        if self.on_failure == "raise":
+            error.add_note(f"in env {self._first + i} of the pool")
+            raise error
+        self.failures[i] += 1
+        with suppress(Exception):  # it has failed already
+            self.children_envs[i].close(raise_if_closed=False)
+        self._renew(i)
+        return self.children_envs[i].reset(**options)
 
-    def _stack(self, parts: list[TensorDictBase]) -> TensorDictBase:
-        if self.device is not None:
-            parts = [part if part.device == self.device else part.to(self.device) for part in parts]
-        try:
-            return stack_steps(parts, 0)
-        except RuntimeError:
-            if not self.plan.dynamic:
-                raise
-            return lazy(parts, 0)  # children whose entries have different sizes now
+    def _renew(self, i: int) -> None:
+        """Makes a child anew. Its seed is a new one: with the old one it would come to the same end."""
+        child = made(type(self).__name__, self.create_env_fn[i], self.create_env_kwargs[i], self.on_failure)
+        if (seed := self._seeds[i]) is not None:
+            child.set_seed(next_seed(seed + (int(self.failures[i]) << 32)))
+        self.children_envs[i] = child
 
     def _set_seed(self, seed: int | None) -> None:
-        for child in self.children_envs:
-            seed = child.set_seed(seed)
+        for i, child in enumerate(self.children_envs):
+            self._seeds[i] = seed
+            seed = child.set_seed(seed, static_seed=self._static_seed)
         self._last_seed = seed
 
     def _action_seed(self) -> int:
         return self.children_envs[0].action_stream.seed
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
-        parts = [None] * self.num_workers if tensordict is None else tensordict.unbind(0)
-        return torch.stack([c.get_state(td) for c, td in zip(self.children_envs, parts, strict=True)])
+        if self.is_closed:
+            self.start()
+        parts = self._parts(tensordict)
+        return stack_steps([c.get_state(td) for c, td in zip(self.children_envs, parts, strict=True)], 0)
+
+    def _state_of(self, state: TensorDictBase, mask: Tensor, tensordict: TensorDictBase | None) -> TensorDictBase:
+        if self.is_closed:
+            self.start()
+        each = zip(self.children_envs, state.unbind(0), mask.unbind(0), self._parts(tensordict), strict=True)
+        return stack_steps([c._state_of(s, m, td) for c, s, m, td in each], 0)
+
+    def _parts(self, tensordict: TensorDictBase | None) -> Sequence[TensorDictBase | None]:
+        """The data of each child."""
+        return [None] * self.num_workers if tensordict is None else tensordict.unbind(0)
 
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
+        if self.is_closed:
+            self.start()
         return self._stack([c.set_state(s) for c, s in zip(self.children_envs, state.unbind(0), strict=True)])
 
-    def close(self, *, raise_if_closed: bool = True) -> None:
-        """Closes all children."""
-        for child in self.children_envs:
-            child.close(raise_if_closed=raise_if_closed)
-        super().close(raise_if_closed=raise_if_closed)
+    # --- the children as modules and as objects --------------------------------------------------
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """The parameters and buffers of the children, under ``"worker0"`` and so on."""
+        if self.is_closed:
+            self.start()
+        return OrderedDict((f"worker{i}", c.state_dict(*args, **kwargs)) for i, c in enumerate(self.children_envs))
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Loads what :meth:`state_dict` gave; or what one child gave, into all of them."""
+        if self.is_closed:
+            self.start()
+        for i, child in enumerate(self.children_envs):
+            own = state_dict[f"worker{i}"] if "worker0" in state_dict else state_dict
+            child.load_state_dict(own, strict=strict, assign=assign)
 
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
         except AttributeError:
-            children = self.__dict__.get("children_envs")
-            if name.startswith("_") or not children or not hasattr(children[0], name):
+            if name.startswith("_") or "children_envs" not in self.__dict__:
                 raise
-        found = [getattr(child, name) for child in children]
+            if self._made and not hasattr(self.children_envs[0], name):
+                raise
+        if self.is_closed:
+            self.start()
+        found = [getattr(child, name) for child in self.children_envs]
         if callable(found[0]):
             return lambda *args, **kwargs: [one(*args, **kwargs) for one in found]
         return found
 
+    def __getitem__(self, index: Any) -> SerialEnv:
+        from marlenv.vector.views import SerialView, numbers
+
+        return SerialView(self, numbers(type(self).__name__, index, self.num_workers))
+
     def __repr__(self) -> str:
         return f"SerialEnv({self.num_workers} x {self.children_envs[0]!r})"
+
+
+def written(td: TensorDictBase, rows: list[int], fresh: list[TensorDictBase]) -> TensorDictBase | None:
+    """Copies of the entries of ``td`` that ``fresh`` has, with ``fresh`` in some rows; None where shapes differ."""
+    data: dict[str, Any] = {}
+    places = torch.tensor(rows)
+    for name, value in entries(fresh[0]):
+        column, old = [get(one, name) for one in fresh], get(td, name)
+        if type(value) is Tensor and type(old) is Tensor:
+            if any(type(one) is not Tensor or one.shape != old.shape[1:] or one.dtype != old.dtype for one in column):
+                return None
+            data[name] = old.index_copy(0, places, torch.stack(column))
+        elif raw(value) is not None and raw(old) is not None and all(raw(one) is not None for one in column):
+            below = written(old, rows, column)
+            if below is None:
+                return None
+            data[name] = below
+        else:
+            return None
+    return new(data, Size((td.batch_size[0], *fresh[0].batch_size)), td.device)

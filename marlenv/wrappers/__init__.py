@@ -1,8 +1,13 @@
-"""Other people's simulators as envs, one file each; a simulator is imported when its wrapper is made."""
+"""Other people's simulators as envs: a file per simulator, a folder where it needs several.
+
+A simulator is imported when its wrapper is made. The files that begin with an underscore are shared by all wrappers.
+"""
 
 from marlenv.wrappers._base import EnvWrapper
-from marlenv.wrappers._gymlike import BaseInfoDictReader, GymLikeEnv, default_info_dict_reader
+from marlenv.wrappers._gymlike import GymLikeEnv
+from marlenv.wrappers._info_dicts import BaseInfoDictReader, default_info_dict_reader
 from marlenv.wrappers._spaces import register_gym_spec_conversion
+from marlenv.wrappers.envpool import MultiThreadedEnv, MultiThreadedEnvWrapper
 from marlenv.wrappers.jaxmarl import JaxMARLEnv, JaxMARLWrapper
 from marlenv.wrappers.meltingpot import MeltingpotEnv, MeltingpotWrapper
 from marlenv.wrappers.open_spiel import OpenSpielEnv, OpenSpielWrapper
@@ -18,6 +23,8 @@ __all__ = [
     "JaxMARLWrapper",
     "MeltingpotEnv",
     "MeltingpotWrapper",
+    "MultiThreadedEnv",
+    "MultiThreadedEnvWrapper",
     "OpenSpielEnv",
     "OpenSpielWrapper",
     "PettingZooEnv",

@@ -1,32 +1,33 @@
-"""What one agent sees, does and gets, as wrappers tell it."""
+"""What a wrapper says about one agent: its specs, and what it got in a step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import torch
 
+from marlenv.errors import GroupError, nearest
 from marlenv.groups import GroupTree
 from marlenv.specs import Binary, Composite, TensorSpec
 
 
 class AgentSpecs(NamedTuple):
-    """What one agent sees and does; shapes without batch and agent dimensions."""
+    """What one agent observes and does; shapes without batch and agent dimensions."""
 
-    seen: Composite
+    observations: Composite
     """The entries that it observes, ``observation`` first of all."""
     action: TensorSpec
     actions: int | None = None
-    """How many discrete actions there are, if the simulator says which are legal."""
+    """The length of its ``action_mask``, if the simulator says which actions are legal."""
     info: Composite | None = None
     reward: TensorSpec | None = None
 
 
 class AgentStep(NamedTuple):
-    """What one agent got at one moment."""
+    """What one agent got in one step, or in a reset."""
 
-    seen: Mapping[str, Any]
+    observations: Mapping[str, Any]
     """The values of what it observes."""
     reward: Any = 0.0
     terminated: bool = False
@@ -35,9 +36,9 @@ class AgentStep(NamedTuple):
     info: Mapping[str, Any] | None = None
 
 
-def seen_of(specs: AgentSpecs) -> dict[str, TensorSpec]:
+def all_observations(specs: AgentSpecs) -> dict[str, TensorSpec]:
     """All entries that an agent observes, its legal actions and infos among them."""
-    entries: dict[str, TensorSpec] = dict(specs.seen.items())
+    entries: dict[str, TensorSpec] = dict(specs.observations.items())
     if specs.actions is not None:
         entries["action_mask"] = Binary(shape=(specs.actions,), dtype=torch.bool)
     if specs.info is not None and not specs.info.is_empty():
@@ -55,3 +56,19 @@ def with_shared_infos(tree: GroupTree, agents: Mapping[str, AgentSpecs]) -> dict
         if known:
             out |= {agent: agents[agent]._replace(info=Composite(known)) for agent in members}
     return out
+
+
+def unknown_agent(where: str, got: Collection[str], known: Collection[str]) -> GroupError:
+    """The error for data of an agent that a simulator never named; names the first by the alphabet.
+
+    >>> print(unknown_agent("MyWrapper.step", ["wolf_0", "wolf_7"], ["wolf_0", "wolf_1"]))
+    MyWrapper.step: the simulator gave data of an unknown agent 'wolf_7'; did you mean 'wolf_1'?
+    """
+    name = min(set(got).difference(known))
+    return GroupError(f"{where}: the simulator gave data of an unknown agent {name!r}; {nearest(name, known)}")
+
+
+def check_named(where: str, got: Collection[str], known: Collection[str]) -> None:
+    """Raises :func:`unknown_agent` if there are data of an agent that the simulator never named."""
+    if not set(got) <= set(known):
+        raise unknown_agent(where, got, known)

@@ -1,16 +1,30 @@
-"""What every wrapper is: an env around somebody else's simulator."""
+"""``EnvWrapper``: the base of every env around somebody else's simulator."""
 
 from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
 from marlenv.envs import EnvBase
-from marlenv.errors import whole
+from marlenv.errors import MissingExtra, NeedsReset, SpecError, whole
+from marlenv.optional import need
+
+Value = TypeVar("Value")
+
+
+class ClassValue(Generic[Value]):
+    """A value that a class and its instances have, worked out when it is read."""
+
+    def __init__(self, of: Callable[[Any], Value]) -> None:
+        self.of, self.__doc__ = of, of.__doc__
+
+    def __get__(self, instance: Any, owner: type) -> Value:
+        return self.of(owner)
 
 
 class EnvWrapper(EnvBase):
@@ -23,14 +37,22 @@ class EnvWrapper(EnvBase):
         device: where the data live.
         batch_size: how many envs the simulator steps at once.
         allow_done_after_reset: allow flags that are True right after a reset.
-        frame_skip: how often each action is played, for wrappers that can.
+        frame_skip: how often each action is played; wrappers that cannot do it refuse more than 1.
         **kwargs: handed to the hooks.
     """
 
     libname: ClassVar[str] = ""
     """The simulator's name."""
+    module: ClassVar[str] = ""
+    """What is imported of it; its name when empty."""
     git_url: ClassVar[str] = ""
     """Where it comes from."""
+    can_be_seeded: ClassVar[bool] = True
+    """Whether ``set_seed`` decides about the simulator."""
+    skips_frames: bool = True
+    """Whether ``frame_skip`` may be more than 1."""
+    _began: bool = False
+    """Whether the simulator was reset."""
 
     def __init__(
         self,
@@ -48,13 +70,29 @@ class EnvWrapper(EnvBase):
             allow_done_after_reset=allow_done_after_reset,
             run_type_checks=run_type_checks,
         )
-        whole(type(self).__name__, "frame_skip", frame_skip, 1)
-        self.frame_skip = self.wrapper_frame_skip = frame_skip
-        self._constructor_kwargs = dict(kwargs)
+        self.frame_skip = self.wrapper_frame_skip = self._checked_frame_skip(frame_skip)
         self._check_kwargs(kwargs)
         self._env = self._build_env(**kwargs)
         self._make_specs(self._env)
         self._init_env()
+
+    @ClassValue
+    def lib(cls) -> ModuleType:  # noqa: N805
+        """The simulator's module; raises MissingExtra where it is not installed."""
+        return need(cls.module or cls.libname, cls.__name__)
+
+    @ClassValue
+    def available_envs(cls) -> list[str]:  # noqa: N805
+        """The names of all tasks; none where the simulator is not installed."""
+        try:
+            return cls._task_names()
+        except MissingExtra:
+            return []
+
+    @classmethod
+    def _task_names(cls) -> list[str]:
+        """The names of all tasks; raises MissingExtra where the simulator is not installed."""
+        return []
 
     def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
         """Raises if the constructor's arguments make no sense."""
@@ -71,6 +109,20 @@ class EnvWrapper(EnvBase):
         """Does what the simulator needs before its first reset."""
         return None
 
+    def _checked_frame_skip(self, times: int) -> int:
+        whole(type(self).__name__, "frame_skip", times, 1)
+        if times > 1 and not self.skips_frames:
+            raise SpecError(
+                f"{type(self).__name__}: frame_skip must be 1, got {times}; in this simulator an action cannot be "
+                f"repeated without asking again (agents take turns, or rows end on their own)"
+            )
+        return times
+
+    def _check_began(self, verb: str) -> None:
+        """Raises if the simulator was not reset yet."""
+        if not self._began:
+            raise NeedsReset.before(type(self).__name__, verb)
+
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Closes the simulator, if it can be closed."""
         if not self.is_closed and hasattr(self._env, "close"):
@@ -86,11 +138,13 @@ class EnvWrapper(EnvBase):
             return getattr(self.__dict__["_env"], name)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(env={self.__dict__.get('_env')!r}, batch_size={list(self.batch_size)}, device={self.device})"
+        inside = f"env={self.__dict__.get('_env')!r}, batch_size={list(self.batch_size)}, device={self.device}"
+        return f"{type(self).__name__}({inside})"
 
 
 def own_options(cls: type, options: dict[str, Any]) -> dict[str, Any]:
-    """Takes out of ``options`` those that a class or one of its bases names in its constructor; the rest is the simulator's.
+    """Takes out of ``options`` those that a class or one of its bases names in its constructor; the rest is the
+    simulator's.
 
     >>> options = {"device": "cpu", "max_cycles": 5}
     >>> own_options(EnvWrapper, options), options
@@ -102,5 +156,6 @@ def own_options(cls: type, options: dict[str, Any]) -> dict[str, Any]:
         if issubclass(base, EnvBase) and "__init__" in vars(base)
         for name, parameter in inspect.signature(vars(base)["__init__"]).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        or (parameter.default is not inspect.Parameter.empty and name != "env")
     }
     return {name: options.pop(name) for name in sorted(named & options.keys())}

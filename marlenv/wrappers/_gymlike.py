@@ -1,9 +1,11 @@
-"""Simulators with gym's interface: ``reset() -> obs, info`` and ``step(action) -> obs, reward, ..., info``."""
+"""``GymLikeEnv``: the base of wrappers of simulators with gym's interface: ``reset() -> obs, info`` and ``step(action)
+-> obs, reward, ..., info``.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -11,87 +13,10 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import KeyMissing, ResetError, SpecError
+from marlenv.errors import KeyMissing, ResetError
 from marlenv.keys import nested, path
-from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.wrappers._base import EnvWrapper
-
-
-class BaseInfoDictReader(ABC):
-    """Reads a step's info dict into a tensordict."""
-
-    @abstractmethod
-    def __call__(self, info_dict: dict[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
-        """Writes entries of ``info_dict`` into ``tensordict``."""
-
-    @property
-    @abstractmethod
-    def info_spec(self) -> Composite | None:
-        """The specs of what is written; None while they are not known."""
-
-
-class default_info_dict_reader(BaseInfoDictReader):  # noqa: N801 - TorchRL's name
-    """Copies entries of info dicts that are numbers or arrays; entries that are missing become zeros.
-
-    Args:
-        keys: which entries; all of the first dict when left out.
-        spec: their specs: a composite, a dict, or a list in the order of ``keys``.
-        ignore_private: leave out entries that begin with an underscore.
-
-    >>> reader = default_info_dict_reader(["lives"])
-    >>> reader({"lives": 3.0}, TensorDict({}, []))["lives"]
-    tensor(3.)
-    """
-
-    def __init__(
-        self,
-        keys: Sequence[str] | None = None,
-        spec: Sequence[TensorSpec] | Mapping[str, TensorSpec] | Composite | None = None,
-        ignore_private: bool = True,
-    ) -> None:
-        self.keys = None if keys is None else list(keys)
-        self.ignore_private = ignore_private
-        self._spec: Composite | None = None
-        if isinstance(spec, Composite):
-            self._spec = spec.clone()
-        elif isinstance(spec, Mapping):
-            self._spec = Composite(dict(spec))
-        elif spec is not None:
-            if self.keys is None or len(spec) != len(self.keys):
-                raise SpecError(f"default_info_dict_reader: a list of specs needs as many keys, got {self.keys}")
-            self._spec = Composite(dict(zip(self.keys, spec, strict=True)))
-        elif self.keys is not None:
-            self._spec = Composite({key: Unbounded(()) for key in self.keys})
-        if self.keys is None and self._spec is not None:
-            self.keys = list(self._spec)
-
-    @property
-    def info_spec(self) -> Composite | None:
-        """The specs of what is written; None while they are not known."""
-        return self._spec
-
-    def learn(self, info_dict: Mapping[str, Any]) -> None:
-        """Takes keys and specs from an example."""
-        found = Composite()
-        for key, value in info_dict.items():
-            array = np.asarray(value)
-            private = self.ignore_private and key.startswith("_")
-            if not private and array.dtype.kind in "biuf" and (self.keys is None or key in self.keys):
-                tensor = torch.as_tensor(array)
-                found[key] = Unbounded(tensor.shape, dtype=tensor.dtype)
-        self.keys, self._spec = list(found), found
-
-    def __call__(self, info_dict: dict[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
-        if self._spec is None:
-            self.learn(info_dict)
-        for key, leaf in (self._spec or {}).items():
-            if key in info_dict:
-                value = np.asarray(info_dict[key])
-                value = np.stack(list(value)) if value.dtype == object else value
-                tensordict.set(key, torch.as_tensor(value).to(leaf.dtype).reshape(leaf.shape))
-            else:
-                tensordict.set(key, leaf.zero())
-        return tensordict
+from marlenv.wrappers._info_dicts import default_info_dict_reader
 
 
 class GymLikeEnv(EnvWrapper):
@@ -152,6 +77,7 @@ class GymLikeEnv(EnvWrapper):
     # --- stepping --------------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        self._check_began("step")
         keys = self.action_keys
         action = self.read_action(tensordict[keys[0]] if len(keys) == 1 else tensordict.select(*keys))
         total: Any = 0
@@ -180,11 +106,13 @@ class GymLikeEnv(EnvWrapper):
                 f"{type(self).__name__}: this simulator resets all its envs or none, got {mask.flatten().tolist()}"
             )
         obs, info = self._reset_output_transform(self._env.reset(**kwargs))
+        self._began = True
         return self._with_info(TensorDict(self.read_obs(obs), batch_size=self.batch_size), info)
 
     def _with_info(self, out: TensorDictBase, info: Any) -> TensorDictBase:
         for reader in self.info_dict_reader:
-            out = reader(info or {}, out) or out
+            read = reader(info or {}, out)
+            out = out if read is None else read
         return out if self.device is None else out.to(self.device)
 
     # --- infos -----------------------------------------------------------------------------------

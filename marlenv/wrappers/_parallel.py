@@ -1,37 +1,75 @@
-"""Simulators that step all their agents at once."""
+"""``ParallelSimEnv``: the base of wrappers of simulators that step all their agents at once."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 
 from marlenv.wrappers._agent import AgentStep
 from marlenv.wrappers._agents import AgentsEnv
+
+Actions = dict[str, Any]
+Step = Callable[[Actions], Mapping[str, AgentStep]]
 
 
 class ParallelSimEnv(AgentsEnv):
     """An env around a simulator that steps all its agents at once. Abstract.
 
-    A wrapper writes ``_build_env``, ``agent_specs``, :meth:`sim_reset` and :meth:`sim_step`. Actions reach the simulator
-    only for agents that are alive.
+    A wrapper writes ``_build_env``, ``agent_specs``, :meth:`sim_reset` and :meth:`sim_step`. Actions reach the
+    simulator only for agents that are alive.
     """
+
+    skips_frames = True
 
     @abstractmethod
     def sim_reset(self, seed: int | None) -> Mapping[str, AgentStep]:
         """Starts an episode; returns what every agent that is there sees."""
 
     @abstractmethod
-    def sim_step(self, actions: dict[str, Any]) -> Mapping[str, AgentStep]:
+    def sim_step(self, actions: Actions) -> Mapping[str, AgentStep]:
         """Plays one action per living agent; an agent that is left out of the answer is gone."""
 
-    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
-        self._board.open()
+    def _begin(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDict:
+        self._flags.open()
         return self._emit(self.sim_reset(self._take_seed()), None, first=True)
 
-    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        actions = self._played(tensordict, self._board.living)
-        self._board.steps += 1
-        return self._emit(self.sim_step(actions) if actions else {}, None, first=False)
+    def _play(self, tensordict: TensorDictBase) -> TensorDict:
+        actions = self._actions_of(tensordict, self._flags.living)
+        self._flags.steps += 1
+        got: Mapping[str, AgentStep] = {}
+        if actions:
+            times = self.frame_skip
+            got = self.sim_step(actions) if times == 1 else repeated(self.sim_step, actions, times)
+        return self._emit(got, None, first=False)
+
+
+def repeated(step: Step, actions: Actions, times: int) -> Mapping[str, AgentStep]:
+    """Plays the same actions several times; rewards are added up, everything else is that of the last time.
+
+    It stops early where the same actions make no sense any more: somebody has ended, left or appeared, or an action has
+    become illegal.
+
+    Args:
+        step: plays the actions once.
+        actions: agent -> its action.
+        times: how often.
+    """
+    got = step(actions)
+    for _ in range(times - 1):
+        if not all(_goes_on(got.get(agent), action) for agent, action in actions.items()) or len(got) > len(actions):
+            break
+        before, got = got, step(actions)
+        got = {
+            agent: s._replace(reward=s.reward + before[agent].reward) if agent in before else s
+            for agent, s in got.items()
+        }
+    return got
+
+
+def _goes_on(step: AgentStep | None, action: Any) -> bool:
+    if step is None or step.terminated or step.truncated:
+        return False
+    return step.action_mask is None or bool(step.action_mask[action])

@@ -75,18 +75,22 @@ def spec_of(space: Any, *, categorical: bool = True, device: torch.device | None
 
     >>> from gymnasium.spaces import Box, Discrete
     >>> spec_of(Box(-1, 1, (3,))), spec_of(Discrete(4), categorical=False)
-    (Bounded([3], float32, -1..1), OneHot([4], bool, n=4))
+    (Bounded([3], float32, -1..1), OneHot([4], int64, n=4))
     """
     for kind, convert in _CUSTOM.items():
         if isinstance(space, kind):
             return convert(space, categorical=categorical, device=device)
-    for cls in type(space).__mro__:
-        if cls.__name__ in _KNOWN:
-            return _KNOWN[cls.__name__](space, categorical, device)
+    if (name := kind_of(space)) is not None:
+        return _KNOWN[name](space, categorical, device)
     raise SpecError(
         f"spec_of: no conversion for a space of type {type(space).__name__}; known are {sorted(_KNOWN)}; "
         f"teach it with register_gym_spec_conversion"
     )
+
+
+def kind_of(space: Any) -> str | None:
+    """The kind of a space, such as ``"Box"``, whichever library it is of; None for a kind that is not known."""
+    return next((cls.__name__ for cls in type(space).__mro__ if cls.__name__ in _KNOWN), None)
 
 
 def _box(space: Any, categorical: bool, device: Any) -> TensorSpec:
@@ -104,7 +108,7 @@ def _box(space: Any, categorical: bool, device: Any) -> TensorSpec:
 
 def _discrete(space: Any, categorical: bool, device: Any) -> TensorSpec:
     n = int(space.n)
-    return Categorical(n, device=device) if categorical else OneHot(n, device=device)
+    return Categorical(n, device=device) if categorical else OneHot(n, dtype=torch_dtype(space.dtype), device=device)
 
 
 def _multi_discrete(space: Any, categorical: bool, device: Any) -> TensorSpec:
@@ -113,7 +117,7 @@ def _multi_discrete(space: Any, categorical: bool, device: Any) -> TensorSpec:
         return MultiCategorical(torch.as_tensor(nvec.astype(np.int64)), device=device, remove_singleton=False)
     if nvec.ndim != 1:
         raise SpecError(f"spec_of: MultiDiscrete of shape {list(nvec.shape)} has no one-hot form; use categorical=True")
-    return MultiOneHot(nvec.tolist(), device=device)
+    return MultiOneHot(nvec.tolist(), dtype=torch_dtype(space.dtype), device=device)
 
 
 def _multi_binary(space: Any, categorical: bool, device: Any) -> TensorSpec:
@@ -159,8 +163,3 @@ def spec_of_array(array: Any) -> TensorSpec:
         for x in (array.minimum, array.maximum)
     )
     return Bounded(low.to(dtype), high.to(dtype), shape, dtype=dtype)
-
-
-def start_of(space: Any) -> Any:
-    """The smallest value of a discrete space; 0 for every other space."""
-    return getattr(space, "start", 0) if type(space).__name__ in ("Discrete", "MultiDiscrete") else 0

@@ -1,4 +1,4 @@
-"""Simulators in which some agents act and the others wait: turn-based games, and games in which all act at once."""
+"""``TurnSimEnv``: the base of wrappers of simulators that say who acts next, as turn-based games do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 
 from marlenv.errors import SpecError
 from marlenv.wrappers._agent import AgentStep
@@ -19,7 +19,7 @@ NOTHING: Result = (0.0, False, False)
 
 
 class Turn:
-    """Between two steps: what everybody saw last, and who acts next."""
+    """Between two steps of a ``TurnSimEnv``: what everybody saw last, and who acts next."""
 
     __slots__ = ("acting", "looks")
 
@@ -31,8 +31,8 @@ class TurnSimEnv(AgentsEnv):
     """An env around a simulator that says who acts next. Abstract.
 
     Every agent gets its reward in every step, whoever moved; so the loser of a game gets its -1. Agents are looked at
-    when they appear and when they are about to act; the others keep what they saw last, and at the end everybody is looked
-    at once more.
+    when they appear and when they are about to act; the others keep what they saw last, and at the end everybody is
+    looked at once more.
 
     Args:
         observe: ``"acting"`` as above, or ``"all"``: everybody is looked at in every step.
@@ -53,9 +53,15 @@ class TurnSimEnv(AgentsEnv):
     def sim_reset(self, seed: int | None) -> None:
         """Starts an episode."""
 
+    def reset_options(self, tensordict: TensorDictBase | None) -> dict[str, Any]:
+        """What :meth:`sim_reset` is told beside the seed, from the data that the env's ``reset`` was given."""
+        return {}
+
     @abstractmethod
     def sim_play(self, actions: dict[str, Any]) -> Mapping[str, Result]:
-        """Plays the actions of those who act; returns what every agent of the game got. One that is left out is gone."""
+        """Plays the actions of those who act; returns what every agent of the game got. One that is left out is
+        gone.
+        """
 
     @abstractmethod
     def sim_acting(self) -> set[str]:
@@ -67,43 +73,45 @@ class TurnSimEnv(AgentsEnv):
 
     def sim_agents(self) -> list[str]:
         """The agents that are in the game after a reset."""
-        return self.agents_names
+        return self.agent_names
 
     # --- an episode ------------------------------------------------------------------------------
 
-    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
-        self.sim_reset(self._take_seed(), **kwargs)
+    def _begin(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDict:
+        self.sim_reset(self._take_seed(), **self.reset_options(tensordict), **kwargs)
         return self._opened()
 
-    def _opened(self, steps: int = 0) -> TensorDictBase:
+    def _opened(self, steps: int = 0) -> TensorDict:
         """The first data of the position that the simulator is in, after so many steps."""
-        self._board.open(steps)
-        self._turn = turn = Turn({agent: self.sim_look(agent) for agent in self.sim_agents()}, self.sim_acting())
-        looks = turn.looks
-        got = looks if turn.acting else {agent: look._replace(terminated=True) for agent, look in looks.items()}
-        return self._emit(got, turn.acting, first=True)
+        self._flags.open(steps)
+        acting = self.sim_acting()
+        named = self.tree.place  # of others nothing is asked; _emit complains about them
+        looks = {agent: self.sim_look(agent) if agent in named else AgentStep({}) for agent in self.sim_agents()}
+        self._turn = Turn(looks, acting)
+        got = looks if acting else {agent: look._replace(terminated=True) for agent, look in looks.items()}
+        return self._emit(got, acting, first=True)
 
-    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        board, turn = self._board, self._turn
-        acting = turn.acting & board.living
+    def _play(self, tensordict: TensorDictBase) -> TensorDict:
+        flags, turn, named = self._flags, self._turn, self.tree.place
+        acting, looks = turn.acting & flags.living, turn.looks
         if acting:
-            actions = self._played(tensordict, acting)
-            board.steps += 1
+            actions = self._actions_of(tensordict, acting)
+            flags.steps += 1
             results = self.sim_play(actions)
             turn.acting = self.sim_acting()
         else:  # the game is over: nothing happens any more
-            results = dict.fromkeys(board.living, NOTHING)
-        looks, following, ended, look_at = turn.looks, turn.acting, board.ended, self.sim_look
+            results = dict.fromkeys(flags.living, NOTHING)
+        following, ended = turn.acting, flags.ended
         everybody = self.observe_rule == "all" or not following
         got = {}
         for agent, result in results.items():
             if agent in ended:
                 continue
             reward, terminated, truncated = result
-            if everybody or terminated or truncated or agent in following or agent not in looks:
-                looks[agent] = look_at(agent)
-            look = looks[agent]
+            look = looks.get(agent)
+            if look is None or everybody or terminated or truncated or agent in following:
+                looks[agent] = look = self.sim_look(agent) if agent in named else AgentStep({})
             if result != NOTHING:
-                look = look._replace(reward=reward, terminated=terminated, truncated=truncated)
+                look = AgentStep(look.observations, reward, terminated, truncated, look.action_mask, look.info)
             got[agent] = look
         return self._emit(got, following, first=False)

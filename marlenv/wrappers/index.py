@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from marlenv.envs.registry import Entry
+from marlenv.envs.registry import Registration
 
 WHERE = "marlenv.wrappers"
-ENTRIES = [
-    Entry(
+WRAPPERS = [
+    Registration(
         "pettingzoo",
         "wrapper",
         f"{WHERE}.pettingzoo:PettingZooEnv",
         needs="pettingzoo",
+        task_option="task",
+        filmed={"render_mode": "rgb_array"},
         summary="PettingZoo tasks: pettingzoo/pistonball_v6, pettingzoo/simple_spread_v3",
     ),
-    Entry(
+    Registration(
         "open_spiel",
         "wrapper",
         f"{WHERE}.open_spiel:OpenSpielEnv",
@@ -21,7 +23,7 @@ ENTRIES = [
         task_option="game_string",
         summary="OpenSpiel's games: open_spiel/leduc_poker, open_spiel/goofspiel(num_cards=4)",
     ),
-    Entry(
+    Registration(
         "vmas",
         "wrapper",
         f"{WHERE}.vmas:VmasEnv",
@@ -30,7 +32,7 @@ ENTRIES = [
         batched=True,
         summary="VMAS scenarios: vmas/balance, vmas/simple_tag",
     ),
-    Entry(
+    Registration(
         "meltingpot",
         "wrapper",
         f"{WHERE}.meltingpot:MeltingpotEnv",
@@ -38,7 +40,7 @@ ENTRIES = [
         task_option="substrate",
         summary="Melting Pot's substrates: meltingpot/commons_harvest__open",
     ),
-    Entry(
+    Registration(
         "smacv2",
         "wrapper",
         f"{WHERE}.smacv2:SMACv2Env",
@@ -46,11 +48,12 @@ ENTRIES = [
         task_option="map_name",
         summary="StarCraft battles of SMACv2: smacv2/10gen_terran",
     ),
-    Entry(
+    Registration(
         "jaxmarl",
         "wrapper",
         f"{WHERE}.jaxmarl:JaxMARLEnv",
         needs="jaxmarl",
+        task_option="task",
         batched=True,
         summary="JaxMARL's envs: jaxmarl/MPE_simple_spread_v3, jaxmarl/HeuristicEnemySMAX",
     ),

@@ -1,4 +1,6 @@
-"""Melting Pot's substrates (https://github.com/google-deepmind/meltingpot, tested with dm-meltingpot 2.4.1, dmlab2d 1.0.2)."""
+"""Melting Pot's substrates (https://github.com/google-deepmind/meltingpot, tested with dm-meltingpot 2.4.1, dmlab2d
+1.0.2).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import MissingExtra, SpecError, UnknownName, Unsupported, nearest
-from marlenv.groups.maps import MarlGroupMapType
+from marlenv.groups.maps import GroupMap, MarlGroupMapType
 from marlenv.optional import need
 from marlenv.specs import Categorical, Composite, OneHot, Unbounded
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
@@ -27,7 +29,7 @@ class MeltingpotWrapper(ParallelSimEnv):
 
     | key | shape | meaning |
     |---|---|---|
-    | `observation` | nested | what the player sees: `RGB` `[A, H, W, 3]` uint8, numbers `[A, 1]`, inventories `[A, n]` |
+    | `observation` | nested | what it sees: `RGB` `[A, H, W, 3]` uint8, numbers `[A, 1]`, inventories `[A, n]` |
     | `action` | `[A]` or `[A, n]` | the substrate's discrete actions |
     | `reward` | `[A, 1]` | float64 |
     | `alive`, `mask`, `done`, `terminated`, `truncated` | `[A]`, `[A, 1]` | alike for all players |
@@ -40,16 +42,30 @@ class MeltingpotWrapper(ParallelSimEnv):
     Args:
         env: a substrate.
         categorical_actions: actions as numbers; else one-hot.
-        **options: ``group_map``; ``max_steps`` truncates; ``use_mask=False``; ``unequal``; ``device``.
+        group_map: group -> players, a :class:`~marlenv.MarlGroupMapType` or its name.
+        max_steps: truncate after so many steps.
+        **options: ``use_mask=False``; ``unequal``; ``device``.
     """
 
     libname: ClassVar[str] = "meltingpot"
     git_url: ClassVar[str] = "https://github.com/google-deepmind/meltingpot"
     default_groups = MarlGroupMapType.ALL_IN_ONE_GROUP
+    can_be_seeded = False
 
-    def __init__(self, env: Any = None, *, categorical_actions: bool = True, **options: Any) -> None:
+    def __init__(
+        self,
+        env: Any = None,
+        categorical_actions: bool = True,
+        group_map: GroupMap | MarlGroupMapType | str | None = None,
+        max_steps: int | None = None,
+        **options: Any,
+    ) -> None:
         self.categorical_actions = categorical_actions
-        super().__init__(env=env, **options)
+        super().__init__(env=env, group_map=group_map, max_steps=max_steps, **options)
+
+    @classmethod
+    def _task_names(cls) -> list[str]:
+        return sorted(_library().SUBSTRATES)
 
     def _build_env(self, env: Any = None) -> Any:
         if not all(hasattr(env, name) for name in ("observation_spec", "action_spec", "reward_spec", "reset")):
@@ -59,17 +75,19 @@ class MeltingpotWrapper(ParallelSimEnv):
     def agent_specs(self) -> dict[str, AgentSpecs]:
         sim, found = self._env, {}
         specs = zip(sim.observation_spec(), sim.action_spec(), sim.reward_spec(), strict=True)
-        for i, (seen, acted, won) in enumerate(specs):
-            own = Composite({name: spec_of_array(one) for name, one in seen.items() if not name.startswith(WORLD)})
+        for i, (observed, acted, paid) in enumerate(specs):
+            own = Composite({name: spec_of_array(one) for name, one in observed.items() if not name.startswith(WORLD)})
             n = int(acted.num_values)
             action = Categorical(n) if self.categorical_actions else OneHot(n)
-            reward = Unbounded((1,), dtype=torch_dtype(won.dtype))
+            reward = Unbounded((1,), dtype=torch_dtype(paid.dtype))
             found[f"player_{i}"] = AgentSpecs(Composite(observation=own), action, reward=reward)
         return found
 
     def root_specs(self) -> Composite:
-        seen = self._env.observation_spec()[0]
-        return Composite({name[len(WORLD) :]: spec_of_array(x) for name, x in seen.items() if name.startswith(WORLD)})
+        observed = self._env.observation_spec()[0]
+        return Composite(
+            {name[len(WORLD) :]: spec_of_array(x) for name, x in observed.items() if name.startswith(WORLD)}
+        )
 
     def root_data(self) -> Mapping[str, Any]:
         return {name[len(WORLD) :]: value for name, value in self._last[0].items() if name.startswith(WORLD)}
@@ -78,23 +96,29 @@ class MeltingpotWrapper(ParallelSimEnv):
         return self._read(self._env.reset(), ended=False)
 
     def sim_step(self, actions: dict[str, Any]) -> Mapping[str, AgentStep]:
-        moment = self._env.step([int(actions.get(name, 0)) for name in self.agents_names])
+        moment = self._env.step([int(actions.get(name, 0)) for name in self.agent_names])
         return self._read(moment, ended=moment.last())
 
     def _read(self, moment: Any, ended: bool) -> dict[str, AgentStep]:
         self._last: Sequence[Mapping[str, Any]] = moment.observation
-        rewards = moment.reward or [0.0] * len(self.agents_names)
+        rewards = moment.reward or [0.0] * len(self.agent_names)
         return {
-            name: AgentStep({"observation": seen}, reward, terminated=ended)
-            for name, seen, reward in zip(self.agents_names, moment.observation, rewards, strict=True)
+            name: AgentStep({"observation": observation}, reward, terminated=ended)
+            for name, observation, reward in zip(self.agent_names, moment.observation, rewards, strict=True)
         }
 
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:
             raise Unsupported(
-                f"{type(self).__name__}.set_seed: Melting Pot cannot be seeded; two runs with the same seed differ, so no "
+                f"{type(self).__name__}.set_seed: Melting Pot cannot be seeded; two runs with the same seed differ, so "
+                f"no "
                 f"seed is taken"
             )
+
+    @property
+    def num_cycles(self) -> int:
+        """How many steps the episode has had."""
+        return self._flags.steps
 
     def get_rgb_image(self) -> Tensor:
         """The picture of the whole world now; uint8 ``[H, W, 3]``."""
@@ -111,7 +135,7 @@ class MeltingpotEnv(MeltingpotWrapper):
     """
 
     def __init__(self, substrate: Any, *, roles: Sequence[str] | None = None, **options: Any) -> None:
-        library, known = _library(), self.available_envs()
+        library, known = _library(), self.available_envs
         if isinstance(substrate, str) and substrate not in known:
             raise UnknownName(f"MeltingpotEnv: no substrate is called {substrate!r}; {nearest(substrate, known)}")
         config = library.get_config(substrate) if isinstance(substrate, str) else substrate
@@ -122,11 +146,6 @@ class MeltingpotEnv(MeltingpotWrapper):
                 f"MeltingpotEnv: roles {odd} make no sense; this substrate has {sorted(config.valid_roles)}"
             )
         super().__init__(library.build_from_config(config, roles=self.roles), **options)
-
-    @classmethod
-    def available_envs(cls) -> list[str]:
-        """The names of all substrates."""
-        return sorted(_library().SUBSTRATES)
 
 
 def _library() -> Any:

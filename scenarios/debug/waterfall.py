@@ -21,7 +21,8 @@ RADIUS, APART = 0.04, 0.1  # metres: of agents, and between them
 class Waterfall(Scenario):
     """Agents hang on each other by rods, the last one on a box; five boxes and a floor lie below them.
 
-    - observation ``[B, A, 4 + 2 n]``: own position and velocity; the ``n`` landmarks, rods included, seen from the agent.
+    - observation ``[B, A, 4 + 2 n]``: own position and velocity; the ``n`` landmarks, rods included, seen from the
+      agent.
     - reward: minus the metres to the middle of the floor.
     - ends: never.
     - VMAS: boxes, rods and floor feel others only if the circles around both bodies overlap in some row of the batch;

@@ -17,8 +17,8 @@ from marlenv.physics import Agent, Landmark, Scenario, Sphere, World, distance, 
 class SimpleSpread(Scenario):
     """``n_agents`` agents share the reward of covering as many landmarks.
 
-    - observation ``[B, A, 4 + 2 n + 2 (n - 1)]``: own position and velocity, the landmarks seen from the agent, and with
-      ``obs_agents`` the other agents too; metres, m/s.
+    - observation ``[B, A, 4 + 2 n + 2 (n - 1)]``: own position and velocity, the landmarks seen from the agent, and
+      with ``obs_agents`` the other agents too; metres, m/s.
     - reward, shared: minus ``n`` times the distances from each landmark to its nearest agent, minus 2 for each pair of
       agents that overlap.
     - ends: never.
@@ -44,10 +44,10 @@ class SimpleSpread(Scenario):
 
     def observe(self) -> Mapping[str, Tensor]:
         agents = self.agents
-        seen = [agents.pos, agents.vel, offset(agents, self.landmarks)]
+        observation = [agents.pos, agents.vel, offset(agents, self.landmarks)]
         if self.obs_agents:
-            seen.append(others(offset(agents, agents)))
-        return {"agents": join(*seen)}
+            observation.append(others(offset(agents, agents)))
+        return {"agents": join(*observation)}
 
     def rewards(self) -> Mapping[str, Tensor]:
         uncovered = total(distance(self.agents, self.landmarks).amin(1))

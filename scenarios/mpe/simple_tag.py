@@ -18,10 +18,12 @@ from marlenv.physics import Agent, Landmark, Scenario, Sphere, World, distance, 
 class SimpleTag(Scenario):
     """Adversaries catch agents by touching them.
 
-    - observation: own velocity and position; landmarks, seen from the agent; the others, seen from the agent, adversaries
-      first; the velocities of the agents among them. Without ``observe_same_team`` the own kind is left out.
-    - reward: an adversary gets 10 for each agent that it touches, an agent loses 10 for each adversary that touches it; shaped
-      by 0.1 per metre: adversaries lose for their distance from the nearest agent, agents gain for theirs from adversaries.
+    - observation: own velocity and position; landmarks, seen from the agent; the others, seen from the agent,
+      adversaries first; the velocities of the agents among them. Without ``observe_same_team`` the own kind is left
+      out.
+    - reward: an adversary gets 10 for each agent that it touches, an agent loses 10 for each adversary that touches it;
+      shaped by 0.1 per metre: adversaries lose for their distance from the nearest agent, agents gain for theirs from
+      adversaries.
     - ends: never.
 
     Args:
@@ -80,7 +82,7 @@ class SimpleTag(Scenario):
         self.rocks.pos = self.uniform(0.1 - self.bound, self.bound - 0.1, len(self.rocks), 2)
 
     def observe(self) -> Mapping[str, Tensor]:
-        wolves, sheep, seen = self.wolves, self.sheep, {}
+        wolves, sheep, observations = self.wolves, self.sheep, {}
         for name, side in (("adversary", wolves), ("agent", sheep)):
             own = [side.vel] * self.observe_vel + [side.pos] * self.observe_pos
             team = [others(offset(side, side))] if self.observe_same_team else []
@@ -89,12 +91,12 @@ class SimpleTag(Scenario):
                 rest = [offset(side, wolves), *team] + ([others(speed)] if team else [])
             else:
                 rest = [*team, offset(side, sheep), speed]
-            seen[name] = join(*own, offset(side, self.rocks), *rest)
-        return seen
+            observations[name] = join(*own, offset(side, self.rocks), *rest)
+        return observations
 
     def rewards(self) -> Mapping[str, Tensor]:
         caught = overlap(self.wolves, self.sheep)  # [B, W, S]
-        wolves, sheep = caught.sum(2) * 10.0, caught.sum(1) * -10.0
+        wolves, sheep = caught.sum(2) * 10.0, 0.0 - caught.sum(1) * 10.0  # and not -0.0
         away = distance(self.wolves, self.sheep)
         if self.shape_adversary_rew:
             wolves = wolves - 0.1 * away.amin(2)

@@ -19,11 +19,11 @@ from marlenv.physics import Agent, Bodies, Landmark, Scenario, Sphere, World, di
 class SimpleWorldComm(Scenario):
     """The leader of the adversaries sees everybody and says something on four channels.
 
-    - observation: own velocity and position; landmarks, food and forests, seen from the agent; for each other agent and each
-      forest its position, seen from the agent, and then its velocity: zeros, but for the leader (who sees no velocities of
-      adversaries); -1 per forest; for adversaries what the leader said.
-    - reward: adversaries share 5 for each touch of an agent by an adversary; an agent loses 5 for each such touch, gains 2 for
-      each food that it touches, and loses 0.05 per metre to the nearest food.
+    - observation: own velocity and position; landmarks, food and forests, seen from the agent; for each other agent and
+      each forest its position, seen from the agent, and then its velocity: zeros, but for the leader (who sees no
+      velocities of adversaries); -1 per forest; for adversaries what the leader said.
+    - reward: adversaries share 5 for each touch of an agent by an adversary; an agent loses 5 for each such touch,
+      gains 2 for each food that it touches, and loses 0.05 per metre to the nearest food.
     - ends: never.
 
     Args:
@@ -81,16 +81,17 @@ class SimpleWorldComm(Scenario):
         others = [side for side in (*self.adversaries.values(), sheep) if side is not leader]
         to_others = join(*(offset(leader, side) for side in others)).unflatten(2, (-1, 2))
         speeds = join(self.zeros(1, self.num_adversaries - 1, 2), sheep.vel.unsqueeze(1)).unflatten(2, (-1, 2))
-        seen = join(*(x.repeat_interleave(forests, 2) for x in (to_others, speeds)))
-        blind, said = self.zeros(1, seen.shape[2]), leader.said
+        observation = join(*(x.repeat_interleave(forests, 2) for x in (to_others, speeds)))
+        blind, said = self.zeros(1, observation.shape[2]), leader.said
         observed = {
-            name: self._seen(side, seen if side is leader else blind, said) for name, side in self.adversaries.items()
+            name: self._seen(side, observation if side is leader else blind, said)
+            for name, side in self.adversaries.items()
         }
         return {**observed, "agent": self._seen(sheep, blind)}
 
-    def _seen(self, side: Bodies, seen: Tensor, *said: Tensor) -> Tensor:
+    def _seen(self, side: Bodies, observation: Tensor, *said: Tensor) -> Tensor:
         things = [offset(side, things) for things in self.things]
-        return join(side.vel, side.pos, *things, seen, self.zeros(1, self.num_forests) - 1, *said)
+        return join(side.vel, side.pos, *things, observation, self.zeros(1, self.num_forests) - 1, *said)
 
     def rewards(self) -> Mapping[str, Tensor]:
         caught = total(torch.stack([overlap(side, self.sheep).sum(1) for side in self.adversaries.values()], -1))

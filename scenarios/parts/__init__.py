@@ -1,1 +1,1 @@
-"""What several tasks share and none of them is: walls of bricks, corridors, rods; and what pictures show besides bodies."""
+"""What several tasks share and none of them is: walls of bricks, corridors, rods, colours."""

@@ -23,14 +23,17 @@ class Bricks:
         world: where it is added, as the group ``passages``.
         length: of a brick, metres.
         gaps: how many bricks are gaps.
+        first: the number of the first brick that is a gap, when they are counted as the world does; gaps are in the
+            middle when left out.
 
     >>> Bricks(World(), 0.103, gaps=2).count
     20
     """
 
-    def __init__(self, world: World, length: float, gaps: int) -> None:
+    def __init__(self, world: World, length: float, gaps: int, first: int | None = None) -> None:
         self.length, self.count = length, int((2 + 2 * RADIUS) // length)
-        first = next(i for i in range(self.count) if self.count // 2 - gaps / 2 <= i)
+        if first is None:
+            first = next(i for i in range(self.count) if self.count // 2 - gaps / 2 <= i)
         free = range(first, first + gaps)
         meets: Callable[[Entity], bool] = lambda other: not isinstance(other.shape, Box)  # noqa: E731
         kinds = [
@@ -72,13 +75,17 @@ class Bricks:
         return torch.stack((x, torch.zeros_like(x)), -1)
 
 
-def below(reach: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the middle of something that reaches ``reach`` ``[B, 2]`` on either side can be below the wall: two corners."""
-    edge = 1 - RADIUS - reach.abs()
-    return -edge, torch.stack((edge[:, 0], -2 * RADIUS - WIDTH / 2 - reach[:, 1].abs()), -1)
+def below(reach: Tensor, radius: float = RADIUS) -> tuple[Tensor, Tensor]:
+    """Where the middle of something that reaches ``reach`` ``[B, 2]`` on either side can be below the wall: two
+    corners.
+
+    At its ends are discs of ``radius`` metres.
+    """
+    edge = 1 - radius - reach.abs()
+    return -edge, torch.stack((edge[:, 0], -2 * radius - WIDTH / 2 - reach[:, 1].abs()), -1)
 
 
-def above(reach: Tensor) -> tuple[Tensor, Tensor]:
+def above(reach: Tensor, radius: float = RADIUS) -> tuple[Tensor, Tensor]:
     """The same above the wall."""
-    low, high = below(reach)
+    low, high = below(reach, radius)
     return torch.stack((low[:, 0], -high[:, 1]), -1), torch.stack((high[:, 0], -low[:, 1]), -1)

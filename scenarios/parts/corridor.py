@@ -31,3 +31,17 @@ def corridor(*, mirrored: bool) -> list[Wall]:
         walls += [Wall(DEEP, side * WIDE / 2, y * (WIDE / 2 + DEEP / 2), up, True) for side in (-1, 1)]
         walls.append(Wall(WIDE, 0.0, y * (WIDE / 2 + DEEP), 0.0, True))
     return walls if mirrored else [*walls, Wall(LONG, 0.0, -WIDE / 2, 0.0, False)]
+
+
+def crossing() -> list[Wall]:
+    """The walls of two corridors that cross in the middle: sides first, then ends.
+
+    >>> len(crossing())
+    12
+    """
+    up, side = math.pi / 2, LONG / 2 - WIDE / 2
+    x, y = side / 2 - LONG / 2, WIDE / 2
+    walls = [Wall(side, way * x, bank * y, 0.0, False) for way in (1, -1) for bank in (-1, 1)]
+    walls += [Wall(side, bank * y, way * x, up, False) for way in (1, -1) for bank in (-1, 1)]
+    walls += [Wall(WIDE, way * LONG / 2, 0.0, up, False) for way in (-1, 1)]
+    return walls + [Wall(WIDE, 0.0, way * LONG / 2, 0.0, False) for way in (-1, 1)]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
 from marlenv.scenarios.parts.bricks import RADIUS, Bricks, above, below
+from marlenv.scenarios.parts.rods import UPRIGHT, add_weight, draw_ends, place_border, touches
 from torch import Tensor
 
-from marlenv.physics import Agent, Landmark, Line, Scenario, Sphere, World, distance, gap, heading
-from marlenv.physics.constants import constant
-from marlenv.physics.geometry import between_lines
-
-UPRIGHT = math.pi / 2
+from marlenv.constants import constant
+from marlenv.physics import (
+    Agent,
+    Landmark,
+    Line,
+    Picture,
+    Scenario,
+    World,
+    distance,
+    heading,
+)
+from marlenv.physics.maths.geometry import between_lines
 
 
 class Rod:
@@ -47,17 +54,7 @@ class Rod:
         self.joint = world.join(*self.agents, dist=length, collidable=True, collides_with=lambda e: e.name in met)
         self.bar = self.joint.bar
         """The rod itself."""
-        self.weight = None
-        if weight is not None:
-            kind = Landmark(
-                Sphere(RADIUS * (2 / 3)),
-                movable=True,
-                mass=weight[0],
-                collides_with=lambda e: not isinstance(e.shape, Sphere),
-                color="black",
-            )
-            self.weight = world.add("mass", kind)
-            world.join(self.weight, self.bar, anchor_b=(weight[1], 0.0))
+        self.weight = None if weight is None else add_weight(world, self.bar, *weight)
         self.goal = world.add("joint_goal", Landmark(Line(length), collide=False, color="green"))
         self.border = world.add("walls", [Landmark(Line(2 + 2 * RADIUS), color="black")] * 4)
         self.bricks = Bricks(world, brick, gaps)
@@ -73,14 +70,14 @@ class Rod:
         self.agents.pos = torch.stack((middle - reach, middle + reach), 1)
         if self.weight is not None:
             self.weight.pos = middle + self.weight_at * reach
-        edge = 1 + RADIUS
-        self.border.pos = scenario.tensor([[edge, 0], [0, edge], [-edge, 0], [0, -edge]])
-        self.border.rot = scenario.tensor([UPRIGHT, 0, UPRIGHT, 0])
+        place_border(scenario, self.border)
         slots = constant(self.bricks.middle, scenario.device, torch.int64).expand(scenario.rows, -1)
         self.bricks.place(slots if self.fixed else scenario.randint(0, self.bricks.count - 1, len(self.bricks.middle)))
 
     def off(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """How far the rod is off: metres from the nearest gap and from its goal, radians from upright and from its goal."""
+        """How far the rod is off: metres from the nearest gap and from its goal, radians from upright and from its
+        goal.
+        """
         bar, goal = self.bar, self.goal
         far = {"before": distance(bar, self.bricks.gaps).amin(1), "behind": distance(bar, goal)}
         return far, {"upright": between_lines(bar.rot, UPRIGHT), "turned": between_lines(bar.rot, goal.rot)}
@@ -88,6 +85,9 @@ class Rod:
     def hits(self, near: float) -> Tensor:
         """How many things are within ``near`` metres of agents and weight, and how many bricks of the rod; ``[B]``."""
         bodies = [self.agents] if self.weight is None else [self.agents, self.weight.alone]
-        pairs = [(body, part) for body in bodies for part in (*self.bricks.walls, self.border)]
-        pairs += [(self.bar.alone, part) for part in self.bricks.walls]
-        return torch.stack([(gap(a, b) <= near).sum((1, 2)) for a, b in pairs]).sum(0)
+        walls = self.bricks.walls
+        return touches(bodies, [*walls, self.border], near) + touches([self.bar.alone], walls, near)
+
+    def draw(self, picture: Picture) -> None:
+        """Where the agents are when the rod is at its goal."""
+        draw_ends(picture, self.goal, self.length)

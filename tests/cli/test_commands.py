@@ -14,6 +14,7 @@ import marlenv
 from marlenv.cli.__main__ import main
 from marlenv.cli.summary import Summary
 from marlenv.testing import CountingEnv, GroupedEnv
+from marlenv.testing.comparison import differences
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -62,6 +63,10 @@ def test_check_passes_a_sound_env_and_explains_a_broken_one(
     assert "BROKEN  global generators stay where they are" in out
     assert "the global generator of torch was moved" in out
     assert "RowRNG" in out  # how to mend it
+    assert out.splitlines()[-1].endswith(" clauses hold, 1 broken, 12 not reached, 0 skipped")
+    code, out, _ = run(capsys, "check", "my_envs_for_check:Broken", "--steps", "2", "--envs", "2")
+    assert "not reached  equal seeds give equal episodes  (global generators stay where they are is broken)" in out
+    assert run(capsys, "check", "marlenv.testing:UnevenEnv", "--envs", "2", "--quiet")[0] == 0
 
 
 def test_rollout_keeps_the_very_data_and_prints_their_summary(
@@ -88,8 +93,7 @@ def test_rollout_keeps_the_very_data_and_prints_their_summary(
     env = marlenv.make("simple_spread", num_envs=8, seed=3, max_steps=10)
     direct = env.rollout(20, break_when_any_done=False)
     assert kept.batch_size == direct.batch_size == torch.Size([8, 20])
-    for key in direct.keys(True, True):
-        assert torch.equal(kept[key], direct[key]), key
+    assert not differences(kept, direct)
     returns = direct["next", "agents", "reward"].squeeze(-1).double()
     mean = returns.reshape(8, 2, 10, 3).sum(2).mean()
     row = next(line.split() for line in out.splitlines() if line.startswith("agents"))

@@ -1,4 +1,4 @@
-"""What ``marlenv bench --device cuda`` captures, on the CPU: steps in place are the steps of the rules, and a false graph is found."""
+"""What ``marlenv bench --device cuda`` captures, on CPUs: steps in place are the rules', and false graphs are found."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from marlenv.scenarios.index import ENTRIES
+from marlenv.scenarios.index import SCENARIOS
 from torch import Size, Tensor
 
 from marlenv.cli.benches import cuda, games
 from marlenv.cli.benches.graphs import Transitions
 from marlenv.games.chess import Chess
-from marlenv.physics import cache
+from marlenv.physics.jit import cache
 from marlenv.rng import RowRNG
 
 
@@ -23,7 +23,7 @@ from marlenv.rng import RowRNG
 @pytest.mark.parametrize(
     ("name", "tier"),
     [
-        *((entry.name, "none") for entry in ENTRIES),
+        *((entry.name, "none") for entry in SCENARIOS),
         pytest.param(
             "simple_spread", "compile", marks=pytest.mark.skipif(not cache.compiler(), reason="needs a compiler")
         ),

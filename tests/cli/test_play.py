@@ -185,3 +185,38 @@ def test_errors_are_one_line(play, words: str, says: str) -> None:  # noqa: ANN0
     assert code == 2
     assert says in err
     assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [("opponent=random", "--opponent"), ("seat=1", "--seat"), ("max_plies=3", "--max-steps"), ("seed=1", "--seed")],
+)
+def test_who_plays_is_no_option_of_the_game(
+    play: Callable[[str, str], tuple[int, str, str]], tmp_path: Path, option: str, instead: str
+) -> None:
+    code, _, err = play(f"tic_tac_toe --save game.json --set {option}", "1 / quit")
+    name = option.partition("=")[0]
+    assert code != 0
+    assert f"--set {name}= would change who plays, and not the game; use {instead}" in " ".join(err.split())
+    assert not (tmp_path / "game.json").exists()
+
+
+def test_ctrl_c_keeps_the_game(
+    play: Callable[[str, str], tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hasty_player.py").write_text("def stops(td):\n    raise KeyboardInterrupt\n")  # while the other thinks
+    code, out, _ = play("connect_four --opponent hasty_player:stops --save game.json --seed 5", "4 / 4")
+    assert (code, out.splitlines()[-2:]) == (0, ["stopped", "saved: game.json"])
+    assert json.loads((tmp_path / "game.json").read_text())["moves"] == ["4"]
+    lines = iter(["4"])
+
+    def interrupted(words: str) -> str:
+        print(words)
+        for line in lines:
+            return line
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builtins.input", interrupted)
+    code, out, _ = play("connect_four --save other.json --seed 5", "")
+    assert (code, out.splitlines()[-2:]) == (0, ["stopped", "saved: other.json"])
+    assert len(json.loads((tmp_path / "other.json").read_text())["moves"]) == 2

@@ -25,7 +25,7 @@ def test_a_gif_shows_the_episode_from_its_start_to_its_end(capsys: pytest.Captur
     assert code == 0
     assert "film.gif  (7 frames)" in out
     frames = imageio.imread(file, index=None)
-    env = marlenv.make("navigation", 1, seed=5, max_steps=3)
+    env = marlenv.make("navigation", 1, seed=5, max_steps=3, compile="none")
     td = env.reset()
     pictures = [env.render()]
     for _ in range(6):
@@ -40,7 +40,7 @@ def test_a_gif_shows_the_episode_from_its_start_to_its_end(capsys: pytest.Captur
 
 def test_what_stands_still_stays_at_the_same_pixels_through_a_film(tmp_path: Path) -> None:
     imageio = pytest.importorskip("imageio.v3")
-    env = marlenv.make("simple_spread", 3, seed=2)
+    env = marlenv.make("simple_spread", 3, seed=2, compile="none")
     push = torch.tensor([1.0, 0.0]).expand(3, 3, 2)
     with Film(env, tmp_path / "film.gif") as film:
         play(env, lambda td: td.set(("agents", "action"), push), 60, None, film)

@@ -6,7 +6,19 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from marlenv import Binary, Bounded, Composite, EnvBase, SerialEnv, StepCounter, TransformedEnv, Unbounded
+from marlenv import (
+    AutoResetEnv,
+    AutoResetTransform,
+    Binary,
+    Bounded,
+    Compose,
+    Composite,
+    EnvBase,
+    SerialEnv,
+    StepCounter,
+    TransformedEnv,
+    Unbounded,
+)
 from marlenv.envs.autoreset import blank_of
 
 
@@ -112,5 +124,27 @@ def test_blanks():
 
 def test_the_arguments_reach_every_env():
     assert SelfResetting()._auto_reset is None
-    assert SelfResetting(auto_reset=True)._auto_reset.replace
-    assert not SelfResetting(auto_reset=True, auto_reset_replace=False)._auto_reset.replace
+    assert type(SelfResetting(auto_reset=False)) is SelfResetting
+    assert SelfResetting(auto_reset=True).transform.replace
+    assert not SelfResetting(auto_reset=True, auto_reset_replace=False).transform.replace
+    assert not SelfResetting(auto_reset=True, spec_locked=False).is_spec_locked
+
+
+def test_what_stands_in_for_final_observations_is_chosen():
+    def played(transform):
+        out = AutoResetEnv(SelfResetting(limit=2), transform).rollout(3, break_when_any_done=False)["next"]
+        return out["observation"].flatten().tolist(), out["number"].flatten().tolist()
+
+    assert played(AutoResetTransform(fill_float=-5.0, fill_int=9)) == ([1, -5, 1], [1, 9, 1])
+    assert played(AutoResetTransform(fill_float=None)) == ([1, 0, 1], [1, -1, 1])
+    assert played(AutoResetTransform(replace=False)) == ([1, 0, 1], [1, 0, 1])
+    assert type(AutoResetEnv(SelfResetting()).transform) is AutoResetTransform
+
+
+def test_the_transform_says_the_same_in_a_chain():
+    chain = TransformedEnv(SelfResetting(limit=2), Compose(AutoResetTransform(), StepCounter()))
+    known = SelfResetting(limit=2, auto_reset=True).append_transform(StepCounter())
+    seen = [env.rollout(5, break_when_any_done=False).exclude("action") for env in (chain, known)]
+    assert seen[0]["step_count"].flatten().tolist() == seen[1]["step_count"].flatten().tolist() == [0, 1, 0, 1, 0]
+    assert torch.equal(*(one["next", "number"] for one in seen))
+    assert chain.base_env.resets == known.base_env.resets == 1

@@ -38,10 +38,10 @@ def test_every_family_is_there_without_being_assigned():
     env = Blank(batch_size=[2])
     assert set(env.input_spec) == {"full_action_spec", "full_state_spec"}
     assert set(env.output_spec) == {"full_observation_spec", "full_reward_spec", "full_done_spec"}
-    assert env.reward_spec == Unbounded((2, 1))
+    assert env.reward_spec == Composite(shape=[2])
     assert set(env.done_keys) == {"done", "terminated"}
     assert env.full_done_spec["done"].shape == (2, 1)
-    assert (env.observation_keys, env.state_keys, env.action_keys) == ([], [], [])
+    assert (env.observation_keys, env.state_keys, env.action_keys, env.reward_keys) == ([], [], [], [])
     assert set(env.specs) == {"input_spec", "output_spec"}
 
 
@@ -160,7 +160,7 @@ def test_assigning_an_unbatched_spec_adds_the_batch():
     env = GroupedEnv(batch_size=[2])
     env.observation_spec_unbatched = Composite(x=Unbounded((4,)))
     assert env.observation_spec["x"].shape == (2, 4)
-    env.action_spec_unbatched = Bounded(-2, 2, (3,))
+    env.action_spec_unbatched = Composite(action=Bounded(-2, 2, (3,)))
     assert env.full_action_spec["action"].shape == (2, 3)
     env.full_reward_spec_unbatched = {"agents": {"reward": Unbounded((3, 1))}}
     assert env.full_reward_spec["agents", "reward"].shape == (2, 3, 1)
@@ -200,18 +200,35 @@ def test_add_truncated_keys():
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
-        (lambda: Blank([2], action=Unbounded((3,))), ShapeError, r"Blank.action_spec: the shape must begin with the env's batch size \[2\], got \[3\]; .*action_spec_unbatched"),
-        (lambda: Blank([2], observation=Composite(x=Unbounded((2, 1)))), ShapeError, r"Blank.observation_spec: the shape must begin with the env's batch size \[2\], got \[\]"),
-        (lambda: Blank(observation=Unbounded((3,))), SpecError, r"Blank.observation_spec: expected a Composite with named entries, got Unbounded"),
-        (lambda: Blank(reward=Unbounded(())), ShapeError, r"Blank.reward_spec: entry 'reward' needs at least one dimension, got shape \[\]; use \(1,\)"),
+        (lambda: Blank([2], action=Unbounded((3,))), ShapeError,
+         r"Blank.action_spec: the shape must begin with the env's batch size \[2\], got \[3\]; "
+         r".*action_spec_unbatched"),
+        (lambda: Blank([2], observation=Composite(x=Unbounded((2, 1)))), ShapeError,
+         r"Blank.observation_spec: the shape must begin with the env's batch size \[2\], got \[\]"),
+        (lambda: Blank(state=Unbounded((3,))), TypeError,
+         r"Blank.state_spec: expected a Composite with named entries, got Unbounded"),
+        (lambda: Blank(reward=Unbounded(())), ShapeError,
+         r"Blank.reward_spec: entry 'reward' needs at least one dimension, got shape \[\]; use \(1,\)"),
         (lambda: Blank(action=3), SpecError, r"Blank.action_spec: expected a spec, got int"),
-        (lambda: Blank(observation=Composite(x=Unbounded((1,))), reward=Composite(x=Unbounded((1,)))), KeyCollision, r"Blank: entry 'x' is in both the observation spec and the reward spec"),
-        (lambda: Blank(state=Composite(action=Unbounded((1,))), action=Unbounded((1,))), KeyCollision, r"entry 'action' is in both the state spec and the action spec"),
+        (lambda: Blank(observation=Composite(x=Unbounded((1,))), reward=Composite(x=Unbounded((1,)))), KeyCollision,
+         r"Blank: entry 'x' is in both the observation spec and the reward spec"),
+        (lambda: Blank(state=Composite(action=Unbounded((1,))), action=Unbounded((1,))), KeyCollision,
+         r"entry 'action' is in both the state spec and the action spec"),
     ],
 )  # fmt: skip
 def test_specs_that_cannot_be_right(make, error, text):
     with pytest.raises(error, match=text):
         make()
+
+
+def test_a_bare_observation_spec_is_called_observation():
+    env = Blank()
+    env.observation_spec = Unbounded((3,))
+    assert env.observation_spec == Composite(observation=Unbounded((3,)))
+    assert env.observation_keys == ["observation"]
+    env.state_spec = Composite(s=Unbounded((1,)))
+    env.state_spec = None
+    assert env.state_spec.is_empty()
 
 
 def test_state_entries_may_be_observed_too():
@@ -276,3 +293,22 @@ def test_repr_and_dynamic_flag():
     assert repr(CountingEnv()) == "CountingEnv(batch_size=[], device=None)"
     assert not CountingEnv().has_dynamic_specs
     assert Blank(observation=Composite(x=Unbounded((-1,))))._has_dynamic_specs
+
+
+@pytest.mark.parametrize("kind", ["action", "reward"])
+def test_a_leaf_takes_no_groups_place(kind):
+    """A leaf would be the only entry, at the root, and the env would miss those of its groups at the next step."""
+    env = GroupedEnv()
+    key, leaf = getattr(env, f"{kind}_keys")[0], Bounded(-1, 1, (3,))
+    text = rf"^GroupedEnv\.{kind}_spec: expected a Composite with the entries of the groups, \[.*{kind}.*\], "
+    text += "got a leaf, Bounded.*at the root"
+    with pytest.raises(SpecError, match=text):
+        setattr(env, f"{kind}_spec", leaf)
+    env.rollout(2)
+    spec = getattr(env, f"full_{kind}_spec").clone()
+    spec[key] = spec[key].clone()
+    setattr(env, f"{kind}_spec", spec)
+    env.rollout(2)
+    single = CountingEnv()
+    setattr(single, f"{kind}_spec", getattr(single, f"{kind}_spec").clone())
+    single.rollout(2)

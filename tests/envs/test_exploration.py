@@ -15,6 +15,7 @@ from marlenv import (
     Composite,
     EnvBase,
     ExplorationType,
+    PendulumEnv,
     RandomPolicy,
     Unbounded,
     exploration_mode,
@@ -123,7 +124,8 @@ def test_wrong_policies_are_told_what_to_do():
 
     with pytest.raises(
         SpecError,
-        match=r"takes arguments \['observation', 'memory'\], but the env has the observation keys \['observation'\]; wrap it: TensorDictModule\(policy",
+        match=r"takes arguments \['observation', 'memory'\], but the env has the observation keys \['observation'\]; "
+        r"wrap it: TensorDictModule\(policy",
     ):
         CountingEnv().rollout(2, Greedy())
 
@@ -181,3 +183,15 @@ def test_the_older_spelling_warns():
 def test_env_base_is_abstract():
     with pytest.raises(TypeError, match="abstract"):
         EnvBase()
+
+
+def test_a_random_policy_takes_the_spec_of_the_env_that_it_meets():
+    policy, env = RandomPolicy(), PendulumEnv()
+    with pytest.raises(
+        RuntimeError, match=r"RandomPolicy: there is no action spec; pass action_spec=..., or call set_"
+    ):
+        policy(env.reset())
+    assert env.full_action_spec.is_in(env.rollout(3, policy)[0].select("action"))
+    spec = policy.action_spec
+    policy.set_action_spec_from_env(PendulumEnv())
+    assert policy.action_spec is spec

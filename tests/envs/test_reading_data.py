@@ -101,7 +101,8 @@ FLAGS = {
         {"done": bools([False], [False]), "agents": TensorDict({"done": bools([[True]], [[False]])}, [2, 1])}, [2]
     ),
     "group only": lambda: TensorDict(
-        {"agents": TensorDict({"done": bools([[False]], [[False]])}, [2, 1]), "x": TensorDict({"y": torch.zeros(2)}, [2])}, [2]
+        {"agents": TensorDict({"done": bools([[False]], [[False]])}, [2, 1]),
+         "x": TensorDict({"y": torch.zeros(2)}, [2])}, [2]
     ),
 }  # fmt: skip
 

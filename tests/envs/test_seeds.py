@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 import torch
-from acting import equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripted_actions import equal
 from tensordict import TensorDict
 from torchrl_oracle import seed_generator
 

@@ -19,6 +19,7 @@ from marlenv import (
     available,
     get_available_libraries,
     register,
+    registration,
     unregister,
 )
 from marlenv.envs import registry
@@ -144,7 +145,7 @@ def test_metadata_is_torchrls():
 def test_names_can_be_given_and_taken_back():
     register("my_counter", CountingEnv, options={"max_steps": 2}, summary="counts")
     try:
-        entry = registry.find("my_counter")
+        entry = registration.find("my_counter")
         assert (entry.kind, entry.installed, entry.summary) == ("custom", True, "counts")
         assert entry.load()(**entry.options).rollout(9).shape == (2,)
         assert "my_counter" in available()
@@ -153,12 +154,20 @@ def test_names_can_be_given_and_taken_back():
         with pytest.raises(SpecError, match=r"register: the name 'my_counter' is taken by"):
             register("my_counter", CountingEnv)
         with pytest.raises(UnknownName, match=r"no env is called 'my_countr'; did you mean 'my_counter'\?"):
-            registry.find("my_countr")
-        assert registry.find("my_counter/level_3").options == {"max_steps": 2, "task": "level_3"}
+            registration.find("my_countr")
+        assert registration.find("my_counter/level_3").options == {"max_steps": 2, "task": "level_3"}
     finally:
         unregister("my_counter")
     with pytest.raises(UnknownName, match=r"no env is called 'my_counter'"):
         unregister("my_counter")
+
+
+def test_what_takes_a_task_is_a_family():
+    register("my_family", lambda task: CountingEnv(max_steps=int(task)))
+    try:
+        assert registration.make("my_family/3").rollout(9).shape == (3,)
+    finally:
+        unregister("my_family")
 
 
 def test_factories_are_loaded_on_use():
@@ -171,19 +180,11 @@ def test_factories_are_loaded_on_use():
         registry.load("marlenv.keys:besid")
 
 
-def test_a_broken_index_is_not_forgotten(monkeypatch):
-    """An index that cannot be imported fails every time, not only the first."""
-    monkeypatch.setattr(registry, "INDEXES", ("marlenv.no_such_index",))
-    for _ in range(2):
-        with pytest.raises(ModuleNotFoundError, match="no_such_index"):
-            registry.find("anything")
-
-
 def test_missing_simulators_are_known():
     libraries = get_available_libraries()
     assert libraries["torchrl"] is True
     assert set(libraries.values()) <= {True, False}
-    entry = registry.Entry("x", "custom", "a:b", needs="no_such_module")
+    entry = registry.Registration("x", "custom", "a:b", needs="no_such_module")
     assert not entry.installed
 
 

@@ -138,9 +138,12 @@ def test_type_checks_look_at_values():
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
-        (lambda out: out.exclude("reward"), KeyMissing, r"CountingEnv._step: returned no reward under 'reward'; it returned \['done', 'ob"),
-        (lambda out: out.set("reward", torch.zeros(3)), ShapeError, r"_step: reward 'reward' must have shape \[1\], got \[3\]"),
-        (lambda out: out.set("done", torch.zeros(3).bool()), ShapeError, r"done flags: 'done' must have shape \[1\], got \[3\]"),
+        (lambda out: out.exclude("reward"), KeyMissing,
+         r"CountingEnv._step: returned no reward under 'reward'; it returned \['done', 'ob"),
+        (lambda out: out.set("reward", torch.zeros(3)), ShapeError,
+         r"_step: reward 'reward' must have shape \[1\], got \[3\]"),
+        (lambda out: out.set("done", torch.zeros(3).bool()), ShapeError,
+         r"done flags: 'done' must have shape \[1\], got \[3\]"),
         (lambda out: dict(out.items()), TypeError, r"CountingEnv._step: must return a new tensordict, returned a dict"),
         (lambda out: out.expand(4), ShapeError, r"CountingEnv._step: must return batch size \[\], returned \[4\]"),
     ],

@@ -84,6 +84,27 @@ def test_any_batch_size_is_taken():
     assert_same_data(*out)
 
 
+def test_what_a_model_gives_shares_no_memory():
+    class Model(nn.Module):
+        def forward(self, td):
+            hidden = td["hidden"] + 1
+            return td.set("hidden", hidden).set("reward", hidden[..., :1]).set("goal", td["hidden"].view(3, 4))
+
+    class Env(ModelBasedEnvBase):
+        def _reset(self, tensordict=None):
+            return TensorDict({"hidden": torch.zeros(3, 4), "goal": torch.zeros(3, 4)}, [3])
+
+    env = Env(Model(), batch_size=[3])
+    env.observation_spec = Composite(hidden=Unbounded((3, 4)), goal=Unbounded((3, 4)), shape=(3,))
+    env.action_spec = Unbounded((3, 1))
+    env.reward_spec = Unbounded((3, 1))
+    td = env.step(env.rand_action(env.reset()))
+    td["next", "reward"].fill_(7)
+    td["next", "goal"].fill_(8)
+    assert bool((td["next", "hidden"] == 1).all())
+    assert bool((td["hidden"] == 0).all())
+
+
 def test_gradients_flow_through_the_model():
     env = make_model_env(marlenv, marlenv)
     env.rollout(4, play)["next", "reward"].sum().backward()

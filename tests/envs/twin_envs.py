@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 import torchrl_oracle  # imported here so that the sources import it quietly
-from tensordict import TensorDictBase, is_tensor_collection
+from tensordict import TensorDictBase, is_non_tensor, is_tensor_collection
 
 __all__ = ["LIBRARIES", "assert_same_data", "assert_same_specs", "load", "ported", "twins"]
 
@@ -41,6 +41,10 @@ def twins(name: str, make: str, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
 
 def assert_same_data(theirs: Any, ours: Any, where: tuple[str, ...] = ()) -> None:
     """Asserts that two tensordicts have the same keys, shapes, dtypes, names and values (NaN equals NaN)."""
+    if is_non_tensor(theirs):
+        assert is_non_tensor(ours), (where, type(ours))
+        assert theirs.tolist() == ours.tolist(), (where, theirs, ours)
+        return
     if not is_tensor_collection(theirs):
         if isinstance(theirs, torch.Tensor):
             assert isinstance(ours, torch.Tensor), (where, type(ours))

@@ -1,4 +1,4 @@
-"""What all games with chance, hidden hands or simultaneous moves share: one graph, one device, one kind of randomness."""
+"""What games with chance, hidden hands or simultaneous moves share: one graph, one device, one kind of randomness."""
 
 from __future__ import annotations
 

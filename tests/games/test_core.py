@@ -1,4 +1,4 @@
-"""What every game gets from the core: chance, hidden cards, moves at once, one to five players, groups, ends, opponents."""
+"""What games get from the core: chance, hidden cards, moves at once, one to five players, groups, ends, opponents."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tensordict import TensorDict
 from torch import Size, Tensor
 
-from marlenv.errors import DtypeError, IllegalAction, KeyMissing
-from marlenv.games import ChessEnv, ConnectFour, GameEnv, PolicyPerRow, Rules, TicTacToeEnv
-from marlenv.games.chess import Chess
+import marlenv
+from marlenv.errors import DtypeError, IllegalAction, KeyMissing, SpecError
+from marlenv.games import ChessEnv, ConnectFour, GameEnv, PolicyPerRow, Rules, TicTacToe, TicTacToeEnv
+from marlenv.games.chess import Chess, GroupedChessEnv
+from marlenv.games.env.time_step import TimeStep
 from marlenv.games.rules import where
 from marlenv.rng import RowRNG
 from marlenv.testing.contract import run_contract
@@ -224,6 +228,16 @@ def test_a_policy_per_row_that_writes_nothing_is_named() -> None:
     assert scored["value"].isnan().tolist() == [True, False, True, False]
 
 
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
+def test_policies_per_row_may_decide_under_inference_mode(mode: Any) -> None:
+    left = lambda td: td.set(("o", "action"), td["o", "action_mask"].int().argmax(-1))  # noqa: E731
+    env = GameEnv(ConnectFour(), batch_size=[4], opponent=PolicyPerRow([left, left], torch.tensor([0, 1, 1, 0])))
+    with mode():
+        td = env.rand_action(env.reset())
+        assert env.step(td)["next", "x", "observation"].shape[0] == 4
+    env.step(td)  # from data of inference
+
+
 def test_different_rows_can_have_different_opponents() -> None:
     left = lambda td: td.set(("o", "action"), td["o", "action_mask"].int().argmax(-1))  # noqa: E731
     right = lambda td: td.set(("o", "action"), 6 - td["o", "action_mask"].int().flip(-1).argmax(-1))  # noqa: E731
@@ -278,7 +292,7 @@ def test_those_who_do_not_act_may_write_anything() -> None:
     "make",
     [
         lambda: TicTacToeEnv(batch_size=[128]),
-        lambda: ChessEnv(layout="grouped", batch_size=[64], seed=0),
+        lambda: marlenv.make("chess", batch_size=[64], seed=0),
         lambda: GameEnv(ConnectFour(), batch_size=[64]),
     ],
     ids=["tictactoe", "chess", "connect_four"],
@@ -297,3 +311,76 @@ def test_what_the_caller_wrote_under_next_is_there_in_the_next_step(make: Callab
         assert bool((played["next", "mine"] == 100 + i).all())
         assert bool((td["mine"] == 100 + i).all())
     assert ended or isinstance(env.rules, Chess)
+
+
+MADE = {
+    "chess": (ChessEnv, ChessEnv),
+    "chess, all options": (
+        lambda: ChessEnv(
+            stateful=False, include_pgn=True, include_hash=True, mask_actions=False, pixels=True, opponent="random"
+        ),
+        ChessEnv,
+    ),
+    "chess, torchrl by name": (lambda: marlenv.make("chess", layout="torchrl"), ChessEnv),
+    "chess, grouped": (lambda: GroupedChessEnv(Chess()), GroupedChessEnv),
+    "chess, grouped by name": (lambda: marlenv.make("chess"), GroupedChessEnv),
+    "tic-tac-toe": (TicTacToeEnv, TicTacToeEnv),
+    "tic-tac-toe, single player": (lambda: TicTacToeEnv(single_player=True, batch_size=[2]), TicTacToeEnv),
+    "tic-tac-toe, torchrl by name": (lambda: marlenv.make("tic_tac_toe", layout="torchrl"), TicTacToeEnv),
+    "tic-tac-toe by name": (lambda: marlenv.make("tic_tac_toe"), GameEnv),
+    "any game": (lambda: GameEnv(ConnectFour()), GameEnv),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_an_env_is_what_was_asked_for_and_is_finished_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, kind = MADE[name]
+    finished, finish = [], kind._finish_init
+    monkeypatch.setattr(kind, "_finish_init", lambda env, locked: (finished.append(env), finish(env, locked)))
+    env = make()
+    assert type(env) is kind
+    assert len(finished) == 1
+    assert finished[0] is env
+    assert env.is_spec_locked
+
+
+@pytest.mark.parametrize("game", ["chess", "tic_tac_toe", "kuhn_poker"])
+def test_a_layout_that_a_game_has_not_is_refused(game: str) -> None:
+    with pytest.raises(SpecError, match="layout='torch'; "):
+        marlenv.make(game, layout="torch")
+    if game == "kuhn_poker":
+        with pytest.raises(SpecError, match="layout='torchrl'; "):
+            marlenv.make(game, layout="torchrl")
+
+
+def test_chess_with_torchrls_keys_says_where_the_other_layout_is() -> None:
+    with pytest.raises(SpecError, match=r"needs layout='grouped': make\('chess', layout='grouped'"):
+        ChessEnv(layout="grouped")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.permutations(range(9)), min_size=1, max_size=6),
+    st.integers(0, 9),
+    st.integers(1, 9),
+    st.integers(0, 63),
+)
+def test_flags_of_a_time_step_fit_each_other(orders: list[list[int]], plies: int, limit: int, forfeits: int) -> None:
+    rules, rows = TicTacToe(), len(orders)
+    state = rules.start(Size([rows]))
+    for t in range(plies):
+        state = rules.play(state, torch.tensor(orders)[:, t])
+    forfeit = torch.tensor([bool(forfeits >> row & 1) for row in range(rows)])
+    played = torch.full((rows,), plies)
+    after = TimeStep.following(rules, state, rules.returns(state), forfeit=forfeit, plies=played, limit=limit)
+    assert torch.equal(after.terminated, rules.over(state) | forfeit)
+    assert not bool((after.terminated & after.truncated).any())
+    assert torch.equal(after.done, after.terminated | after.truncated)
+    assert torch.equal(after.done, after.outcome != 0)
+    assert torch.equal(after.done, rules.over(state) | forfeit | (played >= limit))
+    first = TimeStep.first(rules, state, plies=played, limit=limit)
+    assert first.rewards is None
+    assert torch.equal(first.done, rules.over(state) | (played >= limit))
+    both = first.then(after, forfeit)
+    assert torch.equal(both.terminated, first.terminated | (after.terminated & forfeit))
+    assert both.as_first().rewards is None

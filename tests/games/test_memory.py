@@ -12,7 +12,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marlenv.games import ConnectFour, GameEnv, TicTacToeEnv
-from marlenv.games.memory import Pages
+from marlenv.games.fast.data_pool import DataPool
 from marlenv.tensordicts import new
 
 
@@ -42,26 +42,26 @@ HOLDERS: dict[str, Callable[[TensorDict], Any]] = {
 
 @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
 def test_a_page_is_not_handed_out_while_anybody_holds_any_of_it(hold: Callable[[TensorDict], Any]) -> None:
-    pages = Pages()
-    td, first = pages.take("kind", laid_out)
+    pool = DataPool()
+    td, first = pool.take("kind", laid_out)
     held = hold(td)
     del td
     gc.collect()
-    assert pages.take("kind", laid_out)[1] is not first
+    assert pool.take("kind", laid_out)[1] is not first
     del held
     gc.collect()
-    again = [pages.take("kind", laid_out) for _ in range(2)]
+    again = [pool.take("kind", laid_out) for _ in range(2)]
     assert any(memory is first for _, memory in again)
 
 
 def test_what_is_done_to_a_tensor_does_not_stay_with_the_page() -> None:
-    pages = Pages()
-    td, memory = pages.take("kind", laid_out)
+    pool = DataPool()
+    td, memory = pool.take("kind", laid_out)
     td["group", "seen"].requires_grad_()
     td["done"].resize_(2)
     td["more"] = torch.ones(4)
     del td
-    td, again = pages.take("kind", laid_out)
+    td, again = pool.take("kind", laid_out)
     assert again is memory
     assert set(td.keys(True, True)) == {"done", ("group", "alive"), ("group", "seen")}
     assert not td["group", "seen"].requires_grad
@@ -69,29 +69,29 @@ def test_what_is_done_to_a_tensor_does_not_stay_with_the_page() -> None:
 
 
 def test_memory_that_moved_to_where_other_processes_read_it_is_left_to_them() -> None:
-    pages = Pages()
-    td, memory = pages.take("kind", laid_out)
+    pool = DataPool()
+    td, memory = pool.take("kind", laid_out)
     td["group", "seen"].share_memory_()
     del td
-    assert pages.take("kind", laid_out)[1] is not memory
+    assert pool.take("kind", laid_out)[1] is not memory
 
 
 def test_a_page_of_inference_is_no_page_of_training() -> None:
-    pages = Pages()
+    pool = DataPool()
     with torch.inference_mode():
-        td, memory = pages.take("kind", laid_out)
+        td, memory = pool.take("kind", laid_out)
         del td
-    td, other = pages.take("kind", laid_out)
+    td, other = pool.take("kind", laid_out)
     assert other is not memory
     assert not td["done"].is_inference()
 
 
-def test_pages_that_are_held_are_forgotten_after_some() -> None:
-    pages = Pages()
-    held = [pages.take("kind", laid_out) for _ in range(3 * Pages.MOST)]
+def test_pool_that_are_held_are_forgotten_after_some() -> None:
+    pool = DataPool()
+    held = [pool.take("kind", laid_out) for _ in range(3 * DataPool.MOST)]
     first = held[0][1]
     del held
-    assert all(memory is not first for _, memory in [pages.take("kind", laid_out) for _ in range(3 * Pages.MOST)])
+    assert all(memory is not first for _, memory in [pool.take("kind", laid_out) for _ in range(3 * DataPool.MOST)])
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,17 @@ def test_pages_that_are_held_are_forgotten_after_some() -> None:
 def test_data_are_where_the_env_is_after_it_moved(make: Callable[[], Any]) -> None:
     env = make()
     for _ in range(2):
-        env.rand_step(env.reset())  # pages that name no device
+        env.rand_step(env.reset())  # pool that name no device
     env = env.to("cpu")
     following = env.rand_step(env.reset())["next"]
     groups = [value for value in following.values() if isinstance(value, TensorDict)]
     assert {td.device for td in (following, *groups)} == {torch.device("cpu")}
+
+
+def test_a_torch_that_does_not_count_holders_gets_new_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marlenv.games.fast.data_pool.holders", None)
+    pool = DataPool()
+    first, second = (pool.take("kind", laid_out)[1] for _ in range(2))
+    assert first is not second
+    env = GameEnv(ConnectFour(), batch_size=[80])
+    assert int(env.rollout(50, break_when_any_done=False)["next", "done"].sum()) > 0

@@ -12,9 +12,12 @@ from tensordict import TensorDict
 from torch import Size
 
 import marlenv
-from marlenv.errors import IllegalAction, SpecError
+from marlenv.errors import IllegalAction, NotInSpec, SpecError
 from marlenv.games import GameEnv, TicTacToe
-from marlenv.games.tictactoe import State
+from marlenv.games.env import draws
+from marlenv.games.tictactoe import env as tictactoe_env
+from marlenv.games.tictactoe import fast as tictactoe_fast
+from marlenv.games.tictactoe.rules import State
 
 RULES = TicTacToe()
 
@@ -204,3 +207,47 @@ def test_the_board_is_drawn_with_numbers_on_free_cells() -> None:
     for cell in (4, 0):
         state = RULES.play(state, torch.tensor(cell))
     assert RULES.show(state) == " o | 1 | 2\n---+---+---\n 3 | x | 5\n---+---+---\n 6 | 7 | 8"
+
+
+def test_a_step_of_many_boards_asks_two_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reads the boards by itself: reading them apart took a third of a step."""
+    pytest.importorskip("numba")
+    asked, kernels = [], tictactoe_env.kernels()
+
+    class Counting:
+        def __getattr__(self, name: str) -> object:
+            asked.append(name)
+            return getattr(kernels, name)
+
+    for module in (tictactoe_env, tictactoe_fast, draws):
+        monkeypatch.setattr(module, "kernels", Counting)
+    env = marlenv.games.TicTacToeEnv(batch_size=[100])
+    td = env.reset()
+    for _ in range(12):
+        _, td = env.step_and_maybe_reset(env.rand_action(td))
+    assert asked == ["tic_tac_toe_draw_shown", "tic_tac_toe_step"] * 12
+
+
+@pytest.mark.parametrize("cell", [30, -30, 2**31 - 1, -(2**31)])
+def test_a_board_that_cannot_be_is_an_error_in_many_rows_too(cell: int) -> None:
+    env = marlenv.games.TicTacToeEnv(batch_size=[100])
+    td = env.rand_action(env.reset())
+    td["board"][70, 2, 2] = cell
+    td["board"][70, 2, 1] = cell
+    before = env.action_stream.used
+    for act in (env.step, env.rand_action):
+        with pytest.raises(NotInSpec, match="a board holds"):
+            act(td)
+    assert env.action_stream.used == before
+
+
+def test_boards_with_gaps_in_memory_are_read_like_others() -> None:
+    env = marlenv.games.TicTacToeEnv(batch_size=[100])
+    env.set_seed(0)
+    data = env.rollout(4, break_when_any_done=False)
+    gaps, dense = data[:, 3], data[:, 3].contiguous()
+    assert not gaps["board"].is_contiguous()
+    assert not gaps["action"].is_contiguous()
+    a, b = (env.step(td.select("board", "turn", "action", "done"))["next"] for td in (gaps, dense))
+    assert torch.equal(a["board"], data["next", "board"][:, 3])
+    assert bool((a == b).all())

@@ -233,3 +233,9 @@ def test_stack_agents_stacks_behind_the_batch():
     assert out["g", "one", "x"][0].flatten().tolist() == [1.0, 0.0]
     uneven = {"a": {"x": torch.zeros(4, 1)}, "b": {"x": torch.ones(4, 2)}}
     assert isinstance(stack_agents(PAIR, uneven, torch.Size([4]))["agents"], LazyStackedTensorDict)
+
+
+def test_another_word_for_unequal_agents_is_refused():
+    for make in (packer, lambda unequal: group_specs(PAIR, {"a": SEE, "b": SEE}, unequal=unequal)):
+        with pytest.raises(GroupError, match=r"unequal must be one of \['stack', 'pad', 'raise'\], got 'banana'"):
+            make(unequal="banana")

@@ -64,7 +64,8 @@ def test_a_group_mask_governs_its_agents_and_nothing_else(mask):
     for key in ("x", "alive", "one"):
         value = out["g", key].reshape(B, A, -1)
         assert torch.equal(value, torch.where(mask, 1.0, 7.0).expand_as(value))
-    assert torch.equal(out["obs"], torch.ones_like(before["obs"]))  # no level above: it is reset with the env
+    rows = mask.flatten(1).any(-1, keepdim=True)  # no level above: rows in which anything is reset start anew there
+    assert torch.equal(out["obs"], torch.where(rows, torch.ones_like(before["obs"]), before["obs"]))
 
 
 def with_mask(td, key, mask):
@@ -82,9 +83,19 @@ def test_a_root_mask_overrides_nested_ones(root, nested):
 
 
 def test_an_absent_mask_resets_the_whole_level():
-    found = read_masks(plan_of(True, True), with_mask(data(7.0), ("g", "_reset"), torch.zeros(B, A, 1).bool()))
+    found = read_masks(plan_of(True, True), data(7.0))
     assert found == {(): None}
     assert (merge(found, data(1.0), data(7.0))["g", "x"] == 1).all()
+
+
+def test_a_mask_that_flags_above_overrule_cannot_stand_alone():
+    td = with_mask(data(7.0), ("g", "_reset"), (torch.arange(B * A) % A == 1).reshape(B, A, 1))
+    with pytest.raises(
+        ResetError, match=r"\('g', '_reset'\) cannot stand alone; the done flags above it decide"
+    ) as told:
+        read_masks(plan_of(True, True), td)
+    exec(str(told.value).split("'_reset': ")[-1], {"td": td})  # what it says to write
+    assert torch.equal(read_masks(plan_of(True, True), td)[()], torch.ones(B, 1, dtype=torch.bool))
 
 
 def test_kept_rows_are_bit_for_bit_what_they_were():

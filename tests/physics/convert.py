@@ -6,7 +6,7 @@ import torch
 import twins
 
 from marlenv.physics import Agent, Box, HolonomicWithRotation, Landmark, Line, Scenario, Simulation, Sphere, World
-from marlenv.physics.joints import Link
+from marlenv.physics.laws.joints import Link
 from marlenv.rng import RowRNG
 
 core = twins.core

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from marlenv.physics import Agent
-from marlenv.physics.actions import Control
+from marlenv.physics.task.actions import Control
 from marlenv.rng import RowRNG
 
 with warnings.catch_warnings():
@@ -57,7 +57,8 @@ def test_actions_mean_what_they_mean_in_vmas(agent, channels, mode):
         action = torch.tensor(list(itertools.product(*map(range, control.choices)))).unsqueeze(1)
     else:
         action = torch.arange(torch.Size(control.choices).numel()).reshape(-1, 1, 1)
-    env = Environment(One(), action.shape[0], continuous_actions=mode == "continuous", multidiscrete_actions=mode == "multidiscrete",
+    env = Environment(One(), action.shape[0], continuous_actions=mode == "continuous",
+                      multidiscrete_actions=mode == "multidiscrete",
                       agent=theirs, dim_c=channels)  # fmt: skip
     env.step([action[:, 0].clone()])
     u, said = control.decode(action, RowRNG(rows=[len(action)]))

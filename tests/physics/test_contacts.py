@@ -85,7 +85,9 @@ class Two(Scenario):
 
     def build(self):
         world = World(drag=0.0)
-        self.bodies = world.add("bodies", [Landmark(s, movable=True, rotatable=True, mass=m) for s, m in zip(self.shapes, (1.0, 2.0), strict=True)])  # fmt: skip
+        self.bodies = world.add("bodies",
+                                [Landmark(s, movable=True, rotatable=True, mass=m) for s,
+                                 m in zip(self.shapes, (1.0, 2.0), strict=True)])  # fmt: skip
         self.idle = world.add("idle", [Agent(collide=False, dynamics=Holonomic())])
         return world
 

@@ -48,7 +48,7 @@ def at(pixels, x, y, half=1.2):
 
 
 def test_bodies_are_where_they_are():
-    env = ScenarioEnv(Still(), 2)
+    env = ScenarioEnv(Still(), 2, compile="none")
     pixels = env.render(0, size=(300, 300))
     assert pixels.shape == (300, 300, 3)
     assert pixels.dtype == np.uint8
@@ -61,19 +61,20 @@ def test_bodies_are_where_they_are():
 
 
 def test_each_row_has_its_own_picture():
-    env = ScenarioEnv(Still(), 2)
+    env = ScenarioEnv(Still(), 2, compile="none")
     assert at(env.render(1, size=(200, 200)), -0.6, -0.6) == BLUE
     assert at(env.render(0, size=(200, 200)), -0.6, -0.6) != BLUE
     assert np.array_equal(env.render(-1), env.render(1))
 
 
 def test_edges_are_smooth():
-    pixels = ScenarioEnv(Still(), 1).render(size=(300, 300)).reshape(-1, 3)
+    pixels = ScenarioEnv(Still(), 1, compile="none").render(size=(300, 300)).reshape(-1, 3)
     assert len(np.unique(pixels, axis=0)) > 20
 
 
 def test_pictures_change_nothing():
-    env, twin = (ScenarioEnv(Navigation(), 2, seed=0) for _ in range(2))
+    env, twin = (ScenarioEnv(Navigation(), 2, seed=0, compile="none") for _ in range(2))
+    env.reset(), twin.reset()
     for _ in range(3):
         one, two = env.rand_step(), twin.rand_step()
         env.render()
@@ -81,7 +82,7 @@ def test_pictures_change_nothing():
 
 
 def test_what_is_eaten_or_a_gap_is_not_shown():
-    env = ScenarioEnv(Dispersion(n_agents=1), 1)
+    env = ScenarioEnv(Dispersion(n_agents=1), 1, compile="none")
     env.reset()
     state = env.get_state()
     state["pos"][..., 1] = 0.5
@@ -90,19 +91,21 @@ def test_what_is_eaten_or_a_gap_is_not_shown():
     state["memory.eaten"][:] = True
     env.set_state(state)
     assert before != (250, 250, 250) == at(env.render(size=(400, 400)), 0.5, 0.5)
-    wall = ScenarioEnv(BallPassage(fixed_passage=True), 1).render(size=(400, 400))
+    wall = ScenarioEnv(BallPassage(fixed_passage=True), 1, compile="none").render(size=(400, 400))
     assert at(wall, 0.5, 0.05) == RED
     assert at(wall, -0.0, 0.05) != RED
 
 
 def test_lidars_and_edges_are_drawn():
-    plain, wired = (ScenarioEnv(Navigation(comms_range=r), 1, seed=1).render(size=(300, 300)) for r in (0.0, 5.0))
+    plain, wired = (
+        ScenarioEnv(Navigation(comms_range=r), 1, seed=1, compile="none").render(size=(300, 300)) for r in (0.0, 5.0)
+    )
     assert (plain != wired).any()
 
 
 def test_a_row_that_is_not_there_is_an_error():
     with pytest.raises(SpecError, match="row must be an integer from -2 to 1, got 2"):
-        ScenarioEnv(Still(), 2).render(2)
+        ScenarioEnv(Still(), 2, compile="none").render(2)
 
 
 @pytest.mark.parametrize(
@@ -116,4 +119,4 @@ def test_a_row_that_is_not_there_is_an_error():
 )
 def test_impossible_pictures_are_errors(options, says):
     with pytest.raises(SpecError, match=f"render: {says}"):
-        ScenarioEnv(Still(), 2).render(**options)
+        ScenarioEnv(Still(), 2, compile="none").render(**options)

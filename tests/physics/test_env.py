@@ -11,6 +11,7 @@ from marlenv.envs import check_env_specs
 from marlenv.envs.registry import load
 from marlenv.errors import DtypeError, GroupError, KeyMissing, NotInSpec, ShapeError
 from marlenv.physics.env import ScenarioEnv, make_scenario
+from marlenv.testing.comparison import differences
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -33,11 +34,11 @@ MAPS = {
 
 
 def spread(rows=4, **options):
-    return ScenarioEnv(SimpleSpread(), rows, seed=0, **options)
+    return ScenarioEnv(SimpleSpread(), rows, seed=0, **{"compile": "none", **options})
 
 
 def fetch(rows=4, **options):
-    return ScenarioEnv(Fetch(), rows, seed=0, **options)
+    return ScenarioEnv(Fetch(), rows, seed=0, **{"compile": "none", **options})
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -64,7 +65,8 @@ def test_agents_live_the_same_life_in_any_groups(groups):
                 width = td[key].shape[-1]
                 td[key][:, at] = acts[:, i, :width]
             following = env.step(td)["next"]
-            lives.append({(a, n): following[k][:, i] for a in own.agent_names for n in ("observation", "reward") for k, i in [env.tree.key(a, n)]})  # fmt: skip
+            lives.append({(a, n): following[k][:, i] for a in own.agent_names for n in ("observation", "reward") for k,
+                          i in [env.tree.key(a, n)]})  # fmt: skip
         for which, seen in lives[0].items():
             width = seen.shape[-1]
             assert torch.equal(seen, lives[1][which][..., :width]), which
@@ -72,7 +74,8 @@ def test_agents_live_the_same_life_in_any_groups(groups):
 
 
 def test_unequal_agents_in_a_group_are_padded_and_the_mask_says_so():
-    td = fetch(group_map="all_in_one_group").rand_step()
+    env = fetch(group_map="all_in_one_group")
+    td = env.rand_step(env.reset())
     assert td["next", "agents", "pad_mask", "action"][0].tolist() == [[True] * 4] * 3 + [[True, True, False, False]]
     assert td["next", "agents", "info", "said"][:, 3].tolist() == [[0.0, 0.0]] * 4
     assert ("agents", "pad_mask", "observation") not in td["next"].keys(True, True)  # all see two numbers
@@ -112,8 +115,7 @@ def test_rollouts_go_on_after_a_time_limit():
 @pytest.mark.parametrize("rows", [1, 8])
 def test_row_0_lives_the_same_life_in_any_batch(make, rows):
     alone, among = (make(n, max_steps=7).rollout(20, break_when_any_done=False)[0] for n in (rows, 64))
-    for key in alone.keys(True, True):
-        assert torch.equal(alone[key], among[key]), key
+    assert not differences(alone, among)
 
 
 def test_a_partial_reset_keeps_other_rows_bit_for_bit():
@@ -155,7 +157,7 @@ def test_a_partial_step_leaves_other_rows_where_they_are():
 
 def test_nothing_is_done_after_a_reset():
     env = spread(16, max_steps=1)
-    td = env.step_mdp(env.rand_step())
+    td = env.step_mdp(env.rand_step(env.reset()))
     assert td["done"].all()
     assert not env.maybe_reset(td)["done"].any()
     assert not td["agents", "done"].any()
@@ -168,8 +170,7 @@ def test_the_same_seed_gives_the_same_episode_again():
     env = fetch()
     env.rollout(3)
     first, again, other = (env.rollout(5) for seed in (7, 7, 8) if env.set_seed(seed) is not None)
-    for key in first.keys(True, True):
-        assert torch.equal(first[key], again[key]), key
+    assert not differences(first, again)
     assert not torch.equal(first["runners", "observation"], other["runners", "observation"])
 
 
@@ -179,8 +180,10 @@ def test_episodes_differ_and_so_do_unseeded_envs():
     assert not torch.equal(*(ScenarioEnv(SimpleSpread(), 4).reset()["agents", "observation"] for _ in range(2)))
 
 
-def test_the_first_step_starts_an_episode():
-    td = spread().rand_step()
+def test_a_step_needs_no_data_of_the_reset():
+    env = spread()
+    env.reset()
+    td = env.rand_step()
     assert td["next", "agents", "observation"].isfinite().all()
     assert td["next", "agents", "reward"].abs().sum() > 0
 
@@ -195,7 +198,7 @@ def test_a_state_leads_to_the_same_future_again():
     assert set(seen.keys()) == {"runners", "keeper", "done", "terminated", "truncated"}
     again = [env.step(a.clone())["next"] for a in actions]
     for one, two in zip(once, again, strict=True):
-        assert all(torch.equal(one[key], two[key]) for key in one.keys(True, True))
+        assert not differences(one, two)
 
 
 def test_one_state_branches_into_many_rows():
@@ -203,7 +206,9 @@ def test_one_state_branches_into_many_rows():
     env.rollout(4)
     many = spread(64)
     td = many.set_state(env.get_state()[1].expand(64))
-    assert torch.equal(td["agents", "observation"], env.simulation.observe(env._now)[0]["agents"][1].expand(64, -1, -1))
+    assert torch.equal(
+        td["agents", "observation"], env.simulation.observe(env.last_state)[0]["agents"][1].expand(64, -1, -1)
+    )
     following = many.rand_step(td)["next", "agents", "observation"]
     assert len(following.flatten(1).unique(dim=0)) == 64
 
@@ -276,7 +281,7 @@ def test_the_env_is_vmas_step_by_step(choice):
 
 
 def test_a_name_makes_an_env_with_options_of_both():
-    entry = next(e for e in load("marlenv.scenarios.index:ENTRIES") if e.name == "simple_spread")
+    entry = next(e for e in load("marlenv.scenarios.index:SCENARIOS") if e.name == "simple_spread")
     env = entry.load()(**entry.options, num_envs=3, seed=1, n_agents=4, max_steps=9)
     assert env.reset()["agents", "observation"].shape == (3, 4, 18)
     assert env.max_steps == 9
@@ -321,3 +326,35 @@ def test_nan_actions_are_found_when_asked_for():
     td["agents", "action"][2, 1, 0] = torch.nan
     with pytest.raises(NotInSpec):
         env.step(td)
+
+
+# --- infos ---------------------------------------------------------------------------------------
+
+
+class Counts(SimpleSpread):
+    """Tells agents a number of a dtype that machine code has not."""
+
+    def info(self):
+        return {"agents": {"count": self.agents.pos[..., 0].to(torch.int16)}}
+
+
+class TellsLater(SimpleSpread):
+    """Tells agents something only after steps, which nobody expects: specs are made from resets."""
+
+    def info(self):
+        return {"agents": {"pos": self.agents.pos}} if self.world.stage.moment.controls else {}
+
+
+@pytest.mark.parametrize("group_map", [None, "one_group_per_agent"])
+def test_infos_of_any_dtype_roll_out(group_map):
+    env = ScenarioEnv(Counts(), 4, seed=0, max_steps=2, group_map=group_map, compile="none")
+    check_env_specs(env)
+    group = next(iter(env.group_map))
+    assert env.rollout(5, break_when_any_done=False)["next", group, "info", "count"].dtype == torch.int16
+
+
+def test_infos_that_only_steps_give_are_named():
+    with pytest.raises(
+        KeyMissing, match=r"TellsLater.info: expected the entries that a reset gives, \[\], after every"
+    ):
+        ScenarioEnv(TellsLater())

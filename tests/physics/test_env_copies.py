@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import torch
-from marlenv.scenarios.index import ENTRIES
+from marlenv.scenarios.index import SCENARIOS
 
 from marlenv import make
-from marlenv.physics import cache
-from marlenv.physics.compiling import Compiled
+from marlenv.physics.jit import cache
+from marlenv.physics.jit.tiers import Compiled
 from marlenv.transforms import RewardSum, TransformedEnv
 
 WAYS: dict[str, Callable[[Any], Any]] = {"deepcopy": copy.deepcopy, "pickle": lambda x: pickle.loads(pickle.dumps(x))}
@@ -33,7 +33,7 @@ def on(env: Any) -> Any:
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize("name", [entry.name for entry in ENTRIES])
+@pytest.mark.parametrize("name", [entry.name for entry in SCENARIOS])
 def test_copies_play_on(name: str, way: Callable[[Any], Any]) -> None:
     env = played(name, "none")
     twin, third = way(env), way(env)
@@ -45,7 +45,7 @@ def test_copies_play_on(name: str, way: Callable[[Any], Any]) -> None:
 
 @pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize("name", ["simple_spread", "transport", "joint_passage"])
+@pytest.mark.parametrize("name", ["simple_spread", "transport", pytest.param("joint_passage", marks=pytest.mark.slow)])
 def test_copies_of_machine_code_play_on(name: str, way: Callable[[Any], Any]) -> None:
     env = played(name, "aot")
     env.step(env.rand_action(env.reset()))  # has a place for everything now

@@ -8,8 +8,8 @@ from torch import nn
 
 from marlenv.envs import EnvBase
 from marlenv.errors import KeyMissing, ShapeError
-from marlenv.making import make
-from marlenv.physics import cache
+from marlenv.physics.jit import cache
+from marlenv.registration import make
 
 
 def same(ours, reference):
@@ -81,7 +81,7 @@ OPTIONS = [
 @pytest.mark.parametrize("kind", ["random", "module", "module of observations", "callable with more entries"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_every_policy_and_end_in_eager_mode(kind, options):
-    reference, env = (make("simple_spread", num_envs=5, seed=2, max_steps=6) for _ in range(2))
+    reference, env = (make("simple_spread", num_envs=5, seed=2, max_steps=6, compile="none") for _ in range(2))
     with torch.no_grad():
         for steps in (15, 4):  # the second one goes on with the same streams of random numbers
             same(
@@ -92,7 +92,7 @@ def test_every_policy_and_end_in_eager_mode(kind, options):
 
 @pytest.mark.parametrize("name", ["navigation", "simple_tag", "simple_world_comm", "balance"])
 def test_scenarios_with_infos_ends_and_several_groups(name):
-    reference, env = (make(name, num_envs=7, seed=2, max_steps=5) for _ in range(2))
+    reference, env = (make(name, num_envs=7, seed=2, max_steps=5, compile="none") for _ in range(2))
     same(env.rollout(12, break_when_any_done=False), EnvBase.rollout(reference, 12, break_when_any_done=False))
 
 
@@ -113,7 +113,7 @@ def test_machine_code_fused_is_machine_code_step_by_step(kind, options):
     "mode", [{"continuous_actions": False}, {"continuous_actions": False, "multidiscrete_actions": True}]
 )
 def test_discrete_actions(mode):
-    reference, env = (make("simple_spread", num_envs=5, seed=2, max_steps=4, **mode) for _ in range(2))
+    reference, env = (make("simple_spread", num_envs=5, seed=2, max_steps=4, compile="none", **mode) for _ in range(2))
     same(env.rollout(9, break_when_any_done=False), EnvBase.rollout(reference, 9, break_when_any_done=False))
 
 
@@ -123,18 +123,20 @@ def test_discrete_actions(mode):
     ids=lambda o: next(iter(o)),
 )
 def test_what_is_not_fused_goes_the_usual_way(options):
-    reference, env = (make("simple_spread", num_envs=3, seed=2, max_steps=4) for _ in range(2))
+    reference, env = (make("simple_spread", num_envs=3, seed=2, max_steps=4, compile="none") for _ in range(2))
     ours, theirs = env.rollout(6, **options), EnvBase.rollout(reference, 6, **options)
     assert torch.equal(ours["next", "agents", "observation"], theirs["next", "agents", "observation"])
 
 
 def test_groups_of_ones_own_go_the_usual_way():
-    reference, env = (make("simple_tag", num_envs=3, seed=2, group_map="all_in_one_group") for _ in range(2))
+    reference, env = (
+        make("simple_tag", num_envs=3, seed=2, group_map="all_in_one_group", compile="none") for _ in range(2)
+    )
     same(env.rollout(3), EnvBase.rollout(reference, 3))
 
 
 def test_a_rollout_goes_on_where_another_one_ended():
-    reference, env = (make("simple_spread", num_envs=4, seed=2, max_steps=6) for _ in range(2))
+    reference, env = (make("simple_spread", num_envs=4, seed=2, max_steps=6, compile="none") for _ in range(2))
     going = {"auto_reset": False, "break_when_any_done": False}
     for _ in range(2):
         mine, theirs = (
@@ -149,7 +151,9 @@ def test_a_rollout_goes_on_where_another_one_ended():
 
 def test_compact_leaves_out_what_is_seen_after_steps():
     whole, compact = (
-        make("balance", num_envs=4, seed=2, max_steps=6).rollout(9, break_when_any_done=False, compact=short)
+        make("balance", num_envs=4, seed=2, max_steps=6, compile="none").rollout(
+            9, break_when_any_done=False, compact=short
+        )
         for short in (False, True)
     )
     left = {
@@ -163,7 +167,7 @@ def test_compact_leaves_out_what_is_seen_after_steps():
 
 def test_compact_works_for_any_env_and_rollout():
     for make_env in (
-        lambda: make("simple_spread", num_envs=3, seed=2, max_steps=4),
+        lambda: make("simple_spread", num_envs=3, seed=2, max_steps=4, compile="none"),
         lambda: make("connect_four", 3, seed=1),
     ):
         whole = make_env().rollout(9, break_when_any_done=False)
@@ -177,7 +181,7 @@ def test_compact_works_for_any_env_and_rollout():
 
 def test_memory_is_not_used_again_while_somebody_holds_a_part_of_it(monkeypatch):
     monkeypatch.setattr("marlenv.buffer_pool.LARGE", 0)
-    env = make("simple_spread", num_envs=4, seed=0)
+    env = make("simple_spread", num_envs=4, seed=0, compile="none")
     first = env.rollout(5)["next", "agents", "reward"]
     kept = first.clone()
     second = env.rollout(5)["next", "agents", "reward"]

@@ -1,4 +1,4 @@
-"""Whatever a policy does to the data, the fused rollout is the rollout step by step: values, keys, dtypes, errors, and who sees what."""
+"""Whatever a policy does to the data, the fused rollout is the plain one: values, keys, dtypes, errors, views."""
 
 import pytest
 import torch
@@ -9,8 +9,8 @@ from torch import nn
 
 from marlenv.envs import EnvBase
 from marlenv.errors import MarlenvError
-from marlenv.making import make
-from marlenv.physics import cache
+from marlenv.physics.jit import cache
+from marlenv.registration import make
 
 TIERS = [
     "none",

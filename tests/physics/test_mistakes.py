@@ -25,18 +25,18 @@ def test_actions_that_are_no_numbers_are_named_by_row_and_agent(value):
     def spoil(td, key):
         td[key][2, 1, 0] = value
 
-    env = ScenarioEnv(SimpleTag(), 4, seed=0)
+    env = ScenarioEnv(SimpleTag(), 4, seed=0, compile="none")
     message = rf"actions of 'adversary': row 2, agent 'adversary_1', number 0: expected a finite number, got {value}"
     with pytest.raises(NotInSpec, match=message):
         acted(env, ("adversary", "action"), spoil)
-    regrouped = ScenarioEnv(SimpleTag(), 4, seed=0, group_map="one_group_per_agent")
+    regrouped = ScenarioEnv(SimpleTag(), 4, seed=0, compile="none", group_map="one_group_per_agent")
     with pytest.raises(NotInSpec, match="row 3, agent 'adversary_2', number 1"):
         acted(regrouped, ("adversary_2", "action"), lambda td, key: td[key][3, 0].__setitem__(1, value))
 
 
 @pytest.mark.parametrize("many", [False, True])
 def test_choices_that_are_not_there_are_named_by_row_and_agent(many):
-    env = ScenarioEnv(SimpleSpread(), 4, seed=0, continuous_actions=False, multidiscrete_actions=many)
+    env = ScenarioEnv(SimpleSpread(), 4, seed=0, compile="none", continuous_actions=False, multidiscrete_actions=many)
 
     def spoil(td, key):
         td[key][1, 2] = 9
@@ -51,7 +51,7 @@ def test_choices_that_are_not_there_are_named_by_row_and_agent(many):
 
 
 def test_rows_that_do_not_step_may_have_any_action():
-    env = ScenarioEnv(SimpleSpread(), 3, seed=0)
+    env = ScenarioEnv(SimpleSpread(), 3, seed=0, compile="none")
     td = env.rand_action(env.reset())
     td["agents", "action"][1] = torch.nan
     following = env.step(td.set("_step", torch.tensor([True, False, True])))
@@ -59,7 +59,7 @@ def test_rows_that_do_not_step_may_have_any_action():
 
 
 def test_actions_of_a_wrong_shape_or_device_or_under_no_key_are_errors():
-    env = ScenarioEnv(SimpleSpread(), 4, seed=0)
+    env = ScenarioEnv(SimpleSpread(), 4, seed=0, compile="none")
     td = env.rand_action(env.reset())
     with pytest.raises(ShapeError, match=r"action \('agents', 'action'\) must have shape \[4, 3, 2\], got \[4, 3, 3\]"):
         env.step(td.clone().set(("agents", "action"), torch.zeros(4, 3, 3)))
@@ -74,7 +74,7 @@ def test_actions_of_a_wrong_shape_or_device_or_under_no_key_are_errors():
 def test_actions_of_another_float_act_as_float32():
     states = []
     for dtype in (torch.float32, torch.float64):
-        env = ScenarioEnv(SimpleSpread(), 2, seed=0)
+        env = ScenarioEnv(SimpleSpread(), 2, seed=0, compile="none")
         td = env.reset()
         td["agents", "action"] = torch.full((2, 3, 2), 0.5, dtype=dtype)
         env.step(td)
@@ -111,8 +111,10 @@ class Plain(Scenario):
 
 
 WRONG = [
-    ("observe", lambda s: s.agents.pos, TypeError, r"expected a dict with the groups \['agents'\] as keys, got a tensor"),
-    ("observe", lambda s: {"agents": s.agents.rot}, ShapeError, r"'agents' must be \['B', 3, 'd'\] \(B = 11 in this trial\), got \[11, 3\]"),
+    ("observe", lambda s: s.agents.pos, TypeError,
+     r"expected a dict with the groups \['agents'\] as keys, got a tensor"),
+    ("observe", lambda s: {"agents": s.agents.rot}, ShapeError,
+     r"'agents' must be \['B', 3, 'd'\] \(B = 11 in this trial\), got \[11, 3\]"),
     ("observe", lambda s: {"agents": {"way": s.stone.pos}}, ShapeError, r"must be \['B', 3, 'd'\].*got \[11, 2\]"),
     ("observe", lambda s: {"wolves": s.agents.pos}, GroupError, r"expected the groups \['agents'\], got \['wolves'\]"),
     ("rewards", lambda s: s.agents.rot, TypeError, "expected a dict with the groups"),

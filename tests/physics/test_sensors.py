@@ -98,7 +98,7 @@ class Crowd(Scenario):
     radius: float | None = None
 
     def build(self):
-        world = World()
+        world, self.looks = World(), []
         self.agents = world.add("agents", [Agent(Sphere(0.05))] * 5)
         walls = [world.add("walls", [Landmark(shape) for shape in self.walls])] if self.walls else []
         self.near = Neighbours(world, self.agents, blocked_by=walls, k=self.k, radius=self.radius)
@@ -108,9 +108,8 @@ class Crowd(Scenario):
         self.agents.pos = self.uniform(-1, 1, 5, 2)
 
     def observe(self):
-        self.seen = self.near.measure()
-        self.graph = self.near.edges()
-        return {"agents": self.seen.offset.flatten(2)}
+        self.looks.append((self.near.measure(), self.near.edges()))
+        return {"agents": self.looks[-1][0].offset.flatten(2)}
 
     def rewards(self):
         return {"agents": self.agents.rot}
@@ -124,7 +123,7 @@ def look(scenario, state=None):
     if state is None:
         state, *_ = sim.reset(sim.start(RowRNG(rows=[32])))
     sim.observe(state)
-    return state["pos"][:, :5].permute(2, 1, 0), scenario.seen, scenario.graph
+    return state["pos"][:, :5].permute(2, 1, 0), *scenario.looks[-1]
 
 
 @pytest.mark.parametrize("options", [{}, {"k": 2}, {"radius": 0.7}, {"k": 3, "radius": 0.9}])
@@ -154,7 +153,8 @@ def test_nobody_sees_through_a_wall(wall):
     xy = torch.tensor([[-0.8, 0.0], [-0.7, 0.5], [0.8, 0.0], [0.7, 0.5], [-0.5, -0.2]])
     state["pos"][:, [sim.stepper.plan.place[f"agent_{i}"] for i in range(5)], 0] = xy.T
     sim.observe(state)
-    sees = [set(crowd.seen.index[0, i][crowd.seen.mask[0, i]].tolist()) for i in range(5)]
+    near, _ = crowd.looks[-1]
+    sees = [set(near.index[0, i][near.mask[0, i]].tolist()) for i in range(5)]
     assert sees[0] == {1, 4}
     assert (sees[1] == {0, 4}) or (isinstance(wall, Sphere) and sees[1] == {0, 3, 4})  # above the ball
 
@@ -164,7 +164,7 @@ def test_the_communication_graph_is_emitted_by_the_env():
         def shared_info(self):
             return self.near.edges()._asdict()
 
-    env = ScenarioEnv(Wired(k=2, radius=0.8), 16, seed=0)
+    env = ScenarioEnv(Wired(k=2, radius=0.8), 16, seed=0, compile="none")
     check_env_specs(env)
     td = env.rollout(3)
     pos, edges, there = (

@@ -11,7 +11,7 @@ from marlenv.scenarios.navigation import Navigation
 
 from marlenv.errors import GroupError, KeyMissing, NeedsReset, ShapeError
 from marlenv.physics import Agent, Landmark, Simulation, Sphere
-from marlenv.physics.lanes import alike, graph
+from marlenv.physics.maths.rowwise import alike, graph
 from marlenv.rng import RowRNG
 
 ROWS = 64
@@ -114,7 +114,8 @@ def test_alike_gives_the_same_bits_wherever_a_number_stands():
 def test_a_misspelt_option_names_the_options():
     with pytest.raises(
         TypeError,
-        match=r"SimpleSpread has no option 'n_agent'; did you mean 'n_agents'\? Its options: n_agents=3, obs_agents=True",
+        match=r"SimpleSpread has no option 'n_agent'; did you mean 'n_agents'\? Its options: n_agents=3, "
+        r"obs_agents=True",
     ):
         SimpleSpread(n_agent=4)
 

@@ -4,15 +4,16 @@ import os
 import platform
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
-from marlenv.scenarios.index import ENTRIES
+from marlenv.scenarios.index import SCENARIOS
 
+from marlenv import RewardSum, SerialEnv, TransformedEnv
 from marlenv.envs import EnvBase
 from marlenv.envs.registry import load
-from marlenv.errors import Unsupported
-from marlenv.making import make
+from marlenv.errors import NotCompiled, Unsupported
 from marlenv.physics import (
     Agent,
     Box,
@@ -22,31 +23,25 @@ from marlenv.physics import (
     Simulation,
     Sphere,
     World,
-    cache,
     join,
     overlap,
     rows_first,
     rows_last,
-    tracing,
 )
 from marlenv.physics.env import make_scenario
-from marlenv.physics.expressions import Untraceable
-from marlenv.physics.kernel import TILE, Kernel, Source, leaves
+from marlenv.physics.jit import cache, operations_lookups
+from marlenv.physics.jit.graph import Untraceable
+from marlenv.physics.jit.kernel import TILE, Kernel, Source, leaves
+from marlenv.registration import make
 from marlenv.rng import RowRNG
 
 pytestmark = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
 
-WHERE = {entry.name: entry.options["scenario"] for entry in ENTRIES}
+WHERE = {entry.name: entry.options["scenario"] for entry in SCENARIOS}
 FAST = ("simple_spread", "transport", "wind_flocking")
+SMALLER = {"pollock": {"n_agents": 3, "n_lines": 2, "n_boxes": 2}}
+"""Too large for machine code by default."""
 ROWS = 37
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache_of_the_session(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        if "MARLENV_CACHE" not in os.environ:
-            patch.setenv("MARLENV_CACHE", str(tmp_path_factory.getbasetemp() / "kernels"))
-        yield
 
 
 def off(ours, reference):
@@ -71,7 +66,7 @@ def one_step_errors(scenario, steps, change=lambda state: state):
     blank = sim.start(RowRNG(seed=3, rows=[ROWS]))
     state, seen, infos = sim.reset(blank)
     mine = {key: x.clone() for key, x in blank.items()}
-    shown = [field.empty(ROWS) for field in kernel.seen]
+    shown = [field.empty(ROWS) for field in kernel.observations]
     kernel.begin(mine, None, shown)
     assert torch.equal(mine["rng"], state["rng"])
     worst = max(off(mine[key], state[key]) for key in state if key != "rng")
@@ -100,7 +95,7 @@ def one_step_errors(scenario, steps, change=lambda state: state):
     [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in WHERE],
 )
 def test_machine_code_ends_where_separate_operations_end(name):
-    worst, twin = one_step_errors(load(WHERE[name])(), 20)
+    worst, twin = one_step_errors(load(WHERE[name])(**SMALLER.get(name, {})), 20)
     # where joints and lines amplify the last bit, no further away than a last bit leads
     assert worst <= max(1e-6, 10 * twin), (worst, twin)
     if twin < 1e-7:
@@ -195,7 +190,7 @@ def test_the_rows_that_begin_anew_are_those_asked_for_however_many_stand_side_by
     at, number = torch.arange(rows), RowRNG(seed=5, rows=[rows]).uniform()
     old = {f.name[0]: f.empty(rows).copy_(number * 9) for f in kernel.state}
     old["rng"] = RowRNG(seed=3, rows=[rows]).state.movedim(0, -1).contiguous()
-    seen = [f.empty(rows).copy_(number * 7) for f in kernel.seen]
+    seen = [f.empty(rows).copy_(number * 7) for f in kernel.observations]
 
     def begun(where):
         state, shown = {name: x.clone() for name, x in old.items()}, [x.clone() for x in seen]
@@ -291,24 +286,6 @@ def test_auto_takes_machine_code_that_is_at_hand():
     assert type(env.engine).__name__ == "Compiled"
 
 
-def test_auto_does_without_where_there_is_no_compiler(monkeypatch, tmp_path):
-    monkeypatch.setenv("MARLENV_CACHE", str(tmp_path))
-    monkeypatch.setattr(cache, "compiler", lambda: None)
-    assert make("simple_spread", num_envs=2, compile="auto").engine.in_place is False
-    with pytest.raises(Unsupported, match="needs a C\\+\\+ compiler"):
-        make("simple_spread", num_envs=2, compile="aot").reset()
-
-
-def test_auto_does_not_wait_for_a_slow_compiler(monkeypatch, tmp_path):
-    slow = tmp_path / "slow"
-    slow.write_text("#!/bin/sh\nsleep 3\nexit 1\n")
-    slow.chmod(0o755)
-    monkeypatch.setenv("MARLENV_CACHE", str(tmp_path))
-    monkeypatch.setattr(cache, "compiler", lambda: (str(slow), "slow"))
-    monkeypatch.setattr("marlenv.physics.compiling.PATIENCE", 0.2)
-    assert make("simple_spread", num_envs=2, compile="auto").engine.in_place is False
-
-
 @pytest.mark.parametrize("options", [{"grad_enabled": True}, {"device": "meta"}])
 def test_machine_code_says_what_it_cannot_do(options):
     with pytest.raises(Unsupported, match="makes machine code for the CPU, without gradients"):
@@ -345,7 +322,7 @@ class LookingUp(Scenario):
         self.memory.heights = self.uniform(-1, 1, self.SIZE)
 
     def at(self):
-        return (self.agents.planar("pos")[0].abs() * 30).long().clamp(max=self.SIZE - 1)
+        return (self.agents.planar("pos")[0].abs() * 30).long().clamp(0, self.SIZE - 1)
 
     def observe(self):
         tables = [rows_last(x) for x in (self.memory.heights, self.memory.counts, self.memory.seen)]
@@ -361,12 +338,15 @@ class LookingUp(Scenario):
         return {"agents": rows_first(counts.gather(0, at).to(torch.float32))}
 
 
-@pytest.mark.parametrize("options", [(), ("-mno-avx512f",)], ids=["as it is", "narrow vectors"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param((), id="as it is"), pytest.param(("-mno-avx512f",), id="narrow vectors", marks=pytest.mark.slow)],
+)
 def test_tables_are_read_and_written_where_the_data_say(monkeypatch, options):
     if options and platform.machine() != "x86_64":
         pytest.skip("an option of compilers for x86-64")
     monkeypatch.setattr(cache, "OPTIONS", (*cache.OPTIONS, *options))
-    monkeypatch.setattr(tracing, "CHOICES", 8)  # of so few entries one is else found by comparing
+    monkeypatch.setattr(operations_lookups, "CHOICES", 8)  # of so few entries one is else found by comparing
     worst, _ = one_step_errors(LookingUp(), 12, lambda state: {**state, "vel": state["vel"] + 1.0})
     assert worst <= 1e-6
 
@@ -398,7 +378,26 @@ def test_a_scenario_that_looks_at_data_is_refused_with_the_reason():
 
 
 def test_auto_plays_a_scenario_that_cannot_be_compiled():
-    assert make_scenario(Peeking(), num_envs=2, compile="auto").rollout(2).shape == (2, 2)
+    env = make_scenario(Peeking(), num_envs=2, compile="auto")
+    with pytest.warns(NotCompiled, match="Peeking: compile='auto' plays with separate operations.*takes rows apart"):
+        assert env.rollout(2).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda env: env.reset(),
+        lambda env: env.rollout(2),
+        lambda env: TransformedEnv(env, RewardSum()).reset(),
+        lambda env: SerialEnv(2, lambda: env).rollout(2),
+    ],
+    ids=["reset", "rollout", "transformed", "serial"],
+)
+def test_the_warning_points_at_the_line_of_the_user(use):
+    env = make_scenario(Peeking(), num_envs=2, compile="auto")
+    with pytest.warns(NotCompiled, match="Peeking") as said:
+        use(env)
+    assert {(one.filename, one.lineno) for one in said} == {(__file__, use.__code__.co_firstlineno)}
 
 
 @pytest.mark.slow
@@ -410,3 +409,15 @@ def test_the_graph_of_torch_compile_ends_where_separate_operations_end(name):
         for tier in ("none", "compile")
     )
     assert max(off(x, reference[key]) for key, x in entries(ours).items()) <= 1e-5
+
+
+def test_auto_leaves_large_scenarios_alone_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marlenv.physics.jit.tiers.QUICK", 50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = make("simple_spread", num_envs=3, compile="auto", seed=0)
+        env.rollout(2)
+    assert isinstance(env.engine, Simulation)
+    monkeypatch.setattr("marlenv.physics.jit.tiers.LARGEST", 50)
+    with pytest.raises(Untraceable, match="is too large: more than 50 expressions"):
+        make("simple_spread", num_envs=3, compile="aot", seed=0).rollout(2)

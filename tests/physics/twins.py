@@ -76,7 +76,8 @@ class Twins:
         for i, kind in enumerate(agents):
             known = {k: _given(k, v) for k, v in kind.items() if k in (*SAME, *ACTING, "gravity")}
             self.theirs.add_agent(core.Agent(f"agent_{i}", shape=core.Sphere(kind["radius"]), **known))
-        ours = [[cls(Sphere(k["radius"]), **{n: v for n, v in k.items() if n != "radius"}) for k in side] for cls, side in
+        ours = [[cls(Sphere(k["radius"]), **{n: v for n, v in k.items() if n != "radius"}) for k in side] for cls,
+                side in
                 ((Agent, agents), (Landmark, landmarks))]  # fmt: skip
         self.sim = Simulation(Given(laws, *ours))
         self.state = self.sim.start(RowRNG(rows=[rows]))

@@ -15,18 +15,25 @@ from marlenv.physics import Box, Sphere
 
 pytestmark = pytest.mark.reference
 
-NAMES = sorted(harness.WHERE)
+NAMES = harness.IN_VMAS
 CAUSES = {
     "in some row of the batch": {
-        "balance", "ball_passage", "give_way", "joint_passage", "kinematic_bicycle", "navigation", "reverse_transport",
-        "transport", "waterfall", "wheel",
+        "balance", "ball_passage", "buzz_wire", "give_way", "joint_passage", "joint_passage_size", "kinematic_bicycle",
+        "multi_give_way", "navigation", "passage", "pollock", "reverse_transport", "transport", "waterfall", "wheel",
     },
-    "a reset of one row": {"joint_passage", "waterfall"},
-    "reset at once": {"ball_passage", "give_way", "joint_passage", "simple_speaker_listener", "wind_flocking"},
+    "a reset of one row": {
+        "asym_joint", "ball_trajectory", "buzz_wire", "joint_passage", "joint_passage_size", "waterfall",
+    },
+    "reset at once": {
+        "asym_joint", "ball_passage", "ball_trajectory", "give_way", "joint_passage", "passage", "simple_adversary",
+        "simple_push", "simple_reference", "simple_speaker_listener", "wind_flocking",
+    },
     "the last one": {"wind_flocking"},
-    "actions that are late when an episode ends": {"give_way"},
-    "done only when": {"joint_passage"},
-    "noise on the rod's angle turns the rod itself": {"joint_passage"},
+    "actions that are late when an episode ends": {"circle_trajectory", "give_way", "goal"},
+    "done only when": {"joint_passage", "joint_passage_size"},
+    "noise on the rod's angle turns the rod itself": {"asym_joint", "joint_passage", "joint_passage_size"},
+    "infos are always 0": {"ball_trajectory"},
+    "agents are put in the origin when single rows are reset": {"simple_crypto"},
 }  # fmt: skip
 """The words with which a page says it, and the scenarios that differ in that way."""
 
@@ -64,7 +71,7 @@ class Watched(Pair):
 
 def watched(name, rows, **options):
     plus = PLUS.get(name, {})
-    return Watched(name, options, rows, memory=plus.get("memory"), rest=plus.get("rest"))
+    return Watched(name, options, rows, memory=plus.get("memory"), rest=plus.get("rest"), infos=plus.get("infos", True))
 
 
 # --- contacts ----------------------------------------------------------------------------------------
@@ -94,7 +101,7 @@ def touching_pairs(pair, discs):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_where_vmas_looks_for_contacts_in_all_rows(name):
-    """Two bodies are put 3 mm apart, which lines and boxes feel and penalties count; where VMAS does not look, it differs."""
+    """Two bodies are put 3 mm apart: lines and boxes feel it, penalties count; it differs where VMAS does not look."""
     apart = set()
     pair = watched(name, 1)
     for discs in (False, True):
@@ -133,8 +140,22 @@ def test_which_resets_of_vmas_change_other_rows_or_keep_something_of_the_last_ep
     assert there == (name in CAUSES["the last one"])
 
 
-def test_late_actions_of_vmas_act_in_the_next_episode(monkeypatch):
-    assert after_a_reset("give_way", {"dt_delay": 3}, monkeypatch) == (True, False)
+@pytest.mark.parametrize("name", sorted(CAUSES["actions that are late when an episode ends"]))
+def test_late_actions_of_vmas_act_in_the_next_episode(name, monkeypatch):
+    assert after_a_reset(name, {"dt_delay": 3}, monkeypatch) == (True, False)
+
+
+def test_agents_of_vmas_are_put_in_the_origin_when_single_rows_are_reset():
+    theirs = harness.vmas.make_env("simple_crypto", num_envs=2, seed=0)
+    theirs.reset_at(0)
+    assert all((agent.state.pos != 0).any(1).tolist() == [False, True] for agent in theirs.agents)
+    env = harness.make("simple_crypto", 2, seed=0)
+    td = env.reset()
+    state = env.get_state()
+    env.reset(td.set("_reset", torch.tensor([[True], [False]])))
+    new = env.get_state()["pos"]
+    assert (new != state["pos"]).flatten(1).any(1).tolist() == [True, False]
+    assert (new != 0).all()
 
 
 def starts_in_vmas(name, rows):
@@ -156,7 +177,8 @@ def our_starts(name, rows):
 def starts(sim, entities, pos, state):
     acting = [i for i, e in enumerate(entities) if any(e.name in group.names for group in sim.groups.values())]
     left = [(pos[:, a, 0] > pos[:, b, 0]).float() for a in acting for b in acting if a < b]
-    goal = [state["memory.goal"].float()] if "memory.goal" in state else []
+    goal = [x for entry in ("goal", "goals") if (found := state.get(f"memory.{entry}")) is not None
+            for x in found.float().reshape(-1, len(pos))]  # fmt: skip
     return torch.cat((pos.flatten(1), *(x.unsqueeze(1) for x in left + goal)), 1)
 
 
@@ -179,8 +201,9 @@ def test_infos_of_vmas_after_a_reset_are_those_of_the_last_step():
 # --- the rod -----------------------------------------------------------------------------------------
 
 
-def test_a_row_of_vmas_is_done_only_when_the_rods_of_all_rows_are_at_their_goals():
-    pair = pair_of("joint_passage", 3)
+@pytest.mark.parametrize("name", sorted(CAUSES["done only when"]))
+def test_a_row_of_vmas_is_done_only_when_the_rods_of_all_rows_are_at_their_goals(name):
+    pair = pair_of(name, 3)
     s = pair.theirs.scenario
     s.goal.state.pos, s.goal.state.rot = s.joint.landmark.state.pos.clone(), s.joint.landmark.state.rot.clone()
     assert s.done().all()
@@ -192,18 +215,29 @@ def test_a_row_of_vmas_is_done_only_when_the_rods_of_all_rows_are_at_their_goals
     pair.sim.world.stage.shut()
 
 
-def test_noise_on_what_agents_of_vmas_see_turns_the_rod_itself_and_adds_up():
+def test_infos_of_vmas_are_zero_where_rewards_are_not():
+    pair = Pair("ball_trajectory", {"dist_shaping_factor": 1}, 4, infos=False)
+    with torch.no_grad():
+        _, rewards, _, infos = pair.theirs.step(pair.aimed(0))
+    assert rewards[0].any()
+    assert not any(x.any() for info in infos for x in info.values())
+    td = harness.make("ball_trajectory", 4, dist_shaping_factor=1.0).rollout(2)["next", "agents"]
+    parts = torch.stack([td["info", part] for part in ("pos_rew", "speed_rew", "dist_rew")]).sum(0)
+    assert td["reward"][..., 0, :].any()
+    torch.testing.assert_close(parts, td["reward"])
+
+
+@pytest.mark.parametrize("name", sorted(CAUSES["noise on the rod's angle turns the rod itself"]))
+def test_noise_on_what_agents_of_vmas_see_turns_the_rod_itself_and_adds_up(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        env = harness.vmas.make_env(
-            "joint_passage", num_envs=64, seed=0, observe_joint_angle=True, joint_angle_obs_noise=0.1
-        )
+        env = harness.vmas.make_env(name, num_envs=64, seed=0, observe_joint_angle=True, joint_angle_obs_noise=0.1)
     rod = env.scenario.joint.landmark.state
     env.reset()
     before = rod.rot.clone()
     first, second = (env.get_from_scenario(True, False, False, False) for _ in range(2))
     assert 0.15 < (rod.rot - before).std() < 0.27  # four draws: two agents, twice
-    sim = harness.make("joint_passage", 64, observe_joint_angle=True, joint_angle_obs_noise=0.1).simulation
+    sim = harness.make(name, 64, observe_joint_angle=True, joint_angle_obs_noise=0.1).simulation
     state, *_ = sim.reset(sim.start(harness.RowRNG(1, [64])))
     assert torch.equal(sim.reset(state, torch.zeros(64, dtype=torch.bool))[0]["rot"], state["rot"])
 

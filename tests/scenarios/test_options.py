@@ -1,4 +1,4 @@
-"""Every option of every scenario at odd and extreme values: what VMAS runs we run, equal to it, or refuse for a reason."""
+"""Every option of every scenario at odd and extreme values: what VMAS runs we run alike, or refuse for a reason."""
 
 import dataclasses
 import re
@@ -65,18 +65,36 @@ ODD = [
 ]
 """What VMAS 1.5.2 runs, to the edge."""
 BELOW_ZERO = {
+    ("asym_joint", "mass_ratio"), ("asym_joint", "max_speed_1"), ("buzz_wire", "max_speed_1"), ("pollock", "n_boxes"),
+    ("vel_control", "green_mass"), ("joint_passage_size", "mass_ratio"), ("joint_passage_size", "max_speed_1"),
+    ("multi_give_way", "a_range"), ("goal", "a_range"), ("circle_trajectory", "a_range"),
+    ("multi_give_way", "u_range"), ("goal", "u_range"), ("circle_trajectory", "u_range"), ("pollock", "n_lines"),
+    ("multi_give_way", "linear_friction"), ("goal", "linear_friction"), ("circle_trajectory", "linear_friction"),
+    ("multi_give_way", "comms_range"), ("goal", "dt_delay"), ("circle_trajectory", "dt_delay"),
     ("balance", "package_mass"), ("discovery", "covering_range"), ("discovery", "lidar_range"),
     ("discovery", "n_lidar_rays_agents"), ("discovery", "n_lidar_rays_entities"), ("flocking", "n_lidar_rays"),
     ("flocking", "n_obstacles"), ("give_way", "a_range"), ("give_way", "dt_delay"), ("give_way", "linear_friction"),
-    ("give_way", "obs_noise"), ("give_way", "v_range"), ("joint_passage", "mass_ratio"), ("joint_passage", "max_speed_1"),
+    ("give_way", "obs_noise"), ("give_way", "v_range"), ("joint_passage", "mass_ratio"),
+    ("joint_passage", "max_speed_1"),
     ("navigation", "lidar_range"), ("navigation", "n_lidar_rays"), ("reverse_transport", "package_mass"),
     ("sampling", "lidar_range"), ("simple_tag", "num_landmarks"), ("simple_world_comm", "num_adversaries"),
     ("simple_world_comm", "num_landmarks"), ("transport", "package_mass"), ("wheel", "line_mass"),
     ("wind_flocking", "cover_angle_tolerance"), ("wind_flocking", "f_range"), ("wind_flocking", "v_range"),
 }  # fmt: skip
-"""Negative numbers that VMAS takes and that mean nothing: counts (it reads them as none), masses, ranges, limits, friction."""
+"""Negative numbers that VMAS takes and that mean nothing: counts (read as none), masses, ranges, limits, friction."""
 NOBODY = {
-    (name, "n_agents") for name in ("discovery", "flocking", "kinematic_bicycle", "sampling", "simple_spread", "wheel")
+    (name, "n_agents")
+    for name in (
+        "discovery",
+        "dropout",
+        "diff_drive",
+        "flocking",
+        "kinematic_bicycle",
+        "pollock",
+        "sampling",
+        "simple_spread",
+        "wheel",
+    )
 } | {("simple_tag", "num_adversaries")}
 """VMAS steps a world in which nobody acts; an env without actions is none."""
 REFUSED = [
@@ -90,7 +108,20 @@ REFUSED = [
         {"joint_length": 10.0},
         "joint_length=10.0 is out of range",
     ),  # agents at 800 m/s between its ends
+    (
+        "joint_passage_size",
+        {"joint_length": 2.0},
+        "joint_length=2.0 is out of range",
+    ),  # no room for it, upright, below the wall
+    (
+        "joint_passage_size",
+        {"joint_length": 10.0},
+        "joint_length=10.0 is out of range",
+    ),
     ("sampling", {"agent_radius": 2.1}, "at most the size of the field"),  # counts cells from the other end
+    *(
+        ("multi_give_way", {"n_agents": n}, f"n_agents={n} is out of range") for n in (-1, 0, 1, 2, 7)
+    ),  # it makes four agents all the same
 ]
 """What VMAS runs too, and why not."""
 FAILING = [
@@ -133,7 +164,13 @@ VARIANTS = {
     "wind_flocking": {"use_controller": False, "energy_shaping_factor": 0.3, "rot_shaping_factor": 0.5},
 }
 """Other options with which all of a scenario's options are tried once more."""
-NOISY = {("give_way", "obs_noise"), ("joint_passage", "obs_noise"), ("joint_passage", "joint_angle_obs_noise")}
+NOISY = {
+    (name, "obs_noise")
+    for name in (
+        *("asym_joint", "circle_trajectory", "give_way", "goal", "joint_passage", "joint_passage_size"),
+        *("line_trajectory", "multi_give_way"),
+    )
+} | {(name, "joint_angle_obs_noise") for name in ("asym_joint", "joint_passage", "joint_passage_size")}
 
 
 class Late(Exception):
@@ -155,7 +192,7 @@ def at_most(seconds):
 
 
 def fate_in_vmas(name, options, steps=50):
-    """``"runs"``, ``"nan"``, ``"Late"`` (it never returns) or the name of the error; ``"nobody"`` when no agent acts."""
+    """``"runs"``, ``"nan"``, ``"Late"`` (never returns), the name of the error, or ``"nobody"`` when no agent acts."""
     try:
         with warnings.catch_warnings(), at_most(5), torch.no_grad():
             warnings.simplefilter("ignore")
@@ -249,10 +286,10 @@ def test_every_option_is_equal_to_that_of_vmas_or_refused_for_a_reason(name, var
                 if fate == "runs":
                     equal(name, options, monkeypatch)
                 else:
-                    data = make_scenario(load(harness.WHERE[name]), num_envs=2, **options).rollout(2)
+                    data = make_scenario(load(harness.WHERE[name]), num_envs=2, compile="none", **options).rollout(2)
                     assert all(x.isfinite().all() for x in data.values(True, True) if x.is_floating_point())
             except (ValueError, AssertionError) as error:
                 refused = isinstance(error, ValueError)
                 if not refused or (fate in ("runs", "nobody") and meant):
                     wrong.append((options, fate, str(error)[:90]))
-    assert not wrong
+    assert not wrong, "\n".join(map(str, wrong))

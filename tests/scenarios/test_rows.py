@@ -75,7 +75,7 @@ def test_gradients_are_finite_from_the_start(name):
         for key, action in zip(env.action_keys, actions, strict=True):
             td[key] = action
         td = env.step_mdp(env.step(td))
-    state = env._now
+    state = env.last_state
     seen = sum(td[key].sum() for key in env.observation_keys if td[key].requires_grad)
     (seen + state["pos"].sum() + state["vel"].square().sum()).backward()
     assert all(action.grad is None or action.grad.isfinite().all() for action in actions)

@@ -8,18 +8,26 @@ import torch
 from scipy.stats import ks_2samp
 
 ROWS = 3000
-TOGETHER = {"ball_passage": {}, "give_way": {}, "joint_passage": {"fixed_passage": False}, "wind_flocking": {}}
+TOGETHER = {
+    "asym_joint": {},
+    "ball_passage": {},
+    "ball_trajectory": {},
+    "passage": {},
+    "give_way": {},
+    "joint_passage": {"fixed_passage": False},
+    "wind_flocking": {},
+}
 """VMAS draws some numbers once for the whole batch here: these are spawned row by row."""
-FIXED = {"waterfall"}
-NAMES = sorted(set(harness.WHERE) - FIXED)
+FIXED = {"multi_give_way", "vel_control", "waterfall"}
+NAMES = sorted(set(harness.IN_VMAS) - FIXED)
 
 
 def features(pos, rot):
-    """Coordinates, rotations and distances between bodies; ``[rows, n]``."""
+    """Coordinates, directions and distances between bodies; ``[rows, n]``."""
     near = torch.cdist(pos, pos)
     i, j = torch.triu_indices(pos.shape[1], pos.shape[1], 1)
     nearest = near.masked_fill(torch.eye(pos.shape[1], dtype=torch.bool), 99.0).amin(2)
-    return torch.cat((pos.flatten(1), rot, near[:, i, j][:, :12], nearest.amin(1, keepdim=True)), 1)
+    return torch.cat((pos.flatten(1), rot.cos(), rot.sin(), near[:, i, j][:, :12], nearest.amin(1, keepdim=True)), 1)
 
 
 def theirs(name, rows, options):

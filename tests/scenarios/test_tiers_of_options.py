@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import marlenv
-import marlenv.physics.cache as cache
+import marlenv.physics.jit.cache as cache
 
 ODD = [
     ("discovery", {"n_lidar_rays_entities": 0, "n_lidar_rays_agents": 0, "use_agent_lidar": True}),

@@ -14,12 +14,14 @@ from laws import given
 import marlenv.specs
 from marlenv import Composite, NonTensor, TensorSpec
 from marlenv.errors import MissingExtra
+from marlenv.specs.bounded import Range
+from marlenv.specs.composite_values import CompositeValues
 from marlenv.specs.discrete import Discrete
-from marlenv.specs.stacked import LazyStack
+from marlenv.specs.lazy_stack import LazyStack
 from marlenv.testing.catalogue.specs import SPECS, inside
 from marlenv.testing.strategies import anything, group_maps, leaves, masks_of, shapes, specs, values
 
-ABSTRACT = {TensorSpec, Discrete, LazyStack}
+ABSTRACT = {TensorSpec, CompositeValues, Discrete, LazyStack, Range}
 
 
 def subclasses(kind: type) -> set[type]:

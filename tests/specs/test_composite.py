@@ -35,7 +35,8 @@ def test_keys_values_and_items_go_as_deep_as_they_are_told():
     spec = pack()
     assert list(spec.keys()) == list(spec) == ["wolves", "world", "done"]
     assert list(spec.keys(include_nested=True)) == [
-        "wolves", ("wolves", "obs"), ("wolves", "act"), "world", ("world", "pixels"), ("world", "pixels", "rgb"), "done",
+        "wolves", ("wolves", "obs"), ("wolves", "act"), "world", ("world", "pixels"), ("world", "pixels", "rgb"),
+        "done",
     ]  # fmt: skip
     leaves = [("wolves", "obs"), ("wolves", "act"), ("world", "pixels", "rgb"), "done"]
     assert list(spec.keys(True, True)) == leaves

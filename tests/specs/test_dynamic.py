@@ -81,7 +81,7 @@ def test_what_needs_the_size_is_refused(spec):
     ):
         with pytest.raises(ShapeError):
             wrong()
-    for cut in (slice(1, None), slice(None, None, 2), torch.tensor([0]), [0], torch.tensor([True])):
+    for cut in (slice(1, None), slice(None, None, 2), slice(0, 2)):
         with pytest.raises(IndexError, match=r"dimension 1 has no known size \(-1\)"):
             spec[:, cut]
 
@@ -161,3 +161,10 @@ def test_n_may_be_said_later():
     spec.set_provisional_n(None)
     with pytest.raises(SpecError):
         spec.rand()
+
+
+@pytest.mark.parametrize("count", range(1, 7))
+def test_many_dynamic_dimensions(count):
+    spec = Unbounded((*[-1] * count, 3))
+    assert spec.unsqueeze(1).shape == (-1, 1, *[-1] * (count - 1), 3)
+    assert Unbounded((-1, 1_000_003, 2_006)).clone().shape == (-1, 1_000_003, 2_006)

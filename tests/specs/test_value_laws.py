@@ -141,7 +141,6 @@ WRONG = [
     (Choice([Bounded(0, 1, (2,)), Bounded(4, 5, (2,))]), torch.tensor([0.5, 4.5]), "half of each"),
     (Stacked(Categorical(3), Categorical(5), dim=0), torch.tensor([4, 2]), "swapped"),
     (Stacked(Categorical(3), Categorical(5), dim=0), torch.tensor([1, 1, 1]), "too many parts"),
-    (Composite(a=Unbounded((2,))), TensorDict({"b": torch.zeros(2)}), "a missing entry"),
     (Composite(a=Composite(b=Binary(1))), TensorDict({"a": torch.zeros(2)}), "a leaf for a composite"),
     (Composite(a=Unbounded((2,))), torch.zeros(2), "a tensor for a composite"),
 ]

@@ -448,15 +448,21 @@ def test_uneven_agents_go_through_transforms():
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
-        (lambda: TransformedEnv(CountingEnv, Plus()), SpecError, r"TransformedEnv: expected an env, got EnvMeta; make it first"),
-        (lambda: TransformedEnv(CountingEnv(), 3), SpecError, r"expected a transform or a function of tensordicts, got int"),
-        (lambda: TransformedEnv(CountingEnv(), Plus(in_keys=["nope"])).rollout(1), KeyMissing, r"Plus: no entry 'nope'; the data has \['done', 'observation', 'reward'"),
-        (lambda: Transform(["a"], ["b", "c"]), SpecError, r"Transform: in_keys and out_keys must be as many, got \['a'\] and \['b', 'c'\]"),
-        (lambda: Transform(in_keys_inv=["a"], out_keys_inv=[]), SpecError, r"in_keys_inv and out_keys_inv must be as many"),
+        (lambda: TransformedEnv(CountingEnv, Plus()), SpecError,
+         r"TransformedEnv: expected an env, got EnvMeta; make it first"),
+        (lambda: TransformedEnv(CountingEnv(), 3), SpecError,
+         r"expected a transform or a function of tensordicts, got int"),
+        (lambda: TransformedEnv(CountingEnv(), Plus(in_keys=["nope"])).rollout(1), KeyMissing,
+         r"Plus: no entry 'nope'; the data has \['done', 'observation', 'reward'"),
+        (lambda: Transform(["a"], ["b", "c"]), SpecError,
+         r"Transform: in_keys and out_keys must be as many, got \['a'\] and \['b', 'c'\]"),
+        (lambda: Transform(in_keys_inv=["a"], out_keys_inv=[]), SpecError,
+         r"in_keys_inv and out_keys_inv must be as many"),
         (lambda: StepCounter(0), SpecError, r"StepCounter: max_steps must be an integer from 1 on, got 0"),
         (lambda: StepCounter(truncated_key=("a", "b")), SpecError, r"StepCounter: the keys are names \(strings\)"),
         (lambda: InitTracker(("a", "b")), SpecError, r"InitTracker: init_key is a name \(string\).*got \('a', 'b'\)"),
-        (lambda: TransformedEnv(CountingEnv(), InitTracker("observation")), SpecError, r"InitTracker: the env observes 'observation' already; choose another init_key"),
+        (lambda: TransformedEnv(CountingEnv(), InitTracker("observation")), SpecError,
+         r"InitTracker: the env observes 'observation' already; choose another init_key"),
     ],
 )  # fmt: skip
 def test_what_is_refused(make, error, text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torchrl_oracle
-from acting import Script
+from scripted_actions import Script
 from twin_envs import assert_same_data, assert_same_specs, load
 
 import marlenv

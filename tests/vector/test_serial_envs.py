@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 import torchrl_oracle
-from acting import Script, equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripted_actions import Script, equal
 from tensordict import TensorDict
 from twin_envs import assert_same_data, assert_same_specs, load
 
@@ -188,10 +188,15 @@ def test_masked_actions_are_legal_child_by_child():
 
 def test_closing_closes_the_children():
     env = SerialEnv(2, CountingEnv)
+    env.rollout(3)
     env.close()
-    assert all(child.is_closed for child in env.children_envs)
-    with pytest.raises(EnvClosed, match=r"SerialEnv: the env is closed"):
-        env.reset()
+    children = env.children_envs
+    assert all(child.is_closed for child in children)
+    with pytest.raises(EnvClosed, match=r"SerialEnv.close: the env is closed already; pass raise_if_closed=False"):
+        env.close()
+    env.close(raise_if_closed=False)
+    assert env.rollout(3)["next", "observation"].flatten().tolist() == [1, 2, 3] * 2  # it starts again
+    assert not any(child in children for child in env.children_envs)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +219,8 @@ def test_closing_closes_the_children():
         ),
         (
             lambda: SerialEnv(2, [CountingEnv, GroupedEnv]),
-            r"SerialEnv: the children must have the same action entries, got \['action'\] and \[\('agents', 'action'\)\]",
+            r"SerialEnv: all children must have the same entries, but child 1 lacks the action entries \['action'\] of "
+            r"child 0",
         ),
     ],
 )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
+from types import ModuleType
 
 import pytest
+
+from marlenv.optional import has
 
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
@@ -21,3 +25,12 @@ def quiet_simulators() -> object:
         # Box2D dies, and takes Python along, when this warning is an error
         warnings.filterwarnings("ignore", message="builtin type .* has no __module__ attribute")
         yield
+
+
+@pytest.fixture
+def tensorflow_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two names of tensorflow, 1.4 GB, that Melting Pot has in its type annotations."""
+    if not has("tensorflow"):
+        tensorflow = ModuleType("tensorflow")
+        tensorflow.Tensor, tensorflow.executing_eagerly = type, lambda: True
+        monkeypatch.setitem(sys.modules, "tensorflow", tensorflow)

@@ -77,7 +77,7 @@ def compare(env: JaxMARLWrapper, td: Any, hand: Hand, seen: Any, rewards: Any, d
     rows = env.batch_size[0]
     over = np.zeros(rows, bool) if dones is None else np.asarray(dones["__all__"])
     decided = over & hand.decided() if hand.masked else np.zeros(rows, bool)
-    for agent in env.agents_names:
+    for agent in env.agent_names:
         floats(entry_of(env, td, agent, "observation"), seen[agent], (agent, "observation"))
         dead = np.asarray(dones[agent]) if dones is not None and hand.masked else np.zeros(rows, bool)
         terminated = dead | decided
@@ -111,7 +111,7 @@ def follow(name: str, seed: int, episodes: int, rows: int = 3, max_steps: int = 
         compare(env, td, hand, seen, None, None)
         for _ in range(max_steps):
             td = env.rand_action(td)
-            actions = {a: number_of(env, td, a) for a in env.agents_names}
+            actions = {a: number_of(env, td, a) for a in env.agent_names}
             td = env.step(td)
             compare(env, td["next"], hand, *hand.step(actions))
             hand.state = env._memory["state"]  # so that differences of rounding do not add up
@@ -155,7 +155,7 @@ def test_a_row_does_not_know_how_many_rows_there_are() -> None:
 
 
 def test_memory_is_shared_both_ways() -> None:
-    from marlenv.wrappers._jax import to_jax, to_torch
+    from marlenv.wrappers.jaxmarl.arrays import to_jax, to_torch
 
     array = need("jax.numpy", "test").arange(64, dtype="float32") + 1
     tensor = to_torch(array)

@@ -6,10 +6,8 @@ No run of Melting Pot can be repeated, so the raw substrate is not played beside
 from __future__ import annotations
 
 import re
-import sys
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,19 +23,11 @@ from marlenv.wrappers.meltingpot import MeltingpotEnv, MeltingpotWrapper
 pytestmark = [
     pytest.mark.sim,
     pytest.mark.slow,
+    pytest.mark.usefixtures("tensorflow_names"),
     pytest.mark.skipif(not has("meltingpot"), reason="needs Melting Pot: VENV=.venv tests/simulators.sh meltingpot"),
 ]
 
 THREE = ["commons_harvest__open", "collaborative_cooking__ring", "predator_prey__alley_hunt"]
-
-
-@pytest.fixture(autouse=True)
-def type_annotations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Melting Pot names two things of tensorflow, 1.4 GB, in type annotations."""
-    if not has("tensorflow"):
-        tensorflow = ModuleType("tensorflow")
-        tensorflow.Tensor, tensorflow.executing_eagerly = type, lambda: True
-        monkeypatch.setitem(sys.modules, "tensorflow", tensorflow)
 
 
 def substrates() -> list[str]:
@@ -74,7 +64,7 @@ def heard(substrate: Any, **options: Any) -> tuple[MeltingpotWrapper, Heard]:
 
 def check(env: MeltingpotWrapper, sim: Heard, td: Any, cut: bool) -> None:
     said = sim.said
-    for i, agent in enumerate(env.agents_names):
+    for i, agent in enumerate(env.agent_names):
         path, row = env.tree.place[agent]
         group = td.get(path if len(path) > 1 else path[0])
         for name, value in said.observation[i].items():
@@ -97,7 +87,7 @@ def follow(substrate: Any, steps: int, **options: Any) -> None:
     check(env, sim, td, False)
     for i in range(steps):
         td = env.step(env.rand_action(td))
-        actions = [td.get(env.tree.place[a][0])["action"][env.tree.place[a][1]] for a in env.agents_names]
+        actions = [td.get(env.tree.place[a][0])["action"][env.tree.place[a][1]] for a in env.agent_names]
         one_hot = not env.categorical_actions
         assert sim.told == [int(a.int().argmax() if one_hot else a) for a in actions]
         check(env, sim, td["next"], env.max_steps is not None and i + 1 >= env.max_steps)
@@ -115,18 +105,21 @@ def test_every_number_is_the_substrates(name: str) -> None:
 @pytest.mark.parametrize("name", substrates())
 def test_every_substrate_resets_and_steps_in_any_groups(name: str) -> None:
     rng, plain = np.random.default_rng(len(name)), MeltingpotEnv(name)  # made once: chemistry takes half a minute
-    names = [f"player_{i}" for i in rng.permutation(len(plain.agents_names))]
+    names = [f"player_{i}" for i in rng.permutation(len(plain.agent_names))]
     groups = {"first": names[:1], "rest": {"of_them": names[1:]}}
     follow(plain._env, 3, group_map=groups if len(names) > 1 else None, categorical_actions=bool(rng.integers(2)))
 
 
 def test_there_are_49_substrates() -> None:
     assert len(substrates()) == 49
-    assert substrates() == MeltingpotEnv.available_envs()
+    assert substrates() == MeltingpotEnv.available_envs
 
 
 def test_the_contract_holds() -> None:
-    found = list(run_contract(lambda: MeltingpotEnv("collaborative_cooking__ring", max_steps=5)))
+    exempt = {
+        "making_and_seeding_move_no_global_generator": "Melting Pot draws from Python's generator when it is made"
+    }
+    found = list(run_contract(lambda: MeltingpotEnv("collaborative_cooking__ring", max_steps=5), exempt))
     broken = [f"{r.name}: {r.says}" for r in found if r.verdict == "broken"]
     assert not broken, "\n".join(broken)
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from beside_simulator import Turns, follow
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pasture import Pasture
-from raw import Turns, follow
+from zoo_turn_game import TurnGame
 
 from marlenv import PettingZooEnv, PettingZooWrapper, Unbounded
 from marlenv.testing import run_contract
-from marlenv.wrappers._pettingzoo_tasks import make_task
+from marlenv.wrappers.pettingzoo.tasks import make_task
 
 pytestmark = pytest.mark.sim
 
@@ -48,14 +48,14 @@ def test_any_end_in_any_groups(
 ) -> None:
     for agent in AGENTS:
         truncate.setdefault(agent, 12)
-    make = lambda: Pasture(terminate, truncate, spawn, vanish)  # noqa: E731
+    make = lambda: TurnGame(terminate, truncate, spawn, vanish)  # noqa: E731
     env = PettingZooWrapper(make(), group_map=group_map, done_on_any=done_on_any)
     # observations hold how often an agent was looked at: by hand and in the wrapper as often
     assert follow(env, Turns(make()), seed=3, episodes=2, max_steps=20) > 0
 
 
 def test_observe_is_called_once_per_step_and_for_everybody_at_the_end() -> None:
-    sim = Pasture(terminate=dict.fromkeys(AGENTS, 5))
+    sim = TurnGame(terminate=dict.fromkeys(AGENTS, 5))
     env = PettingZooWrapper(sim)
     td = env.reset()
     counts = []
@@ -67,7 +67,7 @@ def test_observe_is_called_once_per_step_and_for_everybody_at_the_end() -> None:
 
 
 def test_observe_all_looks_at_everybody_in_every_step() -> None:
-    sim = Pasture(terminate=dict.fromkeys(AGENTS, 5))
+    sim = TurnGame(terminate=dict.fromkeys(AGENTS, 5))
     env = PettingZooWrapper(sim, observe="all")
     td = env.reset()
     sim.looked.clear()
@@ -77,7 +77,7 @@ def test_observe_all_looks_at_everybody_in_every_step() -> None:
 
 
 def test_those_who_wait_keep_what_they_saw_last_though_the_simulator_writes_over_it() -> None:
-    env = PettingZooWrapper(Pasture(terminate=dict.fromkeys(AGENTS, 9)))
+    env = PettingZooWrapper(TurnGame(terminate=dict.fromkeys(AGENTS, 9)))
     data = env.rollout(4)
     assert data["next", "wolf", "observation"][:, :, 0].tolist() == [[0.0, 1.0], [0.0, 1.0], [3.0, 1.0], [3.0, 4.0]]
 
@@ -102,7 +102,7 @@ def test_masks_mark_who_acts_and_never_close() -> None:
 
 
 def test_an_agent_that_dies_early_is_not_asked_again() -> None:
-    data = PettingZooWrapper(Pasture(terminate={"wolf_1": 3}, truncate={"wolf_0": 9, "sheep_0": 9})).rollout(20)
+    data = PettingZooWrapper(TurnGame(terminate={"wolf_1": 3}, truncate={"wolf_0": 9, "sheep_0": 9})).rollout(20)
     dead = data["next", "wolf", "done"][:, 1].flatten()
     assert dead.tolist() == [False, False] + [True] * 7
     assert not data["wolf", "mask"][3:, 1].any()
@@ -112,7 +112,7 @@ def test_an_agent_that_dies_early_is_not_asked_again() -> None:
 
 def test_a_late_spawn_is_absent_before_and_a_silent_leaver_terminates() -> None:
     data = PettingZooWrapper(
-        Pasture(spawn={"wolf_1": 2}, vanish={"wolf_1": 6}, truncate={"wolf_0": 9, "sheep_0": 9})
+        TurnGame(spawn={"wolf_1": 2}, vanish={"wolf_1": 6}, truncate={"wolf_0": 9, "sheep_0": 9})
     ).rollout(20)
     assert data["next", "wolf", "alive"][:, 1].tolist() == [False, True, True, True, True, False, False, False, False]
     assert data["next", "wolf", "terminated"][:, 1].flatten().tolist() == [False] * 5 + [True] * 4
@@ -127,7 +127,7 @@ def test_a_time_limit_of_the_wrapper_truncates(done_on_any: bool) -> None:
 
 def test_infos_that_appear_later_are_zeros_before() -> None:
     data = PettingZooWrapper(
-        Pasture(late_info=3, terminate=dict.fromkeys(AGENTS, 5)), info_specs={"late": Unbounded(())}
+        TurnGame(late_info=3, terminate=dict.fromkeys(AGENTS, 5)), info_specs={"late": Unbounded(())}
     ).rollout(9)
     assert set(data["wolf", "info"].keys()) == {"late", "turn"}
     assert data["next", "wolf", "info", "late"].tolist() == [
@@ -139,14 +139,14 @@ def test_infos_that_appear_later_are_zeros_before() -> None:
     ]
     assert (
         "late"
-        not in PettingZooWrapper(Pasture(late_info=3, terminate=dict.fromkeys(AGENTS, 5)))
+        not in PettingZooWrapper(TurnGame(late_info=3, terminate=dict.fromkeys(AGENTS, 5)))
         .rollout(9)["wolf", "info"]
         .keys()
     )
 
 
 def test_the_global_state_is_emitted() -> None:
-    data = PettingZooWrapper(Pasture(terminate=dict.fromkeys(AGENTS, 3)), return_state=True).rollout(5)
+    data = PettingZooWrapper(TurnGame(terminate=dict.fromkeys(AGENTS, 3)), return_state=True).rollout(5)
     assert data["state"][:, 0].tolist() == [0.0, 1.0, 2.0]
 
 
@@ -154,7 +154,7 @@ def test_both_interfaces_have_the_same_groups_unless_torchrls_are_asked_for() ->
     parallel, turns = (PettingZooEnv("simple_tag_v3", parallel=p) for p in (True, False))
     assert parallel.group_map == turns.group_map
     asked = PettingZooEnv("simple_tag_v3", parallel=False, group_map="torchrl")
-    assert asked.group_map == {a: [a] for a in turns.agents_names}
+    assert asked.group_map == {a: [a] for a in turns.agent_names}
 
 
 @pytest.mark.parametrize("task", FAST)

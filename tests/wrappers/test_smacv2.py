@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from beside_simulator import Ends, SimStep, follow
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raw import Ends, Moment, follow
-from stand_in_smacv2 import StarCraft2Env, StarCraftCapabilityEnvWrapper
+from stand_in_smacv2 import MAPS as NAMES
+from stand_in_smacv2 import StarCraft2Env, StarCraftCapabilityEnvWrapper, installed
 
-from marlenv.errors import IllegalAction, MissingExtra, ResetError, SpecError, Unsupported
+from marlenv.errors import IllegalAction, MissingExtra, ResetError, SpecError, UnknownName
 from marlenv.testing import run_contract
 from marlenv.wrappers.smacv2 import SMACv2Env, SMACv2Wrapper
+from marlenv.wrappers.smacv2.maps import default_capabilities
 
 
 class Battle:
@@ -25,15 +26,15 @@ class Battle:
     def __init__(self, sim: Any) -> None:
         self.sim = sim
 
-    def reset(self, seed: int | None) -> Moment:
+    def reset(self, seed: int | None) -> SimStep:
         self.sim.reset()
         self.ends: Ends = {}
         return self._say(0.0, False, {})
 
-    def step(self, actions: dict[str, Any]) -> Moment:
+    def step(self, actions: dict[str, Any]) -> SimStep:
         return self._say(*self.sim.step([int(actions.get(str(i), 0)) for i in range(self.sim.n_agents)]))
 
-    def _say(self, reward: float, over: bool, info: dict[str, Any]) -> Moment:
+    def _say(self, reward: float, over: bool, info: dict[str, Any]) -> SimStep:
         sim = self.sim
         names = [str(i) for i in range(sim.n_agents)]
         decided = info.get("battle_won") or info.get("dead_allies") == sim.n_agents
@@ -56,7 +57,7 @@ class Battle:
                 ("info", "dead_allies"): info["dead_allies"],
             }
             root |= {("info", "dead_enemies"): info["dead_enemies"], ("info", "episode_limit"): over and not decided}
-        return Moment(seen, dict(self.ends), alive, alive, {}, legal, root)
+        return SimStep(seen, dict(self.ends), alive, alive, {}, legal, root)
 
 
 MAPS = st.sampled_from(
@@ -158,22 +159,46 @@ def test_what_torchrl_offers_is_there() -> None:
     assert env.render("rgb_array").shape == (4, 4, 3)
 
 
-def test_the_seed_is_the_constructors() -> None:
-    with pytest.raises(Unsupported, match=r"pass SMACv2Env\(seed=...\)"):
-        SMACv2Wrapper(StarCraft2Env()).set_seed(0)
+def kinds(env: SMACv2Wrapper, episodes: int) -> list[list[str]]:
+    """The teams of some episodes, and where the units stand."""
+    found = []
+    for _ in range(episodes):
+        td = env.reset()
+        units = range(len(env.agent_names))
+        found.append([env.get_agent_type(i) for i in units] + td["agents", "observation"][:, 0].tolist())
+    return found
+
+
+def test_a_seed_fixes_teams_positions_and_the_game(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
+    first, second, other = (kinds(SMACv2Env("10gen_terran", seed=s), 12) for s in (4, 4, 5))
+    assert first == second != other
+    assert len({tuple(episode) for episode in first}) > 6  # episodes differ
+    assert {kind for episode in first for kind in episode[:5]} == {"marine", "marauder", "medivac"}
+    nobody = [kinds(SMACv2Env("10gen_terran"), 6) for _ in range(2)]
+    assert nobody[0] != nobody[1]
+
+
+def test_set_seed_before_the_first_reset_is_the_constructors_seed_and_later_starts_the_game_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    installed(monkeypatch)
+    built, told = SMACv2Env("10gen_zerg", seed=7), SMACv2Env("10gen_zerg")
+    told.set_seed(7)
+    assert kinds(built, 5) == kinds(told, 5)
+    assert told.get_stats()["restarts"] == 0
+    rolls = []
+    for _ in range(2):
+        told.set_seed(3)
+        rolls.append(told.rollout(8))
+    assert bool((rolls[0] == rolls[1]).all())
+    assert told.get_stats()["restarts"] == 2
 
 
 def test_maps_are_made_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingExtra, match="on no package index, and StarCraft II; pip install git"):
         SMACv2Env("10gen_terran")
-    package, envs = ModuleType("smacv2"), ModuleType("smacv2.env")
-    package.env, envs.StarCraft2Env, envs.StarCraftCapabilityEnvWrapper = (
-        envs,
-        StarCraft2Env,
-        StarCraftCapabilityEnvWrapper,
-    )
-    monkeypatch.setitem(sys.modules, "smacv2", package)
-    monkeypatch.setitem(sys.modules, "smacv2.env", envs)
+    installed(monkeypatch)
     plain = SMACv2Env("3s5z", seed=4, categorical_actions=False, episode_limit=7, group_map="one_group_per_agent")
     assert (plain.map_name, plain._env.seed(), plain._env.episode_limit, list(plain.group_map)) == (
         "3s5z",
@@ -181,9 +206,37 @@ def test_maps_are_made_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         7,
         ["0", "1", "2"],
     )
-    drawn = SMACv2Env("10gen_terran", {"n_units": 5, "n_enemies": 2})
-    assert len(drawn.group_map["agents"]) == 5
+    asked = {"n_units": 6, "n_enemies": 2, "team_gen": {**default_capabilities("10gen_terran")["team_gen"]}}
+    before = deepcopy(asked)
+    drawn = SMACv2Env("10gen_terran", asked)
+    assert len(drawn.group_map["agents"]) == 6
+    assert asked == before  # smacv2 writes into what it is given
     assert drawn.check_env_specs() is None
+    assert SMACv2Env.available_envs == sorted(NAMES)
+    with pytest.raises(UnknownName, match="SMACv2Env: no map is called '10gen_teran'; did you mean '10gen_terran'"):
+        SMACv2Env("10gen_teran")
+
+
+@pytest.mark.parametrize("name", ["10gen_terran", "10gen_protoss", "10gen_zerg"])
+def test_the_maps_that_draw_their_teams_need_no_config(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
+    env = SMACv2Env(name, seed=0)
+    assert len(env.group_map["agents"]) == 5
+    config = env._env.distribution_config
+    assert sum(config["team_gen"]["weights"]) == pytest.approx(1.0)
+    assert env.rollout(4).shape == (4,)
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+def test_actions_are_repeated_while_they_are_legal_and_everybody_lives(wrap: bool) -> None:
+    make = lambda **o: SMACv2Wrapper(StarCraft2Env(harmless=True, n_enemies=9, episode_limit=30), **o)  # noqa: E731
+    env = make(frame_skip=4)
+    td = env.reset()
+    td["agents", "action"] = torch.tensor([6, 6, 1] if wrap else [1, 1, 1])
+    after = env.step(td)["next"]
+    # an enemy takes three hits, two a step: the second step fells it, and shooting at it is illegal then
+    assert env._env.t == (2 if wrap else 4)
+    assert after["reward"].item() == (4.0 if wrap else 0.0)
 
 
 def test_other_things_are_refused() -> None:

@@ -1,8 +1,8 @@
 """Random legal play with auto-reset, measured through the env API: chess, tic-tac-toe and connect four, against peers.
 
 Ours is ``rand_action`` and ``step_and_maybe_reset``, tensordict in and out; a step is one ply of one game. OpenSpiel is
-driven from Python, one game after another, by ``legal_actions`` and ``apply_action``; TorchRL by its own ``rand_action``
-and ``step_and_maybe_reset``; Pgx, where it is installed, by a jitted scan that draws from its masks.
+driven from Python, one game after another, by ``legal_actions`` and ``apply_action``; TorchRL by its own
+``rand_action`` and ``step_and_maybe_reset``; Pgx, where it is installed, by a jitted scan that draws from its masks.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ def pgx(game: str, rows: int, steps: int) -> Play:
     return play
 
 
-def chess(rows: int, mask: str, path: Any, steps: int, device: str) -> Play:
+def chess(rows: int, mask: Any, path: Any, steps: int, device: str) -> Play:
     """Our chess; some plies away from the beginning, where games differ."""
-    from marlenv.games.chess import ChessEnv
+    from marlenv.games.chess import Chess, GroupedChessEnv
 
-    env = ChessEnv(layout="grouped", mask=mask, batch_size=[rows], path=path, device=device, seed=0)
+    env = GroupedChessEnv(Chess(path=path), mask=mask, batch_size=[rows], device=device, seed=0)
     return stepping(env, rows, steps, warm=60)
 
 
@@ -168,9 +168,9 @@ def four_figures(rounds: int) -> list[Figure]:
 
 def gpu_figures(rounds: int, device: str) -> list[Figure]:
     """Chess on a GPU: the env, whose step must not wait for the device, and its rules as a CUDA graph."""
-    from marlenv.games.chess import ChessEnv
+    from marlenv.games.chess import Chess, GroupedChessEnv
 
-    env = ChessEnv(layout="grouped", batch_size=[GPU_ROWS], device=device)
+    env = GroupedChessEnv(Chess(), batch_size=[GPU_ROWS], device=device)
     plain = stepping(env, GPU_ROWS, 4, warm=20)
     with without_waiting():
         plain()

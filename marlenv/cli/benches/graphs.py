@@ -1,4 +1,5 @@
-"""``marlenv bench physics --device cuda``: transitions in CUDA graphs, compiled and not, against VMAS on the same device.
+"""``marlenv bench physics --device cuda``: transitions in CUDA graphs, compiled and not, against VMAS on the same
+device.
 
 Nothing in a transition may make the host wait, and a graph must do what a transition does: either raises.
 """
@@ -16,7 +17,7 @@ from torch.utils import _pytree as pytree
 from marlenv.cli.benches.cuda import captured, finished, without_waiting
 from marlenv.cli.benches.peers import Vmas
 from marlenv.cli.benches.timing import Figure, interleaved
-from marlenv.making import make
+from marlenv.registration import make
 from marlenv.rng import RowRNG
 
 STEPS = 100  # in a turn

@@ -1,7 +1,7 @@
 """What the env layer adds per step: the same cheap env written against marlenv and against TorchRL.
 
-Three agents in one group, batch of 32, observations of 8 numbers, actions of 2. The env returns constant tensors, so all
-the time goes to the layers around it.
+Three agents in one group, batch of 32, observations of 8 numbers, actions of 2. The env returns constant tensors, so
+all the time goes to the layers around it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Size
 from marlenv.cli.benches.timing import Figure, interleaved
 from marlenv.optional import need
 
-BATCH, AGENTS, SEEN, ACTS = 32, 3, 8, 2
+BATCH, AGENTS, WIDTH, ACTS = 32, 3, 8, 2
 STEPS = 100
 
 
@@ -38,20 +38,20 @@ def make_env(base: Any, specs: Any) -> Any:
             def grouped(name: str, leaf: Any) -> Any:
                 return specs.Composite(agents=specs.Composite({name: leaf}, shape=shape), shape=(BATCH,))
 
-            self.observation_spec = grouped("observation", specs.Unbounded((*shape, SEEN)))
+            self.observation_spec = grouped("observation", specs.Unbounded((*shape, WIDTH)))
             self.action_spec = grouped("action", specs.Bounded(-1, 1, (*shape, ACTS)))
             self.reward_spec = grouped("reward", specs.Unbounded((*shape, 1)))
             self.done_spec = specs.Categorical(2, (BATCH, 1), dtype=torch.bool)
-            self.seen, self.earned = torch.zeros(*shape, SEEN), torch.zeros(*shape, 1)
+            self.observation, self.reward = torch.zeros(*shape, WIDTH), torch.zeros(*shape, 1)
             self.ended = torch.zeros(BATCH, 1, dtype=torch.bool)
             self.rows, self.group = Size([BATCH]), Size(shape)
 
         def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDict:
-            agents = TensorDict({"observation": self.seen}, batch_size=self.group)
+            agents = TensorDict({"observation": self.observation}, batch_size=self.group)
             return TensorDict({"agents": agents, "done": self.ended, "terminated": self.ended}, batch_size=self.rows)
 
         def _step(self, tensordict: TensorDictBase) -> TensorDict:
-            agents = TensorDict({"observation": self.seen, "reward": self.earned}, batch_size=self.group)
+            agents = TensorDict({"observation": self.observation, "reward": self.reward}, batch_size=self.group)
             return TensorDict({"agents": agents, "done": self.ended, "terminated": self.ended}, batch_size=self.rows)
 
         def _set_seed(self, seed: int | None) -> None:

@@ -49,7 +49,8 @@ class Vmas:
     Args:
         name: of the scenario.
         rows: how many envs.
-        staggered: episodes of so many steps, of which the rows are at different ones; finished rows are reset one by one.
+        staggered: episodes of so many steps, of which the rows are at different ones; finished rows are reset one by
+            one.
         device: where.
 
     """

@@ -2,8 +2,9 @@
 
 Parts: ``rollout`` (machine code, random actions drawn inside, all data kept), ``compact`` (without what is
 seen after steps), ``eager`` (every operation on its own),
-``staggered`` (episodes of 100 steps, of which rows are at different ones), ``jaxmarl``, ``reset`` (half of 1,024 rows, against
-all of them), ``face`` (what the tensordicts of a step add), ``compile`` (what a tier costs before the first step).
+``staggered`` (episodes of 100 steps, of which rows are at different ones), ``jaxmarl``, ``reset`` (half of 1,024 rows,
+against all of them), ``face`` (what the tensordicts of a step add), ``compile`` (what a tier costs before the first
+step).
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ import torch
 from marlenv.cli.benches.peers import JaxMarl, Vmas
 from marlenv.cli.benches.timing import Figure, interleaved
 from marlenv.errors import SpecError
-from marlenv.making import make
+from marlenv.registration import make
 
-SCENARIOS = ("balance", "ball_passage", "discovery", "dispersion", "flocking", "give_way", "joint_passage", "navigation",
-             "reverse_transport", "simple_spread", "simple_tag", "transport")  # fmt: skip
+SCENARIOS = (
+    "balance", "ball_passage", "discovery", "dispersion", "flocking", "give_way", "joint_passage", "navigation",
+    "reverse_transport", "simple_spread", "simple_tag", "transport",
+)  # fmt: skip
 ROWS = (1, 32, 1024, 16384)
 CUDA_ROWS = (*ROWS, 65536)
 STEPS = {1: 2048, 32: 512, 1024: 64, 16384: 64}
@@ -57,8 +60,8 @@ def measure(rounds: int, *, device: str = "cpu", only: str = "") -> list[Figure]
     Args:
         rounds: how often each side.
         device: ``"cuda"`` for CUDA graphs, and 65,536 rows too.
-        only: parts, scenarios and numbers of rows, with commas between them; rollout and eager, all of the twelve scenarios
-            and all numbers, where none of a kind is named.
+        only: parts, scenarios and numbers of rows, with commas between them; rollout and eager, all of the twelve
+            scenarios and all numbers, where none of a kind is named.
 
     """
     sizes = ROWS if device == "cpu" else CUDA_ROWS

@@ -79,6 +79,7 @@ def machine() -> str:
             return "not installed"
 
     return (
-        f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} thread, Python {platform.python_version()}, "
+        f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} thread, Python "
+        f"{platform.python_version()}, "
         f"torch {torch.__version__}, tensordict {of('tensordict')}, torchrl {of('torchrl')}"
     )

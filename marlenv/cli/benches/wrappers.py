@@ -1,7 +1,7 @@
 """What wrappers add to a step of their simulator: ours and TorchRL's around the same simulators, with the same actions.
 
-The clock of both sides stands still while the simulator steps or resets, so that what is left is the wrapper and what it
-reads besides. Episodes that end are reset.
+The clock of both sides stands still while the simulator steps or resets, so that what is left is the wrapper and what
+it reads besides. Episodes that end are reset.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Clock:
         self.inside, self.steps = 0.0, 0
 
     def watch(self, owner: Any) -> Any:
-        """Counts the time that ``step`` and ``reset`` of a simulator take, whoever calls them; gives the simulator back."""
+        """Counts the time that ``step`` and ``reset`` of a simulator take, whoever calls them; gives the simulator
+        back.
+        """
         for name in ("step", "reset"):
             self.count(owner, name)
         return owner
@@ -80,7 +82,7 @@ def peer(module: str, name: str) -> Any:
 
 def turns(clock: Clock, steps: int = 350) -> dict[str, Play]:
     """Tic-tac-toe over PettingZoo's turn-based interface."""
-    from marlenv.wrappers._pettingzoo_tasks import make_task
+    from marlenv.wrappers.pettingzoo.tasks import make_task
 
     one, other = (clock.watch(make_task("tictactoe_v3", False, {})) for _ in range(2))
     theirs = peer("pettingzoo", "PettingZooWrapper")(other, use_mask=True)
@@ -89,7 +91,7 @@ def turns(clock: Clock, steps: int = 350) -> dict[str, Play]:
 
 def together(clock: Clock, task: str, steps: int, options: dict[str, Any]) -> dict[str, Play]:
     """A task over PettingZoo's parallel interface; nobody does anything."""
-    from marlenv.wrappers._pettingzoo_tasks import make_task
+    from marlenv.wrappers.pettingzoo.tasks import make_task
 
     one, other = (clock.watch(make_task(task, True, options)) for _ in range(2))
     theirs = peer("pettingzoo", "PettingZooWrapper")(other)

@@ -4,14 +4,14 @@
 """
 
 from marlenv.games.chess.board import OUTCOMES, State, back_rank
-from marlenv.games.chess.encoding import LC0_MOVES, UCI_MOVES, Encoding, encoding
-from marlenv.games.chess.env import ChessEnv
-from marlenv.games.chess.grouped import GroupedChessEnv
-from marlenv.games.chess.notation import read_epd, read_fen, write_epd, write_fen
+from marlenv.games.chess.env.chess_env import ChessEnv
+from marlenv.games.chess.env.grouped_chess_env import GroupedChessEnv
+from marlenv.games.chess.numberings.encoding import LC0_MOVES, UCI_MOVES, Encoding, encoding
 from marlenv.games.chess.perft import divide, perft
-from marlenv.games.chess.pgn import Game, Ply, read_pgn, record, write_pgn
-from marlenv.games.chess.position import Position
 from marlenv.games.chess.rules import Chess
+from marlenv.games.chess.text.notation import read_epd, read_fen, write_epd, write_fen
+from marlenv.games.chess.text.pgn import Game, Ply, read_pgn, record, write_pgn
+from marlenv.games.chess.text.position import Position
 
 __all__ = [
     "LC0_MOVES",

@@ -1,6 +1,7 @@
 """Sets of squares in int64 words, in torch operations: tests, views, counts, and drawing one bit of many at random.
 
-Nothing here branches on data. Words are signed; ``>>`` copies the sign bit, so shifts to the right are masked afterwards.
+Nothing here branches on data. Words are signed; ``>>`` copies the sign bit, so shifts to the right are masked
+afterwards.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import ShapeError
-from marlenv.games.bits import counted
 from marlenv.games.chess.board import ACTIONS, PLANES
 from marlenv.games.chess.tables import tables
+from marlenv.games.parts.bits import counted
 
 LOW_HALF = 0xFFFFFFFF
 
@@ -44,7 +45,10 @@ def unfilled(x: Tensor) -> Tensor:
 
 
 def apart(like: Tensor, rows: int, n: int) -> Tensor:
-    """New memory for words ``[rows, n]``. Its rows do not lie a power of two apart: such rows share the sets of caches."""
+    """New memory for words ``[rows, n]``.
+
+    Its rows do not lie a power of two apart: such rows share the sets of caches.
+    """
     return like.new_empty(rows, n + 8)[:, :n]
 
 

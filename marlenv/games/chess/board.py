@@ -2,7 +2,8 @@ r"""How a chess position lies in tensors: sixteen words, a row of hashes, and th
 
 Every board is seen by the player to move, who plays up the board: White's view when White is to move, and for Black the
 board with its ranks turned over (``square ^ 56``; files keep their side). One rule book therefore serves both colours.
-Moves are made in ``moves.py``, games end in ``ending.py``, text is read in ``notation.py``; here are numbers and places.
+Moves are made in ``moves.py``, games end in ``ending.py``, text is read in ``notation.py``; here are numbers and
+places.
 
 The squares, each the number of its bit in a word:
 
@@ -16,8 +17,8 @@ The squares, each the number of its bit in a word:
     1 |  0  1  2  3  4  5  6  7
          a  b  c  d  e  f  g  h
 
-An action is ``plane * 64 + from``: the plane says how the piece goes, the bit says where it starts. The planes are the 73
-of AlphaZero (Silver et al. 2018, https://doi.org/10.1126/science.aar6404), in an order of our own:
+An action is ``plane * 64 + from``: the plane says how the piece goes, the bit says where it starts. The planes are
+the 73 of AlphaZero (Silver et al. 2018, https://doi.org/10.1126/science.aar6404), in an order of our own:
 
      1  2  3           .  58   .  59   .       64  65  66   promotion to a knight: straight, to the left, to the right
       \ | /           56   .   .   .  57       67  68  69   to a bishop
@@ -25,9 +26,9 @@ of AlphaZero (Silver et al. 2018, https://doi.org/10.1126/science.aar6404), in a
       / | \           61   .   .   .  60
     31 30 29           .  63   .  62   .
 
-The star is drawn for a step of one square; a step of ``n`` squares adds ``4 (n - 1)``, so 0..27 go up or right and 28..55
-down or left. A pawn that reaches the last rank on planes 1, 2 or 3 becomes a queen. Castling is the king's step of two
-squares (planes 4 and 32); under Chess960 it is the king's step onto its own rook, however far that is.
+The star is drawn for a step of one square; a step of ``n`` squares adds ``4 (n - 1)``, so 0..27 go up or right and
+28..55 down or left. A pawn that reaches the last rank on planes 1, 2 or 3 becomes a queen. Castling is the king's
+step of two squares (planes 4 and 32); under Chess960 it is the king's step onto its own rook, however far that is.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class State(NamedTuple):
     """
 
     board: Tensor  # [*B, 16] int64: the words above, sets of squares as the player to move sees them
-    history: Tensor  # [*B, K] int64: hashes of earlier positions by halfmove clock; 0 from the present clock on, and when the game is over
+    history: Tensor  # [*B, K] int64: hashes of earlier positions by halfmove clock; 0 from now on, and after the end
     moves: Tensor  # [*B, 73] int64: bit s of word p is action p * 64 + s; all 0 in a finished game
 
 
@@ -99,7 +100,7 @@ STEPS: tuple[tuple[int, int], ...] = (
 OFFSETS: tuple[int, ...] = tuple(x + 8 * y for x, y in STEPS)
 """What each plane adds to the number of the square."""
 
-KNIGHT_PLANE, UNDERPROMOTION_PLANE = 56, 64
+UNDERPROMOTION_PLANE = 64
 CASTLE_RIGHT, CASTLE_LEFT = 4, 32  # the planes of castling in standard chess
 
 ALL = (1 << 64) - 1

@@ -1,7 +1,7 @@
 """What follows from a position and its past: the legal moves, the hash, how often it has stood there, and the result.
 
-As in ``moves.py``: torch operations on words with the batch last, no look at the data. The rules are the FIDE Laws of Chess
-(https://handbook.fide.com/chapter/E012023), articles 5.2, 6.9 (which combinations can mate), 9.2, 9.3 and 9.6.
+As in ``moves.py``: torch operations on words with the batch last, no look at the data. The rules are the FIDE Laws of
+Chess (https://handbook.fide.com/chapter/E012023), articles 5.2, 6.9 (which combinations can mate), 9.2, 9.3 and 9.6.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from marlenv.games.bits import signed
 from marlenv.games.chess.bits import filled, filled_single, unfilled
 from marlenv.games.chess.board import (
     CASTLING,
@@ -31,7 +30,7 @@ from marlenv.games.chess.board import (
 )
 from marlenv.games.chess.moves import Moves, generate
 from marlenv.games.chess.tables import tables
-from marlenv.rng import mix_
+from marlenv.rng import mix_, signed
 
 
 class Limits(NamedTuple):
@@ -61,8 +60,8 @@ def settle(
     moves = generate(words, chess960)
     words = torch.cat((words[: FULLMOVE + 1], words.new_empty(WORDS - FULLMOVE - 1, words.shape[1])))
     key = keyed(words, moves)
-    seen = (history == key.unsqueeze(-1)).view(torch.int8).sum(-1, dtype=torch.int8)
-    outcome = judged(words, stuck(moves.planes), moves.checkers, counted(seen.to(torch.int64), repeats), limits)
+    before = (history == key.unsqueeze(-1)).view(torch.int8).sum(-1, dtype=torch.int8)
+    outcome = judged(words, stuck(moves.planes), moves.checkers, repetitions(before.to(torch.int64), repeats), limits)
     history = history.bitwise_and_(progressing(words).unsqueeze(-1))
     return words, history, moves.planes.bitwise_and_(~filled(outcome)).t().contiguous()
 
@@ -73,9 +72,9 @@ def keyed(words: Tensor, moves: Moves) -> Tensor:
     return words[HASH].copy_(position_hash(words))
 
 
-def counted(seen: Tensor, repeats: Tensor | None) -> Tensor:
-    """How often positions have stood on the board that were seen before so many times, or where it is known."""
-    now = seen + 1
+def repetitions(before: Tensor, repeats: Tensor | None) -> Tensor:
+    """How often positions have stood on the board, given how often they did before; ``repeats`` where that is not 0."""
+    now = before + 1
     if repeats is None:
         return now
     known = filled(repeats)
@@ -99,19 +98,28 @@ def stuck(planes: Tensor) -> Tensor:
 
 
 def progressing(words: Tensor) -> Tensor:
-    """All bits where a game goes on and its last move can be taken back, so that its past counts, else none; ``[N]``."""
+    """All bits where a game goes on and its last move can be taken back, so that its past counts, else none.
+
+    ``[N]``.
+    """
     return unfilled(words[OUTCOME]).bitwise_and_(filled_single(words[HALFMOVE]))
 
 
 def position_hash(words: Tensor) -> Tensor:
-    """One word for all that must agree in a repetition (article 9.2.3): squares, castling, en passant, turn; ``[N]``."""
+    """One word for all that must agree in a repetition (article 9.2.3): squares, castling, en passant, turn.
+
+    ``[N]``.
+    """
     rights = words[CASTLING] | words[PASSANT] | (words[TURN] << 28)  # three sets of bits that never meet
     parts = torch.cat((words[:1], words[2 : KINGS + 1], rights.unsqueeze(0)))
     return mix_(parts + tables(words.device).hash_keys).sum(0)
 
 
 def _insufficient(words: Tensor) -> Tensor:
-    """Whether no sequence of moves can mate: one minor piece at most, or bishops on squares of one colour; bool ``[N]``."""
+    """Whether no sequence of moves can mate: one minor piece at most, or bishops on squares of one colour.
+
+    bool ``[N]``.
+    """
     pawns, knights, bishops, rooks, queens = words[2:KINGS].unbind(0)
     minors = knights | bishops
     both_colours = (bishops & signed(DARK)).logical_and_(bishops & ~signed(DARK))

@@ -1,10 +1,11 @@
 """The legal moves of any number of positions, and the positions after them, as torch operations on words.
 
-Nothing here loops over boards or squares, looks at the data, or knows a device: the same lines run eagerly, compiled and in
-a CUDA graph. Words come batch last, ``[n, N]``. ``kernels.py`` says the same one board at a time.
+Nothing here loops over boards or squares, looks at the data, or knows a device: the same lines run eagerly, compiled
+and in a CUDA graph. Words come batch last, ``[n, N]``. ``kernels.py`` says the same one board at a time.
 
-Sliding attacks are parallel-prefix fills ("Kogge-Stone", https://www.chessprogramming.org/Kogge-Stone_Algorithm). A move
-is found from its target: shifted back by its step, the set of targets falls onto the squares where the piece must stand.
+Sliding attacks are parallel-prefix fills ("Kogge-Stone", https://www.chessprogramming.org/Kogge-Stone_Algorithm). A
+move is found from its target: shifted back by its step, the set of targets falls onto the squares where the piece
+must stand.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from marlenv.games.bits import signed
 from marlenv.games.chess.bits import filled_single, turned, unfilled
 from marlenv.games.chess.board import (
     CASTLING,
@@ -36,20 +36,21 @@ from marlenv.games.chess.board import (
     TURN,
 )
 from marlenv.games.chess.tables import KNIGHT, PAWN, Tables, tables
+from marlenv.rng import signed
 
 EXPONENT = 0x7FF << 52  # of a float of 64 bits
 
 
 class Moves(NamedTuple):
-    """What can be played."""
+    """What :func:`generate` finds."""
 
     planes: Tensor  # [73, N] int64: packed actions
     checkers: Tensor  # [N] int64: the pieces that give check
     passant: Tensor  # [N] int64: the square of an en-passant capture, where one is legal
 
 
-class Room(NamedTuple):
-    """Memory to work in."""
+class Scratch(NamedTuple):
+    """Memory for :func:`generate` to work in; a step of an env lends it what is written later."""
 
     planes: Tensor  # [73, N] in which they are returned, too
     over: Tensor  # [24, N]
@@ -67,7 +68,7 @@ class Side(NamedTuple):
 
 
 class Guard(NamedTuple):
-    """What the king's safety asks of the other pieces."""
+    """What :func:`generate` knows of the king's safety, which the other pieces must keep."""
 
     danger: Tensor  # [N] squares that the king must not enter
     checkers: Tensor  # [N] the pieces that give check
@@ -77,24 +78,27 @@ class Guard(NamedTuple):
     paired: Tensor  # [N] two neighbours on the king's rank which shield him together
 
 
-def generate(words: Tensor, chess960: bool = False, room: Room | None = None) -> Moves:
-    """Every legal move of positions given by their first ten words, ``[10+, N]``; found in a ``room``, or in new memory."""
+def generate(words: Tensor, chess960: bool = False, scratch: Scratch | None = None) -> Moves:
+    """Every legal move of positions given by their first ten words, ``[10+, N]``.
+
+    Found in a ``scratch``, or in new memory.
+    """
     t = tables(words.device)
     own, opponent, pawns, knights, bishops, rooks, queens, kings, castling, passant = words[: PASSANT + 1].unbind(0)
     sliders = torch.stack((rooks, bishops, rooks, bishops)).bitwise_or_(queens)
     side = Side(own, opponent, own | opponent, kings & own, pawns & own, sliders & opponent)
     guard = _guard(t, side, pawns & opponent, knights & opponent, kings & opponent)
 
-    planes, between = (None, None) if room is None else room
+    planes, between = (None, None) if scratch is None else scratch
     target, empty, source = (~own).bitwise_and_(guard.target), ~side.occupied, guard.free & sliders
     # where a piece stands whose step ends on a target
     onto = torch.bitwise_right_shift(target, t.far, out=_part(planes, 0, 28)).bitwise_and_(t.far_up)
     over = torch.bitwise_right_shift(empty, t.slide, out=between).bitwise_and_(t.slide_up)
     pushes, double = _pushes(t, side, guard, onto, over)
-    up_far = _slides(source, onto, over, room is not None)
+    up_far = _slides(source, onto, over, scratch is not None)
     onto = torch.bitwise_left_shift(target, t.far, out=_part(planes, 28, 56)).bitwise_and_(t.far_down)
     over = torch.bitwise_left_shift(empty, t.slide, out=between).bitwise_and_(t.slide_down)
-    down_far = _slides(source, onto, over, room is not None)
+    down_far = _slides(source, onto, over, scratch is not None)
 
     safe = (own | guard.danger).bitwise_not_()
     up_far[0].bitwise_or_((safe >> t.axis).bitwise_and_(t.axis_up).bitwise_and_(side.king))
@@ -205,7 +209,10 @@ def _lowest(x: Tensor) -> Tensor:
 
 
 def _highest(x: Tensor) -> Tensor:
-    """The highest bit of sets on a line from a king: as a float without its fraction, which seven bits never round up."""
+    """The highest bit of sets on a line from a king.
+
+    As a float without its fraction, which seven bits never round up.
+    """
     return x.to(torch.float64).view(torch.int64).bitwise_and_(EXPONENT).view(torch.float64).to(torch.int64)
 
 
@@ -230,7 +237,10 @@ def _danger(t: Tables, side: Side, pawns: Tensor, knights: Tensor) -> Tensor:
 
 
 def _slides(source: Tensor, onto: Tensor, over: Tensor, in_place: bool) -> Sequence[Tensor]:
-    """Where sliders start that go 1 to 7 squares along each axis: seven times ``[4, N]``; in place of ``onto``, or apart."""
+    """Where sliders start that go 1 to 7 squares along each axis: seven times ``[4, N]``.
+
+    In place of ``onto``, or apart.
+    """
     ends, passed = onto.view(7, *source.shape).unbind(0), over.view(6, *source.shape).unbind(0)
     found = []
     for i, end in enumerate(ends):
@@ -240,7 +250,10 @@ def _slides(source: Tensor, onto: Tensor, over: Tensor, in_place: bool) -> Seque
 
 
 def _pushes(t: Tables, side: Side, guard: Guard, onto: Tensor, over: Tensor) -> tuple[Tensor, Tensor]:
-    """Where pawns start that capture to the left, go straight on, capture to the right, ``[3, N]``; and go two ahead."""
+    """Where pawns start that capture to the left, go straight on, capture to the right, ``[3, N]``.
+
+    And go two ahead.
+    """
     pawns = guard.free[1:] & side.pawns
     left, right = (side.opponent >> t.aside).unbind(0)
     allowed = torch.stack((left, over[2], right)).bitwise_and_(pawns)
@@ -283,7 +296,7 @@ def _castles960(t: Tables, side: Side, danger: Tensor, castling: Tensor) -> Tens
 
 
 def advance(words: Tensor, action: Tensor, chess960: bool = False, out: Tensor | None = None) -> Tensor:
-    """The words after a legal action, as the next player sees them, the last three as they were; ``[16, N]``, or ``out``.
+    """The words after a legal action, as the next player sees them, the last three as they were; ``[16, N]``.
 
     The en-passant square is set after every double step; ``ending.settle`` takes it back where nobody can capture.
     """

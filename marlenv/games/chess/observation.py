@@ -13,11 +13,12 @@
 | 21 | the square where a legal en-passant capture would end |
 | 22 | all 1 for the player to move |
 
-A plane is ``[8, 8]``: first one's own first rank, a-file first. For Black the ranks are turned over and files stay, so that
-``planes.flatten(-2)[..., s]`` is the square ``s`` of ``board.py`` and an action's from-square for the player to move.
+A plane is ``[8, 8]``: first one's own first rank, a-file first. For Black the ranks are turned over and files stay,
+so that ``planes.flatten(-2)[..., s]`` is the square ``s`` of ``board.py`` and an action's from-square for the player
+to move.
 
-The first twenty-one are the ones of Silver et al. 2018 (https://doi.org/10.1126/science.aar6404) for one time step, with
-counts scaled to the order of 1; the last two say what they can only take from earlier positions.
+The first twenty-one are the ones of Silver et al. 2018 (https://doi.org/10.1126/science.aar6404) for one time step,
+with counts scaled to the order of 1; the last two say what they can only take from earlier positions.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def with_history(boards: Tensor, plies: int) -> Tensor:
         boards: the words of the present position and of those before it, ``[*B, T, 16]``; all 0 where there was none.
         plies: the number without capture or pawn move that ends a game.
     """
-    seen = observe(boards, plies).movedim(-5, -4)  # [*B, 2, T, 23, 8, 8]
-    return torch.cat((seen[..., :14, :, :].flatten(-4, -3), seen[..., 0, 14:, :, :]), -3)
+    planes = observe(boards, plies).movedim(-5, -4)  # [*B, 2, T, 23, 8, 8]
+    return torch.cat((planes[..., :14, :, :].flatten(-4, -3), planes[..., 0, 14:, :, :]), -3)
 
 
 def _counts(words: Tensor, to_move: Tensor, plies: int) -> Tensor:

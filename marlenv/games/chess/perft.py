@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import whole
-from marlenv.games.bits import counted
-from marlenv.games.chess import paths
 from marlenv.games.chess.bits import unpack
 from marlenv.games.chess.board import WORDS
+from marlenv.games.chess.fast import paths
 from marlenv.games.chess.moves import advance, generate
-from marlenv.games.chess.notation import read_fen, write_uci
+from marlenv.games.chess.text.notation import read_fen, write_uci
+from marlenv.games.parts.bits import counted
 
 CHUNK = 16_384  # positions that the torch path expands at once
 

@@ -1,7 +1,8 @@
 """The rules of chess as :class:`marlenv.games.rules.Rules`: any number of games at once, on any device, with Chess960.
 
-A state is three int64 tensors (``board.py``). ``moves.py`` and ``ending.py`` say what may be played and when a game ends,
-``kernels.py`` says the same for numba, ``notation.py`` and ``pgn.py`` read and write; this file ties them together.
+A state is three int64 tensors (``board.py``). ``moves.py`` and ``ending.py`` say what may be played and when a game
+ends, ``kernels.py`` says the same for numba, ``notation.py`` and ``pgn.py`` read and write; this file ties them
+together.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import BadNotation, IllegalAction, ShapeError, UnknownName, nearest
-from marlenv.games.bits import signed
-from marlenv.games.chess import drawing, notation, observation, paths, pgn
+from marlenv.games.chess import observation
 from marlenv.games.chess.board import (
     ACTIONS,
     CHECKMATE,
@@ -32,10 +32,13 @@ from marlenv.games.chess.board import (
     start_words,
 )
 from marlenv.games.chess.ending import Limits
-from marlenv.games.chess.numbering import Numbering
-from marlenv.games.chess.position import Position
+from marlenv.games.chess.fast import paths
+from marlenv.games.chess.numberings.numbering import Numbering
+from marlenv.games.chess.pictures import drawing
+from marlenv.games.chess.text import notation, pgn
+from marlenv.games.chess.text.position import Position
 from marlenv.games.rules import Rules
-from marlenv.rng import RowRNG
+from marlenv.rng import RowRNG, signed
 
 
 class _Reader(Protocol):
@@ -57,10 +60,11 @@ class Chess(Rules[State]):
 
     Args:
         draws: ``"claim"`` ends a game at the third repetition and after 50 moves without progress, as if the draw were
-            always claimed; ``"forced"`` at the fifth and after 75, where the arbiter must; ``"torchrl"``, as TorchRL's env,
-            at the fifth and after 50.
+            always claimed; ``"forced"`` at the fifth and after 75, where the arbiter must; ``"torchrl"``, as
+            TorchRL's env, at the fifth and after 50.
         chess960: castling by the rules of Chess960, written as the king's step onto his rook.
-        number: the starting position, 0 to 959; left out, the usual one, or in Chess960 one drawn by ``start(rng=...)``.
+        number: the starting position, 0 to 959; left out, the usual one, or in Chess960 one drawn by
+            ``start(rng=...)``.
         path: ``"auto"`` takes numba on the CPU where it is installed, else torch; the results are the same bits.
 
     >>> rules = Chess()
@@ -79,7 +83,7 @@ class Chess(Rules[State]):
 
     players: ClassVar[tuple[str, ...]] = ("white", "black")
     alternating: ClassVar[bool] = True
-    earned_at_end: ClassVar[bool] = True
+    pays_at_end: ClassVar[bool] = True
     outcomes: ClassVar[tuple[str, ...]] = OUTCOMES
 
     def __post_init__(self) -> None:
@@ -167,7 +171,8 @@ class Chess(Rules[State]):
         """The planes of both players with earlier positions; float32 ``[*B, 2, 14 * T + 9, 8, 8]``.
 
         Args:
-            boards: ``State.board`` of the present position and of those before it, ``[*B, T, 16]``; 0 where there was none.
+            boards: ``State.board`` of the present position and of those before it, ``[*B, T, 16]``; 0 where there was
+                none.
         """
         return observation.with_history(boards, self.limits.plies)
 
@@ -267,7 +272,7 @@ class Chess(Rules[State]):
         return self.sample(state, (unit * 2.0**32).to(torch.int64) << 32)
 
     def draw(self, state: State, rng: RowRNG) -> Tensor:
-        """A legal action per row, drawn with the next bits of ``rng``, of which there is a stream per row; int64 ``[*B]``.
+        """A legal action per row, drawn with the next bits of ``rng``, a stream per row; int64 ``[*B]``.
 
         >>> rules = Chess()
         >>> state = rules.start(torch.Size([2]))

@@ -10,22 +10,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from marlenv.games.bits import signed
-from marlenv.games.chess.board import (
-    ALL,
-    CASTLE_LEFT,
-    CASTLE_RIGHT,
-    OFFSETS,
-    STEPS,
-    UNDERPROMOTION_PLANE,
-    starts,
-)
+from marlenv.games.chess.board import ALL, CASTLE_LEFT, CASTLE_RIGHT, OFFSETS, STEPS, UNDERPROMOTION_PLANE, starts
+from marlenv.games.parts.bits import low_bits
+from marlenv.rng import UNSIGNED_1, UNSIGNED_2, UNSIGNED_GOLDEN, signed
 
-RAYS, KNIGHT, RING, PAWN = 0, 8, 9, 10  # rows of Tables.around: eight rays, then three sets of squares
+KNIGHT, RING, PAWN = 8, 9, 10  # rows of Tables.around: after eight rays, three sets of squares
 
 
 class Tables(NamedTuple):
-    """See the comments; every tensor is int64. Parts of others save slicing at every call."""
+    """The constants that the rules in torch work with, all int64; :func:`tables` gives them.
+
+    Parts of others save slicing at every call.
+    """
 
     far: Tensor  # [28, 1] how far planes 0..27 shift; their opposites, 28..55, shift as far back
     far_up: Tensor  # [28, 1] the squares from which such a step upwards stays on the board
@@ -87,9 +83,9 @@ def hash_keys() -> list[int]:
     """Eight odd numbers without structure: the fractional parts of multiples of the golden ratio, hashed once more."""
     keys = []
     for i in range(8):
-        x = (i + 1) * 0x9E3779B97F4A7C15 & ALL
-        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & ALL
-        keys.append((x ^ x >> 27) * 0x94D049BB133111EB & ALL | 1)
+        x = (i + 1) * UNSIGNED_GOLDEN & ALL
+        x = (x ^ x >> 30) * UNSIGNED_1 & ALL
+        keys.append((x ^ x >> 27) * UNSIGNED_2 & ALL | 1)
     return keys
 
 
@@ -137,7 +133,7 @@ def _make() -> Tables:
         plane=rows([plane_row(p, False) for p in range(73)]).t().contiguous(),
         plane960=rows([plane_row(p, True) for p in range(73)]).t().contiguous(),
         hash_keys=column(hash_keys()),
-        spread=row([sum((byte >> i & 1) << 8 * i for i in range(8)) for byte in range(256)]),
+        spread=low_bits(torch.arange(256), 8).view(torch.int64).squeeze(-1),
     )
 
 

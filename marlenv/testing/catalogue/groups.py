@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from marlenv.groups import DoneLevel, DonePlan, Flags, GroupTree, MarlGroupMapType, Packer
+from marlenv.groups import DoneLevel, DonePlan, Flags, GroupTree, MarlGroupMapType, Packer, RegroupPlan, TurnView
 from marlenv.specs import Binary, Composite, Unbounded
 
 
@@ -46,5 +46,7 @@ EXAMPLES: dict[type, Callable[[], Any]] = {
     DoneLevel: lambda: DonePlan(Composite(done=_FLAG.clone())).levels[0],
     DonePlan: lambda: DonePlan(Composite(done=_FLAG.clone(), terminated=_FLAG.clone())),
     Packer: lambda: Packer(_TREE, {agent: Composite(observation=Unbounded((2,))) for agent in _TREE.agents}),
+    TurnView: TurnView,
+    RegroupPlan: lambda: RegroupPlan(_TREE, GroupTree({"all": _TREE.agents})),
 }
 """Public classes and how to make one."""

@@ -2,9 +2,10 @@
 
     python tests/games/chess/bench_chess.py [--seconds 1] [--rounds 5] [--batch 1 64 1024 4096] [--compile]
 
-One thread, seconds of processor time (other people's load does not count). A step is: draw a legal action, play it, begin anew where the game is over; ``mask`` also writes the legal
-actions as a bool mask to a buffer. ``functional`` makes new tensors every step, ``out`` writes to two states in turn.
-OpenSpiel plays one game after another from Python, with ``legal_actions`` and ``apply_action``.
+One thread, seconds of processor time (other people's load does not count). A step is: draw a legal action, play it,
+begin anew where the game is over; ``mask`` also writes the legal actions as a bool mask to a buffer. ``functional``
+makes new tensors every step, ``out`` writes to two states in turn. OpenSpiel plays one game after another from Python,
+with ``legal_actions`` and ``apply_action``.
 """
 
 from __future__ import annotations

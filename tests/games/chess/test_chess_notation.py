@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from marlenv.errors import BadNotation, DtypeError, ShapeError
 from marlenv.games.chess import Chess, Position, perft, read_epd, read_fen, read_pgn, write_epd, write_fen
-from marlenv.games.chess.notation import read_san, read_uci
+from marlenv.games.chess.text.notation import read_san, read_uci
 
 START = chess.STARTING_FEN
 KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
@@ -173,7 +173,8 @@ def test_words_come_back() -> None:
 
 
 def test_epd_operations_come_back() -> None:
-    line = '2rr3k/pp3pp1/1nnqbN1p/3pN3/2pP4/2P3Q1/PPB4P/R4RK1 w - - bm Qg6; id "WAC.001"; c0 "a \\"b\\"; c"; hmvc 3; fmvn 24;'
+    line = "2rr3k/pp3pp1/1nnqbN1p/3pN3/2pP4/2P3Q1/PPB4P/R4RK1 w - - bm Qg6; "
+    line += 'id "WAC.001"; c0 "a \\"b\\"; c"; hmvc 3; fmvn 24;'
     position, operations = read_epd(line)
     assert operations == {"bm": ("Qg6",), "id": ("WAC.001",), "c0": ('a "b"; c',), "hmvc": ("3",), "fmvn": ("24",)}
     assert (position.halfmove, position.fullmove) == (3, 24)
@@ -261,7 +262,8 @@ def test_ambiguous_san_names_the_choices() -> None:
         ("0000", "UCI: line 1, column 1: expected a move like e2e4 or e7e8q, got '0'"),
         (
             "e2e5",
-            "UCI: line 1, column 1: expected a legal move (a2a3 a2a4 b1a3 b1c3 b2b3 b2b4 c2c3 c2c4 and 12 more), got 'e2e5'",
+            "UCI: line 1, column 1: expected a legal move (a2a3 a2a4 b1a3 b1c3 b2b3 b2b4 c2c3 c2c4 and 12 more), got "
+            "'e2e5'",
         ),
         ("e1h1", "UCI: line 1, column 1: expected a legal move ("),
     ],

@@ -1,4 +1,4 @@
-"""Random games played by us and by python-chess side by side: legal moves, FEN, SAN and the reason for the end agree."""
+"""Random games played by us and by python-chess side by side: legal moves, FEN, SAN and reasons for ends agree."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from chess_reference import action_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marlenv.errors import BadNotation, IllegalAction
+from marlenv.errors import BadNotation, IllegalAction, UnknownName
 from marlenv.games.chess import Chess, Game, Ply, read_pgn, record, write_pgn
 
 OPERA = """[Event "Casual game"]
@@ -222,7 +222,80 @@ def test_bad_pgn_is_explained(text: str, says: str) -> None:
 def test_a_bad_fen_tag_says_where() -> None:
     with pytest.raises(BadNotation, match="FEN: line 1, column 1: expected") as caught:
         read_pgn('[SetUp "1"]\n[FEN "x"]\n\n1. e4')
-    assert caught.value.__notes__ == ["in the FEN tag of line 2"]
+    assert caught.value.__notes__[0] == "in the FEN tag of line 2"
+
+
+FILE = """[Event "before"]
+
+1. e4 *
+
+[Event "null move"]
+[Result "1-0"]
+
+1. e4 -- {Black passes:
+[%clk 0:01]} 2. d4 1-0
+
+[Event "no position"]
+[FEN "x"]
+[Result "0-1"]
+
+1. e4 0-1
+
+[Event "after"]
+
+1. d4 d5*
+"""
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_a_game_that_cannot_be_read_leaves_those_before_and_after(line_end: str) -> None:
+    text = FILE.replace("\n", line_end)
+    games = read_pgn(text, errors="keep")
+    assert [(game.tags["Event"], [ply.san for ply in game.plies], game.result) for game in games] == [
+        ("before", ["e4"], "*"),
+        ("null move", ["e4"], "1-0"),
+        ("no position", [], "*"),
+        ("after", ["d4", "d5"], "*"),
+    ]
+    assert [str(game.error)[:24] for game in games] == [
+        "None",
+        "PGN: line 8, column 8: e",
+        "FEN: line 1, column 1: e",
+        "None",
+    ]
+    with pytest.raises(BadNotation) as caught:
+        read_pgn(text)
+    assert caught.value.__notes__ == ["read_pgn(text, errors='keep') reads the other games"]
+    with pytest.raises(UnknownName, match="read_pgn: errors='ignore'; known: 'keep', 'raise'|errors='ignore'"):
+        read_pgn(text, errors="ignore")  # type: ignore[arg-type]
+
+
+def test_a_star_ends_a_game_wherever_it_stands() -> None:
+    assert [(len(game.plies), game.result) for game in read_pgn("1. e4 e5*\n1. d4 *1. c4 2*")] == [
+        (2, "*"),
+        (1, "*"),
+        (1, "*"),
+    ]
+
+
+def test_a_remark_ends_with_its_line_however_lines_end() -> None:
+    (game,) = read_pgn('[White "a"]\r\r1. e4 ; best by test\re5 *\r')
+    assert (len(game.plies), game.plies[0].after) == (2, "best by test")
+
+
+def test_reading_looks_at_a_text_once_for_each_game() -> None:
+    """Places of tags are counted in lines only where an error names them."""
+    game = '[FEN "8/8/8/8/8/8/8/K1k5 w - - 0 1"]\n\n*\n\n'
+
+    class Counted(str):
+        counts = 0
+
+        def count(self, *args: object) -> int:  # type: ignore[override]
+            type(self).counts += 1
+            return super().count(*args)  # type: ignore[arg-type]
+
+    assert len(read_pgn(Counted(game * 50))) == 50
+    assert Counted.counts == 0
 
 
 def test_unclosed_variations_are_found_when_skipped() -> None:
@@ -272,5 +345,10 @@ def test_any_text_is_pgn_or_bad_notation(words: list[str], glue: str, variations
 @settings(max_examples=200)
 @given(text=st.text(max_size=40), at=st.integers(0, len(OPERA)), drop=st.integers(0, 6))
 def test_any_damage_to_a_game_is_read_or_bad_notation(text: str, at: int, drop: int) -> None:
+    damaged = OPERA[:at] + text + OPERA[at + drop :]
+    kept = read_pgn(damaged + '\n\n[Event "next"]\n\n1. c4 *', errors="keep")
+    found = None
     with contextlib.suppress(BadNotation):
-        read_pgn(OPERA[:at] + text + OPERA[at + drop :])
+        found = read_pgn(damaged)
+    assert kept
+    assert found is not None or any(game.error for game in kept)

@@ -11,7 +11,7 @@ pytest.importorskip("numba", reason="lanes are what numba compiles")
 
 import numba
 
-from marlenv.games.chess.lanes import eight, four, joined, lane, put, rotated, total, twice, where
+from marlenv.games.chess.fast.lanes import eight, four, joined, lane, put, rotated, total, twice, where
 
 ALL = 2**64 - 1
 U = np.uint64

@@ -1,0 +1,158 @@
+"""What observations hold besides places and speeds of bodies, written once more to compare with them (:mod:`slices`).
+
+A quantity is a value that is computed from the world and from what the scenario remembers, ``[B, A or 1, k]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from marlenv.scenarios.mpe import simple_push, simple_reference, simple_speaker_listener
+from marlenv.scenarios.sampling import AROUND
+from torch import Tensor
+
+
+class Quantity(NamedTuple):
+    """What a part of an observation may be."""
+
+    what: str
+    unit: str
+    value: Callable[[Any], Tensor]
+
+
+def between(a: Tensor, b: Tensor) -> Tensor:
+    """Places ``b [B, n, 2]`` seen from ``a [B, A, 2]``; ``[B, A, n, 2]``."""
+    return b.unsqueeze(1) - a.unsqueeze(2)
+
+
+def at(index: Tensor, places: Tensor) -> Tensor:
+    """The place ``[B, 1, 2]`` of a number ``[B]``."""
+    return places[torch.arange(len(index)), index].unsqueeze(1)
+
+
+def colors(index: Tensor, table: Any) -> Tensor:
+    """The colours ``[B, n, 3]`` of numbers ``[B, n]``."""
+    return torch.tensor(table)[index]
+
+
+def ends(s: Any, way: int) -> Tensor:
+    """An end of the wheel, seen from the agents."""
+    rot = s.line.rot
+    return way * s.line_length / 2 * torch.stack((rot.cos(), rot.sin()), -1).unsqueeze(1) - s.agents.pos
+
+
+def each(s: Any, *parts: Tensor) -> Tensor:
+    """Several quantities of each of some things, ``[B, 1 or A, n, k]``, one thing after the other."""
+    return torch.cat([part.expand(-1, len(s.agents), -1, -1) for part in parts], -1).flatten(2)
+
+
+def packages(s: Any) -> Tensor:
+    """Of transport."""
+    there = s.memory.on_goal.float()[:, None, :, None]
+    return each(
+        s,
+        between(s.goal.pos.unsqueeze(1), s.packages.pos),
+        between(s.agents.pos, s.packages.pos),
+        s.packages.vel.unsqueeze(1),
+        there,
+    )
+
+
+def around(s: Any) -> Tensor:
+    """Of sampling: the field at eight places around each agent."""
+    places = s.agents.pos.unsqueeze(2) + torch.tensor(AROUND) * s.grid_spacing
+    values = s._values_at(places.flatten(1, 2).permute(2, 1, 0))[0]
+    return (values / s.memory.highest).t().unflatten(1, (len(s.agents), -1))
+
+
+def others(s: Any) -> Tensor:
+    """Of simple_world_comm: what the leader is told of the other agents, each of them once per forest."""
+    sides = [*list(s.adversaries.values())[1:], s.sheep]
+    places = torch.cat([side.pos for side in sides], 1) - s.leader.pos
+    speeds = torch.cat([side.vel * (side is s.sheep) for side in sides], 1)
+    return torch.cat((places, speeds), 1).repeat_interleave(s.num_forests, 1).flatten(1).unsqueeze(1)
+
+
+def _off(s: Any) -> Tensor:
+    return (s.line.ang_vel.abs() - s.desired_velocity).abs()[:, None, None]
+
+
+GOAL = "the goal, seen from the agent"
+QUANTITIES: dict[str, list[Quantity]] = {
+    "dispersion": [
+        Quantity(
+            "for each food: where it is, seen from the agent; whether it is eaten",
+            "m, 0 or 1",
+            lambda s: each(s, between(s.agents.pos, s.food.pos), s.memory.eaten.float()[:, None, :, None]),
+        )
+    ],
+    "dropout": [Quantity("whether the goal was reached", "0 or 1", lambda s: s.memory.eaten.float().reshape(-1, 1, 1))],
+    "joint_passage_size": [
+        Quantity(f"the agent, seen from the {n} gap", "m", lambda s, n=n: s.agents.pos - getattr(s.memory, n)[:, None])
+        for n in ("large", "small")
+    ],
+    "multi_give_way": [
+        Quantity("how far the goal is", "m", lambda s: (s.agents.pos - s.goals.pos).norm(dim=-1, keepdim=True))
+    ],
+    "navigation": [
+        Quantity(
+            "how much of its range each ray of the lidar does not go",
+            "m",
+            lambda s: s.lidar_range - s.lidars[0].measure(),
+        )
+    ],
+    "sampling": [Quantity("the field around, by the highest value", "", around)],
+    "simple_adversary": [Quantity(GOAL, "m", lambda s: at(s.memory.goal, s.landmarks.pos) - s.friends.pos)],
+    "simple_crypto": [
+        Quantity("the secret", "0 or 1", lambda s: s.memory.secret[:, None]),
+        Quantity("the key", "0 or 1", lambda s: s.memory.key[:, None]),
+    ],
+    "simple_push": [
+        Quantity(GOAL, "m", lambda s: at(s.memory.goal, s.landmarks.pos) - s.sheep.pos),
+        Quantity(
+            "the colour that tells the goal", "0 to 1", lambda s: colors(s.memory.goal[:, None], simple_push.HINTS)
+        ),
+        Quantity(
+            "colours of the landmarks",
+            "0 to 1",
+            lambda s: torch.tensor(simple_push.MARKS).expand(s.rows, -1, -1).flatten(1)[:, None],
+        ),
+    ],
+    "simple_reference": [
+        Quantity(
+            "the colour of the goal of the other agent",
+            "0 to 1",
+            lambda s: colors(s.memory.goals, simple_reference.COLORS),
+        ),
+        Quantity("what the other agent says", "", lambda s: s.agents.said.flip(1)),
+    ],
+    "simple_speaker_listener": [
+        Quantity(
+            "the colour of the goal", "0 to 1", lambda s: colors(s.memory.goal[:, None], simple_speaker_listener.COLORS)
+        )
+    ],
+    "simple_world_comm": [
+        Quantity(
+            "the other agents, seen from the agent, each of them once per forest; then their velocities, likewise, "
+            "zeros for adversaries",
+            "m, m/s",
+            others,
+        )
+    ],
+    "transport": [
+        Quantity(
+            "for each package: where it is, seen from the goal, and from the agent; its velocity; whether it is at the "
+            "goal",
+            "m, m, m/s, 0 or 1",
+            packages,
+        )
+    ],
+    "wheel": [
+        Quantity("one end of the line, seen from the agent", "m", lambda s: ends(s, 1)),
+        Quantity("the other end", "m", lambda s: ends(s, -1)),
+        Quantity("how fast the line turns, either way", "rad/s", lambda s: s.line.ang_vel.abs()[:, None, None]),
+        Quantity("how far that is from the desired speed", "rad/s", _off),
+    ],
+}

@@ -1,0 +1,127 @@
+"""The same MAPPO on navigation, ours and TorchRL's with VMAS: sampling, beside the policy alone, and learning."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tensordict.nn import TensorDictModule
+from torch import Tensor, nn
+
+from marlenv.cli.benches.timing import Figure, interleaved
+from marlenv.interop import group_keys, to_torchrl
+from marlenv.optional import need
+from marlenv.registration import make
+
+ROWS, STEPS, EPOCHS, MINIBATCH = 600, 100, 2, 6000
+THREADS = 2
+SEEN, ACTED = ("agents", "observation"), ("agents", "action")
+WHO = "marlenv bench train"
+
+
+class Learner:
+    """MAPPO in TorchRL's pieces over an env; both sides have this one.
+
+    Args:
+        env: an env of TorchRL with the group ``"agents"``.
+        keys: for ``loss.set_keys``.
+        flags: whether the group lacks done flags of its own, and the root's must be spread over its agents.
+    """
+
+    def __init__(self, env: Any, keys: Callable[[Any], dict[str, Any]], *, flags: bool) -> None:
+        torch.manual_seed(0)
+        modules, objectives = need("torchrl.modules", WHO), need("torchrl.objectives", WHO)
+        self.env, self.flags = env, flags
+        agents, wide = env.full_observation_spec[SEEN].shape[1:]
+        size = env.full_action_spec[ACTED].shape[-1]
+
+        def network(out: int, central: bool) -> nn.Module:
+            made: nn.Module = modules.MultiAgentMLP(
+                wide, out, agents, centralized=central, share_params=True, depth=2, num_cells=256
+            )
+            return made
+
+        head = nn.Sequential(network(2 * size, False), modules.NormalParamExtractor())
+        self.policy = modules.ProbabilisticActor(
+            TensorDictModule(head, [SEEN], [("agents", "loc"), ("agents", "scale")]),
+            in_keys=[("agents", "loc"), ("agents", "scale")],
+            out_keys=[ACTED],
+            spec=env.full_action_spec_unbatched,
+            distribution_class=modules.TanhNormal,
+            distribution_kwargs={"low": -1.0, "high": 1.0},
+            return_log_prob=True,
+            log_prob_key=("agents", "action_log_prob"),
+        )
+        critic = TensorDictModule(network(1, True), [SEEN], [("agents", "state_value")])
+        self.loss = objectives.ClipPPOLoss(self.policy, critic)
+        self.loss.set_keys(**keys(self.loss))
+        self.loss.make_value_estimator(objectives.ValueEstimators.GAE, gamma=0.9, lmbda=0.9)
+        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=5e-5)
+        self.start = env.reset()
+        self.batch: Any = None
+
+    @torch.no_grad()
+    def sample(self) -> int:
+        """A batch of frames."""
+        self.batch = self.env.rollout(STEPS, self.policy, break_when_any_done=False)
+        return ROWS * STEPS
+
+    @torch.no_grad()
+    def forward(self) -> int:
+        """The policy alone, as often as a batch asks it."""
+        for _ in range(STEPS):
+            self.policy(self.start.copy())
+        return ROWS * STEPS
+
+    def learn(self) -> int:
+        """A few epochs on the last batch."""
+        data = self.batch.copy()
+        if self.flags:  # as TorchRL's own scripts do for VMAS
+            shape = data["next", "agents", "reward"].shape
+            for name in ("done", "terminated"):
+                data["next", "agents", name] = data["next", name].unsqueeze(-1).expand(shape)
+        with torch.no_grad():
+            self.loss.value_estimator(data)
+        flat = data.reshape(-1)
+        for _ in range(EPOCHS):
+            for pick in torch.randperm(len(flat)).split(MINIBATCH):
+                losses = self.loss(flat[pick])
+                total: Tensor = losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]
+                self.optimizer.zero_grad()
+                total.backward()
+                nn.utils.clip_grad_norm_(self.loss.parameters(), 1.0)
+                self.optimizer.step()
+        return ROWS * STEPS
+
+
+def sides() -> dict[str, Learner]:
+    """Ours, and TorchRL's with VMAS."""
+    need("vmas", WHO)
+    mine = to_torchrl(make("navigation", num_envs=ROWS, seed=0, max_steps=STEPS, clamp_actions=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = need("torchrl.envs.libs.vmas", WHO).VmasEnv("navigation", num_envs=ROWS, seed=0, max_steps=STEPS)
+    same = {name: ("agents", name) for name in ("action", "reward", "done", "terminated")}
+    same |= {"value": ("agents", "state_value"), "sample_log_prob": ("agents", "action_log_prob")}
+    same |= {name: ("agents", name) for name in ("advantage", "value_target")}
+    return {
+        "marlenv": Learner(mine, lambda loss: group_keys(mine, "agents", loss), flags=False),
+        "torchrl": Learner(theirs, lambda loss: same, flags=True),
+    }
+
+
+def measure(rounds: int) -> list[Figure]:
+    """Microseconds per frame of sampling and learning on both sides, and of our sampling beside the policy alone."""
+    torch.set_num_threads(THREADS)
+    both = sides()
+    ours, theirs = both["marlenv"], both["torchrl"]
+    sampled = interleaved({"ours": ours.sample, "theirs": theirs.sample, "policy": ours.forward}, rounds)
+    learned = interleaved({"ours": ours.learn, "theirs": theirs.learn}, max(1, rounds // 3))
+    what, peer = f"MAPPO on navigation, {ROWS} x {STEPS}", "TorchRL + VMAS"
+    return [
+        Figure(f"{what}: sampling", sampled["ours"], sampled["theirs"], peer, "us/frame"),
+        Figure(f"{what}: sampling", sampled["ours"], sampled["policy"], "the policy alone", "us/frame"),
+        Figure(f"{what}: learning", learned["ours"], learned["theirs"], peer, "us/frame"),
+    ]

@@ -1,0 +1,211 @@
+"""Many envs at once: Gymnasium's cart-pole, the same object behind every side's own base class.
+
+All sides get their actions made, step and start anew what is done. TorchRL is given its best form for few processes
+too: a ``ParallelEnv`` of ``SerialEnv``s. PufferLib cannot be measured beside us: its build needs a compiler's headers
+that are not there, so there is no wheel to install.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+import marlenv.specs
+from marlenv.cli.benches.timing import Figure, interleaved
+from marlenv.cli.text import number, table
+from marlenv.envs import EnvBase
+from marlenv.optional import need
+from marlenv.vector import ParallelEnv, SerialEnv
+from marlenv.vector.protocol import Command
+
+STEPS = 60
+WORKERS = 2
+WHO = "marlenv bench vector"
+
+
+def make_pole(library: str) -> Any:
+    """A cart-pole over one of the libraries, ``"marlenv"`` or ``"torchrl"``."""
+    import numpy as np
+
+    if library == "torchrl":
+        base, specs = need("torchrl.envs", WHO).EnvBase, need("torchrl.data", WHO)
+    else:
+        base, specs = EnvBase, marlenv.specs
+    cartpole = need("gymnasium.envs.classic_control.cartpole", WHO).CartPoleEnv
+    no, yes = torch.zeros(1, dtype=torch.bool), torch.ones(1, dtype=torch.bool)
+
+    class Pole(base):  # type: ignore[misc, valid-type]
+        """Gymnasium's cart-pole."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.sim = cartpole()
+            self.observation_spec = specs.Composite(observation=specs.Unbounded((4,)))
+            self.action_spec = specs.Categorical(2, (), dtype=torch.int64)
+            self.reward_spec = specs.Unbounded((1,))
+            self.done_spec = specs.Composite(
+                done=specs.Categorical(2, (1,), dtype=torch.bool),
+                terminated=specs.Categorical(2, (1,), dtype=torch.bool),
+            )
+
+        def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDict:
+            seen = torch.from_numpy(np.asarray(self.sim.reset()[0], np.float32))
+            return TensorDict({"observation": seen, "done": no.clone(), "terminated": no.clone()}, [])
+
+        def _step(self, tensordict: TensorDictBase) -> TensorDict:
+            seen, reward, over, _, _ = self.sim.step(int(tensordict["action"]))
+            flag = yes if over else no
+            data = {"observation": torch.from_numpy(np.asarray(seen, np.float32)), "reward": torch.tensor([reward])}
+            return TensorDict({**data, "done": flag.clone(), "terminated": flag.clone()}, [])
+
+        def _set_seed(self, seed: int | None) -> None:
+            self.sim.reset(seed=seed)
+
+    return Pole()
+
+
+def make_zoo(library: str) -> Any:
+    """PettingZoo's simple_spread over one of the libraries."""
+    world = need("mpe2.simple_spread_v3", WHO).parallel_env(max_cycles=25)
+    if library == "torchrl":
+        return need("torchrl.envs", WHO).PettingZooWrapper(world)
+    from marlenv.wrappers import PettingZooWrapper
+
+    return PettingZooWrapper(world)
+
+
+def series_of_torchrl(make: Callable[[str], Any], count: int) -> Any:
+    """TorchRL's envs one after the other."""
+    return need("torchrl.envs", WHO).SerialEnv(count, partial(make, "torchrl"))
+
+
+def stepping(env: Any) -> Callable[[], int]:
+    """Steps and resets with actions that were drawn before."""
+    actions = [env.rand_action().select(*env.action_keys) for _ in range(8)]
+    state = [env.reset()]
+
+    def play() -> int:
+        td = state[0]
+        for i in range(STEPS):
+            _, td = env.step_and_maybe_reset(td.update(actions[i % 8]))
+        state[0] = td
+        return STEPS * env.batch_size[0]
+
+    return play
+
+
+def gymnastic(kind: str, count: int) -> tuple[Callable[[], int], Callable[[], None]]:
+    """The same with a vector of Gymnasium's; and what ends it."""
+    gym = need("gymnasium", WHO)
+    cartpole = need("gymnasium.envs.classic_control.cartpole", WHO).CartPoleEnv
+    makers = [cartpole] * count
+    env = gym.vector.AsyncVectorEnv(makers, shared_memory=True) if kind == "async" else gym.vector.SyncVectorEnv(makers)
+    env.reset(seed=0)
+    actions = [env.action_space.sample() for _ in range(8)]
+
+    def play() -> int:
+        for i in range(STEPS):
+            env.step(actions[i % 8])
+        return STEPS * count
+
+    return play, env.close
+
+
+def compared(name: str, count: int, make: Callable[[str], Any], rounds: int, *, gym: bool) -> list[Figure]:
+    """The figures of ``count`` envs."""
+    peers = need("torchrl.envs", WHO)
+    theirs = partial(make, "torchrl")
+    pools = {
+        "parallel": ParallelEnv(count, partial(make, "marlenv"), num_processes=WORKERS),
+        "serial": SerialEnv(count, partial(make, "marlenv")),
+        "torchrl parallel": peers.ParallelEnv(count, theirs),
+        "torchrl 2 workers": peers.ParallelEnv(WORKERS, partial(series_of_torchrl, make, count // WORKERS)),
+        "torchrl serial": peers.SerialEnv(count, theirs),
+    }
+    sides = {side: _flat(env) if side == "torchrl 2 workers" else stepping(env) for side, env in pools.items()}
+    closing: list[Callable[[], Any]] = [env.close for env in pools.values()]
+    for kind in ("async", "sync") if gym else ():
+        sides[f"gymnasium {kind}"], close = gymnastic(kind, count)
+        closing.append(close)
+    try:
+        got = interleaved(sides, rounds)
+    finally:
+        for close in closing:
+            with suppress(Exception):  # nothing that follows needs them
+                close()
+    pairs = [
+        ("parallel", "torchrl parallel"), ("parallel", "torchrl 2 workers"), ("serial", "torchrl serial"),
+        ("parallel", "gymnasium async"), ("serial", "gymnasium sync"),
+    ]  # fmt: skip
+    return [Figure(f"{count} {name}, {a}", got[a], got[b], b, "us/env step") for a, b in pairs if b in got]
+
+
+def _flat(env: Any) -> Callable[[], int]:
+    """:func:`stepping` for a pool of pools."""
+    play = stepping(env)
+    return lambda: play() * env.batch_size[1]
+
+
+def parts(count: int) -> str:
+    """Where the time of a step goes, as a table: microseconds for all envs of a pool."""
+    pool = ParallelEnv(count, partial(make_pole, "marlenv"), num_processes=WORKERS)
+    block = SerialEnv(count // WORKERS, partial(make_pole, "marlenv"))
+    td = pool.rand_action(pool.reset())
+    few = block.rand_action(block.reset())
+    sims: list[Any] = [child.sim for child in block.children_envs]
+    layout: Any = pool._layout
+
+    def signal() -> None:
+        pool._command(Command.NONE, "nothing", pool._workers)
+
+    took = {
+        "env: the simulators of one worker": _timed(lambda: [sim.reset() and sim.step(0) for sim in sims])
+        - _timed(lambda: [sim.reset() for sim in sims]),
+        "pack: the worker's tensordicts around them": _timed(lambda: block._step(few)),
+        "signal: waking all workers and hearing of them": _timed(signal),
+        "merge: writing to the blocks and copying from them": _timed(
+            lambda: (pool._send(layout, td, {}), pool._received(layout, "following", pool._workers))
+        ),
+        "the whole step": _timed(lambda: pool._step(td)),
+    }
+    took["pack: the worker's tensordicts around them"] -= took["env: the simulators of one worker"]
+    pool.close()
+    return table(
+        [[what, number(us)] for what, us in took.items()], [f"{count} envs in {WORKERS} workers", "us"], right=[1]
+    )
+
+
+def _timed(run: Callable[[], Any], times: int = 100) -> float:
+    """Microseconds, median."""
+    taken = []
+    for _ in range(times):
+        start = time.perf_counter()
+        run()
+        taken.append((time.perf_counter() - start) * 1e6)
+    return sorted(taken)[times // 2]
+
+
+def measure(rounds: int, *, only: str = "") -> list[Figure]:
+    """Times all sides.
+
+    Args:
+        rounds: how often each side is timed.
+        only: measure only what has this in its name: ``"8 cart-poles"``, ``"32 cart-poles"``, ``"8 simple_spread"``.
+    """
+    figures = []
+    for name, count, make in (
+        ("cart-poles", 8, make_pole),
+        ("cart-poles", 32, make_pole),
+        ("simple_spread", 8, make_zoo),
+    ):
+        if only in f"{count} {name}":
+            figures += compared(name, count, make, rounds, gym=make is make_pole)
+    if only in "parts":
+        print(parts(8))
+    return figures

@@ -1,0 +1,120 @@
+"""``marlenv tournament``: plays tournaments that survive a crash, rates players, writes reports."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from marlenv.cli.text import Progress, table
+from marlenv.errors import SpecError
+
+HELP = {
+    "run": "play the tournament of a TOML file, or go on with it",
+    "resume": "go on with a tournament",
+    "status": "how many games are played",
+    "rate": "standings, with intervals",
+    "report": "write a page with standings and replays",
+    "export": "write the games as .jsonl, or as .pgn for games that have it",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.epilog = "; ".join(f"{verb}: {about}" for verb, about in HELP.items())
+    parser.add_argument("verb", choices=list(HELP), help="what to do")
+    parser.add_argument("file", type=Path, help="the TOML file of run, the ledger of the others")
+    parser.add_argument("--ledger", type=Path, help="where run keeps the games; CONFIG.sqlite when left out")
+    parser.add_argument("--out", type=Path, help="the file that report and export write")
+    parser.add_argument("--level", type=float, default=0.95, help="of the intervals")
+    parser.add_argument("--replays", type=int, default=100, help="how many games the report shows")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Does what the verb says."""
+    verbs: dict[str, Callable[[argparse.Namespace], None]] = {
+        "run": _run,
+        "resume": _resume,
+        "status": _status,
+        "rate": _rate,
+        "report": _report,
+        "export": _export,
+    }
+    verbs[options.verb](options)
+    return 0
+
+
+def _run(options: argparse.Namespace) -> None:
+    from marlenv.tournament.config import Config
+    from marlenv.tournament.drive import open_ledger
+
+    path = options.ledger or options.file.with_suffix(".sqlite")
+    _play(open_ledger(Config.read(options.file), path).path)
+
+
+def _resume(options: argparse.Namespace) -> None:
+    _play(options.file)
+
+
+def _play(path: Path) -> None:
+    """Plays what is left, and prints the standings."""
+    from marlenv.tournament import drive
+    from marlenv.tournament.store import Ledger
+
+    ledger = Ledger(path)
+    left = ledger.counts()
+    progress = Progress(left["open"] + left["leased"], "games")
+    drive.run(ledger, progress.step)
+    print(f"{ledger.counts()['finished']} games: {path}")
+    print(_standings(ledger, 0.95))
+
+
+def _status(options: argparse.Namespace) -> None:
+    from marlenv.tournament.store import Ledger
+
+    ledger = Ledger(options.file)
+    counts = ledger.counts()
+    print(f"{ledger.config['env']}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+
+
+def _rate(options: argparse.Namespace) -> None:
+    from marlenv.tournament.store import Ledger
+
+    print(_standings(Ledger(options.file), options.level))
+
+
+def _standings(ledger: object, level: float) -> str:
+    from marlenv.tournament.report import standings
+    from marlenv.tournament.store import Ledger
+
+    assert isinstance(ledger, Ledger)
+    rows, note = standings(ledger.played(), list(ledger.config["players"]), level)
+    if not rows:
+        return note
+    head = list(rows[0])
+    text = table([list(row.values()) for row in rows], head, right=range(1, len(head)))
+    return f"{text}\n{note}" if note else text
+
+
+def _report(options: argparse.Namespace) -> None:
+    from marlenv.tournament.report import write_report
+    from marlenv.tournament.store import Ledger
+
+    out = options.out or options.file.with_suffix(".html")
+    write_report(Ledger(options.file), out, level=options.level, replays=options.replays)
+    print(f"report: {out.resolve()}")
+
+
+def _export(options: argparse.Namespace) -> None:
+    from marlenv.tournament.export import jsonl, pgn
+    from marlenv.tournament.store import Ledger
+
+    out = options.out or options.file.with_suffix(".jsonl")
+    if out.suffix not in (".jsonl", ".pgn"):
+        raise SpecError(f"export --out {out}: expected a name that ends in .jsonl or .pgn")
+    ledger = Ledger(options.file)
+    lines = jsonl(ledger) if out.suffix == ".jsonl" else pgn(ledger)
+    draft = out.with_name(f".{out.name}.draft")
+    draft.write_text("".join(lines))
+    draft.replace(out)
+    print(f"{len(ledger.played().games)} games: {out.resolve()}")

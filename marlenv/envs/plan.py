@@ -1,0 +1,162 @@
+"""What follows from the specs of an env, computed once while they are locked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import Size
+
+from marlenv.groups.done import DonePlan
+from marlenv.keys import NestedKey, Path, as_tree, by_depth, nested, path
+from marlenv.specs import (
+    Binary,
+    Bounded,
+    Categorical,
+    Composite,
+    MultiCategorical,
+    MultiOneHot,
+    OneHot,
+    StackedComposite,
+    TensorSpec,
+    Unbounded,
+)
+
+if TYPE_CHECKING:
+    from marlenv.envs.env import EnvBase
+
+MASKED = (Categorical, OneHot, MultiCategorical, MultiOneHot)
+DENSE = (*MASKED, Binary, Bounded, Unbounded)
+
+
+class ActionEntry(NamedTuple):
+    """One action leaf: where it is, and where the mask of its legal values stands, if the env emits one."""
+
+    path: Path
+    spec: TensorSpec
+    mask: Path | None
+    levels: list[tuple[str, Size]]
+    """The groups on the way to it, each with its batch size."""
+    draw: Size
+    """How many random numbers a draw takes per row of the batch."""
+    numbered: bool
+    """Whether its values are the numbers of choices, which fractions are not."""
+
+    @property
+    def key(self) -> NestedKey:
+        """The nested key."""
+        return nested(self.path)
+
+
+class RewardEntry(NamedTuple):
+    """One reward leaf and the shape that it must have, batch included."""
+
+    path: Path
+    shape: Size
+
+
+class Plan:
+    """Everything that stepping and resetting an env need to know about its specs."""
+
+    def __init__(self, env: EnvBase) -> None:
+        observation, reward = env.full_observation_spec, env.full_reward_spec
+        action, state, done = env.full_action_spec, env.full_state_spec, env.full_done_spec
+        self.batch_ndim = len(env.batch_size)
+        self.action_keys = by_depth(action.keys(True, True))
+        self.state_keys = by_depth(state.keys(True, True))
+        self.reward_keys = by_depth(reward.keys(True, True))
+        self.done_keys = by_depth(done.keys(True, True))
+        self.observation_keys = by_depth(observation.keys(True, True))
+        self.done = DonePlan(done)
+        same = not _differ(reward, self.batch_ndim)
+        self.rewards = [RewardEntry(path(key), reward[key].shape) for key in self.reward_keys if same]
+        self.carried = [key for key in self.reward_keys if key in self.state_keys]
+        """Rewards that are state too, such as their sums: the next step needs them."""
+        left = [key for key in self.reward_keys if key not in self.carried]
+        self.reward_tree: dict[str, Any] = as_tree(left if self.reward_keys else ["reward"])
+        """What is a reward of one step, and not of the next; ``"reward"`` also where an env has no reward spec."""
+        self.left_out = left if self.reward_keys else ["reward"]
+        """The same one by one."""
+        self.rows = _entries_of_rows(action, observation, self.batch_ndim)
+        """The actions of each row, where rows are lazily stacked because they differ."""
+        keys = self.action_keys if self.rows is None else []  # rows that differ check their own
+        self.actions = [_entry(key, action, observation) for key in keys]
+        self.dense_actions = all(isinstance(entry.spec, DENSE) and -1 not in entry.spec.shape for entry in self.actions)
+        self.dynamic = any(
+            _differ(spec, self.batch_ndim) for spec in (observation, reward, action, state, done)
+        ) or any(-1 in leaf.shape for side in (env.output_spec, env.input_spec) for leaf in side.values(True, True))
+
+
+def _entry(key: NestedKey, action: Composite, observation: Composite) -> ActionEntry:
+    where = path(key)
+    levels = [(where[i - 1], action[nested(where[:i])].shape) for i in range(1, len(where))]
+    draw = Size() if isinstance(action[key], Composite) else action[key].unit_shape[action.ndim :]
+    numbered = isinstance(action[key], (Categorical, MultiCategorical))
+    return ActionEntry(where, action[key], _mask_of(key, action[key], observation), levels, draw, numbered)
+
+
+def _differ(spec: Composite, batch_ndim: int) -> bool:
+    """Whether rows are lazily stacked."""
+    return isinstance(spec, StackedComposite) and spec.dim == 0 and batch_ndim > 0
+
+
+def _entries_of_rows(action: Composite, observation: Composite, batch_ndim: int) -> list[list[ActionEntry]] | None:
+    if not _differ(action, batch_ndim):
+        return None
+    pairs = zip(action.unbind(0), observation.unbind(0), strict=True)
+    return [[_entry(key, does, sees) for key in by_depth(does.keys(True, True))] for does, sees in pairs]
+
+
+def _mask_of(key: NestedKey, spec: TensorSpec, observation: Composite) -> Path | None:
+    """Where the legal values of an action leaf are emitted: ``action_mask`` beside it, or ``<name>_mask``."""
+    if not isinstance(spec, MASKED):
+        return None
+    *level, name = path(key)
+    for candidate in (f"{name}_mask", "action_mask", "mask"):
+        where = (*level, candidate)
+        flags = observation.get(nested(where), None)
+        if isinstance(flags, (Binary, Categorical)) and tuple(flags.shape) == tuple(spec._mask_shape):
+            return where
+    return None
+
+
+class Locking:
+    """The part of :class:`~marlenv.envs.env.EnvBase` that locks specs and caches what follows from them. Abstract."""
+
+    _cache: dict[str, Any]
+    _locked: bool
+    _input_spec: Composite
+    _output_spec: Composite
+
+    @property
+    def is_spec_locked(self) -> bool:
+        """Whether the specs refuse writing."""
+        return self._locked
+
+    @is_spec_locked.setter
+    def is_spec_locked(self, value: bool) -> None:
+        self.set_spec_lock_(value)
+
+    def set_spec_lock_(self, mode: bool = True) -> Any:
+        """Locks the specs (or unlocks them, with ``mode=False``) and forgets what was derived from them."""
+        self._cache.clear()
+        self._locked = mode
+        for side in (self._input_spec, self._output_spec):
+            if mode:
+                side.lock_()
+            else:
+                side.unlock_()
+        return self
+
+    def empty_cache(self) -> None:
+        """Forgets what was derived from the specs; needed after changing unlocked specs in place."""
+        self._cache.clear()
+
+    @property
+    def plan(self) -> Plan:
+        """What follows from the specs; kept while they are locked."""
+        found = self._cache.get("plan")
+        if found is None:
+            found = Plan(self)  # type: ignore[arg-type]
+            if self._locked:
+                self._cache["plan"] = found
+        return found

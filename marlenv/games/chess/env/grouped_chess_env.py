@@ -1,0 +1,193 @@
+"""Chess with a group per player, as all games have it; legal moves packed into 73 words of 64 bits, or as bools."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Size, Tensor
+
+from marlenv.errors import DtypeError, SpecError
+from marlenv.games.chess.board import HASH, PLANES, WORDS, State
+from marlenv.games.chess.fast import paths
+from marlenv.games.chess.rules import Chess
+from marlenv.games.env.game_env import GameEnv
+from marlenv.games.env.time_step import TimeStep
+from marlenv.games.env.turn_based import TurnBasedEnv
+from marlenv.games.fast.compiled import SOME_OVER
+from marlenv.games.fast.step_buffers import StepBuffers
+from marlenv.rng import RowRNG
+from marlenv.specs import TensorSpec, Unbounded
+from marlenv.tensordicts import get, put
+
+Mask = Literal["bits", "bool"]
+BLACK = 1  # the seat
+
+
+class ChessTurns(TurnBasedEnv[State]):
+    """The start of games for :class:`ChessEnv` and :class:`GroupedChessEnv`. Abstract."""
+
+    rules: Chess
+
+    def _first(self, batch: Size, before: TensorDictBase | None = None, *, answer: bool = True) -> TimeStep[State]:
+        """New games; those of Chess960 draw their first position from the row's seed and the position before."""
+        if not (self.rules.chess960 and self.rules.number is None):
+            return super()._first(batch, before, answer=answer)
+        opponent_rng = super()._first(batch, before, answer=False).opponent_rng
+        return self._opened(self._drawn(batch, before), opponent_rng=opponent_rng, answer=answer)
+
+    def _drawn(self, batch: Size, before: TensorDictBase | None) -> State:
+        """A first position of Chess960 per row."""
+        rng = RowRNG(self._seed_of_games(), batch, self.device)
+        held = None if before is None else self._positions(before)
+        if held is None:
+            rng = rng.fork(self._episode)
+            self._episode += 1
+        else:
+            rng.counter = held.board[..., HASH].clone()
+        return self.rules.start(batch, rng=rng, device=self.device)
+
+
+class GroupedChessEnv(ChessTurns, GameEnv[State]):
+    """Chess with a group per player; what ``make("chess")`` makes.
+
+    The keys are those of :class:`~marlenv.GameEnv`, with these of its own:
+
+    | key | shape | meaning |
+    |---|---|---|
+    | `(group, "observation")` | int64 `[*B, A, 16]` | the position as the player to move sees it: `chess/board.py` |
+    | `(group, "action_mask")` | int64 `[*B, A, 73]` | bit `s` of word `p`: action `64 p + s`; or bool `[*B, A, 4672]` |
+    | `("state", "board")`, ... | int64 | the position; :class:`~marlenv.games.chess.board.State` |
+
+    Planes for networks are the transform :class:`~marlenv.ChessPlanes`, other numberings of the moves
+    :class:`~marlenv.ChessActions`.
+
+    Args:
+        rules: of chess.
+        mask: ``"bits"``, or ``"bool"`` for masks that a distribution takes as they are, at eight times the memory.
+        **options: those of :class:`~marlenv.GameEnv`.
+
+    >>> env = GroupedChessEnv(Chess(), batch_size=[4], seed=0)
+    >>> env.rollout(5)["white", "action_mask"].shape
+    torch.Size([4, 5, 1, 73])
+    """
+
+    def __init__(self, rules: Chess, *, mask: Mask = "bits", **options: Any) -> None:
+        if mask not in ("bits", "bool"):
+            raise SpecError(f"ChessEnv: mask must be 'bits' or 'bool', got {mask!r}")
+        self.mask: Mask = mask
+        self._keys: tuple[Any, Tensor] | None = None
+        self._limits, self._kept = rules.limits, rules.limits.plies + 1
+        self._wide, self._mask_dtype = (PLANES, torch.int64) if mask == "bits" else (rules.n_actions, torch.bool)
+        self._drawn_first = rules.chess960 and rules.number is None
+        super().__init__(rules, **options)
+
+    def _mask_spec(self) -> TensorSpec:
+        return super()._mask_spec() if self.mask == "bool" else Unbounded((self._wide,), dtype=self._mask_dtype)
+
+    def _observed(self, state: State) -> Tensor:
+        return state.board.unsqueeze(-2).expand(*state.board.shape[:-1], 2, WORDS)
+
+    def _allowed(self, state: State, acting: Tensor) -> Tensor:
+        if self.mask == "bool":
+            return super()._allowed(state, acting)
+        waits = (acting.movedim(-1, 0).to(torch.int64) - 1).unsqueeze(-1)  # all bits of those who wait
+        return (state.moves | waits).movedim(0, -2)  # a player's masks lie together
+
+    def _fitting(self, state: State, batch: Size) -> State:
+        return checked(state, self.rules)
+
+    # --- the short ways of the CPU ---------------------------------------------------------------
+
+    def _quick(self, state: State) -> bool:
+        """Whether all is simple: a group per player, nobody plays by himself, memory on the CPU."""
+        plain = self.opponent is None and self.max_plies is None and self._pair is not None
+        return plain and state.board.is_cpu and not torch.compiler.is_compiling()
+
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Draws random actions from the env's own stream, legal in the positions of ``tensordict``."""
+        held = None if tensordict is None else get(tensordict, "state")
+        if tensordict is None or held is None:
+            return super().rand_action(tensordict)
+        state, stream, rows = self.read(tensordict), self.action_stream, tensordict.batch_size
+        if not self._quick(state) or rows != state.board.shape[:-1]:
+            return super().rand_action(tensordict)
+        kept = self._keys
+        if kept is None or kept[0] is not stream or kept[1].shape != rows:
+            kept = self._keys = (stream, stream.rng(rows).key)
+        first, second = self._stream_order or (0, 1)
+        actions = paths.env_actions(state, kept[1], stream.used, (first, second), self.rules.path)
+        stream.skip(2)
+        for group, node in self.layout.nodes(tensordict, rows, self.device):
+            put(node, "action", actions[group.seats[0]])
+        return tensordict
+
+    def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
+        """A step in one call, unless a move is illegal."""
+        state = self.read(tensordict)
+        if not self._quick(state):
+            return None
+        actions = self._actions_by_seat(tensordict)
+        if any(action.dtype != torch.int64 for action in actions):
+            raise DtypeError(f"ChessEnv: actions are int64, got {[action.dtype for action in actions]}")
+        rules, batch, done = self.rules, tensordict.batch_size, self._done(tensordict)
+        done = rules.over(state) if done is None else done
+        after, following = self._lend(batch, rewards=True)
+        fresh = start = restarted = None
+        if ahead and not self._drawn_first:
+            start = rules.first(state.board.device)
+            fresh, restarted = self._lend(batch, rewards=False)
+        how = self._limits, rules.chess960
+        result = paths.env_step(state, actions, done, *how, following, start, restarted, rules.path)
+        if result != SOME_OVER or fresh is None:
+            return (after, None) if result else None
+        return after, self._with_old(fresh, get(get(after, "state"), "history"), self._mask_of_black(after))
+
+    def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
+        """All rows, those of ``mask`` with a first position."""
+        state, drawn = self.read(tensordict), self._drawn_first
+        if not self._quick(state):
+            return None if drawn else super().fast_reset(tensordict, mask)
+        black = self._mask_of_black(tensordict)
+        if black is None or black.dtype != self._mask_dtype or black.shape != (*mask.shape, 1, self._wide):
+            return None
+        fresh, restarted = self._lend(mask.shape, rewards=False)
+        start = self._drawn(mask.shape, tensordict) if drawn else self.rules.first(state.board.device)
+        if not paths.env_reset(state, mask, start, restarted, self.rules.path):
+            return None
+        return self._with_old(fresh, state.history, black)
+
+    def _make_buffers(self, batch: Size, *, rewards: bool) -> tuple[TensorDict, paths.Addresses]:
+        """New memory, written by address: reading a number costs less than reading an array does."""
+        board, *observations = torch.empty((3, *batch, WORDS), dtype=torch.int64).unbind(0)  # as the code expects them
+        state = State(board, *(torch.empty((*batch, size), dtype=torch.int64) for size in (self._kept, PLANES)))
+        masks = torch.empty((len(self.rules.players), *batch, 1, self._wide), dtype=self._mask_dtype)
+        buffers = StepBuffers.blank(batch, state, [one.unsqueeze(-2) for one in observations], masks)
+        words = self._wide if self.mask == "bits" else self._wide // 8
+        return self.layout.of_buffers(buffers, self.device, rewards=rewards), paths.Addresses.of(buffers, words)
+
+    def _mask_of_black(self, td: TensorDictBase) -> Any:
+        """What Black may do, in data with a group per player."""
+        [mask] = [get(node, "action_mask") for group, node in self.layout.nodes(td) if group.seats == [BLACK]]
+        return mask
+
+    def _with_old(self, fresh: TensorDict, history: Tensor, black: Tensor) -> TensorDict:
+        """The data of games that begin, with the history and the mask of Black of those before them."""
+        put(get(fresh, "state"), "history", history)
+        put(next(node for group, node in self.layout.nodes(fresh) if group.seats == [BLACK]), "action_mask", black)
+        return fresh
+
+
+def checked(state: State, rules: Chess) -> State:
+    """The state itself, if its parts fit the rules and each other."""
+    kept = rules.limits.plies + 1
+    board, history, moves = state
+    lead, whole = board.shape[:-1], board.dtype == history.dtype == moves.dtype == torch.int64
+    if whole and board.shape[-1:] == (WORDS,) and history.shape == (*lead, kept) and moves.shape == (*lead, PLANES):
+        return state
+    got = {name: f"{part.dtype} {list(part.shape)}" for name, part in state._asdict().items()}
+    raise SpecError(
+        f"ChessEnv: a position is int64 board [*B, {WORDS}], history [*B, {kept}] and moves [*B, {PLANES}], got {got}; "
+        f"make positions with Chess.from_fens under the same draws={rules.draws!r}"
+    )

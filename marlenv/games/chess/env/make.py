@@ -1,0 +1,47 @@
+"""What ``make("chess")`` makes: the one place where a layout is chosen."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from marlenv.errors import SpecError, nearest
+from marlenv.games.chess.env.chess_env import ChessEnv
+from marlenv.games.chess.env.grouped_chess_env import ChessTurns, GroupedChessEnv
+from marlenv.games.chess.rules import Chess
+from marlenv.options import check_options
+
+RULES = ("draws", "chess960", "number", "path")
+OPTIONS = ("batch_size", "device", "illegal", "max_plies", "opponent", "seat", "seed", *RULES)
+LAYOUTS = ("grouped", "torchrl")
+
+
+def make_chess(
+    num_envs: int | None = None, *, max_steps: int | None = None, layout: str = "grouped", **options: Any
+) -> ChessTurns:
+    """What ``make("chess")`` makes.
+
+    Args:
+        num_envs: how many games at once; any batch size is taken when left out.
+        max_steps: the same as ``max_plies``.
+        layout: ``"grouped"`` for a group per player, or ``"torchrl"`` for TorchRL's keys.
+        **options: those of :class:`~marlenv.games.chess.Chess`, and of :class:`~marlenv.games.chess.GroupedChessEnv`
+            or of :class:`~marlenv.ChessEnv`.
+
+    Raises:
+        TypeError: there is no such option; names the nearest.
+        SpecError: there is no such layout.
+    """
+    if layout not in LAYOUTS:
+        raise SpecError(f"chess: layout={layout!r}; {nearest(layout, LAYOUTS)}")
+    if num_envs is not None:
+        options["batch_size"] = [num_envs]
+    if max_steps is not None:
+        options["max_plies"] = max_steps
+    if layout == "torchrl":
+        own = inspect.signature(ChessEnv.__init__).parameters.values()
+        check_options("chess", options, {*OPTIONS, *(p.name for p in own if p.kind is p.KEYWORD_ONLY)})
+        return ChessEnv(**options)
+    check_options("chess", options, {*OPTIONS, "mask", "group_map"})
+    rules = Chess(**{name: options.pop(name) for name in RULES if name in options})
+    return GroupedChessEnv(rules, **options)

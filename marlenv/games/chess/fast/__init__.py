@@ -1,0 +1,1 @@
+"""Chess compiled by numba for the CPU, and who is asked: numba or torch; the results are the same bits."""

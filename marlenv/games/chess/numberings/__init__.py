@@ -1,0 +1,1 @@
+"""The numbers that other people give to the moves of chess."""

@@ -1,0 +1,1 @@
+"""Chess boards as characters, SVG and pixels."""

@@ -1,0 +1,1 @@
+"""Chess as people write it: positions, FEN, EPD, SAN, UCI, PGN."""

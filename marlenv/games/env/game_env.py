@@ -1,0 +1,334 @@
+"""Any game as an env.
+
+A group per player (or other groups), with observations, masks, rewards and flags of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Size, Tensor
+
+from marlenv.errors import PositionMissing, ShapeError, SpecError
+from marlenv.games.env.draws import Draws
+from marlenv.games.env.layout import GameLayout
+from marlenv.games.env.time_step import TimeStep
+from marlenv.games.env.turn_based import OPPONENT_RNG, PLIES, TurnBasedEnv
+from marlenv.games.fast.compiled import SOME_OVER, for_numba
+from marlenv.games.fast.data_pool import DataPool
+from marlenv.games.fast.fast_rules import FastSteps
+from marlenv.games.rules import Rules
+from marlenv.groups import GroupTree, MarlGroupMapType, resolve
+from marlenv.groups.maps import GroupMap
+from marlenv.keys import DONE_NAMES, NestedKey, nested
+from marlenv.specs import Binary, Categorical, TensorSpec, Unbounded
+from marlenv.tensordicts import entries, get, is_nested, new, put, separate
+
+S = TypeVar("S", bound="tuple[Any, ...]")
+
+FEW = 1 << 12  # masks of so many entries are combined as they are
+WRITTEN = (torch.bool, torch.float32, torch.float64)  # observations that numba writes
+
+
+class GameEnv(TurnBasedEnv[S]):
+    """Any game with a group per player (or other groups), the layout that all games share.
+
+    | key | shape | meaning |
+    |---|---|---|
+    | `(group, "observation")` | `[*B, A, ...]` | what each player may know, from its own seat |
+    | `(group, "action")` | int64 `[*B, A]` | read where `mask` is True; with an opponent of its seat's group only |
+    | `(group, "action_mask")` | bool `[*B, A, n]` | legal actions; all True for those who do not act |
+    | `(group, "mask")`, `(group, "alive")` | bool `[*B, A]` | whose turn it is; whether the game goes on |
+    | `(group, "reward")` | `[*B, A, 1]` | what the last move earned this player |
+    | `(group, "done")`, ... | bool `[*B, A, 1]` | as at the root |
+    | `turn` | int64 `[*B, 1]` | the seat to move; 0 where all act at once |
+    | `outcome` | int8 `[*B, 1]` | why the game ended: an index into `env.outcomes`, 0 while it goes on |
+    | `("state", ...)` | | the position, hidden parts and chance included; give it to `reset(td, set_state=True)` |
+
+    Args:
+        rules: of the game.
+        group_map: group -> players; a group per player when left out.
+        observation_dtype: observations that the rules give as bool come as this; ``torch.bool`` leaves them as they
+            are.
+        **options: those of :class:`TurnBasedEnv`.
+
+    >>> env = GameEnv(marlenv.games.TicTacToe(), batch_size=[4], seed=0)
+    >>> td = env.rollout(9, break_when_any_done=False)
+    >>> bool((td["next", "x", "reward"] + td["next", "o", "reward"] == 0).all())
+    True
+    """
+
+    def __init__(
+        self,
+        rules: Rules[S],
+        *,
+        group_map: GroupMap | MarlGroupMapType | str | None = None,
+        observation_dtype: torch.dtype = torch.float32,
+        **options: Any,
+    ) -> None:
+        super().__init__(rules, **options)
+        if not (observation_dtype.is_floating_point or observation_dtype == torch.bool):
+            raise SpecError(f"GameEnv: observation_dtype must be a float type or torch.bool, got {observation_dtype}")
+        players = list(rules.players)
+        self.group_map = resolve(group_map, players, default=MarlGroupMapType.ONE_GROUP_PER_AGENT)
+        self.tree = GroupTree(self.group_map)
+        self.observation_dtype = observation_dtype
+        seats = {path: [players.index(a) for a in agents] for path, agents in self.tree.groups.items()}
+        in_order = [seat for own in seats.values() for seat in own]
+        self._pair = [in_order.index(0), in_order.index(1)] if len(seats) == len(players) == 2 else None
+        self._by_seat = _order(in_order, len(players))
+        self._opening: TensorDict | None = None
+        self._pool = DataPool()
+        plain = self.opponent is None and self.max_plies is None and self._pair is not None
+        fast = self._fast if plain and observation_dtype in WRITTEN else None
+        self._fast_steps = fast if isinstance(fast, FastSteps) else None
+        self.layout = self._make_layout(seats)
+        specs = self.layout.specs(self.batch_size)
+        self.observation_spec, self.action_spec, self.reward_spec = (
+            specs[k] for k in ("observation", "action", "reward")
+        )
+        self.state_spec, self.full_done_spec = specs["state"], specs["done"].update(self.flags())
+        places = [entry.path[:-1] for entry in self.plan.actions]
+        self._stream_order = _order([seat for path in places for seat in seats[path]], len(players))
+
+    def _make_layout(self, seats: dict[Any, list[int]]) -> GameLayout:
+        rules, position = self.rules, zip(self._fields, self._example, strict=True)
+        state: dict[str, TensorSpec] = {name: _like(leaf[0]) for name, leaf in position}
+        if self.max_plies is not None:
+            state[PLIES] = Unbounded((1,), dtype=torch.int64)
+        if self.opponent == "random":
+            state[OPPONENT_RNG] = Unbounded((2,), dtype=torch.int64)
+        return GameLayout(
+            seats,
+            len(rules.players),
+            acting=[path for path, own in seats.items() if self.opponent is None or self.seat in own],
+            root={
+                "turn": Categorical(len(rules.players), (1,)),
+                "outcome": Categorical(len(self.outcomes), (1,), dtype=torch.int8),
+            },
+            state=state,
+            player={"observation": _like(self._observed(self._example)[0, 0]), "action_mask": self._mask_spec()},
+            action=Categorical(rules.n_actions, ()),
+            reward=Unbounded((1,), dtype=torch.float32),
+        )
+
+    # --- positions, actions ----------------------------------------------------------------------
+
+    def read(self, tensordict: TensorDictBase) -> S:
+        """The positions in the data."""
+        held = get(tensordict, "state")
+        if held is None:
+            found = sorted(map(str, tensordict.keys()))
+            raise PositionMissing(
+                f"GameEnv: no entry 'state'; the data has {found}; call reset() first, and step its data"
+            )
+        return self._fitting(self._kind(*(get(held, name) for name in self._fields)), held.batch_size)
+
+    def _fitting(self, state: S, batch: Size) -> S:
+        """The positions ``[*B]`` themselves, if their parts have the shapes of the rules."""
+        for name, leaf, known in zip(self._fields, state, self._example, strict=True):
+            if leaf is None or leaf.shape[len(batch) :] != known.shape[1:]:
+                raise ShapeError(
+                    f"GameEnv: a position has ('state', {name!r}) of shape {[*batch, *known.shape[1:]]}, got "
+                    f"{'none' if leaf is None else list(leaf.shape)}; take positions from env.reset() or "
+                    f"env.get_state(td)"
+                )
+        return state
+
+    def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
+        """The move count or the opponent's stream, where there is one."""
+        held = get(tensordict, "state")
+        value: Tensor | None = None if held is None else get(held, name)
+        return value.squeeze(-1) if value is not None and name == PLIES else value
+
+    def act(self, tensordict: TensorDictBase, state: S) -> Tensor:
+        """The actions of the players to move."""
+        found: list[Tensor] = []
+        for group, node in self.layout.nodes(tensordict):
+            action = get(node, "action")
+            if action is None:  # an opponent writes for its own seat; a seat that should have written stays illegal
+                lead = (*tensordict.batch_size, len(group.seats))
+                action = torch.full(lead, -1, dtype=torch.int64, device=tensordict.device)
+            found.append(action)
+        if self._pair is not None and not self.rules.simultaneous:
+            first, second = (found[i].squeeze(-1) for i in self._pair)
+            return torch.where(self.rules.player(state) == 0, first, second)
+        actions = self._seated(found, self._by_seat)
+        if self.rules.simultaneous:
+            return actions
+        return actions.gather(-1, self.rules.player(state).unsqueeze(-1)).squeeze(-1)
+
+    def choose(self, tensordict: TensorDictBase, state: S, action: Tensor) -> TensorDictBase:
+        """Writes the actions of those to move; the others get the same number."""
+        batch = action.shape[:-1] if self.rules.simultaneous else action.shape
+        for n, (group, node) in enumerate(self.layout.nodes(tensordict, batch, self.device)):
+            if self.rules.simultaneous:
+                mine = group.pick(action, len(batch))
+            else:  # groups share nothing: a change of one's actions must not be a change of another's
+                mine, count = action.unsqueeze(-1) if n == 0 else action.clone().unsqueeze(-1), len(group.seats)
+                mine = mine if count == 1 else mine.expand(*batch, count).clone()
+            put(node, "action", mine)
+        return tensordict
+
+    @property
+    def _opponent_keys(self) -> list[NestedKey]:
+        others = [path for path, seats, _ in self.layout.groups if self.seat not in seats]
+        return [nested((*path, "action")) for path in others] or list(self.action_keys)
+
+    def _unit(self, state: S, draws: Draws) -> Tensor:
+        order = self._stream_order
+        if draws.width == 1:  # of the one who has an opponent
+            unit = draws.one(None)
+            return unit.unsqueeze(-1).expand(*unit.shape, len(self.rules.players)) if self.rules.simultaneous else unit
+        if self.rules.simultaneous:
+            return draws.all() if order is None else draws.all()[..., order]
+        player = self.rules.player(state)
+        if order is None:
+            return draws.one(player)
+        if order == [1, 0]:
+            return draws.one(1 - player)
+        return draws.one(torch.tensor(order, device=player.device)[player])
+
+    @property
+    def _offsets(self) -> tuple[int, int] | None:
+        if self.rules.simultaneous or len(self.rules.players) != 2:
+            return None
+        first, second = self._stream_order or (0, 1)
+        return first, second
+
+    def _seated(self, parts: list[Tensor], order: list[int] | None) -> Tensor:
+        """What groups hold, ``[*B, A]`` each, as one tensor in the order of seats, ``[*B, P]``."""
+        whole = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+        return whole if order is None else whole[..., order]
+
+    # --- data ------------------------------------------------------------------------------------
+
+    def write(self, step: TimeStep[S], held: Sequence[Tensor] = ()) -> TensorDict:
+        """The data of a time step, without root flags."""
+        rules, state = self.rules, step.state
+        done = step.done
+        going = ~done
+        turn = torch.zeros_like(done, dtype=torch.int64) if rules.simultaneous else rules.player(state)
+        seats = range(len(rules.players))
+        masks = torch.stack([going if rules.simultaneous else (turn == seat) & going for seat in seats], -1)
+        players = {"observation": self._observed(state), "action_mask": self._allowed(state, masks), "mask": masks}
+        if step.rewards is not None:
+            players["reward"] = step.rewards.unsqueeze(-1)
+        position = dict(zip(self._fields, state, strict=True))
+        if step.plies is not None:
+            position[PLIES] = step.plies.unsqueeze(-1)
+        if step.opponent_rng is not None:
+            position[OPPONENT_RNG] = step.opponent_rng
+        root = {"turn": turn.unsqueeze(-1), "outcome": step.outcome.unsqueeze(-1)}
+        own = iter(separate((*position.values(), *root.values(), *players.values()), held))
+        position, root, players = ({name: next(own) for name in part} for part in (position, root, players))
+        truncated = torch.zeros_like(going) if step.truncated is None else step.truncated
+        flags = torch.stack((step.terminated, truncated, done, going))
+        return self.layout.tree(root, position, players, flags, self.device)
+
+    # --- the short ways of the CPU ---------------------------------------------------------------
+
+    def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
+        """A step in one pass, where the game has a fast form that plays steps and no action is illegal."""
+        done = None if self._fast_steps is None else self._done(tensordict)
+        if done is None or self._fast_steps is None:
+            return None
+        state, batch, actions = self.read(tensordict), tensordict.batch_size, self._actions_by_seat(tensordict)
+        if not for_numba(*state, *actions, rows=batch.numel()):
+            return None
+        data, following = self._lend(batch, rewards=True)
+        fresh, restarted = self._lend(batch, rewards=False) if ahead else (None, None)
+        result = self._fast_steps.step(state, actions, done, following, restarted)
+        return (data, fresh if result == SOME_OVER else None) if result else None
+
+    def _actions_by_seat(self, tensordict: TensorDictBase) -> list[Any]:
+        """The actions of two players who have a group each."""
+        actions: list[Any] = [None, None]
+        for group, node in self.layout.nodes(tensordict):
+            actions[group.seats[0]] = get(node, "action")
+        return actions
+
+    def _lend(self, batch: Size, *, rewards: bool) -> tuple[TensorDict, Any]:
+        """Data for a fast step to write to, and what it is given of them; without rewards for games that begin."""
+        return self._pool.take((batch, rewards, self.device), lambda: self._make_buffers(batch, rewards=rewards))
+
+    def _make_buffers(self, batch: Size, *, rewards: bool) -> tuple[TensorDict, Any]:
+        """New memory for :meth:`_lend`."""
+        buffers = self.layout.buffers(batch, self._kind)
+        return self.layout.of_buffers(buffers, self.device, rewards=rewards), buffers.arrays()
+
+    def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
+        """The data with a new game in the rows of ``mask``, where all games begin in the same way."""
+        if self._chance or self.opponent is not None or mask.device.type != "cpu" or not mask.ndim:
+            return None
+        if self._opening is None:
+            self._opening = self._data(self._first(Size([1])))
+        return _with_rows(tensordict, self._opening, mask.reshape(-1).nonzero().squeeze(-1), mask.shape)
+
+    def _observed(self, state: S) -> Tensor:
+        """What each player may know, in the dtype asked for; ``[*B, P, ...]``."""
+        observed = self.rules.observe(state)
+        if observed.dtype != torch.bool or self.observation_dtype == torch.bool:
+            return observed
+        return observed.view(torch.int8).to(self.observation_dtype)  # from bytes: CPUs convert these faster than bools
+
+    def _mask_spec(self) -> TensorSpec:
+        """The spec of the legal actions of a player."""
+        return Binary(shape=(self.rules.n_actions,), dtype=torch.bool)
+
+    def _allowed(self, state: S, acting: Tensor) -> Tensor:
+        """What each player may do, given who acts, bool ``[*B, P]``; all actions for those who do not.
+
+        ``[*B, P, n]``.
+        """
+        return self._free(self.rules.legal(state), acting)
+
+    def _free(self, legal: Tensor, acting: Tensor) -> Tensor:
+        """The legal actions of those who act, and all actions of the others; bool ``[*B, P, n]``.
+
+        Of many rows, whole rows are copied: combining two masks of different shapes takes CPUs many times as long.
+        """
+        if legal.numel() <= FEW or legal.device.type != "cpu":
+            return (legal if self.rules.simultaneous else legal.unsqueeze(-2)) | ~acting.unsqueeze(-1)
+        n, acts = self.rules.n_actions, acting.movedim(-1, 0)  # a player's masks lie together
+        rows = legal.reshape(-1, n)
+        index = torch.arange(acts[0].numel(), device=legal.device).reshape(acts.shape[1:])
+        if self.rules.simultaneous:
+            seats = torch.arange(acts.shape[0], device=legal.device).reshape(-1, *[1] * index.ndim)
+            index = index * acts.shape[0] + seats
+        index = torch.where(acts, index, rows.shape[0])
+        rows = torch.cat((rows, rows.new_ones(1, n)))
+        return rows.index_select(0, index.reshape(-1)).reshape((*acts.shape, n)).movedim(0, -2)
+
+
+def _with_rows(td: TensorDictBase, opening: TensorDictBase, rows: Tensor, batch: Size) -> TensorDict:
+    """The entries of ``td`` that ``opening``, one row, has too, with that row in some rows; int64 ``[n]``."""
+    data: dict[str, Any] = {}
+    for name, first in entries(opening):
+        held = get(td, name)
+        if is_nested(first):
+            data[name] = _with_rows(held, first, rows, batch)
+        elif name in DONE_NAMES:  # nothing is done now
+            data[name] = torch.zeros_like(held)
+        else:
+            flat = held.flatten(0, len(batch) - 1).clone(memory_format=torch.contiguous_format)
+            flat.index_copy_(0, rows, first.expand(len(rows), *first.shape[1:]))
+            data[name] = flat.unflatten(0, batch)
+    return new(data, td.batch_size, td.device)
+
+
+def _order(seats: list[int], players: int) -> list[int] | None:
+    """Where each seat is in a list of seats, 0 for those that are not; None when all are there in order."""
+    if seats == list(range(players)):
+        return None
+    return [seats.index(seat) if seat in seats else 0 for seat in range(players)]
+
+
+def _like(example: Tensor) -> TensorSpec:
+    """The spec of values like an example."""
+    if example.dtype == torch.bool:
+        return Binary(shape=example.shape, dtype=torch.bool)
+    return Unbounded(example.shape, dtype=example.dtype)

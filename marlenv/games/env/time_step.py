@@ -1,0 +1,101 @@
+"""What an env knows after a reset or a move: positions, and the flags and rewards that belong to them."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NamedTuple, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from marlenv.games.rules import Rules
+
+S = TypeVar("S", bound="tuple[Any, ...]")
+
+
+class TimeStep(NamedTuple, Generic[S]):
+    """What an env says about its games after a reset (:meth:`first`) or a move (:meth:`following`).
+
+    A layout writes it into data.
+    """
+
+    state: S
+    terminated: Tensor
+    """bool ``[*B]``: the game is over by its rules, or for an illegal move."""
+    truncated: Tensor | None
+    """bool ``[*B]``: the move limit ended it; None where there is no limit."""
+    outcome: Tensor
+    """int8 ``[*B]``: why it ended, an index into the env's ``outcomes``."""
+    rewards: Tensor | None
+    """float32 ``[*B, P]``; None after a reset."""
+    plies: Tensor | None
+    """int64 ``[*B]``: how many moves were played; None where there is no limit."""
+    opponent_rng: Tensor | None
+    """int64 ``[*B, 2]``: what a random opponent draws from, if there is one."""
+
+    @classmethod
+    def first(
+        cls,
+        rules: Rules[S],
+        state: S,
+        *,
+        plies: Tensor | None = None,
+        limit: int | None = None,
+        opponent_rng: Tensor | None = None,
+    ) -> Self:
+        """Games that begin with ``state``; after ``plies`` moves of ``limit``."""
+        terminated = rules.over(state)
+        if limit is not None and plies is None:
+            plies = torch.zeros_like(terminated, dtype=torch.int64)
+        truncated = None if plies is None or limit is None else (plies >= limit) & ~terminated
+        return cls(state, terminated, truncated, rules.outcome(state), None, plies, opponent_rng)
+
+    @classmethod
+    def following(
+        cls,
+        rules: Rules[S],
+        state: S,
+        rewards: Tensor,
+        *,
+        forfeit: Tensor | None = None,
+        plies: Tensor | None = None,
+        limit: int | None = None,
+        opponent_rng: Tensor | None = None,
+    ) -> Self:
+        """Games after a move.
+
+        Args:
+            rules: of the game.
+            state: the positions after the move.
+            rewards: of all players, float32 ``[*B, P]``.
+            forfeit: which games an illegal move has ended, bool ``[*B]``.
+            plies: how many moves were played, int64 ``[*B]``.
+            limit: how many may be played.
+            opponent_rng: what a random opponent draws from.
+        """
+        terminated, outcome = rules.over(state), rules.outcome(state)
+        if forfeit is not None:
+            terminated, outcome = terminated | forfeit, outcome.masked_fill(forfeit, len(rules.outcomes))
+        if plies is None or limit is None:
+            return cls(state, terminated, None, outcome, rewards, None, opponent_rng)
+        truncated = (plies >= limit) & ~terminated
+        outcome = outcome.masked_fill(truncated, len(rules.outcomes) + 1)
+        return cls(state, terminated, truncated, outcome, rewards, plies, opponent_rng)
+
+    @property
+    def done(self) -> Tensor:
+        """Whether the game ended, either way; bool ``[*B]``."""
+        return self.terminated if self.truncated is None else self.terminated | self.truncated
+
+    def then(self, reply: TimeStep[S], moved: Tensor) -> TimeStep[S]:
+        """This move and the opponent's ``reply`` as one, given where the opponent moved, bool ``[*B]``."""
+        cut, before, rewards = self.truncated, self.rewards, reply.rewards
+        return reply._replace(
+            terminated=self.terminated | (reply.terminated & moved),
+            truncated=cut if cut is None or reply.truncated is None else cut | (reply.truncated & moved),
+            outcome=torch.where(moved, reply.outcome, self.outcome),
+            rewards=rewards if before is None or rewards is None else before + rewards,
+        )
+
+    def as_first(self) -> TimeStep[S]:
+        """The same as the beginning of an episode, which has no rewards."""
+        return self._replace(rewards=None)

@@ -1,0 +1,485 @@
+"""Any rules as an env: whose turn it is, rewards per player, ends, illegal moves, opponents and chance.
+
+The position travels in the data, so an env has no memory: any batch shape is taken, positions can be given to
+``reset``, stored, indexed and branched. What the data look like is said by subclasses: ``game_env.py`` for all games.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, Generic, Literal, TypeVar
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Size, Tensor
+
+from marlenv.envs import EnvBase
+from marlenv.envs.compiling import outside_graphs
+from marlenv.envs.policies import as_policy
+from marlenv.envs.seeding import as_seed
+from marlenv.errors import IllegalAction, KeyMissing, ShapeError, SpecError, whole
+from marlenv.games.env.draws import Draws
+from marlenv.games.env.time_step import TimeStep
+from marlenv.games.fast.fast_rules import fast_form
+from marlenv.games.rules import Rules, where
+from marlenv.keys import DONE_NAMES, NestedKey
+from marlenv.rng import RowRNG
+from marlenv.specs import Categorical, Composite
+from marlenv.tensordicts import entries, get, is_nested, put
+
+S = TypeVar("S", bound="tuple[Any, ...]")
+Illegal = Literal["raise", "lose"]
+Opponent = Callable[[TensorDictBase], TensorDictBase] | Literal["random"] | None
+
+GRAPHS = "compile the policy apart: games look at their data, and have code of their own for speed (numba)"
+OPPONENT, GAMES = 2, 3  # the streams of RowRNG that a random opponent and chance draw from
+PLIES, OPPONENT_RNG = "plies_played", "opponent_rng"  # what travels with a position besides its own tensors
+
+
+class TurnBasedEnv(EnvBase, Generic[S]):
+    """An env over the rules of a game, whose positions travel in the data. Abstract.
+
+    A subclass is a layout of the data: it assigns specs, reads positions and actions (:meth:`read`, :meth:`act`) and
+    writes actions and time steps (:meth:`choose`, :meth:`write`). :class:`GameEnv` is the layout that all games
+    share.
+
+    Args:
+        rules: of the game.
+        batch_size: how many games; empty takes any batch size.
+        device: where the data live.
+        illegal: what an illegal move does: ``"raise"`` :class:`~marlenv.errors.IllegalAction`, or ``"lose"``: the
+            game ends at once, the mover gets -1 and, in a zero-sum game, the others share +1. It is never played.
+        max_plies: cut games off (``truncated``) after so many moves.
+        opponent: who plays all seats but ``seat``: ``"random"``, or a policy that reads and writes the env's keys
+            (:class:`~marlenv.games.PolicyPerRow` plays different policies in different rows). The env then takes no
+            actions for their groups.
+        seat: the seat that is left to the caller when there is an opponent.
+        seed: of chance and of a random opponent.
+    """
+
+    batch_locked = False
+    supports_set_state = True
+    resets_without_looking = True
+    gives_all_flags = True
+    resets_in_one = resets_in_place = True
+
+    def __init__(
+        self,
+        rules: Rules[S],
+        *,
+        batch_size: Sequence[int] | int | None = None,
+        device: torch.device | str | int | None = None,
+        illegal: Illegal = "raise",
+        max_plies: int | None = None,
+        opponent: Opponent = None,
+        seat: int = 0,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(batch_size=batch_size, device=device)
+        who = type(self).__name__
+        if illegal not in ("raise", "lose"):
+            raise SpecError(f"{who}: illegal must be 'raise' or 'lose', got {illegal!r}")
+        whole(who, "seat", seat, 0, len(rules.players) - 1)
+        if opponent is not None and opponent != "random" and not callable(opponent):
+            raise SpecError(f"{who}: opponent must be 'random' or a policy, got {opponent!r}")
+        if max_plies is not None:
+            whole(who, "max_plies", max_plies, 1)
+        self.rules, self.illegal, self.max_plies, self.opponent, self.seat = rules, illegal, max_plies, opponent, seat
+        self._game_seed, self._episode = None if seed is None else as_seed(who, seed), 0
+        self._example = rules.start(Size([1]), rng=RowRNG(0, [1]))
+        self._kind = type(self._example)
+        self._fields: tuple[str, ...] = self._kind._fields  # type: ignore[attr-defined]
+        self._chance = "rng" in self._fields
+        self._fast = fast_form(rules)
+        self._answers: Any = rules if self._fast is None else self._fast
+        self._policy: Any = opponent
+        self._draws: Draws | None = None
+        self.batch_locked = bool(self.batch_size)
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The words for ``outcome``: those of the rules, and what ends games from outside."""
+        return (*self.rules.outcomes, "illegal move", "move limit")
+
+    # --- hooks: the layout -----------------------------------------------------------------------
+
+    @abstractmethod
+    def read(self, tensordict: TensorDictBase) -> S:
+        """The positions in the data."""
+
+    def _positions(self, tensordict: TensorDictBase) -> S | None:
+        """The positions in the data; None where there are none."""
+        try:
+            return self.read(tensordict)
+        except KeyMissing:
+            return None
+
+    @abstractmethod
+    def act(self, tensordict: TensorDictBase, state: S) -> Tensor:
+        """The actions of the players to move; int64 ``[*B]``, or ``[*B, P]`` where all act at once."""
+
+    @abstractmethod
+    def choose(self, tensordict: TensorDictBase, state: S, action: Tensor) -> TensorDictBase:
+        """Writes actions, as :meth:`act` reads them, into the data, and returns them."""
+
+    @abstractmethod
+    def write(self, step: TimeStep[S], held: Sequence[Tensor] = ()) -> TensorDict:
+        """The data of a time step, without root flags.
+
+        No two entries share memory, nor any with what is held elsewhere.
+        """
+
+    @abstractmethod
+    def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
+        """What travels with the positions.
+
+        ``"plies_played"`` int64 ``[*B]`` or ``"opponent_rng"`` int64 ``[*B, 2]``, if it is there.
+        """
+
+    def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
+        """The data after a step, by a layout's own short way; None where that cannot play this step.
+
+        Args:
+            tensordict: the data before it.
+            ahead: whether the data with a new game in place of each that is over, without rewards, are wanted too.
+        """
+        return None
+
+    def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
+        """The data with a new game in the rows of ``mask``, bool ``[*B]``, by a layout's own short way.
+
+        None where there is none.
+        """
+        return None
+
+    def fast_action(self, tensordict: TensorDictBase, draws: Draws) -> bool:
+        """Writes random legal actions of those to move by a layout's own short way, and moves ``draws`` on.
+
+        False where there is none, and nothing was written.
+        """
+        return False
+
+    def flags(self) -> Composite:
+        """The specs of the root flags."""
+        shape = self.batch_size
+        return Composite({name: Categorical(2, (*shape, 1), dtype=torch.bool) for name in DONE_NAMES}, shape=shape)
+
+    # --- starting --------------------------------------------------------------------------------
+
+    @outside_graphs(GRAPHS)
+    def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None, **_: Any) -> TensorDict:
+        batch = self.batch_size if tensordict is None else tensordict.batch_size
+        if set_state and tensordict is not None:
+            return self._set_state(tensordict)
+        partial = tensordict is not None and get(tensordict, "_reset") is not None
+        return self._data(self._first(batch, tensordict if partial else None))
+
+    def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDict:
+        return self._data(self._first(tensordict.batch_size, tensordict))
+
+    def _step_and_reset(self, tensordict: TensorDictBase) -> tuple[TensorDict, TensorDict | None] | None:
+        return self.fast_step(tensordict, ahead=True)
+
+    def _restart(self, tensordict: TensorDictBase, mask: Tensor) -> bool:
+        """New positions take the places of old ones, and observations follow from all of them at once."""
+        if self._auto_reset is not None or self._positions(tensordict) is None:
+            return False
+        self._done(tensordict)  # raises where that cannot be read
+        reset = mask.squeeze(-1)
+        fast = self.fast_reset(tensordict, reset)
+        if fast is not None:
+            _overlay(tensordict, fast)
+            return True
+        fresh, state = self._first(tensordict.batch_size, tensordict, answer=False), self.read(tensordict)
+        plies = self.extra(tensordict, PLIES)
+        step = fresh._replace(
+            state=where(reset, fresh.state, state),
+            plies=None if fresh.plies is None or plies is None else torch.where(reset, 0, plies),
+        )
+        if self.opponent is not None:
+            step = self._answer(step).as_first()
+        _overlay(tensordict, self._data(step))
+        return True
+
+    def _done(self, tensordict: TensorDictBase) -> Tensor | None:
+        """Which games are over, as the data say; bool ``[*B]``, or None where they do not say."""
+        done, want = get(tensordict, "done"), (*tensordict.batch_size, 1)
+        if done is None:
+            return None
+        if done.dtype != torch.bool or done.shape != want:
+            raise ShapeError(
+                f"{type(self).__name__}: 'done' must be bool {list(want)}, got {done.dtype} {list(done.shape)}; "
+                f"begin with env.reset(), whose data have it"
+            )
+        flags: Tensor = done.squeeze(-1)
+        return flags
+
+    def _first(self, batch: Size, before: TensorDictBase | None = None, *, answer: bool = True) -> TimeStep[S]:
+        """New games in all rows; their chance follows from that of the positions ``before``, where there are any."""
+        rng, opponent_rng = self._streams(batch, before)
+        state = self.rules.start(batch, rng=rng, device=self.device)
+        return self._opened(state, opponent_rng=opponent_rng, answer=answer)
+
+    def _streams(self, batch: Size, before: TensorDictBase | None) -> tuple[RowRNG | None, Tensor | None]:
+        """What new games draw from: chance, and a random opponent.
+
+        Games that follow others go on from their streams.
+        """
+        held = None if before is None or not self._chance else self._positions(before)
+        opponent_rng = None if before is None else self.extra(before, OPPONENT_RNG)
+        rng = None if held is None else RowRNG.from_state(held[self._fields.index("rng")]).fork(0)
+        random = self.opponent == "random"
+        if (self._chance and rng is None) or (random and opponent_rng is None):
+            seeded = RowRNG(self._seed_of_games(), batch, self.device).fork(GAMES).fork(self._episode)
+            self._episode += 1
+            rng = seeded if rng is None and self._chance else rng
+            opponent_rng = seeded.fork(OPPONENT).state if opponent_rng is None and random else opponent_rng
+        return rng, opponent_rng
+
+    def _opened(
+        self, state: S, plies: Tensor | None = None, opponent_rng: Tensor | None = None, *, answer: bool = True
+    ) -> TimeStep[S]:
+        """Games that begin at ``state``; with the opponent's answer, where it moves first."""
+        step = TimeStep.first(self.rules, state, plies=plies, limit=self.max_plies, opponent_rng=opponent_rng)
+        return self._answer(step).as_first() if answer and self.opponent is not None else step
+
+    # --- playing ---------------------------------------------------------------------------------
+
+    @outside_graphs(GRAPHS)
+    def _step(self, tensordict: TensorDictBase) -> TensorDict:
+        fast = self.fast_step(tensordict, ahead=False)
+        if fast is not None:
+            return fast[0]
+        state = self.read(tensordict)
+        done = self._done(tensordict)
+        done = self.rules.over(state) if done is None else done
+        if done is not None and done.device.type == "cpu" and not bool(done.any()):
+            done = None
+        action, plies = self.act(tensordict, state), self.extra(tensordict, PLIES)
+        opponent_rng = self.extra(tensordict, OPPONENT_RNG)
+        held = [*state, *(x for x in (opponent_rng, plies) if x is not None)]
+        if self.opponent is not None and self.rules.simultaneous:
+            action, opponent_rng = self._joined(tensordict, state, action, opponent_rng)
+        step = self._move(state, action, done, plies, opponent_rng)
+        if self.opponent is not None and not self.rules.simultaneous:
+            step = self._answer(step)
+        return self._data(step, held)
+
+    def _move(
+        self, state: S, action: Tensor, done: Tensor | None, plies: Tensor | None, opponent_rng: Tensor | None
+    ) -> TimeStep[S]:
+        """Plays one action per row where the game is not ``done``, bool ``[*B]``; None stands for no row."""
+        rules = self.rules
+        if done is not None:
+            action = action.masked_fill(done.unsqueeze(-1) if rules.simultaneous else done, 0)
+        wrong = self._wrong(state, action, done)
+        forfeit = None if wrong is None else wrong.any(-1)
+        stays = done if forfeit is None else forfeit if done is None else done | forfeit
+        if wrong is not None:
+            action = action.clamp(0, rules.n_actions - 1)
+        played = rules.play(state, action)
+        if stays is not None:
+            played = where(stays, state, played)
+        rewards = rules.returns(played) + 0.0  # 0 and not -0
+        if not rules.pays_at_end:
+            rewards = (rewards - rules.returns(state)).to(torch.float32)
+        if done is not None:
+            rewards = rewards.masked_fill(done.unsqueeze(-1), 0.0)
+        if wrong is not None and forfeit is not None:
+            rewards = torch.where(forfeit.unsqueeze(-1), self._penalty(wrong), rewards)
+        if plies is not None:
+            plies = plies + 1 if done is None else torch.where(done, plies, plies + 1)
+        return TimeStep.following(
+            rules, played, rewards, forfeit=forfeit, plies=plies, limit=self.max_plies, opponent_rng=opponent_rng
+        )
+
+    def _wrong(self, state: S, action: Tensor, done: Tensor | None) -> Tensor | None:
+        """Who chose an illegal action; bool ``[*B, P]``, or None for nobody. Raises if that is the policy."""
+        fine = self._answers.permits(state, action)
+        if done is not None:
+            fine = fine | (done.unsqueeze(-1) if self.rules.simultaneous else done)
+        if fine.device.type == "cpu" and bool(fine.all()):
+            return None
+        if self.illegal == "raise":
+            if fine.device.type == "cpu":
+                self._raise_illegal(state, action, ~fine)
+            else:  # no look at the data from the host: the device stops by itself
+                torch._assert_async(fine.all(), f"{type(self).__name__}: an illegal action; see env.illegal")
+            return None
+        if self.rules.simultaneous:
+            return ~fine
+        return ~fine.unsqueeze(-1) & self._turns(state)
+
+    def _turns(self, state: S) -> Tensor:
+        """Whose turn it is; bool ``[*B, P]``."""
+        player = self.rules.player(state)
+        return torch.arange(len(self.rules.players), device=player.device) == player.unsqueeze(-1)
+
+    def _raise_illegal(self, state: S, action: Tensor, wrong: Tensor) -> None:
+        """The error for the first wrong action."""
+        *row, column = (wrong if self.rules.simultaneous else wrong.unsqueeze(-1)).nonzero()[0].tolist()
+        at = tuple(row)
+        one = self._kind(*(leaf[at] for leaf in state))
+        seat = column if self.rules.simultaneous else int(self.rules.player(one))
+        chosen = int(action[(*at, column)] if self.rules.simultaneous else action[at])
+        name = f" ({self.rules.action_name(one, chosen)})" if 0 <= chosen < self.rules.n_actions else ""
+        words = list(self.rules.legal_names(one, seat))
+        raise IllegalAction(
+            f"{type(self).__name__}: action {chosen}{name} of player {self.rules.players[seat]!r}"
+            f"{f' in row {row}' if row else ''} is illegal; legal are {words[:20]}{' ...' if len(words) > 20 else ''}"
+        )
+
+    def _penalty(self, wrong: Tensor) -> Tensor:
+        """-1 for those who moved illegally; the others share +1 for each in a zero-sum game."""
+        count = wrong.sum(-1, keepdim=True).to(torch.float32)
+        share = count / (len(self.rules.players) - count).clamp(min=1) if self.rules.zero_sum else count * 0.0
+        return torch.where(wrong, -1.0, share)
+
+    # --- opponents -------------------------------------------------------------------------------
+
+    def _answer(self, step: TimeStep[S]) -> TimeStep[S]:
+        """Lets the opponent move until it is the caller's turn everywhere."""
+        rules = self.rules
+        if rules.simultaneous:
+            return step
+        while True:
+            waiting = ~step.done & (rules.player(step.state) != self.seat)
+            if (waiting.device.type == "cpu" or not rules.alternating) and not bool(waiting.any()):
+                return step
+            action, opponent_rng = self._opponent_action(step, waiting)
+            step = step.then(self._move(step.state, action, ~waiting, step.plies, opponent_rng), waiting)
+            if rules.alternating:
+                return step
+
+    def _opponent_action(self, step: TimeStep[S], waiting: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What the opponent plays, and what its stream is afterwards; a row that did not draw stays where it was."""
+        if self.opponent != "random":
+            return self.act(self._asked(self._data(step)), step.state), step.opponent_rng
+        rng = RowRNG.from_state(self._opponent_rng(step.opponent_rng, waiting.shape))
+        before = rng.counter
+        action = self._answers.pick(step.state, rng.uniform())
+        rng.counter = torch.where(waiting, rng.counter, before)
+        return action, rng.state
+
+    def _joined(
+        self, tensordict: TensorDictBase, state: S, action: Tensor, opponent_rng: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The actions of all players where all act at once: ours, and the opponent's for the other seats."""
+        mine = torch.arange(len(self.rules.players), device=action.device) == self.seat
+        if self.opponent != "random":
+            theirs = self.act(self._asked(tensordict.copy()), state)
+        else:
+            rng = RowRNG.from_state(self._opponent_rng(opponent_rng, action.shape[:-1]))
+            theirs = self._answers.pick(state, rng.uniform(shape=[len(self.rules.players)]))
+            opponent_rng = rng.state
+        return torch.where(mine, action, theirs), opponent_rng
+
+    def _asked(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """The data with the opponent's actions."""
+        if self._policy is self.opponent:
+            self._policy = as_policy(self.opponent, self, action_keys=self._opponent_keys)
+        return self._policy(tensordict)
+
+    @property
+    def _opponent_keys(self) -> list[NestedKey]:
+        """Where an opponent that is a function of observations writes its actions."""
+        return list(self.action_keys)
+
+    def _opponent_rng(self, held: Tensor | None, batch: Size) -> Tensor:
+        """A stream per row for a random opponent; positions that were made by hand have none."""
+        return RowRNG(self._seed_of_games(), batch, self.device).fork(OPPONENT).state if held is None else held
+
+    # --- random actions --------------------------------------------------------------------------
+
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Draws random actions from the env's own stream, legal in the positions of ``tensordict``.
+
+        The actions of those to move are what :meth:`marlenv.EnvBase.rand_action` would draw from the masks; here they
+        come from the positions, which is cheaper. Those who do not move get the same number, which is not read.
+        """
+        if tensordict is None:
+            return super().rand_action(tensordict)
+        draws, stream = self._draws, self.action_stream
+        if draws is None or not draws.fits(stream, tensordict.batch_size):
+            draws = self._draws = Draws(stream, tensordict.batch_size, self._numbers_of_actions)
+        if self.fast_action(tensordict, draws):
+            return tensordict
+        state = self._positions(tensordict)
+        if state is None:
+            return super().rand_action(tensordict)
+        action = draws.drawn(self._fast, state, self._offsets)
+        if action is None:
+            action = self._answers.pick(state, self._unit(state, draws))
+        return self.choose(tensordict, state, action)
+
+    @property
+    def _offsets(self) -> tuple[int, int] | None:
+        """Where among the numbers of a row those of the two seats are, in a game of two who move in turn.
+
+        None for others.
+        """
+        return None
+
+    @property
+    def _numbers_of_actions(self) -> int:
+        """How many numbers a row of random actions takes."""
+        return sum(prod(entry.draw) for entry in self.plan.actions)
+
+    @abstractmethod
+    def _unit(self, state: S, draws: Draws) -> Tensor:
+        """The numbers of those to move; ``[*B]``, or ``[*B, P]``."""
+
+    # --- data, state, randomness -----------------------------------------------------------------
+
+    def _data(self, step: TimeStep[S], held: Sequence[Tensor] = ()) -> TensorDict:
+        """The data of a time step, with root flags; they share no memory with what is held elsewhere."""
+        out = self.write(step, held)
+        data = out._tensordict
+        data["terminated"] = over = step.terminated.unsqueeze(-1).clone()
+        data["truncated"] = torch.zeros_like(over) if step.truncated is None else step.truncated.unsqueeze(-1)
+        data["done"] = over | data["truncated"]
+        return out
+
+    def _seed_of_games(self) -> int:
+        if self._game_seed is None:
+            self._game_seed = self.action_stream.seed
+        return self._game_seed
+
+    def _set_seed(self, seed: int | None) -> None:
+        self._game_seed, self._episode = seed, 0
+
+    def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
+        if tensordict is None:
+            raise SpecError(
+                f"{type(self).__name__}.get_state: the position travels in the data; pass it, get_state(td)"
+            )
+        return tensordict.select(*self.state_keys).clone()
+
+    def _set_state(self, state: TensorDictBase) -> TensorDict:
+        held = self._positions(state)
+        if held is None:
+            raise KeyMissing(
+                f"{type(self).__name__}: no positions to start from; the data must hold {self.state_keys}, as "
+                f"env.get_state(td) gives them, got {sorted(map(str, state.keys(True, True)))}"
+            )
+        if self.batch_locked and state.batch_size != self.batch_size:
+            raise ShapeError(
+                f"{type(self).__name__}.set_state: expected a state of batch size {list(self.batch_size)}, got "
+                f"{list(state.batch_size)}; state.expand({list(self.batch_size)}) makes many rows of one"
+            )
+        opponent_rng = self.extra(state, OPPONENT_RNG)
+        if self.opponent == "random":
+            opponent_rng = self._opponent_rng(opponent_rng, state.batch_size)
+        return self._data(self._opened(held, self.extra(state, PLIES), opponent_rng), list(state.values(True, True)))
+
+
+def _overlay(td: TensorDictBase, top: TensorDictBase) -> None:
+    """Writes the entries of ``top`` over those of ``td``, level by level."""
+    for name, value in entries(top):
+        mine = get(td, name) if is_nested(value) else None
+        if mine is not None:
+            _overlay(mine, value)
+        else:
+            put(td, name, value)

@@ -1,0 +1,61 @@
+"""What an env asks of a game that has a fast form: the answers of its rules, bit for bit, in one pass over memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from torch import Tensor
+
+from marlenv.games.fast.step_buffers import Arrays
+from marlenv.games.rules import Rules
+
+S_contra = TypeVar("S_contra", bound="tuple[Any, ...]", contravariant=True)
+
+
+class FastRules(Protocol[S_contra]):
+    """The fast form of a game of two who move in turn. A game that has one returns it from a method ``fast_form()``."""
+
+    def permits(self, state: S_contra, action: Tensor) -> Tensor:
+        """See :meth:`marlenv.Rules.permits`."""
+
+    def pick(self, state: S_contra, unit: Tensor) -> Tensor:
+        """See :meth:`marlenv.Rules.pick`."""
+
+    def draw(self, state: S_contra, key: Tensor, at: int, offsets: tuple[int, int]) -> Tensor | None:
+        """:meth:`pick` by numbers that are drawn in the same pass; None where that cannot be.
+
+        Args:
+            state: of rows ``[*B]``.
+            key: of their streams, int64 ``[*B]``.
+            at: the place in the streams.
+            offsets: how many places further the number of each player is.
+        """
+
+
+@runtime_checkable
+class FastSteps(FastRules[S_contra], Protocol[S_contra]):
+    """A fast form that plays whole steps, too."""
+
+    def step(
+        self, state: S_contra, actions: Sequence[Tensor], done: Tensor, following: Arrays, restarted: Arrays | None
+    ) -> int:
+        """Plays a move in every game that is not done, and writes all that an env says about what follows.
+
+        Args:
+            state: of rows ``[*B]``, on the CPU.
+            actions: of each player, int64 ``[*B]``; those of who does not move may be anything.
+            done: where the game was over already, bool ``[*B]``.
+            following: where to write, see :meth:`StepBuffers.arrays`.
+            restarted: where to write the same, without rewards, with a new game in place of each that is over; None
+                if that is not wanted.
+
+        Returns:
+            ``ILLEGAL`` (nothing was written), ``ALL_GO_ON`` or ``SOME_OVER`` of :mod:`marlenv.games.fast.compiled`.
+        """
+
+
+def fast_form(rules: Rules[Any]) -> FastRules[Any] | None:
+    """The fast form of a game; None where there is none. Envs ask this once, when they are made."""
+    make = getattr(rules, "fast_form", None)
+    return None if make is None else make()

@@ -1,0 +1,53 @@
+"""What card games share: seats by number, cards as one-hot rows, and hands that people can read."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from marlenv.errors import whole
+from marlenv.games.parts import drawing
+
+RANKS = "23456789TJQK"
+HIDDEN = "?"
+
+
+def seats(count: int, low: int, high: int, who: str) -> tuple[str, ...]:
+    """The names of ``count`` players.
+
+    Raises:
+        SpecError: fewer than ``low`` or more than ``high``.
+
+    >>> seats(2, 2, 10, "KuhnPoker")
+    ('player_0', 'player_1')
+    """
+    return tuple(f"player_{i}" for i in range(whole(who, "num_players", count, low, high)))
+
+
+def one_hot(index: Tensor, n: int) -> Tensor:
+    """True at the index; all False where it is negative. bool ``[*index.shape, n]``.
+
+    >>> one_hot(torch.tensor([1, -1]), 2)
+    tensor([[False,  True],
+            [False, False]])
+    """
+    return index.unsqueeze(-1) == torch.arange(n, device=index.device)
+
+
+def ranks(count: int) -> str:
+    """The names of the ``count`` highest ranks below the ace, lowest first.
+
+    >>> ranks(3)
+    'JQK'
+    """
+    return RANKS[-count:]
+
+
+def table(names: tuple[str, ...], hands: list[str], notes: list[str], seat: int | None, *, color: bool) -> list[str]:
+    """A line per player: name, hand (hidden from other seats where ``seat`` says who looks) and a note."""
+    width = max(map(len, names))
+    shown = [hand if seat in (None, i) else HIDDEN * len(hand) for i, hand in enumerate(hands)]
+    return [
+        f"{name.ljust(width)}  {drawing.bold(hand, color)}  {note}".rstrip()
+        for name, hand, note in zip(names, shown, notes, strict=True)
+    ]

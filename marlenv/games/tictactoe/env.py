@@ -1,0 +1,285 @@
+"""Tic-tac-toe with TorchRL's keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import mul
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Size, Tensor
+
+from marlenv.errors import KeyMissing, NotInSpec
+from marlenv.games.env.draws import Draws
+from marlenv.games.env.time_step import TimeStep
+from marlenv.games.env.turn_based import OPPONENT_RNG, Illegal, TurnBasedEnv
+from marlenv.games.fast.compiled import SOME_OVER, kernels, worth_compiling
+from marlenv.games.fast.data_pool import DataPool
+from marlenv.games.parts.tables import Table
+from marlenv.games.tictactoe.positions import (
+    AFTER,
+    BOARDS,
+    COUNT,
+    CPU,
+    NUMBERED,
+    POWERS,
+    RANKED,
+    WEIGHTS,
+    State,
+    boards,
+    outcomes,
+    players,
+    returns,
+)
+from marlenv.games.tictactoe.rules import TicTacToe
+from marlenv.keys import NestedKey
+from marlenv.specs import Categorical, Composite, Unbounded
+from marlenv.tensordicts import get, new, put, separate
+
+
+def _from_shown() -> Tensor:
+    """The position of a shown board: a number of digits one more than its cells, plus 3**9 where o is to move."""
+    digits = torch.arange(BOARDS).unsqueeze(-1) // WEIGHTS % 3  # 0 free, 1 the other, 2 the player to move
+    by_player = [torch.tensor([[0, 2, 1], [0, 1, 2]])[player][digits] for player in (0, 1)]
+    return NUMBERED.on(CPU)[torch.cat([(cells * WEIGHTS).sum(-1) for cells in by_player])].to(torch.int16)
+
+
+def _shown() -> Tensor:
+    """The board as TorchRL's keys say it: -1 free, 1 the player to move, 0 the other; int32 ``[3**9, 3, 3]``."""
+    own = (1 - 2 * players()).unsqueeze(-1)
+    return torch.where(boards() == 0, -1, (boards() == own).int()).to(torch.int32).unflatten(-1, (3, 3))
+
+
+def _data() -> Tensor:
+    """All entries of each position side by side, as the compiled step copies them; bytes ``[3**9, 64]``.
+
+    36 of the board, and 4 each of the turn and both rewards; 9 of the free cells; done.
+    """
+    order = ("board", "turn", FIRST, SECOND, "mask", "done")
+    parts = [ENTRIES[name].on(CPU).flatten(1).view(torch.uint8) for name in order]
+    whole = torch.cat(parts, -1)
+    return torch.nn.functional.pad(whole, (0, 64 - whole.shape[-1]))
+
+
+FROM_SHOWN, SHOWN_WEIGHTS, DATA = Table(_from_shown), Table(lambda: WEIGHTS.to(torch.float32)), Table(_data)
+FIRST, SECOND = ("player0", "reward"), ("player1", "reward")
+_ended = Table(lambda: (outcomes() != 0).unsqueeze(-1))
+ENTRIES: dict[NestedKey, Table] = {
+    "board": Table(_shown),
+    "turn": Table(lambda: players().unsqueeze(-1).to(torch.int32)),
+    "mask": Table(lambda: boards() == 0),
+    "terminated": _ended,
+    "done": _ended,
+    "truncated": Table(lambda: torch.zeros(BOARDS, 1, dtype=torch.bool)),
+    FIRST: Table(lambda: returns().narrow(1, 0, 1).clone()),
+    SECOND: Table(lambda: returns().narrow(1, 1, 1).clone()),
+}
+"""The data of every position, in the order in which the compiled step takes them; rewards are last."""
+
+
+class TicTacToeEnv(TurnBasedEnv[State]):
+    """Tic-tac-toe with TorchRL's keys, for any batch of boards.
+
+    ``make("tic_tac_toe")`` has the keys that all games have here.
+
+    | key | shape | meaning |
+    |---|---|---|
+    | `board` | int32 `[*B, 3, 3]` | -1 free, 1 the player to move, 0 the other |
+    | `turn` | int32 `[*B, 1]` | whose turn it is: 0 or 1 |
+    | `mask` | bool `[*B, 9]` | free cells |
+    | `action` | int64 `[*B]` | a cell |
+    | `("player0", "reward")`, `("player1", "reward")` | `[*B, 1]` | +1 for the winner, -1 for the loser |
+
+    Args:
+        single_player: the env plays player 1, at random or with ``opponent``. What a random one draws from travels in
+            the data as ``opponent_rng``.
+        device: where the data live.
+        opponent: a policy for player 1; reads and writes the same keys.
+        illegal: what an illegal move does: ``"raise"`` an error, or ``"lose"`` the game.
+
+    >>> env = TicTacToeEnv()
+    >>> env.rollout(9, actions=torch.tensor([0, 3, 1, 4, 2]))["next", "player1", "reward"][-1]
+    tensor([-1.])
+    """
+
+    def __init__(
+        self,
+        *,
+        single_player: bool = False,
+        device: torch.device | str | int | None = None,
+        opponent: Any = None,
+        illegal: Illegal = "raise",
+        batch_size: Any = None,
+    ) -> None:
+        self.single_player = single_player or opponent is not None
+        super().__init__(
+            TicTacToe(),
+            batch_size=batch_size,
+            device=device,
+            illegal=illegal,
+            opponent=opponent if opponent is not None else "random" if single_player else None,
+        )
+        shape = self.batch_size
+        observation = Composite(
+            board=Unbounded((*shape, 3, 3), dtype=torch.int32),
+            turn=Categorical(2, (*shape, 1), dtype=torch.int32),
+            mask=Categorical(2, (*shape, 9), dtype=torch.bool),
+            shape=shape,
+        )
+        if self.opponent == "random":
+            observation[OPPONENT_RNG] = Unbounded((*shape, 2), dtype=torch.int64)
+        self.observation_spec, self.state_spec = observation, observation.clone()
+        self.action_spec = Categorical(9, shape)
+        reward = {(f"player{i}", "reward"): Unbounded((*shape, 1), dtype=torch.float32) for i in range(2)}
+        self.full_reward_spec = Composite(reward, shape=shape)
+        self.full_done_spec = self.flags()
+        self._pool = DataPool()
+
+    def read(self, tensordict: TensorDictBase) -> State:
+        """The positions in the data."""
+        shown, turn = get(tensordict, "board"), get(tensordict, "turn")
+        if shown is None or turn is None:
+            raise KeyMissing(
+                f"TicTacToeEnv: expected 'board' and 'turn', the data has {sorted(map(str, tensordict.keys()))}"
+            )
+        if (
+            shown.is_cpu and turn.numel() == 1 and not torch.compiler.is_compiling()
+        ):  # in a third of the time of tensors
+            number = BOARDS * turn.item() + sum(map(mul, POWERS, shown.reshape(-1).tolist())) + (BOARDS - 1) // 2
+            if 0 <= number < 2 * BOARDS:
+                return State(torch.full(shown.shape[:-2], FROM_SHOWN.array[int(number)], dtype=torch.int64))
+        elif (rows := self._for_kernels(tensordict)) is not None:
+            code = torch.empty(shown.shape[:-2], dtype=torch.int64)
+            if kernels().tic_tac_toe_read(FROM_SHOWN.array, *(x.data_ptr() for x in rows), code.view(-1).numpy()):
+                return State(code)
+        digits = shown.flatten(-2).to(torch.float32) @ SHOWN_WEIGHTS.on(shown.device)
+        number = torch.add(digits.to(torch.int64) + (BOARDS - 1) // 2, turn.squeeze(-1), alpha=BOARDS)
+        try:
+            return State(FROM_SHOWN[number].to(torch.int64))
+        except IndexError:
+            raise NotInSpec(
+                f"TicTacToeEnv: a board holds -1 (free), 1 (the player to move) and 0 (the other), a turn is 0 or 1; "
+                f"got boards from {int(shown.min())} to {int(shown.max())}, turns from {int(turn.min())} to "
+                f"{int(turn.max())}"
+            ) from None
+
+    def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
+        """What a random opponent draws from, if there is one."""
+        value: Tensor | None = get(tensordict, name) if name == OPPONENT_RNG and self.opponent == "random" else None
+        return value
+
+    def act(self, tensordict: TensorDictBase, state: State) -> Tensor:
+        """The cells that were chosen."""
+        return tensordict.get("action")
+
+    def choose(self, tensordict: TensorDictBase, state: State, action: Tensor) -> TensorDictBase:
+        """Writes the cells to play."""
+        put(tensordict, "action", action)
+        return tensordict
+
+    def _unit(self, state: State, draws: Draws) -> Tensor:
+        return draws.one(None)
+
+    @property
+    def _offsets(self) -> tuple[int, int]:
+        return 0, 0
+
+    def write(self, step: TimeStep[State], held: Sequence[Tensor] = ()) -> TensorDict:
+        """The data of a time step, without root flags."""
+        out = self._looked_up(step.state, rewards=step.rewards is not None)
+        data = out._tensordict
+        if step.opponent_rng is not None:
+            [data[OPPONENT_RNG]] = separate([step.opponent_rng], held)
+        if step.rewards is not None:
+            for i, (group, name) in enumerate((FIRST, SECOND)):
+                data[group]._tensordict[name] = step.rewards[..., i : i + 1]
+        return out
+
+    def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
+        """A step on the CPU in which all moves are legal and nothing is over: two looks into tables."""
+        action = get(tensordict, "action")
+        if self.opponent is not None or action.device.type != "cpu" or not action.numel():
+            return None
+        rows = self._for_kernels(tensordict)
+        if rows is not None and action.dtype == torch.int64:
+            return self._compiled_step(*rows, action.contiguous(), tensordict.batch_size, ahead=ahead)
+        code = self.read(tensordict).code
+        if action.numel() == 1:
+            cell = int(action)
+            place = int(AFTER.array[9 * int(code) + cell]) if 0 <= cell <= 8 else -1
+            return None if place < 0 else (self._looked_up(State(torch.full_like(code, place))), None)
+        low, high = action.aminmax()
+        if low.item() < 0 or high.item() > 8:
+            return None
+        after = AFTER[torch.add(action, code, alpha=9)]
+        return None if after.min().item() < 0 else (self._looked_up(State(after.to(torch.int64))), None)
+
+    def _for_kernels(self, tensordict: TensorDictBase) -> tuple[Tensor, Tensor] | None:
+        """Boards and turns without gaps in memory, where a kernel should read them; None where not."""
+        shown, turn = get(tensordict, "board"), get(tensordict, "turn")
+        if shown is None or turn is None or not (shown.is_cpu and turn.is_cpu):
+            return None
+        count = turn.numel()
+        if not (shown.dtype == turn.dtype == torch.int32 and shown.numel() == 9 * count and worth_compiling(count)):
+            return None
+        return shown.contiguous(), turn.contiguous()
+
+    def _compiled_step(
+        self, shown: Tensor, turn: Tensor, action: Tensor, batch: Size, *, ahead: bool
+    ) -> tuple[TensorDict, TensorDict | None] | None:
+        """The same in one call, with new games in place of those that are over where ``ahead``."""
+        data, (rows, _) = self._lend(batch, rewards=True)
+        fresh, (restarted, _) = self._lend(batch, rewards=False) if ahead else (None, (rows[:-2], []))
+        tables, given = (FROM_SHOWN.array, AFTER.array, DATA.array), (x.data_ptr() for x in (shown, turn, action))
+        result = kernels().tic_tac_toe_step(tables, *given, turn.numel(), rows, ahead, restarted)
+        return (data, fresh if result == SOME_OVER else None) if result else None
+
+    def fast_action(self, tensordict: TensorDictBase, draws: Draws) -> bool:
+        """Free cells in one call, where a kernel reads the boards."""
+        rows, keys = self._for_kernels(tensordict), draws.keys
+        if rows is None or keys is None:
+            return False
+        action = torch.empty(tensordict.batch_size, dtype=torch.int64)
+        tables, given = (FROM_SHOWN.array, COUNT.array, RANKED.array), (x.data_ptr() for x in rows)
+        if not kernels().tic_tac_toe_draw_shown(tables, *given, keys, draws.at, action.data_ptr()):
+            return False
+        draws.move()
+        put(tensordict, "action", action)
+        return True
+
+    def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
+        """All rows, those of ``mask`` with an empty board."""
+        if self.opponent is not None:
+            return None
+        return self._looked_up(State(torch.where(mask, 0, self.read(tensordict).code)), rewards=False)
+
+    def _looked_up(self, state: State, *, rewards: bool = True) -> TensorDict:
+        """All data of positions, with the returns as rewards if there are any."""
+        tables = ENTRIES.values() if rewards else list(ENTRIES.values())[:-2]
+        return self._planted([table[state.code] for table in tables])
+
+    def _lend(self, batch: Size, *, rewards: bool) -> tuple[TensorDict, tuple[tuple[int, ...], list[Tensor]]]:
+        """Data to be written, the addresses of all entries, and the tensors there.
+
+        Without rewards for games that begin.
+        """
+
+        def make() -> tuple[TensorDict, tuple[tuple[int, ...], list[Tensor]]]:
+            examples = [table.on(CPU)[0] for table in ENTRIES.values()]
+            rows = [torch.empty((*batch, *one.shape), dtype=one.dtype) for one in examples]
+            rows = rows if rewards else rows[:-2]
+            return self._planted(rows), (tuple(x.data_ptr() for x in rows), rows)
+
+        return self._pool.take((batch, rewards, self.device), make)
+
+    def _planted(self, values: Sequence[Tensor]) -> TensorDict:
+        """Data of the values of :data:`ENTRIES`."""
+        batch, device = values[1].shape[:-1], self.device
+        data: dict[str, Any] = {}
+        for key, value in zip(ENTRIES, values, strict=False):
+            if isinstance(key, str):
+                data[key] = value
+            else:
+                data[key[0]] = new({key[1]: value}, batch, device)
+        return new(data, batch, device)

@@ -1,0 +1,39 @@
+"""Tic-tac-toe for many rows: moves out of tables, and numba where it pays."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from marlenv.games.fast.compiled import as_rows, for_numba, kernels
+from marlenv.games.tictactoe.positions import AFTER, COUNT, PLAYER, RANKED, State
+
+
+class FastTicTacToe:
+    """What envs ask in place of :class:`~marlenv.games.TicTacToe`.
+
+    A :class:`marlenv.games.fast.fast_rules.FastRules`.
+    """
+
+    def permits(self, state: State, action: Tensor) -> Tensor:
+        """Whether cells lead anywhere."""
+        within = action.clamp(0, 8)
+        return (AFTER[torch.add(within, state.code, alpha=9)] >= 0) & (within == action)
+
+    def pick(self, state: State, unit: Tensor) -> Tensor:
+        """A free cell for each number."""
+        if for_numba(state.code) and unit.dtype == torch.float32:
+            found = torch.empty(unit.shape, dtype=torch.int64)
+            kernels().tic_tac_toe_pick(COUNT.array, RANKED.array, *map(as_rows, (state.code, unit, found)))
+            return found
+        rank = (COUNT[state.code] * unit).to(torch.int64)
+        return RANKED[torch.add(rank, state.code, alpha=9)].to(torch.int64)
+
+    def draw(self, state: State, key: Tensor, at: int, offsets: tuple[int, int]) -> Tensor | None:
+        """The same for numbers of the streams of ``key``."""
+        if not for_numba(state.code):
+            return None
+        found = torch.empty(key.shape, dtype=torch.int64)
+        tables = COUNT.array, RANKED.array, PLAYER.array
+        kernels().tic_tac_toe_draw(*tables, as_rows(state.code), as_rows(key), at, offsets, as_rows(found))
+        return found

@@ -1,0 +1,5 @@
+"""Us for other libraries: our envs, specs and keys in their terms, theirs in ours. Imported on use."""
+
+from marlenv.interop.torchrl import from_torchrl, group_keys, to_torchrl
+
+__all__ = ["from_torchrl", "group_keys", "to_torchrl"]

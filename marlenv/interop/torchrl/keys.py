@@ -1,0 +1,97 @@
+"""Which nested keys a loss of TorchRL reads for one group."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from marlenv.errors import GroupError, KeyMissing, nearest
+from marlenv.keys import NestedKey, nested, path
+
+FLAGS = ("done", "terminated")
+FROM_ENV = ("action", "reward", *FLAGS)
+SHARED = ("global_value", "priority", "priority_weight")
+"""What stands at the root: one number for the whole team, or for a sample of a replay buffer."""
+
+
+def group_keys(env: Any, group: NestedKey, loss: Any = None) -> dict[str, NestedKey]:
+    """The dict for ``loss.set_keys(**group_keys(env, group, loss))``: where the data of one group are.
+
+    Action, reward and flags are the env's entries; what only the loss knows (values, advantages, log-probabilities)
+    goes under the group's key, with the names that the loss gives them.
+
+    Args:
+        env: one of our envs, or what :func:`to_torchrl` made of it.
+        group: the group's key, ``"agents"`` or ``("red", "attack")``.
+        loss: TorchRL's loss module, its class, or a value estimator; the answer has the keys that it takes. When left
+            out, ``action``, ``reward``, ``done`` and ``terminated``.
+
+    Raises:
+        GroupError: there is no such group, or its agents differ, so that one network cannot play them all.
+        KeyMissing: the group has no flags or no reward of its own.
+
+    >>> env = marlenv.make("simple_tag")
+    >>> group_keys(env, "adversary")["reward"]
+    ('adversary', 'reward')
+    """
+    where = path(group)
+    found = {kind: _entries(env, kind, where) for kind in ("action", "reward", "done")}
+    if not found["action"]:
+        groups = sorted({nested(p) for key in _keys(env, "action") if (p := path(key)[:-1])}, key=str)
+        close = nearest(str(group), [str(one) for one in groups])
+        raise GroupError(f"group_keys: no group {group!r} with actions; {close}")
+    _refuse_unequal(env, where)
+    known: dict[str, NestedKey] = {}
+    for name, kind in (("action", "action"), ("reward", "reward"), ("done", "done"), ("terminated", "done")):
+        names = found[kind]
+        if name in FLAGS and name not in names:
+            raise KeyMissing(
+                f"group_keys: group {group!r} has no {name!r} flag of its own, only {_keys(env, 'done')}; "
+                f"expand the root's to the reward's shape in the data"
+            )
+        if name not in FLAGS and len(names) != 1:
+            raise KeyMissing(f"group_keys: group {group!r} has {len(names)} {kind} entries, {names}; name the one")
+        known[name] = nested((*where, name if name in FLAGS else names[0]))
+    if loss is None:
+        return known
+    return {name: _place(name, default, known, where) for name, default in _accepted(loss).items()}
+
+
+def _keys(env: Any, kind: str) -> list[NestedKey]:
+    return list(getattr(env, f"full_{kind}_spec").keys(True, True))
+
+
+def _entries(env: Any, kind: str, where: tuple[str, ...]) -> list[str]:
+    """The names of the entries of one kind right under a group."""
+    return [p[-1] for key in _keys(env, kind) if (p := path(key))[:-1] == where]
+
+
+def _refuse_unequal(env: Any, where: tuple[str, ...]) -> None:
+    for kind in ("action", "observation"):
+        spec = getattr(env, f"full_{kind}_spec").get(nested(where), None)
+        if spec is not None and type(spec).__name__ == "StackedComposite":
+            raise GroupError(
+                f"group_keys: the agents of group {nested(where)!r} differ in their {kind}, and a loss reads one "
+                f"tensor per group; put them into groups of their own, or pad them (unequal='pad')"
+            )
+
+
+def _accepted(loss: Any) -> dict[str, NestedKey]:
+    """The keys that a loss or an estimator lets be set, with what they are when nothing is said."""
+    accepted = getattr(loss, "_AcceptedKeys", None)
+    if accepted is None or not dataclasses.is_dataclass(accepted):
+        raise KeyMissing(
+            f"group_keys: {type(loss).__name__} has no keys that can be set; pass a loss module of TorchRL, its class, "
+            f"or its value estimator"
+        )
+    held = getattr(loss, "tensor_keys", None) if not isinstance(loss, type) else None
+    keys: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(accepted)}
+    return {name: getattr(held, name, default) for name, default in keys.items()}
+
+
+def _place(name: str, default: Any, known: dict[str, NestedKey], where: tuple[str, ...]) -> NestedKey:
+    if name in known:
+        return known[name]
+    if name in SHARED:
+        return default if default is not None else name
+    return nested((*where, path(default)[-1] if default is not None else name))

@@ -1,0 +1,169 @@
+"""Our env as one of TorchRL's, for its collectors, transforms, pools and losses. Imported when it is first needed.
+
+Source: torchrl 0.14.1, ``torchrl.envs.EnvBase``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+
+from marlenv.envs import EnvBase
+from marlenv.envs.access import SIDE
+from marlenv.errors import SpecError
+from marlenv.interop.torchrl.drawn import drawn
+from marlenv.interop.torchrl.specs import spec_to_torchrl
+from marlenv.keys import NestedKey, nested
+from marlenv.optional import need
+from marlenv.tensordicts import shallow
+
+theirs: Any = need("torchrl.envs", "marlenv.to_torchrl")
+
+
+class TorchRLEnv(theirs.EnvBase):
+    """An env of ours behind TorchRL's interface; its data are those of our env, not copies of them.
+
+    Random actions are those of our env, legal and from its own seeded stream, for every holder of the action spec. The
+    masks of action specs follow the ``action_mask`` in the data, so that ``project`` and ``is_in`` know what is legal.
+    Attributes that TorchRL's envs do not have are those of our env.
+
+    Args:
+        env: our env.
+    """
+
+    def __init__(self, env: EnvBase) -> None:
+        super().__init__(
+            device=env.device, batch_size=env.batch_size, allow_done_after_reset=env._allow_done_after_reset
+        )
+        self.inner = env
+        self.__dict__["_held"], self.__dict__["_draws"] = None, {}
+        self._write_specs()
+        self.is_closed = env.is_closed
+
+    def _write_specs(self) -> None:
+        specs = {kind: self._spec(kind) for kind in SIDE}
+        live: list[tuple[Any, NestedKey]] = []
+        for entry in self.inner.plan.actions:
+            spec = specs["action"][entry.key]
+            if hasattr(spec, "_encode_eager") and not hasattr(spec, "_specs"):
+                drawn(spec, partial(self._drawn_action, entry.key))
+                live += [(spec, nested(entry.mask))] if entry.mask is not None else []
+        self.__dict__["_live"] = live
+        for kind, spec in specs.items():
+            side = self._input_spec if SIDE[kind] == "_input_spec" else self._output_spec
+            side[f"full_{kind}_spec"] = spec
+
+    def _spec(self, kind: str) -> Any:
+        try:
+            return spec_to_torchrl(getattr(self.inner, f"full_{kind}_spec"))
+        except SpecError as error:
+            error.add_note(f"in the {kind} spec of {self.inner!r}")
+            raise
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TorchRLEnv, (self.inner,)
+
+    # --- stepping --------------------------------------------------------------------------------
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        td = self.inner.step(shallow(tensordict))
+        following = td.get("next")
+        self._hold(td, following)
+        return shallow(following)  # transforms write into what they get
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        inner = self.inner
+        if tensordict is None:
+            out = inner.reset(**kwargs)
+        else:
+            masks = {key: mask for key in inner.reset_keys if (mask := tensordict.get(key, None)) is not None}
+            before = self._before(tensordict) if masks else shallow(tensordict)
+            for key, mask in masks.items():
+                before.set(key, mask.clone())
+            out = inner.reset(before, **kwargs)
+        out = out.select(*inner.observation_keys, *inner.done_keys, *inner.state_keys, strict=False)
+        self._hold(out, out)
+        return out
+
+    def _before(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """The data of all rows before a partial reset; TorchRL often hands over no more than the masks."""
+        whole = set(self.inner.done_keys) <= set(tensordict.keys(True, True))
+        now = None if whole else self._now()
+        return shallow(tensordict if now is None else now)
+
+    def _step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        td, following = self.inner.step_and_maybe_reset(tensordict)
+        self._hold(following, following)
+        return td, following
+
+    def _hold(self, td: TensorDictBase, now: TensorDictBase) -> None:
+        """Keeps what a partial reset and random actions start from, and tells the action specs what is legal."""
+        self.__dict__["_held"] = td
+        self._draws.clear()
+        for spec, mask in self._live:
+            if (legal := now.get(mask, None)) is not None:
+                spec.update_mask(legal)
+
+    def _now(self) -> TensorDictBase | None:
+        """The data that the env stands before, as it gave them."""
+        held = self._held
+        if held is not None and "next" in held.keys():
+            held = self.__dict__["_held"] = self.inner.step_mdp(held)
+        return held
+
+    def _drawn_action(self, key: NestedKey) -> Any:
+        """A random action from our env's stream; all entries of one action are drawn together."""
+        if key not in self._draws:
+            now = self._now()
+            action = self.inner.rand_action(None if now is None else shallow(now))
+            self._draws.update({key: action.get(key) for key in self.inner.action_keys})
+        return self._draws.pop(key)
+
+    # --- the rest --------------------------------------------------------------------------------
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.inner.set_seed(seed)
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seeds the env and returns the next seed of the chain."""
+        return self.inner.set_seed(seed, static_seed)
+
+    @property
+    def batch_locked(self) -> bool:
+        """Whether inputs must have the env's batch size."""
+        return self.inner.batch_locked
+
+    @property
+    def _supports_set_state(self) -> bool:
+        return self.inner.supports_set_state
+
+    def to(self, device: torch.device | str | int) -> TorchRLEnv:
+        """Moves the env."""
+        self.inner.to(device)
+        locked = self.is_spec_locked
+        self.set_spec_lock_(False)
+        self.__dict__["_device"], self.__dict__["_held"] = self.inner.device, None
+        for side in (self._input_spec, self._output_spec):
+            side._device = self.inner.device
+        self._write_specs()
+        self.set_spec_lock_(locked)
+        return self
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Closes our env too."""
+        self.inner.close(raise_if_closed=raise_if_closed)
+        super().close(raise_if_closed=raise_if_closed)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("_") or "inner" not in self.__dict__.get("_modules", {}):
+                raise
+            return getattr(self.inner, name)
+
+    def __repr__(self) -> str:
+        return f"to_torchrl({self.inner!r})"

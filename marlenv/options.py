@@ -1,0 +1,82 @@
+"""Which option is whose: what a callable takes, and the error for an option that nobody has."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from marlenv.errors import nearest
+
+
+def check_options(
+    who: str, given: Iterable[str], known: Mapping[str, Any] | Iterable[str], also: Iterable[str] = (), more: str = ""
+) -> None:
+    """Raises if an option is given that is not known.
+
+    Args:
+        who: whose options they are, for the message.
+        given: the names that came.
+        known: the names that there are; with their defaults as a mapping, which are then listed.
+        also: names that are known too, and not listed.
+        more: the end of the message.
+
+    Raises:
+        TypeError: names the nearest option.
+
+    >>> check_options("Balance", ["n_agent"], {"n_agents": 3})
+    Traceback (most recent call last):
+    TypeError: Balance has no option 'n_agent'; did you mean 'n_agents'? Its options: n_agents=3
+    """
+    names = [*known, *also]
+    for name in given:
+        if name not in names:
+            listed = ""
+            if isinstance(known, Mapping):
+                listed = " Its options: " + (", ".join(f"{key}={value!r}" for key, value in known.items()) or "none")
+            raise TypeError(f"{who} has no option {name!r}; {nearest(name, names)}{listed}{more}")
+
+
+def takes(factory: Any, option: str, *, unsure: bool = False) -> bool:
+    """Whether a function, or the constructor of a class or of a base that it hands options on to, names an option.
+
+    Args:
+        factory: what is called.
+        option: the name.
+        unsure: the answer where all that it takes is handed on to who knows where.
+
+    >>> takes(lambda batch_size=(): None, "batch_size"), takes(dict, "batch_size")
+    (True, False)
+    """
+    for call in _calls(factory):
+        try:
+            parameters = inspect.signature(call).parameters
+        except (TypeError, ValueError):  # of C
+            return False
+        if option in parameters:
+            return True
+        if all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
+            return False
+    return unsure
+
+
+def needs(factory: Any, option: str | None) -> bool:
+    """Whether a callable cannot do without an option; there is none to need when None.
+
+    >>> needs(lambda task, size=3: None, "task"), needs(lambda task, size=3: None, "size")
+    (True, False)
+    """
+    if option is None:
+        return False
+    found = [p for call in _calls(factory) if (p := inspect.signature(call).parameters.get(option)) is not None]
+    return bool(found) and found[0].default is inspect.Parameter.empty
+
+
+def _calls(factory: Any) -> list[Callable[..., Any]]:
+    """What is called when a factory is: itself, or the constructors of a class and of its bases."""
+    while isinstance(factory, functools.partial):
+        factory = factory.func
+    if not inspect.isclass(factory):
+        return [factory]
+    return [vars(cls)["__init__"] for cls in factory.__mro__ if "__init__" in vars(cls)]

@@ -1,0 +1,240 @@
+"""Rollouts of scenarios that write into memory allocated once, with as few operations per step as can be.
+
+The data are those of the rollout of any env, entry by entry, whatever the policy does: what it is given are tensors of
+its own, and where it does more to the data than write entries of its own, the rollout goes on step by step
+(:func:`_unfused`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marlenv.envs.policies import as_policy, ask
+from marlenv.envs.rollout import RolloutOptions, finish, go_on, start
+from marlenv.envs.stepping import check_actions
+from marlenv.errors import whole
+from marlenv.keys import Path
+from marlenv.physics.env.layout import Layout
+from marlenv.physics.env.rollout_buffer import RolloutBuffer
+from marlenv.physics.env.simulation_env import SimulationEnv
+from marlenv.physics.jit.tiers import Compiled
+from marlenv.physics.simulation import leaves
+from marlenv.tensordicts import plant, shallow
+
+HELD = 2  # references to the data of a step that nobody else keeps: by the one who counts, and for counting
+CHUNK = 64  # steps that machine code plays before it looks whether any row is done
+
+
+def fused(env: SimulationEnv, layout: Layout, steps: int, policy: Any, options: RolloutOptions) -> TensorDictBase:
+    """A rollout that :func:`fits` accepts."""
+    whole(f"{type(env).__name__}.rollout", "max_steps", steps, 1)
+    td = start(env, options)
+    env.check_began("rollout")
+    buffer = RolloutBuffer(env, layout, env.pool, steps, compact=options.compact)
+    values = buffer.start(td)
+    if policy is None and env.draws_actions():
+        played = _drawn(env, buffer, steps, options.stops)
+        buffer.share_flags(played)
+        return finish(env, buffer.whole(played), options)
+    act = env.rand_action if policy is None else as_policy(policy, env, options.trust_policy)
+    return _Acting(env, buffer, act, options).play(td, values)
+
+
+def _drawn(env: SimulationEnv, buffer: RolloutBuffer, steps: int, stop: bool) -> int:
+    """Random actions, all in machine code."""
+    engine = env.engine
+    kernel, stream = engine.kernel, env.action_stream
+    ended = torch.zeros(steps, dtype=torch.uint8)
+    at, length = 0, min(CHUNK, steps) if stop else steps
+    while at < steps:
+        state = env.own_state()
+        keys, used = stream.rng(env.batch_size).key, stream.used
+        places = kernel.bind(state, buffer.actions, buffer.after, buffer.row_flags, buffer.observations, keys)
+        kept = {name: x.clone() for name, x in state.items()} if stop else None
+        end = min(at + length, steps)
+        options = {"last": steps - 1, "drawn": used, "most": env.max_steps}
+        kernel.run(env.num_envs, places, ended, at, end, restart=not stop, **options)
+        over = ended[at:end].nonzero() if stop else ended[:0]
+        if kept is not None and len(over) and (first := at + int(over[0])) + 1 < end:
+            for name, x in state.items():  # once more, no further than the first end
+                x.copy_(kept[name])
+            end = first + 1
+            kernel.run(env.num_envs, places, ended, at, end, restart=False, **options)
+        stream.skip((end - at) * kernel.draws)
+        at = end
+        if len(over):
+            break
+    return at
+
+
+class _Written(NamedTuple):
+    """What a policy wrote, and how often that had been changed when it was read."""
+
+    value: Tensor
+    version: int
+
+
+class _Acting:
+    """A rollout with a policy, step by step.
+
+    Args:
+        env: whose.
+        buffer: memory for the steps.
+        act: the policy.
+        options: of the rollout.
+    """
+
+    def __init__(self, env: SimulationEnv, buffer: RolloutBuffer, act: Any, options: RolloutOptions) -> None:
+        self.env, self.buffer, self.act, self.options, self.stop = env, buffer, act, options, options.stops
+        self.compiled = isinstance(env.engine, Compiled)
+        self.ended = torch.zeros(buffer.steps, dtype=torch.uint8)
+        self.written: list[dict[Path, _Written]] = []
+        """Of every step: all that the policy wrote, or that it found written in the step before."""
+        paths = buffer.layout.paths
+        self.actions = [(*paths[field.name[0]], "action") for field in buffer.action_fields]
+        self._state: Any = None
+        self._places: Any = None
+
+    def play(self, td: TensorDictBase, values: list[Tensor]) -> TensorDictBase:
+        """The data of the rollout.
+
+        Args:
+            td: what the first step starts from.
+            values: its entries, as :meth:`RolloutBuffer.start` gives them.
+        """
+        env, buffer, layout = self.env, self.buffer, self.buffer.layout
+        td = shallow(td)
+        fresh = False  # whether the data of this step are others than those that followed on the step before
+        for t in range(buffer.steps):
+            if t:
+                values = buffer.first(t)
+                td = layout.first(values)
+                for where, x in self.written[-1].items():
+                    plant(td, where, x.value)
+            versions = [x._version for x in values]
+            td = ask(self.act, td, f"{type(env).__name__}.rollout")
+            check_actions(env, env.plan, td)
+            found = layout.added(td, values)
+            untouched = found is not None and versions == [x._version for x in values] and self._goes_on(found)
+            if found is None or not untouched or sys.getrefcount(td) > HELD:
+                return self._unfused(t, td, values, fresh)
+            self.written.append({where: _Written(x, x._version) for where, x in found.items()})
+            fresh = self._step(t, env.taken(td), last=t == buffer.steps - 1)
+            if self.stop and fresh:
+                break
+        return self._whole(t + 1)
+
+    def _goes_on(self, found: Mapping[Path, Tensor]) -> bool:
+        """Whether what a policy wrote is like what it wrote before, can be watched, and its actions as they are
+        stored.
+        """
+        if any(x.is_inference() for x in found.values()):
+            return False  # nobody can tell whether they are changed later
+        fields = zip(self.actions, self.buffer.action_fields, strict=True)
+        if any(where not in found or found[where].dtype != field.dtype for where, field in fields):
+            return False
+        before = self.written[-1] if self.written else None
+        if before is None:
+            return True
+        return before.keys() == found.keys() and all(
+            x.shape == before[where].value.shape and x.dtype == before[where].value.dtype for where, x in found.items()
+        )
+
+    def _step(self, t: int, actions: Mapping[str, Tensor], *, last: bool) -> bool:
+        """Plays a step; whether any row ended."""
+        env, buffer = self.env, self.buffer
+        for field, x in zip(buffer.action_fields, buffer.actions, strict=True):
+            x[t].copy_(actions[field.name[0]].detach().movedim(0, -1))
+        if not self.compiled:
+            actions = {group: x.clone() for group, x in actions.items()}  # the state may keep them
+            return _moved(env, buffer, actions, t, last=last, stop=self.stop)
+        if self._state is None or env.last_state is not self._state:  # a policy may put the env into another state
+            self._state = env.own_state()
+            kernel = env.engine.kernel
+            self._places = kernel.bind(self._state, buffer.actions, buffer.after, buffer.row_flags, buffer.observations)
+        options = {"last": buffer.steps - 1, "most": env.max_steps, "restart": not self.stop}
+        env.engine.kernel.run(env.num_envs, self._places, self.ended, t, t + 1, **options)
+        return bool(self.ended[t])
+
+    def _whole(self, played: int) -> TensorDictBase:
+        self.buffer.share_flags(played)
+        td = self.buffer.whole(played)
+        for where in self.written[0]:
+            column = [step[where] for step in self.written]
+            changed = any(x.value._version != x.version or x.value.requires_grad for x in column)
+            if changed or where not in self.actions:
+                plant(td, where, torch.stack([x.value for x in column], 1))
+        return finish(self.env, td, self.options)
+
+    def _unfused(self, t: int, td: TensorDictBase, values: Sequence[Tensor], fresh: bool) -> TensorDictBase:
+        """The data of a rollout that goes on as that of any env, from where the policy acted in step ``t``."""
+        env, buffer, layout = self.env, self.buffer, self.buffer.layout
+        buffer.share_flags(t)
+        kept = [buffer.step(i) for i in range(t)]
+        for step, written in zip(kept, self.written, strict=True):
+            for where, x in written.items():
+                plant(step, where, x.value)
+        if kept and not fresh:  # the policy was given what followed on the step before
+            layout.put_observed(kept[-1]["next"], values)
+        return go_on(env, td, self.act, kept, buffer.steps - t, self.options)
+
+
+def _moved(
+    env: SimulationEnv, buffer: RolloutBuffer, actions: Mapping[str, Tensor], t: int, *, last: bool, stop: bool
+) -> bool:
+    """One step by the simulation, and what follows from it; whether any row ended."""
+    with env.gradients():
+        state, observations, rewards, over, infos = env.engine.transition(env.current_state, actions)
+        env.last_state = state
+        values = leaves(observations, infos, rewards)
+        entries = (*buffer.layout.observations, *buffer.layout.rewards)
+        for entry, target in zip(entries, buffer.after, strict=True):
+            if target is not None:
+                target[t].copy_(values[entry.field.name].movedim(0, -1))
+        for flag, target in zip(env.row_flags(over, state["steps"]), buffer.row_flags, strict=True):
+            target[t].copy_(flag)
+        done = buffer.row_flags[2][t]
+        ended = bool(done.any()) if stop or done.device.type == "cpu" else not stop
+        if last or (stop and ended):
+            return ended
+        if ended and not stop:
+            observations, infos = env.begin(done.clone(), leaves(observations, infos))
+            values = leaves(observations, infos)
+        for entry, target in zip(buffer.layout.observations, buffer.observations, strict=True):
+            target[t + 1].copy_(values[entry.field.name].movedim(0, -1))
+        return ended
+
+
+def fits(env: SimulationEnv, layout: Layout, policy: Any, options: RolloutOptions) -> bool:
+    """Whether a rollout can be fused: the plain ones, with the groups of the world, where changes of data can be
+    seen.
+    """
+    special = (options.callback, options.actions, options.storing_device, options.out)
+    given = options.tensordict
+    return (
+        all(one is None for one in special)
+        and not options.auto_cast_to_device
+        and not options.break_when_all_done
+        and options.return_contiguous is not False
+        and not (env.grad_enabled and torch.is_grad_enabled())
+        and not env.run_type_checks
+        and not env.one_hot
+        and (not torch.is_inference_mode_enabled() or (policy is None and env.draws_actions()))
+        and (given is None if options.auto_reset else given is not None and _only_ours(env, layout, given))
+    )
+
+
+def _only_ours(env: SimulationEnv, layout: Layout, td: TensorDictBase) -> bool:
+    """Whether data to go on from hold the env's entries and nothing else."""
+    own = {*env.observation_keys, *env.done_keys}
+    plain = layout.read(td) is not None and layout.read_flags(td) is not None
+    return plain and own <= set(td.keys(True, True)) <= {*own, *env.action_keys}
+
+
+__all__ = ["fits", "fused"]

@@ -1,0 +1,114 @@
+"""The memory of a rollout: every entry lies there by itself, step by step and with the rows last, ``[T, ..., B]``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Size, Tensor
+
+from marlenv.buffer_pool import BufferPool
+from marlenv.physics.env.layout import FLAGS, Layout
+from marlenv.physics.env.simulation_env import SimulationEnv
+from marlenv.physics.jit.kernel import Field, action_fields
+from marlenv.tensordicts import fetch, put
+
+
+class RolloutBuffer:
+    """Memory for ``T`` steps of an env.
+
+    Args:
+        env: whose.
+        layout: of its data.
+        pool: where the memory comes from.
+        steps: ``T``.
+        compact: without the observations and infos that follow on steps.
+    """
+
+    def __init__(self, env: SimulationEnv, layout: Layout, pool: BufferPool, steps: int, *, compact: bool) -> None:
+        self.layout, self.steps, self.rows = layout, steps, env.num_envs
+        observations = [entry.field for entry in layout.observations]
+        rewards = [entry.field for entry in layout.rewards]
+        self.action_fields = action_fields(env.simulation)
+        after = rewards if compact else [*observations, *rewards]
+        fields = [*observations, *after, *self.action_fields]
+        flags = [Field((name,), level.agents, torch.bool) for level in layout.levels for name in FLAGS]
+        shapes = [((steps, *field.shape, self.rows), field.dtype) for field in (*fields, *flags, *flags)]
+        memory = iter(pool.lend(shapes, env.device))
+        self.observations = [next(memory) for _ in observations]
+        """Before every step, as the layout lists them."""
+        self.after: list[Tensor | None] = [None if compact else next(memory) for _ in observations]
+        """After every step; None for what is not kept."""
+        self.after += [next(memory) for _ in rewards]
+        self.actions = [next(memory) for _ in self.action_fields]
+        self.before_flags = [next(memory).zero_() for _ in flags]
+        """Three of every level before every step: nothing is done then."""
+        self.after_flags = [next(memory) for _ in flags]
+        """The same after every step; while the rollout is played only those of the rows."""
+
+    @property
+    def row_flags(self) -> list[Tensor]:
+        """Terminated, truncated and done of the rows after every step, bool ``[T, B]`` each."""
+        return self.after_flags[:3]
+
+    def start(self, td: TensorDictBase) -> list[Tensor]:
+        """Stores what the first step starts from, data of the env; returns its values, as :meth:`first` does."""
+        held, flags = self.layout.read(td) or [], self.layout.read_flags(td) or []
+        values, marks = [x for _, x in held], [x for _, level in flags for x in level]
+        for entry, x, memory in zip(self.layout.observations, values, self.observations, strict=True):
+            memory[0].copy_(x.reshape(self.rows, *entry.field.shape).movedim(0, -1))
+        for x, memory in zip(marks, self.before_flags, strict=True):
+            memory[0].copy_(x.squeeze(-1).movedim(0, -1))
+        return values + marks
+
+    def first(self, t: int) -> list[Tensor]:
+        """What a policy is given before a later step, in the order of :meth:`Layout.first`: tensors of its own."""
+        layout = self.layout
+        values = [entry.of(x[t].clone()) for entry, x in zip(layout.observations, self.observations, strict=True)]
+        none = torch.zeros((3, 1 + layout.agents, self.rows), dtype=torch.bool, device=layout.device)
+        return values + layout.flags(none)
+
+    def share_flags(self, played: int) -> None:
+        """Gives all agents the flags of their row, after the first ``played`` steps."""
+        for i, x in enumerate(self.after_flags[3:]):
+            x[:played] = self.after_flags[i % 3][:played].unsqueeze(1)
+
+    def step(self, t: int) -> TensorDict:
+        """The data of one step, with those that followed under ``"next"``, without actions; tensors of their own."""
+        td = self.layout.first(self._first(self._copies(self.observations, t), self._copies(self.before_flags, t), 0))
+        after = [None if x is None else x[t].clone() for x in self.after]
+        put(td, "next", self.layout.following(self._following(after, self._copies(self.after_flags, t), 0)))
+        return td
+
+    @staticmethod
+    def _copies(memory: Sequence[Tensor], t: int) -> list[Tensor]:
+        return [x[t].clone() for x in memory]
+
+    def whole(self, steps: int) -> TensorDict:
+        """The first ``steps`` steps as the data of a rollout, views of this memory, without the time's name."""
+        layout, batch = self.layout, Size((self.rows, steps))
+        cut = lambda memory: [x[:steps] for x in memory]  # noqa: E731
+        td = layout.first(self._first(cut(self.observations), cut(self.before_flags), 1), batch)
+        after = [None if x is None else x[:steps] for x in self.after]
+        put(td, "next", layout.following(self._following(after, cut(self.after_flags), 1), batch))
+        for field, x in zip(self.action_fields, self.actions, strict=True):
+            put(fetch(td, layout.paths[field.name[0]]), "action", x[:steps].movedim(-1, 0))
+        return td
+
+    def _first(self, values: Sequence[Tensor], flags: Sequence[Tensor], time: int) -> list[Tensor]:
+        entries = [entry.of(x, time) for entry, x in zip(self.layout.observations, values, strict=True)]
+        return entries + [_column(x) for x in flags]
+
+    def _following(self, values: Sequence[Tensor | None], flags: Sequence[Tensor], time: int) -> list[Tensor | None]:
+        known = zip((*self.layout.observations, *self.layout.rewards), values, strict=True)
+        entries = [None if x is None else entry.of(x, time) for entry, x in known]
+        return entries + [_column(x) for x in flags]
+
+
+def _column(flag: Tensor) -> Tensor:
+    """A flag ``[*T, A, B]`` as it is in the data, ``[B, *T, A, 1]``."""
+    return flag.movedim(-1, 0).unsqueeze(-1)
+
+
+__all__ = ["RolloutBuffer"]

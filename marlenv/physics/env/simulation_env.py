@@ -1,0 +1,213 @@
+"""An env around a simulation: where its rows stand, what moves them, and the actions that they get."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marlenv.buffer_pool import BufferPool
+from marlenv.envs import EnvBase
+from marlenv.envs.plan import Plan
+from marlenv.errors import KeyMissing, NeedsReset, ShapeError
+from marlenv.groups import GroupTree
+from marlenv.physics.env.grouping import Grouping
+from marlenv.physics.env.specs import numbers
+from marlenv.physics.jit.kernel import Draw
+from marlenv.physics.jit.tiers import TIERS, Compiled, Tier, engine_of
+from marlenv.physics.laws.state import State
+from marlenv.physics.maths.rowwise import in_graph
+from marlenv.physics.maths.views import rows_first, rows_last
+from marlenv.physics.simulation import Grouped, Infos, Kept, Observations, Simulation, leaves, unflatten
+from marlenv.rng import RowRNG
+from marlenv.tensordicts import get, rows
+
+CPU = torch.device("cpu")
+
+
+class SimulationEnv(EnvBase):
+    """The base of :class:`~marlenv.ScenarioEnv`, which makes it a whole env: what fast steps, rollouts and resets are
+    given.
+    """
+
+    simulation: Simulation
+    """The pure functions behind the env."""
+    tree: GroupTree
+    """The groups."""
+    grouping: Grouping
+    """How the groups of the world become those of the data."""
+    max_steps: int | None
+    grad_enabled: bool
+    tier: Tier
+    """How fast it was asked to be."""
+    one_hot: bool
+    """Whether choices are one-hot."""
+    last_state: State | None
+    """Where the env stands; None before the first reset."""
+    _drawn_as: Plan | None  # what machine code drew actions from when it was made
+    _rng: Tensor
+
+    @property
+    def num_envs(self) -> int:
+        """How many rows."""
+        return self.batch_size[0]
+
+    # --- how fast it is --------------------------------------------------------------------------
+
+    @property
+    def engine(self) -> Any:
+        """What moves the rows now: made, and compiled where that was asked for, on the first use.
+
+        It is another one while gradients flow, and when :attr:`tier` is another.
+        """
+        key = self.tier, self.grad_enabled and torch.is_grad_enabled()
+        if key not in self._engines:
+            check_tier(self.tier)
+            draw, draws, wide = _drawing(self)
+            if self._drawn_as is not self.plan:
+                self._engines.clear()
+            self._drawn_as = self.plan
+            self._engines[key] = engine_of(
+                self.simulation, self.tier, self.device, draw, draws, wide=wide, grad=bool(key[1])
+            )
+        return self._engines[key]
+
+    @cached_property
+    def _engines(self) -> dict[tuple[str, bool], Any]:
+        """Those that were made, by tier and by whether gradients flow."""
+        return {}
+
+    def draws_actions(self) -> bool:
+        """Whether machine code draws the random actions: as the specs say that there were when it was made."""
+        engine = self.engine
+        return isinstance(engine, Compiled) and engine.kernel.draws > 0 and self._drawn_as is self.plan
+
+    @cached_property
+    def pool(self) -> BufferPool:
+        """Where the memory of rollouts comes from."""
+        return BufferPool()
+
+    # --- where it stands -------------------------------------------------------------------------
+
+    def check_began(self, verb: str) -> None:
+        """Raises before the first reset or state."""
+        if self.last_state is None:
+            raise NeedsReset.before(type(self.scenario).__name__, verb)
+
+    def own_state(self) -> State:
+        """Where the env stands, in memory that its machine code may write to."""
+        self.last_state = self.engine.own(self.current_state)
+        return self.last_state
+
+    @property
+    def current_state(self) -> State:
+        """Where the env stands; the first use starts an episode in all rows."""
+        if self.last_state is None:
+            with self.gradients():
+                self.begin(None)
+        now: State = self.last_state  # type: ignore[assignment]
+        if now["rng"].device != self.device:
+            now = self.last_state = {name: x.to(self.device) for name, x in now.items()}
+        if self.grad_enabled and torch.is_grad_enabled() and any(x.is_inference() for x in now.values()):
+            now = self.last_state = {
+                name: x.clone() for name, x in now.items()
+            }  # no graph takes what inference_mode made
+        return now
+
+    def begin(self, where: Tensor | None, kept: Kept | None = None) -> tuple[Observations, Infos]:
+        """New episodes in the rows ``where``, or in all; the others see what is ``kept``."""
+        if self.last_state is None:
+            rng = RowRNG.from_state(rows_first(self._rng).to(self.device))
+            state = self.simulation.start(rng)
+        else:
+            state = self.current_state
+        self.last_state, observations, infos = self.engine.reset(state, where, kept)
+        return (observations, infos) if self.engine.in_place else self.owned(observations, infos)[:2]
+
+    def owned(
+        self, observations: Observations, infos: Infos, rewards: Grouped | None = None
+    ) -> tuple[Observations, Infos, Grouped]:
+        """The same with memory of its own for all that could share it with the state, with constants or with each
+        other.
+        """
+        borrowed = self.simulation.borrowed
+        if not borrowed and self.num_envs > 1:
+            return observations, infos, rewards or {}
+        values = leaves(observations, infos, rewards)
+        for path in (
+            borrowed if self.num_envs > 1 else values
+        ):  # one row's views are contiguous more often than those of many
+            if path in values:
+                values[path] = values[path].clone()
+        return unflatten(values)
+
+    def checked(self, state: TensorDictBase) -> State:
+        """The entries of a state that was handed in, rows last."""
+        who, own = f"{type(self.scenario).__name__}.set_state", self.current_state
+        if missing := sorted(set(own) - set(state.keys())):
+            raise KeyMissing(f"{who}: the state has no {missing}; it must have {sorted(own)}")
+        out = {}
+        for name, mine in own.items():
+            x = state.get(name)
+            want = rows_first(mine).shape
+            if x.shape != want or x.dtype != mine.dtype:
+                raise ShapeError(
+                    f"{who}: {name!r} must be {mine.dtype} {list(want)}, got {x.dtype} {list(x.shape)}; "
+                    f"state.expand({self.num_envs}) makes many rows of one"
+                )
+            out[name] = rows_last(x.to(self.device)).clone(memory_format=torch.contiguous_format)
+        return out
+
+    def gradients(self) -> Any:
+        return torch.set_grad_enabled(self.grad_enabled and torch.is_grad_enabled())
+
+    # --- actions and flags -----------------------------------------------------------------------
+
+    def taken(self, td: TensorDictBase) -> dict[str, Tensor]:
+        """The actions of the groups of the world, ``[B, A, ...]``, from data of the env."""
+        actions, controls = self.grouping.actions(td), self.simulation.controls
+        if self.one_hot:
+            return {group: numbers(x, controls[group]) for group, x in actions.items()}
+        if self.device == CPU and not in_graph():  # elsewhere a look at data would wait for the device
+            where = get(td, "_step")
+            for group, x in actions.items():
+                controls[group].check(x, self.simulation.groups[group].names, None if where is None else rows(where, 1))
+        return actions
+
+    def row_flags(self, over: Tensor, steps: Tensor) -> Tensor:
+        """Whether rows are terminated, truncated, done; bool ``[3, B]``."""
+        late = torch.zeros_like(over) if self.max_steps is None else steps >= self.max_steps
+        return torch.stack((over, late, over | late))
+
+
+def check_tier(tier: str) -> None:
+    """Raises where there is no such tier."""
+    if tier not in TIERS:
+        raise ValueError(f"ScenarioEnv: compile must be one of {list(TIERS)}, got {tier!r}")
+
+
+def _drawing(env: SimulationEnv) -> tuple[Draw | None, int, bool]:
+    """How random actions come of uniform numbers: a function, of how many numbers, and whether of float64 ones."""
+    plan, whole = env.plan, env.grouping.whole
+    simple = (
+        plan.dense_actions and not env.one_hot and all(e.mask is None and e.path[:-1] in whole for e in plan.actions)
+    )
+    if not simple:
+        return None, 0, False
+
+    parts = [(whole[entry.path[:-1]], entry.draw, entry.spec[0]) for entry in plan.actions]
+
+    def draw(unit: Tensor) -> dict[str, Tensor]:
+        at, out = 0, {}
+        for group, shape, spec in parts:  # no more than is needed: two envs draw the same where these are equal
+            part = unit[:, at : at + math.prod(shape)].reshape(unit.shape[0], *shape)
+            at += math.prod(shape)
+            out[group] = spec.from_unit(part)
+        return out
+
+    wide = any(entry.spec.unit_dtype == torch.float64 for entry in plan.actions)
+    return draw, sum(math.prod(entry.draw) for entry in plan.actions), wide

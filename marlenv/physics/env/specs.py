@@ -1,0 +1,87 @@
+"""What the agents of a simulation see and do, as specs of one agent each, without batch dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from marlenv.groups import GroupTree, pad
+from marlenv.keys import Path, nested
+from marlenv.physics.task.actions import Control
+from marlenv.specs import (
+    Bounded,
+    Categorical,
+    Composite,
+    MultiCategorical,
+    MultiOneHot,
+    OneHot,
+    TensorSpec,
+    Unbounded,
+)
+
+
+def free(entries: Mapping[str, Any], lead: int) -> Composite:
+    """Unbounded specs of the shapes and dtypes of ``entries``, without their first ``lead`` dimensions."""
+    return Composite(
+        {
+            n: Unbounded(x.shape[lead:], dtype=x.dtype) if isinstance(x, Tensor) else free(x, lead)
+            for n, x in entries.items()
+        }
+    )
+
+
+def stacked(tree: GroupTree, per_agent: Mapping[str, Composite], rows: int, padded: Container[Path] = ()) -> Composite:
+    """The specs of agents in groups, ``[B]``.
+
+    Args:
+        tree: the groups.
+        per_agent: agent -> its entries.
+        rows: ``B``.
+        padded: the groups whose agents differ: entries grow to the largest size.
+
+    """
+    out = Composite(shape=(rows,))
+    for path, agents in tree.groups.items():
+        specs = {agent: per_agent[agent] for agent in agents}
+        alone: list[Any] = list((pad(specs)[0] if path in padded else specs).values())
+        out[nested(path)] = torch.stack(alone).expand(rows, len(agents))
+    return out
+
+
+def pad_masks(tree: GroupTree, per_agent: Mapping[str, Composite], padded: Iterable[Path]) -> dict[Path, TensorDict]:
+    """What is the agents' own in the groups that are padded: bool entries ``[A, ...]`` for every one that grew."""
+    out = {}
+    for path in padded:
+        masks = pad({agent: per_agent[agent] for agent in tree.groups[path]})[1].values()
+        grown = {key: torch.stack([mask[key] for mask in masks]) for key in next(iter(masks))}
+        out[path] = TensorDict({key: mask for key, mask in grown.items() if not mask.all()}, [len(masks)])
+    return out
+
+
+def action_spec(control: Control, agent: int, *, one_hot: bool) -> TensorSpec:
+    """What an agent of a group can do."""
+    if control.mode == "continuous":
+        low, high = control.bounds()
+        return Bounded(low[agent], high[agent], (control.width,), dtype=torch.float32)
+    if control.mode == "multidiscrete":
+        return MultiOneHot(control.choices) if one_hot else MultiCategorical(control.choices)
+    n = math.prod(control.choices)
+    return OneHot(n) if one_hot else Categorical(n, ())
+
+
+def numbers(action: Tensor, control: Control) -> Tensor:
+    """One-hot actions ``[B, A, n]`` as numbers, ``[B, A]`` or ``[B, A, k]``.
+
+    >>> from marlenv.physics import Agent
+    >>> control = Control("agents", [Agent()], 0, "multidiscrete")
+    >>> numbers(torch.tensor([[[0, 1, 0, 1, 0, 0]]]), control)
+    tensor([[[1, 0]]])
+    """
+    if control.mode == "discrete":
+        return action.int().argmax(-1)
+    return torch.stack([part.int().argmax(-1) for part in action.split(control.choices, -1)], -1)

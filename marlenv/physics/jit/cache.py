@@ -1,0 +1,249 @@
+"""Shared libraries built from C++, kept on disk: the same source, compiler, options and processor never compile twice.
+
+They lie in ``$MARLENV_CACHE``, else in ``$XDG_CACHE_HOME/marlenv``, else in ``~/.cache/marlenv``; everything there may
+be deleted at any time. Of a source with the key ``K`` there are
+
+    ================ =============================================================================================
+    ``K.SHA256.so``  the library; its name says what its bytes are, so that a truncated or damaged one is never loaded
+    ``K.checked``    that it was compared with PyTorch (:mod:`marlenv.physics.jit.first_use`), and with which version
+    ``K.lock``       held by who compiles, and by the compiler itself: a source is compiled by one process at a time
+    ``K.made``       a library whose process did not live to name it; the next one does
+    ================ =============================================================================================
+
+Machine code runs with all rights of who loads it. The folder is therefore made for its owner alone (mode 0700), and
+neither a library nor a folder that belongs to somebody else, or that others may write to, is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from marlenv.errors import Unsupported
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where there is no machine code either
+    fcntl = None  # type: ignore[assignment]
+
+OPTIONS = ("-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
+           "-fno-strict-aliasing", "-Wno-psabi", "-shared", "-fPIC")  # fmt: skip
+OTHERS = stat.S_IWGRP | stat.S_IWOTH
+PAUSE = 0.05  # seconds between two looks at a lock
+SCRIPT = 'umask 077; part=$1; made=$2; shift 2; "$@" && mv -f "$part" "$made"'
+"""The compiler outlives a process that does not wait for it: what it made then has its name only when it is whole."""
+
+
+class StillCompiling(Unsupported):
+    """The compiler takes longer than somebody wants to wait; it goes on in the background."""
+
+
+def folder() -> Path:
+    """Where libraries are kept."""
+    if own := os.environ.get("MARLENV_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "marlenv"
+
+
+def compiler() -> tuple[str, str] | None:
+    """The C++ compiler, ``$CXX`` or ``g++`` or ``clang++``, and what it says it is; None where there is none."""
+    for name in (os.environ.get("CXX"), "g++", "clang++") if fcntl else ():
+        if name and (path := shutil.which(name)):
+            return path, _version(path)
+    return None
+
+
+@lru_cache(maxsize=8)
+def _version(path: str) -> str:
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    return said.partition("\n")[0]
+
+
+@lru_cache(maxsize=1)
+def processor() -> str:
+    """The processor and what it can do."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine() + platform.processor()
+    return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))}))
+
+
+def key(source: str) -> str:
+    """What a library is called: a hash of everything that changes it."""
+    found = compiler()
+    parts = (source, *OPTIONS, *(found or ("", "")), processor())
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+# --- whom to trust -------------------------------------------------------------------------------
+
+
+def trusted(path: Path) -> None:
+    """Raises where somebody else could decide what is in a folder or a library.
+
+    Raises:
+        Unsupported: it, or a folder that it lies in, belongs to somebody else, or others may write to it.
+
+    """
+    if not hasattr(os, "geteuid"):
+        return
+    me, own = os.geteuid(), path.lstat()
+    if own.st_uid != me:
+        raise _distrust(path, path, f"belongs to user {own.st_uid}, and you are {me}")
+    if stat.S_ISLNK(own.st_mode) or own.st_mode & OTHERS:
+        raise _distrust(path, path, f"can be written to by others (mode {stat.S_IMODE(own.st_mode):04o})")
+    for parent in path.parents:
+        above = parent.lstat()
+        if above.st_uid not in (me, 0):
+            raise _distrust(path, parent, f"belongs to user {above.st_uid}, and you are {me}")
+        if above.st_mode & OTHERS and not above.st_mode & stat.S_ISVTX:  # in /tmp only owners rename what is theirs
+            raise _distrust(path, parent, f"can be written to by others (mode {stat.S_IMODE(above.st_mode):04o})")
+
+
+def _distrust(path: Path, what: Path, why: str) -> Unsupported:
+    remedy = f"chmod go-w {what}" if "mode" in why else f"delete {path}, if you may"
+    where = "" if what == path else f" (machine code is kept in {path})"
+    return Unsupported(
+        f"machine code that others could have written is not run: {what} {why}{where}; {remedy}, or set MARLENV_CACHE "
+        f"to a "
+        "folder of your own"
+    )
+
+
+def own_folder() -> Path:
+    """The folder, made if it is not there, for its owner alone."""
+    path = Path(os.path.realpath(folder()))
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    for one in reversed(missing):
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            one.mkdir(0o700)
+    trusted(path)
+    return path
+
+
+# --- libraries -----------------------------------------------------------------------------------
+
+
+def find(source: str) -> Path | None:
+    """The library of a source, if it is there and whole; a damaged one is deleted.
+
+    Raises:
+        Unsupported: it, or the folder, is not to be trusted.
+
+    """
+    home, name = Path(os.path.realpath(folder())), key(source)
+    if not home.exists():
+        return None
+    trusted(home)
+    for path in sorted(home.glob(f"{name}.*.so")):
+        with contextlib.suppress(FileNotFoundError):  # another process found it damaged
+            trusted(path)
+            if path.name == f"{name}.{_digest(path)}.so":
+                return path
+            path.unlink()
+    return None
+
+
+def build(source: str, patience: float | None = None) -> tuple[Path, bool]:
+    """The library of a source, and whether it had to be compiled.
+
+    Args:
+        source: the C++.
+        patience: seconds to wait for the compiler, which goes on without us; left out, until it is done.
+
+    Raises:
+        Unsupported: there is no compiler, it fails, it is not done yet, or the folder is not to be trusted.
+
+    """
+    if found := find(source):
+        return found, False
+    home, name = own_folder(), key(source)
+    until = None if patience is None else time.monotonic() + patience
+    made = home / f"{name}.made"
+    with _locked(home / f"{name}.lock", made, until) as lock:
+        if found := find(source):
+            return found, False
+        if not made.exists():
+            _compile(source, home / name, lock, until)
+        return _named(made, source), True
+
+
+def _compile(source: str, base: Path, lock: int, until: float | None) -> None:
+    """Has the compiler make ``base.made``."""
+    found = compiler()
+    if found is None:
+        raise Unsupported(
+            "there is no C++ compiler; install g++ or clang++, or name one in CXX (compile='none' needs none)"
+        )
+    code, part, said, made = (base.with_name(f"{base.name}.{end}") for end in ("cpp", "part", "said", "made"))
+    code.write_text(source)
+    command = ["sh", "-c", SCRIPT, "sh", str(part), str(made), found[0], *OPTIONS, str(code), "-o", str(part)]
+    with said.open("wb") as told:
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, pass_fds=[lock], start_new_session=True
+        )
+    try:
+        failed = child.wait(None if until is None else max(until - time.monotonic(), 0))
+    except BaseException as error:  # a key was pressed, or the time is up: it goes on, and must not stay as a zombie
+        threading.Thread(target=child.wait, name="marlenv-compile", daemon=True).start()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise _later() from None
+        raise
+    text = said.read_text(errors="replace")
+    for one in (code, said):
+        one.unlink(missing_ok=True)
+    if failed:
+        raise Unsupported(
+            f"the compiler {found[0]} failed, status {failed}: {text[:2000].strip() or 'it said nothing'}"
+        )
+
+
+def _named(made: Path, source: str) -> Path:
+    """The library, under the name that says what its bytes are."""
+    with contextlib.suppress(FileNotFoundError):  # another process named it
+        trusted(made)
+        made.rename(made.with_name(f"{key(source)}.{_digest(made)}.so"))
+    path = find(source)
+    if path is None:
+        raise Unsupported(f"the library in {made.parent} was deleted while it was made; try again")
+    return path
+
+
+@contextlib.contextmanager
+def _locked(path: Path, made: Path, until: float | None) -> Iterator[int]:
+    """Holds a lock, or sees that what it is for has been made."""
+    with path.open("w") as file:
+        while not made.exists():
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if until is not None and time.monotonic() > until:
+                    raise _later() from None
+                time.sleep(PAUSE)
+            except OSError:  # a disk that knows no locks: at worst two processes compile the same
+                break
+        yield file.fileno()
+        with contextlib.suppress(
+            OSError
+        ):  # said, not left to closing: a process that was forked meanwhile has it open too
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _later() -> StillCompiling:
+    return StillCompiling("it is still being compiled, which goes on in the background; the next process finds it")
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

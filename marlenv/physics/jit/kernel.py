@@ -1,0 +1,402 @@
+"""A simulation as machine code: transitions, resets, random actions and whole rollouts of any number of rows.
+
+A kernel computes what :class:`~marlenv.physics.simulation.Simulation` computes, on the same state, sixteen rows at a
+time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from functools import lru_cache, partial
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import torch
+from torch import Size, Tensor
+
+from marlenv.physics.jit import cache, operations
+from marlenv.physics.jit.codegen import CARE, SLOTS, Emitter
+from marlenv.physics.jit.graph import ROWS, TYPES, Graph, Node, TooLarge, Untraceable
+from marlenv.physics.jit.loops import repeat
+from marlenv.physics.jit.repeatable import Trace, check_agreement, elsewhere, trace_of, unchanged, undrawn
+from marlenv.physics.jit.tracer import cells_of, traced
+from marlenv.physics.laws.state import State
+from marlenv.physics.maths import rowwise
+from marlenv.physics.simulation import Simulation, leaves
+from marlenv.rng import RowRNG
+
+DTYPES = {"f": torch.float32, "d": torch.float64, "l": torch.int64, "b": torch.bool}
+KINDS = {kind: number for number, kind in enumerate("fdlb")}
+LANES = 16
+"""Rows per vector."""
+TILE = 64  # vectors of rows whose state is in the cache at once
+CACHE = 4 << 20  # bytes; more than this is written past the caches
+EASY = 1_000  # expressions of a new episode; up to this rows that nobody asked for may be computed with the others
+LARGEST = 150_000  # expressions; more take minutes to compile
+
+
+class Field(NamedTuple):
+    """An entry of a state, of actions or of results: ``[*shape, B]`` in memory."""
+
+    name: tuple[str, ...]
+    shape: Size
+    dtype: torch.dtype
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers a row has."""
+        return math.prod(self.shape)
+
+    @property
+    def kind(self) -> str:
+        """The type of its numbers."""
+        return TYPES[self.dtype]
+
+    def empty(self, rows: int, steps: int | None = None) -> Tensor:
+        """Room for it: ``[*shape, B]``, or ``[T, *shape, B]``."""
+        lead = () if steps is None else (steps,)
+        return torch.empty((*lead, *self.shape, rows), dtype=self.dtype)
+
+
+@lru_cache
+def _runtime(name: str) -> str:
+    """C++ that is the same for every scenario, a file of ``runtime/``."""
+    return files("marlenv.physics.jit").joinpath("runtime", name).read_text()
+
+
+Draw = Callable[[Tensor], Mapping[str, Tensor]]
+"""From uniform numbers ``[B, n]`` to the actions of the groups."""
+
+
+class Source:
+    """The C++ of a simulation, and the order of its data.
+
+    Args:
+        simulation: what is compiled.
+        draw: how random actions are made, if they are.
+        draws: from how many numbers per row.
+        wide: whether from float64 ones.
+        largest: how many expressions there may be.
+
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        draw: Draw | None = None,
+        draws: int = 0,
+        *,
+        wide: bool = False,
+        largest: int = LARGEST,
+    ) -> None:
+        self.simulation, self.largest = simulation, largest
+        with elsewhere(1), torch.inference_mode(False):
+            blank = simulation.start(RowRNG(rows=[2]))
+        self.state = [Field((name,), x.shape[:-1], x.dtype) for name, x in blank.items()]
+        self.actions = action_fields(simulation)
+        self.draw, self.draws, self.wide = draw, draws, wide
+        self.held, self.held_slots = self._slots(self.state, 0)
+        self.unsound: set[str] = set()
+        """Entries of the state that may be infinite or no numbers."""
+        try:
+            check_agreement(self._trace, lambda rows, seed: copy(self)._trace(rows, seed, only=True), ROWS)
+        except Untraceable:
+            raise
+        except Exception as error:
+            raise Untraceable(f"cannot be traced: {type(error).__name__}: {error}") from error
+        self.text = self._whole(self.held)
+
+    # --- tracing ---------------------------------------------------------------------------------
+
+    def _trace(self, rows: int, seed: int, *, only: bool = False) -> Trace:
+        """Traces everything, and writes the code unless a trace is the only thing that is wanted."""
+        self.rows, self.only = rows, only
+        while True:
+            self.top, self.size, self.parts = CARE + 1, 0, list[str]()
+            self.traces, self.loose = list[Any](), set[str]()
+            with (
+                elsewhere(seed),
+                undrawn(),
+                unchanged(self.simulation.scenario),
+                torch.inference_mode(False),
+                torch.no_grad(),
+            ):
+                self._trace_step(self.held)
+                self._trace_reset(self.held)
+                self._trace_draw()
+            if self.loose <= self.unsound:
+                return self.traces
+            self.unsound |= self.loose  # what was taken for finite numbers need not be
+
+    def _slots(self, fields: Sequence[Field], start: int) -> tuple[list[int], int]:
+        """The first slot of each field, and the first one behind them."""
+        at = []
+        for field in fields:
+            at.append(start)
+            start += SLOTS[field.kind] * field.numbers
+        return at, start
+
+    def _more(self, fields: Sequence[Field]) -> list[int]:
+        """Scratch slots for fields."""
+        at, self.top = self._slots(fields, self.top)
+        return at
+
+    def _trace_step(self, held: list[int]) -> None:
+        simulation = self.simulation
+        self.key = self.top
+        self.top += 4
+        self.action_slots = self._more(self.actions)
+        graph = Graph(self.largest, self.rows)
+        places: dict[int, str] = {}
+        state = self._inputs(graph, self.state, held, "st", places, -1)
+        actions = self._inputs(graph, self.actions, self.action_slots, "s", places, 0)
+        with rowwise.graph(partial(repeat, graph)):
+            after, observations, rewards, _, infos = simulation.transition(state, actions)
+        values = leaves(observations, infos, rewards)
+        self.outs = _fields(values)
+        self.observations = self.outs[: -len(rewards)]
+        if self.outs != result_fields(simulation)[0]:
+            raise Untraceable("gives other entries in a step than after a reset, or rewards that are not float32")
+        self.out_slots = self._more(self.outs)
+        old = {name: state[name] for name in after}
+        moved = [field for field in self.state if after[field.name[0]] is not old[field.name[0]]]
+        new_slots = self._more(moved)
+        roots, self.settled = [], []
+        for field, slot in zip(moved, new_slots, strict=True):
+            where = held[self.state.index(field)]
+            pairs = _cells(graph, after[field.name[0]], field, -1), _cells(graph, old[field.name[0]], field, -1)
+            self._settle(field, pairs[0])
+            for k, (node, was) in enumerate(zip(*pairs, strict=True)):
+                if node is not was:
+                    step = SLOTS[field.kind] * k
+                    roots.append((node, slot + step))
+                    self.settled += [(where + step + j, slot + step + j) for j in range(SLOTS[field.kind])]
+        for field, x, slot in zip(self.outs, values.values(), self.out_slots, strict=True):
+            roots += [(node, slot + SLOTS[field.kind] * k) for k, node in enumerate(_cells(graph, x, field, 0))]
+        self._emit("step", graph, places, roots)
+
+    def _trace_reset(self, held: list[int]) -> None:
+        graph = Graph(self.largest, self.rows)
+        places: dict[int, str] = {}
+        state = self._inputs(graph, self.state, held, "st", places, -1)
+        with rowwise.graph(partial(repeat, graph)):
+            fresh, observations, infos = self.simulation.reset(state)
+        first = leaves(observations, infos)
+        if _fields(first) != self.observations:
+            raise Untraceable("a reset shows other entries than a step, or in other shapes")
+        self.fresh_slots, self.first_slots = self._more(self.state), self._more(self.observations)
+        roots = []
+        for field, slot in zip(self.state, self.fresh_slots, strict=True):
+            cells = _cells(graph, fresh[field.name[0]], field, -1)
+            self._settle(field, cells)
+            roots += [(node, slot + SLOTS[field.kind] * k) for k, node in enumerate(cells)]
+        for field, slot in zip(self.observations, self.first_slots, strict=True):
+            cells = _cells(graph, first[field.name], field, 0)
+            roots += [(node, slot + SLOTS[field.kind] * k) for k, node in enumerate(cells)]
+        self.fresh_size = self._emit("reset", graph, places, roots)
+
+    def _trace_draw(self) -> None:
+        if self.draw is None:
+            self.parts.append("static void act(Slot *st, Slot *s) {}")
+            return
+        graph = Graph(self.largest, self.rows)
+        places: dict[int, str] = {}
+        pair = self._inputs(graph, [Field(("rng",), Size((2,)), torch.int64)], [self.key], "s", places, -1)["rng"]
+        rng = RowRNG.from_state(pair.movedim(-1, 0))
+        drawn = self.draw(rng.uniform(shape=(self.draws,), dtype=torch.float64 if self.wide else torch.float32))
+        roots = []
+        for field, slot in zip(self.actions, self.action_slots, strict=True):
+            cells = _cells(graph, drawn[field.name[0]], field, 0)
+            roots += [(node, slot + SLOTS[field.kind] * k) for k, node in enumerate(cells)]
+        self._emit("act", graph, places, roots)
+
+    def _inputs(
+        self, graph: Graph, fields: Sequence[Field], slots: Sequence[int], base: str, places: dict[int, str], row: int
+    ) -> dict[str, Tensor]:
+        """Tensors that stand for data in slots."""
+        made: dict[str, Tensor] = {}
+        for field, slot in zip(fields, slots, strict=True):
+            shape = (*field.shape, 1) if row == -1 else (1, *field.shape)
+            x = traced(graph, shape, field.dtype, row, sound=field.name[0] not in self.unsound)
+            made[field.name[0]] = x
+            for k, node in enumerate(x.cells.reshape(-1).tolist()):
+                places[node.at] = f"{base} + {slot + SLOTS[field.kind] * k}"
+        return made
+
+    def _settle(self, field: Field, cells: Sequence[Node]) -> None:
+        """Notes what a scenario remembers that may not be finite."""
+        if field.name[0].startswith("memory.") and not all(node.sound for node in cells):
+            self.loose.add(field.name[0])
+
+    def _emit(self, name: str, graph: Graph, places: dict[int, str], roots: list[tuple[Node, int]]) -> int:
+        self.traces += trace_of(graph, [node for node, _ in roots])
+        if self.only:
+            return 0
+        emitter = Emitter(name, graph, places, roots, self.top)
+        self.size += emitter.size
+        if self.size > self.largest:
+            raise TooLarge(f"is too large: more than {self.largest} expressions")
+        self.parts.append(emitter.code())
+        self.top = emitter.scratch
+        return emitter.size
+
+    # --- the text --------------------------------------------------------------------------------
+
+    def _whole(self, held: list[int]) -> str:
+        names = [field.name[0] for field in self.state]
+        numbers = {
+            "NSTATE": len(self.state), "NACTS": len(self.actions), "NOUTS": len(self.outs),
+            "NSEEN": len(self.observations), "NSLOTS": self.top, "NHELD": self.held_slots, "CARE": CARE,
+            "KEY": self.key, "DRAWS": self.draws, "OVER": held[names.index("over")],
+            "STEPS": held[names.index("steps")], "RNG": names.index("rng"),
+            "BLENDS": int(self.fresh_size <= EASY),
+        }  # fmt: skip
+        tables = {
+            "STATE": (self.state, held), "ACTS": (self.actions, self.action_slots), "OUTS": (self.outs, self.out_slots),
+            "FRESH": (self.state, self.fresh_slots), "FIRST": (self.observations, self.first_slots),
+        }  # fmt: skip
+        lines = [_runtime("vectors.h"), *(f"#define {name} {value}" for name, value in numbers.items()), *self.parts]
+        for name, (fields, slots) in tables.items():
+            rows = ", ".join(f"{{{KINDS[f.kind]}, {slot}, {f.numbers}}}" for f, slot in zip(fields, slots, strict=True))
+            lines.append(f"static const Field {name}[] = {{{rows or '{0, 0, 0}'}}};")
+        lines.append("static inline void settle(Slot *st, Slot *s) {")
+        lines += [f"  st[{to}] = s[{of}];" for to, of in self.settled]
+        return "\n".join((*lines, "}", _runtime("driver.cpp")))
+
+
+class Kernel:
+    """Machine code of a simulation; made once, used for any number of rows.
+
+    Args:
+        source: of the code.
+        patience: seconds to wait for the compiler; left out, until it is done.
+
+    Raises:
+        Unsupported: there is no library of it, and none can be had.
+
+    """
+
+    def __init__(self, source: Source, patience: float | None = None) -> None:
+        self.state, self.actions, self.outs, self.observations = (
+            source.state,
+            source.actions,
+            source.outs,
+            source.observations,
+        )
+        self.draws, self.size = source.draws, source.size
+        path, self.compiled = cache.build(source.text, patience)
+        self.name = path.name
+        """Of its library: what it was made from, and the checksum of its bytes."""
+        self._library = ctypes.CDLL(str(path))
+        self._run, self._begin = self._library.run, self._library.begin
+        self._run.restype = self._begin.restype = None
+        self._run.argtypes = [ctypes.c_int64] * 9 + [ctypes.c_void_p] * 2
+        self._begin.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2
+        self._bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.outs, *self.observations))
+        self._first_bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.state, *self.observations))
+        self._count = len(self.state) + len(self.actions) + len(self.outs) + len(self.observations) + 4
+
+    def bind(
+        self,
+        state: State,
+        actions: Sequence[Tensor | None],
+        outs: Sequence[Tensor | None],
+        flags: Sequence[Tensor | None],
+        observations: Sequence[Tensor] = (),
+        keys: Tensor | None = None,
+    ) -> Any:
+        """The places of the data of :meth:`run`; the tensors must live as long as they are used.
+
+        Args:
+            state: contiguous, ``[..., B]``.
+            actions: of each group, ``[T, ..., B]``; read, or written where ``keys`` are given.
+            outs: room for what follows on each step, as :attr:`outs` lists it, ``[T, ..., B]``; None for
+                what is not wanted.
+            flags: room for terminated, truncated, done: bool ``[T, B]`` each.
+            observations: room for observations and infos before each step, ``[T, ..., B]``; the first is not written.
+            keys: int64 ``[B]``, the streams of random actions.
+
+        """
+        observations = observations or [_NOTHING] * len(self.observations)
+        tensors = (*(state[f.name[0]] for f in self.state), *actions, *outs, *observations, *flags)
+        pointers = [None if x is None else x.data_ptr() for x in tensors]
+        return (ctypes.c_void_p * self._count)(*pointers, None if keys is None else keys.data_ptr())
+
+    def run(
+        self,
+        rows: int,
+        places: Any,
+        ended: Tensor,
+        start: int = 0,
+        stop: int = 1,
+        *,
+        last: int | None = None,
+        drawn: int = 0,
+        most: int | None = None,
+        restart: bool = False,
+    ) -> None:
+        """Plays the steps ``start`` to ``stop``; changes the state in place and writes all results.
+
+        Args:
+            rows: ``B``.
+            places: what :meth:`bind` gave.
+            ended: uint8 ``[T]``, is set where any row is done.
+            start: the first step.
+            stop: the one behind the last.
+            last: the step after which nothing begins; ``stop - 1`` when left out.
+            drawn: how many numbers of the random actions' streams are used.
+            most: the longest episode.
+            restart: whether rows that are done start anew.
+
+        """
+        last = stop - 1 if last is None else last
+        streams = rows % LANES == 0 and rows * (stop - start) * self._bytes > CACHE
+        self._run(rows, start, stop, last, most or 0, drawn, TILE, restart, streams, places, ended.data_ptr())
+
+    def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
+        """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""
+        tensors = [*(state[f.name[0]] for f in self.state), *observations]
+        pointers = (ctypes.c_void_p * len(tensors))(*(x.data_ptr() for x in tensors))
+        rows = state["rng"].shape[-1]
+        self._begin(rows, rows * self._first_bytes > CACHE, None if where is None else where.data_ptr(), pointers)
+
+
+assert operations.FILES  # the tracer knows what they handle
+_NOTHING = torch.empty(0)
+
+
+def result_fields(simulation: Simulation) -> tuple[list[Field], int]:
+    """What a step gives, observations and infos before rewards; and how many of the first."""
+    shown = leaves(simulation.observations, simulation.infos)
+    observations = [Field(name, x.shape[1:], x.dtype) for name, x in shown.items()]
+    rewards = [Field((name, "reward"), Size((c.agents,)), torch.float32) for name, c in simulation.controls.items()]
+    return [*observations, *rewards], len(observations)
+
+
+def action_fields(simulation: Simulation) -> list[Field]:
+    """The actions of the groups."""
+    integer, flat = simulation.mode != "continuous", simulation.mode == "discrete"
+    return [
+        Field((name,), Size((c.agents,) if flat else (c.agents, c.width)), torch.int64 if integer else torch.float32)
+        for name, c in simulation.controls.items()
+    ]
+
+
+def _fields(leaves: Mapping[tuple[str, ...], Tensor]) -> list[Field]:
+    for name, x in leaves.items():
+        if x.dtype not in DTYPES.values():
+            raise Untraceable(f"{name} has dtype {x.dtype}; it can be {sorted(map(str, DTYPES.values()))}")
+    return [Field(name, x.shape[1:], x.dtype) for name, x in leaves.items()]
+
+
+def _cells(graph: Graph, x: Tensor, field: Field, row: int) -> list[Node]:
+    """The expressions of an entry, in the order of its memory."""
+    cells = cells_of(graph, x, field.kind)
+    shape = (*field.shape, 1) if row == -1 else (1, *field.shape)
+    return cells.reshape(shape).reshape(-1).tolist()
+
+
+__all__ = ["LANES", "Draw", "Field", "Kernel", "Source", "action_fields", "leaves", "result_fields"]

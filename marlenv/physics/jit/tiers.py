@@ -1,0 +1,231 @@
+"""How fast a scenario runs: as separate operations, compiled by PyTorch, or as machine code of its own.
+
+============= ====================================================================================================
+tier          what runs
+============= ====================================================================================================
+``"none"``    every operation on its own: the reference, with gradients, on any device
+``"compile"`` ``torch.compile``: one graph for each number of rows, on any device; compiled anew in every process
+``"aot"``     machine code made ahead of time (:mod:`marlenv.physics.jit.kernel`), kept on disk; any number of rows, CPU
+``"auto"``    the default: ``"aot"`` where it is at hand or can be had within seconds, else ``"none"``; without a word
+              on other devices, with gradients, for scenarios of more than 40,000 expressions, and while the compiler
+              goes on in the background; where anything goes wrong with a warning
+============= ====================================================================================================
+
+All give the same numbers up to rounding; machine code that does not, when it is first used, is not used
+(:mod:`marlenv.physics.jit.first_use`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal, Protocol, TypeAlias
+
+import torch
+from torch import Tensor
+
+from marlenv.errors import NotCompiled, Unsupported, users_line
+from marlenv.physics.jit import cache, first_use, known
+from marlenv.physics.jit.graph import TooLarge, Untraceable
+from marlenv.physics.jit.kernel import LARGEST, Draw, Field, Kernel, Source
+from marlenv.physics.jit.torch_compile import Inductor
+from marlenv.physics.laws.state import State
+from marlenv.physics.simulation import SHARED, Grouped, Infos, Kept, Observations, Simulation, unflatten
+
+Tier: TypeAlias = Literal["none", "compile", "aot", "auto"]
+TIERS = ("none", "compile", "aot", "auto")
+PATIENCE = 6.0  # seconds that "auto" waits for a compiler
+QUICK = 40_000  # expressions; "auto" does not even try more
+REMEDY = "compile='none' plays so without this warning, compile='aot' insists"
+
+
+class Engine(Protocol):
+    """What an env needs to move its rows."""
+
+    in_place: bool
+    """Whether a transition or a reset may write into the state that it is given."""
+
+    def transition(
+        self, state: State, actions: Mapping[str, Tensor]
+    ) -> tuple[State, Observations, Grouped, Tensor, Infos]:
+        """As :meth:`Simulation.transition <marlenv.physics.simulation.Simulation.transition>`."""
+
+    def reset(
+        self, state: State, where: Tensor | None = None, kept: Kept | None = None
+    ) -> tuple[State, Observations, Infos]:
+        """As :meth:`Simulation.reset <marlenv.physics.simulation.Simulation.reset>`."""
+
+
+class Compiled:
+    """A simulation that runs as machine code.
+
+    Args:
+        kernel: the code.
+
+    """
+
+    in_place = True
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._mine: State | None = None
+
+    def own(self, state: State) -> State:
+        """The state in memory that only this engine writes to."""
+        if state is not self._mine:
+            with torch.inference_mode(False), torch.no_grad():
+                state = {name: x.clone(memory_format=torch.contiguous_format) for name, x in state.items()}
+            self._mine = state
+        return state
+
+    def transition(
+        self, state: State, actions: Mapping[str, Tensor]
+    ) -> tuple[State, Observations, Grouped, Tensor, Infos]:
+        """One step of all rows; changes ``state`` in place where it is its own."""
+        kernel, state = self.kernel, self.own(state)
+        rows = state["rng"].shape[-1]
+        acts = [rows_last(actions[f.name[0]], f) for f in kernel.actions]
+        outs = [f.empty(rows) for f in kernel.outs]
+        flags = torch.empty((4, rows), dtype=torch.bool)
+        places = kernel.bind(state, acts, outs, flags.unbind(0)[:3])
+        kernel.run(rows, places, flags[3])
+        observations, infos, rewards = unflatten(
+            {f.name: x.movedim(-1, 0) for f, x in zip(kernel.outs, outs, strict=True)}
+        )
+        return state, observations, rewards, flags[0], infos
+
+    def reset(
+        self, state: State, where: Tensor | None = None, kept: Kept | None = None
+    ) -> tuple[State, Observations, Infos]:
+        """New episodes; changes ``state`` in place where it is its own."""
+        kernel, state = self.kernel, self.own(state)
+        rows = state["rng"].shape[-1]
+        if where is None or kept is None:
+            shown = {f.name: f.empty(rows).movedim(-1, 0) for f in kernel.observations}
+            for x in shown.values() if where is not None else ():
+                x.zero_()
+        else:
+            shown = {f.name: _copied(kept[f.name]) for f in kernel.observations}
+        kernel.begin(state, None if where is None else where.contiguous(), list(shown.values()))
+        observations, infos, _ = unflatten(shown)
+        return state, observations, infos
+
+
+@lru_cache(maxsize=256)
+def _strides(shape: torch.Size) -> tuple[int, ...]:
+    """Those of ``[B, *shape]`` whose rows are last in memory."""
+    return torch.empty((*shape[1:], shape[0]), device="meta").movedim(-1, 0).stride()
+
+
+def _copied(x: Tensor) -> Tensor:
+    """A copy of ``[B, *shape]`` whose rows are last in memory."""
+    if x.stride() == _strides(x.shape):  # as observations of the step before are: the quick case
+        return x.clone()
+    return x.movedim(0, -1).clone(memory_format=torch.contiguous_format).movedim(-1, 0)
+
+
+def engine_of(
+    simulation: Simulation,
+    tier: str,
+    device: torch.device | None,
+    draw: Draw | None,
+    draws: int,
+    *,
+    wide: bool,
+    grad: bool,
+) -> Any:
+    """What moves the rows of a simulation.
+
+    Args:
+        simulation: the scenario.
+        tier: how fast.
+        device: where the rows are.
+        draw: from uniform numbers to random actions, if machine code shall draw them.
+        draws: how many numbers that takes per row.
+        wide: whether they are float64.
+        grad: whether gradients are wanted.
+
+    Raises:
+        Unsupported: ``"aot"`` cannot be had here; ``"auto"`` warns and does without.
+
+    Warns:
+        NotCompiled: what should have become machine code did not.
+
+    """
+    on_cpu = device is None or device.type == "cpu"
+    if tier == "compile":
+        return Inductor(simulation)
+    if tier == "none" or (tier == "auto" and (not on_cpu or grad)):
+        return simulation
+    who = type(simulation.scenario).__name__
+    if not on_cpu or grad:
+        what = "gradients" if grad else f"device {device}"
+        raise Unsupported(
+            f"{who}: compile='aot' makes machine code for the CPU, without gradients, got {what}; use 'none' or "
+            f"'compile'"
+        )
+    try:
+        return _compiled(simulation, draw, draws, wide=wide, asked=tier == "aot")
+    except cache.StillCompiling:
+        return simulation
+    except Exception as error:  # whatever it is: a scenario that plays must not stop because of its machine code
+        why = error if isinstance(error, Unsupported) else f"{type(error).__name__}: {error}"
+        why = f"the scenario {why}" if isinstance(error, Untraceable) else str(why)
+        if tier == "aot":
+            kind = Untraceable if isinstance(error, Untraceable) else Unsupported
+            raise kind(f"{who}: compile='aot': {why}; use compile='none' or 'compile'") from error
+        if isinstance(error, TooLarge):  # nothing went wrong
+            return simulation
+    said = f"{who}: compile='auto' plays with separate operations, slower, as there is no machine code: {why}; {REMEDY}"
+    warnings.warn(said, NotCompiled, stacklevel=users_line())
+    return simulation
+
+
+def _compiled(simulation: Simulation, draw: Draw | None, draws: int, *, wide: bool, asked: bool) -> Compiled:
+    """Machine code of a simulation.
+
+    Args:
+        simulation: the scenario.
+        draw: as for :func:`engine_of`.
+        draws: likewise.
+        wide: likewise.
+        asked: whether somebody waits for it, however long it takes.
+
+    Raises:
+        Exception: whatever can go wrong, in the scenario, the compiler, the disk or the library.
+
+    """
+    with torch.inference_mode(False), torch.no_grad():  # constants that are made here outlive the mode
+        source = known.source_of(simulation, draw, draws, wide=wide, largest=LARGEST if asked else QUICK)
+        kernel = Kernel(source) if asked else _soon(source)
+        first_use.check(simulation, kernel, draw, wide=wide)
+        return Compiled(kernel)
+
+
+_late: set[str] = set()
+"""What was not compiled in time in this process: all envs of a process play the same numbers, and wait but once."""
+
+
+def _soon(source: Source) -> Kernel:
+    """The kernel, if it is had within seconds."""
+    name = cache.key(source.text)
+    try:
+        if name in _late:
+            raise cache.StillCompiling("it was not compiled in time")
+        return Kernel(source, PATIENCE)
+    except cache.StillCompiling:
+        _late.add(name)
+        raise
+
+
+def rows_last(x: Tensor, field: Field) -> Tensor:
+    """Actions ``[B, ...]`` as they are read, ``[..., B]``."""
+    if x.ndim - 1 > len(field.shape):
+        x = x.squeeze(-1)
+    if x.dtype != field.dtype:
+        x = x.to(field.dtype)
+    return x.movedim(0, -1).contiguous()
+
+
+__all__ = ["SHARED", "TIERS", "Compiled", "Engine", "Inductor", "Tier", "engine_of", "rows_last"]

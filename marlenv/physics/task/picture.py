@@ -1,0 +1,203 @@
+"""A picture of one row of a world, in metres: what a scenario draws itself on, and what every picture shows.
+
+Drawn with Pillow, without a screen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from marlenv.optional import need
+from marlenv.physics.laws.bodies import Bodies, Body
+from marlenv.physics.laws.dynamics import Holonomic, Static
+from marlenv.physics.laws.entities import COLORS, Agent, Color, Entity
+from marlenv.physics.laws.shapes import Box, Line, Sphere
+from marlenv.physics.task.sensors import Lidar, Neighbours
+
+Point: TypeAlias = "tuple[float, float]"
+
+FINE = 3  # canvas pixels per pixel: what makes edges smooth
+FAR = 20.0  # metres; bodies farther away are not looked at
+PAPER = (250, 250, 250)
+FAINT = (205, 205, 210)
+
+
+class View(NamedTuple):
+    """How much of the world a picture shows, the origin in its middle."""
+
+    wide: float
+    """From the middle to the left and right edges, metres."""
+    high: float
+    """To the upper and lower ones, metres."""
+
+
+class Picture:
+    """A canvas in metres.
+
+    Args:
+        size: width and height, pixels.
+        view: what it shows.
+
+    """
+
+    def __init__(self, size: tuple[int, int], view: View) -> None:
+        self._image_module, self._draw_module = need("PIL.Image", "pictures"), need("PIL.ImageDraw", "pictures")
+        self.size = size
+        self._hidden: set[str] = set()
+        self._paint: dict[str, Color] = {}
+        self.scale = FINE * min(size[0] / (2 * view.wide), size[1] / (2 * view.high))
+        """Canvas pixels per metre."""
+        self._canvas = self._image_module.new("RGB", (size[0] * FINE, size[1] * FINE), PAPER)
+        self._pen = self._draw_module.Draw(self._canvas)
+
+    # --- what a scenario says --------------------------------------------------------------------
+
+    def hide(self, bodies: Bodies, where: Tensor) -> None:
+        """Leaves out the bodies ``where`` (bool ``[1, A]``)."""
+        self._hidden |= {name for name, yes in zip(bodies.names, where[0].tolist(), strict=True) if yes}
+
+    def paint(self, bodies: Bodies, where: Tensor, color: Color) -> None:
+        """Gives the bodies ``where`` (bool ``[1, A]``) another colour."""
+        self._paint |= {name: color for name, yes in zip(bodies.names, where[0].tolist(), strict=True) if yes}
+
+    def circle(
+        self,
+        at: Point,
+        radius: float,
+        color: Color,
+        *,
+        fill: Literal["full", "tint", "none"] = "full",
+        width: float = 1.5,
+    ) -> None:
+        """A circle; metres, and pixels for the width of its rim."""
+        (x, y), r, ink = self._pixel(at), radius * self.scale, _rgb(color)
+        inner = {"full": ink, "tint": _paler(ink), "none": None}[fill]
+        rim = _darker(ink) if fill == "full" else ink
+        self._pen.ellipse((x - r, y - r, x + r, y + r), fill=inner, outline=rim, width=max(1, round(width * FINE)))
+
+    def line(self, a: Point, b: Point, color: Color, *, width: float = 2.0) -> None:
+        """A straight line; metres, and pixels for its width."""
+        self._pen.line((*self._pixel(a), *self._pixel(b)), fill=_rgb(color), width=max(1, round(width * FINE)))
+
+    def polygon(self, corners: Sequence[Point], color: Color, *, filled: bool = True, width: float = 1.5) -> None:
+        """A polygon; metres, and pixels for the width of its sides."""
+        ink, pixels = _rgb(color), [self._pixel(corner) for corner in corners]
+        if filled:
+            self._pen.polygon(pixels, fill=ink)
+        rim = _darker(ink) if filled else ink
+        self._pen.line([*pixels, pixels[0], pixels[1]], fill=rim, width=max(1, round(width * FINE)), joint="curve")
+
+    def heat(self, values: Tensor, half: Point, color: Color = (0.2, 0.55, 0.45)) -> None:
+        """Values in [0, 1] ``[nx, ny]`` as colours of a rectangle of ``2 * half`` metres about the origin."""
+        share = values.clamp(0, 1).t().flip(0).unsqueeze(-1)
+        ink, paper = torch.tensor(_rgb(color)), torch.tensor(PAPER)
+        pixels = (paper + (ink - paper) * share).round().to(torch.uint8).contiguous().numpy()
+        (left, top), (right, bottom) = self._pixel((-half[0], half[1])), self._pixel((half[0], -half[1]))
+        spread = self._image_module.fromarray(pixels).resize((round(right - left), round(bottom - top)))
+        self._canvas.paste(spread, (round(left), round(top)))
+
+    # --- what every picture shows ----------------------------------------------------------------
+
+    def border(self, x: float | None, y: float | None) -> None:
+        """The edge of the world."""
+        x, y = x or FAR, y or FAR
+        self.polygon([(-x, -y), (x, -y), (x, y), (-x, y)], _share(FAINT), filled=False, width=1.0)
+
+    def sensor(self, sensor: object) -> None:
+        """The rays of a lidar, or who hears whom."""
+        if isinstance(sensor, Lidar):
+            for body, far in zip(sensor.agents, sensor.measure()[0].tolist(), strict=True):
+                (x, y), rot = body.pos[0].tolist(), body.rot[0].item()
+                ends = [
+                    (x + d * math.cos(a + rot), y + d * math.sin(a + rot))
+                    for a, d in zip(sensor.angles, far, strict=True)
+                ]
+                for end in ends:
+                    self.line((x, y), end, _share(FAINT), width=0.7)
+                for end, d in zip(ends, far, strict=True):
+                    if d < sensor.max_range - 1e-5:
+                        self.circle(end, 2.5 * FINE / self.scale, sensor.color, width=0.5)
+        if isinstance(sensor, Neighbours):
+            edges, there = sensor.edges()
+            at = [bodies.pos[0].tolist() for bodies in (sensor.others, sensor.agents)]
+            for (a, b), yes in zip(edges[0].t().tolist(), there[0].tolist(), strict=True):
+                if yes:
+                    self.line(at[0][a], at[1][b], "orange", width=1.2)
+
+    def bodies(self, bodies: Sequence[Body]) -> None:
+        """Bodies as they lie: goals under obstacles under agents, large ones under small ones."""
+        for body in sorted(bodies, key=lambda body: (*_layer(body.entity), -body.entity.shape.reach)):
+            kind = body.entity.kind
+            if kind.visible and body.name not in self._hidden:
+                self._body(body, self._paint.get(body.name, kind.color))
+
+    def speech(self, groups: Iterable[tuple[str, Bodies]]) -> None:
+        """What was said, as bars above the speakers."""
+        for _, bodies in groups:
+            for body, words in zip(bodies, bodies.said[0].tolist(), strict=True):
+                x, y = body.pos[0].tolist()
+                step, low = 0.03, y + body.entity.shape.reach + 0.03
+                left = x - step * len(words) / 2
+                for i, word in enumerate(words):
+                    a, b = left + i * step, left + (i + 0.8) * step
+                    top = low + 0.01 + 0.1 * max(0.0, min(1.0, word))
+                    self.polygon([(a, low), (b, low), (b, top), (a, top)], "purple", width=0.5)
+
+    def pixels(self) -> Any:
+        """The picture; uint8 ``[H, W, 3]``, a numpy array."""
+        small = self._canvas.resize(self.size, self._image_module.Resampling.BOX)
+        return (
+            torch.frombuffer(bytearray(small.tobytes()), dtype=torch.uint8)
+            .reshape(self.size[1], self.size[0], 3)
+            .numpy()
+        )
+
+    def _body(self, body: Body, color: Color) -> None:
+        (x, y), rot, shape = body.pos[0].tolist(), body.rot[0].item(), body.entity.shape
+        c, s = math.cos(rot), math.sin(rot)
+        if isinstance(shape, Sphere):
+            solid = body.entity.kind.collide or isinstance(body.entity.kind, Agent)
+            self.circle((x, y), shape.radius, color, fill="full" if solid else "tint")
+        elif isinstance(shape, Line):
+            a, b = shape.length / 2 * c, shape.length / 2 * s
+            self.line((x - a, y - b), (x + a, y + b), color, width=3.0)
+        elif isinstance(shape, Box):
+            ends = [(i * shape.length / 2, j * shape.width / 2) for i, j in ((1, 1), (-1, 1), (-1, -1), (1, -1))]
+            corners = [(x + u * c - v * s, y + u * s + v * c) for u, v in ends]
+            self.polygon(corners, color, filled=not shape.hollow, width=3.0 if shape.hollow else 1.5)
+        if _steers(body.entity):
+            reach = max(shape.length / 2 if isinstance(shape, Box) else shape.reach, 0.05)
+            self.line((x, y), (x + reach * c, y + reach * s), _share(PAPER))
+
+    def _pixel(self, at: Point) -> Point:
+        return self.size[0] * FINE / 2 + at[0] * self.scale, self.size[1] * FINE / 2 - at[1] * self.scale
+
+
+def _layer(entity: Entity) -> tuple[bool, bool]:
+    return isinstance(entity.kind, Agent), entity.kind.collide
+
+
+def _steers(entity: Entity) -> bool:
+    return isinstance(entity.kind, Agent) and not isinstance(entity.kind.dynamics, (Holonomic, Static))
+
+
+def _rgb(color: Color) -> tuple[int, int, int]:
+    r, g, b = COLORS[color] if isinstance(color, str) else color
+    return round(255 * r), round(255 * g), round(255 * b)
+
+
+def _share(ink: tuple[int, int, int]) -> tuple[float, float, float]:
+    return ink[0] / 255, ink[1] / 255, ink[2] / 255
+
+
+def _paler(ink: tuple[int, int, int]) -> tuple[int, int, int]:
+    return (ink[0] + 3 * PAPER[0]) // 4, (ink[1] + 3 * PAPER[1]) // 4, (ink[2] + 3 * PAPER[2]) // 4
+
+
+def _darker(ink: tuple[int, int, int]) -> tuple[int, int, int]:
+    return ink[0] * 3 // 5, ink[1] * 3 // 5, ink[2] * 3 // 5

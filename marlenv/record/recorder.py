@@ -1,0 +1,276 @@
+"""Transforms that record what goes by, and write it out with ``dump``: data, and films."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from marlenv.errors import ShapeError, SpecError, whole
+from marlenv.keys import NestedKey, last
+from marlenv.record.loggers import Logger
+from marlenv.record.video import grid
+from marlenv.specs import Composite, NonTensor, TensorSpec, Unbounded
+from marlenv.tensordicts import fetch
+from marlenv.transforms import CenterCrop, ObservationTransform, Transform
+from marlenv.transforms.base import Kind
+
+if TYPE_CHECKING:
+    from marlenv.envs import EnvBase
+
+
+class TensorDictRecorder(Transform):
+    """Keeps the data of steps, and writes them into a file.
+
+    Args:
+        out_file_base: what the names of files begin with; ``_tensordict.t`` follows.
+        skip_reset: leave the data of resets out.
+        skip: keep every so many steps.
+        in_keys: which entries; all when left out.
+    """
+
+    def __init__(
+        self, out_file_base: str, skip_reset: bool = True, skip: int = 4, in_keys: Sequence[NestedKey] | None = None
+    ) -> None:
+        super().__init__(in_keys or ())
+        self.out_file_base, self.skip_reset = out_file_base, skip_reset
+        self.skip = whole("TensorDictRecorder", "skip", skip, 1)
+        self.kept: list[TensorDictBase] = []
+        self.count = 0
+
+    def _keep(self, td: TensorDictBase) -> None:
+        self.count += 1
+        if self.count % self.skip == 0:
+            self.kept.append((td.select(*self.in_keys) if self.in_keys else td).clone())
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        self._keep(next_tensordict)
+        return next_tensordict
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return tensordict_reset
+
+    def _on_reset(self, tensordict: TensorDictBase) -> None:
+        if not self.skip_reset:
+            self._keep(tensordict)
+
+    def dump(self, suffix: str | None = None, **_: Any) -> Path | None:
+        """Writes what was kept, stacked, and forgets it; returns the file, or None where nothing was kept."""
+        if not self.kept:
+            return None
+        path = Path("_".join([self.out_file_base, *([suffix] if suffix else []), "tensordict.t"]))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(TensorDict.lazy_stack(self.kept, 0).contiguous(), path)
+        self.kept, self.count = [], 0
+        return path
+
+
+class VideoRecorder(ObservationTransform):
+    """Films images that go by: ``[*B, C, H, W]`` or ``[*B, H, W, C]``, of 1 or 3 colours.
+
+    The film grows until :meth:`dump` is called, which hands it to a logger.
+
+    Args:
+        logger: where films go.
+        tag: their name.
+        in_keys: images; ``"pixels"`` when left out.
+        skip: film every so many steps; 2 of an env of one row, 1 of several when left out.
+        center_crop: film the middle only, of that size.
+        make_grid: put the rows of a batch side by side; True in an env when left out. Else they follow one another.
+        out_keys: TorchRL's argument; images stay as they are.
+        fps: frames per second; the logger's when left out.
+        max_frames: the longest film.
+        dump_on_done: dump whenever all rows are done.
+        **kwargs: handed to the logger's ``log_video``.
+    """
+
+    def __init__(
+        self,
+        logger: Logger | None,
+        tag: str,
+        in_keys: Sequence[NestedKey] | None = None,
+        skip: int | None = None,
+        center_crop: int | None = None,
+        make_grid: bool | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        fps: float | None = None,
+        max_frames: int | None = None,
+        dump_on_done: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(["pixels"] if in_keys is None else in_keys, out_keys)
+        if max_frames is not None:
+            whole("VideoRecorder", "max_frames", max_frames, 1)
+        self.logger, self.tag, self.skip, self.make_grid = logger, tag, skip, make_grid
+        self.cropped = None if center_crop is None else CenterCrop(center_crop)
+        self.max_frames, self.dump_on_done = max_frames, dump_on_done
+        self.options = {**kwargs, **({} if fps is None else {"fps": fps})}
+        self.frames: list[Tensor] = []
+        self.count = self.films = 0
+
+    def join(self, env: EnvBase) -> None:
+        """Finds out whether the env has rows, and whether it has the images."""
+        super().join(env)
+        for key in self.in_keys or ():
+            if key not in env.full_observation_spec:
+                raise self.no_entry(key, env.observation_keys, "the env observes")
+        self.skip = self.skip or (1 if env.batch_size else 2)
+        self.make_grid = True if self.make_grid is None else self.make_grid
+
+    def derive(self, spec: TensorSpec) -> TensorSpec:
+        """As it is."""
+        return spec.clone()
+
+    def _apply_transform(self, obs: Any) -> Any:
+        self.count += 1
+        full = self.max_frames is not None and len(self.frames) >= self.max_frames
+        if self.count % (self.skip or 1) == 0 and not full:
+            image = self._image(
+                torch.as_tensor(obs.data) if hasattr(obs, "tolist") and not isinstance(obs, Tensor) else obs
+            )
+            if image.ndim > 3:
+                flat = image.flatten(0, -4)
+                self.frames += [grid(flat)] if self.make_grid else list(flat)
+            else:
+                self.frames.append(image)
+        return obs
+
+    def _image(self, obs: Tensor) -> Tensor:
+        """The image as bytes of three colours, ``[*B, 3, H, W]``."""
+        image = obs.unsqueeze(-1) if obs.ndim == 2 else obs
+        if image.ndim < 3 or not {image.shape[-1], image.shape[-3]} & {1, 3}:
+            raise ShapeError(f"VideoRecorder: expected images [..., C, H, W] or [..., H, W, C], got {list(obs.shape)}")
+        first = image.shape[-3] in (1, 3) and image.shape[-2] > 3 and image.shape[-1] > 3
+        image = image if first else image.movedim(-1, -3)
+        image = image.expand(*image.shape[:-3], 3, *image.shape[-2:])
+        if image.is_floating_point():
+            image = (image * 255).round().clamp(0, 255)
+        image = image if self.cropped is None else self.cropped._apply_transform(image)
+        return image.detach().to("cpu", torch.uint8, copy=True)
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for key in self.in_keys or ():
+            value = fetch(next_tensordict, key)
+            if value is not None:
+                self._apply_transform(value)
+        return next_tensordict
+
+    forward = _call
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return tensordict_reset
+
+    def _on_reset(self, tensordict: TensorDictBase) -> None:
+        self._call(tensordict)
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        self._call(next_tensordict)
+        if self.dump_on_done:
+            flags = [fetch(next_tensordict, key) for key in self.container.done_keys if last(key) == "done"]
+            if all(bool(flag.all()) for flag in flags if flag is not None):
+                self.dump()
+        return next_tensordict
+
+    def dump(self, suffix: str | None = None, step: int | None = None, **_: Any) -> None:
+        """Hands the film to the logger, ``[1, T, 3, H, W]`` of bytes, and begins another."""
+        if self.frames and self.logger is not None:
+            name = self.tag if suffix is None else f"{self.tag}_{suffix}"
+            film = torch.stack(self.frames).unsqueeze(0)
+            self.logger.log_video(name, film, step=self.films if step is None else step, **self.options)
+        self.frames, self.count = [], 0
+        self.films += 1
+
+    def __repr__(self) -> str:
+        return f"VideoRecorder({self.tag!r}, in_keys={self.in_keys})"
+
+
+class PixelRenderTransform(Transform):
+    """Writes what the env's ``render`` draws into the data, ``pixels``.
+
+    Args:
+        out_keys: one key.
+        preproc: of what is drawn.
+        as_non_tensor: write it as it is; found out when left out: an image of one row in an env of several.
+        render_method: the name of the env's method.
+        pass_tensordict: hand the data to the method.
+        **kwargs: handed to the method.
+
+    >>> env = marlenv.make("simple_spread", num_envs=1, seed=0)
+    >>> env = env.append_transform(PixelRenderTransform(preproc=lambda image: image[None]))
+    >>> env.reset()["pixels"].dtype
+    torch.uint8
+    """
+
+    def __init__(
+        self,
+        out_keys: Sequence[NestedKey] | NestedKey | None = None,
+        preproc: Callable[[Any], Any] | None = None,
+        as_non_tensor: bool | None = None,
+        render_method: str = "render",
+        pass_tensordict: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__((), ["pixels"] if out_keys is None else out_keys)
+        if len(self.out_keys or ()) != 1:
+            raise SpecError(f"PixelRenderTransform: out_keys must be one, got {self.out_keys}")
+        self.preproc, self.as_non_tensor, self.render_method = preproc, as_non_tensor, render_method
+        self.pass_tensordict, self.options, self.enabled = pass_tensordict, kwargs, True
+
+    def join(self, env: EnvBase) -> None:
+        """Finds the method.
+
+        Raises:
+            SpecError: there is none.
+        """
+        super().join(env)
+        if not callable(getattr(env, self.render_method, None)):
+            raise SpecError(
+                f"PixelRenderTransform: {type(self.container.base_env).__name__} has no {self.render_method}()"
+            )
+
+    def respec(self, specs: dict[Kind, Composite]) -> None:
+        """Adds the images; their shape is that of one after a reset, whose state is put back where it can be."""
+        env: Any = self.container.base_env
+        try:
+            state = env.get_state()
+        except (NotImplementedError, RuntimeError):
+            state = None
+        value = self._drawn(env.reset())
+        if state is not None:
+            env.set_state(state)
+        spec, key = specs["observation"], (self.out_keys or [])[0]
+        if isinstance(value, Tensor):
+            spec[key] = Unbounded(value.shape, device=value.device, dtype=value.dtype)
+        else:
+            spec[key] = NonTensor(spec.shape, example_data=value)
+
+    def _drawn(self, td: TensorDictBase) -> Any:
+        method = getattr(self.container.base_env, self.render_method)
+        image = method(td, **self.options) if self.pass_tensordict else method(**self.options)
+        image = image if self.preproc is None else self.preproc(image)
+        image = torch.stack([torch.as_tensor(one) for one in image]) if isinstance(image, (list, tuple)) else image
+        if self.as_non_tensor is None:
+            self.as_non_tensor = bool(td.batch_size) and tuple(image.shape[: td.ndim]) != tuple(td.batch_size)
+        return image if self.as_non_tensor else torch.as_tensor(image.copy() if hasattr(image, "copy") else image)
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        if self.enabled:
+            key, value = (self.out_keys or [])[0], self._drawn(next_tensordict)
+            if self.as_non_tensor:
+                next_tensordict.set_non_tensor(key, value)
+            else:
+                next_tensordict.set(key, value)
+        return next_tensordict
+
+    def switch(self, mode: str | bool | None = None) -> None:
+        """Turns drawing on or off (``"on"``, ``"off"`` or a bool), or the other way round."""
+        if mode not in (None, True, False, "on", "off"):
+            raise SpecError(f"PixelRenderTransform.switch: mode must be 'on', 'off' or a bool, got {mode!r}")
+        self.enabled = not self.enabled if mode is None else mode in (True, "on")
+
+    def __repr__(self) -> str:
+        return f"PixelRenderTransform({(self.out_keys or [''])[0]!r})"

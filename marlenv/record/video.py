@@ -1,0 +1,100 @@
+"""Films as files: mp4 through PyAV, gif through Pillow. Frames are bytes ``[T, H, W, 3]``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from marlenv.errors import ShapeError, SpecError
+from marlenv.optional import need
+
+KINDS = ("mp4", "gif")
+
+
+def as_frames(video: Tensor) -> Tensor:
+    """A video ``[..., T, C, H, W]`` as frames; uint8 ``[T, H, W, 3]``, several one after the other.
+
+    Raises:
+        ShapeError: it has no dimension of 1 or 3 colours.
+
+    >>> as_frames(torch.zeros(1, 5, 1, 4, 6)).shape
+    torch.Size([5, 4, 6, 3])
+    """
+    if video.ndim < 4 or video.shape[-3] not in (1, 3):
+        raise ShapeError(f"expected a video [..., T, C, H, W] of 1 or 3 colours, got {list(video.shape)}")
+    frames = video.reshape(-1, *video.shape[-3:]).movedim(-3, -1)
+    return frames.expand(*frames.shape[:-1], 3).to(torch.uint8)
+
+
+def write_video(path: str | Path, frames: Tensor, fps: float = 30, crf: int = 18) -> Path:
+    """Writes frames ``[T, H, W, 3]`` into a file whose ending says how: ``.mp4`` (H.264) or ``.gif``.
+
+    Args:
+        path: of the file.
+        frames: uint8; of an mp4 the last row or column is left out where their number is odd.
+        fps: frames per second; of a gif at most 50.
+        crf: how much an mp4 may lose: 0 is nothing, 18 hard to see.
+
+    Raises:
+        SpecError: the ending is another one.
+    """
+    path = Path(path)
+    kind = path.suffix[1:]
+    if kind not in KINDS:
+        raise SpecError(f"write_video: the file must end with one of {[f'.{k}' for k in KINDS]}, got {path.name!r}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "gif":
+        images = need("PIL.Image", "write_video")
+        film = [images.fromarray(frame.numpy()) for frame in frames.cpu()]
+        film[0].save(path, save_all=True, append_images=film[1:], duration=round(1000 / fps), loop=0)
+        return path
+    av = need("av", "write_video")
+    height, width = (n - n % 2 for n in frames.shape[1:3])
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=round(fps), options={"crf": str(crf)})
+        stream.height, stream.width, stream.pix_fmt = height, width, "yuv420p"
+        for frame in frames[:, :height, :width].cpu().contiguous():
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame.numpy(), format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
+def read_video(path: str | Path) -> Tensor:
+    """The frames of a file that :func:`write_video` wrote; uint8 ``[T, H, W, 3]``."""
+    path = Path(path)
+    if path.suffix == ".gif":
+        images, sequence = need("PIL.Image", "read_video"), need("PIL.ImageSequence", "read_video")
+        with images.open(path) as film:
+            found = [_bytes(frame.convert("RGB")) for frame in sequence.Iterator(film)]
+    else:
+        with need("av", "read_video").open(str(path)) as container:
+            found = [torch.from_numpy(f.to_ndarray(format="rgb24")) for f in container.decode(video=0)]
+    return torch.stack(found)
+
+
+def _bytes(image: object) -> Tensor:
+    import numpy as np
+
+    return torch.from_numpy(np.array(image))
+
+
+def grid(images: Tensor, columns: int = 8, gap: int = 2) -> Tensor:
+    """Images ``[N, C, H, W]`` side by side in one, ``[C, H', W']``, black between them.
+
+    >>> grid(torch.ones(3, 1, 2, 2), columns=2, gap=1).int()
+    tensor([[[1, 1, 0, 1, 1],
+             [1, 1, 0, 1, 1],
+             [0, 0, 0, 0, 0],
+             [1, 1, 0, 0, 0],
+             [1, 1, 0, 0, 0]]], dtype=torch.int32)
+    """
+    number, colours, height, width = images.shape
+    columns = min(columns, number)
+    lines = -(-number // columns)
+    out = images.new_zeros(colours, lines * (height + gap) - gap, columns * (width + gap) - gap)
+    for i, image in enumerate(images):
+        top, left = (i // columns) * (height + gap), (i % columns) * (width + gap)
+        out[:, top : top + height, left : left + width] = image
+    return out

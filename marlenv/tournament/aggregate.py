@@ -1,0 +1,95 @@
+"""Numbers for many runs on many tasks, where a mean would listen to outliers and a median to nobody.
+
+Scores are ``[runs, tasks]``. Source: Agarwal and others 2021, https://arxiv.org/abs/2108.13264
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from marlenv.errors import ShapeError, whole
+from marlenv.tournament.bootstrap import quantiles
+from marlenv.tournament.likelihood import Array
+
+
+def table_of(scores: object, who: str) -> Array:
+    """Scores as numbers ``[runs, tasks]``."""
+    table = np.asarray(scores, dtype=float)
+    if table.ndim != 2 or not table.size or not np.isfinite(table).all():
+        raise ShapeError(f"{who}: expected finite scores [runs, tasks], got {list(table.shape)}")
+    return table
+
+
+def iqm(scores: object) -> float:
+    """The mean of the middle half of all scores.
+
+    >>> iqm([[0.0], [1.0], [2.0], [100.0]])
+    1.5
+    """
+    flat = np.sort(table_of(scores, "iqm").ravel())
+    cut = len(flat) // 4
+    return float(flat[cut : len(flat) - cut].mean())
+
+
+def optimality_gap(scores: object, goal: float = 1.0) -> float:
+    """How far scores fall short of ``goal`` on average; more than the goal does not count.
+
+    >>> optimality_gap([[0.5, 3.0]])
+    0.25
+    """
+    return float(goal - np.minimum(table_of(scores, "optimality_gap"), goal).mean())
+
+
+def probability_of_improvement(scores: object, others: object) -> float:
+    """The chance that a run beats one of the others on a task drawn at random; ties count half.
+
+    >>> probability_of_improvement([[1.0], [3.0]], [[2.0], [2.0]])
+    0.5
+    """
+    mine, theirs = table_of(scores, "probability_of_improvement"), table_of(others, "probability_of_improvement")
+    if mine.shape[1] != theirs.shape[1]:
+        raise ShapeError(
+            f"probability_of_improvement: both must have the same tasks, got {mine.shape[1]} and {theirs.shape[1]}"
+        )
+    gap = mine[:, None] - theirs[None]
+    return float(((gap > 0) + 0.5 * (gap == 0)).mean())
+
+
+def performance_profile(scores: object, thresholds: object) -> Array:
+    """The share of runs above each threshold, all tasks weighed alike; ``[len(thresholds)]``.
+
+    >>> performance_profile([[0.0, 1.0], [2.0, 3.0]], [0.5, 2.5]).tolist()
+    [0.75, 0.25]
+    """
+    table = table_of(scores, "performance_profile")
+    return (table[..., None] > np.asarray(thresholds, dtype=float)).mean((0, 1))
+
+
+def aggregate_interval(
+    scores: object,
+    statistic: Callable[[Array], Array | float],
+    *,
+    level: float = 0.95,
+    replicates: int = 2000,
+    seed: int = 0,
+) -> tuple[Array, Array]:
+    """Where a statistic of the scores lies, by drawing the runs of each task anew (stratified bootstrap).
+
+    Args:
+        scores: ``[runs, tasks]``.
+        statistic: takes ``[runs, tasks]``: :func:`iqm`, :func:`optimality_gap`, or one's own.
+        level: the share of replicates between the bounds.
+        replicates: how often the runs are drawn anew.
+        seed: of the draws.
+
+    >>> low, high = aggregate_interval([[0.0], [1.0], [2.0], [3.0]], iqm, replicates=500)
+    >>> bool(0 <= low < 1.5 < high <= 3)
+    True
+    """
+    table = table_of(scores, "aggregate_interval")
+    whole("aggregate_interval", "replicates", replicates, 1)
+    rng = np.random.Generator(np.random.Philox(seed))
+    drawn = (table[rng.integers(0, len(table), table.shape), np.arange(table.shape[1])] for _ in range(replicates))
+    return quantiles(np.stack([np.asarray(statistic(again), dtype=float) for again in drawn]), level)

@@ -1,0 +1,178 @@
+"""Asking players: rows gathered by player, one call each, answers checked and scattered; forfeits where they fail."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marlenv.errors import IllegalAction, ShapeError
+from marlenv.rng import GOLDEN, RowRNG, mix
+from marlenv.tournament.players import CRASH, RESIGN, TIME, Player
+from marlenv.tournament.streams import streams
+from marlenv.tournament.turns import Board, Positions, Turn
+
+OVER, CUT, RESIGNED, ILLEGAL, CRASHED, OUT_OF_TIME = range(6)
+ENDINGS = ("over", "move limit", "resigned", "illegal move", "crash", "out of time")
+"""How a game can end, by the number in ``Played.ending``; from ``"resigned"`` on somebody forfeited it."""
+REASONS = {RESIGN: RESIGNED, CRASH: CRASHED, TIME: OUT_OF_TIME}
+
+
+class Asker:
+    """Asks players for actions, and keeps what they remember of each game.
+
+    Args:
+        board: what is played.
+        names: of the players.
+        players: in the same order.
+        seed: of their randomness.
+        forfeits: whether a player that fails loses the game; else the failure is raised.
+        move_seconds: how long a player may think about a position; None for as long as it likes.
+        shape: rows and seats of the arena.
+    """
+
+    def __init__(
+        self,
+        board: Board,
+        names: Sequence[str],
+        players: Sequence[Player],
+        seed: int,
+        *,
+        forfeits: bool,
+        move_seconds: float | None,
+        shape: tuple[int, int],
+    ) -> None:
+        self.board, self.names, self.players, self.seed = board, names, players, seed
+        self.forfeits, self.move_seconds = forfeits, move_seconds
+        self.drawn = torch.zeros(shape, dtype=torch.int64)  # how much of its randomness each seat has used
+        self._memory: dict[tuple[int, int], TensorDictBase] = {}
+
+    def begin(self, rows: Tensor) -> None:
+        """Forgets what was remembered of the games that were played in some rows."""
+        self.drawn[rows] = 0
+        for (index, _), held in self._memory.items():
+            held[rows] = self._blank(index, held[rows])
+
+    def keep(self, mask: Tensor) -> None:
+        """Drops the rows outside ``mask``."""
+        self.drawn = self.drawn[mask]
+        self._memory = {key: held[mask] for key, held in self._memory.items()}
+
+    def __call__(self, positions: Positions, who: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """The actions of those to move, and why there is none.
+
+        Args:
+            positions: ``K`` of them.
+            who: the player in each seat; int64 ``[B, P]``.
+            ids: of the games; int64 ``[B]``.
+
+        Returns:
+            Actions ``[K, ...]``, -1 where there is none, and the number of the ending that this means; int8 ``[K]``.
+        """
+        row, seat = positions.row, positions.seat
+        mover = who[row, seat]
+        found = mover.unique().tolist()
+        failed = torch.zeros(len(row), dtype=torch.int8)
+        action: Tensor | None = None
+        for index in found:
+            mine = None if len(found) == 1 else (mover == index).nonzero().squeeze(-1)
+            answer, why = self._checked(index, positions, mine, ids)
+            if mine is None:
+                action, failed = answer, why
+            else:
+                if action is None:
+                    action = torch.zeros((len(row), *answer.shape[1:]), dtype=answer.dtype)
+                action[mine], failed[mine] = answer.to(action.dtype), why
+        assert action is not None
+        return action, failed
+
+    def _checked(self, index: int, positions: Positions, mine: Tensor | None, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """A player's answer, and where it forfeits."""
+        began = time.perf_counter()
+        answer = self._answer(index, positions, mine, ids)
+        rows = len(answer)
+        why = torch.zeros(rows, dtype=torch.int8)
+        flat = answer.reshape(rows, -1)[:, 0] if answer.numel() else answer.new_zeros(rows)
+        if not answer.is_floating_point():
+            for said, ending in REASONS.items():
+                why[flat == said] = ending
+        if self.move_seconds is not None and time.perf_counter() - began > self.move_seconds * max(rows, 1):
+            why[:] = OUT_OF_TIME
+        fine = self.board.permits(positions, mine, answer)
+        why[~fine & (why == 0)] = ILLEGAL
+        if not self.forfeits and bool((why > RESIGNED).any()):
+            self._raise(index, positions, mine, ids, answer, why)
+        return torch.where((why > 0).reshape(-1, *[1] * (answer.ndim - 1)), -1, answer), why
+
+    def _raise(
+        self, index: int, positions: Positions, mine: Tensor | None, ids: Tensor, answer: Tensor, why: Tensor
+    ) -> None:
+        k = int((why > RESIGNED).nonzero()[0])
+        at = k if mine is None else int(mine[k])
+        who, game = self.names[index], int(ids[positions.row[at]])
+        if int(why[k]) == ILLEGAL:
+            chose = answer[k].tolist()
+            legal = self.board.legal_names(positions, at)
+            raise IllegalAction(f"Arena: player {who!r} chose {chose} in game {game}, where {legal} are legal")
+        raise IllegalAction(
+            f"Arena: player {who!r} has no move in game {game} ({ENDINGS[int(why[k])]}); forfeits=True lets it lose"
+        )
+
+    def _answer(self, index: int, positions: Positions, mine: Tensor | None, ids: Tensor) -> Tensor:
+        """What a player answers; where it fails, it is asked again about each row alone, to see where."""
+        try:
+            return self._asked(index, positions, mine, ids)
+        except Exception as error:
+            if not self.forfeits:
+                error.add_note(f"while player {self.names[index]!r} was to move")
+                raise
+        answers: list[Tensor | None] = []
+        every = torch.arange(len(positions.row)) if mine is None else mine
+        for one in every.split(1):
+            try:
+                answers.append(self._asked(index, positions, one, ids))
+            except Exception:  # whatever a player does wrong is its own loss
+                answers.append(None)
+        good = next((a for a in answers if a is not None), None)
+        want = self.board.shape(positions, 1)
+        blank = torch.full(want, CRASH) if good is None else torch.full_like(good, CRASH)
+        return torch.cat([blank if a is None else a for a in answers])
+
+    def _asked(self, index: int, positions: Positions, mine: Tensor | None, ids: Tensor) -> Tensor:
+        row, seat = positions.row, positions.seat
+        if mine is not None:
+            row, seat = row[mine], seat[mine]
+        key = streams(self.seed, ids[row], 0) + seat * GOLDEN
+        rng = RowRNG.of(mix(key), self.drawn[row, seat])
+        memory = self._recall(index, positions, row, seat)
+        answer = torch.as_tensor(self.players[index](Turn(positions, mine, ids[row], rng, memory)))
+        if answer.dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32):
+            answer = answer.to(torch.int64)
+        want = self.board.shape(positions, len(row))
+        if tuple(answer.shape) != want:
+            raise ShapeError(
+                f"Arena: player {self.names[index]!r} must return an action per row {list(want)}, got "
+                f"{list(answer.shape)}"
+            )
+        self.drawn[row, seat] = rng.counter
+        if memory is not None:
+            self._memory[index, positions.kind][row, seat] = memory
+        return answer
+
+    def _recall(self, index: int, positions: Positions, row: Tensor, seat: Tensor) -> TensorDictBase | None:
+        """What a player remembers of some games; a copy."""
+        initial = getattr(self.players[index], "memory", None)
+        if initial is None:
+            return None
+        key = (index, positions.kind)
+        if key not in self._memory:
+            shape = (*self.drawn.shape, *positions.lead)
+            self._memory[key] = initial.expand(*shape).clone()
+        return self._memory[key][row, seat]
+
+    def _blank(self, index: int, like: TensorDictBase) -> TensorDictBase:
+        initial: TensorDictBase = self.players[index].memory  # type: ignore[attr-defined]
+        return initial.expand(*like.batch_size)

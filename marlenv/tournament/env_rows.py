@@ -1,0 +1,121 @@
+"""The rows of an arena that plays on envs: those of a batched env, or an env for each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marlenv.envs import EnvBase
+from marlenv.errors import SpecError
+from marlenv.keys import NestedKey
+
+
+class Rows(ABC):
+    """Rows in which games are begun and stepped."""
+
+    data: TensorDictBase
+    """The data to choose from, ``[S]``."""
+
+    @abstractmethod
+    def count(self, wanted: int) -> int:
+        """How many games are played at once, if so many are wanted."""
+
+    @abstractmethod
+    def size(self, games: int) -> int:
+        """How many rows the data have, if so many games are begun."""
+
+    @abstractmethod
+    def begin(self, rows: Tensor, keys: Tensor) -> None:
+        """Begins a game in each of some rows, with the randomness of its key; int64 ``[R]`` each."""
+
+    @abstractmethod
+    def step(self, data: TensorDictBase, rows: Tensor) -> TensorDictBase:
+        """Plays the actions of some rows; what came of it, ``[S]``, zeros elsewhere."""
+
+
+class BatchRows(Rows):
+    """The rows of a batched env, whose randomness is part of its state.
+
+    Args:
+        env: with one batch dimension.
+    """
+
+    def __init__(self, env: EnvBase) -> None:
+        self.env = env
+        self.data = env.reset()
+        state = env.get_state(self.data)
+        found = [key for key in state.keys(True, True) if (key if isinstance(key, str) else key[-1]) == "rng"]
+        if len(found) != 1 or state[found[0]].shape != (*env.batch_size, 2):
+            raise SpecError(
+                f"Arena: {type(env).__name__} does not give its randomness away, so games cannot be seeded one by one; "
+                f"give the arena a function that makes an env without batch dimensions"
+            )
+        self._rng: NestedKey = found[0]
+
+    def count(self, wanted: int) -> int:
+        return self.env.batch_size[0]
+
+    def size(self, games: int) -> int:
+        return self.env.batch_size[0]
+
+    def begin(self, rows: Tensor, keys: Tensor) -> None:
+        mask = torch.zeros(self.env.batch_size, dtype=torch.bool)
+        mask[rows] = True
+        state = self.env.get_state(self.data).clone()
+        rng = state[self._rng].clone()
+        rng[rows] = torch.stack([keys, torch.zeros_like(keys)], -1)
+        data = self.env.set_state(state.set(self._rng, rng), mask, self.data)
+        self.data = self.env.reset(data.set("_reset", mask.unsqueeze(-1)))
+
+    def step(self, data: TensorDictBase, rows: Tensor) -> TensorDictBase:
+        if len(rows) < len(self.data):
+            mask = torch.zeros(self.env.batch_size, dtype=torch.bool)
+            mask[rows] = True
+            data = data.set("_step", mask)
+        out = self.env.step(data)
+        self.data = self.env.step_mdp(out)
+        return out["next"]
+
+
+class SingleRows(Rows):
+    """An env for each row.
+
+    Args:
+        first: the env of the first row.
+        make: makes those of the others; None if there is to be only one.
+    """
+
+    def __init__(self, first: EnvBase, make: Callable[[], EnvBase] | None) -> None:
+        self.envs, self._make = [first], make
+        self._each = [first.reset()]
+        self._entries = list(self._each[0].keys(True, True))
+        self.data = torch.stack(self._each)
+
+    def count(self, wanted: int) -> int:
+        return wanted if self._make is not None else 1
+
+    def size(self, games: int) -> int:
+        return games
+
+    def begin(self, rows: Tensor, keys: Tensor) -> None:
+        for row, key in zip(rows.tolist(), keys.tolist(), strict=True):
+            if row == len(self.envs) and self._make is not None:
+                self.envs.append(self._make())
+                self._each.append(self._each[0])
+            self.envs[row].set_seed(key & 0x7FFFFFFF)
+            self._each[row] = self.envs[row].reset()
+        self.data = torch.stack(self._each)
+
+    def step(self, data: TensorDictBase, rows: Tensor) -> TensorDictBase:
+        out = [data[0].empty()] * len(self.envs)
+        for row in rows.tolist():
+            full = self.envs[row].step(data[row])
+            following = self.envs[row].step_mdp(full)
+            self._each[row], out[row] = following.select(*self._entries), full["next"]
+        self.data = torch.stack(self._each)
+        blank = torch.zeros_like(out[int(rows[0])])
+        return torch.stack([blank if x.is_empty() else x for x in out])

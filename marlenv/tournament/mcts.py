@@ -1,0 +1,125 @@
+"""A player that looks ahead by playing games out: Monte Carlo tree search, for all its positions at once.
+
+Source: Kocsis and Szepesvari 2006, https://doi.org/10.1007/11871842_29
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marlenv.errors import Unsupported, whole
+from marlenv.games.rules import Rules, picked
+from marlenv.rng import RowRNG
+from marlenv.tournament.turns import Turn
+
+OUT = 1 << 19  # steps of the play-out are numbered from here
+
+
+class MCTSPlayer:
+    """Plays the move that most of its games of thought began with (UCT), where all see everything and move in turn.
+
+    Each simulation goes down the tree of its position by upper confidence bounds, adds a position, and plays on at
+    random to the end; all rows do so at once. Dice are thrown anew: it does not know those to come.
+
+    Args:
+        simulations: how many games it plays in thought for each move.
+        explore: how much it tries what it knows little of, in units of a win.
+
+    >>> from marlenv.games import TicTacToe
+    >>> from marlenv.tournament import Arena, Game, random_player
+    >>> players = {"mcts": MCTSPlayer(60), "random": random_player}
+    >>> played = Arena(TicTacToe(), players).play([Game(k, ("mcts", "random")) for k in range(20)])
+    >>> bool(played.returns[:, 0].mean() > 0.7)
+    True
+    """
+
+    def __init__(self, simulations: int = 100, explore: float = 1.4) -> None:
+        whole("MCTSPlayer", "simulations", simulations, 1)
+        self.simulations, self.explore = simulations, explore
+
+    def __call__(self, turn: Turn) -> Tensor:
+        rules = turn.rules
+        if rules is None or rules.hidden or rules.simultaneous:
+            raise Unsupported(
+                "MCTSPlayer: it can only think about games of rules in which all see everything and move in turn; "
+                f"got {'an env' if rules is None else type(rules).__name__}"
+            )
+        root = turn.state
+        if "rng" in root._fields:  # dice of its own
+            root = root._replace(rng=RowRNG.of(turn.rng.bits(), torch.zeros_like(turn.seat)).state)
+        tree = _Tree(rules, root, self.simulations, self.explore, turn.rng.bits())
+        for number in range(1, self.simulations + 1):
+            tree.simulate(number)
+        return tree.visits[:, 0].masked_fill(~turn.legal, -1).argmax(-1)
+
+
+class _Tree:
+    """The positions thought of in each row: ``N`` nodes ``[R, N]``, the root is 0.
+
+    Chance follows from a key per row, the simulation and the step in it, since other rows may take more steps.
+    """
+
+    def __init__(self, rules: Rules[Any], root: Any, simulations: int, explore: float, key: Tensor) -> None:
+        rows, nodes, n = len(root[0]), simulations + 1, rules.n_actions
+        self.rules, self.explore, self.rows, self.key = rules, explore, torch.arange(rows), key
+        self.child = torch.full((rows, nodes, n), -1)
+        self.visits = torch.zeros(rows, nodes, n)
+        self.value = torch.zeros(rows, nodes, n)  # what who moves at the node earned by each action, in sum
+        self.states = type(root)(*(leaf.new_zeros((rows, nodes, *leaf.shape[1:])) for leaf in root))
+        self._write(torch.zeros_like(self.rows), root)
+
+    def _write(self, node: Tensor, state: Any) -> None:
+        for held, leaf in zip(self.states, state, strict=True):
+            held[self.rows, node] = leaf
+
+    def _at(self, node: Tensor) -> Any:
+        return type(self.states)(*(leaf[self.rows, node] for leaf in self.states))
+
+    def _unit(self, number: int, step: int) -> Tensor:
+        """A number in [0, 1) for a step of a simulation; ``[R]``."""
+        return RowRNG.of(self.key, torch.full_like(self.key, (number << 20) + step)).uniform()
+
+    def simulate(self, number: int) -> None:
+        """One game of thought in each row."""
+        rules, node = self.rules, torch.zeros_like(self.rows)
+        going = torch.ones_like(self.rows, dtype=torch.bool)
+        path: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        while bool(going.any()):
+            state = self._at(node)
+            going = going & ~rules.over(state)
+            action = self._best(node, rules.legal(state), self._unit(number, len(path)))
+            path.append((node, action, rules.player(state), going))
+            below = self.child[self.rows, node, action]
+            new = going & (below < 0)
+            following = torch.where(new, number, torch.where(going, below, node))
+            if bool(new.any()):
+                played = rules.play(state, action)
+                rows = new.nonzero().squeeze(-1)
+                for held, leaf in zip(self.states, played, strict=True):
+                    held[rows, number] = leaf[rows]
+                self.child[rows, node[rows], action[rows]] = number
+            node, going = following, going & ~new
+        earned = self._play_out(self._at(node), number)
+        for node, action, mover, went in path:
+            self.visits[self.rows, node, action] += went
+            self.value[self.rows, node, action] += earned.gather(1, mover.unsqueeze(1)).squeeze(1) * went
+
+    def _best(self, node: Tensor, legal: Tensor, unit: Tensor) -> Tensor:
+        """The action with the highest bound; of those that were not tried, any."""
+        visits, value = self.visits[self.rows, node], self.value[self.rows, node]
+        bound = value / visits + self.explore * (visits.sum(-1, keepdim=True).log() / visits).sqrt()
+        untried = legal & (visits == 0)
+        some = picked(untried, unit)
+        best = bound.masked_fill(~legal | (visits == 0), -torch.inf).argmax(-1)
+        return torch.where(untried.any(-1), some, best)
+
+    def _play_out(self, state: Any, number: int) -> Tensor:
+        """What each seat earns if all play at random to the end; ``[R, P]``."""
+        for step in range(self.rules.longest or 1000):
+            if bool(self.rules.over(state).all()):
+                break
+            state = self.rules.play(state, self.rules.pick(state, self._unit(number, OUT + step)))
+        return self.rules.returns(state).float()

@@ -1,0 +1,304 @@
+"""The arena: many games at once, of different players in each row, from a schedule to results.
+
+``G`` are games, ``B`` rows, ``P`` seats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from marlenv.envs import EnvBase
+from marlenv.errors import PoolError, SpecError, UnknownName, nearest, whole
+from marlenv.games import TurnBasedEnv
+from marlenv.games.rules import Rules
+from marlenv.rng import ROW_STEP, mix
+from marlenv.tournament.asking import CUT, Asker
+from marlenv.tournament.env_board import EnvBoard, Seats
+from marlenv.tournament.players import Player
+from marlenv.tournament.results import Results
+from marlenv.tournament.rules_board import RulesBoard
+from marlenv.tournament.schedule import Game
+from marlenv.tournament.turns import Board
+
+Moves = list[list[int]]
+
+
+class Played(NamedTuple):
+    """What came out of games, in the order of the schedule."""
+
+    games: list[Game]
+    returns: Tensor
+    """What each seat earned; float ``[G, P]``."""
+    plies: Tensor
+    """How many moves (steps of an env) were made, those of the opening not counted; int64 ``[G]``."""
+    ending: Tensor
+    """How each game ended, an index into ``ENDINGS``; int8 ``[G]``."""
+    culprit: Tensor
+    """The seat that forfeited, by an illegal move or by failing; int64 ``[G]``, -1 where none did."""
+    digest: Tensor
+    """A number that two games share if their moves are the same; int64 ``[G]``."""
+    moves: list[Moves]
+    """The moves of each game, in each of them an action per seat that moved; empty unless the arena records them."""
+
+    @property
+    def cut(self) -> Tensor:
+        """Whether a limit ended the game; bool ``[G]``."""
+        return self.ending == CUT
+
+    def scores(self) -> Tensor:
+        """Of games of two: 1 where the first seat won, 0.5 for a draw, 0 where it lost; ``[G]``.
+
+        Whoever earned more won, and whoever forfeited lost.
+        """
+        if self.returns.shape[1] != 2:
+            raise PoolError(
+                f"Played.results: only games of two have a winner and a loser, got {self.returns.shape[1]} seats; "
+                f"Played.pairs compares every two seats"
+            )
+        return pair_scores(self.returns, self.culprit, 0, 1)
+
+    def results(self, names: Sequence[str] | None = None) -> Results:
+        """The counts of games of two: whoever earned more won, and whoever forfeited lost."""
+        rows = zip(self.games, self.scores().tolist(), strict=True)
+        return Results.of(((*game.players, won) for game, won in rows if len(set(game.players)) > 1), names)
+
+    def pairs(self, names: Sequence[str] | None = None) -> Results:
+        """The counts of every two seats of every game, as if they had played each other; for any number of seats.
+
+        Results of one game hang together, so intervals from these counts are too narrow where seats are more than two.
+        """
+        seats = self.returns.shape[1]
+        found: list[tuple[str, str, float]] = []
+        for a in range(seats):
+            for b in range(a + 1, seats):
+                score = pair_scores(self.returns, self.culprit, a, b).tolist()
+                rows = ((g.players[a], g.players[b], s) for g, s in zip(self.games, score, strict=True))
+                found += [row for row in rows if row[0] != row[1]]
+        known = list(dict.fromkeys(p for game in self.games for p in game.players))
+        return Results.of(found, known if names is None else names)
+
+
+def pair_scores(returns: Tensor, culprit: Tensor, a: int, b: int) -> Tensor:
+    """The score of seat ``a`` against seat ``b``; ``[G]``."""
+    score = ((returns[:, a] - returns[:, b]).sign() + 1) / 2
+    score = torch.where(culprit == a, 0.0, score)
+    return torch.where(culprit == b, 1.0, score)
+
+
+class Arena:
+    """Plays games of a schedule, many at once, each player asked once per step about all rows in which it is to move.
+
+    A row whose game is over gets the next game of the schedule at once. What happens in a game follows from the seed
+    and the game's id, not from how many rows there are or what else is played.
+
+    Args:
+        game: the rules of a game; an env; or a function that makes an env, called once per row for envs that are not
+            batched. Envs are seeded for each game; a batched one must give its state away, randomness included.
+        players: by name.
+        rows: how many games are played at once; a batched env has as many as it has.
+        openings: moves to begin with, for games of rules that name an opening.
+        max_plies: cut games off after so many moves, or steps of an env.
+        seed: of all games.
+        seats: who is a player's in an env: ``"groups"``, ``"agents"``, or the agents of each seat, all of one group;
+            groups when left out, or agents where there is but one group.
+        forfeits: whether a player that chooses an illegal action, fails or takes too long loses the game; else the
+            error is raised. A forfeit costs -1, which the others share where the game is zero-sum; in an env it costs
+            1 of what was earned.
+        move_seconds: how long a player may take, per position that it is asked about.
+        record: keep the moves.
+
+    >>> from marlenv.games import TicTacToe
+    >>> from marlenv.tournament.players import random_player
+    >>> from marlenv.tournament.schedule import round_robin
+    >>> arena = Arena(TicTacToe(), {"ada": random_player, "bob": random_player})
+    >>> arena.play(round_robin(["ada", "bob"], cycles=50)).results().games
+    50.0
+    """
+
+    def __init__(
+        self,
+        game: Rules[Any] | EnvBase | Callable[[], EnvBase],
+        players: Mapping[str, Player],
+        *,
+        rows: int = 1024,
+        openings: Sequence[Sequence[int]] = (),
+        max_plies: int | None = None,
+        seed: int = 0,
+        seats: Seats | None = None,
+        forfeits: bool = False,
+        move_seconds: float | None = None,
+        record: bool = False,
+    ) -> None:
+        whole("Arena", "rows", rows, 1)
+        if max_plies is not None:
+            whole("Arena", "max_plies", max_plies, 1)
+        if move_seconds is not None and not move_seconds > 0:
+            raise SpecError(f"Arena: move_seconds must be above 0, got {move_seconds}")
+        self.names, self.players = list(players), list(players.values())
+        self.rows, self.max_plies, self.seed = rows, max_plies, seed
+        self.forfeits, self.move_seconds, self.record = forfeits, move_seconds, record
+        self.board = make_board(game, openings, seed, seats)
+        self.row_steps = 0
+        """How many positions were stepped."""
+
+    @property
+    def seats(self) -> dict[str, list[str]]:
+        """The agents of each seat, in the order in which a game names its players."""
+        return self.board.seats
+
+    def play(self, games: Iterable[Game], progress: Callable[[int], None] | None = None) -> Played:
+        """Plays all games of a schedule.
+
+        Args:
+            games: the schedule.
+            progress: called with the number of games that ended, whenever some did.
+
+        Raises:
+            UnknownName: a game of somebody who is not among the players.
+            IllegalAction: a player chose an action that the rules forbid; names it and the game.
+        """
+        todo, seats = list(games), len(self.seats)
+        who = torch.tensor([self._places(game, seats) for game in todo], dtype=torch.int64).reshape(-1, seats)
+        ids = torch.tensor([game.id for game in todo], dtype=torch.int64)
+        out = blank(todo, seats)
+        row = torch.arange(min(self.board.rows(self.rows), len(todo)))  # which game of the schedule each row plays
+        following = len(row)
+        if not len(row):
+            return out
+        asker = Asker(
+            self.board,
+            self.names,
+            self.players,
+            self.seed,
+            forfeits=self.forfeits,
+            move_seconds=self.move_seconds,
+            shape=(len(row), seats),
+        )
+        record = _Record() if self.record else None
+        self.board.begin([todo[k] for k in row.tolist()], None)
+        while len(row):
+            ended = self._ended(out, row)
+            if len(ended):
+                if progress is not None:
+                    progress(len(ended))
+                fresh = torch.arange(following, min(following + len(ended), len(todo)))
+                following += len(fresh)
+                if len(fresh):
+                    again = ended[: len(fresh)]
+                    row[again] = fresh
+                    asker.begin(again)
+                    self.board.begin([todo[k] for k in fresh.tolist()], again)
+                if len(fresh) < len(ended):  # nothing is left for these rows
+                    keep = torch.ones_like(row, dtype=torch.bool).index_fill(0, ended[len(fresh) :], False)
+                    row = row[keep]
+                    asker.keep(keep)
+                    self.board.keep(keep)
+                continue
+            self._step(out, row, who[row], ids[row], asker, record)
+        return out if record is None else out._replace(moves=record.by_game(len(todo)))
+
+    def _step(self, out: Played, row: Tensor, who: Tensor, ids: Tensor, asker: Asker, record: _Record | None) -> None:
+        """Plays a step of all rows."""
+        asked = self.board.positions()
+        actions, failures = [], []
+        for positions in asked:
+            action, failed = asker(positions, who, ids)
+            actions.append(action)
+            failures.append(failed)
+            lost = failed.nonzero().squeeze(-1)
+            for k in lost.tolist():  # rare
+                game = int(row[positions.row[k]])
+                if int(out.culprit[game]) < 0 or int(positions.seat[k]) < int(out.culprit[game]):
+                    out.culprit[game], out.ending[game] = positions.seat[k], failed[k]
+        self.row_steps += len(row)
+        codes = self.board.step(asked, actions, failures)
+        made = out.culprit[row] < 0
+        digest = out.digest[row]
+        for code in codes.unbind(-1):
+            digest = mix(digest * ROW_STEP + code + 1)
+        out.digest[row] = torch.where(made, digest, out.digest[row])
+        out.plies[row] += made
+        if record is not None:
+            record.add(row[made], codes[made])
+
+    def _ended(self, out: Played, row: Tensor) -> Tensor:
+        """Which rows have ended, their results written down; int64 ``[E]``."""
+        over, cut = self.board.over()
+        forfeited = out.culprit[row] >= 0
+        if self.max_plies is not None:
+            cut = cut | (~over & (out.plies[row] >= self.max_plies))
+        ended = (over | cut | forfeited).nonzero().squeeze(-1)
+        if len(ended):
+            games = row[ended]
+            returns, lost = self.board.returns(ended), forfeited[ended]
+            if bool(lost.any()):
+                returns[lost] = self.board.forfeited(returns[lost], out.culprit[games[lost]])
+            out.returns[games] = returns
+            out.ending[games] = torch.where(lost, out.ending[games], cut[ended].to(torch.int8))
+        return ended
+
+    def _places(self, game: Game, seats: int) -> list[int]:
+        """Which player sits in each seat of a game."""
+        if len(game.players) != seats:
+            raise PoolError(
+                f"Arena: game {game.id} has {len(game.players)} players, and the game has {seats} seats: "
+                f"{list(self.seats)}"
+            )
+        for name in game.players:
+            if name not in self.names:
+                raise UnknownName(f"Arena: game {game.id}: no player is called {name!r}; {nearest(name, self.names)}")
+        return [self.names.index(name) for name in game.players]
+
+
+class _Record:
+    """The moves of games as they come."""
+
+    def __init__(self) -> None:
+        self._games: list[Tensor] = []
+        self._codes: list[Tensor] = []
+
+    def add(self, games: Tensor, codes: Tensor) -> None:
+        self._games.append(games)
+        self._codes.append(codes)
+
+    def by_game(self, count: int) -> list[Moves]:
+        games, codes = torch.cat(self._games), torch.cat(self._codes)
+        order = games.argsort(stable=True)
+        sizes = torch.bincount(games, minlength=count).tolist()
+        return [part.tolist() for part in codes[order].split(sizes)]
+
+
+def blank(games: list[Game], seats: int) -> Played:
+    """Results of games that were not played yet."""
+    n = len(games)
+    whole_numbers = torch.zeros(n, dtype=torch.int64)
+    return Played(
+        games,
+        torch.zeros(n, seats),
+        whole_numbers.clone(),
+        torch.zeros(n, dtype=torch.int8),
+        torch.full((n,), -1, dtype=torch.int64),
+        whole_numbers.clone(),
+        [],
+    )
+
+
+def make_board(game: Any, openings: Sequence[Sequence[int]], seed: int, seats: Seats | None) -> Board:
+    """What games are played on."""
+    if not isinstance(game, (Rules, EnvBase)) and not callable(game):
+        raise SpecError(f"Arena: expected rules, an env, or a function that makes one, got {type(game).__name__}")
+    first = game if isinstance(game, (Rules, EnvBase)) else game()
+    rules = first.rules if isinstance(first, TurnBasedEnv) else first
+    if isinstance(rules, Rules):
+        if seats is not None:
+            raise SpecError("Arena: seats= are of envs; in a game of rules each player has one")
+        return RulesBoard(rules, openings, seed)
+    if not isinstance(first, EnvBase):
+        raise SpecError(f"Arena: expected an env, and {game!r} made {type(first).__name__}")
+    if openings:
+        raise SpecError(f"Arena: openings are of games with rules, and {type(first).__name__} has none")
+    return EnvBoard(first, None if first is game else game, seed, seats)

@@ -1,0 +1,133 @@
+"""Who plays: anything that chooses an action for each of many positions at once.
+
+``R`` are the rows that a player is asked about: games in which it is to move. ``A`` are the agents of a seat, where
+seats of an env have several; the dimension is missing elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from marlenv.errors import KeyMissing, SpecError, Unsupported
+from marlenv.games.rules import picked
+from marlenv.keys import NestedKey, nested
+from marlenv.tournament.turns import Turn
+
+RESIGN, CRASH, TIME = -1, -2, -3
+"""What a player answers in place of an action that it does not have: it gives up, it failed, it took too long."""
+
+
+class Player(Protocol):
+    """Anything that chooses actions: called with a :class:`Turn`, returns int64 ``[R]``, or what the env's actions are.
+
+    A player with an attribute ``memory``, a tensordict without batch dimensions, gets one of its own in ``turn.memory``
+    for each game and seat; what it writes there it finds at its next turn of the game.
+    """
+
+    def __call__(self, turn: Turn) -> Tensor:
+        """The action in each row."""
+
+
+def random_player(turn: Turn) -> Tensor:
+    """Plays any legal action, all equally likely; any within the bounds where actions are numbers."""
+    if turn.legal is not None:
+        return picked(turn.legal, turn.rng.uniform(shape=turn.legal.shape[1:-1]))
+    spec = turn.spec
+    low, high = getattr(spec, "low", None), getattr(spec, "high", None)
+    if spec is None or low is None or high is None or not bool(torch.isfinite(low).all() & torch.isfinite(high).all()):
+        raise Unsupported(f"random_player: actions have no bounds to choose between, got {spec}; give it bounded ones")
+    unit = turn.rng.uniform(shape=spec.shape[1:], dtype=spec.dtype)
+    return low + unit * (high - low)
+
+
+class TabularPlayer:
+    """Plays by a table of chances.
+
+    Args:
+        row: says which row of the table each position is in; takes a :class:`Turn`, returns int64 ``[R]``.
+        table: ``[rows, n]``, weights of the actions; those of illegal ones are not read.
+
+    >>> from marlenv.games import MatrixGame
+    >>> mostly_rock = TabularPlayer(lambda turn: torch.zeros_like(turn.seat), torch.tensor([[0.8, 0.1, 0.1]]))
+    >>> from marlenv.tournament import Arena, Game
+    >>> game = MatrixGame("rock_paper_scissors")
+    >>> Arena(game, {"rocky": mostly_rock}).play([Game(0, ("rocky", "rocky"))]).plies
+    tensor([1])
+    """
+
+    def __init__(self, row: Callable[[Turn], Tensor], table: Tensor) -> None:
+        if table.ndim != 2 or bool((table < 0).any()):
+            raise SpecError(
+                f"TabularPlayer: expected a table of weights [rows, n], none negative, got {list(table.shape)}"
+            )
+        self.row, self.table = row, table
+
+    def __call__(self, turn: Turn) -> Tensor:
+        weights = self.table[self.row(turn)]
+        return turn.rng.choice(weights if turn.legal is None else weights * turn.legal)
+
+
+class ModulePlayer:
+    """Plays what a tensordict module writes, which needs to know nothing of groups or seats.
+
+    Args:
+        module: reads ``"observation"`` ``[R, ...]``, ``"action_mask"`` bool ``[R, n]`` and ``"seat"`` int64 ``[R]``
+            of a tensordict, and writes the action. In an env it reads what the env shows to the agents of the seat,
+            ``[R, ...]``, or ``[R, A, ...]`` where they are several.
+        action_key: where it writes it.
+        group: the group whose name the module's keys begin with, as policies have them that were trained on an env:
+            it then reads ``(group, "observation")`` and writes ``(group, "action")``.
+        memory: what a recurrent module keeps from turn to turn, by key: its values when a game begins, without batch
+            dimensions (``"hidden": torch.zeros(64)``). The module reads the key, and writes it or ``("next", key)``;
+            ``"is_init"`` bool ``[R, 1]`` is True in the first turn of a game.
+
+    >>> player = ModulePlayer(lambda td: td.set("action", td["action_mask"].int().argmax(-1)))
+    >>> from marlenv.games import TicTacToe
+    >>> from marlenv.tournament import Arena, Game
+    >>> Arena(TicTacToe(), {"first": player}).play([Game(0, ("first", "first"))]).returns
+    tensor([[ 1., -1.]])
+    """
+
+    def __init__(
+        self,
+        module: Callable[[TensorDictBase], TensorDictBase],
+        action_key: NestedKey = "action",
+        *,
+        group: NestedKey = (),
+        memory: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        self.module = module
+        self._front = (group,) if isinstance(group, str) else tuple(group)
+        self.action_key = action_key
+        self._kept = tuple(memory or ())
+        self.memory: TensorDictBase | None = None
+        if memory:
+            self.memory = TensorDict({**memory, "is_init": torch.ones(1, dtype=torch.bool)})
+
+    def __call__(self, turn: Turn) -> Tensor:
+        data = turn.data.copy()
+        if turn.memory is not None:
+            data.update(turn.memory)
+        if self._front:
+            data = TensorDict({nested(self._front): data}, turn.seat.shape)
+        with torch.no_grad():
+            out = self.module(data)
+        action: Any = out.get(self._key(self.action_key), None)
+        if action is None:
+            raise KeyMissing(f"ModulePlayer: the module wrote no {self.action_key!r}; name its key with action_key=")
+        if turn.memory is not None:
+            for key in self._kept:
+                following = out.get(self._key(("next", key)), None)
+                following = out.get(("next", self._key(key)), None) if following is None else following
+                turn.memory.set_(key, out.get(self._key(key)) if following is None else following)
+            turn.memory["is_init"].fill_(False)
+        return torch.as_tensor(action)
+
+    def _key(self, key: Any) -> Any:
+        """A key of the module under its group."""
+        return nested((*self._front, *((key,) if isinstance(key, str) else key)))

@@ -1,0 +1,352 @@
+"""How strong players are: joint maximum likelihood of all their games, with intervals that say what the games tell.
+
+``n`` are players. Strengths are on the scale of Elo, in which 400 points are a factor of 10 in the odds of a win
+against a loss; with draws in the model they are not the points of a model without, so look at :meth:`Ratings.expected`
+too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import Literal, NamedTuple
+
+import networkx as nx
+import numpy as np
+
+from marlenv.errors import PoolError, SpecError
+from marlenv.tournament.likelihood import FAR, Array, Model, maximum
+from marlenv.tournament.results import DRAW, LOSS, WIN, Results, components
+
+ELO = 400 / np.log(10)  # points per unit of the logistic scale
+Draws = Literal["davidson", "half"]
+
+
+class Interval(NamedTuple):
+    """Where values lie: from ``low`` to ``high``, infinite where the games set no bound; ``[n]`` each, in points."""
+
+    low: Array
+    high: Array
+
+
+def normal_quantile(level: float) -> float:
+    """How many standard errors on either side hold a share ``level`` of a normal distribution.
+
+    >>> round(normal_quantile(0.95), 3)
+    1.96
+    """
+    if not 0 < level < 1:
+        raise SpecError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
+    return NormalDist().inv_cdf(0.5 + level / 2)
+
+
+def normal_cdf(x: Array) -> Array:
+    """The share of a normal distribution below ``x`` standard deviations."""
+    return np.vectorize(NormalDist().cdf, otypes=[float])(x)
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """The strengths of a pool of players, as :func:`rate` finds them.
+
+    Players who won or lost all that links them to the rest have no finite strength: theirs is infinite, and their
+    intervals are open on that side. The mean strength of the others, the ``reference``, is 0.
+
+    Args:
+        results: the games.
+        model: the parameters that were fitted.
+        draws: ``"davidson"`` or ``"half"``.
+        parameters: ``[m]``, those of the model.
+        groups: the players whom wins in both directions tie together; the first group is the reference.
+    """
+
+    results: Results
+    model: Model
+    draws: Draws
+    parameters: Array
+    groups: list[list[int]]
+
+    scale = "Elo: 400 points are a factor of 10 in the odds of a win against a loss; the mean is 0"
+    """What a point means."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The players."""
+        return self.results.names
+
+    @property
+    def reference(self) -> list[int]:
+        """The players whose mean is 0."""
+        return self.groups[0]
+
+    @cached_property
+    def side(self) -> Array:
+        """0 for the reference, 1 for players stronger than any bound, -1 for weaker, nan for unknown; ``[n]``."""
+        graph = nx.from_numpy_array(took(self.counts) > 0, create_using=nx.DiGraph)
+        one = self.reference[0]
+        over, under = nx.ancestors(graph, one), nx.descendants(graph, one)
+        side = np.full(len(self.names), np.nan)
+        side[list(over)], side[list(under)] = 1, -1
+        side[self.reference] = 0
+        return side
+
+    @property
+    def counts(self) -> Array:
+        """The counts as the model takes them; ``[n, n, 3]``."""
+        return halved(self.results.counts) if self.draws == "half" else self.results.counts
+
+    @property
+    def elo(self) -> Array:
+        """The strengths in points; ``[n]``, infinite where the games set no bound."""
+        theta = self.parameters[: len(self.names)] * ELO
+        with np.errstate(invalid="ignore"):
+            return np.where(self.side == 0, theta, np.where(np.isnan(self.side), np.nan, self.side * np.inf))
+
+    @property
+    def seat(self) -> float:
+        """How many points sitting first is worth; 0 where it was not fitted."""
+        return float(self.model.parts(self.parameters)[1] * ELO)
+
+    @property
+    def nu(self) -> float:
+        """The weight of draws: between equals they are ``nu / (2 + nu)`` of all games."""
+        return float(self.model.parts(self.parameters)[2])
+
+    @property
+    def log_likelihood(self) -> float:
+        """The log of the likelihood at its maximum."""
+        inside = within(self.counts, self.groups)
+        return float(self.model.value(self.parameters, inside))
+
+    @cached_property
+    def covariance(self) -> Array:
+        """The covariance of the strengths of the reference, in points squared; ``[n, n]``, nan for the others."""
+        return spread(self.model, self.parameters, within(self.counts, self.groups), self.groups)
+
+    def wald(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Intervals from the curvature of the likelihood; open on one side for players without a bound.
+
+        Args:
+            level: the chance that an interval holds the true strength.
+            simultaneous: whether that is the chance that all of them do (Sidak 1967, right whatever the correlation).
+        """
+        each = level ** (1 / len(self.names)) if simultaneous else level
+        half = normal_quantile(each) * np.sqrt(np.diag(self.covariance))
+        low, high = self.elo - half, self.elo + half
+        for k, limit in self._limits(each).items():
+            low[k], high[k] = (limit, np.inf) if self.side[k] == 1 else (-np.inf, limit)
+        unknown = np.isnan(self.side)
+        low[unknown], high[unknown] = -np.inf, np.inf
+        return Interval(low, high)
+
+    def _limits(self, level: float) -> dict[int, float]:
+        """The bound of each player whose strength has only one, in points.
+
+        It is where a record as lopsided as that of the player has a chance of ``1 - level``, others at their likeliest.
+        """
+        who = [k for k in range(len(self.names)) if abs(self.side[k]) == 1]
+        if not who:
+            return {}
+        n, m = len(self.names), len(self.parameters)
+        rows = np.zeros((len(who), 2, m))
+        rows[:, 0, self.reference] = 1
+        rows[np.arange(len(who)), 1, who] = 1
+        counts = np.broadcast_to(self.counts, (len(who), n, n, 3))
+        floor, side = self.log_likelihood + np.log(1 - level), self.side[who]
+        good, bad = side * FAR / 2, -side * FAR / 2  # strengths at which the record is no surprise, and at which it is
+        for _ in range(50):
+            middle = (good + bad) / 2
+            start = np.zeros((len(who), m))
+            start[:, self.reference] = self.parameters[self.reference]
+            start[np.arange(len(who)), who] = middle
+            fine = self.model.value(maximum(self.model, counts, rows, start), counts) >= floor
+            good, bad = np.where(fine, middle, good), np.where(fine, bad, middle)
+        return {k: float(limit * ELO) for k, limit in zip(who, bad, strict=True)}
+
+    def expected(self) -> Array:
+        """The score to expect of each player against each other, seats in turn; ``[n, n]``, nan on the diagonal."""
+        theta = self.elo.copy()
+        x = np.concatenate([np.nan_to_num(theta / ELO, posinf=FAR, neginf=-FAR), self.parameters[len(theta) :]])
+        first = self.model.probabilities(x) @ (1, 0.5, 0)
+        score = (first + 1 - first.T) / 2
+        infinite = np.isinf(theta[:, None]) & (theta[:, None] == theta[None])
+        unknown = np.isnan(theta[:, None]) | np.isnan(theta[None]) | infinite | np.eye(len(theta), dtype=bool)
+        return np.where(unknown, np.nan, score)
+
+    def difference_errors(self) -> Array:
+        """The standard error of each difference of two strengths, in points; ``[n, n]``, nan outside the reference."""
+        var = np.diag(self.covariance)
+        return np.sqrt(np.maximum(var[:, None] + var[None] - 2 * self.covariance, 0))
+
+    def superiority(self) -> Array:
+        """The likelihood of superiority: how sure it is that one player is stronger than another; ``[n, n]``.
+
+        0.5 says that the games do not tell. Between players without a bound it is nan.
+        """
+        return superiority(self.elo, self.difference_errors())
+
+    def ranks(self, level: float = 0.95) -> tuple[Array, Array]:
+        """The best and the worst rank of each player that the games allow, all at once with a chance of ``level``;
+        ``[n]``.
+
+        A player is sure to be above another where the interval of their difference, made simultaneous over all pairs,
+        does not hold 0.
+        """
+        n = len(self.names)
+        z = normal_quantile(level ** (2 / max(n * (n - 1), 2)))
+        return ranks_of(self.elo, self.difference_errors(), z)
+
+    def table(self, level: float = 0.95) -> str:
+        """The standings as text, the strongest first: points, interval, rank interval, games, score.
+
+        >>> games = [("ada", "bob", 1), ("bob", "ada", 1), ("ada", "bob", 0.5)]
+        >>> print(rate(Results.of(games), seat=False).table())
+        player  Elo       95 %  rank  games  score
+        ada      +0  -241 +241   1-2      3  50.0%
+        bob      +0  -241 +241   1-2      3  50.0%
+        """
+        low, high = self.wald(level)
+        best, worst = self.ranks(level)
+        played, points = self.results.played, self.results.points
+        lines = [("player", "Elo", f"{100 * level:g} %", "rank", "games", "score")]
+        order = np.argsort(-np.nan_to_num(self.elo, nan=-np.inf), kind="stable")
+        for k in order:
+            share = points[k] / played[k] if played[k] else np.nan
+            lines.append(
+                (
+                    self.names[k],
+                    f"{self.elo[k] + 0.0:+.0f}",
+                    f"{low[k]:+.0f} {high[k]:+.0f}",
+                    f"{best[k]:.0f}-{worst[k]:.0f}",
+                    f"{played[k]:g}",
+                    f"{100 * share:.1f}%",
+                )
+            )
+        widths = [max(len(line[c]) for line in lines) for c in range(len(lines[0]))]
+        return "\n".join(
+            "  ".join([line[0].ljust(widths[0]), *(t.rjust(w) for t, w in zip(line[1:], widths[1:], strict=True))])
+            for line in lines
+        )
+
+
+def rate(results: Results, *, draws: Draws = "davidson", seat: bool | None = None) -> Ratings:
+    """The strengths at which the games that were played are likeliest, all players together.
+
+    Args:
+        results: the games.
+        draws: ``"davidson"`` gives draws a parameter of their own; ``"half"`` counts a draw as half a win and half a
+            loss, which is the scale of programs without draws, and makes intervals too wide.
+        seat: whether sitting first is worth something; None for where the games can tell.
+
+    Raises:
+        PoolError: nothing links some of the players, or the games have no likeliest strengths at all; says which and
+            why.
+
+    >>> ratings = rate(Results.of([("ada", "bob", 1)] * 3 + [("bob", "ada", 1)]), seat=False)
+    >>> ratings.elo.round().tolist(), ratings.reference
+    ([95.0, -95.0], [0, 1])
+    """
+    if draws not in ("davidson", "half"):
+        raise SpecError(f"rate: draws must be 'davidson' or 'half', got {draws!r}")
+    if len(results.names) < 2:
+        raise PoolError(f"rate: a rating needs two players or more, got {list(results.names)}")
+    results.check_connected()
+    counts = halved(results.counts) if draws == "half" else results.counts
+    groups = components(took(counts), "strong")
+    inside = within(counts, groups)
+    told = bool(inside.any()) and not seat_is_free(inside)
+    if seat and not told:
+        raise PoolError(
+            "rate: these games do not tell what a seat is worth; play each pairing from both seats, or say seat=False"
+        )
+    model = Model(seat=told if seat is None else seat, draws=bool(inside[..., DRAW].any()))
+    if model.draws and not (inside[..., WIN] + inside[..., LOSS]).any():
+        raise PoolError("rate: all games that count were drawn, so draws have no finite weight; say draws='half'")
+    x = maximum(model, inside[None], anchors(groups, len(counts), model))[0]
+    if (np.abs(x) > FAR / 2).any():
+        raise PoolError(
+            "rate: there are no likeliest strengths, as draws (or a seat) seem to be worth more without bound; "
+            "play more games, or say draws='half' or seat=False"
+        )
+    return Ratings(results, model, draws, x, groups)
+
+
+def halved(counts: Array) -> Array:
+    """Counts with half a win and half a loss in place of each draw; ``[*B, n, n, 3]``."""
+    half = counts[..., DRAW] / 2
+    return np.stack([counts[..., WIN] + half, np.zeros_like(half), counts[..., LOSS] + half], -1)
+
+
+def took(counts: Array) -> Array:
+    """How many points' worth of games a player took from another: ``[n, n]``."""
+    first, second = counts[..., WIN] + counts[..., DRAW], counts[..., LOSS] + counts[..., DRAW]
+    return first + second.T
+
+
+def within(counts: Array, groups: list[list[int]]) -> Array:
+    """The games inside the groups; those between them go one way, and bound nothing; ``[*B, n, n, 3]``."""
+    place = np.empty(counts.shape[-2], dtype=int)
+    for g, group in enumerate(groups):
+        place[group] = g
+    return counts * (place[:, None] == place[None])[..., None]
+
+
+def anchors(groups: list[list[int]], n: int, model: Model) -> Array:
+    """The rows that hold the mean of each group; ``[g, m]``."""
+    rows = np.zeros((len(groups), n + model.seat + model.draws))
+    for g, group in enumerate(groups):
+        rows[g, group] = 1
+    return rows
+
+
+def spread(model: Model, x: Array, inside: Array, groups: list[list[int]]) -> Array:
+    """The covariance of the strengths of the first group, in points squared; ``[*B, n, n]``, nan for the others."""
+    n, rows = inside.shape[-2], anchors(groups, inside.shape[-2], model)
+    m, c = rows.shape[1], len(rows)
+    system = np.zeros((*x.shape[:-1], m + c, m + c))
+    system[..., :m, :m] = model.information(x, inside)
+    system[..., m:, :m], system[..., :m, m:] = rows, rows.T
+    cov = np.linalg.inv(system)[..., :n, :n] * ELO**2
+    out = np.full(cov.shape, np.nan)
+    at = np.ix_(groups[0], groups[0])
+    out[..., at[0], at[1]] = cov[..., at[0], at[1]]
+    return out
+
+
+def seat_is_free(counts: Array) -> bool:
+    """Whether the games would fit as well, or better, with a seat's worth without bound.
+
+    So it is where strengths ``d`` and a seat of +1 or -1 exist with ``d_i - d_j + seat >= 0`` wherever ``i`` won
+    sitting first, ``<= 0`` where it lost, both where it drew: a system of differences, which has a solution unless its
+    graph has a circle of negative weight.
+    """
+    n = len(counts)
+    for seat in (1, -1):
+        graph = nx.DiGraph()
+        graph.add_nodes_from(range(n))
+        for i, j in np.argwhere(counts[..., WIN] + counts[..., DRAW] > 0).tolist():
+            graph.add_edge(i, j, weight=seat)
+        for i, j in np.argwhere(counts[..., LOSS] + counts[..., DRAW] > 0).tolist():
+            weight = min(-seat, graph.edges[j, i]["weight"]) if graph.has_edge(j, i) else -seat
+            graph.add_edge(j, i, weight=weight)
+        if not nx.negative_edge_cycle(graph):
+            return True
+    return False
+
+
+def superiority(elo: Array, errors: Array) -> Array:
+    """:meth:`Ratings.superiority` of strengths ``[n]`` and the errors of their differences ``[n, n]``."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = elo[:, None] - elo[None]
+        z = np.where(np.isinf(gap), gap, gap / np.where(errors > 0, errors, np.nan))
+    known = ~np.isnan(z)
+    return np.where(known, normal_cdf(np.where(known, z, 0)), np.nan)
+
+
+def ranks_of(elo: Array, errors: Array, z: float | Array) -> tuple[Array, Array]:
+    """:meth:`Ratings.ranks` with differences of more than ``z`` errors for sure."""
+    with np.errstate(invalid="ignore"):
+        gap = elo[:, None] - elo[None]
+        above = gap > z * np.where(np.isnan(errors), np.inf, errors)
+    return 1.0 + above.sum(0), len(elo) - above.sum(1).astype(float)

@@ -1,0 +1,190 @@
+"""A tournament as one page that needs nothing else: standings, crosstable, warnings, replays of games on a board."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader  # torch needs it and brings it
+from markupsafe import Markup
+
+from marlenv.errors import PoolError, Unsupported
+from marlenv.tournament.asking import ENDINGS
+from marlenv.tournament.defects import defects
+from marlenv.tournament.export import board_of, positions
+from marlenv.tournament.play import Played
+from marlenv.tournament.ratings import Ratings, rate
+from marlenv.tournament.results import Results
+from marlenv.tournament.store import Ledger
+
+
+def standings(played: Played, names: list[str], level: float = 0.95) -> tuple[list[dict[str, str]], str]:
+    """The table of a tournament, the best first, and why there are no ratings where there are none.
+
+    Args:
+        played: the games.
+        names: all players.
+        level: of the intervals.
+    """
+    if not played.games:
+        return [], "no game is finished yet"
+    results = results_of(played, names)
+    try:
+        ratings: Ratings | None = rate(results)
+        note = ""
+    except PoolError as error:
+        ratings, note = None, f"no ratings: {error}"
+    earned: dict[str, list[float]] = {name: [] for name in names}
+    for game, returns in zip(played.games, played.returns.tolist(), strict=True):
+        for name, mine in zip(game.players, returns, strict=True):
+            earned[name].append(mine)
+    share = results.points / np.maximum(results.played, 1)
+    key = share if ratings is None else np.nan_to_num(ratings.elo, nan=-np.inf)
+    rows = []
+    bounds = None if ratings is None else (*ratings.wald(level), *ratings.ranks(level))
+    for k in np.lexsort((-share, -key)).tolist():
+        row = {"player": names[k]}
+        if ratings is not None and bounds is not None:
+            low, high, best, worst = (column[k] for column in bounds)
+            row["Elo"] = f"{ratings.elo[k] + 0.0:+.0f}"
+            row[f"{100 * level:g} %"] = f"{low:+.0f} {high:+.0f}"
+            row["rank"] = f"{best:.0f}-{worst:.0f}"
+        mine = earned[names[k]]
+        row |= {"games": f"{len(mine)}", "score": f"{100 * share[k]:.1f}%"}
+        row["mean return"] = f"{np.mean(mine):.3g}" if mine else "-"
+        rows.append(row)
+    return rows, note
+
+
+def results_of(played: Played, names: list[str]) -> Results:
+    """The counts of the games, of every two seats where there are more than two."""
+    return played.results(names) if played.returns.shape[1] == 2 else played.pairs(names)
+
+
+def write_report(ledger: Ledger, path: Path, *, level: float = 0.95, replays: int = 100) -> None:
+    """Writes the page of a tournament.
+
+    Args:
+        ledger: of the tournament.
+        path: of the page.
+        level: of the intervals.
+        replays: how many games can be replayed, those of all pairings in turn.
+    """
+    played, names = ledger.played(), list(ledger.config["players"])
+    rows, note = standings(played, names, level)
+    results = results_of(played, names) if played.games else Results(tuple(names))
+    page = Environment(loader=PackageLoader("marlenv.tournament", "page"), autoescape=True).get_template("report.html")
+    text = page.render(
+        title=ledger.config["env"],
+        config=ledger.config,
+        counts=ledger.counts(),
+        rows=rows,
+        note=note,
+        warnings=defects(played, results) if played.games else [],
+        names=[row["player"] for row in rows],
+        cross=_cross(results, [row["player"] for row in rows]),
+        seats=_by_seat(played, results),
+        endings=_endings(played),
+        plot=_plot(rows, level),
+        replays=Markup(json.dumps(_replays(ledger, played, replays)).replace("<", "\\u003c")),
+    )
+    draft = path.with_name(f".{path.name}.draft")
+    draft.write_text(text)
+    draft.replace(path)
+
+
+def _cross(results: Results, order: list[str]) -> list[list[str]]:
+    """The mean score of each player against each other, as text, in the order of the standings."""
+    place, table = {name: k for k, name in enumerate(results.names)}, results.crosstable()
+    cells = [[table[place[a], place[b]] for b in order] for a in order]
+    return [["" if np.isnan(x) else f"{100 * x:.0f}%" for x in line] for line in cells]
+
+
+def _by_seat(played: Played, results: Results) -> list[tuple[str, int, int, int]]:
+    """Won, drawn and lost by who sat first; only for games of two."""
+    if not played.games or played.returns.shape[1] != 2:
+        return []
+    first, second = results.counts.sum(1), results.counts.sum(0)[:, ::-1]
+    lines = [("first", first.sum(0)), ("second", second.sum(0))]
+    return [(name, *(int(x) for x in counts)) for name, counts in lines]  # type: ignore[misc]
+
+
+def _endings(played: Played) -> list[tuple[str, int]]:
+    counts = np.bincount(played.ending.numpy(), minlength=len(ENDINGS))
+    return [(name, int(n)) for name, n in zip(ENDINGS, counts, strict=True) if n]
+
+
+def _plot(rows: list[dict[str, str]], level: float) -> list[dict[str, Any]]:
+    """Where the marks of the rating plot stand, in percent of its width."""
+    if not rows or "Elo" not in rows[0]:
+        return []
+    values = [[float(x) for x in (row["Elo"], *row[f"{100 * level:g} %"].split())] for row in rows]
+    finite = [x for line in values for x in line if np.isfinite(x)] or [0.0]
+    low, high = min(finite), max(finite)
+    width = max(high - low, 1.0)
+
+    def at(x: float) -> float:
+        return float(np.clip(3 + 94 * (x - low) / width, 0, 100))
+
+    return [
+        {"name": row["player"], "at": at(elo) if np.isfinite(elo) else None, "low": at(a), "high": at(b)}
+        for row, (elo, a, b) in zip(rows, values, strict=True)
+    ]
+
+
+def _replays(ledger: Ledger, played: Played, count: int) -> dict[str, Any]:
+    """Games to step through: pictures, each kept once, and for each game which follow each other."""
+    board = board_of(ledger)
+    out: dict[str, Any] = {"pictures": [], "games": []}
+    if board is None or not played.moves:
+        return out
+    place: dict[str, int] = {}
+    for k in _in_turn(played, count):
+        game = played.games[k]
+        states, moves = positions(board, game, played.moves[k])
+        names = [""]
+        for state, move in zip(states, moves, strict=False):
+            names.append(_move_name(board.rules, state, move))
+        frames = []
+        for state in states:
+            picture = _picture(board.rules, state)
+            frames.append(place.setdefault(picture, len(place)))
+        ending, culprit = int(played.ending[k]), int(played.culprit[k])
+        out["games"].append(
+            {
+                "id": game.id,
+                "players": list(game.players),
+                "returns": [round(x, 3) for x in played.returns[k].tolist()],
+                "ending": ENDINGS[ending] + (f" ({game.players[culprit]})" if culprit >= 0 else ""),
+                "frames": frames,
+                "moves": names,
+            }
+        )
+    out["pictures"] = list(place)
+    return out
+
+
+def _in_turn(played: Played, count: int) -> list[int]:
+    """Some games: the first of each pairing, then the second of each, and so on."""
+    by_pairing: dict[tuple[str, ...], list[int]] = {}
+    for k, game in enumerate(played.games):
+        by_pairing.setdefault(game.players, []).append(k)
+    longest = max(map(len, by_pairing.values()), default=0)
+    turns = (own[n] for n, own in product(range(longest), by_pairing.values()) if n < len(own))
+    return [k for k, _ in zip(turns, range(count), strict=False)]
+
+
+def _move_name(rules: Any, state: Any, move: Any) -> str:
+    moves = move if isinstance(move, list) else [move]
+    return " ".join(rules.action_name(state, m) for m in moves)
+
+
+def _picture(rules: Any, state: Any) -> str:
+    """A position as SVG, or drawn with characters."""
+    try:
+        return str(rules.svg(state))
+    except Unsupported:
+        return "text:" + rules.show(state)

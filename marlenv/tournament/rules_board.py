@@ -1,0 +1,162 @@
+"""Games of rules alone, many at once: positions are tensors, and nothing else remembers anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Size, Tensor
+
+from marlenv.errors import IllegalAction, PoolError
+from marlenv.games.rules import Rules, where
+from marlenv.rng import RowRNG
+from marlenv.tournament.schedule import Game
+from marlenv.tournament.streams import CHANCE, streams
+from marlenv.tournament.turns import Positions
+
+
+class RulesPositions(Positions):
+    """Positions of rules, of those who are to move."""
+
+    rules: Rules[Any]
+
+    def __init__(self, rules: Rules[Any], held: Any, row: Tensor, seat: Tensor) -> None:
+        super().__init__(row, seat)
+        self.rules, self.held = rules, held
+        self._legal: Tensor | None = None
+        self._observed: Tensor | None = None
+
+    def state(self, mine: Tensor | None) -> Any:
+        """The positions themselves."""
+        if mine is None and not self.rules.simultaneous:
+            return self.held
+        rows = self.row if mine is None else self.row[mine]
+        return type(self.held)(*(leaf[rows] for leaf in self.held))
+
+    @property
+    def legal(self) -> Tensor:
+        """What the one to move may do; bool ``[K, n]``."""
+        if self._legal is None:
+            legal = self.rules.legal(self.held)
+            self._legal = legal[self.row, self.seat] if self.rules.simultaneous else legal
+        return self._legal
+
+    @property
+    def observation(self) -> Tensor:
+        """What the one to move may know; ``[K, ...]``."""
+        if self._observed is None:
+            self._observed = self.rules.observe(self.held)[self.row, self.seat]
+        return self._observed
+
+
+class RulesBoard:
+    """Plays games of rules.
+
+    Args:
+        rules: of the game.
+        openings: moves to begin with.
+        seed: of dice and cards.
+    """
+
+    def __init__(self, rules: Rules[Any], openings: Sequence[Sequence[int]], seed: int) -> None:
+        self.rules, self.openings, self.seed = rules, openings, seed
+        self.seats = {name: [name] for name in rules.players}
+        self._state: Any = None
+
+    def rows(self, wanted: int) -> int:
+        """How many games are played at once."""
+        return wanted
+
+    def begin(self, games: Sequence[Game], rows: Tensor | None) -> None:
+        """Begins games in ``rows``, or in new ones."""
+        new = self._begun(games)
+        if rows is None:
+            self._state = new
+        else:
+            pairs = zip(self._state, new, strict=True)
+            self._state = type(new)(*(a.index_copy(0, rows, b) for a, b in pairs))
+
+    @property
+    def state(self) -> Any:
+        """The positions, ``[B, ...]`` in each of their tensors."""
+        return self._state
+
+    def keep(self, mask: Tensor) -> None:
+        """Drops the rows outside ``mask``."""
+        self._state = type(self._state)(*(leaf[mask] for leaf in self._state))
+
+    def over(self) -> tuple[Tensor, Tensor]:
+        """Which games have ended, and which of them were cut off by the game itself; bool ``[B]`` each."""
+        over = self.rules.over(self._state)
+        return over, torch.zeros_like(over)
+
+    def returns(self, rows: Tensor) -> Tensor:
+        """What each seat earned; float ``[R, P]``."""
+        return self.rules.returns(type(self._state)(*(leaf[rows] for leaf in self._state))).to(torch.float32)
+
+    def forfeited(self, returns: Tensor, culprit: Tensor) -> Tensor:
+        """The returns of games that somebody forfeits: -1, and +1 shared among the others where the sum is zero."""
+        others = returns.shape[1] - 1
+        given = torch.full_like(returns, 1 / others) if self.rules.zero_sum and others else returns.clone()
+        return given.scatter(1, culprit.unsqueeze(1), -1.0)
+
+    def positions(self) -> list[RulesPositions]:
+        """Who is asked what."""
+        first = self._state[0]
+        rows = torch.arange(len(first))
+        if not self.rules.simultaneous:
+            return [RulesPositions(self.rules, self._state, rows, self.rules.player(self._state))]
+        seats = len(self.seats)
+        return [
+            RulesPositions(
+                self.rules, self._state, rows.repeat(seats), torch.arange(seats).repeat_interleave(len(rows))
+            )
+        ]
+
+    def permits(self, positions: RulesPositions, mine: Tensor | None, action: Tensor) -> Tensor:
+        """Whether actions are legal; bool ``[R]``."""
+        legal = positions.legal if mine is None else positions.legal[mine]
+        inside = action.clamp(0, legal.shape[-1] - 1)
+        return legal.gather(-1, inside.unsqueeze(-1)).squeeze(-1) & (inside == action)
+
+    def legal_names(self, positions: RulesPositions, k: int) -> list[int]:
+        """Some legal actions of a position, for messages."""
+        return positions.legal[k].nonzero().flatten().tolist()[:20]
+
+    def shape(self, positions: RulesPositions, rows: int) -> tuple[int, ...]:
+        """The shape of an answer about so many positions."""
+        return (rows,)
+
+    def step(self, asked: Sequence[RulesPositions], actions: list[Tensor], failed: list[Tensor]) -> Tensor:
+        """Plays the actions; what was played as int64 ``[B, k]``. Rows in which somebody failed stay as they are."""
+        action, lost = actions[0], failed[0] > 0
+        if self.rules.simultaneous:
+            seats = len(self.seats)
+            action, lost = action.reshape(seats, -1).T.contiguous(), lost.reshape(seats, -1).T
+        if bool(lost.any()):
+            some = self.rules.legal(self._state).int().argmax(-1)
+            played = self.rules.play(self._state, torch.where(lost, some, action))
+            still = lost.any(-1) if self.rules.simultaneous else lost
+            self._state = where(still, self._state, played)
+        else:
+            self._state = self.rules.play(self._state, action)
+        return action if self.rules.simultaneous else action.unsqueeze(-1)
+
+    def _begun(self, games: Sequence[Game]) -> Any:
+        """The positions in which games begin, their openings played."""
+        chance = torch.tensor([game.id if game.chance is None else game.chance for game in games], dtype=torch.int64)
+        key = streams(self.seed, chance, CHANCE)
+        state = self.rules.start(Size([len(games)]), rng=RowRNG.of(key, torch.zeros_like(key)))
+        for number in sorted({game.opening for game in games if game.opening is not None}):
+            if not 0 <= number < len(self.openings):
+                raise PoolError(f"Arena: opening {number} is named, and there are {len(self.openings)}")
+            mine = torch.tensor([game.opening == number for game in games])
+            for move in self.openings[number]:
+                action = torch.full((len(games),), move)
+                legal = self.rules.permits(state, action)
+                if not bool((legal | ~mine).all()):
+                    raise IllegalAction(f"Arena: move {move} of opening {number} is illegal; legal are others")
+                other = self.rules.legal(state).int().argmax(-1)
+                state = where(mine, self.rules.play(state, torch.where(legal, action, other)), state)
+        return state

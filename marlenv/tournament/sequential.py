@@ -1,0 +1,143 @@
+"""Stopping as soon as it is clear: sequential tests of two players, and intervals that hold at every look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from marlenv.errors import ShapeError, SpecError
+from marlenv.tournament.likelihood import Array
+
+Verdict = Literal["stronger", "not stronger", "go on"]
+
+
+def expected_score(elo: float) -> float:
+    """The score to expect of a player who is ``elo`` points stronger.
+
+    >>> expected_score(0.0), round(expected_score(400.0), 4)
+    (0.5, 0.9091)
+    """
+    return float(1 / (1 + 10 ** (-elo / 400)))
+
+
+def likeliest_with_mean(shares: Array, values: Array, mean: float) -> Array:
+    """The chances nearest to ``shares`` in likelihood under which ``values`` average ``mean``; ``[k]``.
+
+    They are ``shares / (1 + t (values - mean))`` with the one ``t`` that makes the mean right (Owen 1988), which lies
+    between the two that would make a chance infinite.
+    """
+    off = values - mean
+    low, high = -1 / off.max(), -1 / off.min()
+    for _ in range(200):
+        t = (low + high) / 2
+        if (shares * off / (1 + t * off)).sum() > 0:
+            low = t
+        else:
+            high = t
+    return shares / (1 + t * off)
+
+
+@dataclass(frozen=True)
+class SPRT:
+    """A sequential test whether a player is stronger than another by ``elo1`` points, or only by ``elo0``.
+
+    Look after any number of games: once :meth:`decide` says ``"stronger"`` or ``"not stronger"``, stop. The generalised
+    test of Van den Bergh, for wins, draws and losses (trinomial), and for pairs of games in which an opening is played
+    from both seats (pentanomial), which needs fewer games.
+
+    Args:
+        elo0: the difference that is too small to be interesting.
+        elo1: the difference that is to be found.
+        alpha: the chance to call a difference of ``elo0`` stronger.
+        beta: the chance to miss a difference of ``elo1``.
+
+    >>> test = SPRT(elo0=0, elo1=10)
+    >>> test.decide([60, 40, 50]), test.decide([1800, 2000, 1500])
+    ('go on', 'stronger')
+    """
+
+    elo0: float
+    elo1: float
+    alpha: float = 0.05
+    beta: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not self.elo0 < self.elo1:
+            raise SpecError(f"SPRT: elo0 must be below elo1, got {self.elo0} and {self.elo1}")
+        if not (0 < self.alpha < 1 and 0 < self.beta < 1 and self.alpha + self.beta < 1):
+            raise SpecError(
+                f"SPRT: alpha and beta must be chances that add up to less than 1, got {self.alpha}, {self.beta}"
+            )
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The log likelihood ratios at which the test ends: not stronger, stronger."""
+        return float(np.log(self.beta / (1 - self.alpha))), float(np.log((1 - self.beta) / self.alpha))
+
+    def ratio(self, counts: object) -> float:
+        """The log of how much likelier the games are with a difference of ``elo1``.
+
+        Args:
+            counts: three numbers, won, drawn and lost games; or five, pairs of games by their points 2, 1.5, 1, 0.5, 0.
+        """
+        seen = np.asarray(counts, dtype=float)
+        if seen.shape not in ((3,), (5,)):
+            raise ShapeError(
+                f"SPRT: expected 3 counts (won, drawn, lost) or 5 (pairs of games by points), got {list(seen.shape)}"
+            )
+        if not ((seen >= 0).all() and np.isfinite(seen).all()):
+            raise SpecError(f"SPRT: counts must be finite and not negative, got {seen.tolist()}")
+        if not seen.any():
+            return 0.0
+        seen = np.where(seen == 0, 1e-3, seen)  # what has not happened yet is not impossible
+        values, shares = np.linspace(1, 0, len(seen)), seen / seen.sum()
+        under = [likeliest_with_mean(shares, values, expected_score(elo)) for elo in (self.elo0, self.elo1)]
+        return float((seen * (np.log(under[1]) - np.log(under[0]))).sum())
+
+    def decide(self, counts: object) -> Verdict:
+        """Whether to stop, and with what; see :meth:`ratio` for the counts."""
+        low, high = self.bounds
+        ratio = self.ratio(counts)
+        return "stronger" if ratio >= high else "not stronger" if ratio <= low else "go on"
+
+
+def confidence_sequence(scores: object, level: float = 0.95) -> tuple[Array, Array]:
+    """Bounds of the mean score after each game, all of which hold at once: look whenever you like, stop when you like.
+
+    The bounds after game ``t`` depend on games up to ``t`` alone. An interval after a sequential test is the last of
+    them. Empirical Bernstein, with predictable plug-in.
+
+    Args:
+        scores: numbers from 0 to 1 in the order of the games, ``[..., G]``; means of pairs where openings are played
+            twice.
+        level: the chance that the mean is within the bounds after every game, however many follow.
+
+    Returns:
+        The lower and the upper bounds, ``[..., G]`` each.
+
+    Source: Waudby-Smith and Ramdas 2024, Theorem 2, https://doi.org/10.1093/jrsssb/qkad009
+
+    >>> low, high = confidence_sequence([1, 0.5, 1, 1, 0, 1, 1, 0.5] * 50)
+    >>> round(float(low[-1]), 2), round(float(high[-1]), 2)
+    (0.69, 0.81)
+    """
+    x = np.asarray(scores, dtype=float)
+    if x.size and not ((x >= 0).all() and (x <= 1).all()):
+        raise SpecError("confidence_sequence: scores must lie from 0 to 1; divide by what a game is worth")
+    if not 0 < level < 1:
+        raise SpecError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
+    t = np.arange(1, x.shape[-1] + 1)
+    mean = (0.5 + x.cumsum(-1)) / (t + 1)
+    variance = (0.25 + ((x - mean) ** 2).cumsum(-1)) / (t + 1)
+    known = np.concatenate([np.full((*x.shape[:-1], 1), v) for v in (0.5, 0.25)]).reshape(2, *x.shape[:-1], 1)
+    mean_before = np.concatenate([known[0], mean[..., :-1]], -1)
+    variance_before = np.concatenate([known[1], variance[..., :-1]], -1)
+    evidence = np.log(2 / (1 - level))
+    bet = np.minimum(np.sqrt(2 * evidence / (variance_before * t * np.log1p(t))), 0.5)
+    price = (-np.log1p(-bet) - bet) * (x - mean_before) ** 2
+    total = bet.cumsum(-1)
+    centre, width = (bet * x).cumsum(-1) / total, (evidence + price.cumsum(-1)) / total
+    low, high = np.maximum(centre - width, 0), np.minimum(centre + width, 1)
+    return np.maximum.accumulate(low, -1), np.minimum.accumulate(high, -1)

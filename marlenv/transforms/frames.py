@@ -1,0 +1,419 @@
+"""Transforms of several moments: frames put together, maxima over time, steps repeated, idle steps after a reset."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marlenv.errors import KeyMissing, SpecError, Unsupported, whole
+from marlenv.keys import NestedKey, beside, last, nested, path, under
+from marlenv.specs import Bounded, Composite, TensorSpec, Unbounded
+from marlenv.tensordicts import choose, fetch, get, put, rows, write
+from marlenv.transforms.base import Kind, ObservationTransform, Transform
+from marlenv.transforms.streams import Drawing
+
+if TYPE_CHECKING:
+    from marlenv.envs import EnvBase
+
+Keys = Sequence[NestedKey] | None
+START = "start from env.reset(), and hand on what it gives"
+
+
+class CatFrames(ObservationTransform):
+    """Concatenates the last ``N`` frames of observations, the newest last.
+
+    The frames live in the data: after a reset (of a row, or of a group by itself) there is one, and the others are
+    copies of it or a constant. On stored data (:meth:`forward`), whose last dimension is time, frames never reach over
+    the end of an episode.
+
+    Args:
+        N: how many frames.
+        dim: along which dimension, counted from the end.
+        in_keys: observations; those called ``pixels`` when left out.
+        out_keys: where the results go.
+        padding: ``"same"`` or ``"constant"``: what stands before the first frame.
+        padding_value: the constant.
+        as_inverse: only concatenate in ``inv``, when stored data are extended.
+        reset_key: TorchRL's argument; the env knows which flags govern an entry.
+        done_key: the name of the flag that ends an episode in stored data.
+
+    >>> env = TransformedEnv(marlenv.testing.CountingEnv(), CatFrames(3, -1, in_keys=["observation"]))
+    >>> env.rollout(3)["next", "observation"]
+    tensor([[0., 0., 1.],
+            [0., 1., 2.],
+            [1., 2., 3.]])
+    """
+
+    default_name: ClassVar[str | None] = "pixels"
+
+    def __init__(
+        self,
+        N: int,
+        dim: int,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+        padding: Literal["same", "constant"] = "same",
+        padding_value: float = 0,
+        as_inverse: bool = False,
+        reset_key: NestedKey | None = None,
+        done_key: NestedKey | None = None,
+    ) -> None:
+        super().__init__(in_keys, out_keys)
+        if dim >= 0:
+            raise SpecError(f"CatFrames: dim must be negative, so that it fits batches of any size, got {dim}")
+        if padding not in ("same", "constant"):
+            raise SpecError(f"CatFrames: padding must be 'same' or 'constant', got {padding!r}")
+        self.N, self.dim = whole("CatFrames", "N", N, 1), dim
+        self.padding, self.padding_value, self.as_inverse = padding, padding_value, as_inverse
+        self.done_key: NestedKey = "done" if done_key is None else done_key
+
+    def join(self, env: EnvBase) -> None:
+        """Finds the entries.
+
+        Raises:
+            SpecError: it was made for stored data only.
+        """
+        if self.as_inverse:
+            raise SpecError("CatFrames: as_inverse=True is for stored data; leave it out in an env")
+        super().join(env)
+
+    def _apply_transform(self, obs: Tensor) -> Tensor:
+        """A first frame with those before it."""
+        if self.padding == "same":
+            return torch.cat([obs] * self.N, self.dim)
+        none = torch.full_like(obs, self.padding_value)
+        return torch.cat([*[none] * (self.N - 1), obs], self.dim)
+
+    def derive(self, spec: TensorSpec) -> TensorSpec:
+        """The spec of the frames."""
+        if isinstance(spec, Bounded):
+            low, high = (torch.cat([end] * self.N, self.dim) for end in spec.space)
+            if self.padding == "constant":
+                low, high = low.clamp(max=self.padding_value), high.clamp(min=self.padding_value)
+            return Bounded(low, high, low.shape, device=low.device, dtype=low.dtype)
+        return super().derive(spec)
+
+    def respec(self, specs: dict[Kind, Composite]) -> None:
+        """Adds what later transforms change, as it was."""
+        for key in self.out_keys or ():
+            if (kept := self.memory_of(key)) != key:
+                specs["observation"][kept] = specs["observation"][key].clone()
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        self._each(tensordict_reset, must=False)
+        return self._remember(tensordict_reset)
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
+            frame, before = fetch(next_tensordict, old), fetch(tensordict, self.memory_of(new))
+            if frame is None:
+                raise self.no_entry(old, next_tensordict.keys(True, True))
+            if before is None:
+                raise KeyMissing(f"CatFrames: no entry {self.memory_of(new)!r} in the data; {START}")
+            size = frame.shape[self.dim]
+            later = before.narrow(self.dim, size, before.shape[self.dim] - size)
+            write(next_tensordict, new, torch.cat((later, frame), self.dim))
+        return self._remember(next_tensordict)
+
+    def memories(self) -> list[NestedKey]:
+        """What is shown, which does not follow from the env's state alone."""
+        return list(self.out_keys or ())
+
+    def _remember(self, td: TensorDictBase) -> TensorDictBase:
+        for key in self.out_keys or ():
+            if (kept := self.memory_of(key)) != key and (value := fetch(td, key)) is not None:
+                write(td, kept, value.clone())
+        return td
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Concatenates the frames of stored data ``[*B, T]``, in place; ``"next"`` too where its keys are named."""
+        return tensordict if self.as_inverse else self.unfolding(tensordict)
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return self.unfolding(tensordict) if self.as_inverse else tensordict
+
+    def unfolding(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Concatenates the frames of stored data along the dimension called ``"time"``, or else the last one.
+
+        Raises:
+            KeyMissing: there are no flags that say where episodes end.
+        """
+        names = list(tensordict.names)
+        time = names.index("time") if "time" in names else tensordict.ndim - 1
+        if tensordict.ndim == 0:
+            raise SpecError("CatFrames: stored data need a dimension of time, got none")
+        done = fetch(tensordict, under("next", self.done_key))
+        if done is None:
+            raise self.no_entry(under("next", self.done_key), tensordict.keys(True, True))
+        ended = done.reshape(*tensordict.batch_size, -1)[..., 0].movedim(time, -1)
+        ins, outs = self._keys()
+        for old, new in sorted(zip(ins, outs, strict=True), key=lambda pair: path(pair[0])[0] == "next"):
+            value = fetch(tensordict, old)
+            if value is None:
+                raise self.no_entry(old, tensordict.keys(True, True))
+            here = nested(path(old)[1:]) if path(old)[0] == "next" else None
+            if here in ins:  # the continuation of what stands at the root
+                before = fetch(tensordict, outs[ins.index(here)])
+                size = value.shape[self.dim]
+                made = torch.cat((before.narrow(self.dim, size, before.shape[self.dim] - size), value), self.dim)
+            else:
+                made = self._windows(value, ended, time, tensordict.ndim)
+            tensordict.set(new, made)
+        return tensordict
+
+    def _windows(self, value: Tensor, ended: Tensor, time: int, ndim: int) -> Tensor:
+        """Every frame of stored data with those before it in its episode; ``ended`` is bool ``[*B, T]``."""
+        value = value.movedim(time, ndim - 1)
+        now = torch.arange(ended.shape[-1], device=ended.device).expand(ended.shape)
+        fresh = torch.cat((torch.ones_like(ended[..., :1]), ended[..., :-1]), -1)
+        first = torch.where(fresh, now, 0).cummax(-1).values
+        frames = []
+        for lag in range(self.N - 1, -1, -1):
+            index = torch.maximum(now - lag, first)
+            index = index.reshape(*index.shape, *[1] * (value.ndim - ndim)).expand(value.shape)
+            frame = value.gather(ndim - 1, index)
+            if self.padding == "constant":
+                early = (now - lag < first).reshape(*now.shape, *[1] * (value.ndim - ndim))
+                frame = frame.masked_fill(early, self.padding_value)
+            frames.append(frame)
+        return torch.cat(frames, self.dim).movedim(ndim - 1, time)
+
+    def __repr__(self) -> str:
+        return f"CatFrames(N={self.N}, dim={self.dim}, in_keys={self.in_keys})"
+
+
+class TimeMaxPool(ObservationTransform):
+    """The greatest value of the last ``T`` steps at every place, as for screens that flicker.
+
+    The last ``T`` values live in the data, in an entry of the same name with underscores.
+
+    Args:
+        in_keys: observations; ``"observation"`` when left out.
+        out_keys: where the results go.
+        T: how many steps, the present one included.
+        reset_key: TorchRL's argument; the env knows which flags govern an entry.
+
+    >>> env = marlenv.testing.MaskedEnv(n=3).append_transform(TimeMaxPool(in_keys=["observation"], T=2))
+    >>> env.rollout(3)["next", "observation"].squeeze(-1)
+    tensor([1., 2., 3.])
+    """
+
+    default_name: ClassVar[str | None] = "observation"
+
+    def __init__(
+        self, in_keys: Keys = None, out_keys: Keys = None, T: int = 1, reset_key: NestedKey | None = None
+    ) -> None:
+        super().__init__(in_keys, out_keys)
+        self.T = whole("TimeMaxPool", "T", T, 1)
+
+    def _past(self, key: NestedKey) -> NestedKey:
+        return beside(key, f"_{last(key)}_past")
+
+    def join(self, env: EnvBase) -> None:
+        """Finds the entries."""
+        super().join(env)
+        for key in self.in_keys or ():
+            if key not in env.full_observation_spec:
+                raise self.no_entry(key, env.observation_keys, "the env observes")
+
+    def respec(self, specs: dict[Kind, Composite]) -> None:
+        """Adds the pools, and the values that they are made from."""
+        spec = specs["observation"]
+        for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
+            leaf = spec[old]
+            spec[new] = leaf.clone()
+            spec[self._past(new)] = Unbounded((*leaf.shape, self.T), dtype=leaf.dtype, device=leaf.device)
+
+    def memories(self) -> list[NestedKey]:
+        """What is shown, which does not follow from the env's state alone."""
+        return list(self.out_keys or ())
+
+    def _pool(self, td: TensorDictBase, before: TensorDictBase | None) -> TensorDictBase:
+        for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
+            value = fetch(td, old)
+            if value is None:
+                raise self.no_entry(old, td.keys(True, True))
+            if before is None:
+                past = torch.cat(
+                    (value.unsqueeze(-1), torch.zeros_like(value).unsqueeze(-1).expand(*value.shape, self.T - 1)), -1
+                )
+            else:
+                kept = fetch(before, self._past(new))
+                if kept is None:
+                    raise KeyMissing(f"TimeMaxPool: no entry {self._past(new)!r} in the data; {START}")
+                past = torch.cat((value.unsqueeze(-1), kept[..., : self.T - 1]), -1)
+            write(td, self._past(new), past)
+            write(td, new, past.amax(-1) if past.dtype != torch.bool else past.any(-1))
+        return td
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return self._pool(tensordict_reset, None)
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        return self._pool(next_tensordict, tensordict)
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Not meaningful: the past is not in stored steps."""
+        raise Unsupported("TimeMaxPool: works in an env only; stored data keep the pooled values")
+
+
+class FrameSkipTransform(Transform):
+    """Plays every action ``frame_skip`` times and adds up the rewards; rows that are done stop there.
+
+    Args:
+        frame_skip: how often.
+
+    >>> env = TransformedEnv(marlenv.testing.CountingEnv(), FrameSkipTransform(2))
+    >>> out = env.rollout(9)["next"]
+    >>> out["observation"].squeeze(-1), out["reward"].squeeze(-1)
+    (tensor([2., 4., 5.]), tensor([2., 2., 1.]))
+    """
+
+    def __init__(self, frame_skip: int = 1) -> None:
+        super().__init__()
+        self.frame_skip = whole("FrameSkipTransform", "frame_skip", frame_skip, 1)
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        told = self.told(tensordict) if self.frame_skip > 1 else tensordict
+        for _ in range(self.frame_skip - 1):
+            next_tensordict = step_on(self.parent, told, next_tensordict, {}, add=True)
+        return next_tensordict
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Not meaningful: it steps an env."""
+        raise Unsupported("FrameSkipTransform: works in an env only")
+
+    def __repr__(self) -> str:
+        return f"FrameSkipTransform({self.frame_skip})"
+
+
+def step_on(
+    env: Any, td: TensorDictBase, following: TensorDictBase, actions: dict[NestedKey, Tensor], *, add: bool
+) -> TensorDictBase:
+    """One more step within a step: what followed; rows that are done stay as they are.
+
+    Args:
+        env: the env.
+        td: the data of the step.
+        following: what followed so far.
+        actions: what is played; what was played before where left out.
+        add: add the rewards up; else those of the step are given.
+    """
+    plan = env.plan.done
+    go_on = ~rows_done(plan, following)
+    if not bool(go_on.any()):
+        return following
+    now = env.step_mdp(td.copy().set("next", following))
+    for key, action in actions.items():
+        now.set(key, action)
+    if not bool(go_on.all()):
+        put(now, "_step", go_on)
+    made = get(env.step(now), "next")
+    for key in env.reward_keys if add else ():
+        write(made, key, fetch(following, key) + fetch(made, key))
+    return made if bool(go_on.all()) else choose(go_on, made, following, td.ndim)
+
+
+def ask_reset(plan: Any, td: TensorDictBase, where: Tensor) -> TensorDictBase:
+    """Writes reset masks into data, in place: rows ``[*B]`` as flags of every top level."""
+    for level in plan.top:
+        shape = (*where.shape, *level.shape[where.ndim :])
+        mask = where.reshape(*where.shape, *[1] * (len(shape) - where.ndim)).expand(shape).clone()
+        write(td, nested((*level.path, "_reset")), mask)
+    return td
+
+
+def rows_done(plan: Any, td: TensorDictBase) -> Tensor:
+    """Which rows are over at every top level; bool ``[*B]``."""
+    over: Any = None
+    for level in plan.top:
+        node = plan.node(td, level)
+        done = plan.done_of(node, level).flatten(td.ndim).all(-1)
+        over = done if over is None else over & done
+    return over
+
+
+class NoopResetEnv(Drawing):
+    """Plays random actions after every reset, so that episodes begin in different places.
+
+    How many is drawn per row from the transform's own stream. A row that is done before is reset and begins anew. Envs
+    of several rows must be able to step some of them.
+
+    Args:
+        noops: the most steps.
+        random: draw their number from 0 to ``noops - 1``; else always ``noops``.
+
+    >>> env = TransformedEnv(marlenv.testing.CountingEnv(9), NoopResetEnv(3, random=False))
+    >>> env.reset()["observation"]
+    tensor([3.])
+    """
+
+    TRIALS = 10
+
+    def __init__(self, noops: int = 30, random: bool = True) -> None:
+        super().__init__()
+        self.noops, self.random = whole("NoopResetEnv", "noops", noops, 1), random
+
+    def join(self, env: EnvBase) -> None:
+        """Looks whether rows can be stepped by themselves."""
+        super().join(env)
+        if env.batch_size.numel() > 1 and not env.handles_partial_steps:
+            raise SpecError(
+                f"NoopResetEnv: {type(env).__name__} cannot step some of its {env.batch_size.numel()} rows only; put "
+                f"the transform into the envs of a SerialEnv"
+            )
+
+    @property
+    def base_env(self) -> EnvBase | None:
+        """The env that the idle steps are played in."""
+        return self.parent
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        env: Any = self.parent
+        plan = env.plan.done
+        fresh = self._asked(tensordict, env)
+        total = self._count(fresh)
+        left = torch.where(fresh, total, 0)
+        td = tensordict_reset
+        for trial in itertools.count():
+            go_on = left > 0
+            if not bool(go_on.any()):
+                break
+            if trial > self.TRIALS * self.noops:
+                raise Unsupported(
+                    f"NoopResetEnv: episodes end again and again before {self.noops} idle steps; take fewer"
+                )
+            now = env.rand_action(td)
+            put(now, "_step", go_on)
+            after = env.step_mdp(env.step(now)).exclude(*env.action_keys)
+            over = go_on & rows_done(plan, after)
+            if bool(over.any()):
+                after = env.reset(ask_reset(plan, after, over))
+            left = torch.where(over, total, left - go_on.long())
+            td = after
+        return td.exclude(*env.action_keys)
+
+    def _restored(self, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return tensordict_reset  # a state is put back, and nothing played
+
+    def _count(self, where: Tensor) -> Tensor:
+        """How many steps to play."""
+        if not self.random:
+            return torch.full_like(where, self.noops, dtype=torch.int64)
+        return self.draw(where, lambda stream: stream.randint(0, self.noops))
+
+    def _asked(self, tensordict: TensorDictBase, env: Any) -> Tensor:
+        """Which rows are reset; bool ``[*B]``."""
+        masks = [fetch(tensordict, key) for key in env.reset_keys]
+        found = [rows(mask, len(env.batch_size)) for mask in masks if mask is not None]
+        if not found:
+            return torch.ones(env.batch_size, dtype=torch.bool, device=env.device)
+        return torch.stack(found).any(0)
+
+    def __repr__(self) -> str:
+        return f"NoopResetEnv(noops={self.noops}, random={self.random})"

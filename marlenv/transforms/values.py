@@ -1,0 +1,284 @@
+"""Transforms of single values: limits, signs, types, and the check that all of them are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marlenv.errors import NotFinite, SpecError, SpecTypeError
+from marlenv.keys import NestedKey, nested, path
+from marlenv.specs import Bounded, Composite, Stacked, TensorSpec
+from marlenv.transforms.base import Transform
+
+if TYPE_CHECKING:
+    from marlenv.envs import EnvBase
+
+Keys = Sequence[NestedKey] | None
+
+
+class ClipTransform(Transform):
+    """Cuts numbers to ``[low, high]``: what the env says under ``in_keys``, and what it is told under ``in_keys_inv``.
+
+    Args:
+        in_keys: observations or rewards.
+        out_keys: where the results go.
+        in_keys_inv: actions or states.
+        out_keys_inv: the same as the outside names them.
+        low: the least value; no such limit when left out.
+        high: the greatest value, above ``low``.
+
+    >>> env = TransformedEnv(marlenv.testing.CountingEnv(), ClipTransform(in_keys=["observation"], high=2))
+    >>> env.rollout(4)["next", "observation"].squeeze(-1)
+    tensor([1., 2., 2., 2.])
+    """
+
+    pure: ClassVar[bool] = True
+    low: Tensor | None
+    high: Tensor | None
+
+    def __init__(
+        self,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+        in_keys_inv: Keys = None,
+        out_keys_inv: Keys = None,
+        *,
+        low: float | Tensor | None = None,
+        high: float | Tensor | None = None,
+    ) -> None:
+        super().__init__(in_keys or (), out_keys, in_keys_inv, out_keys_inv)
+        if low is None and high is None:
+            raise SpecTypeError("ClipTransform: give low, high or both")
+        for name, limit in (("low", low), ("high", high)):
+            made = None if limit is None else torch.as_tensor(limit)
+            if made is not None and made.numel() != 1:
+                raise SpecTypeError(f"ClipTransform: {name} must be one number, got {list(made.shape)}")
+            self.register_buffer(name, made)
+        if low is not None and high is not None and low >= high:
+            raise SpecError(f"ClipTransform: low must be below high, got {low} and {high}")
+
+    def _apply_transform(self, obs: Tensor) -> Tensor:
+        return obs.clamp(self.low, self.high)
+
+    def _inv_apply_transform(self, state: Tensor) -> Tensor:
+        return self._apply_transform(state)
+
+    def derive(self, spec: TensorSpec) -> TensorSpec:
+        """The spec between the limits."""
+        return super().derive(spec) if isinstance(spec, Stacked) else between(spec, self._apply_transform)
+
+
+def between(spec: TensorSpec, cut: Callable[[Tensor], Tensor]) -> Bounded:
+    """The spec of numbers that are cut to limits.
+
+    >>> between(Unbounded((2,)), lambda x: x.clamp(-1, 1))
+    Bounded([2], float32, -1..1)
+    """
+    ends = torch.finfo(spec.dtype) if spec.dtype.is_floating_point else torch.iinfo(spec.dtype)
+    low, high = spec.space if isinstance(spec, Bounded) else (ends.min, ends.max)
+    low, high = (cut(torch.as_tensor(end, dtype=spec.dtype, device=spec.device)) for end in (low, high))
+    return Bounded(low, high, spec.shape, device=spec.device, dtype=spec.dtype)
+
+
+class SignTransform(Transform):
+    """-1, 0 or 1 for negative numbers, zeros and positive numbers.
+
+    Args:
+        in_keys: observations or rewards.
+        out_keys: where the signs go.
+        in_keys_inv: actions or states.
+        out_keys_inv: the same as the outside names them.
+
+    >>> env = TransformedEnv(marlenv.testing.CountingEnv(), SignTransform(in_keys=["observation"]))
+    >>> env.rollout(2)["observation"].squeeze(-1)
+    tensor([0., 1.])
+    """
+
+    pure: ClassVar[bool] = True
+
+    def __init__(
+        self, in_keys: Keys = None, out_keys: Keys = None, in_keys_inv: Keys = None, out_keys_inv: Keys = None
+    ) -> None:
+        super().__init__(in_keys or (), out_keys, in_keys_inv, out_keys_inv)
+
+    def _apply_transform(self, obs: Tensor) -> Tensor:
+        return obs.sign()
+
+    def _inv_apply_transform(self, state: Tensor) -> Tensor:
+        return self._apply_transform(state)
+
+    def derive(self, spec: TensorSpec) -> TensorSpec:
+        """From -1 to 1."""
+        if isinstance(spec, Stacked):
+            return super().derive(spec)
+        return Bounded(-1, 1, spec.shape, device=spec.device, dtype=spec.dtype)
+
+
+class DTypeCastTransform(Transform):
+    """Gives entries of one dtype as another, and turns back what the env is told.
+
+    Args:
+        dtype_in: of the env.
+        dtype_out: of the outside.
+        in_keys: observations and rewards; all of ``dtype_in`` when left out.
+        out_keys: where the results go.
+        in_keys_inv: actions and states; all of ``dtype_in`` when left out, none where ``in_keys`` are given.
+        out_keys_inv: the same as the outside names them.
+
+    >>> cast = DTypeCastTransform(torch.float32, torch.float64, in_keys=["observation"])
+    >>> TransformedEnv(marlenv.testing.CountingEnv(), cast).reset()["observation"].dtype
+    torch.float64
+    """
+
+    pure: ClassVar[bool] = True
+    invertible: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        dtype_in: torch.dtype,
+        dtype_out: torch.dtype,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+        in_keys_inv: Keys = None,
+        out_keys_inv: Keys = None,
+    ) -> None:
+        super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
+        self.dtype_in, self.dtype_out = dtype_in, dtype_out
+        self.finds_inputs = in_keys is None and in_keys_inv is None
+
+    def _apply_transform(self, obs: Tensor) -> Tensor:
+        return obs.to(self.dtype_out)
+
+    def _inv_apply_transform(self, state: Tensor) -> Tensor:
+        return state.to(self.dtype_in)
+
+    def derive(self, spec: TensorSpec) -> TensorSpec:
+        """The spec with the other dtype."""
+        return spec.to(self.dtype_out)
+
+    def _of_dtype(self, *specs: Composite) -> list[NestedKey]:
+        return [key for spec in specs for key, leaf in spec.items(True, True) if leaf.dtype == self.dtype_in]
+
+    def default_in_keys(self, env: EnvBase) -> list[NestedKey]:
+        """The observations and rewards of the dtype."""
+        return self._of_dtype(env.full_observation_spec, env.full_reward_spec)
+
+    def join(self, env: EnvBase) -> None:
+        """Finds the entries of the dtype."""
+        if self.finds_inputs:
+            self.in_keys_inv = self._of_dtype(env.full_action_spec, env.full_state_spec)
+            self.out_keys_inv = list(self.in_keys_inv)
+        super().join(env)
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Casts stored data: what the keys name, or without any all entries of the dtype."""
+        if self.in_keys is not None:
+            return super().forward(tensordict)
+        for key, value in list(tensordict.items(True, True)):
+            if isinstance(value, Tensor) and value.dtype == self.dtype_in:
+                tensordict.set(key, self._apply_transform(value))
+        return tensordict
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.dtype_in} -> {self.dtype_out})"
+
+
+class DoubleToFloat(DTypeCastTransform):
+    """Gives float64 as float32, and turns back what the env is told; :class:`DTypeCastTransform`.
+
+    >>> data = TensorDict({"reward": torch.zeros(2, dtype=torch.float64)}, [2])
+    >>> DoubleToFloat()(data)["reward"].dtype
+    torch.float32
+    """
+
+    def __init__(
+        self, in_keys: Keys = None, out_keys: Keys = None, in_keys_inv: Keys = None, out_keys_inv: Keys = None
+    ) -> None:
+        super().__init__(torch.float64, torch.float32, in_keys, out_keys, in_keys_inv, out_keys_inv)
+
+
+class FiniteTensorDictCheck(Transform):
+    """Raises when the env gives a number that is not finite, and says where.
+
+    >>> FiniteTensorDictCheck()(TensorDict({"reward": torch.tensor([0.0, float("nan")])}, [2]))
+    Traceback (most recent call last):
+    marlenv.errors.NotFinite: FiniteTensorDictCheck: 'reward' is nan in row 1
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+        """How many steps there were since the last reset."""
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for key, value in next_tensordict.items(True, True):
+            if isinstance(value, Tensor) and value.is_floating_point() and not bool(value.isfinite().all()):
+                raise self._error(key, value, next_tensordict.ndim)
+        return next_tensordict
+
+    forward = _call
+
+    def _error(self, key: NestedKey, value: Tensor, batch_ndim: int) -> NotFinite:
+        index = (~value.isfinite()).nonzero()[0].tolist()
+        row = index[:batch_ndim]
+        where = [f"row {row[0] if len(row) == 1 else tuple(row)}"] * bool(row)
+        group, rest = path(key)[:-1], index[batch_ndim:]
+        if group and rest:
+            where.append(f"agent {rest.pop(0)} of group {nested(group)!r}")
+        where += [f"number {rest[0] if len(rest) == 1 else tuple(rest)}"] * bool(rest)
+        where += [f"step {self.steps} since the last reset"] * bool(self.steps)
+        return NotFinite(f"{type(self).__name__}: {key!r} is {value[tuple(index)].item()} in {', '.join(where)}")
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        self.steps = 0
+        return self._call(tensordict_reset)
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        self.steps += 1
+        return self._call(next_tensordict)
+
+
+def apply_to_outputs(function: Any) -> Any:
+    """Lets a spec hook that is written for one entry edit a composite: what ``in_keys`` name, under ``out_keys``.
+
+    >>> class Half(Transform):
+    ...     def _apply_transform(self, obs):
+    ...         return obs / 2
+    ...     @apply_to_outputs
+    ...     def transform_observation_spec(self, observation_spec):
+    ...         return Bounded(0, 1, observation_spec.shape)
+    >>> env = TransformedEnv(marlenv.testing.CountingEnv(), Half(["observation"]))
+    >>> env.observation_spec["observation"]
+    Bounded([1], float32, 0..1)
+    """
+
+    def hook(self: Transform, spec: TensorSpec) -> TensorSpec:
+        if not isinstance(spec, Composite):
+            return function(self, spec)
+        for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
+            if old in spec:
+                spec[new] = function(self, spec[old].clone())
+        return spec
+
+    return hook
+
+
+def apply_to_inputs(function: Any) -> Any:
+    """The same for what goes in: what ``in_keys_inv`` name, under ``out_keys_inv``."""
+
+    def hook(self: Transform, spec: TensorSpec) -> TensorSpec:
+        if not isinstance(spec, Composite):
+            return function(self, spec)
+        for inner, outer in zip(self.in_keys_inv, self.out_keys_inv, strict=True):
+            if inner in spec:
+                leaf = function(self, spec[inner].clone())
+                if inner != outer:
+                    del spec[inner]
+                spec[outer] = leaf
+        return spec
+
+    return hook

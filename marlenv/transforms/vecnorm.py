@@ -1,0 +1,361 @@
+"""Observations and rewards normalised by running statistics, which are measured while the env is played."""
+
+from __future__ import annotations
+
+import copy as copies
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from marlenv.errors import SpecError, Unsupported
+from marlenv.keys import NestedKey, beside, last, nested, path
+from marlenv.specs import Composite, TensorSpec, Unbounded
+from marlenv.tensordicts import fetch
+from marlenv.transforms.base import Kind, Transform
+from marlenv.transforms.compose import Compose
+from marlenv.transforms.norm import ObservationNorm
+
+if TYPE_CHECKING:
+    from marlenv.envs import EnvBase
+
+
+class _Running(Transform):
+    """A transform with running statistics, buffers of the module: ``share_memory()`` shares them. Abstract."""
+
+    NAMES: ClassVar[tuple[str, str, str]]
+    """What the three statistics of an entry are called."""
+    standard_normal: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        in_keys: Sequence[NestedKey] | None,
+        out_keys: Sequence[NestedKey] | None,
+        lock: Any,
+        decay: float,
+        eps: float,
+    ) -> None:
+        super().__init__(in_keys, out_keys)
+        if not 0 < decay <= 1:
+            raise SpecError(f"{type(self).__name__}: decay must be above 0 and at most 1, got {decay}")
+        self.lock, self.decay, self.eps, self.frozen = lock, decay, eps, False
+
+    def default_in_keys(self, env: EnvBase) -> list[NestedKey]:
+        """The floating observations, and the rewards."""
+        spec = env.full_observation_spec
+        seen = [k for k in env.observation_keys if spec[k].dtype is not None and spec[k].dtype.is_floating_point]
+        return [*(k for k in seen if not last(k).startswith("_")), *env.reward_keys]
+
+    def _update(self, value: Tensor, one: Tensor, two: Tensor, count: Tensor, rows: int) -> None:
+        """Moves the statistics of an entry, in place."""
+        raise NotImplementedError
+
+    def _loc_scale_of(self, one: Tensor, two: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+        """What an entry is normalised with."""
+        raise NotImplementedError
+
+    def _start(self, value: Tensor, batch_ndim: int) -> list[Tensor]:
+        """The statistics of an entry before there are any values."""
+        raise NotImplementedError
+
+    def statistics(self, key: NestedKey) -> tuple[Tensor, Tensor, Tensor]:
+        """The statistics of an entry.
+
+        Raises:
+            SpecError: there are none yet.
+        """
+        found = [self._buffers.get(_name(key, name)) for name in self.NAMES]
+        if None in [None if one is None else 0 for one in found]:
+            raise SpecError(f"{type(self).__name__}: nothing is known of {key!r} yet; play a step first")
+        return tuple(found)  # type: ignore[return-value]
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        with self._locked():
+            for key, new in zip(*self._keys(), strict=True):
+                value = fetch(next_tensordict, key)
+                if value is not None:
+                    next_tensordict.set(new, self._normalised(key, value, next_tensordict.batch_size))
+        return next_tensordict
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        known = [key for key in self._keys()[0] if fetch(next_tensordict, key) is None]
+        if known and not self.missing_tolerance:
+            raise self.no_entry(known[0], next_tensordict.keys(True, True))
+        return self._call(next_tensordict)
+
+    forward = _call
+
+    def _locked(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self.lock is None else self.lock
+
+    def _normalised(self, key: NestedKey, value: Tensor, batch_size: torch.Size) -> Tensor:
+        value = value if value.is_floating_point() else value.to(torch.get_default_dtype())
+        if self._buffers.get(_name(key, self.NAMES[0])) is None:
+            for name, start in zip(self.NAMES, self._start(value, len(batch_size)), strict=True):
+                self.register_buffer(_name(key, name), start)
+        held = self.statistics(key)
+        if not self.frozen:
+            self._update(value, *held, rows=max(1, batch_size.numel()))
+        loc, scale = self._loc_scale_of(*held)
+        return (value - loc) / scale
+
+    def respec(self, specs: dict[Kind, Composite]) -> None:
+        """Gives the normalised entries no bounds."""
+        for key, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
+            found = [kind for kind in ("observation", "reward") if key in specs[kind]]
+            if not found:
+                known = [k for kind in ("observation", "reward") for k in specs[kind].keys(True, True)]
+                raise self.no_entry(key, known, "the env gives")
+            for kind in found:
+                specs[kind][new] = _unbounded(specs[kind][key])  # type: ignore[index]
+
+    # --- what users do with the statistics --------------------------------------------------------
+
+    def freeze(self) -> Self:
+        """Stops measuring; goes on normalising."""
+        self.frozen = True
+        return self
+
+    def unfreeze(self) -> Self:
+        """Goes on measuring."""
+        self.frozen = False
+        return self
+
+    def frozen_copy(self) -> Self:
+        """A copy with statistics of its own that measures no more, for evaluation."""
+        for key in self._keys()[0]:
+            self.statistics(key)
+        twin = self.clone()
+        twin._buffers = {name: None if one is None else one.clone() for name, one in self._buffers.items()}
+        return twin.freeze()
+
+    @property
+    def loc(self) -> TensorDict:
+        """The locations by key."""
+        return TensorDict({key: self._loc_scale_of(*self.statistics(key))[0] for key in self._keys()[0]})
+
+    @property
+    def scale(self) -> TensorDict:
+        """The scales by key."""
+        return TensorDict({key: self._loc_scale_of(*self.statistics(key))[1] for key in self._keys()[0]})
+
+    def denorm(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Data as the env gave them; a new tensordict."""
+        out = tensordict.copy()
+        for key, new in zip(*self._keys(), strict=True):
+            value = fetch(out, new)
+            if value is not None:
+                loc, scale = self._loc_scale_of(*self.statistics(key))
+                out.set(key, value * scale + loc)
+        return out
+
+    def to_observation_norm(self) -> Any:
+        """The same normalisation with the statistics as they are: an :class:`ObservationNorm`, or a chain of them."""
+        made = []
+        for key, new in zip(*self._keys(), strict=True):
+            loc, scale = self._loc_scale_of(*self.statistics(key))
+            made.append(ObservationNorm(loc.clone(), scale.clone(), [key], [new], standard_normal=True))
+        return Compose(*made) if len(made) > 1 else made[0]
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
+        for name, value in state_dict.items():
+            own = name[len(prefix) :]
+            if name.startswith(prefix) and "." not in own and own.rpartition("|")[2] in self.NAMES:
+                mine = self._buffers.get(own)
+                if mine is None or mine.shape != value.shape:
+                    self.register_buffer(own, value.clone())
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "lock": None}
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        twin = self.clone()
+        twin._buffers = copies.deepcopy(self._buffers, memo)
+        return twin
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(decay={self.decay}, eps={self.eps}, in_keys={self.in_keys})"
+
+
+def _name(key: NestedKey, name: str) -> str:
+    """What a statistic of an entry is called among the buffers."""
+    return "|".join((*path(key), name)).replace(".", "_")
+
+
+def _unbounded(spec: TensorSpec) -> TensorSpec:
+    dtype = spec.dtype if spec.dtype.is_floating_point else torch.get_default_dtype()
+    return Unbounded(spec.shape, device=spec.device, dtype=dtype)
+
+
+class VecNorm(_Running):
+    """Normalises observations and rewards by mean and deviation over rows and time; TorchRL's first form.
+
+    Old values count less by ``decay`` with every step. One statistic serves all rows; each agent has its own.
+
+    Args:
+        in_keys: observations and rewards; all floating ones when left out.
+        out_keys: where the results go.
+        shared_td: statistics to use, ``<key>_sum``, ``<key>_ssq`` and ``<key>_count``, in shared memory.
+        lock: held while statistics are read and written; for several processes.
+        decay: of the weight of old values, per step.
+        eps: the least variance, and deviation.
+        shapes: of the statistics, where they are not those of one row.
+
+    >>> env = TransformedEnv(marlenv.testing.CountingEnv(9, batch_size=[2]), VecNorm(["observation"], decay=1.0))
+    >>> env.rollout(4)["next", "observation"][0].squeeze(-1)
+    tensor([1.0000, 1.2247, 1.3416, 1.4142])
+    """
+
+    NAMES = ("sum", "ssq", "count")
+
+    def __init__(
+        self,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        shared_td: TensorDictBase | None = None,
+        lock: Any = None,
+        decay: float = 0.9999,
+        eps: float = 1e-4,
+        shapes: Sequence[torch.Size] | None = None,
+    ) -> None:
+        super().__init__(in_keys, out_keys, lock, decay, eps)
+        self.shapes = None if shapes is None else list(shapes)
+        for key in self.in_keys or () if shared_td is not None else ():
+            for name in self.NAMES:
+                where = beside(key, f"{last(key)}_{name}")
+                if (held := shared_td.get(where, None)) is None:  # type: ignore[union-attr]
+                    raise self.no_entry(where, shared_td.keys(True, True), "shared_td has")  # type: ignore[union-attr]
+                self.register_buffer(_name(key, name), held)
+
+    def _start(self, value: Tensor, batch_ndim: int) -> list[Tensor]:
+        shape = value.shape[batch_ndim:] if self.shapes is None else self.shapes.pop(0)
+        zero = value.new_zeros(shape)
+        return [zero, zero.clone(), value.new_zeros(1, dtype=torch.float32)]
+
+    def _update(self, value: Tensor, one: Tensor, two: Tensor, count: Tensor, rows: int) -> None:
+        lead = tuple(range(value.ndim - one.ndim))
+        for held, new in ((one, value), (two, value.pow(2))):
+            held.mul_(self.decay).add_(new.sum(lead) if lead else new)
+        count.mul_(self.decay).add_(rows)
+
+    def _loc_scale_of(self, one: Tensor, two: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+        mean = one / count
+        return mean, (two / count - mean.pow(2)).clamp_min(self.eps).sqrt().clamp_min(self.eps)
+
+
+class VecNormV2(_Running):
+    """Normalises observations and rewards by moving averages; TorchRL's second form.
+
+    Args:
+        in_keys: observations and rewards; all floating ones when left out.
+        out_keys: where the results go.
+        lock: held while statistics are read and written; for several processes.
+        stateful: keep the statistics in the transform, one for all time; False: in the data, one per row and episode.
+        decay: of the weight of old values, per step; 1 averages over all of them.
+        eps: the least deviation.
+        shared_data: statistics to use: ``loc``, ``var`` and ``count``, tensordicts with the entries' keys.
+        reduce_batch_dims: average over rows; else every row has statistics of its own.
+
+    >>> env = TransformedEnv(marlenv.testing.CountingEnv(9), VecNormV2(["observation"], decay=1.0))
+    >>> env.rollout(4)["next", "observation"].squeeze(-1)
+    tensor([1.0000, 1.2247, 1.3416, 1.4142])
+    """
+
+    NAMES = ("loc", "var", "vecnorm_count")
+    MEMORY = tuple(f"_vecnorm_{name}" for name in ("loc", "var", "count"))
+
+    def __init__(
+        self,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        *,
+        lock: Any = None,
+        stateful: bool = True,
+        decay: float = 0.9999,
+        eps: float = 1e-4,
+        shared_data: Any = None,
+        reduce_batch_dims: bool = False,
+    ) -> None:
+        super().__init__(in_keys, out_keys, lock, decay, eps)
+        if not stateful and (reduce_batch_dims or shared_data is not None):
+            raise Unsupported(
+                "VecNormV2: stateful=False keeps statistics per row; they are not shared or averaged over rows"
+            )
+        self.stateful, self.reduce_batch_dims = stateful, reduce_batch_dims
+        for key in self.in_keys or () if shared_data is not None else ():
+            for mine, theirs in zip(self.NAMES, ("loc", "var", "count"), strict=True):
+                self.register_buffer(_name(key, mine), shared_data[theirs][key])
+
+    def _start(self, value: Tensor, batch_ndim: int) -> list[Tensor]:
+        zero = value.new_zeros(value.shape[batch_ndim:] if self.reduce_batch_dims else value.shape)
+        return [zero, zero.clone(), torch.zeros((), dtype=torch.int64, device=value.device)]
+
+    def _update(self, value: Tensor, one: Tensor, two: Tensor, count: Tensor, rows: int) -> None:
+        lead = tuple(range(value.ndim - one.ndim))
+        n = rows if lead else 1
+        count += n
+        weight = 1 - self.decay**n if self.decay != 1.0 else n / count
+        for held, new in ((one, value), (two, value.pow(2))):
+            held.lerp_(new.mean(lead) if lead else new, weight)
+
+    def _loc_scale_of(self, one: Tensor, two: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+        correction = 1 - (count * math.log(self.decay)).exp().to(one.dtype) if self.decay < 1 else 1
+        return one / correction, ((two - one.pow(2)) / correction).sqrt().clamp_min(self.eps)
+
+    # --- statistics in the data -------------------------------------------------------------------
+
+    def memories(self) -> list[NestedKey]:
+        """The statistics, where they are in the data."""
+        keys = [] if self.stateful else self.in_keys or []
+        return [nested((name, *path(key))) for name in self.MEMORY for key in keys]
+
+    def respec(self, specs: dict[Kind, Composite]) -> None:
+        """Gives the normalised entries no bounds; adds the statistics where they are in the data."""
+        found = {
+            key: specs[kind][key]
+            for key in self.in_keys or ()
+            for kind in ("observation", "reward")
+            if key in specs[kind]
+        }
+        super().respec(specs)
+        for key, leaf in found.items() if not self.stateful else ():
+            made = _unbounded(leaf)
+            count = Unbounded(leaf.shape, device=leaf.device, dtype=torch.int64)
+            for name, spec in zip(self.MEMORY, (made, made.clone(), count), strict=True):
+                specs["observation"][nested((name, *path(key)))] = spec
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return self._call(tensordict_reset) if self.stateful else self._measured(tensordict_reset, None)
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        return (
+            super()._step(tensordict, next_tensordict) if self.stateful else self._measured(next_tensordict, tensordict)
+        )
+
+    def _measured(self, td: TensorDictBase, before: TensorDictBase | None) -> TensorDictBase:
+        """Normalises with statistics that stand in the data of the step before; none before a reset."""
+        specs = {**dict(self.container.full_observation_spec.items(True, True))}
+        for key, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
+            wheres = [nested((name, *path(key))) for name in self.MEMORY]
+            held = [None if before is None else fetch(before, where) for where in wheres]
+            one, two, count = (
+                specs[where].zero(td.batch_size[: td.ndim - len(self.container.batch_size)]) if value is None else value
+                for where, value in zip(wheres, held, strict=True)
+            )
+            value = fetch(td, key)
+            if value is not None:
+                value = value if value.is_floating_point() else value.to(torch.get_default_dtype())
+                if not self.frozen:
+                    count = count + 1
+                    weight = torch.as_tensor(1 - self.decay) if self.decay != 1.0 else 1 / count
+                    one, two = one.lerp(value, weight.to(one.dtype)), two.lerp(value.pow(2), weight.to(two.dtype))
+                loc, scale = self._loc_scale_of(one, two, count)
+                td.set(new, (value - loc) / scale)
+            for where, made in zip(wheres, (one, two, count), strict=True):
+                td.set(where, made.clone() if before is not None and made is fetch(before, where) else made)
+        return td

@@ -1,0 +1,585 @@
+"""Envs that are stepped each in its own time, while others wait for their actions."""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase
+from torch import Size, Tensor
+
+from marlenv.envs import EnvBase
+from marlenv.envs.rollout import stack_steps
+from marlenv.envs.stepping import STEP, advance, present, standing
+from marlenv.errors import BadIndex, ShapeError, SpecError, whole
+from marlenv.groups.done import strip
+from marlenv.groups.reset import RESET
+from marlenv.specs import NonTensor
+from marlenv.tensordicts import get, lazy, shallow
+from marlenv.vector.base import BatchedEnv, MakeEnv, Options
+from marlenv.vector.channels import Channel, left
+from marlenv.vector.protocol import Failure, plain
+from marlenv.vector.worker import Recipe
+
+INDEX = "env_index"
+Stack = Literal["dense", "maybe_dense", "lazy"]
+STACKS = ("dense", "maybe_dense", "lazy")
+
+
+class AsyncEnvPool(BatchedEnv):
+    """Several envs that are stepped each in its own time.
+
+    ``async_step_send`` hands out actions and returns at once; ``async_step_recv`` waits until ``min_get`` envs have
+    answered. Data say by ``"env_index"`` which env they are of. ``reset``, ``step`` and ``rollout`` wait for all, and
+    give what :class:`SerialEnv` gives.
+
+    Args:
+        env_makers: makes an env, or is one (with threads); or a list with one of these per env.
+        backend: ``"threading"``, ``"multiprocessing"`` or ``"ray"``.
+        stack: how data of several envs are put together: ``"dense"``, ``"lazy"`` for envs of different kinds, or
+            ``"maybe_dense"``.
+        exchange: taken as TorchRL takes it; data travel as one message per env.
+        worker_affinity: the CPUs of each process: a list of them per process, or a function of its number.
+        envs_per_worker: how many envs share a process.
+        create_env_kwargs: keyword arguments for the makers; or a list with one dict per env.
+        mp_start_method: how child processes start.
+        on_failure: as of :class:`SerialEnv`, for envs that raise an error.
+        backend_options: options of Ray's actors, such as ``{"num_cpus": 1}``.
+
+    >>> pool = AsyncEnvPool([marlenv.testing.CountingEnv] * 3)
+    >>> td = pool.rand_action(pool.reset())
+    >>> pool.async_step_send(td[[0, 2]])
+    >>> sorted(pool.async_step_recv(min_get=2)["env_index"])
+    [0, 2]
+    >>> pool.close()
+    """
+
+    channel: type[Channel]
+    """How its envs are reached."""
+    own_backend: str
+
+    def __new__(cls, *args: Any, backend: str = "threading", **kwargs: Any) -> Any:
+        if cls is not AsyncEnvPool:
+            return super().__new__(cls, *args, **kwargs)
+        if backend not in BACKENDS:
+            raise SpecError(f"AsyncEnvPool: backend must be one of {sorted(BACKENDS)}, got {backend!r}")
+        return super().__new__(BACKENDS[backend], *args, **kwargs)
+
+    def __init_subclass__(cls, *, backend: str) -> None:
+        super().__init_subclass__()
+        cls.own_backend = backend
+        BACKENDS[backend] = cls
+
+    def __init__(
+        self,
+        env_makers: MakeEnv | EnvBase | Sequence[MakeEnv | EnvBase],
+        *,
+        backend: Literal["threading", "multiprocessing", "ray"] = "threading",
+        stack: Stack = "dense",
+        exchange: Literal["queue", "shm", "auto"] | None = None,
+        worker_affinity: Sequence[Sequence[int]] | Callable[[int], Sequence[int]] | None = None,
+        envs_per_worker: int = 1,
+        create_env_kwargs: Options | Sequence[Options] | None = None,
+        mp_start_method: str | None = None,
+        on_failure: Literal["raise", "restart"] = "raise",
+        backend_options: Options | None = None,
+    ) -> None:
+        who = type(self).__name__
+        makers = list(env_makers) if isinstance(env_makers, Sequence) else [env_makers]
+        if stack not in STACKS:
+            raise SpecError(f"{who}: stack must be one of {list(STACKS)}, got {stack!r}")
+        if exchange not in (None, "queue", "shm", "auto"):
+            raise SpecError(f"{who}: exchange must be 'queue', 'shm' or 'auto', got {exchange!r}")
+        if not self.in_processes and (exchange == "shm" or envs_per_worker != 1 or worker_affinity is not None):
+            raise SpecError(
+                f"{who}: exchange='shm', envs_per_worker and worker_affinity are for backend='multiprocessing'"
+            )
+        if self.channel.remote and (envs := [i for i, maker in enumerate(makers) if isinstance(maker, EnvBase)]):
+            raise SpecError(f"{who}: env {envs[0]} is an env; give a function that makes it")
+        self.env_makers, self.num_envs, self.min_get = makers, len(makers), 1
+        self.stack, self.exchange = stack, exchange or "queue"
+        self.envs_per_worker = whole(who, "envs_per_worker", envs_per_worker, 1)
+        self.worker_affinity, self._alike = worker_affinity, stack == "dense"
+        self._affinity = self._affinities(who)
+        held = [_Held(maker) if isinstance(maker, EnvBase) else maker for maker in makers]
+        super().__init__(
+            len(makers),
+            held,
+            create_env_kwargs=create_env_kwargs,
+            share_individual_td=None if stack == "dense" else stack == "lazy" or None,
+            mp_start_method=mp_start_method,
+            on_failure=on_failure,
+            backend=self.own_backend,
+            backend_options=backend_options,
+        )
+
+    def _affinities(self, who: str) -> list[Sequence[int] | None]:
+        workers = -(-self.num_envs // self.envs_per_worker)
+        given = self.worker_affinity
+        if given is None:
+            return [None] * workers
+        if not hasattr(os, "sched_setaffinity"):
+            raise SpecError(f"{who}: worker_affinity needs os.sched_setaffinity, which only Linux has")
+        masks: list[Any] = [given(i) for i in range(workers)] if callable(given) else list(given)
+        if len(masks) != workers:
+            raise SpecError(f"{who}: worker_affinity must have {workers} lists of CPUs, got {len(masks)}")
+        here = os.sched_getaffinity(0)
+        for i, mask in enumerate(masks):
+            if not mask or (odd := [cpu for cpu in mask if cpu not in here]):
+                raise SpecError(
+                    f"{who}: worker_affinity[{i}] must be some of the CPUs {sorted(here)}, got {list(mask)}"
+                )
+            del odd
+        return masks
+
+    # --- starting and ending ---------------------------------------------------------------------
+
+    def _describe(self) -> None:
+        self._channels: list[Channel] = []
+        self._ready: dict[str, dict[int, Any]] = {kind: {} for kind in KINDS}
+        self._asked: dict[str, dict[int, TensorDictBase | None]] = {kind: {} for kind in KINDS}
+        self._finalizer: Any = None
+        self._launch()
+
+    def _launch(self) -> None:
+        each = self.envs_per_worker
+        made: list[Channel] = []
+        self._finalizer = weakref.finalize(self, _end, made, os.getpid())
+        self._channels = made
+        try:
+            for number, first in enumerate(range(0, self.num_envs, each)):
+                rows = range(first, min(first + each, self.num_envs))
+                recipes = [
+                    Recipe([self.create_env_fn[i]], [self.create_env_kwargs[i]], i, self.on_failure) for i in rows
+                ]
+                made.append(self._opened(number, recipes))
+            found = [one for part in self._ask("describe") for one in part]
+            self._adopt(found)
+        except BaseException:
+            self._abort()
+            raise
+        self._env_batch_sizes = [one.batch_size for one in found]
+
+    if TYPE_CHECKING:  # calling this class makes one of its kinds, which type checkers do not know
+
+        def _opened(self, number: int, recipes: list[Recipe]) -> Channel: ...
+    else:
+
+        @abstractmethod
+        def _opened(self, number, recipes):  # noqa: ANN001, ANN202
+            """A way to new envs."""
+
+    def _adopt(self, children: Any) -> None:
+        super()._adopt(children)
+        locked = self.is_spec_locked
+        self.set_spec_lock_(False)
+        states = self.full_state_spec.clone()
+        states[INDEX] = NonTensor(self.batch_size, example_data=0)
+        self.full_state_spec = states
+        self.set_spec_lock_(locked)
+
+    def _start(self) -> None:
+        if not self._channels:
+            self._launch()
+
+    def _stop(self) -> None:
+        self._abort()
+
+    def _abort(self) -> None:
+        if self._finalizer is not None:
+            self._finalizer()
+        self._channels, self.is_closed = [], True
+        for kind in KINDS:
+            self._ready[kind].clear()
+            self._asked[kind].clear()
+
+    def _on_new_kwargs(self) -> None:
+        if self.is_closed:
+            self._abort()
+
+    def shutdown(self) -> None:
+        """Closes the envs, like :meth:`close`."""
+        self.close(raise_if_closed=False)
+
+    @property
+    def env_batch_sizes(self) -> list[Size]:
+        """The batch size of every env."""
+        return list(self._env_batch_sizes)
+
+    @property
+    def resolved_exchange(self) -> Literal["queue", "shm"]:
+        """How data travel."""
+        return "queue"
+
+    exchange_keys: tuple[Any, ...] = ()
+    """The keys of data in shared slots; there are none."""
+
+    def stats(self, *, reset: bool = False) -> dict[str, float | int]:
+        """Counters of shared slots; there are none."""
+        return {}
+
+    # --- questions and answers -------------------------------------------------------------------
+
+    def _place(self, i: int) -> tuple[Channel, int]:
+        return self._channels[i // self.envs_per_worker], i % self.envs_per_worker
+
+    def _tell(self, kind: str, i: int, method: str, *args: Any) -> None:
+        channel, place = self._place(i)
+        if channel.remote:
+            args = tuple(plain(x) if isinstance(x, TensorDictBase) else x for x in args)
+        channel.ask((kind, i), place, method, *args)
+
+    def _pump(self, timeout: float | None) -> None:
+        """Takes in the answers that have come, after the first."""
+        for (kind, i), said in self.channel.gather(self._channels, timeout):
+            if isinstance(said, Failure) and kind != "ask":
+                self._refuse(kind, said)
+            self._ready[kind][i] = said
+
+    def _refuse(self, what: str, failure: Failure) -> None:
+        error = failure.raised(type(self).__name__, what)
+        if isinstance(failure.error, AttributeError) and what in ("get", "call"):
+            raise failure.error
+        self._abort()
+        raise error
+
+    def _ask(self, method: str, *args: Any, only: Sequence[int] | None = None, each: Any = None) -> list[Any]:
+        """Asks envs something, and waits for all answers."""
+        self._idle(method)
+        rows = range(self.num_envs) if only is None else only
+        for n, i in enumerate(rows):
+            self._tell("ask", i, method, *(args if each is None else each[n]))
+        ready = self._ready["ask"]
+        try:
+            while len(ready) < len(rows):
+                self._pump(None)
+        except KeyboardInterrupt:
+            self._abort()
+            raise
+        answers = [ready.pop(i) for i in rows]
+        if failure := next((one for one in answers if isinstance(one, Failure)), None):
+            self._refuse(method, failure)
+        return answers
+
+    def _idle(self, what: str) -> None:
+        if busy := sorted(i for kind in KINDS for i in self._asked[kind]):
+            who = f"{type(self).__name__}.{what}"
+            raise SpecError(
+                f"{who}: envs {busy} are still at work, or their data were not received; receive them first"
+            )
+
+    # --- all at once -----------------------------------------------------------------------------
+
+    def _indexed(self, td: TensorDictBase) -> TensorDictBase:
+        own = [NonTensorData(i, batch_size=size) for i, size in enumerate(self._env_batch_sizes)]
+        td.set(INDEX, NonTensorStack(*own))
+        return td
+
+    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+        if self.is_closed:
+            self.start()
+        options = self._reset_options(kwargs)
+        if tensordict is None:
+            parts = self._ask("reset", each=[(None, {"list_of_kwargs": [one]}) for one in options])
+            return self._indexed(self._stack([part[0] for part in parts]))
+        on = [i for i, marked in enumerate(self._marked(tensordict)) if marked]
+        sent = tensordict.exclude("next", INDEX)
+        each = [(_row(sent, i), {"list_of_kwargs": [options[i]]}) for i in on]
+        return self._indexed(self._with_rest("reset", on, each, lambda: present(self, tensordict)))
+
+    def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
+        if self.is_closed:
+            self.start()
+        on = [i for i, marked in enumerate(self._marked(request)) if marked]
+        sent = tensordict.exclude("next", INDEX)
+        each = [(_row(request, i), _row(sent, i)) for i in on]
+        return self._indexed(self._with_rest("reset_rows", on, each, lambda: present(self, tensordict)))
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if self.is_closed:
+            self.start()
+        mask: Tensor | None = get(tensordict, STEP)
+        on = [i for i, marked in enumerate(self._any_row(mask, tensordict)) if marked]
+        sent = tensordict.exclude("next", INDEX)
+        return self._with_rest("step", on, [(_row(sent, i),) for i in on], lambda: standing(self, tensordict))
+
+    def _with_rest(self, method: str, on: list[int], each: Any, rest: Callable[[], TensorDictBase]) -> TensorDictBase:
+        """The answers of some envs among the data of the others."""
+        answers = self._ask(method, only=on, each=each)
+        if len(on) == self.num_envs:
+            return self._stack([part[0] for part in answers])
+        rows = list(rest().exclude(INDEX).unbind(0))
+        for i, part in zip(on, answers, strict=True):
+            rows[i] = part[0]
+        return self._stack(rows)
+
+    # --- each in its own time --------------------------------------------------------------------
+
+    def async_step_send(self, tensordict: TensorDictBase, env_index: int | Sequence[int] | None = None) -> None:
+        """Hands out actions; returns at once.
+
+        Args:
+            tensordict: data with actions of one env or of several, and with ``"env_index"`` where that is not given.
+            env_index: the env, or the envs, that the data are of.
+
+        Raises:
+            SpecError: an env is named twice, or is still at work.
+            BadIndex: there is no such env.
+            ShapeError: the data have another batch size.
+        """
+        self._hand_out("step", tensordict, env_index)
+
+    def async_step_recv(
+        self,
+        min_get: int | None = None,
+        env_index: int | None = None,
+        *,
+        max_get: int | None = None,
+        timeout: float | None = None,
+    ) -> TensorDictBase:
+        """The data of steps: waits until enough envs have answered.
+
+        Args:
+            min_get: how many to wait for; :attr:`min_get` of the pool (1, unless it is changed) when left out.
+            env_index: wait for this env alone; its data come without a dimension in front.
+            max_get: how many at most; all that have answered when left out.
+            timeout: seconds to wait.
+
+        Raises:
+            SpecError: more are waited for than are at work.
+            TimeoutError: too few have answered in time; nothing is lost, they can be received later.
+        """
+        return self._received("step", min_get, env_index, max_get, timeout)[0]
+
+    def async_step_and_maybe_reset_send(
+        self, tensordict: TensorDictBase, env_index: int | Sequence[int] | None = None
+    ) -> None:
+        """Like :meth:`async_step_send`; what is done is reset at once."""
+        self._hand_out("step_and_maybe_reset", tensordict, env_index)
+
+    def async_step_and_maybe_reset_recv(
+        self,
+        min_get: int | None = None,
+        env_index: int | None = None,
+        *,
+        max_get: int | None = None,
+        timeout: float | None = None,
+    ) -> tuple[TensorDictBase, TensorDictBase]:
+        """The data of steps, and those to go on from; arguments and errors are those of :meth:`async_step_recv`."""
+        step, following = self._received("step_and_maybe_reset", min_get, env_index, max_get, timeout)
+        return step, following
+
+    def async_reset_send(
+        self, tensordict: TensorDictBase | None = None, env_index: int | Sequence[int] | None = None
+    ) -> None:
+        """Lets envs start anew; returns at once. Arguments and errors are those of :meth:`async_step_send`."""
+        if tensordict is None and env_index is None:
+            env_index = range(self.num_envs)
+        self._hand_out("reset", tensordict, env_index)
+
+    def async_reset_recv(
+        self,
+        min_get: int | None = None,
+        env_index: int | None = None,
+        *,
+        max_get: int | None = None,
+        timeout: float | None = None,
+    ) -> TensorDictBase:
+        """The data of resets; arguments and errors are those of :meth:`async_step_recv`."""
+        return self._received("reset", min_get, env_index, max_get, timeout)[0]
+
+    def _hand_out(self, kind: str, td: TensorDictBase | None, env_index: Any) -> None:
+        who = f"{type(self).__name__}.async_{kind}_send"
+        if self.is_closed:
+            self.start()
+        rows = self._addressed(who, td, env_index)
+        busy = sorted(i for i, _ in rows if any(i in self._asked[other] for other in KINDS))
+        if busy:
+            raise SpecError(
+                f"{who}: envs {busy} are still at work, or their data were not received; receive them first"
+            )
+        for i, row in rows:
+            sent = None if row is None else row.exclude("next", INDEX).unsqueeze(0)
+            self._asked[kind][i] = None if row is None else shallow(row)
+            if kind == "reset":
+                self._tell(kind, i, "reset", sent, {})
+            else:
+                self._tell(kind, i, "step" if kind == "step" else "step_and_maybe_reset", sent)
+
+    def _addressed(
+        self, who: str, td: TensorDictBase | None, env_index: Any
+    ) -> list[tuple[int, TensorDictBase | None]]:
+        """Which env each row of the data is of."""
+        if env_index is None:
+            assert td is not None
+            if INDEX not in td.keys():
+                raise SpecError(f"{who}: the data have no entry 'env_index'; give env_index=")
+            env_index = td[INDEX]
+        while isinstance(env_index, (list, tuple)) and env_index and isinstance(env_index[0], (list, tuple)):
+            env_index = [one[0] for one in env_index]
+        found = torch.as_tensor(env_index if not isinstance(env_index, range) else list(env_index))
+        one = found.ndim == 0
+        if found.is_floating_point() or (isinstance(env_index, Tensor) and found.dtype == torch.bool):
+            raise SpecError(f"{who}: env_index must be integers, got {env_index!r}")
+        numbers = [int(i) for i in found.reshape(-1)]
+        if odd := [i for i in numbers if not 0 <= i < self.num_envs]:
+            raise BadIndex(f"{who}: env_index must be from 0 to {self.num_envs - 1}, got {odd[0]}")
+        if len(set(numbers)) < len(numbers):
+            twice = sorted({i for i in numbers if numbers.count(i) > 1})
+            raise SpecError(f"{who}: each env once, got env_index {twice} more than once")
+        if td is None:
+            return [(i, None) for i in numbers]
+        size = self._env_batch_sizes[numbers[0]]
+        if one and td.batch_size == size:
+            return [(numbers[0], td)]
+        if td.batch_size != (len(numbers), *size):
+            want = list(size) if one else [len(numbers), *size]
+            raise ShapeError(
+                f"{who}: expected data of batch size {want} for env_index {numbers}, got {list(td.batch_size)}"
+            )
+        return list(zip(numbers, td.unbind(0), strict=True))
+
+    def _received(
+        self, kind: str, min_get: int | None, env_index: int | None, max_get: int | None, timeout: float | None
+    ) -> tuple[TensorDictBase, Any]:
+        who = f"{type(self).__name__}.async_{kind}_recv"
+        ready, asked = self._ready[kind], self._asked[kind]
+        until = None if timeout is None else time.monotonic() + timeout
+        if env_index is not None:
+            if not isinstance(env_index, Integral) or env_index not in asked:
+                raise SpecError(f"{who}: env {env_index} is not at work; envs {sorted(asked)} are")
+            while env_index not in ready:
+                self._wait(who, until, 1, 0)
+            return self._composed(kind, int(env_index))
+        least = self.min_get if min_get is None else min_get
+        if least > len(asked):
+            raise SpecError(f"{who}: cannot wait for {least} envs when {len(asked)} are at work")
+        while len(ready) < least:
+            self._wait(who, until, least, len(ready))
+        self._pump(0) if len(ready) < len(asked) else None
+        taken = sorted(list(ready)[:max_get])
+        pairs = [self._composed(kind, i) for i in taken]
+        steps, following = zip(*pairs, strict=True)
+        return self._together(list(steps)), None if following[0] is None else self._together(list(following))
+
+    def _wait(self, who: str, until: float | None, least: int, have: int) -> None:
+        seconds = left(until)
+        if seconds == 0 and have < least:
+            self._pump(0)
+            if left(until) == 0 and not any(self._ready.values()):
+                raise TimeoutError(f"{who}: {have} of {least} envs have answered in time; receive them later")
+        try:
+            before = sum(map(len, self._ready.values()))
+            self._pump(seconds)
+        except KeyboardInterrupt:
+            self._abort()
+            raise
+        if left(until) == 0 and sum(map(len, self._ready.values())) == before:
+            raise TimeoutError(f"{who}: {have} of {least} envs have answered in time; receive them later")
+
+    def _composed(self, kind: str, i: int) -> tuple[TensorDictBase, Any]:
+        """What was sent with what was answered."""
+        said, sent = self._ready[kind].pop(i), self._asked[kind].pop(i)
+        size = self._env_batch_sizes[i]
+        number = NonTensorData(i, batch_size=size)
+        if kind == "reset":
+            fresh = said[0]
+            if sent is not None:
+                strip(sent, RESET)
+                fresh = sent.update(fresh)
+            return fresh.set(INDEX, number), None
+        data = TensorDict({}, size) if sent is None else sent
+        if kind == "step":
+            return data.set("next", said[0]).set(INDEX, number), None
+        following, root = said
+        data = data.set("next", following[0]).set(INDEX, number)
+        after = advance(data, self.plan.reward_tree)
+        if root is not None:
+            after.update(root[0])
+        return data, after
+
+    def _together(self, parts: list[TensorDictBase]) -> TensorDictBase:
+        if self.stack == "lazy":
+            return lazy(parts, 0)
+        if self.stack == "maybe_dense":
+            return LazyStackedTensorDict.maybe_dense_stack(parts, 0)
+        return stack_steps(parts, 0)
+
+    # --- seeds, states, attributes ---------------------------------------------------------------
+
+    def _set_seed(self, seed: int | None) -> None:
+        for i in range(self.num_envs):
+            seed, _ = self._ask("seed", seed, self._static_seed, only=[i])[0]
+        self._last_seed = seed
+
+    def _action_seed(self) -> int:
+        if self.is_closed:
+            self.start()
+        return self._ask("action_seed", only=[0])[0]
+
+    def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
+        if self.is_closed:
+            self.start()
+        rows = [None if tensordict is None else _row(tensordict.exclude(INDEX), i) for i in range(self.num_envs)]
+        return stack_steps([part[0] for part in self._ask("get_state", each=[(row,) for row in rows])], 0)
+
+    def _state_of(self, state: TensorDictBase, mask: Tensor, tensordict: TensorDictBase | None) -> TensorDictBase:
+        if self.is_closed:
+            self.start()
+        tds = [None if tensordict is None else _row(tensordict.exclude(INDEX), i) for i in range(self.num_envs)]
+        each = [(_row(state, i), mask[i : i + 1].cpu(), td) for i, td in enumerate(tds)]
+        return stack_steps([part[0] for part in self._ask("state_of", each=each)], 0)
+
+    def _set_state(self, state: TensorDictBase) -> TensorDictBase:
+        if self.is_closed:
+            self.start()
+        parts = self._ask("set_state", each=[(_row(state, i),) for i in range(self.num_envs)])
+        return self._indexed(self._stack([part[0] for part in parts]))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("_") or "_channels" not in self.__dict__:
+                raise
+        if self.is_closed:
+            self.start()
+        answers = self._ask("get", name)
+        if answers[0][0]:
+            return lambda *args, **kwargs: [part[0] for part in self._ask("call", name, args, kwargs)]
+        return [part[0] for _, part in answers]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(batch_size={list(self.batch_size)}, stack={self.stack!r})"
+
+
+BACKENDS: dict[str, type[AsyncEnvPool]] = {}
+"""The classes of pools by their backends; each adds itself."""
+KINDS = ("step", "step_and_maybe_reset", "reset", "ask")
+
+
+class _Held:
+    """Gives an env that was made before, once."""
+
+    def __init__(self, env: EnvBase) -> None:
+        self.env = env
+
+    def __call__(self, **_: Any) -> EnvBase:
+        return self.env
+
+
+def _row(td: TensorDictBase, i: int) -> TensorDictBase:
+    return td[i : i + 1]
+
+
+def _end(channels: list[Channel], pid: int) -> None:
+    if os.getpid() == pid:
+        for channel in channels:
+            channel.end(5.0)
+        channels.clear()

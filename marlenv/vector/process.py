@@ -1,0 +1,232 @@
+"""The pool's side of a worker process: starting, telling, waiting, ending."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import select
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from marlenv.errors import SpecError, WorkerFailed
+from marlenv.vector.buffers import ANSWER, AT, COMMAND, Bell, Buffers
+from marlenv.vector.protocol import Answer, Command, Failure, dump, load
+from marlenv.vector.worker import Recipe, Setup, serve
+
+PRELOADED = ["marlenv.vector.worker"]
+"""What is imported once, in the process that worker processes are forked from."""
+
+
+def start_method(asked: str | None) -> str:
+    """How child processes start: as asked for, else forked from a server that has imported torch, if possible."""
+    methods = multiprocessing.get_all_start_methods()
+    if asked is not None and asked not in methods:
+        raise SpecError(f"ParallelEnv: mp_start_method must be one of {methods}, got {asked!r}")
+    return asked or ("forkserver" if "forkserver" in methods else "spawn")
+
+
+class Process:
+    """A worker process.
+
+    Args:
+        number: of the worker.
+        recipe: what its block is made from.
+        buffers: shared memory, of which only the flags are used at first.
+        method: the start method.
+        daemon: whether it ends with this process, at once.
+        threads: how many threads it computes with.
+    """
+
+    def __init__(
+        self, number: int, recipe: Recipe, buffers: Buffers, *, method: str, daemon: bool = False, threads: int = 1
+    ) -> None:
+        self.number, self.first, self.count = number, recipe.first, len(recipe.makers)
+        self.flags = buffers.flags[number]
+        context: Any = multiprocessing.get_context(method)
+        if method == "forkserver":
+            context.set_forkserver_preload(PRELOADED)
+        data = packed(recipe)  # before there is anything to let go of
+        self.pipe, far = context.Pipe()
+        self.go, self.done = Bell(), Bell()
+        setup = Setup(
+            data, number, self.count, self.first, buffers.envs, buffers.workers, far,
+            self.go.ear, self.done.hand, buffers.handle, threads,
+        )  # fmt: skip
+        self.process = context.Process(target=serve, args=(setup,), daemon=daemon, name=f"marlenv worker {number}")
+        self.process.start()
+        far.close()
+        self.busy = True  # it is making its envs
+
+    @property
+    def envs(self) -> str:
+        """Its envs, in words."""
+        return f"env {self.first}" if self.count == 1 else f"envs {self.first} to {self.first + self.count - 1}"
+
+    def tell(self, command: int) -> None:
+        """Gives a command."""
+        self.flags[COMMAND], self.flags[ANSWER], self.busy = command, Answer.NONE, True
+        self.go.ring()
+
+    def ask(self, name: str, *args: Any) -> None:
+        """Asks the block to do something that has no place in the buffers."""
+        data = dump((name, args))
+        self.tell(Command.PIPE)
+        with contextlib.suppress(OSError):  # it is dead, as waiting for it will show
+            self.pipe.send_bytes(data)
+
+    def read(self) -> Any:
+        """The answer: None where it is in the buffers; a failure as what it is."""
+        self.busy = False
+        kind = self.flags[ANSWER]
+        if kind == Answer.BUFFERS:
+            return None
+        try:
+            return load(self.pipe.recv_bytes())
+        except (EOFError, OSError):
+            return self.death()
+
+    def rang(self) -> bool:
+        """Whether it has answered, and the bell was not heard yet."""
+        return bool(self.busy and self.flags[ANSWER] != Answer.NONE)
+
+    def late(self, what: str, timeout: float | None) -> Failure:
+        """Kills a worker that takes too long, and says so."""
+        self.process.kill()
+        self.busy = False
+        return Failure(
+            self.first + int(self.flags[AT]), f"no answer to {what!r} within {timeout:g} s", "", None, lost=True
+        )
+
+    def death(self) -> Failure:
+        """What to say of a worker that has ended."""
+        self.process.join(1.0)
+        code = self.process.exitcode
+        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        at = self.first + int(self.flags[AT])
+        return Failure(
+            at, f"the worker process of {self.envs} (pid {self.process.pid}) ended with {how}", "", None, lost=True
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process.is_alive()
+
+    def close_soon(self) -> None:
+        """Lets the envs close; a worker that is at work does not hear, and is killed."""
+        if self.busy:
+            self.process.kill()
+        else:
+            self.tell(Command.CLOSE)
+
+    def closed_within(self, timeout: float) -> None:
+        """Waits for the end of the process."""
+        self.process.join(timeout)
+
+    def end(self) -> None:
+        """Ends the process at once."""
+        if self.process.is_alive():
+            self.process.kill()
+        self.process.join()
+        self.release()
+
+    def release(self) -> None:
+        """Lets go of what was shared with it."""
+        with contextlib.suppress(OSError):
+            self.pipe.close()
+        self.go.close()
+        self.done.close()
+        with contextlib.suppress(ValueError):
+            self.process.close()
+
+
+def packed(recipe: Recipe) -> bytes:
+    """A recipe as bytes.
+
+    Raises:
+        SpecError: something in it cannot be sent to another process; says what.
+    """
+    try:
+        return dump(recipe)
+    except Exception as error:
+        for i, (make, options) in enumerate(zip(recipe.makers, recipe.options, strict=True), recipe.first):
+            for what, value in (
+                ("create_env_fn", make),
+                *((f"create_env_kwargs[{k!r}]", v) for k, v in options.items()),
+            ):
+                try:
+                    dump(value)
+                except Exception as cause:
+                    raise SpecError(
+                        f"ParallelEnv: {what} of env {i} cannot be sent to another process, {value!r}: {cause}; give a "
+                        f"function that makes what it needs by itself"
+                    ) from cause
+        raise SpecError(f"ParallelEnv: the recipe of envs cannot be sent to another process: {error}") from error
+
+
+class Watch:
+    """Waits for workers: for their answers, and for their deaths."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._known: dict[int, Process] = {}
+
+    def add(self, worker: Process) -> None:
+        """Watches a worker."""
+        for fd in (worker.done.ear.fd, worker.process.sentinel):
+            self._poll.register(fd, select.POLLIN)
+            self._known[fd] = worker
+
+    def drop(self, worker: Process) -> None:
+        """Watches it no more."""
+        for fd in [fd for fd, known in self._known.items() if known is worker]:
+            self._poll.unregister(fd)
+            del self._known[fd]
+
+    def wait(self, workers: Sequence[Process], what: str, timeout: float | None = None) -> dict[int, Any]:
+        """Waits until all of ``workers`` have answered, have died, or are late.
+
+        Returns:
+            What they answered, by their numbers, where that is not None; failures are answers too.
+        """
+        left = len(workers)
+        answers: dict[int, Any] = {}
+        until = None if timeout is None else time.monotonic() + timeout
+        while left:
+            rung = self._poll.poll(None if until is None else max(0.0, until - time.monotonic()) * 1000)
+            if not rung:
+                late = [worker for worker in workers if worker.busy]
+                return answers | {worker.number: worker.late(what, timeout) for worker in late}
+            for fd, _ in rung:
+                worker = self._known.get(fd)
+                if worker is None:  # it has died in this round
+                    continue
+                left -= worker.busy
+                if fd == worker.done.ear.fd:
+                    worker.done.hush()
+                    answer = worker.read()
+                else:
+                    answer = worker.read() if worker.rang() else worker.death()
+                    self.drop(worker)
+                worker.busy = False
+                if answer is not None:
+                    answers[worker.number] = answer
+        return answers
+
+
+def stop(workers: list[Any], timeout: float) -> None:
+    """Asks workers to close, and ends those that do not within ``timeout`` seconds."""
+    until = time.monotonic() + timeout
+    for worker in workers:
+        worker.close_soon()
+    for worker in workers:
+        worker.closed_within(max(0.0, until - time.monotonic()))
+        worker.end()
+    workers.clear()
+
+
+def failed(who: str, what: str, answers: dict[int, Any]) -> WorkerFailed | None:
+    """The error of the first failure among answers."""
+    first = next((answer for _, answer in sorted(answers.items()) if isinstance(answer, Failure)), None)
+    return None if first is None else first.raised(who, what)

@@ -1,0 +1,166 @@
+"""Blocks of envs as actors of Ray, on this machine or on many. Data go through Ray's object store."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+from marlenv.optional import need
+from marlenv.vector.base import Options
+from marlenv.vector.channels import Answered, Channel, answer, blocks_of
+from marlenv.vector.process import packed
+from marlenv.vector.protocol import Failure, dump, load
+from marlenv.vector.worker import Block, Recipe
+
+
+class Actor:
+    """What runs in Ray: some blocks, which answer questions."""
+
+    def __init__(self, recipes: list[bytes]) -> None:
+        self.recipes, self.blocks = recipes, list[Block]()
+
+    def run(self, data: bytes) -> bytes:
+        """Answers a question ``(place, method, arguments)``; the first one makes the envs."""
+        place, method, args = load(data)
+        try:
+            if not self.blocks:
+                self.blocks = blocks_of([load(recipe) for recipe in self.recipes])
+            return dump(answer(self.blocks, place, method, args))
+        except BaseException as error:
+            return dump(Failure.of(error, load(self.recipes[place]).first))
+
+
+def started(who: str) -> Any:
+    """Ray, running: as it was started, or as ``RAY_ADDRESS`` says, or on this machine alone."""
+    ray = need("ray", who)
+    if not ray.is_initialized():
+        ray.init(include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
+    return ray
+
+
+def actor(who: str, recipes: Sequence[Recipe], options: Options) -> Any:
+    """A new actor."""
+    ray = started(who)
+    given = {"num_cpus": 0, "scheduling_strategy": "SPREAD", "max_concurrency": 1, **options}
+    return ray.remote(Actor).options(**given).remote([packed(recipe) for recipe in recipes])
+
+
+def outcome(ray: Any, reference: Any, first: int) -> Any:
+    """What an actor answered; a failure where it, or its node, is lost."""
+    try:
+        return load(ray.get(reference))
+    except ray.exceptions.RayError as error:
+        how = f"its actor was lost: {str(error).splitlines()[0]}"
+        return Failure(first, how, "", None, lost=True)
+
+
+class RayWorker:
+    """A block in an actor, as :class:`~marlenv.ParallelEnv` sees it.
+
+    Args:
+        number: of the worker.
+        recipe: what its block is made from.
+        options: those of the actor, such as ``num_cpus`` and ``resources``.
+    """
+
+    def __init__(self, number: int, recipe: Recipe, options: Options) -> None:
+        self.number, self.first, self.count = number, recipe.first, len(recipe.makers)
+        self.ray = started("ParallelEnv(backend='ray')")
+        self.actor = actor("ParallelEnv(backend='ray')", [recipe], options)
+        self.busy, self.reference = False, None
+        self.ask("ready")
+
+    reference: Any
+
+    def ask(self, name: str, *args: Any) -> None:
+        """Asks the block to do something."""
+        self.reference, self.busy = self.actor.run.remote(dump((0, name, args))), True
+
+    def read(self) -> Any:
+        """The answer."""
+        self.busy = False
+        return outcome(self.ray, self.reference, self.first)
+
+    def close_soon(self) -> None:
+        """Lets the envs close."""
+        if not self.busy:
+            self.ask("close")
+
+    def closed_within(self, timeout: float) -> None:
+        """Waits for that."""
+        self.ray.wait([self.reference], timeout=timeout)
+
+    def end(self) -> None:
+        """Ends the actor at once."""
+        if self.ray.is_initialized():  # else Ray is gone, and would start again
+            with contextlib.suppress(Exception):
+                self.ray.kill(self.actor)
+
+    def late(self, what: str, timeout: float | None) -> Failure:
+        """Kills an actor that takes too long, and says so."""
+        self.end()
+        self.busy = False
+        return Failure(self.first, f"no answer to {what!r} within {timeout:g} s", "", None, lost=True)
+
+
+class RayWatch:
+    """Waits for actors."""
+
+    def add(self, worker: RayWorker) -> None:
+        """Nothing is needed."""
+
+    def drop(self, worker: RayWorker) -> None:
+        """Nothing is needed."""
+
+    def wait(self, workers: Sequence[RayWorker], what: str, timeout: float | None = None) -> dict[int, Any]:
+        """What all of ``workers`` answer, by their numbers, where that is not None; failures are answers too."""
+        references = [worker.reference for worker in workers]
+        workers[0].ray.wait(references, num_returns=len(references), timeout=timeout)
+        late = set()
+        if timeout is not None:
+            late = set(workers[0].ray.wait(references, num_returns=len(references), timeout=0)[1])
+        said = {w.number: w.late(what, timeout) if w.reference in late else w.read() for w in workers}
+        return {number: one for number, one in said.items() if one is not None}
+
+
+class RayChannel(Channel):
+    """An actor that steps its envs each in its own time.
+
+    Args:
+        recipes: what they are made from.
+        options: those of the actor.
+    """
+
+    def __init__(self, recipes: Sequence[Recipe], options: Options) -> None:
+        super().__init__(recipes)
+        self.ray = started("AsyncEnvPool(backend='ray')")
+        self.actor = actor("AsyncEnvPool(backend='ray')", recipes, options)
+        self.references: dict[Any, Any] = {}
+
+    def _send(self, tag: Any, place: int, method: str, args: Any) -> None:
+        self.references[self.actor.run.remote(dump((place, method, args)))] = tag
+
+    def end(self, timeout: float) -> None:
+        if not self.ray.is_initialized():
+            return
+        with contextlib.suppress(Exception):  # it is lost already
+            if not self.open:
+                closing = [self.actor.run.remote(dump((place, "close", ()))) for place in range(self.count)]
+                self.ray.wait(closing, num_returns=len(closing), timeout=timeout)
+            self.ray.kill(self.actor)
+
+    @classmethod
+    def gather(cls, channels: Sequence[Any], timeout: float | None) -> list[Answered]:
+        owners = {reference: channel for channel in channels for reference in channel.references}
+        if not owners:
+            return []
+        ray = channels[0].ray
+        ray.wait(list(owners), num_returns=1, timeout=timeout)
+        found = []
+        for reference in ray.wait(list(owners), num_returns=len(owners), timeout=0)[0]:
+            channel = owners[reference]
+            tag = channel.references.pop(reference)
+            place = channel.open.pop(tag)
+            found.append((tag, outcome(ray, reference, channel.first + place)))
+        return found

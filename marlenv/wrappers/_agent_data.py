@@ -1,0 +1,157 @@
+"""``AgentData`` and ``RootData``: what a simulator gave in a step, checked and packed, for ``AgentsEnv``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from math import isnan
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDict
+
+from marlenv.errors import KeyMissing, MarlenvError, SpecError
+from marlenv.groups import GroupTree, Packer
+from marlenv.groups.specs import Unequal
+from marlenv.keys import Path, nested, path
+from marlenv.specs import Composite, NonTensor
+from marlenv.tensordicts import put
+from marlenv.wrappers._agent import AgentSpecs, AgentStep, all_observations, unknown_agent
+
+
+class AgentData:
+    """Packs what the agents got.
+
+    Args:
+        who: the wrapper, for messages.
+        tree: the groups.
+        agents: agent name -> its specs.
+        rewards: agent name -> the spec of its reward; None where the team has one reward.
+        unequal: what to do in a group whose agents differ.
+    """
+
+    def __init__(
+        self,
+        who: str,
+        tree: GroupTree,
+        agents: Mapping[str, AgentSpecs],
+        rewards: Mapping[str, Composite] | None,
+        *,
+        unequal: Unequal,
+    ) -> None:
+        self.who, self.tree, self.names = who, tree, list(agents)
+        observed = {a: Composite(all_observations(specs)) for a, specs in agents.items()}
+        both = (
+            {a: Composite({**dict(s.items()), **dict(rewards[a].items())}) for a, s in observed.items()}
+            if rewards
+            else observed
+        )
+        self._resets = Packer(tree, observed, unequal=unequal)
+        self._steps = Packer(tree, both, unequal=unequal)
+        self._needed = {a: list(s.observations) for a, s in agents.items()}
+        nested_ = {a: [path(key) for key in s.observations.keys(True, True)] for a, s in agents.items()}
+        self._inside = {a: [where for where in paths if len(where) > 1] for a, paths in nested_.items()}
+        self._anything = {a: np.ones(s.actions, dtype=np.bool_) for a, s in agents.items() if s.actions is not None}
+
+    def pack(
+        self, got: Mapping[str, AgentStep], gone: Collection[str], acting: Collection[str], *, step: int | None
+    ) -> TensorDict:
+        """The group tensors of one step or reset.
+
+        Args:
+            got: what the agents got.
+            gone: agents that had ended before.
+            acting: whose actions are read next.
+            step: the number of the step; None in a reset, where there are no rewards.
+
+        Raises:
+            GroupError: an agent that the wrapper did not name.
+            KeyMissing: an agent that is there lacks an observation.
+            SpecError: a reward that is not a number.
+            ShapeError, DtypeError: a value that does not fit its spec.
+        """
+        if not got.keys() <= self.tree.place.keys():
+            raise unknown_agent(f"{self.who}{at(step)}", got, self.tree.place)
+        anything = self._anything
+        data: dict[str, dict[str, Any]] = {}
+        for agent in self.names:
+            now = None if agent in gone else got.get(agent)
+            entries: dict[str, Any] = {}
+            if now is not None:
+                observations, reward = now.observations, now.reward
+                for name in self._needed[agent]:
+                    if observations is None or observations.get(name) is None:
+                        raise self._missing(agent, (name,), step)
+                for where in self._inside[agent]:
+                    if _lacks(observations, where):
+                        raise self._missing(agent, where, step)
+                if isnan(reward) if isinstance(reward, (int, float)) else _has_nan(reward):
+                    raise SpecError(
+                        f"{self.who}{at(step)}: the reward of agent {agent!r} is not a number, got {reward}"
+                    )
+                entries = {**observations, "reward": reward, "info": now.info}
+            if agent in anything:
+                legal = None if now is None or agent not in acting else now.action_mask
+                legal = None if legal is None else np.asarray(legal, dtype=np.bool_)
+                nothing = legal is None or 1 not in legal.tobytes()  # faster than any()
+                entries["action_mask"] = anything[agent] if nothing else legal
+            data[agent] = entries
+        try:
+            return (self._resets if step is None else self._steps).pack(data)
+        except MarlenvError as error:
+            error.add_note(f"in {self.who}{at(step)}")
+            raise
+
+    def _missing(self, agent: str, where: Path, step: int | None) -> KeyMissing:
+        return KeyMissing(
+            f"{self.who}{at(step)}: agent {agent!r} is there and has no {nested(where)!r}; an agent that has left must "
+            f"be left "
+            f"out, or flagged as terminated or truncated with its last observation"
+        )
+
+
+class RootData:
+    """What is observed of the whole simulation, at the root.
+
+    Args:
+        specs: of the entries.
+    """
+
+    def __init__(self, specs: Composite) -> None:
+        self.specs = specs
+        self._arrays = {
+            name: (torch.empty(0, dtype=spec.dtype).numpy().dtype, tuple(spec.shape))
+            for name, spec in specs.items()
+            if spec.dtype and not isinstance(spec, NonTensor)
+        }
+
+    def write(self, td: TensorDict, values: Mapping[str, Any]) -> None:
+        """Writes copies of the values, because the simulator may go on writing to them; tensordicts as they are."""
+        for name, value in values.items():
+            kind = self._arrays.get(name)
+            if type(value) is TensorDict:
+                put(td, name, value)
+            elif kind is None:
+                put(td, name, self.specs[name].encode(value))
+            else:
+                array, shape = np.array(value, dtype=kind[0]), kind[1]
+                put(td, name, torch.from_numpy(array if array.shape == shape else array.reshape(shape)))
+
+
+def at(step: int | None) -> str:
+    """When it was, for messages."""
+    return ".reset" if step is None else f".step (number {step} of the episode)"
+
+
+def _lacks(observations: Any, where: Path) -> bool:
+    for name in where:
+        if observations is None:
+            return True
+        if not hasattr(observations, "get"):  # the packer says so
+            return False
+        observations = observations.get(name)
+    return observations is None
+
+
+def _has_nan(reward: Any) -> bool:
+    return bool(np.isnan(np.asarray(reward, dtype=np.float64)).any())

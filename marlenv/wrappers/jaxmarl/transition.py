@@ -1,0 +1,177 @@
+"""JaxMARL's transition, compiled for ``JaxMARLWrapper``: reset, masked reset and step of all rows, without its
+auto-reset.
+
+What a row remembers is a tree of arrays: the simulator's state, a random key, the number of steps and the flags. Rows
+do not know of each other: row ``i`` draws from the key of ``(seed, i)``, however many rows there are.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+from marlenv.keys import Path
+from marlenv.optional import need
+
+WHO = "JaxMARLWrapper"
+FAR = 1 << 30  # steps; more than anybody plays
+
+Memory = dict[str, Any]
+
+
+class GroupLayout(NamedTuple):
+    """A group of agents and whether its data are stacked lazily."""
+
+    path: Path
+    agents: tuple[str, ...]
+    lazy: bool
+
+
+class Functions(NamedTuple):
+    """The compiled functions of a simulator; memories and data have rows in front."""
+
+    start: Any
+    """Keys -> memory, data."""
+    restart: Any
+    """Memory, mask -> memory, data; rows that the mask leaves out keep their memory."""
+    step: Any
+    """Memory, actions by group -> memory, data."""
+    look: Any
+    """Memory -> data."""
+
+
+def keys_of(seed: int, rows: int) -> Any:
+    """A random key per row, committed to a device as actions are; else the second step would be compiled again."""
+    jax, jnp = need("jax", WHO), need("jax.numpy", WHO)
+    keys = jax.vmap(partial(jax.random.fold_in, jax.random.PRNGKey(seed % (1 << 32))))(jnp.arange(rows))
+    return jax.device_put(keys, keys.device)
+
+
+def can_mask(sim: Any, state: Any) -> bool:
+    """Whether the simulator says which actions are legal."""
+    try:
+        need("jax", WHO).eval_shape(sim.get_avail_actions, state)
+    except NotImplementedError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=64)
+def compiled(
+    sim: Any, groups: tuple[GroupLayout, ...], names: tuple[str, ...], masked: bool, max_steps: int | None
+) -> Functions:
+    """The functions of a simulator, compiled once for each way of grouping its agents."""
+    jax, jnp = need("jax", WHO), need("jax.numpy", WHO)
+    transition = Transition(sim, groups, names, masked, max_steps or FAR)
+
+    def start(keys: Any) -> Any:
+        return jax.vmap(transition.start)(keys)
+
+    def restart(memory: Memory, mask: Any) -> Any:
+        fresh, data = jax.vmap(transition.start)(memory["key"])
+        pick = partial(jax.vmap(jnp.where), mask)
+        return jax.tree.map(pick, fresh, memory), data
+
+    def step(memory: Memory, actions: Any) -> Any:
+        return jax.vmap(transition.step)(memory, actions)
+
+    def look(memory: Memory) -> Any:
+        return jax.vmap(transition.look)(memory)
+
+    return Functions(*(jax.jit(function) for function in (start, restart, step, look)))
+
+
+class Transition:
+    """One row: pure functions of what it remembers.
+
+    Args:
+        sim: a JaxMARL env.
+        groups: how the data are laid out.
+        names: the agents, in the simulator's order.
+        masked: whether the simulator says which actions are legal.
+        max_steps: cut off after so many.
+    """
+
+    def __init__(
+        self, sim: Any, groups: tuple[GroupLayout, ...], names: tuple[str, ...], masked: bool, max_steps: int
+    ) -> None:
+        self.sim, self.groups, self.names, self.masked, self.max_steps = sim, groups, names, masked, max_steps
+        self.jax, self.jnp = need("jax", WHO), need("jax.numpy", WHO)
+
+    def start(self, key: Any) -> Any:
+        key, drawn = self.jax.random.split(key)
+        observations, state = self.sim.reset(drawn)
+        nobody = self.jnp.zeros(len(self.names), dtype=bool)
+        flags = {"terminated": nobody, "truncated": nobody, "over": self.jnp.zeros(2, dtype=bool)}
+        memory = self._strong({"key": key, "state": state, "steps": self.jnp.int32(0), **flags})
+        return memory, self._data(memory, observations, None)
+
+    def step(self, memory: Memory, actions: Any) -> Any:
+        jnp, names = self.jnp, self.names
+        key, drawn = self.jax.random.split(memory["key"])
+        chosen: dict[str, Any] = {}
+        for group, action in zip(self.groups, actions, strict=True):
+            chosen |= {a: action[i] for i, a in enumerate(group.agents)}
+        chosen = {a: chosen[a] for a in names}
+        observations, state, rewards, dones, _ = self.sim.step_env(drawn, memory["state"], chosen)
+        steps = memory["steps"] + 1
+        done, left = dones["__all__"], jnp.stack([dones[a] for a in names])
+        won, dies = self._ended(state, done)
+        cut = (done & ~won) | ((steps >= self.max_steps) & ~(done & won))
+        terminated = memory["terminated"] | (left if dies else left & ~(done & ~won)) | (done & won)
+        truncated = memory["truncated"] | (cut & ~terminated)
+        over = jnp.stack([done & won, cut])
+        flags = {"terminated": terminated, "truncated": truncated, "over": over}
+        memory = self._strong({"key": key, "state": state, "steps": steps, **flags})
+        return memory, self._data(memory, observations, rewards)
+
+    def _strong(self, memory: Memory) -> Memory:
+        """The same without weak types, with which the next step would be compiled once more."""
+        return self.jax.tree.map(lambda x: self.jnp.asarray(x, dtype=self.jnp.asarray(x).dtype), memory)
+
+    def look(self, memory: Memory) -> Any:
+        observations = dict(self.sim.get_obs(memory["state"]))
+        if hasattr(self.sim, "get_world_state"):
+            observations["world_state"] = self.sim.get_world_state(memory["state"])
+        return self._data(memory, observations, None)
+
+    def _ended(self, state: Any, done: Any) -> tuple[Any, bool]:
+        """Whether the task is over, time limits apart; and whether an agent's own flag always means that it died."""
+        if hasattr(self.sim, "is_terminal"):
+            inner = state.state if hasattr(state, "enemy_policy_state") else state
+            timeless = inner.replace(step=self.jnp.zeros_like(inner.step))
+            return self.sim.is_terminal(timeless if inner is state else state.replace(state=timeless)), True
+        limit = getattr(self.sim, "max_steps", None)
+        late = False if limit is None or not hasattr(state, "step") else state.step >= limit
+        return done & ~self.jnp.asarray(late), False
+
+    def _data(self, memory: Memory, observations: Any, rewards: Any) -> Any:
+        """Root and groups, laid out as they are handed over."""
+        jnp = self.jnp
+        terminated, truncated = memory["terminated"], memory["truncated"]
+        alive = ~(terminated | truncated)
+        legal = self.sim.get_avail_actions(memory["state"]) if self.masked else {}
+        agents: dict[str, dict[str, Any]] = {}
+        for i, a in enumerate(self.names):
+            flags = (terminated[i], truncated[i], ~alive[i])
+            agents[a] = {
+                "observation": observations[a],
+                **{n: f[None] for n, f in zip(("terminated", "truncated", "done"), flags, strict=True)},
+            }
+            agents[a] |= {"alive": alive[i], "mask": alive[i]}
+            if self.masked:
+                mask = legal[a].astype(bool)
+                agents[a]["action_mask"] = mask | ~alive[i] | ~mask.any()
+            if rewards is not None:
+                agents[a]["reward"] = jnp.asarray(rewards[a], dtype=jnp.float32)[None]
+        over = memory["over"]
+        root = {"terminated": over[:1], "truncated": over[1:], "done": over.any()[None]}
+        if "world_state" in observations:
+            root["state"] = observations["world_state"]
+        stacked = [
+            [agents[a] for a in g.agents]
+            if g.lazy
+            else {name: jnp.stack([agents[a][name] for a in g.agents]) for name in agents[g.agents[0]]}
+            for g in self.groups
+        ]
+        return root, stacked

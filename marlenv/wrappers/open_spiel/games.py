@@ -1,0 +1,99 @@
+"""OpenSpiel's games, for ``OpenSpielEnv``: by their names, with other seeds, and which tensors they really give."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from marlenv.errors import SpecError, UnknownName, Unsupported, nearest
+from marlenv.optional import need
+
+KINDS = ("observation", "information_state")
+WHO = "OpenSpielEnv"
+
+
+def load_game(game_string: str, parameters: Mapping[str, Any] | None) -> Any:
+    """A game by its name, with parameters in the name or beside it.
+
+    Raises:
+        UnknownName: names the nearest game.
+        SpecError: the game needs other parameters.
+    """
+    spiel, names = need("pyspiel", WHO), game_names()
+    name = game_string.partition("(")[0]
+    if name not in names:
+        raise UnknownName(f"{WHO}: no game is called {name!r}; {nearest(name, names)}")
+    try:
+        return spiel.load_game(game_string, dict(parameters)) if parameters else spiel.load_game(game_string)
+    except (spiel.SpielError, IndexError) as error:  # IndexError: a parameter is missing
+        raise SpecError(f"{WHO}: {game_string!r} cannot be loaded: {error}") from error
+
+
+def game_names() -> list[str]:
+    """The names of all games, those that are written in Python too."""
+    need("open_spiel.python.games", WHO)  # registers them
+    return sorted(need("pyspiel", WHO).registered_names())
+
+
+def reseeded(game: Any, seed: int) -> Any:
+    """The game with another seed, where it draws chance that it does not show; else the game itself."""
+    kind = game.get_type()
+    if "rng_seed" not in kind.parameter_specification:
+        return game
+    given = {**game.get_parameters(), "rng_seed": seed % (1 << 31)}
+    return need("pyspiel", WHO).load_game(kind.short_name, given)
+
+
+def refuse_mean_field(game: Any, who: str) -> None:
+    """Raises for games that have no single players."""
+    kind = game.get_type()
+    if kind.dynamics == need("pyspiel", who).GameType.Dynamics.MEAN_FIELD:
+        raise Unsupported(
+            f"{who}: {kind.short_name!r} is a mean-field game; it has no single players to act; "
+            "choose a sequential or a simultaneous game"
+        )
+
+
+class Tensors:
+    """What the players of a game can see, as float32 arrays.
+
+    Args:
+        state: any state of the game that is not a chance node.
+        who: the wrapper, for messages.
+
+    Raises:
+        Unsupported: the game gives neither observation nor information-state tensors.
+    """
+
+    def __init__(self, state: Any, who: str) -> None:
+        spiel, game = need("pyspiel", who), state.get_game()
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        for name in KINDS:
+            if not getattr(game.get_type(), f"provides_{name}_tensor"):
+                continue
+            try:  # some games promise a tensor and have none
+                size, shape = len(getattr(state, f"{name}_tensor")(0)), tuple(getattr(game, f"{name}_tensor_shape")())
+            except (spiel.SpielError, NotImplementedError):
+                continue
+            if size:
+                self.shapes[name] = shape if int(np.prod(shape)) == size else (size,)
+        if not self.shapes:
+            raise Unsupported(
+                f"{who}: {game.get_type().short_name!r} gives neither observation nor information-state tensors, so "
+                f"there "
+                f"is nothing to observe"
+            )
+
+        self._reads = [(name, f"{name}_tensor", shape) for name, shape in self.shapes.items()]
+
+    def of(self, state: Any, player: int) -> dict[str, Any]:
+        """What a player sees."""
+        tensors = {}
+        for name, method, shape in self._reads:
+            numbers = array("f", getattr(state, method)(player))  # numpy takes longer over a list
+            flat = np.frombuffer(numbers, np.float32)
+            tensors[name] = flat if len(shape) == 1 else flat.reshape(shape)
+        return tensors

@@ -1,0 +1,126 @@
+"""PettingZoo's two interfaces, parallel and turn-based, as ``PettingZooWrapper`` plays them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from marlenv.wrappers._agent import AgentStep
+from marlenv.wrappers._parallel import repeated
+from marlenv.wrappers._turns import Observe, Result
+from marlenv.wrappers.pettingzoo.spaces import AgentSpaces, frozen
+
+
+class Interface(Protocol):
+    """What the wrapper asks of either."""
+
+    def reset(self, seed: int | None) -> None:
+        """Starts an episode."""
+
+    def agents(self) -> list[str]:
+        """Who is there after a reset."""
+
+    def acting(self) -> set[str]:
+        """Who acts next."""
+
+    def play(self, actions: dict[str, Any]) -> Mapping[str, Result]:
+        """Plays actions; returns rewards and flags."""
+
+    def look(self, agent: str) -> AgentStep:
+        """What an agent sees."""
+
+
+class ParallelInterface:
+    """A ``pettingzoo.ParallelEnv``, whose agents act together.
+
+    Args:
+        sim: the env.
+        spaces: what its agents see and do.
+        times: how often actions are played.
+    """
+
+    def __init__(self, sim: Any, spaces: AgentSpaces, times: int) -> None:
+        self._sim, self._spaces, self._times = sim, spaces, times
+        self._steps: Mapping[str, AgentStep] = {}
+
+    def reset(self, seed: int | None) -> None:
+        observations, infos = self._sim.reset(seed=seed)
+        there = dict.fromkeys((*observations, *self._sim.agents))
+        self._steps = {a: self._spaces.read(a, observations.get(a), infos.get(a)) for a in there}
+
+    def agents(self) -> list[str]:
+        return list(self._steps)
+
+    def acting(self) -> set[str]:
+        return {a for a, step in self._steps.items() if not (step.terminated or step.truncated)}
+
+    def play(self, actions: dict[str, Any]) -> Mapping[str, Result]:
+        self._steps = repeated(self._step, actions, self._times) if self._times > 1 else self._step(actions)
+        return {a: (s.reward, s.terminated, s.truncated) for a, s in self._steps.items()}
+
+    def look(self, agent: str) -> AgentStep:
+        return self._steps[agent]
+
+    def _step(self, actions: dict[str, Any]) -> Mapping[str, AgentStep]:
+        sim, spaces = self._sim, self._spaces
+        observations, rewards, terminated, truncated, infos = sim.step(
+            {a: spaces.to_sim(a, x) for a, x in actions.items()}
+        )
+        steps = {}
+        for a in dict.fromkeys((*observations, *sim.agents, *spaces.strangers(rewards, terminated, truncated))):
+            flags = terminated.get(a, False), truncated.get(a, False)
+            steps[a] = spaces.read(a, observations.get(a), infos.get(a), rewards.get(a, 0.0), *flags)
+        return steps
+
+
+class TurnsInterface:
+    """A ``pettingzoo.AECEnv``, whose agents act in turn.
+
+    The steps of dead agents (``step(None)``) are done inside: whoever is asked for an action is alive.
+
+    Args:
+        sim: the env.
+        spaces: what its agents see and do.
+        observe: ``"acting"``, or ``"all"``: then everybody is looked at in every step.
+    """
+
+    def __init__(self, sim: Any, spaces: AgentSpaces, observe: Observe) -> None:
+        self._sim, self._spaces, self._freeze = sim, spaces, observe == "acting"
+        self._final: dict[str, AgentStep] = {}
+        self._living: set[str] = set()
+
+    def reset(self, seed: int | None) -> None:
+        self._final = {}
+        self._sim.reset(seed=seed)
+        self._living = set(self._sim.agents)
+
+    def agents(self) -> list[str]:
+        return list(self._sim.agents)
+
+    def acting(self) -> set[str]:
+        sim = self._sim
+        agent = sim.agent_selection if sim.agents else None
+        return set() if agent is None or sim.terminations[agent] or sim.truncations[agent] else {agent}
+
+    def play(self, actions: dict[str, Any]) -> Mapping[str, Result]:
+        sim = self._sim
+        ((agent, action),) = actions.items()
+        sim.step(self._spaces.to_sim(agent, action))
+        there, rewards, terminated, truncated = sim.agents, sim.rewards, sim.terminations, sim.truncations
+        ended = [a for a in self._living.union(there) if terminated.get(a) or truncated.get(a)]
+        told = {*there, *ended, *self._spaces.strangers(rewards, terminated, truncated)}
+        got = {a: (rewards.get(a, 0.0), terminated.get(a, False), truncated.get(a, False)) for a in told}
+        self._living = set(there).difference(ended)
+        self._final.clear()
+        self._final.update({a: self.look(a) for a in ended})
+        while ended and sim.agents and sim.agent_selection in ended:
+            sim.step(None)
+        return got
+
+    def look(self, agent: str) -> AgentStep:
+        if agent in self._final:  # it has left the simulator; this is what it saw last
+            return self._final[agent]
+        observation, info = self._sim.observe(agent), self._sim.infos.get(agent)
+        if self._freeze:  # it is shown again later, when the simulator may have written over it
+            observation, info = frozen(observation), frozen(info)
+        return self._spaces.read(agent, observation, info)

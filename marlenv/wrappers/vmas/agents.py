@@ -1,0 +1,63 @@
+"""VMAS's agents, for ``VmasWrapper``: their groups, specs, observations and infos."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from marlenv.errors import GroupError
+from marlenv.groups.maps import GroupMap, MarlGroupMapType, prefix_of
+from marlenv.specs import Composite, TensorSpec, Unbounded
+from marlenv.wrappers._agent import AgentSpecs, unknown_agent
+from marlenv.wrappers._spaces import spec_of
+
+
+def groups_of(names: Sequence[str]) -> GroupMap:
+    """TorchRL's groups: by name prefix if every name has a number; a lone group ``"agent"`` is called ``"agents"``."""
+    if any(prefix_of(name) == name for name in names):
+        return {"agents": list(names)}
+    found = MarlGroupMapType.BY_NAME_PREFIX.get_group_map(names)
+    return {"agents": found["agent"]} if list(found) == ["agent"] else found
+
+
+def specs_of(sim: Any, categorical: bool) -> dict[str, AgentSpecs]:
+    """What the agents of a VMAS ``Environment`` see and do."""
+    names = [agent.name for agent in sim.agents]
+    observations, infos = (listed(x, names) for x in sim.get_from_scenario(True, False, True, False))
+    specs = {}
+    for agent, look, info in zip(sim.agents, observations, infos, strict=True):
+        action = spec_of(sim.get_agent_action_space(agent), categorical=categorical)
+        info_spec = Composite({name: spec_of_example(value) for name, value in info.items()})
+        specs[agent.name] = AgentSpecs(Composite(observation=spec_of_example(look)), action, info=info_spec)
+    return specs
+
+
+def listed(values: Any, names: Sequence[str]) -> list[Any]:
+    """One value per agent, from a list or a dict.
+
+    Raises:
+        GroupError: there are values of agents that VMAS did not name.
+    """
+    if isinstance(values, Mapping):
+        if not values.keys() <= set(names):
+            raise unknown_agent("VmasWrapper", values, names)
+        return [values[name] for name in names]
+    if len(values) != len(names):
+        raise GroupError(f"VmasWrapper: the scenario gave values of {len(values)} agents, and has {len(names)}")
+    return values
+
+
+def spec_of_example(example: Any) -> TensorSpec:
+    """The spec of an agent's observations or infos ``[B, ...]``, which may be nested dicts; numbers get one
+    dimension.
+    """
+    if isinstance(example, Mapping):
+        return Composite({name: spec_of_example(value) for name, value in example.items()})
+    return Unbounded(example.shape[1:] or (1,), dtype=example.dtype)
+
+
+def shaped(value: Any) -> Any:
+    """Numbers ``[B]`` as ``[B, 1]``, in nested dicts too."""
+    if isinstance(value, Mapping):
+        return {name: shaped(one) for name, one in value.items()}
+    return value if value.ndim > 1 else value.unsqueeze(-1)

@@ -1,0 +1,28 @@
+"""``marlenv bench train`` compares like with like: the same networks, the same amount of data, the same loss."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from marlenv.cli.benches import train
+
+
+@pytest.mark.filterwarnings("ignore")  # VMAS and TorchRL warn of their own ways
+def test_both_sides_have_the_same_networks_and_learn_from_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ROWS": 3, "STEPS": 5, "EPOCHS": 1, "MINIBATCH": 8, "THREADS": 1}.items():
+        monkeypatch.setattr(train, name, value)
+    with torch.random.fork_rng():
+        both = train.sides()
+        weights = [dict(side.loss.named_parameters()) for side in both.values()]
+        assert list(weights[0]) == list(weights[1])
+        assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+        for side in both.values():
+            assert side.sample() == 15
+            assert side.batch["agents", "observation"].shape == (3, 5, 4, 18)
+            assert side.learn() == 15
+        for name, before in weights[0].items():
+            assert not torch.equal(before, torch.zeros_like(before)) or "bias" in name
+        figures = train.measure(1)
+    assert [figure.peer_name for figure in figures] == ["TorchRL + VMAS", "the policy alone", "TorchRL + VMAS"]
+    assert all(figure.ours > 0 and figure.peer > 0 for figure in figures)

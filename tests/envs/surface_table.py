@@ -1,0 +1,128 @@
+"""What TorchRL's documents name, and what of it we have not, or otherwise, for a reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+DOCUMENTED = """
+    EnvBase EnvMetaData GymLikeEnv ModelBasedEnvBase DreamerEnv DreamerDecoder
+    ChessEnv FinancialRegimeEnv LLMHashingEnv PendulumEnv TicTacToeEnv
+    SerialEnv ParallelEnv EnvCreator AsyncEnvPool ProcessorAsyncEnvPool ThreadingAsyncEnvPool
+    MarlGroupMapType check_marl_grouping
+    RandomPolicy check_env_specs exploration_mode exploration_type get_available_libraries make_composite_from_td
+    set_exploration_mode set_exploration_type set_interaction_type step_mdp terminated_or_truncated split_trajectories
+    implement_for
+    Transform TransformedEnv ActionDiscretizer ActionMask AutoResetEnv AutoResetTransform BatchSizeTransform
+    BinarizeReward BurnInTransform CatFrames CatTensors CenterCrop ClipTransform Compose ConditionalPolicySwitch
+    ConditionalSkip Crop DTypeCastTransform DeviceCastTransform DiscreteActionProjection DoubleToFloat
+    EndOfLifeTransform ExcludeTransform FiniteTensorDictCheck FlattenObservation FrameSkipTransform GrayScale Hash
+    InitTracker KLRewardTransform LineariseRewards MultiAction NoopResetEnv ObservationNorm ObservationTransform
+    PermuteTransform PinMemoryTransform R3MTransform RandomCropTensorDict RemoveEmptySpecs RenameTransform Resize
+    Reward2GoTransform RewardClipping RewardScaling RewardSum SelectTransform SignTransform SqueezeTransform Stack
+    StepCounter TargetReturn TensorDictPrimer TimeMaxPool Timer ToTensorImage Tokenizer TrajCounter UnaryTransform
+    UnsqueezeTransform VC1Transform VIPRewardTransform VIPTransform VecGymEnvTransform VecNorm VecNormV2 gSDENoise
+    TensorDictRecorder VideoRecorder PixelRenderTransform CSVLogger WandbLogger TensorboardLogger
+    BraxEnv BraxWrapper DMControlEnv DMControlWrapper GymEnv GymWrapper HabitatEnv IsaacGymEnv IsaacGymWrapper
+    IsaacLabWrapper JumanjiEnv JumanjiWrapper MOGymEnv MOGymWrapper MeltingpotEnv MeltingpotWrapper MultiThreadedEnv
+    MultiThreadedEnvWrapper OpenMLEnv OpenSpielEnv OpenSpielWrapper PettingZooEnv PettingZooWrapper ProcgenEnv
+    RoboHiveEnv SMACv2Env SMACv2Wrapper UnityMLAgentsEnv UnityMLAgentsWrapper VmasEnv VmasWrapper gym_backend
+    set_gym_backend register_gym_spec_conversion
+"""
+
+# Envs of which an instance is compared too -> how it is made.
+INSTANCES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "VmasEnv": (("balance",), {"num_envs": 2}),
+    "PettingZooEnv": (("classic/tictactoe_v3",), {"parallel": False, "use_mask": True}),
+    "OpenSpielEnv": (("kuhn_poker",), {}),
+    "ChessEnv": ((), {}),
+    "TicTacToeEnv": ((), {}),
+    "PendulumEnv": ((), {}),
+}
+
+# Why something is absent, or differs -> what: patterns of "Name", "Name.member", "Name(argument)" and
+# "Name.member(argument)", or "in:" and a module of torchrl. A row that begins with LATER shrinks as rooms are built.
+LATER = "not built yet: "
+BECAUSE: dict[str, str] = {
+    f"{LATER}transforms": "in:envs.transforms in:envs.transforms.*",
+    f"{LATER}what is asked of every transform": """
+        Transform.* Transform(*) Compose* StepCounter.* RewardSum.* InitTracker.* ActionMask.action_spec
+        *.set_missing_tolerance ChessEnv.cache_specs
+    """,
+    "as those of the pool": "EnvBase.make_parallel(*) EnvBase.configure_parallel(*)",
+    "TorchRL's pools say now 1 and now None, which is the pool's own min_get": "*AsyncEnvPool.*(min_get)",
+    f"{LATER}wrappers of simulators with one agent": """
+        in:envs.libs.gym in:envs.libs.brax in:envs.libs.dm_control in:envs.libs.envpool in:envs.libs.habitat
+        in:envs.libs.isaac* in:envs.libs.jumanji in:envs.libs.openml in:envs.libs.procgen in:envs.libs.robohive
+        in:envs.libs.unity_mlagents EnvBase.register_gym implement_for GymLikeEnv.*
+    """,
+    f"{LATER}recorders and loggers": "in:record.*",
+    f"{LATER}arguments of specs": "Bounded(*) TensorSpec.contains(*)",
+    "a constant that the class's own messages are made of": "*.ACCEPTED_SPECS *.SPEC_TYPE_ERROR *.CONFLICTING_KWARGS",
+    "inside TorchRL's own machinery": """
+        TensorSpec(*) TensorSpec.SPEC_HANDLED_FUNCTIONS TensorSpec.implements_for_spec SerialEnv.select_and_clone
+        ParallelEnv.select_and_clone
+        VmasEnv.read_* VmasWrapper.read_* TicTacToeEnv.full TicTacToeEnv.win TicTacToeEnv.get_action_mask
+        GymLikeEnv.fast_encoding GymLikeEnv.validated EnvBase.eager PettingZooEnv.cached_* OpenSpielEnv.requires_grad
+        VmasEnv.from_pixels VmasEnv.pixels_only
+    """,
+    "our chess masks its actions itself; TorchRL's is a base env and a transform": """
+        ChessEnv.base_env ChessEnv.transform ChessEnv.insert_transform
+    """,
+    "collectors stay in TorchRL": "EnvBase.collector EnvBase.register_collector Transform.collector",
+    "the core never imports python-chess: positions are FEN, games are PGN": "ChessEnv.lib",
+    "the bounds of a spec are read through `space.low` and `space.high`, and moved with their spec": """
+        ContinuousBox* BoxList.* CategoricalBox.clone CategoricalBox.__iter__
+    """,
+    "what a missing entry gives is the same; the mark for it is ours": """
+        Composite.get(default) Composite.pop(default) StackedComposite.get(default) StackedComposite.pop(default)
+    """,
+    "one name for the value in all specs (`val`)": "Stacked.is_in(value) StackedComposite.is_in(value)",
+    "one name in all composites (`specs`)": "StackedComposite.update(dict)",
+    "numbers of the parts are `nvec`": "MultiCategorical.n MultiOneHot.n",
+    "`alive` and `mask` say who acts in every wrapper; `use_mask=False` leaves them out": "PettingZoo*(use_mask)",
+    "the same group without saying so": "Meltingpot*(group_map)",
+    "a state is put into rows by `env.set_state(state, mask)`": "SerialEnv.__setitem__ ParallelEnv.__setitem__",
+    "the simulator's own, reached through the env": "SMACv2*.get_obs",
+    "`make_composite_from_td` is a function of the package; a row has its own generator": """
+        PendulumEnv.make_composite_from_td PendulumEnv.rng
+    """,
+    "what a transform is made of inside": """
+        ActionDiscretizer.custom_arange CatTensors.keys_to_exclude CatFrames.inplace VC1Transform.inplace VecNorm.SEP
+        VecNormV2.SEP VecNormV2.prefix VecNorm.build_td_for_shared_vecnorm VecGymEnvTransform.obs_keys
+        DeviceCastTransform.transform_*_spec(full_*) Hash.transform_*_spec(test_*)
+        UnaryTransform.transform_*_spec(test_*)
+        Tokenizer.transform_*_spec(test_*) VecNormV2.transform_reward_spec(observation_spec)
+        SqueezeTransform.unsqueeze_dim
+    """,
+    "the env knows which flags govern an entry": """
+        CatFrames.reset_key TargetReturn.reset_key TensorDictPrimer.reset_key TimeMaxPool.reset_key gSDENoise.reset_key
+    """,
+    "messages are texts of errors": """
+        CatFrames.ACCEPTED_PADDING EndOfLifeTransform.NO_PARENT_ERR Reward2GoTransform.ENV_ERR TargetReturn.MODES
+        TargetReturn.MODE_ERR VC1Transform.IMPORT_ERROR
+    """,
+    "frames ahead, and samplers of replay buffers, are for stored data and stay in TorchRL": """
+        CatFrames(future) CatFrames(mask_key) CatFrames.future CatFrames.mask_key
+        CatFrames.make_rb_transform_and_sampler
+        MultiAction.from_vla
+    """,
+    "a module says where its parameters live": """
+        R3MTransform.device R3MTransform.dtype VC1Transform.device VC1Transform.dtype VIP*Transform.device
+        VIP*Transform.dtype TensorDictPrimer.device gSDENoise.device Tokenizer.device Tokenizer.out_device
+    """,
+    "the network is made here, without the package of its authors": """
+        VC1Transform.install_vc_models VC1Transform.make_noload_model
+    """,
+    "as of every chain": "R3MTransform.inv(*) R3MTransform.pop(*) VIP*Transform.inv(*) VIP*Transform.pop(*) "
+    "VC1Transform.inv(*)",
+    "ask for VecNormV2 by its name": "VecNorm(new_api)",
+    "loggers are objects in this process; newer than the documents": """
+        *Logger(use_ray_service) *Logger(service_*) *Logger.client *Logger.service_backend *Logger.start
+        *Logger.shutdown
+        *Logger.is_alive *Logger.close(timeout) *Logger.flush(timeout) WandbLogger(log_env_packages)
+        WandbLogger.*(override_global_step) WandbLogger.log_scalar(commit) CSVLogger.print_log_dir
+    """,
+    "films are files; notebooks show them": "VideoRecorder.to_animation",
+    "None is what fits: contiguous unless a spec is dynamic": "EnvBase.rollout(return_contiguous)",
+}
+EXPLAINED = {pattern: why for why, patterns in BECAUSE.items() for pattern in patterns.split()}

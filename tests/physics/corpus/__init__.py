@@ -1,0 +1,1 @@
+"""Methods as users write them: small pieces of scenarios, and mistakes."""

@@ -1,0 +1,321 @@
+"""Libraries on disk: whole or not loaded, nobody else's, named in one go, and found again whoever made them."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import warnings
+
+import pytest
+import torch
+
+from marlenv.errors import NotCompiled, Unsupported
+from marlenv.physics.jit import cache, tiers
+from marlenv.physics.jit.tiers import Compiled
+from marlenv.registration import make
+
+pytestmark = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
+SOURCE = 'extern "C" int answer() { return 42; }'
+CALL = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).answer())"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MARLENV_CACHE", str(tmp_path / "kernels"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A cache with the library of simple_spread, which this process has not loaded."""
+    home = tmp_path_factory.mktemp("made") / "kernels"
+    code = "import marlenv; marlenv.make('simple_spread', num_envs=2, compile='aot').reset()"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "MARLENV_CACHE": str(home)}, check=True)
+    return home
+
+
+@pytest.fixture
+def home(made):
+    """A copy of it, where this test looks for libraries."""
+    shutil.copytree(made, cache.folder())
+    return cache.folder()
+
+
+def fake_compiler(monkeypatch, tmp_path, text):
+    script = tmp_path / "compiler"
+    script.write_text(f"#!/bin/sh\n{text}\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(cache, "compiler", lambda: (str(script), "fake"))
+
+
+def answer(path):
+    done = subprocess.run([sys.executable, "-c", CALL, str(path)], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.strip()
+
+
+def refused(match):
+    """ "aot" says why; "auto" says why once, and plays."""
+    with pytest.raises(Unsupported, match=match):
+        make("simple_spread", num_envs=2, compile="aot").reset()
+    env = make("simple_spread", num_envs=2, compile="auto")
+    with pytest.warns(NotCompiled, match=match) as said:
+        env.rollout(3)
+    env.rand_step(env.reset())  # warnings are errors here: nothing more is said
+    assert len(said) == 1
+    assert env.engine is env.simulation
+
+
+# --- whole ---------------------------------------------------------------------------------------
+
+
+def test_a_source_is_compiled_once_and_its_library_says_what_it_is():
+    path, compiled = cache.build(SOURCE)
+    assert compiled
+    assert cache.build(SOURCE) == (path, False)
+    assert answer(path) == (0, "42")
+    assert sorted(p.suffix for p in path.parent.iterdir()) == [".lock", ".so"]
+
+
+@pytest.mark.parametrize("keep", [0, 100, 8192, -1])
+def test_a_truncated_library_is_built_anew(keep):
+    path, _ = cache.build(SOURCE)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:keep])
+    assert answer(path) != (0, "42") or keep == -1  # loading it is a crash, or an error
+    again, compiled = cache.build(SOURCE)
+    assert compiled
+    assert answer(again) == (0, "42")
+
+
+def test_one_wrong_bit_is_seen():
+    path, _ = cache.build(SOURCE)
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    path.write_bytes(damaged)
+    assert cache.find(SOURCE) is None
+    assert cache.build(SOURCE)[1]
+
+
+def test_an_env_plays_on_with_a_damaged_cache(home):
+    [library] = home.glob("*.so")
+    library.write_bytes(library.read_bytes()[: 1 << 12])
+    ours, reference = (make("simple_spread", num_envs=2, seed=0, compile=tier) for tier in ("aot", "none"))
+    assert ours.engine.kernel.compiled
+    for one, other in zip(ours.rollout(3).values(True, True), reference.rollout(3).values(True, True), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
+
+
+def test_a_library_is_never_seen_half_written():
+    """The compiler writes in pieces, slowly; whoever looks meanwhile finds nothing."""
+    child = subprocess.Popen([sys.executable, "-c", SLOWLY], env={**os.environ, "SOURCE": SOURCE})
+    seen = set()
+    while child.poll() is None:
+        seen |= {path.name.split(".")[-1] for path in cache.folder().glob("*.so")}
+        for path in cache.folder().glob("*.so"):
+            assert cache._digest(path) in path.name
+        time.sleep(0.01)
+    assert child.returncode == 0
+    assert cache.build(SOURCE)[1] is False
+
+
+SLOWLY = """
+import os
+from marlenv.physics.jit import cache
+slow = '"$@" && cp "$part" "$part.2" && head -c 9000 "$part.2" > "$part" && sleep 0.3 && mv "$part.2" "$part"'
+cache.SCRIPT = cache.SCRIPT.replace('"$@"', slow)
+assert cache.build(os.environ["SOURCE"])[1]
+"""
+
+
+def test_two_processes_compile_a_source_once():
+    code = "import os\nfrom marlenv.physics.jit import cache\nprint(cache.build(os.environ['SOURCE'])[1])"
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], env={**os.environ, "SOURCE": SOURCE}, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    assert sorted(child.communicate()[0].strip() for child in children) == ["False", "False", "True"]
+
+
+# --- nobody else's -------------------------------------------------------------------------------
+
+
+def test_the_folder_is_made_for_its_owner_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("MARLENV_CACHE", str(tmp_path / "deep" / "er"))
+    before = os.umask(0)
+    try:
+        path, _ = cache.build(SOURCE)
+    finally:
+        os.umask(before)
+    assert {one.stat().st_mode & 0o777 for one in (path.parent, path.parent.parent)} == {0o700}
+    assert not path.stat().st_mode & 0o077
+    assert cache.find(SOURCE) == path
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+@pytest.mark.parametrize("what", ["library", "folder", "parent"])
+def test_what_others_may_write_to_is_not_loaded(home, what, mode):
+    place = {"library": next(home.glob("*.so")), "folder": home, "parent": home.parent}[what]
+    place.chmod(mode)
+    refused(f"{place} can be written to by others .mode 0{mode:o}.*chmod go-w .*MARLENV_CACHE")
+    place.chmod(0o700)
+    assert isinstance(make("simple_spread", num_envs=2, compile="auto").engine, Compiled)
+
+
+def test_a_link_is_not_loaded(tmp_path):
+    path, _ = cache.build(SOURCE)
+    path.rename(tmp_path / "elsewhere.so")
+    path.symlink_to(tmp_path / "elsewhere.so")
+    with pytest.raises(Unsupported, match="can be written to by others"):
+        cache.find(SOURCE)
+
+
+def test_a_folder_that_others_may_write_to_with_a_sticky_bit_is_as_good_as_tmp():
+    path, _ = cache.build(SOURCE)
+    path.parent.parent.chmod(0o1777)
+    assert cache.find(SOURCE) == path
+
+
+def test_what_belongs_to_somebody_else_is_not_loaded(home, monkeypatch):
+    me = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: me + 1234)
+    refused(f"belongs to user {me}, and you are {me + 1234}.*MARLENV_CACHE")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("what", ["library", "folder", "parent"])
+def test_what_was_given_away_is_not_loaded(home, what):
+    place = {"library": next(home.glob("*.so")), "folder": home, "parent": home.parent}[what]
+    os.chown(place, 4321, -1)
+    refused(f"{place} belongs to user 4321, and you are 0")
+
+
+# --- whatever goes wrong -------------------------------------------------------------------------
+
+
+def test_no_compiler(monkeypatch):
+    monkeypatch.setattr(cache, "compiler", lambda: None)
+    refused(r"SimpleSpread: .*there is no C\+\+ compiler; install g\+\+")
+
+
+def test_a_compiler_that_fails(monkeypatch, tmp_path):
+    fake_compiler(monkeypatch, tmp_path, "echo the disk is full >&2; exit 3")
+    refused("SimpleSpread: .*compiler failed, status 3: the disk is full")
+
+
+def test_a_compiler_that_makes_nothing(monkeypatch, tmp_path):
+    fake_compiler(monkeypatch, tmp_path, "exit 0")
+    refused("SimpleSpread: .*compiler failed, status 1")
+
+
+def test_a_compiler_that_makes_nonsense(monkeypatch, tmp_path):
+    fake_compiler(monkeypatch, tmp_path, 'while [ "$1" != -o ]; do shift; done; echo nonsense > "$2"')
+    refused("SimpleSpread: .*OSError: .*(invalid ELF header|file too short)")
+
+
+def test_a_library_without_what_it_should_have(monkeypatch, tmp_path):
+    found = cache.compiler()[0]
+    fake_compiler(monkeypatch, tmp_path,
+                  f'echo "int x;" > {tmp_path}/x.c; for last; do :; done; {found} -shared -fPIC -x c {tmp_path}/x.c -o '
+                  f'"$last"')  # fmt: skip
+    refused("SimpleSpread: .*AttributeError: .*undefined symbol: run")
+
+
+def test_a_folder_that_cannot_be_made(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MARLENV_CACHE", str(tmp_path / "file" / "kernels"))
+    refused("SimpleSpread: .*NotADirectoryError: .*file")
+
+
+def test_a_full_disk(monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.Path, "write_text", full)
+    refused("SimpleSpread: .*OSError: .*No space left on device")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("boom"), RecursionError("deep"), MemoryError(), IndexError(3)])
+def test_any_error_while_tracing(monkeypatch, error):
+    def trace(*_, **__):
+        raise error
+
+    monkeypatch.setattr(tiers.known, "Source", trace)
+    monkeypatch.setattr(tiers.known, "_sources", type(tiers.known._sources)())
+    refused(f"SimpleSpread: .*{type(error).__name__}: {error}")
+
+
+def test_a_key_that_is_pressed_while_tracing_is_no_error_of_the_scenario(monkeypatch):
+    def trace(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tiers.known, "Source", trace)
+    monkeypatch.setattr(tiers.known, "_sources", type(tiers.known._sources)())
+    with pytest.raises(KeyboardInterrupt):
+        make("simple_spread", num_envs=2, compile="auto").reset()
+
+
+def test_nothing_is_said_where_machine_code_does_not_apply():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert make("simple_spread", num_envs=2, compile="auto", grad_enabled=True).rollout(2).shape == (2, 2)
+        env = make("simple_spread", num_envs=2, compile="auto", device="meta")
+        assert env.engine is env.simulation
+
+
+# --- a process that does not wait ----------------------------------------------------------------
+
+HASTY = """
+import sys
+from marlenv.registration import make
+from marlenv.physics.jit import cache, tiers
+tiers.PATIENCE = 0.0
+real = cache.compiler()
+cache.SCRIPT = "sleep 1; " + cache.SCRIPT
+env = make("simple_spread", num_envs=2, seed=0, compile="auto")
+env.rollout(2)
+print(env.engine is env.simulation)
+"""
+
+
+def test_what_is_compiled_when_a_process_ends_is_found_by_the_next():
+    started = time.monotonic()
+    done = subprocess.run([sys.executable, "-W", "error", "-c", HASTY], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+    assert done.stderr == ""
+    deadline = started + 300
+    while not list(cache.folder().glob("*.made")) and time.monotonic() < deadline:
+        assert not list(cache.folder().glob("*.so"))
+        time.sleep(0.1)
+    env = make("simple_spread", num_envs=2, seed=0, compile="auto")
+    assert isinstance(env.engine, Compiled)
+    assert not list(cache.folder().glob("*.made"))
+
+
+def test_who_insists_waits_for_a_compiler_that_somebody_else_started():
+    subprocess.run([sys.executable, "-c", HASTY], capture_output=True, check=True)
+    env = make("simple_spread", num_envs=2, seed=0, compile="aot")
+    assert env.rollout(2).shape == (2, 2)
+    assert len(list(cache.folder().glob("*.so"))) == 1
+
+
+def test_a_slow_compiler_is_not_waited_for_and_nothing_is_said(monkeypatch, tmp_path):
+    fake_compiler(monkeypatch, tmp_path, "sleep 3; exit 1")
+    monkeypatch.setattr(tiers, "_late", set())
+    monkeypatch.setattr(tiers, "PATIENCE", 0.2)
+    env = make("simple_spread", num_envs=2, compile="auto")
+    assert env.rollout(2).shape == (2, 2)
+    assert env.engine is env.simulation
+
+
+def test_all_envs_of_a_process_play_the_same_numbers_whenever_the_compiler_is_done(monkeypatch):
+    monkeypatch.setattr(tiers, "_late", set())
+    monkeypatch.setattr(tiers, "PATIENCE", 0.0)
+    small = make("simple_spread", num_envs=1, seed=0, compile="auto").rollout(4)
+    make("simple_spread", num_envs=1, compile="aot").reset()  # by now the library is there
+    monkeypatch.setattr(tiers, "PATIENCE", 600.0)
+    env = make("simple_spread", num_envs=9, seed=0, compile="auto")
+    large = env.rollout(4)
+    assert env.engine is env.simulation
+    assert torch.equal(small["next", "agents", "observation"], large["next", "agents", "observation"][:1])

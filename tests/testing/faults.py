@@ -1,0 +1,708 @@
+"""Broken envs, each with the clause that must catch it, and nothing else of the contract broken.
+
+Each changes one thing of :class:`sound.Sound`, or of a mock, as authors do by mistake.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from marlenv.groups import GroupTree
+from sound import Sound, changed
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from marlenv import EnvBase
+from marlenv.testing import CountingEnv, GroupedEnv, MaskedEnv
+
+OBS, REWARD, ALIVE, MASK = (("agents", name) for name in ("observation", "reward", "alive", "mask"))
+
+
+class Fault(NamedTuple):
+    """A broken env."""
+
+    name: str
+    clause: str
+    make: Callable[..., EnvBase]
+
+
+FAULTS: list[Fault] = []
+
+
+def fault(name: str, clause: str, make: Callable[..., EnvBase] | None = None) -> Any:
+    """Plants a fault; without ``make``, decorates the class that has it."""
+    if make is None:
+        return lambda kind: FAULTS.append(Fault(name, clause, kind)) or kind
+    FAULTS.append(Fault(name, clause, make))
+    return make
+
+
+# --- envs that fail -------------------------------------------------------------------------------
+
+
+@fault("an error in step 9", "envs_can_be_played")
+class Fails(Sound):
+    def move(self, action: Tensor) -> None:
+        super().move(action)
+        if self.steps == 9:
+            raise ValueError("the world fell apart")
+
+
+@fault("an error in the constructor", "envs_can_be_played")
+class FailsWhenMade(Sound):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        raise FileNotFoundError("no map called 'arena'")
+
+
+@fault("an error in _set_seed", "envs_can_be_played")
+class FailsWhenSeeded(Sound):
+    def _set_seed(self, seed: int | None) -> None:
+        raise AttributeError("no attribute 'generator'")
+
+
+@fault("an error in a partial reset", "envs_can_be_played")
+class FailsInPartialResets(Sound):
+    def begin(self, where: Tensor) -> None:
+        if not where.all():
+            raise NotImplementedError("partial resets")
+        super().begin(where)
+
+
+fault(
+    "data of another batch size than they say",
+    "envs_can_be_played",
+    changed("_step", lambda e, td: TensorDict(dict(td), [3]), since=2),
+)
+
+
+@fault("an error with several rows", "envs_can_be_played")
+class FailsInBatches(CountingEnv):
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if bool(tensordict["action"] > 1):
+            raise ValueError
+        return super()._step(tensordict)
+
+
+# --- data that are not as the specs say -----------------------------------------------------------
+
+MATCH = "data_match_the_specs"
+fault(
+    "float64 rewards from step 7 on",
+    MATCH,
+    changed("_step", lambda e, td: td.set(REWARD, td[REWARD].double()), since=7),
+)
+fault("float64 observations of a reset", MATCH, changed("_reset", lambda e, td: td.set(OBS, td[OBS].double())))
+fault("an entry is missing from step 7 on", MATCH, changed("_step", lambda e, td: td.exclude(ALIVE), since=7))
+fault("rewards out of bounds from step 7 on", MATCH, changed("_step", lambda e, td: td[REWARD].sub_(11), since=7))
+fault(
+    "an entry too many from step 7 on", MATCH, changed("_step", lambda e, td: td.set("x", torch.zeros(e.rows)), since=7)
+)
+fault(
+    "observations of another shape from step 7 on",
+    MATCH,
+    changed("_step", lambda e, td: td.set(OBS, td[OBS].squeeze(-1)), since=7),
+)
+fault("rewards of another shape", MATCH, changed("_step", lambda e, td: td.set(REWARD, td[REWARD].repeat(1, 1, 2))))
+fault("no rewards", MATCH, changed("_step", lambda e, td: td.exclude(REWARD)))
+fault("no rewards in step 9", MATCH, changed("_step", lambda e, td: td.exclude(REWARD), since=9, only=True))
+fault("flags that are numbers", MATCH, changed("_step", lambda e, td: td.set("done", td["done"].int())))
+fault("a dict instead of a tensordict", MATCH, changed("_step", lambda e, td: dict(td)))
+fault("another batch size", MATCH, changed("_step", lambda e, td: td[:1], since=3))
+
+
+@fault("the input is returned", MATCH)
+class ReturnsItsInput(Sound):
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return tensordict.update(super()._step(tensordict))
+
+
+@fault("rewards on another device from step 3 on", "data_live_on_the_device")
+class Elsewhere(Sound):
+    def __init__(self, batch_size: Any = (2,)) -> None:
+        super().__init__(batch_size, device="cpu")
+
+    def reward(self) -> Tensor:
+        return super().reward().to("meta" if self.steps >= 3 else "cpu")
+
+
+NUMBERS = "numbers_are_finite"
+fault("NaN in step 30", NUMBERS, changed("_step", lambda e, td: td[REWARD].fill_(torch.nan), since=30, only=True))
+fault("infinity after resets", NUMBERS, changed("_reset", lambda e, td: td[OBS].fill_(torch.inf)))
+
+
+# --- specs ----------------------------------------------------------------------------------------
+
+
+@fault("a spec without the batch size", "specs_begin_with_the_batch_size")
+class NoBatch(Sound):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.full_observation_spec["agents"]._specs["alive"].shape = torch.Size([1])
+
+
+def wild(unit: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Draws out of bounds."""
+    return unit + 50
+
+
+@fault("a spec that draws what it refuses", "specs_accept_what_they_draw")
+class BadDraws(Sound):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.full_reward_spec[REWARD].from_unit = wild
+
+
+@fault("specs that stay unlocked", "locked_specs_refuse_writing")
+class Unlocked(Sound):
+    def set_spec_lock_(self, mode: bool = True) -> EnvBase:
+        return super().set_spec_lock_(False)
+
+
+@fault("specs that cannot be pickled", "specs_can_be_sent")
+class Unpicklable(Sound):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.full_observation_spec["agents"]._specs["alive"].note = lambda: None
+
+
+@fault("groups that are not in the specs", "groups_match_the_specs")
+class OtherGroups(Sound):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.tree = GroupTree({"wolves": ["a", "b"]})
+
+
+@fault("keys that are not in the data", "keys_point_at_entries")
+class OtherKeys(Sound):
+    reward_keys = property(lambda self: [("agents", "score")])  # type: ignore[assignment]
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+OLD = "steps_leave_old_data_alone"
+SHARE = "entries_share_no_memory"
+
+
+def buffer(env: Sound, td: TensorDictBase) -> TensorDictBase:
+    """Hands out one tensor, and writes into it the next time."""
+    kept = env.__dict__.setdefault("buffer", td[OBS].clone())
+    return td.set(OBS, kept.copy_(td[OBS]))
+
+
+fault("a buffer that is handed out", OLD, changed("_step", buffer))
+
+
+@fault("the input is edited in step 9", OLD)
+class EditsInput(Sound):
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        out = super()._step(tensordict)
+        if self.steps == 9:
+            tensordict["agents", "action"].clamp_(-0.5, 0.5)
+        return out
+
+
+@fault("an entry is added to the input", OLD)
+class AddsToInput(Sound):
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        out = super()._step(tensordict)
+        if self.steps == 4:
+            tensordict["seen"] = torch.zeros(self.rows)
+        return out
+
+
+@fault("observations that go on moving", OLD)
+class GoesOnMoving(Sound):
+    def observe(self, ended: Tensor) -> TensorDict:
+        return super().observe(ended).set("observation", self.at)
+
+    def move(self, action: Tensor) -> None:
+        self.count = self.count + 1
+        self.at += 0.1 * action
+
+    def begin(self, where: Tensor) -> None:
+        super().begin(where)
+        self.at = self.at.clone()
+
+
+fault("one tensor under two keys", SHARE, changed("_step", lambda e, td: td.set(MASK, td[ALIVE])))
+fault("one tensor under two keys of a reset", SHARE, changed("_reset", lambda e, td: td.set(MASK, td[ALIVE])))
+fault(
+    "an expanded reward",
+    SHARE,
+    changed("_step", lambda e, td: td.set(REWARD, td[REWARD].mean(1, keepdim=True).expand(-1, 2, -1))),
+)
+fault(
+    "flags of agents that are the root's",
+    SHARE,
+    changed("_step", lambda e, td: td.set(("agents", "done"), td["done"].unsqueeze(1).expand(-1, 2, -1))),
+)
+fault("one tensor under two keys in step 40", SHARE, changed("_step", lambda e, td: td.set(MASK, td[ALIVE]), since=40))
+
+
+def overlapping(env: Sound, td: TensorDictBase) -> TensorDictBase:
+    """Two windows of one storage that have a number in common."""
+    memory = torch.zeros(3 * env.rows - 1, dtype=torch.bool)
+    td["agents", "truncated"] = memory[: 2 * env.rows].view(-1, 2, 1)
+    return td.set("truncated", memory[2 * env.rows - 1 :].view(-1, 1))
+
+
+fault("two windows of one storage", SHARE, changed("_step", overlapping))
+
+
+@fault("an entry that is handed on from the input", SHARE)
+class HandsOn(Sound):
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        out = super()._step(tensordict)
+        return out.set(ALIVE, tensordict[ALIVE]).set(MASK, tensordict[ALIVE].clone())
+
+
+# --- randomness -----------------------------------------------------------------------------------
+
+GLOBAL = "global_generators_stay_where_they_are"
+MAKING = "making_and_seeding_move_no_global_generator"
+READ = "global_generators_are_not_read"
+SEEDS = "equal_seeds_give_equal_episodes"
+fault("torch.rand", GLOBAL, changed("_step", lambda e, td: td[OBS].add_(torch.rand(1))))
+fault(
+    "numpy.random in step 9", GLOBAL, changed("_step", lambda e, td: td[OBS].add_(np.random.rand()), since=9, only=True)
+)
+fault("random.random in resets", GLOBAL, changed("_reset", lambda e, td: td[OBS].add_(random.random())))
+fault("a draw that nobody reads", GLOBAL, changed("_step", lambda e, td: torch.randn(3) is None or None, since=60))
+
+
+@fault("torch.manual_seed in _set_seed", MAKING)
+class SeedsTorch(Sound):
+    def _set_seed(self, seed: int | None) -> None:
+        super()._set_seed(seed)
+        torch.manual_seed(seed or 0)
+
+
+@fault("torch.manual_seed in the constructor", MAKING)
+class SeedsTorchWhenMade(Sound):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        torch.manual_seed(0)
+
+
+@fault("a draw from torch's generator in the constructor", MAKING)
+class DrawsWhenMade(Sound):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.offset = float(torch.rand(()))
+
+    def reward(self) -> Tensor:
+        return (super().reward() - self.offset).clamp(min=-10)
+
+
+@fault("numpy.random.seed in the constructor", MAKING)
+class SeedsNumpyWhenMade(Sound):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        np.random.seed(0)
+
+
+@fault("random.seed in _set_seed", MAKING)
+class SeedsPython(Sound):
+    def _set_seed(self, seed: int | None) -> None:
+        super()._set_seed(seed)
+        random.seed(seed)
+
+
+fault(
+    "the seed of torch's generator is read",
+    READ,
+    changed("_step", lambda e, td: td[OBS].add_(torch.initial_seed() % 97)),
+)
+fault("numpy's state is read in step 20", READ, changed("_step", lambda e, td: numpys(td), since=20, only=True))
+fault("torch's generator is put back after a draw", READ, changed("_reset", lambda e, td: forked(td)))
+
+
+def numpys(td: TensorDictBase) -> None:
+    """Adds a number that depends on where numpy's generator stands."""
+    td[OBS].add_(float(np.random.get_state()[1][0] % 89))  # type: ignore[index]
+
+
+def forked(td: TensorDictBase) -> None:
+    """Draws from torch's generator, and puts it back."""
+    with torch.random.fork_rng(devices=[]):
+        td[OBS].add_(torch.rand(1))
+
+
+@fault("a generator that is not seeded", SEEDS)
+class NotSeeded(Sound):
+    def _set_seed(self, seed: int | None) -> None:
+        super()._set_seed(int.from_bytes(os.urandom(4), "big"))
+
+
+@fault("a part that is not seeded", SEEDS)
+class PartlySeeded(Sound):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.noise = np.random.default_rng()
+
+    def move(self, action: Tensor) -> None:
+        super().move(action)
+        self.at = self.at + torch.as_tensor(self.noise.normal(size=self.at.shape), dtype=torch.float32)
+
+
+@fault("state in the class", "envs_do_not_disturb_each_other")
+class SharedByAll(Sound):
+    ticks = 0
+
+    def move(self, action: Tensor) -> None:
+        super().move(action)
+        SharedByAll.ticks += 1
+        self.at = self.at + 0.001 * SharedByAll.ticks
+
+    def _set_seed(self, seed: int | None) -> None:
+        super()._set_seed(seed)
+        SharedByAll.ticks = 0
+
+    def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
+        return super()._get_state(tensordict).set("ticks", torch.full((self.rows,), self.ticks))
+
+    def _set_state(self, state: TensorDictBase) -> TensorDictBase:
+        SharedByAll.ticks = int(state["ticks"][0])
+        return super()._set_state(state)
+
+
+NEWEST: list[int] = [0]
+
+
+@fault("state in the module", "envs_do_not_disturb_each_other")
+class SharedByModule(Sound):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        NEWEST[0] = id(self)
+        self.me = id(self)
+
+    def move(self, action: Tensor) -> None:
+        super().move(action if NEWEST[0] == self.me else -action)
+
+
+@fault("another seed than was asked for", "seeds_make_a_chain")
+class NoNextSeed(Sound):
+    def set_seed(self, seed: int, static_seed: bool = False) -> int:
+        super().set_seed(seed, static_seed)
+        return seed
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+ROWS = "rows_do_not_see_each_other"
+PARTIAL = "partial_resets_keep_other_rows"
+NUMBER = "rows_do_not_depend_on_their_number"
+
+
+@fault("row 0 observes row 1", ROWS)
+class FirstSeesSecond(Sound):
+    def observe(self, ended: Tensor) -> TensorDict:
+        out = super().observe(ended)
+        if self.rows > 1:
+            out["observation"][0] += 0.1 * self.at[1]
+        return out
+
+
+@fault("the last row observes the first in step 50", ROWS)
+class LastSeesFirst(Sound):
+    def reward(self) -> Tensor:
+        reward = super().reward()
+        if self.steps == 50:
+            reward[-1] = reward[0]
+        return reward
+
+
+@fault("rewards are centred over the batch", ROWS)
+class Centred(Sound):
+    def reward(self) -> Tensor:
+        reward = super().reward()
+        return (reward - reward.mean()).clamp(-10, 10)
+
+
+@fault("observations are normalised over the batch", ROWS)
+class Normalised(Sound):
+    def observe(self, ended: Tensor) -> TensorDict:
+        out = super().observe(ended)
+        return out.set("observation", out["observation"] / (1 + out["observation"].abs().max()))
+
+
+@fault("rewards are divided by the number of rows", NUMBER)
+class Divided(Sound):
+    def reward(self) -> Tensor:
+        return super().reward() / self.rows
+
+
+@fault("seeds are dealt out by count", NUMBER)
+class SeededByCount(Sound):
+    def _set_seed(self, seed: int | None) -> None:
+        super()._set_seed((seed or 0) * self.rows)
+
+
+@fault("one row is squeezed away", NUMBER)
+class Squeezed(Sound):
+    def reward(self) -> Tensor:
+        return super().reward().squeeze().unsqueeze(-1)
+
+
+@fault("_reset ignores its mask", PARTIAL)
+class IgnoresMask(Sound):
+    def begin(self, where: Tensor) -> None:
+        super().begin(torch.ones_like(where))
+
+
+@fault("_reset minds its mask for its counter only", PARTIAL)
+class MindsCounterOnly(Sound):
+    def begin(self, where: Tensor) -> None:
+        count, limit, counter = self.count, self.limit, self.rng.counter
+        super().begin(torch.ones_like(where))
+        self.count, self.limit = torch.where(where, 0, count), torch.where(where, self.limit, limit)
+        self.rng.counter = torch.where(where, self.rng.counter, counter)
+
+
+@fault("all rows draw in a partial reset", PARTIAL)
+class AllRowsDraw(Sound):
+    def begin(self, where: Tensor) -> None:
+        super().begin(where)
+        self.rng.counter = self.rng.counter.max().expand_as(self.rng.counter).clone()
+
+
+@fault("one generator draws the starts of all rows", "rows_draw_from_streams_of_their_own")
+class OneGenerator(Sound):
+    def begin(self, where: Tensor) -> None:
+        at = self.at
+        super().begin(where)
+        drawn = torch.rand(self.rows, 2, 1, generator=self.generator)
+        self.at = torch.where(where.reshape(-1, 1, 1), drawn, at)
+
+    def _set_seed(self, seed: int | None) -> None:
+        super()._set_seed(seed)
+        self.generator = torch.Generator().manual_seed(seed or 0)
+
+    def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
+        state = self.generator.get_state().expand(self.rows, -1)
+        return super()._get_state(tensordict).set("generator", state)
+
+    def _set_state(self, state: TensorDictBase) -> TensorDictBase:
+        self.generator.set_state(state["generator"][0].clone())
+        return super()._set_state(state)
+
+
+@fault("one generator draws as often as all rows need", "rows_draw_from_streams_of_their_own")
+class DrawsOnDemand(OneGenerator):
+    def move(self, action: Tensor) -> None:
+        super().move(action)
+        torch.rand(int((action > 0).sum()), generator=self.generator)
+
+
+@fault("rows that go on rest for a step after a reset", PARTIAL)
+class Rests(Sound):
+    rest: Tensor | None = None
+
+    def begin(self, where: Tensor) -> None:
+        super().begin(where)
+        self.rest = None if where.all() else ~where
+
+    def move(self, action: Tensor) -> None:
+        rest, self.rest = self.rest, None
+        super().move(action if rest is None else action * ~rest.reshape(-1, 1, 1))
+
+    def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
+        rest = torch.zeros(self.rows, dtype=torch.bool) if self.rest is None else self.rest.clone()
+        return super()._get_state(tensordict).set("rest", rest)
+
+    def _set_state(self, state: TensorDictBase) -> TensorDictBase:
+        self.rest = state["rest"].clone()
+        return super()._set_state(state)
+
+
+# --- resets, steps, rollouts, states --------------------------------------------------------------
+
+fault(
+    "rewards of a reset",
+    "resets_give_no_rewards",
+    changed("_reset", lambda e, td: td.set(REWARD, torch.zeros(e.rows, 2, 1))),
+)
+
+
+@fault("an error in a second reset", "resetting_twice_is_resetting")
+class FailsInSecondReset(Sound):
+    whole = 0
+
+    def _reset(self, tensordict: TensorDictBase | None, **options: Any) -> TensorDictBase:
+        self.whole += tensordict is None
+        if self.whole > 1:
+            raise RuntimeError("call step first")
+        return super()._reset(tensordict)
+
+
+@fault("something is left of the last episode", "resets_start_afresh")
+class Leftover(Sound):
+    speed: Tensor | float = 0.0
+
+    def move(self, action: Tensor) -> None:
+        super().move(action)
+        self.speed = 0.9 * self.speed + 0.01 * action
+        self.at = self.at + self.speed
+
+    def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
+        return super()._get_state(tensordict).set("speed", self.speed + torch.zeros_like(self.at))
+
+    def _set_state(self, state: TensorDictBase) -> TensorDictBase:
+        self.speed = state["speed"].clone()
+        return super()._set_state(state)
+
+
+@fault("a masked reset forgets to place the points", "resetting_all_rows_is_a_reset")
+class ForgetsToPlace(Sound):
+    def _reset(self, tensordict: TensorDictBase | None, **options: Any) -> TensorDictBase:
+        at = self.at
+        out = super()._reset(tensordict)
+        if tensordict is not None and "_reset" in tensordict.keys():
+            self.at = at
+            out["agents", "observation"] = at.clone()
+        return out
+
+
+@fault("the last observation is the next episode's", "final_observations_are_kept")
+class ResetsItself(Sound):
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        data, following = super().step_and_maybe_reset(tensordict)
+        done = data["next", "done"].unsqueeze(-1)
+        data["next", "agents", "observation"] = torch.where(
+            done, following["agents", "observation"], data["next", "agents", "observation"]
+        )
+        return data, following
+
+
+@fault("a rollout that is not its steps", "rollouts_are_their_steps")
+class OtherRollout(Sound):
+    def rollout(self, *args: Any, **options: Any) -> TensorDictBase:
+        out = super().rollout(*args, **options)
+        if options.get("return_contiguous") is False:
+            out.tensordicts[-1]["next", "agents", "reward"].zero_()
+        return out
+
+
+@fault("a rollout that is too short", "rollouts_are_their_steps")
+class ShortRollout(Sound):
+    def rollout(self, max_steps: int, *args: Any, **options: Any) -> TensorDictBase:
+        return super().rollout(max(1, max_steps - 1), *args, **options)
+
+
+@fault("a state without its randomness", "states_can_be_put_back")
+class StateWithoutRandomness(Sound):
+    def _set_state(self, state: TensorDictBase) -> TensorDictBase:
+        rng = self.rng
+        out = super()._set_state(state)
+        self.rng = rng
+        return out
+
+
+@fault("a state without the length of the episode", "states_can_be_put_back")
+class StateWithoutLength(Sound):
+    def _set_state(self, state: TensorDictBase) -> TensorDictBase:
+        return super()._set_state(state.set("count", torch.zeros_like(state["count"])))
+
+
+@fault("giving the state away moves the generator", "states_can_be_put_back")
+class StateMoves(Sound):
+    def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
+        self.rng.uniform()
+        return super()._get_state(tensordict)
+
+
+class Overridden(Sound):
+    """Steps by itself, as somebody may who knows gym."""
+
+    def step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        following = self._step(tensordict)
+        return tensordict.set("next", following)
+
+
+fault("step is overridden", "closed_envs_refuse", Overridden)
+
+
+@fault("a missing action is taken for zero", "missing_actions_are_refused")
+class ActionsByDefault(Sound):
+    def step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if ("agents", "action") not in tensordict.keys(True):
+            tensordict["agents", "action"] = torch.zeros(self.rows, 2, 1)
+        return super().step(tensordict)
+
+
+# --- flags and masks ------------------------------------------------------------------------------
+
+fault(
+    "done after a reset",
+    "nothing_is_done_after_a_reset",
+    changed("_reset", lambda e, td: td.set("done", torch.ones(e.rows, 1, dtype=torch.bool))),
+)
+fault(
+    "done without a cause",
+    "done_has_a_cause",
+    changed("_step", lambda e, td: td["done"].logical_or_((e.count == 3).unsqueeze(-1))),
+)
+fault(
+    "the root ends for no agent's sake",
+    "the_root_ends_with_its_agents",
+    changed(
+        "_step",
+        lambda e, td: [td[n].logical_or_((e.count == 3).unsqueeze(-1)) for n in ("terminated", "done")] and None,
+    ),
+)
+fault(
+    "those who are not alive act",
+    "those_who_act_are_alive",
+    changed("_step", lambda e, td: td[MASK].fill_(True)),
+)
+
+
+@fault("the dead are truncated later", "the_dead_do_not_change")
+class DeadAreTruncated(GroupedEnv):
+    def __init__(self, batch_size: Any = (2,)) -> None:
+        super().__init__(
+            terminate={"agent_0": 2, "agent_1": 6}, truncate={"agent_2": 6}, rule="all", batch_size=batch_size
+        )
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        out = super()._step(tensordict)
+        over = self.count[("agents",)][..., :1] >= 4
+        out["agents", "truncated"][..., 0, :] |= over
+        return out
+
+
+@fault("random actions out of bounds", "random_actions_are_legal")
+class WildActions(Sound):
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        out = super().rand_action(tensordict)
+        out["agents", "action"] = out["agents", "action"] * 3
+        return out
+
+
+@fault("an illegal random action in step 20", "random_actions_are_legal")
+class WildOnce(Sound):
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        out = super().rand_action(tensordict)
+        if self.steps == 20:
+            out["agents", "action"] = out["agents", "action"] + 2
+        return out
+
+
+@fault("nothing is legal", "masks_leave_a_choice")
+class NothingLegal(MaskedEnv):
+    def _observed(self) -> dict[str, Tensor]:
+        seen = super()._observed()
+        return seen | {"action_mask": seen["action_mask"] & (self.count != 3)}
+
+
+@fault("nothing is legal after a reset", "masks_leave_a_choice")
+class NothingLegalAtFirst(MaskedEnv):
+    def _observed(self) -> dict[str, Tensor]:
+        seen = super()._observed()
+        return seen | {"action_mask": seen["action_mask"] & (self.count != 0)}

@@ -1,0 +1,247 @@
+"""The arena on envs: the same games as rules play them, any number of rows, teams, seats, and what goes wrong."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+import marlenv
+from marlenv.errors import IllegalAction, SpecError
+from marlenv.games import KuhnPoker, TicTacToe
+from marlenv.tournament import Arena, Game, ModulePlayer, Turn, cross_play_teams, random_player, round_robin
+
+
+def first_legal(turn: Turn) -> torch.Tensor:
+    return turn.legal.int().argmax(-1)
+
+
+def last_legal(turn: Turn) -> torch.Tensor:
+    return turn.legal.shape[-1] - 1 - turn.legal.flip(-1).int().argmax(-1)
+
+
+PLAYERS = {"first": first_legal, "last": last_legal, "random": random_player}
+
+
+def test_open_spiels_tic_tac_toe_is_ours() -> None:
+    """OpenSpiel numbers the squares in the same order, so every game must have the same moves and returns."""
+    pytest.importorskip("pyspiel")
+    games = round_robin(list(PLAYERS), double=True)
+    ours = Arena(TicTacToe(), PLAYERS, seed=5, record=True).play(games)
+    theirs = Arena(lambda: marlenv.make("open_spiel/tic_tac_toe"), PLAYERS, rows=4, seed=5).play(games)
+    assert torch.equal(ours.returns, theirs.returns)
+    assert torch.equal(ours.plies, theirs.plies)
+    assert any(ours.returns[:, 0] != ours.returns[0, 0])
+
+
+def test_open_spiels_kuhn_poker_pays_what_the_policies_are_worth() -> None:
+    """Both always bet (or call): the first earns 2 with the higher card, so 0 on average, and every game is worth 2."""
+    pytest.importorskip("pyspiel")
+    games = [Game(k, ("last", "last")) for k in range(60)]
+    arena = Arena(lambda: marlenv.make("open_spiel/kuhn_poker", categorical_actions=True), PLAYERS, rows=8)
+    played = arena.play(games)
+    assert played.returns.abs().eq(2).all()
+    assert len(played.returns[:, 0].unique()) == 2  # the deal differs from game to game
+    one = Arena(lambda: marlenv.make("open_spiel/kuhn_poker"), PLAYERS, rows=1).play(games[:20])
+    assert torch.equal(one.returns, played.returns[:20])
+
+
+@pytest.mark.parametrize("seats", ["groups", "agents"])
+def test_a_batched_scenario_plays_the_same_games_at_any_batch_size(seats: str) -> None:
+    def left(turn: Turn) -> torch.Tensor:
+        return torch.full((*turn.data.batch_size, 2), -0.5)
+
+    players, plain = {"left": left, "random": random_player}, None
+    for rows in (1, 3, 8):
+        env = marlenv.make("simple_tag", num_envs=rows, max_steps=6, compile="none")
+        arena = Arena(env, players, seed=2, seats=seats)
+        games = cross_play_teams(
+            list(players), {name: [name] for name in arena.seats} if seats == "groups" else env.group_map
+        )
+        played = arena.play(games + [Game(9, games[1].players, chance=0)])
+        assert played.plies.tolist() == [6] * 5
+        assert played.cut.all()
+        plain = plain or played
+        for got, want in zip(played[1:-1], plain[1:-1], strict=True):
+            torch.testing.assert_close(got, want, rtol=0, atol=0)
+    assert len(plain.digest.unique()) == 5
+    assert plain.returns.shape == (5, len(arena.seats))
+
+
+def test_the_arena_earns_what_a_rollout_earns() -> None:
+    env = marlenv.make("simple_spread", num_envs=2, max_steps=5, compile="none")
+
+    def still(turn: Turn) -> torch.Tensor:
+        return torch.zeros((*turn.data.batch_size, 2))
+
+    returns = Arena(env, {"still": still}, seed=1).play([Game(4, ("still",) * 3)]).returns
+    again = marlenv.make("simple_spread", num_envs=1, max_steps=5, compile="none")
+    from marlenv.tournament.streams import CHANCE, streams
+
+    again.reset()
+    state = again.get_state()
+    state["rng"] = torch.stack([streams(1, torch.tensor([4]), CHANCE), torch.zeros(1, dtype=torch.int64)], -1)
+    again.set_state(state)
+
+    def zeros(td):
+        return td.set(again.action_key, torch.zeros(1, 3, 2))
+
+    earned = again.rollout(5, zeros, auto_reset=True)["next", again.reward_key].sum(1)
+    torch.testing.assert_close(returns, earned.reshape(1, -1).expand(1, 3))
+
+
+def test_a_seat_of_several_agents_is_asked_once_and_sees_their_data() -> None:
+    env, shapes = marlenv.make("simple_tag", num_envs=2, max_steps=2, compile="none"), []
+
+    def pair(turn: Turn) -> torch.Tensor:
+        shapes.append((tuple(turn.data["observation"].shape), turn.seat.tolist()))
+        return torch.zeros((*turn.data.batch_size, 2))
+
+    seats = {"two": ["adversary_0", "adversary_2"], "one": ["adversary_1"], "prey": ["agent_0"]}
+    arena = Arena(env, {"p": pair}, seats=seats)
+    arena.play([Game(0, ("p", "p", "p"))])
+    assert shapes[:3] == [((1, 2, 16), [0]), ((1, 1, 16), [1]), ((1, 1, 14), [2])]
+
+
+def test_a_policy_with_group_keys_plays_as_it_was_trained() -> None:
+    env = marlenv.make("simple_tag", num_envs=2, max_steps=3, compile="none")
+
+    def module(td):
+        seen = td["adversary", "observation"]
+        return td.set(("adversary", "action"), seen[..., :2].clamp(-1, 1))
+
+    def plain(turn: Turn) -> torch.Tensor:
+        return turn.data["observation"][..., :2].clamp(-1, 1)
+
+    games = [Game(0, ("a", "r")), Game(1, ("b", "r"), chance=0)]
+    players = {"a": ModulePlayer(module, group="adversary"), "b": plain, "r": plain}
+    played = Arena(env, players).play(games)
+    assert torch.equal(played.returns[0], played.returns[1])
+    assert torch.equal(played.digest[0], played.digest[1])
+
+
+class Counting(torch.nn.Module):
+    """Writes how often it was asked in this game into its memory, and plays by it."""
+
+    def forward(self, td: TensorDict) -> TensorDict:
+        assert torch.equal(td["is_init"].squeeze(-1), td["count"].squeeze(-1) == 0)
+        td["next", "count"] = td["count"] + 1
+        legal = td["action_mask"].float()
+        wanted = td["count"].long() * 4 % 9  # another square at each turn
+        td["action"] = (legal + torch.nn.functional.one_hot(wanted.squeeze(-1), 9) * legal).argmax(-1)
+        return td
+
+
+@pytest.mark.parametrize("rows", [1, 4, 64])
+def test_recurrent_players_remember_each_game_alone(rows: int) -> None:
+    players = {
+        "counts": ModulePlayer(Counting(), memory={"count": torch.zeros(1)}),
+        "random": random_player,
+    }
+    games = round_robin(list(players), double=True, cycles=10) + [Game(99, ("counts", "counts"))]
+    played = Arena(TicTacToe(), players, rows=rows, seed=1, record=True).play(games)
+    for game, moves in zip(played.games, played.moves, strict=True):
+        taken: set[int] = set()
+        for ply, (move,) in enumerate(moves):
+            if game.players[ply % 2] == "counts":
+                wanted = (ply // 2) * 4 % 9
+                free = [s for s in range(9) if s not in taken]
+                assert move == (wanted if wanted in free else free[0])
+            taken.add(move)
+
+
+def fails_on_corner(turn: Turn) -> torch.Tensor:
+    if bool(turn.legal[:, 0].logical_not().any()):
+        raise RuntimeError("no corner left")
+    return last_legal(turn)
+
+
+@pytest.mark.parametrize("rows", [1, 16])
+def test_failures_lose_the_game_in_which_they_happen(rows: int) -> None:
+    def illegal(turn: Turn) -> torch.Tensor:
+        return torch.where(turn.games % 2 == 0, 99, first_legal(turn))
+
+    players = {"first": first_legal, "illegal": illegal, "fails": fails_on_corner}
+    games = [Game(k, ("first", "fails")) for k in range(3)] + [Game(k, ("illegal", "first")) for k in range(3, 7)]
+    played = Arena(TicTacToe(), players, rows=rows, forfeits=True).play(games)
+    assert played.ending.tolist() == [4, 4, 4, 0, 3, 0, 3]
+    assert played.culprit.tolist() == [1, 1, 1, -1, 0, -1, 0]
+    assert played.returns[:3].tolist() == [[1, -1]] * 3
+    assert played.plies.tolist()[:3] == [1, 1, 1]
+    assert played.scores().tolist()[4] == 0
+    with pytest.raises(RuntimeError, match="no corner left") as error:
+        Arena(TicTacToe(), players).play(games[:1])
+    assert error.value.__notes__ == ["while player 'fails' was to move"]
+
+
+def test_a_player_that_takes_too_long_loses() -> None:
+    import time
+
+    def slow(turn: Turn) -> torch.Tensor:
+        time.sleep(0.05)
+        return first_legal(turn)
+
+    played = Arena(TicTacToe(), {"slow": slow, "first": first_legal}, forfeits=True, move_seconds=0.02).play(
+        [Game(0, ("first", "slow"))]
+    )
+    assert (played.ending.tolist(), played.culprit.tolist()) == ([5], [1])
+
+
+def test_forfeits_in_an_env_cost_one() -> None:
+    pytest.importorskip("pyspiel")
+
+    def resigns(turn: Turn) -> torch.Tensor:
+        return torch.full_like(turn.seat, -1)
+
+    players = {"resigns": resigns, "first": first_legal}
+    played = Arena(lambda: marlenv.make("open_spiel/tic_tac_toe"), players, rows=2, forfeits=True).play(
+        round_robin(list(players), double=True)
+    )
+    assert played.ending.tolist() == [2, 2]
+    assert sorted(played.returns.tolist()) == [[-1.0, 0.0], [0.0, -1.0]]
+    assert played.results().points.tolist() in ([0, 2], [2, 0])
+
+
+def test_games_of_three_are_counted_seat_by_seat() -> None:
+    pytest.importorskip("pyspiel")
+    arena = Arena(lambda: marlenv.make("open_spiel/kuhn_poker(players=3)"), PLAYERS, rows=4)
+    played = arena.play([Game(k, ("first", "last", "random")) for k in range(12)])
+    assert played.returns.sum(1).abs().max() == 0
+    assert played.pairs().games == 36
+    ours = Arena(KuhnPoker(num_players=3), PLAYERS).play([Game(k, ("first", "last", "random")) for k in range(12)])
+    assert ours.returns.shape == (12, 3)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Arena(3, PLAYERS), "expected rules, an env, or a function"),
+        (lambda: Arena(lambda: 3, PLAYERS), "expected an env, and .* made int"),
+        (lambda: Arena(TicTacToe(), PLAYERS, seats="agents"), "seats= are of envs"),
+        (
+            lambda: Arena(marlenv.make("simple_tag", num_envs=2, compile="none"), PLAYERS, seats={"a": ["agent_0"]}),
+            "are in no seat",
+        ),
+        (
+            lambda: Arena(marlenv.make("simple_tag", num_envs=2, compile="none"), PLAYERS, seats={"a": ["agent_9"]}),
+            "did you mean",
+        ),
+        (
+            lambda: Arena(marlenv.make("simple_tag", num_envs=2, compile="none"), PLAYERS, seats="teams"),
+            "seats must be 'groups'",
+        ),
+        (
+            lambda: Arena(marlenv.make("simple_tag", num_envs=2, compile="none"), PLAYERS, openings=[[0]]),
+            "openings are of games",
+        ),
+    ],
+)
+def test_mistakes_about_envs_are_named(make, says: str) -> None:
+    with pytest.raises(SpecError, match=says):
+        make()
+
+
+def test_an_action_out_of_bounds_is_illegal() -> None:
+    env = marlenv.make("simple_tag", num_envs=2, max_steps=2, compile="none")
+    with pytest.raises(IllegalAction, match="player 'p' chose"):
+        Arena(env, {"p": lambda turn: torch.full((*turn.data.batch_size, 2), 7.0)}).play([Game(0, ("p", "p"))])

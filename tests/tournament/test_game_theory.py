@@ -1,0 +1,217 @@
+"""Alpha-rank, Nash averages, cycles, and intervals of all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from marlenv.errors import PoolError, ShapeError, SpecError
+from marlenv.tournament import Results, alpha_rank, cyclic_triads, decompose, interval, nash_average
+from marlenv.tournament.game_theory import log_fixation, log_stationary
+
+RPS = np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])
+PAPER_TWICE = RPS[np.ix_([0, 1, 2, 1], [0, 1, 2, 1])]
+
+
+def random_table(n: int, seed: int) -> np.ndarray:
+    table = np.random.default_rng(seed).normal(size=(n, n))
+    return table - table.T
+
+
+# --- alpha-rank ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 100.0, 1e6])
+def test_rock_paper_scissors_is_uniform(alpha: float) -> None:
+    np.testing.assert_allclose(alpha_rank(RPS, alpha), 1 / 3, atol=1e-12)
+    np.testing.assert_allclose(nash_average(RPS).weights, 1 / 3, atol=1e-9)
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("alpha", [0.1, 1.0, 5.0])
+def test_alpha_rank_equals_open_spiel_where_that_runs(alpha: float) -> None:
+    theirs = pytest.importorskip("open_spiel.python.egt.alpharank", reason="needs matplotlib: pip install -e '.[test]'")
+    for seed in range(8):
+        table = random_table(6, seed)
+        with np.errstate(over="ignore"):
+            pi = theirs.compute([table], m=50, alpha=alpha)[2]
+        np.testing.assert_allclose(alpha_rank(table, alpha), pi, atol=1e-6)
+
+
+@pytest.mark.reference
+def test_alpha_rank_of_two_seats_equals_open_spiel() -> None:
+    theirs = pytest.importorskip("open_spiel.python.egt.alpharank", reason="needs matplotlib: pip install -e '.[test]'")
+    rng = np.random.default_rng(3)
+    for shape in ((2, 3), (2, 2, 2)):
+        tables = [rng.normal(size=shape) for _ in shape]
+        pi = theirs.compute(tables, m=20, alpha=0.5)[2]
+        ours = alpha_rank(tables, 0.5, population=20)
+        assert ours.shape == shape
+        np.testing.assert_allclose(np.sort(ours.ravel()), np.sort(pi), atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [1e2, 1e3, 1e8])
+def test_alpha_rank_is_stationary_at_any_alpha(alpha: float) -> None:
+    """What flows into a state flows out of it, relative to the flow: also where the chances underflow."""
+    for seed in range(20):
+        table = random_table(8, seed)
+        log = log_fixation(alpha * (table.T - table), 50)
+        np.fill_diagonal(log, -np.inf)
+        share = log_stationary(log)
+        out, into = share + np.logaddexp.reduce(log, 1), np.logaddexp.reduce(share[:, None] + log, 0)
+        np.testing.assert_allclose(into - out, 0, atol=1e-12 * max(1.0, np.abs(share).max()))
+        assert np.exp(share).sum() == pytest.approx(1)
+
+
+def test_a_dominated_strategy_dies_out() -> None:
+    loser = np.zeros((4, 4))
+    loser[:3, :3], loser[3, :3], loser[:3, 3] = RPS, -0.5, 0.5
+    np.testing.assert_allclose(alpha_rank(loser, 1e3), [1 / 3, 1 / 3, 1 / 3, 0], atol=1e-9)
+    np.testing.assert_allclose(nash_average(loser).weights, [1 / 3, 1 / 3, 1 / 3, 0], atol=1e-8)
+
+
+# --- Nash averaging ------------------------------------------------------------------------------
+
+
+def test_a_copy_shares_the_weight_and_changes_no_skill() -> None:
+    np.testing.assert_allclose(nash_average(PAPER_TWICE).weights, [1 / 3, 1 / 6, 1 / 3, 1 / 6], atol=1e-8)
+    for seed in range(5):
+        table = random_table(6, seed)
+        alone = nash_average(table)
+        who = [*range(6), int(alone.weights.argmax())]
+        copied = nash_average(table[np.ix_(who, who)])
+        np.testing.assert_allclose(copied.skill[:6], alone.skill, atol=1e-7)
+        weights = copied.weights.copy()
+        assert weights[6] == pytest.approx(weights[who[6]], abs=1e-7)
+        weights[who[6]] += weights[6]
+        np.testing.assert_allclose(weights[:6], alone.weights, atol=1e-7)
+
+
+def test_players_who_all_tie_are_weighed_alike_and_the_best_takes_all() -> None:
+    assert nash_average(np.zeros((3, 3))).weights.tolist() == [1 / 3] * 3
+    chain = np.array([[0.0, 1, 1], [-1, 0, 1], [-1, -1, 0]])
+    np.testing.assert_allclose(nash_average(chain).weights, [1, 0, 0], atol=1e-9)
+
+
+def test_no_player_wins_against_the_average() -> None:
+    for n in (3, 8, 15, 30):
+        found = nash_average(random_table(n, n))
+        assert found.skill.max() < 1e-9
+        assert abs(found.weights @ found.skill) < 1e-9
+        assert found.weights.min() >= 0
+
+
+@pytest.mark.reference
+def test_nash_averages_equal_open_spiel() -> None:
+    pytest.importorskip("cvxpy", reason="needs cvxpy: pip install -e '.[test]'")
+    pyspiel = pytest.importorskip("pyspiel", reason="needs open_spiel: pip install -e '.[open_spiel]'")
+    theirs = pytest.importorskip("open_spiel.python.algorithms.nash_averaging", reason="needs cvxpy")
+    sign = np.sign(random_table(5, 1))
+    for table in (RPS, PAPER_TWICE, sign, random_table(5, 2), sign[np.ix_([0, 1, 2, 3, 4, 0], [0, 1, 2, 3, 4, 0])]):
+        game = pyspiel.create_matrix_game(table, -table)
+        np.testing.assert_allclose(nash_average(table).weights, np.ravel(theirs.nash_averaging(game)[0]), atol=2e-5)
+
+
+@pytest.mark.reference
+def test_the_most_even_equilibrium_is_the_one_that_scipy_finds() -> None:
+    optimize = pytest.importorskip("scipy.optimize", reason="needs scipy: pip install -e '.[test]'")
+    for table in (PAPER_TWICE, np.sign(random_table(6, 4)), np.round(random_table(6, 5))):
+        n = len(table)
+        ours = nash_average(table).weights
+        best = optimize.minimize(
+            lambda p: (p * np.log(np.maximum(p, 1e-300))).sum(),
+            np.full(n, 1 / n),
+            bounds=[(0, 1)] * n,
+            constraints=[
+                {"type": "ineq", "fun": lambda p, table=table: -(table @ p)},
+                {"type": "eq", "fun": lambda p: p.sum() - 1},
+            ],
+            method="SLSQP",
+            options={"ftol": 1e-15, "maxiter": 2000},
+        )
+        np.testing.assert_allclose(ours, best.x, atol=1e-6)
+
+
+# --- cycles --------------------------------------------------------------------------------------
+
+
+def test_a_table_is_the_sum_of_two_orthogonal_ones() -> None:
+    table = random_table(7, 0)
+    found = decompose(table)
+    np.testing.assert_allclose(found.transitive + found.cyclic, table, atol=1e-12)
+    assert (found.transitive * found.cyclic).sum() == pytest.approx(0, abs=1e-9)
+    np.testing.assert_allclose(found.cyclic.sum(1), 0, atol=1e-12)
+    assert decompose(RPS).share == 1
+    strengths = np.array([3.0, 1, 0, -4])
+    assert decompose(strengths[:, None] - strengths).share == pytest.approx(0, abs=1e-15)
+
+
+def test_triads_are_found_once_each() -> None:
+    assert cyclic_triads(RPS) == [(0, 2, 1)]
+    assert len(cyclic_triads(PAPER_TWICE)) == 2
+    strengths = np.arange(5.0)
+    assert cyclic_triads(strengths[:, None] - strengths) == []
+
+
+# --- intervals -----------------------------------------------------------------------------------
+
+
+def played(table: np.ndarray, games: int, seed: int) -> Results:
+    """Games of two seats, in which the first wins with the chance that the table gives."""
+    n = len(table)
+    win = (1 + table) / 2
+    rng = np.random.default_rng(seed)
+    counts = np.zeros((n, n, 3))
+    counts[..., 0] = rng.binomial(games, win) * (1 - np.eye(n))
+    counts[..., 2] = (games - counts[..., 0]) * (1 - np.eye(n))
+    return Results(tuple(map(str, range(n))), counts)
+
+
+STATISTICS = {
+    "alpha-rank": lambda table: alpha_rank(table, 2.0),
+    "Nash": lambda table: nash_average(table).weights,
+    "cyclic": lambda table: decompose(table).share,
+}
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_intervals_hold_what_the_true_table_gives(name: str) -> None:
+    true = 0.4 * RPS
+    low, high = interval(played(true, 200, seed=0), STATISTICS[name], replicates=200)
+    exact = STATISTICS[name](true)
+    assert ((low - 1e-9 <= exact) & (exact <= high + 2e-2)).all()  # a share of 1 is the upper end of what can be
+    assert (high - low > 0).all()
+
+
+@pytest.mark.slow
+def test_intervals_of_alpha_rank_hold_the_truth_as_often_as_they_say() -> None:
+    true = np.array([[0.0, 0.3, -0.2], [-0.3, 0, 0.25], [0.2, -0.25, 0]])
+    exact = alpha_rank(true, 0.2)
+    held = []
+    for seed in range(500):
+        low, high = interval(played(true, 200, seed), lambda table: alpha_rank(table, 0.2), replicates=200, seed=seed)
+        held.append((low <= exact) & (exact <= high))
+    assert 0.92 <= np.mean(held) <= 0.975  # 1500 intervals of three shares that depend on each other
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: alpha_rank(RPS, 0), SpecError, "alpha must be a positive number, got 0"),
+        (lambda: alpha_rank(RPS[:2]), ShapeError, r"expected a square table of payoffs \[n, n\], got \[2, 3\]"),
+        (lambda: alpha_rank([RPS, RPS, RPS]), ShapeError, "expected 3 tables with 3 dimensions"),
+        (lambda: alpha_rank(RPS * np.nan), SpecError, "let every pair play"),
+        (lambda: alpha_rank(RPS, population=1), SpecError, "population must be an integer from 2 on, got 1"),
+        (lambda: nash_average(RPS + 1), SpecError, "payoffs == -payoffs.T"),
+        (lambda: decompose(RPS[0]), ShapeError, r"decompose: expected a square table of payoffs \[n, n\], got \[3\]"),
+        (lambda: cyclic_triads(RPS * np.inf), SpecError, "must be finite"),
+        (
+            lambda: interval(Results.of([("a", "b", 1), ("b", "c", 1)]), np.mean),
+            PoolError,
+            "'a' and 'c' have not played",
+        ),
+    ],
+)
+def test_mistakes_are_named(make, error: type[Exception], says: str) -> None:
+    with np.errstate(invalid="ignore"), pytest.raises(error, match=says):
+        make()

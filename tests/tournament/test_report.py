@@ -1,0 +1,152 @@
+"""Reports, exports, warnings and the player that thinks: what they say about tournaments whose truth is known."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from marlenv.cli.__main__ import main
+from marlenv.errors import Unsupported
+from marlenv.games import KuhnPoker, TicTacToe
+from marlenv.tournament import Arena, Game, Results, TabularPlayer, random_player, round_robin
+from marlenv.tournament.defects import defects
+from marlenv.tournament.mcts import MCTSPlayer
+from marlenv.tournament.play import blank
+
+TOML = """
+env = "tic_tac_toe"
+cycles = 4
+rows = 16
+[players]
+"<b>ada</b>" = "random"
+bob = {kind = "mcts", simulations = 8}
+"""
+
+
+@pytest.fixture
+def toml(tmp_path: Path) -> Path:
+    (tmp_path / "t.toml").write_text(TOML)
+    return tmp_path / "t.toml"
+
+
+def test_the_commands_play_rate_report_and_export(toml: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tournament", "run", str(toml)]) == 0
+    ledger = str(toml.with_suffix(".sqlite"))
+    for verb, says in (("resume", "8 games"), ("status", "0 open, 0 leased, 8 finished"), ("rate", "mean return")):
+        assert main(["tournament", verb, ledger]) == 0
+        assert says in capsys.readouterr().out
+    assert main(["tournament", "export", ledger]) == 0
+    lines = [json.loads(line) for line in toml.with_suffix(".jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == list(range(8))
+    assert all(line["plies"] == len(line["moves"]) for line in lines)
+    assert main(["tournament", "report", ledger]) == 0
+    page = toml.with_suffix(".html").read_text()
+    assert "<b>ada" not in page  # what users write is text
+    assert not re.search(r"""(src|href)=["']|https?://(?!www\.w3\.org)""", page.replace("&#34;", '"'))
+    data = json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1])
+    for one, line in zip(sorted(data["games"], key=lambda g: g["id"]), lines, strict=True):
+        assert len(one["frames"]) == len(line["moves"]) + 1
+        assert one["returns"] == line["returns"]
+
+
+@pytest.mark.slow
+def test_a_browser_steps_through_a_game(toml: Path) -> None:
+    browser = shutil.which("chromium")
+    if browser is None:
+        pytest.skip("needs chromium: apt install chromium")
+    main(["tournament", "run", str(toml)])
+    main(["tournament", "report", str(toml.with_suffix(".sqlite"))])
+    page = toml.with_suffix(".html")
+    clicks = "<script>find('forward').click(); find('forward').click(); find('back').click();</script></body>"
+    page.write_text(page.read_text().replace("</body>", clicks))
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000", "--dump-dom"]
+    dom = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=True).stdout
+    assert re.search(r'id="where">1 of \d+<', dom)
+    assert 'class="now"' in dom
+    assert 'id="none" hidden' in dom
+
+
+@pytest.mark.slow
+def test_pgn_is_what_was_played(tmp_path: Path) -> None:
+    chess = pytest.importorskip("chess.pgn")
+    text = 'env = "chess"\ncycles = 1\nrows = 4\nmax_plies = 30\n[players]\nada = "random"\nbob = "random"\n'
+    (tmp_path / "t.toml").write_text(text)
+    main(["tournament", "run", str(tmp_path / "t.toml")])
+    main(["tournament", "export", str(tmp_path / "t.sqlite"), "--out", str(tmp_path / "t.pgn")])
+    with (tmp_path / "t.pgn").open() as file:
+        games = [chess.read_game(file), chess.read_game(file)]
+    assert [game.headers["White"] for game in games] == ["bob", "ada"] or [g.headers["White"] for g in games] == [
+        "ada",
+        "bob",
+    ]
+    assert all(not game.errors and len(list(game.mainline_moves())) == 30 for game in games)
+    assert all(game.headers["Termination"] == "adjudication" and game.headers["Result"] == "*" for game in games)
+
+
+@pytest.mark.slow
+def test_who_thinks_about_all_of_tic_tac_toe_never_loses() -> None:
+    """Perfect play is a draw, so two that think long enough draw; and who thinks does not lose to chance."""
+    players = {"mcts": MCTSPlayer(400), "random": random_player}
+    games = [Game(k, seats) for k, seats in enumerate([("mcts", "random"), ("random", "mcts")] * 6)]
+    played = Arena(TicTacToe(), players).play(games)
+    assert all(s in (0.5, 1.0) for s in played.scores()[::2].tolist())
+    assert all(s in (0.5, 0.0) for s in played.scores()[1::2].tolist())
+    long = {"mcts": MCTSPlayer(1600), "again": MCTSPlayer(1600)}
+    assert Arena(TicTacToe(), long).play([Game(k, ("mcts", "again")) for k in range(4)]).scores().tolist() == [0.5] * 4
+
+
+def test_its_moves_do_not_depend_on_other_rows() -> None:
+    players = {"mcts": MCTSPlayer(12), "random": random_player}
+    games = round_robin(list(players), double=True, cycles=1)
+    digests = [Arena(TicTacToe(), players, rows=rows).play(games).digest for rows in (1, 5)]
+    assert torch.equal(*digests)
+    with pytest.raises(Unsupported, match="all see everything and move in turn; got KuhnPoker"):
+        Arena(KuhnPoker(), players).play([Game(0, ("mcts", "random"))])
+
+
+def first_legal(turn) -> torch.Tensor:
+    return turn.legal.int().argmax(-1)
+
+
+@pytest.mark.parametrize(
+    ("games", "says"),
+    [
+        ([("a", "b", 1), ("b", "a", 0.5), ("a", "b", 0)] * 20, []),
+        ([("a", "b", 1), ("b", "c", 1), ("c", "a", 1)] * 20, ["they win in a circle.*'a' over 'b' over 'c' over 'a'"]),
+        ([("a", "b", 1), ("b", "a", 1)] * 20, ["who sits first scores 100% against equals"]),
+        ([("a", "b", 1), ("b", "a", 0), ("c", "d", 0.5)] * 20, ["no game links these groups.*'a', 'b'; 'c', 'd'"]),
+    ],
+)
+def test_planted_defects_give_exactly_their_warnings(games, says: list[str]) -> None:
+    found = defects(blank([], 2), Results.of(games))
+    assert len(found) == len(says)
+    assert all(re.match(pattern, warning) for pattern, warning in zip(says, found, strict=True))
+
+
+def test_a_player_that_is_entered_twice_is_noticed() -> None:
+    spread = TabularPlayer(lambda turn: torch.zeros_like(turn.seat), torch.ones(1, 9))
+    players = {
+        "first": first_legal,
+        "copy": first_legal,
+        "last": lambda t: 8 - t.legal.flip(-1).int().argmax(-1),
+        "s": spread,
+    }
+    played = Arena(TicTacToe(), players).play(round_robin(["first", "copy", "last"], double=True))
+    found = [w for w in defects(played, played.results()) if "play alike" in w]
+    assert len(found) == 1
+    assert "'copy'" in found[0]
+    assert "'first'" in found[0]
+    varied = Arena(TicTacToe(), players).play(round_robin(["first", "s", "last"], double=True, cycles=10))
+    assert not [w for w in defects(varied, varied.results()) if "play alike" in w]
+
+
+def test_forfeits_are_told() -> None:
+    players = {"bad": lambda turn: torch.full_like(turn.seat, 99), "first": first_legal}
+    played = Arena(TicTacToe(), players, forfeits=True).play(round_robin(list(players), double=True))
+    assert "'bad' forfeited 2 games: illegal move" in defects(played, played.results())

@@ -1,0 +1,117 @@
+"""Sequential tests make the errors they announce, and confidence sequences hold at every look."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from marlenv.errors import ShapeError, SpecError
+from marlenv.tournament import SPRT, confidence_sequence, expected_score
+from marlenv.tournament.sequential import likeliest_with_mean
+
+
+def test_the_likeliest_chances_with_a_mean_are_those_that_scipy_finds() -> None:
+    optimize = pytest.importorskip("scipy.optimize", reason="needs scipy: pip install -e '.[test]'")
+    shares, values = np.array([0.1, 0.2, 0.4, 0.2, 0.1]), np.linspace(1, 0, 5)
+    ours = likeliest_with_mean(shares, values, 0.55)
+    best = optimize.minimize(
+        lambda p: -(shares @ np.log(p)),
+        shares,
+        bounds=[(1e-9, 1)] * 5,
+        constraints=[{"type": "eq", "fun": lambda p: p.sum() - 1}, {"type": "eq", "fun": lambda p: p @ values - 0.55}],
+        method="SLSQP",
+        options={"ftol": 1e-16, "maxiter": 500},
+    )
+    np.testing.assert_allclose(ours, best.x, atol=1e-6)
+    assert (ours.sum(), ours @ values) == (pytest.approx(1), pytest.approx(0.55))
+
+
+def test_the_ratio_is_that_of_walds_test_where_there_are_no_draws() -> None:
+    """Between two outcomes the mean says everything: the textbook's ratio."""
+    test = SPRT(0, 50)
+    p0, p1 = expected_score(0), expected_score(50)
+    book = 700 * np.log(p1 / p0) + 600 * np.log((1 - p1) / (1 - p0))
+    assert test.ratio([700, 0, 600]) == pytest.approx(book, abs=0.01)
+    assert test.bounds == (pytest.approx(-2.944, abs=1e-3), pytest.approx(2.944, abs=1e-3))
+
+
+def test_it_is_symmetric_and_grows_with_games() -> None:
+    test = SPRT(-10, 10)
+    assert test.ratio([50, 30, 50]) == pytest.approx(0, abs=1e-9)
+    assert test.ratio([70, 30, 50]) == pytest.approx(-test.ratio([50, 30, 70]))
+    assert test.ratio([10, 40, 100, 60, 20]) == pytest.approx(-test.ratio([20, 60, 100, 40, 10]))
+    assert test.ratio([0, 0, 0]) == 0
+    assert test.ratio([140, 60, 100]) == pytest.approx(2 * test.ratio([70, 30, 50]), abs=1e-9)
+    assert test.decide([900, 100, 100]) == "stronger"
+    assert test.decide([100, 100, 900]) == "not stronger"
+
+
+def stopped(test: SPRT, chances: np.ndarray, seed: int, games: int = 6000, every: int = 20) -> tuple[str, int]:
+    drawn = np.random.default_rng(seed).multinomial(every, chances, size=games // every).cumsum(0)
+    for counts in drawn:
+        if (verdict := test.decide(counts)) != "go on":
+            return verdict, int(counts.sum())
+    return "go on", games
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", [3, 5])
+@pytest.mark.parametrize("stronger", [False, True])
+def test_errors_are_as_rare_as_announced(kinds: int, stronger: bool) -> None:
+    test = SPRT(0, 40)
+    even = np.array([0.3, 0.4, 0.3]) if kinds == 3 else np.array([0.1, 0.2, 0.4, 0.2, 0.1])
+    chances = likeliest_with_mean(even, np.linspace(1, 0, kinds), expected_score(40 if stronger else 0))
+    verdicts = [stopped(test, chances, seed)[0] for seed in range(600)]
+    wrong = np.mean([verdict != ("stronger" if stronger else "not stronger") for verdict in verdicts])
+    assert 0.005 <= wrong <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 600)
+
+
+def test_confidence_sequences_hold_at_every_look() -> None:
+    """Whoever stops at the worst moment is still right in 95 of 100 cases."""
+    rng = np.random.default_rng(0)
+    for chances in ([0.3, 0.4, 0.3], [0.9, 0.05, 0.05]):
+        scores = rng.choice([1, 0.5, 0], p=chances, size=(2000, 500))
+        low, high = confidence_sequence(scores, 0.95)
+        mean = np.dot(chances, [1, 0.5, 0])
+        missed = ((mean < low) | (mean > high)).any(-1).mean()
+        assert missed <= 0.05
+        assert (high - low)[:, -1].mean() < 0.2
+        assert (np.diff(high - low) <= 0).all()
+
+
+def test_an_interval_after_stopping_holds_where_the_plain_one_does_not() -> None:
+    """Stopping when a player looks good makes it look better than it is; the plain interval does not know."""
+    rng = np.random.default_rng(1)
+    scores = rng.choice([1.0, 0.0], size=(2000, 400))
+    t = np.arange(1, 401)
+    mean = scores.cumsum(-1) / t
+    half = 1.96 * 0.5 / np.sqrt(t)
+    ends = np.where((mean - half > 0.5).any(-1), (mean - half > 0.5).argmax(-1), 399)
+    rows = np.arange(2000)
+    low, high = confidence_sequence(scores)
+    assert ((low[rows, ends] <= 0.5) & (high[rows, ends] >= 0.5)).mean() >= 0.95
+    assert ((mean - half)[rows, ends] > 0.5).mean() > 0.15
+
+
+def test_bounds_depend_on_the_past_alone() -> None:
+    scores = np.random.default_rng(2).random(50)
+    low, high = confidence_sequence(scores)
+    for part in (1, 7, 30):
+        np.testing.assert_array_equal(confidence_sequence(scores[:part])[0], low[:part])
+        np.testing.assert_array_equal(confidence_sequence(scores[:part])[1], high[:part])
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: SPRT(10, 0), SpecError, "elo0 must be below elo1, got 10 and 0"),
+        (lambda: SPRT(0, 10, alpha=0.6, beta=0.6), SpecError, "add up to less than 1"),
+        (lambda: SPRT(0, 10).ratio([1, 2]), ShapeError, r"expected 3 counts \(won, drawn, lost\) or 5"),
+        (lambda: SPRT(0, 10).ratio([1, 2, -3]), SpecError, "not negative"),
+        (lambda: confidence_sequence([2.0]), SpecError, "scores must lie from 0 to 1"),
+        (lambda: confidence_sequence([1.0], 95), SpecError, "level must be between 0 and 1"),
+    ],
+)
+def test_mistakes_are_named(make, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        make()

@@ -1,0 +1,111 @@
+"""Chains of transforms edited in place, chains replaced, and what is no transform."""
+
+from __future__ import annotations
+
+import pytest
+
+from marlenv import Compose, InitTracker, RewardSum, StepCounter, TimeMaxPool, TransformedEnv
+from marlenv.errors import BadIndex, KeyMissing, SpecError
+from marlenv.testing.comparison import differences
+from marlenv.testing.mocks import CountingEnv
+
+
+def same(env: TransformedEnv, *transforms: object) -> None:
+    """Holds that an env is what it would be if it had been made with these transforms."""
+    other = TransformedEnv(CountingEnv(), Compose(*transforms))
+    for kind in ("observation", "reward", "done", "action", "state"):
+        assert getattr(env, f"full_{kind}_spec") == getattr(other, f"full_{kind}_spec")
+    for one in (env, other):
+        one.set_seed(3)
+    assert not differences(env.rollout(4), other.rollout(4))
+    env.check_env_specs()
+
+
+def test_specs_and_data_follow_a_chain_that_is_edited_in_place() -> None:
+    env = TransformedEnv(CountingEnv(), Compose(RewardSum()))
+    chain = env.transform
+    assert isinstance(chain, Compose)
+    assert isinstance(chain[-1], RewardSum)
+    chain.append(StepCounter(max_steps=3))
+    same(env, RewardSum(), StepCounter(max_steps=3))
+    chain.insert(0, InitTracker())
+    same(env, InitTracker(), RewardSum(), StepCounter(max_steps=3))
+    gone = chain.pop()
+    same(env, InitTracker(), RewardSum())
+    TransformedEnv(CountingEnv(), gone)  # it is free again
+    chain[0] = TimeMaxPool(["observation"], T=2)
+    same(env, TimeMaxPool(["observation"], T=2), RewardSum())
+    del chain[0]
+    chain.pop()
+    same(env)
+    with pytest.raises(BadIndex, match="Compose: index 2 is out of range; there are 0 transforms"):
+        chain[2] = RewardSum()
+    with pytest.raises(BadIndex, match="index -1 is out of range; there are 0 transforms"):
+        chain.pop()
+
+
+def test_a_chain_inside_a_chain_is_edited_too() -> None:
+    inner = Compose(RewardSum())
+    env = TransformedEnv(CountingEnv(), Compose(inner, InitTracker()))
+    inner.append(StepCounter())
+    same(env, RewardSum(), StepCounter(), InitTracker())
+
+
+def test_a_transform_that_was_given_alone_comes_back_alone() -> None:
+    env = TransformedEnv(CountingEnv(), RewardSum())
+    assert isinstance(env.transform, RewardSum)
+    env.append_transform(StepCounter())
+    assert [type(t) for t in env.transform] == [RewardSum, StepCounter]
+    assert len(TransformedEnv(CountingEnv()).append_transform(RewardSum()).transform) == 1
+
+
+def test_another_transform_takes_the_place_of_the_chain() -> None:
+    env = TransformedEnv(CountingEnv(), Compose(RewardSum(), StepCounter()))
+    old = env.transform
+    env.transform = InitTracker()
+    assert isinstance(env.transform, InitTracker)
+    same(env, InitTracker())
+    env.transform = Compose(StepCounter(), RewardSum())
+    same(env, StepCounter(), RewardSum())
+    env.transform = old
+    same(env, RewardSum(), StepCounter())
+    with pytest.raises(SpecError, match="belongs to an env already"):
+        TransformedEnv(CountingEnv(), RewardSum()).transform = old
+
+
+def test_what_does_not_fit_leaves_the_env_as_it_was() -> None:
+    env = TransformedEnv(CountingEnv(), Compose(RewardSum()))
+    odd = RewardSum(in_keys=["nothing"])
+    for edit in (
+        lambda: env.transform.append(odd),
+        lambda: env.append_transform(odd),
+        lambda: setattr(env, "transform", odd),
+    ):
+        with pytest.raises(KeyMissing, match="nothing"):
+            edit()
+        same(env, RewardSum())
+    assert odd.container is None
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda t: TransformedEnv(CountingEnv(), t),
+        lambda t: CountingEnv().append_transform(t),
+        lambda t: TransformedEnv(CountingEnv()).append_transform(t),
+        lambda t: TransformedEnv(CountingEnv()).insert_transform(0, t),
+        Compose,
+        lambda t: Compose().append(t),
+        lambda t: setattr(TransformedEnv(CountingEnv()), "transform", t),
+    ],
+)
+def test_a_class_and_a_transform_of_torchrl_are_refused(put) -> None:
+    theirs = pytest.importorskip("torchrl.envs")
+    with pytest.raises(SpecError, match=r"got the class RewardSum; make one, RewardSum\(\.\.\.\)"):
+        put(RewardSum)
+    with pytest.raises(SpecError, match="RewardSum is TorchRL's, .*; use marlenv's own: from marlenv import RewardSum"):
+        put(theirs.RewardSum())
+    with pytest.raises(
+        SpecError, match="FlattenAction is TorchRL's, .*; marlenv has none of that name: put it on marlenv.to_torchrl"
+    ):
+        put(theirs.transforms.FlattenAction(-2, -1))

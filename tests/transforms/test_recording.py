@@ -1,0 +1,214 @@
+"""Recorders and loggers: what they wrote is read again and compared."""
+
+from __future__ import annotations
+
+import csv
+import glob
+from pathlib import Path
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+import marlenv
+from marlenv import Compose, CSVLogger, PixelRenderTransform, TensorDictRecorder, TransformedEnv, VideoRecorder
+from marlenv.errors import KeyMissing, ShapeError, SpecError, Unsupported
+from marlenv.record import Logger, read_video, write_video
+from marlenv.testing.mocks import CountingEnv
+
+
+class Shades(CountingEnv):
+    """Shows its count as shades: ``[*B, 16, 24, 3]`` of bytes, or the other way round, red 40 times the count."""
+
+    def __init__(
+        self, batch_size: list[int] | None = None, first: bool = False, dtype: torch.dtype = torch.uint8
+    ) -> None:
+        super().__init__(max_steps=5, batch_size=batch_size or [])
+        self.first, self.kind = first, dtype
+        shape = (*self.batch_size, *((3, 16, 24) if first else (16, 24, 3)))
+        spec = marlenv.Composite(observation=marlenv.Unbounded((*self.batch_size, 1)), shape=self.batch_size)
+        spec["pixels"] = marlenv.Unbounded(shape, dtype=dtype)
+        self.observation_spec = spec
+
+    def image(self) -> torch.Tensor:
+        image = torch.zeros(*self.batch_size, 3, 16, 24)
+        image[..., 0, :, :] = self.count.reshape(*self.batch_size, 1, 1) * 40
+        image = image if self.first else image.movedim(-3, -1)
+        return (image / 255 if self.kind.is_floating_point else image).to(self.kind)
+
+    def _reset(self, tensordict: TensorDict | None, **_: object) -> TensorDict:
+        return super()._reset(tensordict).set("pixels", self.image())
+
+    def _step(self, tensordict: TensorDict) -> TensorDict:
+        return super()._step(tensordict).set("pixels", self.image())
+
+    def render(self) -> torch.Tensor:
+        return self.image()
+
+
+def film(tmp_path: Path, env: CountingEnv, steps: int = 4, **options: object) -> torch.Tensor:
+    logger = CSVLogger("run", str(tmp_path), video_format="pt")
+    seen = TransformedEnv(env, VideoRecorder(logger, "film", skip=1, **options))
+    seen.rollout(steps)
+    seen.transform.dump()
+    return torch.load(tmp_path / "run" / "videos" / "film_0.pt")
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_films_hold_every_step(tmp_path: Path, first: bool, dtype: torch.dtype) -> None:
+    made = film(tmp_path, Shades(first=first, dtype=dtype))
+    assert made.shape == (1, 5, 3, 16, 24)
+    assert made[0, :, 0, 3, 3].tolist() == [0, 40, 80, 120, 160]
+    assert not made[0, :, 1:].any()
+
+
+def test_rows_stand_side_by_side(tmp_path: Path) -> None:
+    made = film(tmp_path, Shades([3]))
+    assert made.shape == (1, 5, 3, 16, 3 * 26 - 2)
+    assert made[0, 2, 0, 5].tolist() == [80] * 24 + [0] * 2 + [80] * 24 + [0] * 2 + [80] * 24
+    one_by_one = film(tmp_path / "b", Shades([3]), make_grid=False, max_frames=7)
+    assert one_by_one.shape[:2] == (1, 9)
+
+
+def test_parts_of_films(tmp_path: Path) -> None:
+    assert film(tmp_path, Shades(), center_crop=8).shape == (1, 5, 3, 8, 8)
+    logger = CSVLogger("some", str(tmp_path))
+    env = TransformedEnv(Shades(), VideoRecorder(logger, "film", max_frames=2, dump_on_done=True))
+    env.rollout(9)
+    made = torch.load(tmp_path / "some" / "videos" / "film_0.pt")
+    assert made[0, :, 0, 0, 0].tolist() == [40, 120]  # every second of the reset and five steps
+    assert env.transform.frames == []
+
+
+@pytest.mark.parametrize("ending", ["gif", "mp4"])
+def test_films_are_opened_again(tmp_path: Path, ending: str) -> None:
+    if ending == "mp4":
+        pytest.importorskip("av", reason="comes with the extra video")
+    logger = CSVLogger("run", str(tmp_path), video_format=ending, video_fps=10)
+    env = TransformedEnv(Shades(), Compose(VideoRecorder(logger, "film", skip=1)))
+    env.rollout(4)
+    env.transform.dump(suffix="last")
+    made = read_video(tmp_path / "run" / "videos" / f"film_last_0.{ending}")
+    assert made.shape == (5, 16, 24, 3)
+    want = torch.arange(5).mul(40)
+    assert (made[:, 8, 12, 0].int() - want).abs().max() <= (0 if ending == "gif" else 6)
+    assert made[:, 8, 12, 1:].max() <= (0 if ending == "gif" else 6)
+
+
+def test_films_are_memory_mapped(tmp_path: Path) -> None:
+    logger = CSVLogger("run", str(tmp_path), video_format="memmap")
+    logger.log_video("a", torch.full((1, 2, 3, 4, 4), 7, dtype=torch.uint8), step=3)
+    data = torch.from_file(str(tmp_path / "run" / "videos" / "a_3.memmap"), size=96, dtype=torch.uint8)
+    assert data.tolist() == [7] * 96
+
+
+def test_what_is_rendered_goes_into_the_data() -> None:
+    env = TransformedEnv(Shades([2]), PixelRenderTransform(out_keys=["drawn"]))
+    out = env.rollout(3)
+    assert torch.equal(out["next", "drawn"], out["next", "pixels"])
+    env.check_env_specs()
+    env.transform.switch("off")
+    assert "drawn" not in env.rand_step(env.reset())["next"]
+    env.transform.switch()
+    assert env.transform.enabled
+    native = marlenv.make("simple_spread", num_envs=2, seed=0).append_transform(PixelRenderTransform())
+    assert native.reset()["pixels"].shape[-1] == 3  # of one row
+
+
+def test_data_are_recorded(tmp_path: Path) -> None:
+    recorder = TensorDictRecorder(str(tmp_path / "run"), skip=2, in_keys=["observation"])
+    env = TransformedEnv(CountingEnv(9), recorder)
+    env.rollout(6)
+    env.transform.dump(suffix="a")
+    data = torch.load(tmp_path / "run_a_tensordict.t", weights_only=False)
+    assert data["observation"].flatten().tolist() == [2, 4, 6]
+    assert env.transform.dump() is None
+
+
+def test_callbacks_of_rollouts_log(tmp_path: Path) -> None:
+    logger = CSVLogger("run", str(tmp_path))
+    CountingEnv(9).rollout(3, callback=lambda env, td: logger.log_metrics({"seen": td["next", "observation"]}))
+    with (tmp_path / "run" / "scalars" / "seen.csv").open() as file:
+        assert list(csv.reader(file)) == [["0", "1.0"], ["1", "2.0"], ["2", "3.0"]]
+
+
+def test_options_and_nested_metrics(tmp_path: Path) -> None:
+    logger = CSVLogger("run", str(tmp_path))
+    logger.log_hparams({"lr": 0.1, "env": "spread"})
+    assert (tmp_path / "run" / "texts" / "hparams0.txt").read_text() == "env: spread\nlr: 0.1"
+    metrics = TensorDict({"agents": {"reward": torch.tensor([1.0, 3.0])}})
+    assert logger.log_metrics(metrics, step=5) == {"agents/reward": 2.0}
+    assert (tmp_path / "run" / "scalars" / "agents" / "reward.csv").read_text() == "5,2.0\n"
+
+
+def use(logger: Logger) -> None:
+    logger.log_hparams({"lr": 0.1, "layers": [1, 2]})
+    for i in range(3):
+        logger.log_scalar("loss", 1.0 / (i + 1), step=i)
+    logger.log_video("film", torch.zeros(1, 3, 3, 16, 16, dtype=torch.uint8), step=1)
+    logger.close()
+
+
+@pytest.mark.filterwarnings("ignore")  # its own
+def test_tensorboard_reads_it(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="comes with the extra tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    logger = marlenv.TensorboardLogger("run", str(tmp_path))
+    logger.log_histogram("weights", torch.arange(9.0))
+    use(logger)
+    found = EventAccumulator(str(tmp_path / "run"), size_guidance={"images": 0, "histograms": 0}).Reload()
+    assert [round(event.value, 3) for event in found.Scalars("loss")] == [1.0, 0.5, 0.333]
+    assert found.Images("film")[0].encoded_image_string[:4] == b"GIF8"
+    assert found.Histograms("weights")[0].histogram_value.num == 9
+
+
+@pytest.mark.filterwarnings("ignore")  # its own
+def test_wandb_writes_offline(tmp_path: Path) -> None:
+    wandb = pytest.importorskip("wandb", reason="comes with the extra wandb")
+    pytest.importorskip("av", reason="comes with the extra video")
+    use(marlenv.WandbLogger("run", offline=True, save_dir=str(tmp_path), project="test"))
+    wandb.teardown()  # waits for its process
+    runs = glob.glob(str(tmp_path / "wandb" / "offline-run-*" / "*.wandb"))
+    assert len(runs) == 1
+    assert Path(runs[0]).stat().st_size > 500
+
+
+@pytest.mark.filterwarnings("ignore")  # its own
+def test_mlflow_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # files serve a test; MLflow wants a database
+    mlflow = pytest.importorskip("mlflow", reason="comes with the extra mlflow", exc_type=ImportError)
+    pytest.importorskip("av", reason="comes with the extra video")
+    logger = marlenv.MLFlowLogger("run", f"file://{tmp_path}/runs")
+    run = logger.experiment.info.run_id
+    use(logger)
+    client = mlflow.MlflowClient(f"file://{tmp_path}/runs")
+    assert [round(m.value, 3) for m in client.get_metric_history(run, "loss")] == [1.0, 0.5, 0.333]
+    assert client.get_run(run).data.params["lr"] == "0.1"
+    assert [a.path for a in client.list_artifacts(run, "videos")] == ["videos/film_1.mp4"]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda tmp: TransformedEnv(CountingEnv(), VideoRecorder(None, "x")), KeyMissing,
+         r"VideoRecorder: no entry 'pixels'; the env observes \['observation'\]"),
+        (lambda tmp: TransformedEnv(CountingEnv(), VideoRecorder(None, "x", ["observation"], skip=1)).rollout(1),
+         ShapeError, r"expected images \[..., C, H, W\] or \[..., H, W, C\], got \[1\]"),
+        (lambda tmp: CSVLogger("x", tmp, video_format="avi"), SpecError,
+         r"video_format must be one of \['pt', 'memmap', 'mp4', 'gif'\], got 'avi'"),
+        (lambda tmp: CSVLogger("x", tmp).log_video("a", torch.zeros(3, 4, 4)), ShapeError,
+         r"CSVLogger.log_video: expected \[N, T, C, H, W\] of 1 or 3 colours, got \[3, 4, 4\]"),
+        (lambda tmp: CSVLogger("x", tmp).log_histogram("a", [1.0]), Unsupported, r"csv files have no histograms"),
+        (lambda tmp: write_video(f"{tmp}/a.avi", torch.zeros(1, 2, 2, 3)), SpecError,
+         r"must end with one of \['.mp4', '.gif'\], got 'a.avi'"),
+        (lambda tmp: CountingEnv().append_transform(PixelRenderTransform()), SpecError,
+         r"PixelRenderTransform: CountingEnv has no render\(\)"),
+        (lambda tmp: PixelRenderTransform().switch("maybe"), SpecError,
+         r"mode must be 'on', 'off' or a bool, got 'maybe'"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(tmp_path: Path, make: object, error: type, text: str) -> None:
+    with pytest.raises(error, match=text):
+        make(str(tmp_path))

@@ -1,0 +1,112 @@
+"""Envs that pools are tested with, and comparing what pools give."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import torch
+from tensordict import TensorDict
+
+import marlenv
+from marlenv import Composite, EnvBase, Unbounded
+from marlenv.testing import CountingEnv, GroupedEnv, MaskedEnv, UnevenEnv
+
+KINDS = {
+    "counting": lambda: [(CountingEnv, {"max_steps": n}) for n in (2, 3, 9, 4)],
+    "rows": lambda: [(CountingEnv, {"max_steps": n, "batch_size": [2]}) for n in (2, 3, 9, 4)],
+    "groups": lambda: [
+        (GroupedEnv, {"group_map": {"g": ["a", "b"], "h": ["c"]}, "terminate": {"a": n}, "truncate": {"c": 3}})
+        for n in (2, 4, 3, 9)
+    ],
+    "groups without a root": lambda: [
+        (GroupedEnv, {"group_map": {"g": ["a", "b"], "h": ["c"]}, "terminate": {"a": n, "b": n}, "root_flags": False})
+        for n in (2, 4, 3, 9)
+    ],
+    "masked": lambda: [(MaskedEnv, {"max_steps": n}) for n in (2, 6, 3, 9)],
+    "uneven agents": lambda: [(UnevenEnv, {"max_steps": n}) for n in (2, 4, 3, 9)],
+    "scenario": lambda: [(native, {"name": "simple_spread", "max_steps": n}) for n in (3, 5, 9, 4)],
+    "game": lambda: [(native, {"name": "tic_tac_toe"})] * 4,
+    "pettingzoo": lambda: [(native, {"name": "pettingzoo/simple_tag_v3", "max_cycles": n}) for n in (3, 5, 9, 4)],
+    "turns": lambda: [(native, {"name": "pettingzoo/tictactoe_v3"})] * 4,
+    "transformed": lambda: [(transformed, {"max_steps": n}) for n in (2, 3, 9, 4)],
+}
+"""Four envs of each kind: what makes them and how."""
+
+
+def native(name, **options):
+    """An env by its name; of one row where it has rows."""
+    env = marlenv.make(name, **options)
+    return env if not env.batch_size else marlenv.make(name, 1, **options)
+
+
+def transformed(max_steps):
+    """An env whose transforms keep what they remember in the data."""
+    chain = marlenv.Compose(marlenv.StepCounter(5), marlenv.RewardSum())
+    return marlenv.TransformedEnv(CountingEnv(max_steps=max_steps), chain)
+
+
+def pool(cls, kind, **options):
+    """A pool of the envs of a kind."""
+    makers, kwargs = zip(*KINDS[kind](), strict=True)
+    return cls(len(makers), list(makers), create_env_kwargs=list(kwargs), **options)
+
+
+def assert_equal(one, two, where=""):
+    """The same keys, shapes, dtypes and values."""
+    assert set(one.keys(True, True)) == set(two.keys(True, True)), where
+    for key in one.keys(True, True):
+        a, b = one.get(key, as_list=True), two.get(key, as_list=True)
+        a, b = (x if isinstance(x, list) else [x] for x in (a, b))
+        for x, y in zip(a, b, strict=True):
+            assert x.dtype == y.dtype, (where, key)
+            assert torch.equal(x, y), (where, key, x, y)
+
+
+class Fragile(EnvBase):
+    """Counts, and fails in the way and at the step that it is told.
+
+    Args:
+        fails_at: the step.
+        how: ``"raise"``, ``"kill"``, ``"hang"``, ``"lie"`` (a shape that its spec does not have).
+        once: a file: it fails only where that is there, and removes it.
+    """
+
+    def __init__(self, fails_at=10**9, how="raise", once=None):
+        super().__init__()
+        self.observation_spec = Composite(observation=Unbounded((1,)), noise=Unbounded((1,)))
+        self.action_spec = Unbounded((1,))
+        self.reward_spec = Unbounded((1,))
+        self.fails_at, self.how, self.once, self.count = fails_at, how, once, 0
+        self.rng = torch.Generator()
+
+    def _seen(self):
+        return {"observation": torch.tensor([float(self.count)]), "noise": torch.rand(1, generator=self.rng)}
+
+    def _reset(self, tensordict, **_):
+        self.count = 0
+        return TensorDict(self._seen(), [])
+
+    def _step(self, tensordict):
+        self.count += 1
+        if self.count >= self.fails_at and (self.once is None or os.path.exists(self.once)):
+            if self.once:
+                os.remove(self.once)
+            self.fail()
+        reward = torch.ones(2 if self.count >= self.fails_at and self.how == "lie" else 1)
+        return TensorDict({**self._seen(), "reward": reward[:1], "done": torch.zeros(1, dtype=torch.bool)}, []).update(
+            {"observation": torch.zeros(2)} if len(reward) == 2 else {}
+        )
+
+    def fail(self):
+        """Fails."""
+        if self.how == "raise":
+            raise ValueError(f"broken at step {self.count}")
+        if self.how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.how == "hang":
+            time.sleep(600)
+
+    def _set_seed(self, seed):
+        self.rng.manual_seed(seed)

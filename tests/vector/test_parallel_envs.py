@@ -1,0 +1,207 @@
+"""A parallel pool gives what a serial one gives, entry by entry, whatever the number of processes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from pools import KINDS, assert_equal, pool
+from scripted_actions import Script
+
+import marlenv
+from marlenv import ParallelEnv, SerialEnv, TransformedEnv
+from marlenv.testing import CountingEnv, GroupedEnv
+
+
+@pytest.mark.parametrize(
+    ("kind", "processes"), [*((kind, 2) for kind in KINDS), ("counting", 3), ("groups", 1), ("transformed", 4)]
+)
+def test_parallel_is_serial_entry_by_entry(kind, processes):
+    serial, parallel = pool(SerialEnv, kind), pool(ParallelEnv, kind, num_processes=processes)
+    assert parallel.batch_size == serial.batch_size
+    assert parallel.group_map == serial.group_map if hasattr(serial, "group_map") else True
+    for family in ("observation", "reward", "done", "action", "state"):
+        assert getattr(parallel, f"full_{family}_spec") == getattr(serial, f"full_{family}_spec")
+    for how in ({}, {"break_when_any_done": False}, {"break_when_all_done": True}):
+        seeds = [env.set_seed(5) for env in (serial, parallel)]
+        assert seeds[0] == seeds[1]
+        one, two = (env.rollout(8, **how) for env in (serial, parallel))
+        assert_equal(one, two, how)
+    parallel.close()
+
+
+@pytest.fixture(scope="module", params=["counting", "rows", "groups without a root", "transformed"])
+def twins(request):
+    """A serial pool and a parallel one, where two processes share four envs."""
+    envs = pool(SerialEnv, request.param), pool(ParallelEnv, request.param, num_processes=2)
+    yield envs
+    envs[1].close()
+
+
+@pytest.mark.parametrize("rows", [[0], [1, 3], [2, 3], [0, 1, 2, 3], []])
+def test_partial_steps_and_resets_are_those_of_a_series(twins, rows):
+    data = []
+    for env in twins:
+        env.set_seed(2)
+        td = env.reset()
+        for _ in range(2):
+            td = env.step_mdp(env.rand_step(td))
+        mask = torch.zeros(env.batch_size, dtype=torch.bool)
+        mask[rows] = True
+        stepped = env.step(env.rand_action(td).set("_step", mask))
+        data.append(stepped.clone())
+        td = env.step_mdp(stepped)
+        for path in [level.path for level in env.plan.done.top]:
+            flag = td[(*path, "done")]
+            where = mask.reshape(*mask.shape, *[1] * (flag.ndim - mask.ndim)).expand(flag.shape)
+            td.set((*path, "_reset"), where.clone())
+        data.append(env.reset(td).clone())
+        data.append(env.rand_step(td))
+    for one, two in zip(data[:3], data[3:], strict=True):
+        assert_equal(one, two)
+
+
+def test_seeds_do_not_depend_on_the_number_of_processes():
+    data = []
+    for processes in (1, 2, 4):
+        env = pool(ParallelEnv, "groups", num_processes=processes)
+        last = env.set_seed(11)
+        data.append((last, env.rollout(5)))
+        env.close()
+    for last, rollout in data[1:]:
+        assert last == data[0][0]
+        assert_equal(rollout, data[0][1])
+
+
+def test_what_is_handed_out_is_never_written_again():
+    env = pool(ParallelEnv, "counting", num_processes=2)
+    td = env.reset()
+    steps = []
+    for _ in range(4):
+        data, td = env.step_and_maybe_reset(env.rand_action(td))
+        steps.append((data, data.clone()))
+    for data, copy in steps:
+        assert_equal(data, copy)
+        leaves = [x.untyped_storage().data_ptr() for x in data["next"].values(True, True)]
+        assert len(set(leaves)) == len(leaves)
+    env.close()
+
+
+def test_data_that_the_user_has_changed_reach_the_children():
+    serial, parallel = pool(SerialEnv, "transformed"), pool(ParallelEnv, "transformed", num_processes=2)
+    data = []
+    for env in (serial, parallel):
+        td = env.reset()
+        td = env.step_mdp(env.step(td.set("action", torch.zeros(4, 1))))
+        td["step_count"] += 2  # in place: the tensor is the one that came
+        td["episode_reward"] = td["episode_reward"] * 10
+        data.append(env.step(td.set("action", torch.zeros(4, 1))))
+    assert data[0]["next", "step_count"].flatten().tolist() == [4] * 4
+    assert data[0]["next", "episode_reward"].flatten().tolist() == [11] * 4
+    assert_equal(*data)
+    parallel.close()
+
+
+def test_states_go_to_the_children_and_back():
+    serial, parallel = pool(SerialEnv, "counting"), pool(ParallelEnv, "counting", num_processes=2)
+    for env in (serial, parallel):
+        env.rollout(2)
+    states = [env.get_state() for env in (serial, parallel)]
+    assert_equal(*states)
+    states[0]["count"][2] = 5
+    assert_equal(serial.set_state(states[0]), parallel.set_state(states[0]))
+    assert parallel.get_state()["count"].flatten().tolist() == serial.get_state()["count"].flatten().tolist()
+    parallel.close()
+
+
+@pytest.mark.parametrize("kind", ["counting", "transformed"])
+def test_some_rows_are_put_into_a_state(kind):
+    data = []
+    for env in (pool(SerialEnv, kind), pool(ParallelEnv, kind, num_processes=2)):
+        td = env.reset()
+        first = env.get_state(td)
+        for _ in range(2):
+            td = env.step_mdp(env.step(td.set("action", torch.zeros(4, 1))))
+        data.append(env.set_state(first, torch.tensor([True, False, False, True]), td))
+        data.append(env.step(data[-1].clone().set("action", torch.zeros(4, 1))))
+        env.close()
+    assert data[0]["observation"].flatten().tolist() == [0, 2, 2, 0]
+    assert_equal(data[0], data[2])
+    assert_equal(data[1], data[3])
+
+
+def test_attributes_and_methods_are_asked_of_the_children():
+    env = ParallelEnv(3, CountingEnv, create_env_kwargs=[{"max_steps": n} for n in (2, 3, 4)], num_processes=2)
+    a, b, c = env.max_steps
+    assert (a, b, c) == (2, 3, 4)
+    assert env.numel() == 3
+    assert env.extra_repr() == ""
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        env.no_such_thing  # noqa: B018
+    env.update_kwargs({"max_steps": 6})
+    assert env.max_steps == [2, 3, 4]
+    env.close()
+    assert env.max_steps == [6, 6, 6]
+    assert list(env.state_dict()) == ["worker0", "worker1", "worker2"]
+    env.load_state_dict(env.state_dict())
+    env.close()
+
+
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_start_methods(method):
+    env = ParallelEnv(2, lambda: CountingEnv(max_steps=2), mp_start_method=method)
+    assert env.is_closed
+    assert env.rollout(3)["next", "observation"].flatten().tolist() == [1, 2, 1, 2]
+    env.close()
+
+
+def test_one_child_may_be_a_series():
+    env = ParallelEnv(1, CountingEnv, serial_for_single=True, mp_start_method="spawn")
+    assert type(env) is SerialEnv
+    assert env.is_spec_locked
+    env = ParallelEnv(2, CountingEnv, serial_for_single=True)
+    assert type(env) is ParallelEnv
+    env.close()
+
+
+@pytest.mark.parametrize("kind", ["counting", "groups", "uneven agents"])
+def test_data_may_be_sent_piece_by_piece(kind):
+    serial, parallel = pool(SerialEnv, kind), pool(ParallelEnv, kind, num_processes=2, use_buffers=False)
+    data = []
+    for env in (serial, parallel):
+        env.set_seed(1)
+        data.append(env.rollout(6, break_when_any_done=False))
+    assert_equal(*data)
+    parallel.close()
+
+
+def test_children_may_be_pools():
+    env = ParallelEnv(2, lambda: SerialEnv(3, lambda: GroupedEnv(batch_size=[4])))
+    same = SerialEnv(2, lambda: SerialEnv(3, lambda: GroupedEnv(batch_size=[4])))
+    data = []
+    for one in (env, same):
+        one.set_seed(5)
+        data.append(one.rollout(3))
+    assert_equal(*data)
+    env.close()
+
+
+def test_transforms_outside_see_what_they_see_of_a_series():
+    data = []
+    for cls, options in ((SerialEnv, {}), (ParallelEnv, {"num_processes": 2})):
+        env = TransformedEnv(pool(cls, "counting", **options), marlenv.StepCounter(4))
+        env.set_seed(3)
+        data.append(env.rollout(7, Script(env), break_when_any_done=False))
+        env.close()
+    assert_equal(*data)
+
+
+def test_resets_take_keyword_arguments():
+    env = ParallelEnv(2, CountingEnv, num_processes=1)
+    assert env.reset(list_of_kwargs=[{"a": 1}, {"b": 2}], c=3)["observation"].flatten().tolist() == [0, 0]
+    env.close()
+
+
+def test_pools_keep_the_contract():
+    env = pool(ParallelEnv, "groups", num_processes=2)
+    env.check_env_specs()
+    env.close()

@@ -1,0 +1,74 @@
+"""EnvPool's envs: the numbers are those of the pool alone, and rows that are done start anew at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from marlenv import MultiThreadedEnv, MultiThreadedEnvWrapper, check_env_specs
+from marlenv.errors import SpecError, SpecTypeError, Unsupported
+
+envpool = pytest.importorskip("envpool", reason="EnvPool is an extra, and has no wheel for every platform")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # gymnasium's, about the precision of its boxes
+
+
+def made(**options):
+    return envpool.make("CartPole-v1", env_type="gymnasium", num_envs=3, seed=5, **options)
+
+
+def test_numbers_are_those_of_the_pool_alone():
+    env, alone = MultiThreadedEnvWrapper(made(), categorical_action_encoding=True), made()
+    td, seen = env.reset(), alone.reset()[0]
+    chance = np.random.default_rng(0)
+    ended = 0
+    for _ in range(40):
+        assert np.array_equal(td["observation"].numpy(), seen)
+        actions = chance.integers(0, 2, 3)
+        data, td = env.step_and_maybe_reset(td.set("action", torch.from_numpy(actions)))
+        seen, reward, terminated, truncated, _ = alone.step(actions.astype(np.int32))
+        assert np.array_equal(data["next", "observation"].numpy(), seen)
+        assert data["next", "reward"].flatten().tolist() == reward.tolist()
+        assert data["next", "terminated"].flatten().tolist() == terminated.tolist()
+        assert data["next", "truncated"].flatten().tolist() == truncated.tolist()
+        over = np.flatnonzero(terminated | truncated).astype(np.int32)
+        if len(over):
+            ended += len(over)
+            seen = seen.copy()
+            seen[over] = alone.reset(over)[0]
+    assert ended > 2
+
+
+def test_steps_of_some_rows_leave_the_others():
+    env = MultiThreadedEnv(3, "CartPole-v1", categorical_action_encoding=True)
+    td = env.reset()
+    mask = torch.tensor([True, False, True])
+    after = env.step(env.rand_action(td.clone()).set("_step", mask))["next"]
+    assert torch.equal(after["observation"][1], td["observation"][1])
+    assert (after["observation"][mask] != td["observation"][mask]).any(-1).all()
+    again = env.reset(after.select("observation", "done").set("_reset", mask.unsqueeze(-1)))
+    assert torch.equal(again["observation"][1], td["observation"][1])
+
+
+def test_seeds_make_the_same_data_again():
+    env = MultiThreadedEnv(2, "CartPole-v1", create_env_kwargs={"max_episode_steps": 5})
+    data = []
+    for seed in (3, 3, 4):
+        env.set_seed(seed)
+        data.append(env.rollout(12, break_when_any_done=False))
+    assert (data[0] == data[1]).all()
+    assert not (data[0]["observation"] == data[2]["observation"]).all()
+    assert data[0]["next", "truncated"].flatten(1).sum(1).tolist() == [2, 2]
+    assert data[0]["action"].dtype == torch.bool or data[0]["action"].shape == (2, 12, 2)
+    check_env_specs(env)
+
+
+def test_what_is_refused():
+    with pytest.raises(SpecError, match=r"MultiThreadedEnv: EnvPool has no env 'CartPole-v9'"):
+        MultiThreadedEnv(2, "CartPole-v9")
+    with pytest.raises(SpecTypeError, match=r"MultiThreadedEnvWrapper: env must be what envpool.make gives, got int"):
+        MultiThreadedEnvWrapper(3)
+    with pytest.raises(Unsupported, match=r"batch_size must be num_envs=3, got 2; all envs step at once"):
+        MultiThreadedEnvWrapper(made(batch_size=2))
+    with pytest.raises(SpecError, match=r"frame_skip must be 1, got 2"):
+        MultiThreadedEnv(2, "CartPole-v1", frame_skip=2)

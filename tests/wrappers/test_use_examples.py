@@ -1,0 +1,47 @@
+"""The "Use" examples of the wrappers' pages run as they stand there; those of native envs run when the pages are
+made."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stand_in_smacv2
+
+from marlenv import available
+from marlenv.optional import has
+from marlenv.registration import find
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "envs"
+SLOW = {"jaxmarl", "meltingpot"}  # installed in the slow tier
+STAND_IN = {"smacv2"}
+
+
+def cases() -> list[Any]:
+    names = available("wrapper")
+    return [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in names]
+
+
+def test_every_page_of_a_wrapper_is_run() -> None:
+    pages = {page.stem for page in PAGES.glob("*.md") if "\nWrapper. " in page.read_text()}
+    assert pages == set(available("wrapper")) >= SLOW | STAND_IN
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("name", cases())
+def test_the_use_example_runs(name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if name in STAND_IN:
+        stand_in_smacv2.installed(monkeypatch)
+    elif name == "meltingpot":
+        request.getfixturevalue("tensorflow_names")
+    if name not in STAND_IN and not has(str(find(name).needs)):
+        pytest.skip(f"{find(name).needs} is not installed")
+    section = (PAGES / f"{name}.md").read_text().split("## Use")[1].split("\n## ")[0]
+    (code,) = re.findall(r"^```py\n(.*?)^```", section, re.M | re.S)
+    found: dict[str, Any] = {}
+    exec(code, found)
+    assert found["data"].batch_size[0] == 2
+    assert bool(found["data"]["next", "done"].any()) or found["data"].batch_size == (2, 100)
+    found["env"].close()
