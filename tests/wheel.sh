@@ -32,9 +32,9 @@ for name in marlenv.available():
     print(name, list(data.shape), "from", home)
 PY
 "$root/build/wheel/venv/bin/python" - <<'PY'
-from marlenv.physics.jit.kernel import _runtime
+from marlenv.physics.jit.kernel import runtime
 
-assert "struct Field" in _runtime("vectors.h") and "void run" in _runtime("driver.cpp")
+assert "struct Field" in runtime("vectors.h") and "void run" in runtime("driver.cpp") and "Two" in runtime("vectors.h")
 PY
 "$root/build/wheel/venv/bin/marlenv" rollout simple_spread --envs 8 --steps 10 --seed 0
 for name in simple_spread tic_tac_toe; do  # a scenario, a game, and the contract, with the core dependencies alone

@@ -2,13 +2,12 @@
 
 import ctypes
 import math
-from importlib.resources import files
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from marlenv.physics.jit import cache, operations, tracer
+from marlenv.physics.jit import cache, kernel, operations, tracer
 from marlenv.physics.jit.codegen import CARE, SLOTS, Emitter
 from marlenv.physics.jit.graph import TYPES, Graph
 
@@ -79,8 +78,7 @@ class Library:
     def __init__(self, functions):
         self.made = {name: Traced(f"case{i}", f, inputs) for i, (name, (f, inputs)) in enumerate(functions.items())}
         calls = "\n".join(f'extern "C" void go{i}(Slot *s) {{ case{i}(s, s); }}' for i in range(len(self.made)))
-        runtime = files("marlenv.physics.jit").joinpath("runtime", "vectors.h").read_text()
-        path, _ = cache.build("\n".join((runtime, *(t.code for t in self.made.values()), calls, TAIL)))
+        path, _ = cache.build("\n".join((kernel.runtime("vectors.h"), *(t.code for t in self.made.values()), calls, TAIL)))
         self.library = ctypes.CDLL(str(path))
         self.number = {name: i for i, name in enumerate(self.made)}
 

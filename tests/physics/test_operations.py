@@ -44,8 +44,12 @@ GROUPS = [NAMES[i : i + 20] for i in range(0, len(NAMES), 20)]
 
 @pytest.fixture(
     scope="module",
-    params=[(), pytest.param(("-mno-avx512f",), marks=pytest.mark.slow)],
-    ids=["as it is", "narrow vectors"],
+    params=[
+        (),
+        pytest.param(("-mno-avx512f",), marks=pytest.mark.slow),
+        pytest.param(("-march=x86-64",), marks=pytest.mark.slow),
+    ],
+    ids=["as it is", "registers of 32 bytes", "registers of 16 bytes"],
 )
 def library(request, tmp_path_factory):
     if request.param and platform.machine() != "x86_64":

@@ -340,7 +340,11 @@ class LookingUp(Scenario):
 
 @pytest.mark.parametrize(
     "options",
-    [pytest.param((), id="as it is"), pytest.param(("-mno-avx512f",), id="narrow vectors", marks=pytest.mark.slow)],
+    [
+        pytest.param((), id="as it is"),
+        pytest.param(("-mno-avx512f",), id="registers of 32 bytes", marks=pytest.mark.slow),
+        pytest.param(("-march=x86-64",), id="registers of 16 bytes", marks=pytest.mark.slow),
+    ],
 )
 def test_tables_are_read_and_written_where_the_data_say(monkeypatch, options):
     if options and platform.machine() != "x86_64":

@@ -62,9 +62,11 @@ class Field(NamedTuple):
 
 
 @lru_cache
-def _runtime(name: str) -> str:
-    """C++ that is the same for every scenario, a file of ``runtime/``."""
-    return files("marlenv.physics.jit").joinpath("runtime", name).read_text()
+@lru_cache
+def runtime(name: str) -> str:
+    """C++ that is the same for every scenario: a file of ``runtime/``, with those that it includes from there."""
+    lines = files("marlenv.physics.jit").joinpath("runtime", name).read_text().splitlines()
+    return "\n".join(runtime(line.split('"')[1]) if line.startswith('#include "') else line for line in lines)
 
 
 Draw = Callable[[Tensor], Mapping[str, Tensor]]
@@ -258,13 +260,13 @@ class Source:
             "STATE": (self.state, held), "ACTS": (self.actions, self.action_slots), "OUTS": (self.outs, self.out_slots),
             "FRESH": (self.state, self.fresh_slots), "FIRST": (self.observations, self.first_slots),
         }  # fmt: skip
-        lines = [_runtime("vectors.h"), *(f"#define {name} {value}" for name, value in numbers.items()), *self.parts]
+        lines = [runtime("vectors.h"), *(f"#define {name} {value}" for name, value in numbers.items()), *self.parts]
         for name, (fields, slots) in tables.items():
             rows = ", ".join(f"{{{KINDS[f.kind]}, {slot}, {f.numbers}}}" for f, slot in zip(fields, slots, strict=True))
             lines.append(f"static const Field {name}[] = {{{rows or '{0, 0, 0}'}}};")
         lines.append("static inline void settle(Slot *st, Slot *s) {")
         lines += [f"  st[{to}] = s[{of}];" for to, of in self.settled]
-        return "\n".join((*lines, "}", _runtime("driver.cpp")))
+        return "\n".join((*lines, "}", runtime("driver.cpp")))
 
 
 class Kernel:
