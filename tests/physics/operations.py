@@ -78,7 +78,8 @@ class Library:
     def __init__(self, functions):
         self.made = {name: Traced(f"case{i}", f, inputs) for i, (name, (f, inputs)) in enumerate(functions.items())}
         calls = "\n".join(f'extern "C" void go{i}(Slot *s) {{ case{i}(s, s); }}' for i in range(len(self.made)))
-        path, _ = cache.build("\n".join((kernel.runtime("vectors.h"), *(t.code for t in self.made.values()), calls, TAIL)))
+        codes = (traced.code for traced in self.made.values())
+        path, _ = cache.build("\n".join((kernel.runtime("vectors.h"), *codes, calls, TAIL)))
         self.library = ctypes.CDLL(str(path))
         self.number = {name: i for i, name in enumerate(self.made)}
 
