@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.installed
 SIMULATORS := $(VENV)/.simulators
 RUN    := SDL_VIDEODRIVER=dummy PYGAME_HIDE_SUPPORT_PROMPT=1
 
-.PHONY: demo test slow soak lint types docs tutorials learn wheel lowest bench clean
+.PHONY: demo test slow full soak lint types docs tutorials learn wheel lowest bench clean
 
 demo: $(STAMP)
 	rm -rf runs/demo
@@ -24,6 +24,9 @@ test: $(STAMP)
 
 slow: $(SIMULATORS)
 	$(RUN) $(BIN)/python -m pytest -q -n 2 -m slow
+
+full: $(SIMULATORS)
+	$(RUN) $(BIN)/python -m pytest -q -n 2 -m slow --full
 
 soak: $(STAMP)
 	$(BIN)/python tests/vector/soak.py --steps 200000

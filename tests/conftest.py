@@ -13,6 +13,19 @@ torch.set_num_threads(1)
 settings.register_profile("house", deadline=None, derandomize=True, database=None)
 settings.load_profile("house")
 
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--full", action="store_true", help="as many games, steps and calls as are promised, not a few of them; hours"
+    )
+
+
+@pytest.fixture
+def sized(request):
+    """Of two sizes of a test the first, which shows what is broken; with --full (`make full`) the second."""
+    return (lambda few, many: many) if request.config.getoption("--full") else (lambda few, many: few)
+
+
 KEPT = Path(__file__).resolve().parents[1] / "build" / "kernels"
 
 

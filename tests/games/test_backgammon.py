@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,8 +66,8 @@ def test_openspiel_plays_the_same_games(scoring: str, hyper: bool, games: int) -
 
 @pytest.mark.slow
 @pytest.mark.reference
-def test_openspiel_plays_the_same_games_10000_times() -> None:
-    for seed in range(10):
+def test_openspiel_plays_the_same_games_many_times(sized: Callable) -> None:
+    for seed in range(sized(1, 10)):
         assert play("full", False, 1000, every=50, seed=seed) > 100_000
     assert play("full", True, 1000, every=50) > 20_000
 

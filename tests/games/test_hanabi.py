@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -46,8 +47,8 @@ def test_openspiel_plays_the_same_games(options: dict[str, int]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.reference
-def test_openspiel_plays_the_same_games_10000_times() -> None:
-    for seed in range(10):
+def test_openspiel_plays_the_same_games_many_times(sized: Callable) -> None:
+    for seed in range(sized(2, 10)):
         assert play(games=500, every=10, seed=seed, num_players=2, max_lives=20) > 20_000
         assert play(games=500, every=10, seed=seed, num_players=2 + seed % 4) > 5_000
     assert play(games=1000, every=10, **SMALL) > 7_500

@@ -184,8 +184,8 @@ def test_choices_do_what_they_do_in_vmas(name, mode, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[name for name, _ in CASES])
-def test_a_hundred_steps_of_64_rows_are_those_of_vmas(name, options, monkeypatch):
-    run(name, options, 64, 100, monkeypatch)
+def test_many_steps_of_64_rows_are_those_of_vmas(name, options, sized, monkeypatch):
+    run(name, options, 64, sized(30, 100), monkeypatch)
 
 
 @pytest.mark.reference

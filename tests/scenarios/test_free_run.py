@@ -77,5 +77,5 @@ def test_a_short_free_run_stays_nearer_than_a_twin(name, monkeypatch):
 @pytest.mark.reference
 @pytest.mark.filterwarnings("ignore:Force limits not specified")
 @pytest.mark.parametrize("name", sorted(harness.WHERE))
-def test_a_free_run_stays_nearer_than_a_twin(name, monkeypatch):
-    compare(name, 64, 100, monkeypatch)
+def test_a_free_run_stays_nearer_than_a_twin(name, sized, monkeypatch):
+    compare(name, 64, sized(30, 100), monkeypatch)

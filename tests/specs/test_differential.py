@@ -39,10 +39,11 @@ def test_few_random_calls_agree_or_are_explained():
 
 
 @pytest.mark.slow
-def test_many_random_calls_agree_or_are_explained():
-    met, unexplained = campaign(range(MANY))
+def test_many_random_calls_agree_or_are_explained(sized):
+    met, unexplained = campaign(range(sized(MANY // 5, MANY)))
     assert not unexplained, told(unexplained)
-    assert not ROWS - set(met), "rows that nothing shows any more"
+    if sized(False, True):
+        assert not ROWS - set(met), "rows that nothing shows any more"
 
 
 def test_the_page_has_the_rows_that_are_recognised():
