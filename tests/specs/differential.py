@@ -59,7 +59,8 @@ class Case:
         )
 
     def __str__(self) -> str:
-        return f"case {self.number}: {self.family} {sorted(self.has)} .{self.call} {self.args!r}\n  recipe {self.recipe}\n  ours   {_brief(self.mine)}\n  theirs {_brief(self.other)}"
+        case = f"case {self.number}: {self.family} {sorted(self.has)} .{self.call} {self.args!r}"
+        return f"{case}\n  recipe {self.recipe}\n  ours   {_brief(self.mine)}\n  theirs {_brief(self.other)}"
 
 
 def _brief(x: Any) -> str:

@@ -1,4 +1,4 @@
-"""What scripts written for torchrl.data rely on: each is done by both libraries from the same lines, unless it says otherwise."""
+"""What scripts written for torchrl.data rely on: both libraries do it from the same lines, unless it says otherwise."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from described import describe, outcome
 from tensordict import NonTensorData, NonTensorStack, TensorDict
-from test_torchrl import describe, outcome
 
 import marlenv as ours
 from marlenv.errors import BadIndex, LockedSpec, NotInSpec, ReservedKey, SpecError
@@ -49,43 +49,128 @@ def writes_in_place(k) -> list[float]:
 
 
 SAME = {
-    "subclasses": lambda k: [issubclass(a, b) for a, b in product((k.Binary, k.MultiCategorical, k.MultiOneHot), (k.Categorical, k.OneHot))],
-    "instances": lambda k: [isinstance(k.MultiCategorical([2, 3]), k.Categorical), isinstance(k.Binary(2), k.Categorical), isinstance(k.MultiOneHot([2, 3]), k.OneHot), isinstance(k.Categorical(2), k.Binary), isinstance(k.Categorical(3), k.MultiCategorical)],
+    "subclasses": lambda k: [
+        issubclass(a, b) for a, b in product((k.Binary, k.MultiCategorical, k.MultiOneHot), (k.Categorical, k.OneHot))
+    ],
+    "instances": lambda k: [
+        isinstance(k.MultiCategorical([2, 3]), k.Categorical),
+        isinstance(k.Binary(2), k.Categorical),
+        isinstance(k.MultiOneHot([2, 3]), k.OneHot),
+        isinstance(k.Categorical(2), k.Binary),
+        isinstance(k.Categorical(3), k.MultiCategorical),
+    ],
     "set_provisional_n": lambda k: (spec := k.Categorical(-1), spec.set_provisional_n(4), spec.n)[-1],
-    "set_provisional_n binary": lambda k: (spec := k.Binary(3), spec.set_provisional_n(4), spec.space.n, tuple(spec.rand().shape))[-2:],
-    "set_provisional_n multi": lambda k: (spec := k.MultiCategorical([2, 3]), spec.set_provisional_n(4), tuple(spec.rand().shape))[-1],
+    "set_provisional_n binary": lambda k: (
+        spec := k.Binary(3),
+        spec.set_provisional_n(4),
+        spec.space.n,
+        tuple(spec.rand().shape),
+    )[-2:],
+    "set_provisional_n multi": lambda k: (
+        spec := k.MultiCategorical([2, 3]),
+        spec.set_provisional_n(4),
+        tuple(spec.rand().shape),
+    )[-1],
     "domain": lambda k: [k.Bounded(0, 1, (2,), domain=d).domain for d in ("continuous", "discrete", None)],
     "domain of copies": lambda k: k.Bounded(0, 9, (2,), dtype=torch.int64, domain="discrete").expand(3, 2).domain,
     "domain unbounded": lambda k: k.Unbounded((2,), domain="continuous").domain,
     "space.low": writes_in_place,
-    "scalar multi-categorical": lambda k: (spec := k.MultiCategorical(5), [tuple(spec.shape), tuple(spec.rand().shape), tuple(spec.rand((3,)).shape), bool(spec.is_in(torch.tensor(4))), bool(spec.is_in(torch.tensor([4]))), bool(spec.is_in(torch.tensor(5))), spec.project(torch.tensor(9)).tolist(), tuple(spec.to_one_hot(torch.tensor(3)).shape)])[-1],
+    "scalar multi-categorical": lambda k: (
+        spec := k.MultiCategorical(5),
+        [
+            tuple(spec.shape),
+            tuple(spec.rand().shape),
+            tuple(spec.rand((3,)).shape),
+            bool(spec.is_in(torch.tensor(4))),
+            bool(spec.is_in(torch.tensor([4]))),
+            bool(spec.is_in(torch.tensor(5))),
+            spec.project(torch.tensor(9)).tolist(),
+            tuple(spec.to_one_hot(torch.tensor(3)).shape),
+        ],
+    )[-1],
     "scalar multi-categorical kept": lambda k: tuple(k.MultiCategorical(5, remove_singleton=False).rand().shape),
     "missing in is_in": lambda k: k.Composite(a=k.Binary(1)).is_in(TensorDict({})),
-    "missing in project": lambda k: k.Composite(a=k.Bounded(0, 1, (1,)), b=k.Binary(1)).project(TensorDict({"a": torch.zeros(1)})),
-    "choice of stacks": lambda k: (spec := k.Choice([NonTensorStack("a", "b"), NonTensorStack("c", "d")]), bool(spec.is_in(spec.rand())), bool(spec.is_in(NonTensorStack("a", "d"))), spec.cardinality(), tuple(spec.shape))[1:],
-    "choice of data": lambda k: (spec := k.Choice([NonTensorData("a"), NonTensorData("b")]), bool(spec.is_in(NonTensorData("b"))), bool(spec.is_in(NonTensorData("c"))))[1:],
-    "stack of choices": lambda k: (one := k.Choice([k.Categorical(2, (2,)), k.Categorical(9, (2,))]), tuple(torch.stack([one, one.clone()]).shape))[-1],
-    "feature_dims": lambda k: [k.NonTensor((2, 3)).feature_dims, k.NonTensor(()).feature_dims, k.NonTensor((2, 3), feature_dims=1).feature_dims, k.NonTensor((2,), batched=True).feature_dims],
-    "feature_dims rand": lambda k: [(type(v).__name__, tuple(v.batch_size)) for v in (k.NonTensor((2,), example_data="x").rand((3,)), k.NonTensor((2,), example_data="x").expand(4, 2).rand(), k.NonTensor((), example_data="x").rand((3,)))],
+    "missing in project": lambda k: k.Composite(a=k.Bounded(0, 1, (1,)), b=k.Binary(1)).project(
+        TensorDict({"a": torch.zeros(1)})
+    ),
+    "choice of stacks": lambda k: (
+        spec := k.Choice([NonTensorStack("a", "b"), NonTensorStack("c", "d")]),
+        bool(spec.is_in(spec.rand())),
+        bool(spec.is_in(NonTensorStack("a", "d"))),
+        spec.cardinality(),
+        tuple(spec.shape),
+    )[1:],
+    "choice of data": lambda k: (
+        spec := k.Choice([NonTensorData("a"), NonTensorData("b")]),
+        bool(spec.is_in(NonTensorData("b"))),
+        bool(spec.is_in(NonTensorData("c"))),
+    )[1:],
+    "stack of choices": lambda k: (
+        one := k.Choice([k.Categorical(2, (2,)), k.Categorical(9, (2,))]),
+        tuple(torch.stack([one, one.clone()]).shape),
+    )[-1],
+    "feature_dims": lambda k: [
+        k.NonTensor((2, 3)).feature_dims,
+        k.NonTensor(()).feature_dims,
+        k.NonTensor((2, 3), feature_dims=1).feature_dims,
+        k.NonTensor((2,), batched=True).feature_dims,
+    ],
+    "feature_dims rand": lambda k: [
+        (type(v).__name__, tuple(v.batch_size))
+        for v in (
+            k.NonTensor((2,), example_data="x").rand((3,)),
+            k.NonTensor((2,), example_data="x").expand(4, 2).rand(),
+            k.NonTensor((), example_data="x").rand((3,)),
+        )
+    ],
     "unbind negative": lambda k: [tuple(s.shape) for s in k.Bounded(0, 1, (2, 3)).unbind(-2)],
-    "unbind negative composite": lambda k: [tuple(s.shape) for s in k.Composite(a=k.Unbounded((2, 3, 4)), shape=(2, 3)).unbind(-1)],
+    "unbind negative composite": lambda k: [
+        tuple(s.shape) for s in k.Composite(a=k.Unbounded((2, 3, 4)), shape=(2, 3)).unbind(-1)
+    ],
     "index_select negative": lambda k: tuple(torch.index_select(k.Unbounded((2, 3)), -1, torch.tensor([0, 2])).shape),
-    "-1 survives": lambda k: [tuple(k.Unbounded((-1, 3))[i].shape) for i in (None, (slice(None), 0), ..., (None, slice(None), 1))],
-    "a list of one": lambda k: [tuple(k.Unbounded((2,)).encode([np.zeros(2)]).shape), k.Unbounded(()).encode([3.0]).tolist()],
+    "-1 survives": lambda k: [
+        tuple(k.Unbounded((-1, 3))[i].shape) for i in (None, (slice(None), 0), ..., (None, slice(None), 1))
+    ],
+    "a list of one": lambda k: [
+        tuple(k.Unbounded((2,)).encode([np.zeros(2)]).shape),
+        k.Unbounded(()).encode([3.0]).tolist(),
+    ],
     "len of a stack": lambda k: (len(team(k)), len(torch.stack([team(k), team(k)]))),
     "set in a stack": after(lambda s, k: s.__setitem__("new", k.Unbounded((2, 5)))),
     "set below a stack": after(lambda s, k: s.__setitem__(("deep", "act"), k.Categorical(9, (2,)))),
     "del in a stack": after(lambda s, k: s.__delitem__("extra")),
     "del below a stack": after(lambda s, k: s.__delitem__(("deep", "act"))),
     "del nothing": after(lambda s, k: s.__delitem__("nothing")),
-    "update a stack": after(lambda s, k: s.update({"obs": k.Unbounded((2, 7)), "deep": k.Composite(act=k.Categorical(8, (2,)), shape=(2,))})),
+    "update a stack": after(
+        lambda s, k: s.update({"obs": k.Unbounded((2, 7)), "deep": k.Composite(act=k.Categorical(8, (2,)), shape=(2,))})
+    ),
     "write through an entry": after(lambda s, k: s["deep"].__setitem__("new", k.Unbounded((2, 5)))),
     "del through an entry": after(lambda s, k: s["deep"].__delitem__("act")),
-    "del through a composite": lambda k: (spec := k.Composite(t=team(k), shape=(2,)), spec.__delitem__(("t", "deep", "act")), spec["t"].keys(True, True).__len__())[-1],
-    "update through a composite": lambda k: (spec := k.Composite(t=team(k), shape=(2,)), spec.update({"t": k.Composite(obs=k.Unbounded((2, 7)), shape=(2,))}), [tuple(s.shape) for s in (spec["t", "obs"], spec["t"][1]["obs"], spec["t", "deep", "act"])])[-1],
-    "stack of stacks": lambda k: [(two := torch.stack([team(k), team(k)], dim), tuple(two.shape), tuple(two["obs"].shape), bool(two.is_in(two.rand())))[1:] for dim in (0, 1)],
-    "names of a numpy stack": lambda k: sorted(torch.stack([k.Composite(a=k.Bounded(0, 2, (2,))), k.Composite(a=k.Bounded(0, 1, (2,)))]).to_numpy(TensorDict({"a": torch.zeros(2, 2)}, [2]))),
-}  # fmt: skip
+    "del through a composite": lambda k: (
+        spec := k.Composite(t=team(k), shape=(2,)),
+        spec.__delitem__(("t", "deep", "act")),
+        spec["t"].keys(True, True).__len__(),
+    )[-1],
+    "update through a composite": lambda k: (
+        spec := k.Composite(t=team(k), shape=(2,)),
+        spec.update({"t": k.Composite(obs=k.Unbounded((2, 7)), shape=(2,))}),
+        [tuple(s.shape) for s in (spec["t", "obs"], spec["t"][1]["obs"], spec["t", "deep", "act"])],
+    )[-1],
+    "stack of stacks": lambda k: [
+        (
+            two := torch.stack([team(k), team(k)], dim),
+            tuple(two.shape),
+            tuple(two["obs"].shape),
+            bool(two.is_in(two.rand())),
+        )[1:]
+        for dim in (0, 1)
+    ],
+    "names of a numpy stack": lambda k: sorted(
+        torch.stack([k.Composite(a=k.Bounded(0, 2, (2,))), k.Composite(a=k.Bounded(0, 1, (2,)))]).to_numpy(
+            TensorDict({"a": torch.zeros(2, 2)}, [2])
+        )
+    ),
+}
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -121,16 +206,22 @@ def test_reserved_names_are_refused(name):
 # --- remembering how values are encoded ----------------------------------------------------------
 
 MEMO = [
-    (ours.Unbounded((2,)), [np.ones(2), np.zeros(2, dtype=np.int64), [1, 2], 3.0, np.arange(4.0)[::-2], torch.ones(2), np.ones((5, 2))]),
+    (
+        ours.Unbounded((2,)),
+        [np.ones(2), np.zeros(2, dtype=np.int64), [1, 2], 3.0, np.arange(4.0)[::-2], torch.ones(2), np.ones((5, 2))],
+    ),
     (ours.Unbounded((2, 1)), [np.ones(2), np.ones((1, 2)), np.ones((2, 1)), 4]),
     (ours.Bounded(0, 255, (2,), dtype=torch.uint8), [np.array([7, 255]), np.array([1.5, 2.5])]),
     (ours.OneHot(3), [2, 0, np.int64(1), np.array([1, 2])]),
     (ours.MultiOneHot([2, 3]), [[1, 2], np.array([0, 1])]),
     (ours.MultiCategorical([2, 3]), [[1, 2], np.array([0, 1])]),
     (ours.NonTensor(()), ["a", "b"]),
-    (ours.Composite(a=ours.Unbounded((2,)), b=ours.Composite(c=ours.OneHot(3))), [{"a": np.ones(2), "b": {"c": 2}}, {"a": np.ones((4, 2)), "b": {"c": np.arange(4) % 3}}]),
+    (
+        ours.Composite(a=ours.Unbounded((2,)), b=ours.Composite(c=ours.OneHot(3))),
+        [{"a": np.ones(2), "b": {"c": 2}}, {"a": np.ones((4, 2)), "b": {"c": np.arange(4) % 3}}],
+    ),
     (torch.stack([ours.Categorical(3), ours.Categorical(5)]), [[1, 2], np.array([2, 4])]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("spec", "values"), MEMO, ids=lambda x: repr(x)[:30])
@@ -300,13 +391,37 @@ def test_what_a_stack_is_given_is_its_own_memory():
 
 
 @pytest.mark.parametrize(
-    "index", [2, -3, (0, 3), [0, 2], torch.tensor([2]), np.array([-3]), torch.ones(3, dtype=torch.bool), slice(None, None, 0), slice("a"), "a", 1.5, [1.5], (0, 0, 0), [[0], [2]], range(3)], ids=repr
-)  # fmt: skip
+    "index",
+    [
+        2,
+        -3,
+        (0, 3),
+        [0, 2],
+        torch.tensor([2]),
+        np.array([-3]),
+        torch.ones(3, dtype=torch.bool),
+        slice(None, None, 0),
+        slice("a"),
+        "a",
+        1.5,
+        [1.5],
+        (0, 0, 0),
+        [[0], [2]],
+        range(3),
+    ],
+    ids=repr,
+)
 @pytest.mark.parametrize(
     "spec",
-    [ours.Unbounded((2, 3)), ours.Bounded(0, 1, (2, 3)), ours.Binary(3, (2, 3)), ours.Categorical(3, (2, 3)), ours.NonTensor((2, 3))],
+    [
+        ours.Unbounded((2, 3)),
+        ours.Bounded(0, 1, (2, 3)),
+        ours.Binary(3, (2, 3)),
+        ours.Categorical(3, (2, 3)),
+        ours.NonTensor((2, 3)),
+    ],
     ids=lambda s: type(s).__name__,
-)  # fmt: skip
+)
 def test_invalid_indices_never_go_through(spec, index):
     with pytest.raises(BadIndex) as caught:
         spec[index]
