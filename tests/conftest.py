@@ -20,6 +20,13 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_collection_modifyitems(config, items):
+    """Leaves out what is marked ``full``: more of what the other cases of a test show."""
+    if not config.getoption("--full"):
+        config.hook.pytest_deselected(items=[item for item in items if "full" in item.keywords])
+        items[:] = [item for item in items if "full" not in item.keywords]
+
+
 @pytest.fixture
 def sized(request):
     """Of two sizes of a test the first, which shows what is broken; with --full (`make full`) the second."""

@@ -25,6 +25,9 @@ ODD = [
     ("wind_flocking", {"cover_angle_tolerance": 1.5, "v_range": 0.0}),
 ]
 QUICK = {"flocking", "simple_world_comm"}
+GRAPHS = [
+    pytest.param(*case, marks=() if case[0] == "flocking" else pytest.mark.full) for case in ODD if case[0] in QUICK
+]
 SLOW = [pytest.param(*case, marks=() if case[0] in QUICK else pytest.mark.slow) for case in ODD]
 
 
@@ -57,6 +60,6 @@ def test_machine_code_plays_odd_options(name, options, tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*is deprecated:DeprecationWarning")  # PyTorch's compiler imports it
 @pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
-@pytest.mark.parametrize(("name", "options"), [case for case in ODD if case[0] in ("flocking", "simple_world_comm")])
+@pytest.mark.parametrize(("name", "options"), GRAPHS)
 def test_compiled_graphs_play_odd_options(name, options):
     compare(name, options, "compile", 2)

@@ -102,7 +102,12 @@ def test_every_number_is_the_substrates(name: str) -> None:
     follow(MeltingpotEnv(name)._env, 10, max_steps=9)
 
 
-@pytest.mark.parametrize("name", substrates())
+SHOWN = {name.split("__")[0]: name for name in substrates() if "chemistry" not in name}.values()  # one of a family
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in SHOWN else pytest.mark.full) for name in substrates()]
+)
 def test_every_substrate_resets_and_steps_in_any_groups(name: str) -> None:
     rng, plain = np.random.default_rng(len(name)), MeltingpotEnv(name)  # made once: chemistry takes half a minute
     names = [f"player_{i}" for i in rng.permutation(len(plain.agent_names))]
