@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import faults
+import faults_of_rows
 import pytest
-from faults import FAULTS, Fault
+from planting import FAULTS, Fault
 from sound import Sound
 
 from marlenv.testing import CHECKS, run_contract
+
+assert faults, faults_of_rows  # they plant
 
 
 def test_the_sound_env_keeps_every_clause() -> None:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import pickle
 import time
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 from tensordict import TensorDict
-from tensordict.nn import TensorDictModule
-from torch import nn
 
 import marlenv
 from marlenv import (
@@ -21,30 +17,23 @@ from marlenv import (
     AutoResetEnv,
     AutoResetTransform,
     BatchSizeTransform,
-    BurnInTransform,
     CatFrames,
-    CenterCrop,
     Compose,
     ConditionalPolicySwitch,
     ConditionalSkip,
-    Crop,
     DeviceCastTransform,
     DiscreteActionProjection,
     DropMessages,
     EndOfLifeTransform,
     FrameSkipTransform,
-    Hash,
     MultiAction,
     NoopResetEnv,
     ObservationDelay,
     ObservationNorm,
-    RandomCropTensorDict,
     RandomTruncationTransform,
     RecordEpisodeStats,
     RegroupTransform,
     RenameTransform,
-    Resize,
-    Reward2GoTransform,
     RewardScaling,
     RewardSum,
     SerialEnv,
@@ -66,44 +55,6 @@ from marlenv.testing.mocks import CountingEnv, GroupedEnv
 def column(env: marlenv.EnvBase, key: object, steps: int = 4, **how: object) -> torch.Tensor:
     """An entry of a rollout that goes on over the ends of episodes, without its last dimension."""
     return env.rollout(steps, break_when_any_done=False, **how)[key].squeeze(-1)
-
-
-# --- images, against Pillow -----------------------------------------------------------------------
-
-
-def picture(height: int = 12, width: int = 9) -> torch.Tensor:
-    return torch.randint(0, 256, (3, height, width), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-
-
-@pytest.mark.parametrize("size", [(6, 5), (4, 9), (3, 3)])
-@pytest.mark.parametrize(("mode", "filter_"), [("bilinear", Image.BILINEAR), ("bicubic", Image.BICUBIC)])
-def test_smaller_images_are_pillows(size: tuple[int, int], mode: str, filter_: int) -> None:
-    """Within one shade: Pillow rounds after each of its two passes."""
-    given = picture()
-    ours = Resize(*size, interpolation=mode)(TensorDict({"pixels": given}))["pixels"]
-    theirs = Image.fromarray(given.movedim(0, -1).numpy()).resize(size[::-1], filter_)
-    assert ours.shape == (3, *size)
-    assert (ours.int() - torch.from_numpy(np.array(theirs)).movedim(-1, 0).int()).abs().max() <= 1
-
-
-@pytest.mark.parametrize("box", [(0, 0, 5, 4), (2, 3, 4, 6), (10, 7, 5, 5), (-1, -2, 4, 4)])
-def test_parts_of_images_are_pillows(box: tuple[int, int, int, int]) -> None:
-    top, left, height, width = box
-    given = picture()
-    ours = Crop(height, width, top, left)(TensorDict({"pixels": given}))["pixels"]
-    theirs = Image.fromarray(given.movedim(0, -1).numpy()).crop((left, top, left + width, top + height))
-    assert torch.equal(ours, torch.from_numpy(np.array(theirs)).movedim(-1, 0))
-
-
-def test_middles_of_images() -> None:
-    given = torch.arange(20.0).reshape(1, 4, 5)
-    assert CenterCrop(2, 1)(TensorDict({"pixels": given}))["pixels"].flatten().tolist() == [7, 12]
-    wide = CenterCrop(4, 7)(TensorDict({"pixels": given}))["pixels"]
-    assert torch.equal(wide[..., 1:6], given)
-    assert not wide[..., [0, 6]].any()
-
-
-# --- episodes -------------------------------------------------------------------------------------
 
 
 def test_a_time_limit_truncates_and_never_terminates() -> None:
@@ -551,91 +502,6 @@ def test_statistics_of_rollouts() -> None:
     other = ObservationNorm(in_keys=["observation"], standard_normal=True)
     other.load_state_dict(env.transform.state_dict())
     assert torch.equal(other.loc, env.transform.loc)
-
-
-# --- stored data ----------------------------------------------------------------------------------
-
-
-def test_stored_data_are_transformed_like_an_envs() -> None:
-    """``forward`` on a rollout of the bare env is a rollout of the transformed one, where no memory is needed."""
-    chain = lambda: Compose(ObservationNorm(1.0, 2.0, ["observation"]), RewardScaling(0.0, 3.0))  # noqa: E731
-    bare, env = CountingEnv(3, batch_size=[2]), TransformedEnv(CountingEnv(3, batch_size=[2]), chain())
-    for one in (bare, env):
-        one.set_seed(0)
-    assert not differences(chain()(bare.rollout(3)), env.rollout(3))
-
-
-def test_named_entries_of_stored_data_are_transformed_once() -> None:
-    data = TensorDict({"observation": torch.ones(2, 1), "next": {"observation": torch.ones(2, 1)}}, [2])
-    ObservationNorm(0.0, 2.0, ["observation", ("next", "observation")])(data)
-    assert data["observation"].flatten().tolist() == data["next", "observation"].flatten().tolist() == [2, 2]
-
-
-def test_frames_of_stored_data_are_those_of_the_env() -> None:
-    for padding in ("same", "constant"):
-        keys = ["observation", ("next", "observation")]
-        bare = CountingEnv(3, batch_size=[2])
-        env = TransformedEnv(CountingEnv(3, batch_size=[2]), CatFrames(3, -1, ["observation"], padding=padding))
-        stored, want = (one.rollout(7, break_when_any_done=False) for one in (bare, env))
-        made = CatFrames(3, -1, keys, padding=padding)(stored)
-        for key in keys:
-            assert torch.equal(made[key], want[key]), (padding, key)
-
-
-def test_crops_lie_within_trajectories() -> None:
-    data = TensorDict({"t": torch.arange(10).expand(200, 10), "mask": torch.arange(10).expand(200, 10) < 7}, [200, 10])
-    made = RandomCropTensorDict(3, mask_key="mask", generator=torch.Generator().manual_seed(0))(data)
-    assert made.shape == (200, 3)
-    assert made["mask"].all()
-    assert set(made["t"][:, 0].tolist()) == {0, 1, 2, 3, 4}
-    assert (made["t"].diff(dim=-1) == 1).all()
-
-
-def test_rewards_that_are_still_to_come() -> None:
-    """Against the closed form: 1 + g + g**2 + ... to the end of the episode."""
-    done = torch.zeros(2, 6, 1, dtype=torch.bool)
-    done[:, [2, 5]] = True
-    data = TensorDict({"next": {"reward": torch.ones(2, 6, 1), "done": done}}, [2, 6])
-    out = Reward2GoTransform(0.9).inv(data)["next", "reward"][0].flatten()
-    assert torch.allclose(out, torch.tensor([2.71, 1.9, 1.0] * 2))
-
-
-def test_burning_in_hands_on_the_hidden_state() -> None:
-    class Sum(nn.Module):
-        def forward(self, x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-            return h[:, :1].expand(x.shape) + x.cumsum(1)
-
-    module = TensorDictModule(Sum(), in_keys=["x", "h"], out_keys=[("next", "h")])
-    data = TensorDict({"x": torch.ones(2, 5, 1), "h": torch.zeros(2, 5, 1)}, [2, 5])
-    out = BurnInTransform(module, 3)(data)
-    assert out.shape == (2, 2)
-    assert out["h"][:, 0].flatten().tolist() == [3, 3]
-
-
-# --- texts ----------------------------------------------------------------------------------------
-
-
-def test_hashes_are_turned_back() -> None:
-    codes = Hash(["text"], ["hash"], ["text"], ["hash"])
-    data = codes(TensorDict({"text": "e2e4"}))
-    assert codes.inv(TensorDict({"hash": data["hash"]})).get("text").data == "e2e4"
-    twin = Hash(["text"], ["hash"], ["text"], ["hash"])
-    twin.load_state_dict(codes.state_dict())
-    assert twin.inv(TensorDict({"hash": data["hash"]})).get("text").data == "e2e4"
-
-
-def test_texts_as_tokens() -> None:
-    tokenizers = pytest.importorskip("tokenizers", reason="comes with the extra text")
-    transformers = pytest.importorskip("transformers", reason="comes with the extra text")
-    words = {"[PAD]": 0, "[UNK]": 1, "move": 2, "the": 3, "king": 4}
-    model = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
-    model.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    real = transformers.PreTrainedTokenizerFast(tokenizer_object=model, pad_token="[PAD]", unk_token="[UNK]")
-    tokens = marlenv.Tokenizer(["text"], ["tokens"], ["text"], ["tokens"], tokenizer=real, max_length=5)
-    out = tokens(TensorDict({"text": "move the king"}))
-    assert out["tokens"].tolist() == [2, 3, 4, 0, 0]
-    assert out["attention_mask"].tolist() == [1, 1, 1, 0, 0]
-    assert tokens.inv(TensorDict({"tokens": out["tokens"]})).get("text").data == "move the king"
 
 
 # --- whole rollouts at once -----------------------------------------------------------------------

@@ -8,6 +8,7 @@ import chess
 import torch
 
 from marlenv.games.chess.board import OFFSETS, STEPS, State
+from marlenv.games.chess.numberings.san import san_moves
 from marlenv.games.chess.rules import Chess
 
 PLANE = {step: plane for plane, step in reversed(list(enumerate(STEPS[:64])))}
@@ -121,3 +122,8 @@ class Games:
 def rows(state: State) -> list[State]:
     """The positions of a batch, one by one."""
     return [State(*parts) for parts in zip(*state, strict=True)]
+
+
+def number(san: str) -> torch.Tensor:
+    """The action of a move, as TorchRL numbers them."""
+    return torch.tensor(san_moves().index(san))

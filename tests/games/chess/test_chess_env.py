@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import warnings
 from collections.abc import Callable
@@ -11,15 +10,12 @@ from typing import Any
 import chess
 import pytest
 import torch
-from chess_reference import ODD_STARTS
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from chess_reference import ODD_STARTS, number
 from tensordict import TensorDict
 from torch import Tensor
 
 import marlenv
-from marlenv.errors import BadNotation, IllegalAction, KeyMissing, ResetError, ShapeError, SpecError
-from marlenv.games import ConnectFour, GameEnv
+from marlenv.errors import BadNotation, KeyMissing, SpecError
 from marlenv.games.chess import Chess, ChessEnv
 from marlenv.games.chess.numberings.san import numbered, san_moves
 from marlenv.games.chess.pictures import sprites
@@ -29,10 +25,6 @@ from marlenv.testing.comparison import differences, leaves
 
 ALL = {"include_san": True, "include_fen": True, "include_pgn": True, "include_legal_moves": True, "include_hash": True}
 FOOLS = ["f3", "e5", "g4", "Qh4#"]
-
-
-def number(san: str) -> Tensor:
-    return torch.tensor(san_moves().index(san))
 
 
 def play(env: Any, sans: list[str], td: Any = None) -> Any:
@@ -426,109 +418,6 @@ def test_the_contract_holds(name: str) -> None:
 
 
 # --- what is refused -----------------------------------------------------------------------------
-
-
-def test_an_illegal_move_names_row_player_and_move() -> None:
-    env = marlenv.make("chess", batch_size=[2])
-    td = env.reset()
-    td["white", "action"] = torch.tensor([[6 * 64 + 12], [6 * 64 + 36]])
-    td["black", "action"] = torch.zeros(2, 1, dtype=torch.int64)
-    with pytest.raises(
-        IllegalAction, match=r"action 420 \(e5e7\) of player 'white' in row \[1\] is illegal; legal are \['a3'"
-    ):
-        env.step(td)
-    td["white", "action"] = torch.tensor([[6 * 64 + 12], [4672]])
-    with pytest.raises(IllegalAction, match=r"action 4672 of player 'white' in row \[1\]"):
-        env.step(td)
-    kept = ChessEnv()
-    with pytest.raises(IllegalAction, match=r"\('Qh4#'\) of player 'white' is illegal; legal are \['a2a3', "):
-        kept.step(kept.reset().set("action", number("Qh4#")))
-    with pytest.raises(IllegalAction, match=r"action -5 \(out of 0..29274\) of player 'white' is illegal"):
-        kept.step(kept.reset().set("action", torch.tensor(-5)))
-
-
-def test_an_illegal_move_can_lose() -> None:
-    env = marlenv.make("chess", illegal="lose")
-    td = env.reset()
-    td["white", "action"] = td["black", "action"] = torch.tensor([0])
-    out = env.step(td)["next"]
-    assert (float(out["white", "reward"]), float(out["black", "reward"]), bool(out["done"])) == (-1.0, 1.0, True)
-    assert env.rules.fens(env.read(out)) == [chess.STARTING_FEN]
-    kept = ChessEnv(illegal="lose")
-    out = kept.step(kept.reset().set("action", number("e5")))["next"]
-    assert (float(out["reward"]), bool(out["terminated"])) == (-1.0, True)
-
-
-def test_bad_options_and_data_are_explained() -> None:
-    with pytest.raises(SpecError, match="layout='group'; did you mean 'grouped'"):
-        marlenv.make("chess", layout="group")
-    with pytest.raises(SpecError, match="mask='bits' needs layout='grouped'"):
-        ChessEnv(mask="bits")
-    with pytest.raises(SpecError, match="mask must be 'bits' or 'bool', got 'packed'"):
-        marlenv.make("chess", mask="packed")
-    with pytest.raises(TypeError, match="no option 'chess690'; did you mean 'chess960'"):
-        marlenv.make("chess", chess690=True)
-    with pytest.raises(KeyMissing, match=r"call reset\(\) first"):
-        ChessEnv().step(TensorDict({"action": number("e4")}, []))
-    env = marlenv.make("chess")
-    state = Chess(draws="forced").start(torch.Size([]))._asdict()
-    with pytest.raises(SpecError, match=r"history \[\*B, 101\] .* got .*\[151\]"):
-        env.reset(TensorDict({"state": state}, []), set_state=True)
-    mated = Chess().from_fens(["7k/6Q1/6K1/8/8/8/8/8 b - - 1 1"])
-    with pytest.raises(ResetError, match="True after a reset"):
-        env.reset(TensorDict({"state": mated._asdict()}, [1]), set_state=True)
-    two = marlenv.make("chess", batch_size=[2])
-    with pytest.raises(ShapeError, match=r"batch size \[2\]"):
-        two.step(env.reset())
-
-
-@pytest.mark.parametrize("rows", [3, 128])
-@pytest.mark.parametrize("layout", ["grouped", "connect four"])
-def test_flags_and_positions_that_would_be_read_beyond_their_end_are_refused(rows, layout):
-    """Compiled code goes by addresses: what is too short must not get there."""
-    four = layout == "connect four"
-    env = GameEnv(ConnectFour(), batch_size=[rows]) if four else marlenv.make("chess", layout=layout, batch_size=[rows])
-    td = env.rand_action(env.reset())
-    for flags in (torch.zeros(rows, 50, dtype=torch.bool), torch.zeros(rows, 1), torch.zeros(rows, dtype=torch.bool)):
-        with pytest.raises(ShapeError, match=rf"'done' must be bool \[{rows}, 1\], got"):
-            env.step(td.clone().set("done", flags))
-        with pytest.raises(ShapeError, match=rf"'done' must be bool \[{rows}, 1\], got"):
-            env.maybe_reset(td.clone().set("done", torch.ones_like(flags)))
-    if not four:
-        wrong = td.clone()
-        wrong["state", "history"] = wrong["state", "history"].int()
-        with pytest.raises(SpecError, match=r"a position is int64 .* 'history': 'torch.int32"):
-            env.step(wrong)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    number=st.one_of(st.integers(-9, 4680), st.integers(-(2**63), 2**63 - 1)),
-    layout=st.sampled_from(["torchrl", "grouped"]),
-)
-def test_any_number_is_played_or_refused(number: int, layout: str) -> None:
-    env = marlenv.make("chess", layout=layout)
-    td = env.reset()
-    if layout == "torchrl":
-        td["action"] = torch.tensor(number)
-    else:
-        td["white", "action"] = td["black", "action"] = torch.tensor([number])
-    says: list[str] = []
-    try:
-        env.step(td)
-    except IllegalAction as error:
-        says.append(str(error))
-    assert all("player 'white'" in text and f"action {number}" in text for text in says)
-
-
-@settings(max_examples=60, deadline=None)
-@given(text=st.one_of(st.text(max_size=40), st.sampled_from(ODD_STARTS).map(lambda fen: fen[1:])))
-def test_any_text_begins_a_game_or_is_explained(text: str) -> None:
-    env = ChessEnv(include_fen=True)
-    with contextlib.suppress(BadNotation, ResetError):
-        assert chess.Board(env.reset(TensorDict({"fen": text}, []), set_state=True)["fen"]).is_valid()
-
-
 # --- transforms, pictures ------------------------------------------------------------------------
 
 
