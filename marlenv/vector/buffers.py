@@ -51,6 +51,10 @@ class Layout:
         self.device = env.device
         states, seen, done = env.full_state_spec, env.full_observation_spec, env.full_done_spec
         self.inputs = _fields(env.full_action_spec, states, seen, done)
+        self.states = {field.path for field in _fields(states)}
+        """What a reset needs, if anything: the rest of its data may be what transforms made of it."""
+        self.needed = {field.path for field in _fields(env.full_action_spec, states)}
+        """The same of a step."""
         self.root = _fields(states, seen, done)
         self.following = _fields(env.full_reward_spec, states, seen, done)
         self.masks = [Field((*level.path, RESET), level.shape[1:], torch.bool) for level in env.plan.done.levels] + [

@@ -287,7 +287,7 @@ class ParallelEnv(BatchedEnv):
             return self._step_by_pipe(tensordict)
         if mask is not None:
             workers = self._reached(self._any_row(mask, tensordict))
-        self._send(layout, tensordict, {} if mask is None else {(STEP,): mask})
+        self._send(layout, tensordict, {} if mask is None else {(STEP,): mask}, layout.needed)
         if mask is not None:
             self._known.clear()
         lost = self._command(Command.STEP, "step", workers)
@@ -302,7 +302,7 @@ class ParallelEnv(BatchedEnv):
         layout = self._layout
         if layout is None:
             return None
-        self._send(layout, tensordict, {})
+        self._send(layout, tensordict, {}, layout.needed)
         lost = self._command(Command.STEP_AND_RESET, "step_and_maybe_reset", self._workers)
         out = self._received(layout, "following", self._workers)
         flags = self._memory.flags[:, DONE]
@@ -354,7 +354,7 @@ class ParallelEnv(BatchedEnv):
         on = self._marked(request)
         workers = self._reached(on)
         masks = {field.path: mask for field in layout.masks[:-1] if (mask := fetch(request, field.path)) is not None}
-        self._send(layout, td, masks)
+        self._send(layout, td, masks, layout.states)
         self._known.clear()
         if workers:
             self._command(command, "reset", workers)
@@ -374,8 +374,8 @@ class ParallelEnv(BatchedEnv):
 
     # --- data through the buffers ----------------------------------------------------------------
 
-    def _send(self, layout: Layout, td: TensorDictBase, masks: dict[Path, Tensor]) -> None:
-        """Writes what the workers do not have yet."""
+    def _send(self, layout: Layout, td: TensorDictBase, masks: dict[Path, Tensor], needed: set[Path]) -> None:
+        """Writes what the workers do not have yet; what does not fit and is not ``needed`` is what a transform made."""
         known, states = self._known, []
         for field, block in zip(layout.inputs, self._memory.blocks["inputs"], strict=True):
             value: Any = td
@@ -389,6 +389,9 @@ class ParallelEnv(BatchedEnv):
                 states.append(KNOWN)
                 continue
             if value.shape != block.shape or value.is_floating_point() > block.is_floating_point():
+                if field.path not in needed:
+                    states.append(ABSENT)
+                    continue
                 raise SpecError(
                     f"{type(self).__name__}: entry {nested(field.path)!r} must be {field.dtype} {list(block.shape)}, "
                     f"got {value.dtype} {list(value.shape)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -280,8 +281,8 @@ def test_every_game_keeps_the_contract(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", all_games())
-def test_fuzz(name: str) -> None:
-    """A whole game and 200 random episodes in random groups, beside the raw game; those of long games are cut off.
+def test_fuzz(name: str, sized: Callable) -> None:
+    """A whole game, and 10 or 200 random episodes in random groups, beside the raw game; long ones are cut off.
 
     With ``MARLENV_FUZZ_STEPS=300`` in the environment all are played to the end, or to 300 steps; that takes ten
     minutes.
@@ -294,13 +295,13 @@ def test_fuzz(name: str) -> None:
     length = follow(whole, beside(whole, 11), 11, episodes=1, max_steps=ENDLESS)
     most = ENDLESS if length <= SHORT else MOVES
 
-    @settings(max_examples=10, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=sized(2, 10), suppress_health_check=list(HealthCheck))
     @given(
         st.integers(0, 1 << 40), st.lists(st.integers(0, 2), min_size=len(names), max_size=len(names)), st.booleans()
     )
     def play(seed: int, labels: list[int], categorical: bool) -> None:
         env = make(name, group_map=groups_by(labels, names), categorical_actions=categorical)
-        assert follow(env, beside(env, seed), seed, episodes=20, max_steps=most) > 0
+        assert follow(env, beside(env, seed), seed, episodes=sized(5, 20), max_steps=most) > 0
 
     play()
 

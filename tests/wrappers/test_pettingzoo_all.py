@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,7 +32,9 @@ EXEMPT = {
         "resets_start_afresh": "the simulator counts on to its next zombie through a reset",
     }
 }
-PLAYED = (10, 20, 20)  # examples, episodes of each, and how many of those begin with a seed
+# examples, episodes of each, and how many of those begin with a seed
+FEW = (2, 5, 3)
+PLAYED = (10, 20, 20)
 PLAYED_ATARI = (4, 50, 2)  # a seed makes ALE load its ROM anew, 0.2 s, and changes nothing: actions are not sticky
 
 
@@ -70,11 +73,11 @@ def test_the_contract_holds(task: str, parallel: bool) -> None:
 
 
 @pytest.mark.parametrize(("task", "parallel"), cases())
-def test_fuzz(task: str, parallel: bool) -> None:
-    """200 random episodes in random groups, beside the raw simulator."""
+def test_fuzz(task: str, parallel: bool, sized: Callable) -> None:
+    """10 or 200 random episodes in random groups, beside the raw simulator."""
     options, player = options_of(task), Parallel if parallel else Turns
     names = PettingZooEnv(task, parallel=parallel, **options).agent_names
-    examples, episodes, seeded = PLAYED_ATARI if task in ATARI else PLAYED
+    examples, episodes, seeded = sized(FEW, PLAYED_ATARI if task in ATARI else PLAYED)
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(
