@@ -278,7 +278,7 @@ def test_every_option_is_equal_to_that_of_vmas_or_refused_for_a_reason(name, var
     for field in dataclasses.fields(load(harness.WHERE[name])):
         option = name, field.name
         all_values = values(field)
-        telling = [x for x in all_values if isinstance(x, bool) or x in (-1, -0.5, 0, 2)]
+        telling = [x for x in all_values if isinstance(x, bool) or x in (0, 2)]
         for value in [] if option in NOISY else sized(telling, all_values):
             options = {**others, field.name: value}
             fate = fate_in_vmas(name, options, 10)
