@@ -134,6 +134,7 @@ def test_every_block_says_what_it_is(page: Path) -> None:
         assert not wide, f"{where} scrolls: {wide[0]!r}"
 
 
+@pytest.mark.slow
 def test_generated_pages_are_what_the_code_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """Made here without the simulators, whose pages must not depend on what is installed."""
     for name in available("wrapper"):

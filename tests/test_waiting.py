@@ -155,6 +155,7 @@ def test_scenarios_do_not_wait(name: str, options: dict[str, Any]) -> None:
     lives_without_waiting(marlenv.make(name, num_envs=ROWS, device=META, seed=0, max_steps=3, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_transitions_in_a_graph_do_not_wait(name: str) -> None:
     simulation, rng = marlenv.make(name, num_envs=ROWS, seed=0, device=META).simulation, RowRNG(0, [ROWS], META)

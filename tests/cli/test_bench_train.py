@@ -8,6 +8,7 @@ import torch
 from marlenv.cli.benches import train
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # VMAS and TorchRL warn of their own ways
 def test_both_sides_have_the_same_networks_and_learn_from_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"ROWS": 3, "STEPS": 5, "EPOCHS": 1, "MINIBATCH": 8, "THREADS": 1}.items():

@@ -54,6 +54,7 @@ def test_shapes_that_it_does_not_know_are_refused() -> None:
         svg.pixels('<svg viewBox="0 0 1 1"><ellipse/></svg>', (9, 9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", marlenv.available("game"))
 def test_a_film_of_a_game_shows_its_boards(game: str, tmp_path: Path) -> None:
     imageio = pytest.importorskip("imageio.v3")
@@ -72,6 +73,7 @@ def test_a_film_of_a_game_shows_its_boards(game: str, tmp_path: Path) -> None:
     assert len(frames) == 1 + shown.sum()  # a gif keeps a picture that stays for longer
 
 
+@pytest.mark.slow
 def test_scenarios_under_transforms_and_in_series_are_filmed_as_they_are(tmp_path: Path) -> None:
     imageio = pytest.importorskip("imageio.v3")
     make = lambda: marlenv.make("navigation", 2, seed=5)  # noqa: E731

@@ -25,7 +25,9 @@ from marlenv.rng import RowRNG
     [
         *((entry.name, "none") for entry in SCENARIOS),
         pytest.param(
-            "simple_spread", "compile", marks=pytest.mark.skipif(not cache.compiler(), reason="needs a compiler")
+            "simple_spread",
+            "compile",
+            marks=[pytest.mark.slow, pytest.mark.skipif(not cache.compiler(), reason="needs a compiler")],
         ),
     ],
     ids=str,

@@ -38,6 +38,7 @@ def test_a_gif_shows_the_episode_from_its_start_to_its_end(capsys: pytest.Captur
     assert np.abs(pictures[3].astype(int) - pictures[4].astype(int)).mean() > 3  # another episode begins
 
 
+@pytest.mark.slow
 def test_what_stands_still_stays_at_the_same_pixels_through_a_film(tmp_path: Path) -> None:
     imageio = pytest.importorskip("imageio.v3")
     env = marlenv.make("simple_spread", 3, seed=2, compile="none")

@@ -125,6 +125,7 @@ def test_a_name_that_comes_later_is_found_by_the_table() -> None:
     assert "GymEnv" in dir(module)
 
 
+@pytest.mark.slow
 def test_a_path_loads_nothing_but_itself() -> None:
     for paths, heavy in (("marlenv.data", ("torch", "tensordict")), ("marlenv.envs.libs.pettingzoo", ("pettingzoo",))):
         code = f"import sys, {paths} as path; dir(path); print([m for m in {heavy} if m in sys.modules])"

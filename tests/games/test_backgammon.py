@@ -174,6 +174,7 @@ def test_picks_and_permits_say_the_same_as_the_mask() -> None:
         state = rules.play(state, action)
 
 
+@pytest.mark.slow
 def test_the_contract_holds() -> None:
     results = list(run_contract(lambda: marlenv.make("backgammon", num_envs=3, scoring="full", hyper=True)))
     assert not [r for r in results if r.verdict == "broken"]

@@ -231,6 +231,7 @@ ALIKE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", ALIKE)
 def test_numba_and_torch_give_the_same_bits(env: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")

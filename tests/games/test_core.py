@@ -125,6 +125,7 @@ GAMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", GAMES)
 def test_games_of_chance_keep_the_contract(game: str) -> None:
     broken = [f"{r.name}: {r.says}" for r in run_contract(GAMES[game]) if r.verdict == "broken"]

@@ -127,6 +127,7 @@ def test_cards_are_never_lost_or_doubled() -> None:
     assert bool(rules.over(state).any())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"num_players": 3, "group_map": "ALL_IN_ONE_GROUP"}])
 def test_the_contract_holds(options: dict[str, object]) -> None:
     results = list(run_contract(lambda: marlenv.make("hanabi", num_envs=3, **options)))

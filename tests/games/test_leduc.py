@@ -88,6 +88,7 @@ def test_folding_without_a_raise_is_illegal_and_says_what_is_legal() -> None:
         env.step(td)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"num_players": 3, "recall": False, "group_map": "ALL_IN_ONE_GROUP"}])
 def test_the_contract_holds(options: dict[str, object]) -> None:
     results = list(run_contract(lambda: marlenv.make("leduc_poker", num_envs=3, **options)))

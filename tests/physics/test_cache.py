@@ -105,6 +105,7 @@ def test_an_env_plays_on_with_a_damaged_cache(home):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_library_is_never_seen_half_written():
     """The compiler writes in pieces, slowly; whoever looks meanwhile finds nothing."""
     child = subprocess.Popen([sys.executable, "-c", SLOWLY], env={**os.environ, "SOURCE": SOURCE})
@@ -127,6 +128,7 @@ assert cache.build(os.environ["SOURCE"])[1]
 """
 
 
+@pytest.mark.slow
 def test_two_processes_compile_a_source_once():
     code = "import os\nfrom marlenv.physics.jit import cache\nprint(cache.build(os.environ['SOURCE'])[1])"
     children = [
@@ -279,6 +281,7 @@ print(env.engine is env.simulation)
 """
 
 
+@pytest.mark.slow
 def test_what_is_compiled_when_a_process_ends_is_found_by_the_next():
     started = time.monotonic()
     done = subprocess.run([sys.executable, "-W", "error", "-c", HASTY], capture_output=True, text=True, check=True)

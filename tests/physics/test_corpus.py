@@ -54,7 +54,11 @@ def played(sim, seed=3):
         state = after
 
 
-@pytest.mark.parametrize("names", GROUPS, ids=lambda names: names[0])
+@pytest.mark.parametrize(
+    "names",
+    [pytest.param(names, marks=pytest.mark.slow if i % 2 else ()) for i, names in enumerate(GROUPS)],
+    ids=lambda names: names[0],
+)
 def test_machine_code_of_a_piece_computes_what_eager_mode_computes(names):
     sim = Simulation(scenario_of(*(PIECES[name] for name in names)))
     kernel = Kernel(Source(sim))

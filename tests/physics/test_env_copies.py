@@ -78,6 +78,7 @@ torch.save(env.rollout(6, break_when_any_done=False)["next", "agents", "observat
 """
 
 
+@pytest.mark.slow
 def test_another_process_plays_on(tmp_path: Path) -> None:
     env = played("give_way", "none")
     (tmp_path / "env").write_bytes(pickle.dumps(env))

@@ -135,6 +135,7 @@ class Heap(Scenario):
         return {"agents": overlap(self.bodies, self.bodies).sum((1, 2)).to(torch.float32).unsqueeze(1)}
 
 
+@pytest.mark.slow
 def test_overlaps_are_those_of_separate_operations_near_and_far():
     drawn = RowRNG(seed=1, rows=[ROWS])
 
@@ -260,6 +261,7 @@ print(env.engine.kernel.compiled, float(env.rollout(5)["next", "agents", "reward
 """
 
 
+@pytest.mark.slow
 def test_another_process_compiles_nothing_and_another_option_compiles_anew(tmp_path, monkeypatch):
     monkeypatch.setenv("MARLENV_CACHE", str(tmp_path))
     env = make("wind_flocking", num_envs=3, seed=0, compile="aot")

@@ -106,6 +106,7 @@ def test_group_maps_reach_depth_three():
     assert deep
 
 
+@pytest.mark.slow
 def test_strategies_say_how_to_install_hypothesis():
     code = "import sys; sys.modules['hypothesis'] = None\nimport marlenv.testing.strategies"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

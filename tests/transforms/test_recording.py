@@ -164,6 +164,7 @@ def test_tensorboard_reads_it(tmp_path: Path) -> None:
     assert found.Histograms("weights")[0].histogram_value.num == 9
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # its own
 def test_wandb_writes_offline(tmp_path: Path) -> None:
     wandb = pytest.importorskip("wandb", reason="comes with the extra wandb")

@@ -91,7 +91,7 @@ def torch_masks(env):
     return td.set("_reset", torch.ones(4, 1, dtype=torch.bool))
 
 
-@pytest.mark.parametrize("how", ["raise", "kill", "hang"])
+@pytest.mark.parametrize("how", ["raise", "kill", pytest.param("hang", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fused", [False, True])
 def test_a_child_that_fails_is_started_again(how, fused, tmp_path):
     once = tmp_path / "once"

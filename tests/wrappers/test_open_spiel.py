@@ -349,7 +349,14 @@ for text in sys.argv[2:]:
 """
 
 
-@pytest.mark.parametrize("name", ["tic_tac_toe", "kuhn_poker", "goofspiel", "hanabi", "python_tic_tac_toe"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tic_tac_toe",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("kuhn_poker", "goofspiel", "hanabi")),
+        pytest.param("python_tic_tac_toe", marks=pytest.mark.slow),
+    ],
+)
 def test_a_text_that_is_no_state_is_an_error_and_not_the_end_of_the_process(name: str) -> None:
     """In a process of its own; raw, ``deserialize_state("-5")`` of tic-tac-toe ends it."""
     legal = {

@@ -15,7 +15,7 @@ from marlenv.optional import has
 from marlenv.registration import find
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "envs"
-SLOW = {"jaxmarl", "meltingpot"}  # installed in the slow tier
+SLOW = {"jaxmarl", "meltingpot", "pettingzoo"}  # two are installed in the slow tier, one takes seconds
 STAND_IN = {"smacv2"}
 
 
