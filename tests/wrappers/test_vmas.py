@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -115,12 +115,12 @@ def test_any_groups(seed: int, group_map: Any, dicts: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", scenarios())
-def test_fuzz_every_scenario(name: str) -> None:
-    """200 random episodes in random groups, 50 at a time, beside the raw env."""
+def test_fuzz_every_scenario(name: str, sized: Callable) -> None:
+    """100 or 200 random episodes in random groups, 50 at a time, beside the raw env."""
     fewer = OPTIONS.get(name, {})
     names = VmasEnv(name, 1, **fewer).agent_names
 
-    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=sized(2, 4), deadline=None, suppress_health_check=list(HealthCheck))
     @given(
         st.integers(0, 1 << 30), st.lists(st.integers(0, 2), min_size=len(names), max_size=len(names)), st.booleans()
     )
@@ -326,15 +326,13 @@ def test_the_contract_holds(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", scenarios())
-def test_the_contract_holds_for_every_scenario(name: str) -> None:
+def test_the_contract_holds_for_every_scenario(name: str, sized: Callable) -> None:
     exempt = dict(CONTRACT_EXEMPT)
     if name in DRAWS_IN_STEPS:
         exempt["partial_resets_keep_other_rows"] = DRAWS_IN_STEPS[name]
-    broken = [
-        f"{r.name}: {r.says}"
-        for r in run_contract(lambda: VmasEnv(name, 3, max_steps=9, **OPTIONS.get(name, {})), exempt)
-        if r.verdict == "broken"
-    ]
+    make = lambda: VmasEnv(name, 3, max_steps=9, **OPTIONS.get(name, {}))  # noqa: E731
+    found = run_contract(make, exempt, steps=sized(20, 64))
+    broken = [f"{r.name}: {r.says}" for r in found if r.verdict == "broken"]
     assert not broken, "\n".join(broken)
 
 
