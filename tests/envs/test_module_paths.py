@@ -65,9 +65,10 @@ def test_scripts_keep_their_forms_of_import() -> None:
         marlenv.TransformedEnv,
         marlenv.DreamerEnv,
     )
-    scope: dict[str, object] = {}
-    exec("from marlenv.envs.utils import *", scope)
-    assert scope["check_env_specs"] is marlenv.check_env_specs
+    for line, name in (("envs.utils", "check_env_specs"), ("envs", "TransformedEnv"), ("record", "VideoRecorder")):
+        scope: dict[str, object] = {}
+        exec(f"from marlenv.{line} import *", scope)
+        assert scope[name] is getattr(marlenv, name)
 
 
 def test_classes_are_pickled_by_the_module_that_they_live_in() -> None:

@@ -34,7 +34,7 @@ ASKED = (
     "parallel",
     "seed",
 )
-ASKED += ("has_observation", "has_information_state", "current_player", "scenario_name", "task_name", "game_string")
+ASKED += ("has_observation", "has_information_state", "scenario_name", "task_name", "game_string")
 ASKED += ("categorical_actions", "return_state", "done_on_any", "libname", "git_url", "group_map", "max_steps")
 
 
