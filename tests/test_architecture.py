@@ -222,6 +222,11 @@ def test_the_core_never_imports(forbidden: str) -> None:
             '"""Doc."""\nfrom marlenv.physics import world\n',
             "games may not import marlenv.physics",
         ),
+        (
+            "marlenv/envs/pooling.py",
+            '"""Doc."""\ndef f():\n    from marlenv.vector import ParallelEnv\n',
+            "envs may not import marlenv.vector",
+        ),
         ("groups/planted.py", '"""Doc."""\nfrom marlenv import EnvBase\n', "front door"),
         ("marlenv/envs/planted.py", "x = 1\n", "no module docstring"),
         ("marlenv/envs/planted.py", '"""Doc."""\n' + "x = 1\n" * 600, "the limit is 600"),

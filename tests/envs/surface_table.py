@@ -58,6 +58,7 @@ INSTANCES: dict[str, Callable[[Any], Any]] = {
     "OpenSpielEnv": lambda lib: lib.OpenSpielEnv("kuhn_poker"),
     "OpenSpielWrapper": lambda lib: lib.OpenSpielWrapper(_state()),
     "ChessEnv": lambda lib: lib.ChessEnv(),
+    "ChessEnv bare": lambda lib: lib.ChessEnv(stateful=True, include_fen=True, mask_actions=False),
     "TicTacToeEnv": lambda lib: lib.TicTacToeEnv(),
     "PendulumEnv": lambda lib: lib.PendulumEnv(),
     "FinancialRegimeEnv": lambda lib: lib.FinancialRegimeEnv(),
@@ -95,7 +96,7 @@ BECAUSE: dict[str, str] = {
         ChessEnv.base_env ChessEnv.transform ChessEnv.insert_transform ChessEnv.set_missing_tolerance
     """,
     "collectors stay in TorchRL": "EnvBase.collector EnvBase.register_collector Transform.collector",
-    "the core never imports python-chess: positions are FEN, games are PGN": "ChessEnv.lib",
+    "the core never imports python-chess: positions are FEN, games are PGN": "ChessEnv*.lib ChessEnv*.board",
     "the bounds of a spec are read through `space.low` and `space.high`, and moved with their spec": """
         ContinuousBox* BoxList.* CategoricalBox.clone CategoricalBox.__iter__
     """,

@@ -158,6 +158,17 @@ def test_the_table_says_where_torchrl_has_its_names() -> None:
         assert exported - {"traj"} <= set(names_below(path)), path
 
 
+@pytest.mark.reference
+def test_every_public_file_of_torchrls_environment_layer_is_a_path() -> None:
+    from torchrl_oracle import envs
+
+    top = Path(envs.__file__).parents[1]
+    files = [*(top / "envs").rglob("*.py"), *(top / "record").rglob("*.py"), top / "data/tensor_specs.py"]
+    modules = {".".join(f.relative_to(top).with_suffix("").parts) for f in files if not f.name.startswith("_")}
+    inside = {"envs.libs.jax_utils", "envs.libs.utils"}  # what its wrappers share
+    assert {m for m in modules if m not in PATHS and not reason_of(m)} == inside
+
+
 def test_the_table_has_no_word_twice_in_a_path_and_its_reasons_are_of_paths() -> None:
     for path, names in PATHS.items():
         words = names.split()
