@@ -55,7 +55,9 @@ def public_names(room: str) -> dict[str, str]:
         return {name: "marlenv" for name, home in homes.items() if home.split(".")[1] not in ROOMS}
     module = importlib.import_module(f"marlenv.{room}")
     own = {n for n, x in vars(module).items() if inspect.isclass(x) and x.__module__ == module.__name__ and n[0] != "_"}
-    names = {*getattr(module, "__all__", own), *(n for n, home in homes.items() if home == module.__name__)}
+    of_room = f"marlenv.{room.split('.', maxsplit=1)[0]}"  # a path of TorchRL's lists what other rooms have, too
+    listed = [n for n in getattr(module, "__all__", own) if homes.get(n, of_room).startswith(of_room)]
+    names = {*listed, *(n for n, home in homes.items() if home == module.__name__)}
     found = {name: "marlenv" if name in homes else module.__name__ for name in names}
     return dict(sorted({**UNLISTED.get(room, {}), **found}.items()))
 

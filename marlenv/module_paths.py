@@ -67,6 +67,18 @@ def offered(path: str, public: Collection[str], *, below: bool = True) -> list[s
     return [name for name in (names_below(path) if below else PATHS[path].split()) if name in public]
 
 
+def public(name: str) -> Any:
+    """The public thing of a name, as the package's front door finds it; for a room that stands below that thing.
+
+    An env makes a pool of envs without knowing where pools live; nothing is loaded before.
+
+    >>> public("ParallelEnv").__module__
+    'marlenv.vector.parallel'
+    """
+    finder = next(found for found in sys.meta_path if isinstance(found, PathFinder))
+    return finder.resolve(name)
+
+
 class PathFinder(MetaPathFinder):
     """Finds the modules of torchrl's paths.
 
@@ -133,6 +145,8 @@ class PathFinder(MetaPathFinder):
         functions.update(name for name in there if name in self.public)
         if functions:
             module.__class__ = _Room
+        if "__all__" in vars(module):  # ``from marlenv.envs import *`` gives what TorchRL's gives
+            vars(module)["__all__"] = sorted({*vars(module)["__all__"], *offered(path, self.public)})
         vars(module).update(
             __getattr__=lookup, __dir__=lambda: sorted({*vars(module), *offered(path, self.public), *there})
         )

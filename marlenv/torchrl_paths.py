@@ -57,14 +57,12 @@ PATHS: dict[str, str] = {
     "envs.custom.vla": "ToyVLAEnv",
     "envs.env_creator": "env_creator EnvCreator get_env_metadata",
     "envs.gym_like": "BaseInfoDictReader default_info_dict_reader GymLikeEnv",
-    "envs.libs": """
-        CraftGroundEnv CraftGroundWrapper GenesisEnv GenesisWrapper LBForagingEnv LBForagingWrapper LiberoEnv
-        LiberoWrapper MJLabEnv MJLabWrapper MujocoPlaygroundAgentMapping MujocoPlaygroundAgentSpec MujocoPlaygroundEnv
-        MujocoPlaygroundWrapper
-    """,
+    "envs.libs": "",
     "envs.libs.brax": "BraxEnv BraxWrapper",
+    "envs.libs.craftground": "CraftGroundEnv CraftGroundWrapper",
     "envs.libs.dm_control": "DMControlEnv DMControlWrapper",
     "envs.libs.envpool": "MultiThreadedEnv MultiThreadedEnvWrapper",
+    "envs.libs.genesis": "GenesisEnv GenesisWrapper",
     "envs.libs.gym": """
         gym_backend GymEnv GymWrapper MOGymEnv MOGymWrapper register_gym_spec_conversion set_gym_backend
         terminal_obs_reader
@@ -73,7 +71,13 @@ PATHS: dict[str, str] = {
     "envs.libs.isaac_lab": "IsaacLabWrapper",
     "envs.libs.isaacgym": "IsaacGymEnv IsaacGymWrapper",
     "envs.libs.jumanji": "JumanjiEnv JumanjiWrapper",
+    "envs.libs.lbforaging": "LBForagingEnv LBForagingWrapper",
+    "envs.libs.libero": "LiberoEnv LiberoWrapper",
     "envs.libs.meltingpot": "MeltingpotEnv MeltingpotWrapper",
+    "envs.libs.mjlab": "MJLabEnv MJLabWrapper",
+    "envs.libs.mujoco_playground": """
+        MujocoPlaygroundAgentMapping MujocoPlaygroundAgentSpec MujocoPlaygroundEnv MujocoPlaygroundWrapper
+    """,
     "envs.libs.openml": "OpenMLEnv",
     "envs.libs.openspiel": "OpenSpielEnv OpenSpielWrapper",
     "envs.libs.pettingzoo": "PettingZooEnv PettingZooWrapper",

@@ -17,6 +17,7 @@ from marlenv.envs import access, check, infer, resetting, stepping
 from marlenv.envs.autoreset import AutoReset
 from marlenv.envs.plan import Locking
 from marlenv.envs.pooling import Pooling
+from marlenv.envs.private_names import PrivateNames
 from marlenv.envs.random_actions import ActionStream, rand_action
 from marlenv.envs.rollout import Callback, RolloutOptions, rollout
 from marlenv.envs.seeding import as_seed, fresh_seed, next_seed
@@ -58,7 +59,7 @@ def _auto_resetting(env: EnvBase, replace: bool, spec_locked: bool) -> EnvBase:
     return made
 
 
-class EnvBase(access.SpecViews, Locking, Pooling, nn.Module, metaclass=EnvMeta):
+class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metaclass=EnvMeta):
     """An environment: it is reset, stepped, and says by specs what goes in and out.
 
     A subclass assigns specs in ``__init__`` and writes ``_reset``, ``_step`` and ``_set_seed``. Data are tensordicts of
@@ -91,8 +92,6 @@ class EnvBase(access.SpecViews, Locking, Pooling, nn.Module, metaclass=EnvMeta):
     torch.Size([3, 1])
     """
 
-    batch_locked: bool = True
-    """Whether inputs must have the env's batch size; else any batch size is taken."""
     auto_complete_done_specs: bool = True
     """Whether missing ``done`` and ``terminated`` entries are added to the specs."""
     handles_partial_steps: bool = False
@@ -120,12 +119,6 @@ class EnvBase(access.SpecViews, Locking, Pooling, nn.Module, metaclass=EnvMeta):
         if _batch_locked is not None:
             state["batch_locked"] = _batch_locked
         return env
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if isinstance(own := cls.__dict__.get("_batch_locked"), bool):
-            cls.batch_locked = own
-            del cls._batch_locked
 
     def __init__(
         self,
@@ -249,9 +242,6 @@ class EnvBase(access.SpecViews, Locking, Pooling, nn.Module, metaclass=EnvMeta):
             if self.supports_set_state:
                 kwargs["set_state"] = set_state
         return resetting.reset(self, tensordict, kwargs)
-
-    supports_set_state: bool = False
-    """Whether ``reset(td, set_state=True)`` starts from the state in ``td``."""
 
     def step(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Plays one step and writes observations, rewards and done flags under ``"next"``.
@@ -434,15 +424,6 @@ class EnvBase(access.SpecViews, Locking, Pooling, nn.Module, metaclass=EnvMeta):
                 side.lock_()
         self.__dict__["_batch_size"] = want
         self._cache.clear()
-
-    @property
-    def _batch_locked(self) -> bool:
-        """:attr:`batch_locked`, as subclasses may write it too."""
-        return self.batch_locked
-
-    @_batch_locked.setter
-    def _batch_locked(self, value: bool) -> None:
-        self.batch_locked = value
 
     @property
     def batch_dims(self) -> int:

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from marlenv.errors import Unsupported
+from marlenv.module_paths import public
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
-    from marlenv.vector import ParallelEnv
 
 
 class Pooling:
     """What an env has to do with pools of envs."""
 
     @staticmethod
-    def make_parallel(create_env_fn: Callable[..., EnvBase], *, num_envs: int = 1, **options: Any) -> ParallelEnv:
+    def make_parallel(create_env_fn: Callable[..., EnvBase], *, num_envs: int = 1, **options: Any) -> EnvBase:
         """A pool of ``num_envs`` envs in child processes.
 
         Args:
@@ -28,9 +28,8 @@ class Pooling:
         >>> env.batch_size
         torch.Size([1])
         """
-        from marlenv.vector import ParallelEnv
-
-        return ParallelEnv(num_envs, create_env_fn, **options)
+        made: EnvBase = public("ParallelEnv")(num_envs, create_env_fn, **options)
+        return made
 
     def configure_parallel(self, **options: Any) -> Self:
         """Changes how the children of a pool run; see :class:`marlenv.ParallelEnv`.

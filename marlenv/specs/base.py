@@ -166,7 +166,9 @@ class TensorSpec(Encoding, ABC):
             return self._holds(val)
         return val.is_meta or self._is_meta or self.to(val.device)._holds(val)
 
-    contains = is_in
+    def contains(self, item: Any) -> bool:
+        """The same as ``is_in``."""
+        return self.is_in(item)
 
     def __contains__(self, val: Any) -> bool:
         return self.is_in(val)

@@ -132,8 +132,6 @@ class Choice(TensorSpec):
         rows = _rows(val, len(self.shape) - self._lead)
         return rows is not None and all(any(_holds(c, row) for c in single) for row in rows)
 
-    contains = is_in
-
     def _holds(self, value: Any) -> bool:
         return self.is_in(value)
 

@@ -117,8 +117,6 @@ class CompositeValues(TensorSpec):
                     return False
         return True
 
-    contains = is_in
-
     def _missing(self, name: str, val: Any, verb: str) -> EntryMissing:
         spec = self._entry(name)
         who = "" if spec is None else spec._who

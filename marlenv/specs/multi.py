@@ -142,8 +142,6 @@ class MultiCategorical(Discrete):
             return True
         return self._bare and isinstance(val, Tensor) and super().is_in(val.unsqueeze(-1))
 
-    contains = is_in
-
     def project(self, val: Any) -> Tensor:
         """``val`` where it is in the domain, else the nearest value that is."""
         if self._bare and not fits(val.shape, self.shape):

@@ -99,8 +99,6 @@ class NonTensor(TensorSpec):
             return fits(val.batch_size, self.shape)
         return not isinstance(val, Tensor) and not is_tensor_collection(val)
 
-    contains = is_in
-
     def _holds(self, value: Any) -> bool:
         return self.is_in(value)
 

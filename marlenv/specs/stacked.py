@@ -103,8 +103,6 @@ class Stacked(LazyStack, TensorSpec):
         values = self._values_of(val)
         return values is not None and all(p.is_in(v) for p, v in zip(self.parts, values, strict=True))
 
-    contains = is_in
-
     def _holds(self, value: Any) -> bool:
         return self.is_in(value)
 

@@ -154,8 +154,6 @@ class StackedComposite(LazyStack, Composite):
         values = self._values_of(val)
         return values is not None and all(p.is_in(v) for p, v in zip(self.parts, values, strict=True))
 
-    contains = is_in
-
     def assert_is_in(self, value: Any) -> None:
         """Raises :class:`~marlenv.errors.NotInSpec` naming the first entry that is outside its spec."""
         for i, (part, one) in enumerate(self._pairs(value, "assert_is_in")):

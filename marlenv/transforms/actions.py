@@ -44,6 +44,14 @@ class ActionMask(Transform):
         super().__init__(in_keys=[action_key, mask_key], out_keys=[action_key, mask_key])
         self.action_key, self.mask_key = action_key, mask_key
 
+    @property
+    def action_spec(self) -> TensorSpec:
+        """The spec of the action, whose mask is kept up to date; known once it belongs to an env."""
+        if self.container is None:
+            raise SpecError("ActionMask.action_spec: belongs to no env; make TransformedEnv(env, ActionMask()) first")
+        spec: TensorSpec = self.container.full_action_spec[self.action_key]
+        return spec
+
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Checks that there is a discrete action and a mask."""
         for key, kind in ((self.action_key, "action"), (self.mask_key, "observation")):

@@ -296,6 +296,10 @@ class Transform(nn.Module):
         example = self._apply_transform(spec.zero())
         return Unbounded(example.shape, device=example.device, dtype=example.dtype)
 
+    def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
+        """Edits the zeros that ``env.fake_tensordict()`` gives, where data are not quite as the specs have them."""
+        return fake_tensordict
+
     # --- belonging to an env ---------------------------------------------------------------------
 
     def join(self, env: EnvBase) -> None:

@@ -247,11 +247,16 @@ class Compose(Transform):
         """The state specs as the outside sees them."""
         return self._in_turn("transform_state_spec", state_spec)
 
+    def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
+        """The zeros of a step's data after all transforms."""
+        return self._in_turn("transform_fake_tensordict", fake_tensordict)
+
     def join(self, env: EnvBase) -> None:
         """Nothing to do: the transforms join one by one."""
 
     def set_missing_tolerance(self, mode: bool = False) -> None:
         """Whether entries that are not there are passed over rather than an error, for all transforms."""
+        super().set_missing_tolerance(mode)
         for transform in self:
             transform.set_missing_tolerance(mode)
 

@@ -356,6 +356,14 @@ class TransformedEnv(EnvBase):
         base -= {key for leaf in self.chain.leaves() for key in leaf.memories()}
         return [key for key in (*self.observation_keys, *self.done_keys) if key not in base]
 
+    def fake_tensordict(self) -> TensorDictBase:
+        """Zeros in the shape of a step's data, as the transforms have them."""
+        return self.chain.transform_fake_tensordict(super().fake_tensordict())
+
+    def set_missing_tolerance(self, mode: bool = False) -> None:
+        """Whether entries that are not there are passed over rather than an error, for all transforms."""
+        self.chain.set_missing_tolerance(mode)
+
     def to(self, device: torch.device | str | int) -> TransformedEnv:  # type: ignore[override]
         """Moves the env under the transforms, and their buffers."""
         self.base_env.to(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -21,10 +22,18 @@ if TYPE_CHECKING:
 class PerLevel(Transform):
     """A transform with one entry beside the done flags of every level that is reset by itself. Abstract."""
 
+    levels: Sequence[NestedKey] = ()
+    """The done flags of these levels; none outside an env."""
+
     def join(self, env: EnvBase) -> None:
         """Finds the levels: the root, or the groups where there are no flags at the root."""
         super().join(env)
-        self.levels: list[NestedKey] = [nested((*level.path, "done")) for level in env.plan.done.top]
+        self.levels = [nested((*level.path, "done")) for level in env.plan.done.top]
+
+    @property
+    def reset_keys(self) -> list[NestedKey]:
+        """The reset masks of these levels; none outside an env."""
+        return [beside(key, "_reset") for key in self.levels]
 
 
 class _Flags(NamedTuple):
@@ -54,6 +63,9 @@ class StepCounter(PerLevel):
     tensor([False,  True])
     """
 
+    counted: Sequence[tuple[NestedKey, NestedKey, list[_Flags]]] = ()
+    """Per level: its done flag, its counter, and the flags that a limit sets; none outside an env."""
+
     def __init__(
         self,
         max_steps: int | None = None,
@@ -73,12 +85,33 @@ class StepCounter(PerLevel):
         """Finds the levels, and the levels below each of them, whose flags follow."""
         super().join(env)
         paths = [level.path for level in env.plan.done.levels]
-        self.counted = []
+        counted: list[tuple[NestedKey, NestedKey, list[_Flags]]] = []
         for key in self.levels:
             at = path(key)[:-1]
             below = [nested((*p, "done")) for p in paths if p[: len(at)] == at]
             flags = [_Flags(k, beside(k, self.truncated_key), beside(k, "terminated")) for k in below]
-            self.counted.append((key, beside(key, self.step_count_key), flags))
+            counted.append((key, beside(key, self.step_count_key), flags))
+        self.counted = counted
+
+    @property
+    def step_count_keys(self) -> list[NestedKey]:
+        """The counters; none outside an env, as the keys below."""
+        return [count for _, count, _ in self.counted]
+
+    @property
+    def done_keys(self) -> list[NestedKey]:
+        """The flags beside the counters."""
+        return [key for key, _, _ in self.counted]
+
+    @property
+    def truncated_keys(self) -> list[NestedKey]:
+        """The flags that a limit sets beside the counters."""
+        return [beside(key, self.truncated_key) for key in self.done_keys]
+
+    @property
+    def terminated_keys(self) -> list[NestedKey]:
+        """What a limit leaves alone beside the counters."""
+        return [beside(key, "terminated") for key in self.done_keys]
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Adds the counters, and the flags if there is a limit."""
@@ -137,7 +170,7 @@ class StepCounter(PerLevel):
 
     def memories(self) -> list[NestedKey]:
         """The counters."""
-        return [count for _, count, _ in self.counted]
+        return self.step_count_keys
 
     def __repr__(self) -> str:
         return f"StepCounter(max_steps={self.max_steps})"
@@ -163,10 +196,14 @@ class InitTracker(PerLevel):
             )
         self.init_key = init_key
 
+    @property
+    def init_keys(self) -> list[NestedKey]:
+        """The flags; none outside an env."""
+        return [beside(key, self.init_key) for key in self.levels]
+
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Adds the flags."""
-        for key in self.levels:
-            where = beside(key, self.init_key)
+        for key, where in zip(self.levels, self.init_keys, strict=True):
             if where in specs["observation"]:
                 raise SpecError(f"InitTracker: the env observes {where!r} already; choose another init_key")
             specs["observation"][where] = specs["done"][key].clone()

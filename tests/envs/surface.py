@@ -153,6 +153,10 @@ def member_faults(name: str, theirs: type, ours: type) -> Iterator[Fault]:
             mine = getattr(ours, member)
             if callable(mine):
                 yield from call_faults(f"{name}.{member}", getattr(theirs, member), mine)
+            else:
+                yield Fault(f"{name}.{member}", "called in torchrl, not in ours")
+        elif isinstance(there, property) and inspect.isfunction(inspect.getattr_static(ours, member, None)):
+            yield Fault(f"{name}.{member}", "read in torchrl, called in ours")
 
 
 @cache
@@ -190,13 +194,10 @@ def has(env: Any, member: str) -> bool:
 def instance_faults() -> Iterator[Fault]:
     """Public attributes of torchrl's envs after a reset that our envs lack."""
     common = {*dir(nn.Module()), *dir(object)}
-    for name, (args, options) in INSTANCES.items():
+    for name, make in INSTANCES.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            theirs, ours = (
-                getattr(torchrl_oracle.envs, name)(*args, **options),
-                getattr(marlenv, name)(*args, **options),
-            )
+            theirs, ours = make(torchrl_oracle.envs), make(marlenv)
             theirs.reset(), ours.reset()
             for member in sorted({*dir(theirs), *vars(theirs)} - common):
                 if not member.startswith("_") and has(theirs, member) and not has(ours, member):

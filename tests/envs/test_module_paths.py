@@ -65,9 +65,10 @@ def test_scripts_keep_their_forms_of_import() -> None:
         marlenv.TransformedEnv,
         marlenv.DreamerEnv,
     )
-    scope: dict[str, object] = {}
-    exec("from marlenv.envs.utils import *", scope)
-    assert scope["check_env_specs"] is marlenv.check_env_specs
+    for line, name in (("envs.utils", "check_env_specs"), ("envs", "TransformedEnv"), ("record", "VideoRecorder")):
+        scope: dict[str, object] = {}
+        exec(f"from marlenv.{line} import *", scope)
+        assert scope[name] is getattr(marlenv, name)
 
 
 def test_classes_are_pickled_by_the_module_that_they_live_in() -> None:
@@ -156,6 +157,17 @@ def test_the_table_says_where_torchrl_has_its_names() -> None:
     for path, module in (("envs", envs), ("envs.transforms", envs.transforms), ("record", record), ("data", data)):
         exported = {n for n in module.__all__ if not isinstance(getattr(module, n), ModuleType)}
         assert exported - {"traj"} <= set(names_below(path)), path
+
+
+@pytest.mark.reference
+def test_every_public_file_of_torchrls_environment_layer_is_a_path() -> None:
+    from torchrl_oracle import envs
+
+    top = Path(envs.__file__).parents[1]
+    files = [*(top / "envs").rglob("*.py"), *(top / "record").rglob("*.py"), top / "data/tensor_specs.py"]
+    modules = {".".join(f.relative_to(top).with_suffix("").parts) for f in files if not f.name.startswith("_")}
+    inside = {"envs.libs.jax_utils", "envs.libs.utils"}  # what its wrappers share
+    assert {m for m in modules if m not in PATHS and not reason_of(m)} == inside
 
 
 def test_the_table_has_no_word_twice_in_a_path_and_its_reasons_are_of_paths() -> None:

@@ -18,8 +18,8 @@ from marlenv.testing.catalogue import envs, groups, transforms
 
 
 def public_classes(room):
-    found = {name: getattr(room, name) for name in room.__all__}
-    return {name: it for name, it in found.items() if inspect.isclass(it) and it.__module__.startswith("marlenv")}
+    found = {name: getattr(room, name) for name in room.__all__}  # a path of TorchRL's lists what it has there, too
+    return {name: it for name, it in found.items() if inspect.isclass(it) and it.__module__.startswith(room.__name__)}
 
 
 def leaves(transform):

@@ -27,12 +27,23 @@ def test_planted_faults_are_found() -> None:
 
         def call(self, kept: int = 1, lost: int = 2, other: int = 3) -> None: ...
 
+        def asked(self) -> int: ...
+
+        @property
+        def read(self) -> int: ...
+
     class Ours:
+        asked = property(lambda self: 1)
+
+        def read(self) -> int: ...
+
         def call(self, kept: int = 1, other: int = 4) -> None: ...
 
     found = {(f.what, f.how) for f in member_faults("Env", Theirs, Ours)}
     assert found == {
         ("Env.gone", "absent"),
+        ("Env.asked", "called in torchrl, not in ours"),
+        ("Env.read", "read in torchrl, called in ours"),
         ("Env.call(lost)", "absent"),
         ("Env.call(other)", "default 4, torchrl's 3"),
         ("Env.call(other)", "argument 3 of torchrl's: not by position"),

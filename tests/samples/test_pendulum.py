@@ -40,6 +40,19 @@ def test_torchrl_plays_the_same_steps_with_parameters_of_their_own_in_each_row()
 
 
 @pytest.mark.reference
+def test_a_state_in_the_data_counts_where_it_is_asked_for() -> None:
+    """TorchRL also goes on from it where nothing is said, and warns that it will not in its next version."""
+    start = PendulumEnv.gen_params(batch_size=[2])
+    start["th"], start["thdot"] = torch.tensor([0.5, -1.0]), torch.tensor([0.25, 2.0])
+    for make in (theirs, lambda: PendulumEnv(seed=0)):
+        assert torch.equal(make().reset(start.clone(), set_state=True)["th"], start["th"])
+        assert not torch.equal(make().reset(start.clone(), set_state=False)["th"], start["th"])
+    assert not torch.equal(PendulumEnv(seed=0).reset(start.clone())["th"], start["th"])
+    with pytest.warns(FutureWarning, match="from v0.15 it will be ignored"):
+        assert torch.equal(theirs().reset(start.clone())["th"], start["th"])
+
+
+@pytest.mark.reference
 def test_the_specs_are_torchrls_and_the_stream() -> None:
     peer, env = theirs(), PendulumEnv()
     for family in ("observation", "reward", "done", "action", "state"):

@@ -136,3 +136,63 @@ def test_update_done_off_leaves_done_to_the_env():
     assert rollout["next", "truncated"].flatten().tolist() == [False, True, True, True]
     assert not rollout["next", "done"].any()
     assert rollout["next", "step_count"].flatten().tolist() == [1, 2, 3, 4]
+
+
+KEYS = {
+    "StepCounter": ("step_count_keys", "done_keys", "terminated_keys", "truncated_keys", "reset_keys"),
+    "StepCounter with names": ("step_count_keys", "done_keys", "terminated_keys", "truncated_keys"),
+    "InitTracker with a name": ("init_keys", "reset_keys"),
+}
+
+
+@pytest.mark.parametrize("transform", KEYS)
+@pytest.mark.parametrize("env", ENVS)
+def test_the_keys_of_transforms_are_torchrls(env, transform):
+    theirs, ours = (made(library, env, transform, "alone") for library in LIBRARIES)
+    for name in KEYS[transform]:
+        want, got = (sorted(getattr(env.transform, name), key=str) for env in (theirs, ours))
+        assert got == want, name
+        assert list(getattr(TRANSFORMS[transform](marlenv), name)) == [], "outside an env there are none"
+
+
+def test_missing_entries_are_tolerated_by_all_transforms_of_an_env_at_once():
+    for lib in LIBRARIES.values():
+        env = lib.TransformedEnv(lib.PendulumEnv(), lib.Compose(lib.DoubleToFloat(["th"]), lib.RewardSum()))
+        for mode in (True, False):
+            env.set_missing_tolerance(mode)
+            assert [t.missing_tolerance for t in env.transform] == [mode, mode]
+            assert env.transform.missing_tolerance is mode
+    env = marlenv.TransformedEnv(marlenv.PendulumEnv(), marlenv.SignTransform(["nobody"]))
+    with pytest.raises(KeyError, match="nobody"):
+        env.rollout(1)
+    env.set_missing_tolerance(True)
+    env.rollout(1)
+
+
+def test_transforms_edit_the_zeros_that_buffers_are_made_from():
+    found = []
+    for lib in LIBRARIES.values():
+
+        class Whole(lib.Transform):
+            def transform_fake_tensordict(self, fake_tensordict):
+                return fake_tensordict.set("whole", fake_tensordict["th"].long())
+
+        class Twice(lib.Transform):
+            def transform_fake_tensordict(self, fake_tensordict):
+                return fake_tensordict.set("twice", fake_tensordict["whole"] * 2)
+
+        env = lib.TransformedEnv(lib.PendulumEnv(), lib.Compose(Whole(), Twice()))
+        found.append({key: (value.shape, value.dtype) for key, value in env.fake_tensordict().items(True, True)})
+    assert {key: value for key, value in found[1].items() if "rng" not in key} == found[0]
+    assert found[1]["twice"] == (torch.Size([]), torch.int64)
+
+
+def test_the_action_mask_says_whose_mask_it_keeps():
+    for lib in LIBRARIES.values():
+        env = lib.TransformedEnv(lib.TicTacToeEnv(), lib.ActionMask(mask_key="mask"))
+        td = env.reset()
+        env.step(td.set("action", torch.tensor(4)))
+        assert env.transform.action_spec is env.full_action_spec["action"]
+        assert env.transform.action_spec.mask.tolist() == [i != 4 for i in range(9)]
+    with pytest.raises(marlenv.errors.SpecError, match="ActionMask.action_spec: belongs to no env"):
+        marlenv.ActionMask().action_spec  # noqa: B018

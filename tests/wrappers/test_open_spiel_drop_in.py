@@ -62,3 +62,15 @@ def test_chosen_chance_and_given_states_are_torchrls(peer: Any, game: str) -> No
     assert len(mine) == len(theirs) >= 3
     for one, other in zip(mine, theirs, strict=True):
         assert all(_same(one[key], other[key]) for key in KEYS)
+
+
+@pytest.mark.parametrize("game", ["tic_tac_toe", "matrix_pd"])
+def test_methods_of_the_state_are_asked_of_the_env_as_in_torchrl(peer: Any, game: str) -> None:
+    told = []
+    for make in (OpenSpielEnv, peer):
+        env = make(game)
+        td = env.reset()
+        before = (env.current_player(), env.is_terminal(), env.legal_actions(0))
+        env.step(td.set(("agents", "action"), torch.eye(2, env.num_distinct_actions()).long()))
+        told.append((before, env.current_player(), env.returns(), env.history_str(), env.num_players()))
+    assert told[0] == told[1]

@@ -34,7 +34,7 @@ ASKED = (
     "parallel",
     "seed",
 )
-ASKED += ("has_observation", "has_information_state", "current_player", "scenario_name", "task_name", "game_string")
+ASKED += ("has_observation", "has_information_state", "scenario_name", "task_name", "game_string")
 ASKED += ("categorical_actions", "return_state", "done_on_any", "libname", "git_url", "group_map", "max_steps")
 
 
@@ -64,6 +64,17 @@ def test_attributes_have_the_same_values(name: str, args: Any, options: dict[str
         compared += 1
     assert compared >= 3
     assert ours.lib is theirs.lib is type(ours).lib
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize(("name", "args", "options"), CASES.values(), ids=CASES)
+def test_members_of_the_simulator_are_reached_through_the_env(name: str, args: Any, options: dict[str, Any]) -> None:
+    theirs, ours = theirs_of(name, args, options), getattr(marlenv, name)(*args, **options)
+    theirs.reset(), ours.reset()
+    names = [member for member in dir(theirs._env) if not member.startswith("_") and hasattr(theirs, member)]
+    assert len(names) >= 10
+    kinds = {member: callable(getattr(theirs, member)) for member in names}
+    assert {member: callable(getattr(ours, member, None)) for member in names if hasattr(ours, member)} == kinds
 
 
 @pytest.mark.parametrize("name", ["VmasEnv", "PettingZooEnv", "OpenSpielEnv"])

@@ -109,7 +109,6 @@ class OpenSpielWrapper(TurnSimEnv):
 
     # --- a game ----------------------------------------------------------------------------------
 
-    @property
     def current_player(self) -> int:
         """The seat to move, or one of OpenSpiel's negative numbers: -2 for all at once, -4 at the end."""
         return int(self._env.current_player())
