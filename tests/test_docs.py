@@ -268,3 +268,10 @@ def test_decisions_have_their_five_headings() -> None:
     for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
         found = re.findall(r"^## (.*)$", path.read_text(), re.M)
         assert found == ["Status", "Goal", "Now", "New", "Cost"], path.name
+
+
+def test_links_are_whole_addresses() -> None:
+    """No sign of the sentence around it belongs to an address, and no bracket of its own is left out."""
+    for page in (ROOT / "docs").rglob("*.md"):
+        links = re.findall(r"<(https?://[^>]*)>", page.read_text())
+        assert not [link for link in links if link[-1] in ".,;:" or link.count("(") != link.count(")")], page
