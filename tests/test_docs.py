@@ -23,6 +23,7 @@ import pytest
 import torch
 
 from marlenv.cli.__main__ import main
+from marlenv.cli.bench import SUITES
 from marlenv.physics import offset
 from marlenv.registration import available, find, make
 
@@ -241,6 +242,9 @@ def test_the_list_of_benchmarks_says_what_each_page_compares(monkeypatch: pytest
     rows = [row.split(" | ")[1] for row in hooks.benchmarks(index).splitlines()]
     assert len(rows) >= 3
     assert not [row for row in rows if "see there" in row or not 10 < len(row) < 120]
+    named = set(re.findall(r"marlenv bench (\w+)", index + hooks.benchmarks(index)))
+    assert named <= SUITES.keys(), f"no suite of benchmarks is called {named - SUITES.keys()}"
+    assert "train" in named
 
 
 KINDS = {"added", "changed", "fixed", "removed", "behaviour"}
