@@ -34,8 +34,9 @@ def load_game(game_string: str, parameters: Mapping[str, Any] | None) -> Any:
 
 def game_names() -> list[str]:
     """The names of all games, those that are written in Python too."""
+    spiel = need("pyspiel", WHO)
     need("open_spiel.python.games", WHO)  # registers them
-    return sorted(need("pyspiel", WHO).registered_names())
+    return sorted(spiel.registered_names())
 
 
 def reseeded(game: Any, seed: int) -> Any:
