@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 declare -A tests=(
   [tensorboard]=tests/transforms/test_recording.py
-  [wandb]=tests/transforms/test_recording.py
+  [wandb]="tests/transforms/test_recording.py -k wandb" # its protobuf is too old for the tensorboard that CI has
   [mlflow-skinny]=tests/transforms/test_recording.py
   [av]="tests/transforms/test_recording.py tests/cli/test_video.py"
   [imageio]="tests/cli/test_video.py tests/cli/test_films_of_games.py"
@@ -21,7 +21,7 @@ declare -A tests=(
   [torchrl]=tests/interop
   [chess]="tests/games/chess tests/cli/test_play.py"
   [vmas]=tests/wrappers/test_vmas.py
-  [open_spiel]=tests/wrappers/test_open_spiel.py
+  [open_spiel]="tests/wrappers/test_open_spiel.py -k not(input_is_named)" # which names a game of later versions
 )
 main=$("$PYTHON" -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")
 for package in "$@"; do
