@@ -10,6 +10,8 @@ from typing import Any
 ROLE = re.compile(r":(?:class|meth|func|attr|mod|data):`(?:[^`<]*<)?~?([^`>]+)>?`", re.S)
 SECTION = re.compile(r"^(Args|Returns|Raises):\s*$", re.M)
 RULE = re.compile(r"^=[= ]+$")
+_INNER = r"\([^\s()<>]*\)"  # of addresses such as .../Hex_(board_game)
+ADDRESS = rf"https?://(?:[^\s()<>]|{_INNER})*(?:[^\s()<>.,;:]|{_INNER})"
 
 
 @dataclass
@@ -71,7 +73,7 @@ def _source(text: str) -> tuple[str, str]:
 
 def linked(text: str) -> str:
     """A text whose bare addresses are links."""
-    return re.sub(r"(?<![<(])(https?://[^\s)>]*[^\s).,>])", r"<\1>", text)
+    return re.sub(rf"(?<![<(])({ADDRESS})", r"<\1>", text)
 
 
 def inline(text: str) -> str:

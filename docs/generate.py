@@ -24,6 +24,7 @@ os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 import docstrings
+import game_slices
 import slices
 import torch
 from reference_pages import (
@@ -108,7 +109,7 @@ def native_page(name: str) -> str:
             "Use": use(entry),
             "Description": f"{doc.summary}\n\n{doc.prose}",
             "Data": data_table(env, ("observation", "state", "reward", "done"), meanings(env, thing, doc)),
-            "Slices": slices.table(name) if entry.kind == "scenario" else "",
+            "Slices": (slices if entry.kind == "scenario" else game_slices).table(name),
             "Action": action_text(entry, env, doc),
             "Reward": sentence(doc.bullets.get("reward")) or reward_text(thing),
             "Ends": ends_text(entry, env, doc),
@@ -318,7 +319,7 @@ def source(thing: Any, doc: docstrings.Doc) -> str:
     if doc.source:
         return doc.source
     module = docstrings.parse(inspect.getdoc(sys.modules[thing.__module__]) or "")
-    said = module.source or re.search(r"https?://[^\s)]*[^\s).,]", f"{module.summary} {module.body}")
+    said = module.source or re.search(docstrings.ADDRESS, f"{module.summary} {module.body}")
     return said if isinstance(said, str) else f"<{said[0]}>" if said else "Our own."
 
 

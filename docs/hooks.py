@@ -61,7 +61,12 @@ def benchmarks(markdown: str) -> str:
     """A row for each page of benchmarks that the list does not name."""
     pages = [page for page in sorted((DOCS / "benchmarks").glob("*.md")) if f"({page.name})" not in markdown]
     others = [page for page in pages if page.stem != "index"]
-    return "\n".join(f"| [{heading(p)}]({p.name}) | {opening(p)} | `marlenv bench {p.stem}` |" for p in others)
+    return "\n".join(f"| [{heading(p)}]({p.name}) | {opening(p)} | `{command(p)}` |" for p in others)
+
+
+def command(page: Path) -> str:
+    """The first `marlenv bench` that a page of benchmarks names."""
+    return re.search(r"marlenv bench [a-z]+", page.read_text())[0]
 
 
 def opening(page: Path) -> str:

@@ -211,5 +211,5 @@ def table(name: str) -> str:
                 f"{name}: {unknown} of {group} equals nothing known; say what it is in docs/quantities.py"
             )
         key = ", ".join(f'"{word}"' for word in (*group, "observation"))
-        rows += [f"| `({key})` | `{p.begin}:{p.end}` | {p.what} | {p.unit} |" for p in parts]
+        rows += [f"| `({key})` | `{p.begin}:{p.end}` | {p.what} | {p.unit or 'none'} |" for p in parts]
     return "\n".join(["| entry | slice | what | unit |", "|---|---|---|---|", *rows]) if rows else ""

@@ -142,7 +142,7 @@ def find(name: str) -> Registration:
         return replace(entry, name=name, options={**entry.options, entry.task_option: task})
     if ":" in name:
         return Registration(name, "custom", load(name), batched=None)
-    hint = nearest(name, _TABLE)
+    hint = nearest(family, _TABLE)
     own = ", and an env of your own is 'module:callable'" if "." in name else ""
     raise UnknownName(
         f"no env is called {name!r}; {hint if '?' in hint else f'`marlenv list` shows all that are{own}'}"

@@ -23,6 +23,7 @@ import pytest
 import torch
 
 from marlenv.cli.__main__ import main
+from marlenv.cli.bench import SUITES
 from marlenv.physics import offset
 from marlenv.registration import available, find, make
 
@@ -242,6 +243,9 @@ def test_the_list_of_benchmarks_says_what_each_page_compares(monkeypatch: pytest
     rows = [row.split(" | ")[1] for row in hooks.benchmarks(index).splitlines()]
     assert len(rows) >= 3
     assert not [row for row in rows if "see there" in row or not 10 < len(row) < 120]
+    named = set(re.findall(r"marlenv bench (\w+)", index + hooks.benchmarks(index)))
+    assert named <= SUITES.keys(), f"no suite of benchmarks is called {named - SUITES.keys()}"
+    assert "train" in named
 
 
 KINDS = {"added", "changed", "fixed", "removed", "behaviour"}
@@ -269,3 +273,10 @@ def test_decisions_have_their_five_headings() -> None:
     for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
         found = re.findall(r"^## (.*)$", path.read_text(), re.M)
         assert found == ["Status", "Goal", "Now", "New", "Cost"], path.name
+
+
+def test_links_are_whole_addresses() -> None:
+    """No sign of the sentence around it belongs to an address, and no bracket of its own is left out."""
+    for page in (ROOT / "docs").rglob("*.md"):
+        links = re.findall(r"<(https?://[^>]*)>", page.read_text())
+        assert not [link for link in links if link[-1] in ".,;:" or link.count("(") != link.count(")")], page

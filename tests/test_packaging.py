@@ -63,10 +63,12 @@ def test_extras_say_ranges_and_constraints_say_versions() -> None:
         for text in EXTRAS[extra]:
             if text.startswith("marlenv-torch["):
                 continue
-            name, low, high = re.fullmatch(r"([\w-]+)(?:\[.*\])?(?:>=([\d.]+))?,?<([\d.]+)", text).groups()  # type: ignore[union-attr]
+            range_ = re.fullmatch(r"([\w-]+)(?:\[.*\])?>=([\d.]+),<([\d.]+)", text)
+            assert range_, f"{extra}: {text} must say its lowest version and the first that was not tried"
+            name, low, high = range_.groups()
             pin = pins.get(name.lower().replace("-", "_"))
             if pin is not None:
-                assert number(low or "0") <= number(pin) < number(high), f"{extra}: {text}, and CI runs {pin}"
+                assert number(low) <= number(pin) < number(high), f"{extra}: {text}, and CI runs {pin}"
 
 
 def number(text: str) -> tuple[int, ...]:

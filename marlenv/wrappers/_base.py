@@ -13,6 +13,7 @@ import torch
 from marlenv.envs import EnvBase
 from marlenv.errors import MissingExtra, NeedsReset, SpecError, whole
 from marlenv.optional import need
+from marlenv.options import check_options
 
 Value = TypeVar("Value")
 
@@ -72,6 +73,7 @@ class EnvWrapper(EnvBase):
         )
         self.frame_skip = self.wrapper_frame_skip = self._checked_frame_skip(frame_skip)
         self._check_kwargs(kwargs)
+        self._check_options(kwargs)
         self._env = self._build_env(**kwargs)
         self._make_specs(self._env)
         self._init_env()
@@ -96,6 +98,12 @@ class EnvWrapper(EnvBase):
 
     def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
         """Raises if the constructor's arguments make no sense."""
+
+    def _check_options(self, kwargs: dict[str, Any]) -> None:
+        """Raises a TypeError that names the nearest option if there is one that :meth:`_build_env` does not take."""
+        taken = inspect.signature(self._build_env).parameters
+        if all(p.kind is not p.VAR_KEYWORD for p in taken.values()):
+            check_options(type(self).__name__, kwargs, [*taken, *sorted(option_names(type(self)))])
 
     @abstractmethod
     def _build_env(self, *args: Any, **kwargs: Any) -> Any:
@@ -150,7 +158,16 @@ def own_options(cls: type, options: dict[str, Any]) -> dict[str, Any]:
     >>> own_options(EnvWrapper, options), options
     ({'device': 'cpu'}, {'max_cycles': 5})
     """
-    named = {
+    return {name: options.pop(name) for name in sorted(option_names(cls) & options.keys())}
+
+
+def option_names(cls: type) -> set[str]:
+    """The options that a class or one of its bases names in its constructor.
+
+    >>> sorted(option_names(EnvWrapper))[:3]
+    ['allow_done_after_reset', 'batch_size', 'device']
+    """
+    return {
         name
         for base in cls.__mro__
         if issubclass(base, EnvBase) and "__init__" in vars(base)
@@ -158,4 +175,3 @@ def own_options(cls: type, options: dict[str, Any]) -> dict[str, Any]:
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
         or (parameter.default is not inspect.Parameter.empty and name != "env")
     }
-    return {name: options.pop(name) for name in sorted(named & options.keys())}

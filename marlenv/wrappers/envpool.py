@@ -12,7 +12,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import SpecError, SpecTypeError, Unsupported, whole
+from marlenv.errors import SpecTypeError, UnknownName, Unsupported, nearest, whole
 from marlenv.optional import need
 from marlenv.specs import Binary, Composite, TensorSpec, Unbounded
 from marlenv.wrappers._base import EnvWrapper
@@ -58,8 +58,8 @@ class MultiThreadedEnvWrapper(EnvWrapper):
             got = type(kwargs.get("env")).__name__
             raise SpecTypeError(f"{type(self).__name__}: env must be what envpool.make gives, got {got}")
 
-    def _build_env(self, *args: Any, **kwargs: Any) -> Any:
-        return args[0] if args else kwargs["env"]
+    def _build_env(self, env: Any = None) -> Any:
+        return env
 
     def _make_specs(self, env: Any) -> None:
         who, config = type(self).__name__, env.config
@@ -149,26 +149,20 @@ class MultiThreadedEnv(MultiThreadedEnvWrapper):
         **options: Any,
     ) -> None:
         whole(type(self).__name__, "num_workers", num_workers, 1)
-        self.env_name, self._task = env_name, dict(create_env_kwargs or {})
-        super().__init__(env_name=env_name, num_workers=num_workers, **options)
+        self.env_name, self._count, self._task = env_name, num_workers, dict(create_env_kwargs or {})
+        super().__init__(**options)
 
     def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
-        pool = need("envpool", type(self).__name__)
-        if kwargs["env_name"] not in pool.list_all_envs():
-            raise SpecError(
-                f"{type(self).__name__}: EnvPool has no env {kwargs['env_name']!r}; envpool.list_all_envs() names all"
-            )
+        name, known = self.env_name, need("envpool", type(self).__name__).list_all_envs()
+        if name not in known:
+            raise UnknownName(f"{type(self).__name__}: EnvPool has no env {name!r}; {nearest(name, known)}")
 
-    def _build_env(self, *args: Any, **kwargs: Any) -> Any:
-        return self._pool(*args, **kwargs)
-
-    def _pool(self, env_name: str, num_workers: int) -> Any:
-        self._count = num_workers
+    def _build_env(self, env: Any = None) -> Any:
         return need("envpool", type(self).__name__).make(
-            env_name, env_type="gymnasium", num_envs=num_workers, **{"seed": 0, **self._task}
+            self.env_name, env_type="gymnasium", num_envs=self._count, **{"seed": 0, **self._task}
         )
 
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:
             self._task["seed"] = seed % 2**31
-            self._env, self._began = self._pool(self.env_name, self._count), False
+            self._env, self._began = self._build_env(), False

@@ -173,7 +173,8 @@ def test_envs_of_ones_own_are_shown_played_and_checked(
         (["bench", "physics", "--device", "banana"], "'banana' is no device"),
         (["list", "petingzoo"], "no family of envs is called 'petingzoo'; did you mean 'pettingzoo'?"),
         (["list", "vmas", "--kind", "game"], "do not go together"),
-        (["show", "tic_tac_toe/hard"], "no env is called 'tic_tac_toe/hard'"),
+        (["show", "tic_tac_toe/hard"], "no env is called 'tic_tac_toe/hard'; did you mean 'tic_tac_toe'?"),
+        (["show", "pettingzo/simple_tag_v3"], "no env is called 'pettingzo/simple_tag_v3'; did you mean 'pettingzoo'?"),
     ],
 )
 def test_mistakes_with_names_are_one_line(

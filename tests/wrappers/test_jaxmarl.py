@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rows import entry_of, equal
 
 import marlenv
-from marlenv.errors import NeedsReset, SpecError, UnknownName
+from marlenv.errors import GroupError, KeyMissing, NeedsReset, SpecError, UnknownName
 from marlenv.optional import has, need
 from marlenv.testing import run_contract
 from marlenv.wrappers.jaxmarl import JaxMARLEnv, JaxMARLWrapper
@@ -217,3 +217,45 @@ def test_envs_are_made_by_name() -> None:
         JaxMARLEnv("MPE_simple_sprea_v3")
     with pytest.raises(SpecError, match="expected a JaxMARL env, got int"):
         JaxMARLWrapper(3)
+
+
+def _with_a_cow(table: int) -> Any:
+    return lambda out: out[table].update(cow_0=out[table]["agent_0"])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        (_with_a_cow(0), GroupError, "the simulator gave data of an unknown agent 'cow_0'; known"),
+        (_with_a_cow(2), GroupError, "the simulator gave data of an unknown agent 'cow_0'; known"),
+        (_with_a_cow(3), GroupError, "the simulator gave data of an unknown agent 'cow_0'; known"),
+        (lambda out: out[0].pop("agent_1"), KeyMissing, "the simulator gave no 'observation' of agent 'agent_1'"),
+        (lambda out: out[2].pop("agent_1"), KeyMissing, "the simulator gave no 'reward' of agent 'agent_1'"),
+    ],
+)
+def test_a_step_that_makes_no_sense_names_the_agent(change: Any, error: Any, says: str) -> None:
+    sim = need("jaxmarl", "test").make(MPE[0])
+    step = sim.step_env
+
+    def broken(*args: Any) -> Any:
+        out = [dict(part) if isinstance(part, dict) else part for part in step(*args)]
+        change(out)
+        return tuple(out)
+
+    sim.step_env = broken
+    env = JaxMARLWrapper(sim, seed=0)
+    with pytest.raises(error, match=f"^JaxMARLWrapper.step: {says}"):
+        env.step(env.rand_action(env.reset()))
+
+
+def test_a_reward_of_the_whole_team_beside_those_of_agents_is_no_agent() -> None:
+    sim = need("jaxmarl", "test").make(MPE[0])
+    step = sim.step_env
+
+    def with_all(*args: Any) -> Any:
+        seen, state, rewards, *rest = step(*args)
+        return seen, state, {**rewards, "__all__": sum(rewards.values())}, *rest
+
+    sim.step_env = with_all
+    env = JaxMARLWrapper(sim, seed=0)
+    assert env.step(env.rand_action(env.reset()))["next", "agent", "reward"].shape == (1, 3, 1)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from marlenv import MultiThreadedEnv, MultiThreadedEnvWrapper, check_env_specs
-from marlenv.errors import SpecError, SpecTypeError, Unsupported
+from marlenv.errors import SpecError, SpecTypeError, UnknownName, Unsupported
 
 envpool = pytest.importorskip("envpool", reason="EnvPool is an extra, and has no wheel for every platform")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # gymnasium's, about the precision of its boxes
@@ -64,8 +64,10 @@ def test_seeds_make_the_same_data_again():
 
 
 def test_what_is_refused():
-    with pytest.raises(SpecError, match=r"MultiThreadedEnv: EnvPool has no env 'CartPole-v9'"):
-        MultiThreadedEnv(2, "CartPole-v9")
+    with pytest.raises(UnknownName, match=r"^MultiThreadedEnv: EnvPool has no env 'CartPol-v1'; did you mean 'Cart"):
+        MultiThreadedEnv(2, "CartPol-v1")
+    with pytest.raises(TypeError, match=r"^MultiThreadedEnv has no option 'categorical_action_encodin'; did you mean"):
+        MultiThreadedEnv(2, "CartPole-v1", categorical_action_encodin=True)
     with pytest.raises(SpecTypeError, match=r"MultiThreadedEnvWrapper: env must be what envpool.make gives, got int"):
         MultiThreadedEnvWrapper(3)
     with pytest.raises(Unsupported, match=r"batch_size must be num_envs=3, got 2; all envs step at once"):

@@ -200,6 +200,11 @@ def test_observe_acting_leaves_those_who_wait_alone() -> None:
             SpecError,
             "observe must be 'acting' or 'all', got 'none'",
         ),
+        (
+            lambda: OpenSpielEnv("tic_tac_toe", categorial_actions=True),
+            TypeError,
+            "^OpenSpielEnv has no option 'categorial_actions'; did you mean 'categorical_actions'",
+        ),
     ],
 )
 def test_bad_input_is_named(make: Any, error: Any, says: str) -> None:
@@ -397,11 +402,12 @@ def test_a_state_that_is_no_text_is_refused() -> None:
         env.set_state(env.get_state().set("state", "4\n4\n"))
 
 
-@pytest.mark.parametrize("outcome", [99, -1, 3])
-def test_an_outcome_of_chance_that_there_is_not_is_refused(outcome: int) -> None:
-    chosen: list[int] = []
+@pytest.mark.parametrize("outcome", [99, -1, 3, 0.5, float("nan"), "x", None])
+def test_an_outcome_of_chance_that_there_is_not_is_refused(outcome: Any) -> None:
+    chosen: list[Any] = []
     env = OpenSpielEnv("kuhn_poker", chance_sampler=lambda outcomes, _: chosen.pop() if chosen else outcomes[0])
     env.reset()
     chosen.append(outcome)
-    with pytest.raises(SpecError, match=rf"OpenSpielEnv: chance_sampler must return one of \[0, 1, 2\], got {outcome}"):
+    says = rf"OpenSpielEnv: chance_sampler must return one of \[0, 1, 2\], got {outcome!r}"
+    with pytest.raises(SpecError, match=says):
         env.reset()

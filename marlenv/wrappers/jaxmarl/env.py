@@ -18,7 +18,8 @@ from marlenv.wrappers._base import own_options
 from marlenv.wrappers._batched import BatchedAgentsEnv
 from marlenv.wrappers._spaces import spec_of, torch_dtype
 from marlenv.wrappers.jaxmarl.arrays import td_to_tree, to_jax, to_torch, tree_to_td
-from marlenv.wrappers.jaxmarl.transition import GroupLayout, can_mask, compiled, keys_of
+from marlenv.wrappers.jaxmarl.functions import can_mask, compiled, keys_of
+from marlenv.wrappers.jaxmarl.transition import GroupLayout
 
 
 class JaxMARLWrapper(BatchedAgentsEnv):

@@ -1,20 +1,21 @@
-"""JaxMARL's transition, compiled for ``JaxMARLWrapper``: reset, masked reset and step of all rows, without its
-auto-reset.
+"""``Transition``: what a reset and a step of JaxMARL do in one row, without its auto-reset.
 
-What a row remembers is a tree of arrays: the simulator's state, a random key, the number of steps and the flags. Rows
-do not know of each other: row ``i`` draws from the key of ``(seed, i)``, however many rows there are.
+What a row remembers is a tree of arrays: the simulator's state, a random key, the number of steps and the flags.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from marlenv.errors import KeyMissing
 from marlenv.keys import Path
 from marlenv.optional import need
+from marlenv.wrappers._agent import check_named
 
 WHO = "JaxMARLWrapper"
-FAR = 1 << 30  # steps; more than anybody plays
+NO_AGENTS = {"__all__", "world_state"}
+"""What JaxMARL writes beside its agents."""
 
 Memory = dict[str, Any]
 
@@ -25,60 +26,6 @@ class GroupLayout(NamedTuple):
     path: Path
     agents: tuple[str, ...]
     lazy: bool
-
-
-class Functions(NamedTuple):
-    """The compiled functions of a simulator; memories and data have rows in front."""
-
-    start: Any
-    """Keys -> memory, data."""
-    restart: Any
-    """Memory, mask -> memory, data; rows that the mask leaves out keep their memory."""
-    step: Any
-    """Memory, actions by group -> memory, data."""
-    look: Any
-    """Memory -> data."""
-
-
-def keys_of(seed: int, rows: int) -> Any:
-    """A random key per row, committed to a device as actions are; else the second step would be compiled again."""
-    jax, jnp = need("jax", WHO), need("jax.numpy", WHO)
-    keys = jax.vmap(partial(jax.random.fold_in, jax.random.PRNGKey(seed % (1 << 32))))(jnp.arange(rows))
-    return jax.device_put(keys, keys.device)
-
-
-def can_mask(sim: Any, state: Any) -> bool:
-    """Whether the simulator says which actions are legal."""
-    try:
-        need("jax", WHO).eval_shape(sim.get_avail_actions, state)
-    except NotImplementedError:
-        return False
-    return True
-
-
-@lru_cache(maxsize=64)
-def compiled(
-    sim: Any, groups: tuple[GroupLayout, ...], names: tuple[str, ...], masked: bool, max_steps: int | None
-) -> Functions:
-    """The functions of a simulator, compiled once for each way of grouping its agents."""
-    jax, jnp = need("jax", WHO), need("jax.numpy", WHO)
-    transition = Transition(sim, groups, names, masked, max_steps or FAR)
-
-    def start(keys: Any) -> Any:
-        return jax.vmap(transition.start)(keys)
-
-    def restart(memory: Memory, mask: Any) -> Any:
-        fresh, data = jax.vmap(transition.start)(memory["key"])
-        pick = partial(jax.vmap(jnp.where), mask)
-        return jax.tree.map(pick, fresh, memory), data
-
-    def step(memory: Memory, actions: Any) -> Any:
-        return jax.vmap(transition.step)(memory, actions)
-
-    def look(memory: Memory) -> Any:
-        return jax.vmap(transition.look)(memory)
-
-    return Functions(*(jax.jit(function) for function in (start, restart, step, look)))
 
 
 class Transition:
@@ -101,6 +48,7 @@ class Transition:
     def start(self, key: Any) -> Any:
         key, drawn = self.jax.random.split(key)
         observations, state = self.sim.reset(drawn)
+        check_agents("reset", self.names, observation=observations)
         nobody = self.jnp.zeros(len(self.names), dtype=bool)
         flags = {"terminated": nobody, "truncated": nobody, "over": self.jnp.zeros(2, dtype=bool)}
         memory = self._strong({"key": key, "state": state, "steps": self.jnp.int32(0), **flags})
@@ -114,6 +62,7 @@ class Transition:
             chosen |= {a: action[i] for i, a in enumerate(group.agents)}
         chosen = {a: chosen[a] for a in names}
         observations, state, rewards, dones, _ = self.sim.step_env(drawn, memory["state"], chosen)
+        check_agents("step", self.names, observation=observations, reward=rewards, done=dones)
         steps = memory["steps"] + 1
         done, left = dones["__all__"], jnp.stack([dones[a] for a in names])
         won, dies = self._ended(state, done)
@@ -175,3 +124,27 @@ class Transition:
             for g in self.groups
         ]
         return root, stacked
+
+
+def check_agents(verb: str, names: Sequence[str], **tables: Mapping[str, Any]) -> None:
+    """Raises if a dict has an agent that the simulator never named, or lacks one that it did.
+
+    Names do not depend on numbers: called while a step is compiled, this costs nothing afterwards.
+
+    Args:
+        verb: what was called, for the message.
+        names: the agents.
+        **tables: what is in a dict -> the dict.
+
+    Raises:
+        GroupError: an unknown agent.
+        KeyMissing: an agent is missing.
+
+    >>> check_agents("step", ["a", "b"], reward={"a": 1.0, "__all__": 1.0})
+    Traceback (most recent call last):
+    marlenv.errors.KeyMissing: JaxMARLWrapper.step: the simulator gave no 'reward' of agent 'b'
+    """
+    for what, table in tables.items():
+        check_named(f"{WHO}.{verb}", table.keys() - NO_AGENTS, names)
+        if missing := [name for name in names if name not in table]:
+            raise KeyMissing(f"{WHO}.{verb}: the simulator gave no {what!r} of agent {missing[0]!r}")

@@ -61,11 +61,11 @@ class Match:
                 at = np.searchsorted(np.cumsum(chances), self.rng.random() * sum(chances), "right")
                 state.apply_action(outcomes[min(int(at), len(outcomes) - 1)])
             else:
-                outcome = int(self.sampler(outcomes, chances))
+                outcome = self.sampler(outcomes, chances)
                 if outcome not in outcomes:
                     shown = f"{list(outcomes[:20])}{' ...' if len(outcomes) > 20 else ''}"
-                    raise SpecError(f"{self.who}: chance_sampler must return one of {shown}, got {outcome}")
-                state.apply_action(outcome)
+                    raise SpecError(f"{self.who}: chance_sampler must return one of {shown}, got {outcome!r}")
+                state.apply_action(int(outcome))
 
     def _go_on(self) -> None:
         """Draws chance, and sees who is asked for an action then, and what is legal."""
