@@ -414,7 +414,7 @@ class ChessEnv(ChessTurns):
         board = state.board.reshape(-1, WORDS)
         for row in self.rules.over(state).reshape(-1).nonzero().flatten().tolist():
             _, left, _ = paths.follow(board[row].tolist(), -1, self.rules.chess960, self.rules.path)
-            moves[row] = torch.tensor(left, dtype=torch.int64)
+            moves[row] = torch.from_numpy(left)
         return state._replace(moves=moves.reshape(state.moves.shape))
 
     def _data(self, step: TimeStep[State], held: Sequence[Tensor] = ()) -> TensorDict:

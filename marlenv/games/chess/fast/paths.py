@@ -353,7 +353,7 @@ def san(state: State, table: Tensor, chess960: bool) -> tuple[Tensor, Tensor]:
     return numbers, actions
 
 
-def follow(board: list[int], action: int, chess960: bool, path: Path) -> tuple[list[int], list[int], bool]:
+def follow(board: list[int], action: int, chess960: bool, path: Path) -> tuple[list[int], NDArray[np.int64], bool]:
     """One position on the host after a legal action (none if negative): its words, its packed moves, and check.
 
     Draws are not seen: moves follow while there are any.
@@ -361,10 +361,10 @@ def follow(board: list[int], action: int, chess960: bool, path: Path) -> tuple[l
     if compiled(path, _ON_CPU):
         words, planes = np.array(board, dtype=np.int64), np.zeros(PLANES, dtype=np.int64)
         checkers = kernels().follow(words, action, planes, chess960)
-        return words.tolist(), planes.tolist(), bool(checkers)
+        return words.tolist(), planes, bool(checkers)
     column = torch.tensor(board, dtype=torch.int64).unsqueeze(-1)
     if action >= 0:
         column[: FULLMOVE + 1] = advance(column, torch.tensor([action]), chess960)
     moves = generate(column, chess960)
     column[PASSANT] = moves.passant
-    return column[:, 0].tolist(), moves.planes[:, 0].tolist(), bool(moves.checkers[0])
+    return column[:, 0].tolist(), moves.planes[:, 0].numpy(), bool(moves.checkers[0])

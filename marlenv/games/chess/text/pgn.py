@@ -69,8 +69,9 @@ class Walker:
     @classmethod
     def _after(cls, board: list[int], action: int, chess960: bool, path: paths.Path) -> Walker:
         board, moves, check = paths.follow(board, action, chess960, path)
-        bits = np.unpackbits(np.array(moves, dtype="<i8").view(np.uint8), bitorder="little")  # 64 a plane
-        return cls(board, np.flatnonzero(bits).tolist(), check, chess960, path)
+        planes = moves.nonzero()[0]  # a few of 73
+        bits = np.unpackbits(moves[planes].astype("<i8").view(np.uint8), bitorder="little").nonzero()[0]  # 64 a plane
+        return cls(board, (planes[bits >> 6] << 6 | bits & 63).tolist(), check, chess960, path)
 
     @cached_property
     def position(self) -> Position:
