@@ -11,6 +11,7 @@ from marlenv.tournament.asking import ENDINGS
 from marlenv.tournament.bootstrap import Replicates, interval
 from marlenv.tournament.cross_play import CrossPlay, cross_play
 from marlenv.tournament.defects import defects
+from marlenv.tournament.engines import UCIPlayer
 from marlenv.tournament.game_theory import (
     Decomposition,
     NashAverage,
@@ -63,6 +64,7 @@ __all__ = [
     "SwissRound",
     "TabularPlayer",
     "Turn",
+    "UCIPlayer",
     "advance",
     "aggregate_interval",
     "alpha_rank",

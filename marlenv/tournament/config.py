@@ -19,6 +19,7 @@ from marlenv.games import TurnBasedEnv
 from marlenv.games.rules import Rules
 from marlenv.registration import find, make
 from marlenv.rng import RowRNG
+from marlenv.tournament.engines import UCIPlayer
 from marlenv.tournament.mcts import MCTSPlayer
 from marlenv.tournament.play import Arena, Played
 from marlenv.tournament.players import Player, random_player
@@ -210,7 +211,7 @@ def load_player(name: str, given: Any) -> Player:
     kind = table.pop("kind", None)
     if not isinstance(kind, str):
         raise SpecError(
-            f"player {name!r}: expected 'random', 'mcts', 'module:callable' or a table with kind, got {given!r}"
+            f"player {name!r}: expected 'random', 'mcts', 'uci', 'module:callable' or a table with kind, got {given!r}"
         )
     if kind not in KINDS and ":" not in kind:
         raise SpecError(f"player {name!r}: kind {kind!r}: {nearest(kind, KINDS)}, or module:callable")
@@ -230,4 +231,4 @@ def load_player(name: str, given: Any) -> Player:
     return player
 
 
-KINDS: dict[str, Callable[..., Any]] = {"random": random_player, "mcts": MCTSPlayer}
+KINDS: dict[str, Callable[..., Any]] = {"random": random_player, "mcts": MCTSPlayer, "uci": UCIPlayer}

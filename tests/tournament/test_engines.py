@@ -1,0 +1,138 @@
+"""Chess engines as players: what they play is what they said; whatever they do, the tournament goes on."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+import torch
+
+from marlenv.errors import IllegalAction, SpecError, Unsupported
+from marlenv.games import TicTacToe
+from marlenv.games.chess import Chess
+from marlenv.tournament import ENDINGS, Arena, Game, UCIPlayer, random_player, round_robin
+from marlenv.tournament.config import load_player
+
+FAKE = [sys.executable, str(Path(__file__).parent / "fake_engine.py")]
+STOCKFISH = shutil.which("stockfish") or shutil.which("/usr/games/stockfish")
+needs_stockfish = pytest.mark.skipif(STOCKFISH is None, reason="needs stockfish: apt install stockfish")
+
+
+@pytest.fixture
+def fake() -> Iterator[Callable[..., UCIPlayer]]:
+    made: list[UCIPlayer] = []
+
+    def make(*words: str, **options: Any) -> UCIPlayer:
+        made.append(UCIPlayer([*FAKE, *words], **options))
+        return made[-1]
+
+    yield make
+    for player in made:
+        player.close()
+
+
+def alphabetical(turn: Any) -> torch.Tensor:
+    """What the fake engine plays, by python-chess alone."""
+    moves = [min(map(str, chess.Board(fen).legal_moves)) for fen in turn.rules.fens(turn.state)]
+    return turn.rules.read_ucis(turn.state, moves)
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("processes", [1, 3])
+def test_the_moves_are_those_of_the_engine(fake: Callable[..., UCIPlayer], processes: int) -> None:
+    games = [Game(k, seats) for k, seats in enumerate([("a", "b"), ("b", "a")] * 3)]
+    played = [
+        Arena(Chess(), {"a": player, "b": random_player}, rows=4, max_plies=30, record=True).play(games)
+        for player in (fake(processes=processes, depth=1, options={"Skill": 3}), alphabetical)
+    ]
+    assert torch.equal(played[0].digest, played[1].digest)
+
+
+@pytest.mark.parametrize(("fails", "ending"), [("dies", "crash"), ("cheats", "illegal move"), ("hangs", "out of time")])
+def test_an_engine_that_fails_loses_that_game_alone(fake: Callable[..., UCIPlayer], fails: str, ending: str) -> None:
+    players = {"fails": fake(fails, patience=1.5 if fails == "hangs" else 30.0), "random": random_player}
+    games = round_robin(list(players), double=True, cycles=2)
+    played = Arena(Chess(), players, forfeits=True, max_plies=6).play(games)
+    endings = [ENDINGS[k] for k in played.ending.tolist()]
+    assert set(endings) == {ending, "move limit"}
+    lost = [k for k, how in enumerate(endings) if how == ending]
+    assert all(played.returns[k, played.games[k].players.index("fails")] < 0 for k in lost)
+    with pytest.raises(IllegalAction, match="player 'fails' "):
+        Arena(Chess(), players, max_plies=30).play(games)
+
+
+def test_processes_end_with_the_player(fake: Callable[..., UCIPlayer]) -> None:
+    player = fake(processes=2)
+    game = [Game(k, ("a", "a")) for k in range(2)]
+    Arena(Chess(), {"a": player}, max_plies=4).play(game)
+    assert player._crew is not None
+    pids = [engine.process.pid for engine in player._crew.engines if engine.process]
+    assert len(pids) == 2
+    again = pickle.loads(pickle.dumps(player))
+    assert again._crew is None
+    assert repr(again).endswith("'go nodes 1000')")
+    player.close()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    Arena(Chess(), {"a": player}, max_plies=2).play(game)  # it can be asked again
+
+
+def test_what_cannot_play_is_said() -> None:
+    with pytest.raises(SpecError, match="no program 'no_such_engine' was found; install the engine"):
+        UCIPlayer("no_such_engine")
+    with pytest.raises(SpecError, match="expected one of nodes, depth and move_seconds"):
+        UCIPlayer(FAKE, nodes=1, depth=1)
+    with pytest.raises(SpecError, match="nodes"):
+        UCIPlayer(FAKE, nodes=0)
+    with pytest.raises(Unsupported, match="engines play chess, got TicTacToe"):
+        Arena(TicTacToe(), {"a": UCIPlayer(FAKE)}).play([Game(0, ("a", "a"))])
+    with pytest.raises(SpecError, match="player 'x': uci does not load: SpecError: UCIPlayer: no program 'nothing'"):
+        load_player("x", {"kind": "uci", "command": "nothing"})
+
+
+@pytest.mark.slow
+@needs_stockfish
+def test_stockfish_beats_chance_and_plays_the_same_games_again() -> None:
+    games = [Game(k, seats) for k, seats in enumerate([("fish", "random"), ("random", "fish")] * 2)]
+    played = []
+    for processes, rows in ((1, 4), (2, 1)):
+        player = UCIPlayer(str(STOCKFISH), nodes=300, options={"Hash": 16}, processes=processes)
+        arena = Arena(Chess(draws="claim"), {"fish": player, "random": random_player}, rows=rows, max_plies=160)
+        played.append(arena.play(games))
+        player.close()
+    assert torch.equal(played[0].digest, played[1].digest)
+    assert played[0].scores()[::2].tolist() == [1.0, 1.0]
+    assert played[0].scores()[1::2].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.slow
+@needs_stockfish
+@pytest.mark.parametrize("chess960", [False, True])
+def test_an_engine_that_is_killed_loses_one_game(chess960: bool) -> None:
+    player = UCIPlayer(str(STOCKFISH), nodes=50, options={"Hash": 1})
+    asked = 0
+
+    def killed(turn: Any) -> torch.Tensor:
+        nonlocal asked
+        asked += 1
+        if asked == 5 and player._crew is not None:
+            process = player._crew.engines[0].process
+            assert process is not None
+            os.kill(process.pid, signal.SIGKILL)
+        return player(turn)
+
+    games = [Game(k, seats) for k, seats in enumerate([("fish", "random"), ("random", "fish")] * 2)]
+    players = {"fish": killed, "random": random_player}
+    played = Arena(Chess(chess960=chess960), players, rows=2, forfeits=True, max_plies=24).play(games)
+    player.close()
+    endings = [ENDINGS[k] for k in played.ending.tolist()]
+    assert endings.count("crash") == 1
