@@ -17,7 +17,11 @@ demo: $(STAMP)
 	@echo
 	$(RUN) $(BIN)/marlenv rollout pettingzoo/simple_tag_v3 --envs 2 --steps 60 --seed 0 --set max_cycles=25 --out runs/demo/simple_tag
 	@echo
-	@echo "The data are memory-mapped tensordicts under runs/demo. Next: marlenv list, marlenv show simple_spread, tutorials/."
+	cd tutorials/tournament && $(abspath $(BIN))/marlenv tournament run tic_tac_toe.toml --ledger $(CURDIR)/runs/demo/tic_tac_toe.sqlite
+	$(BIN)/marlenv tournament report runs/demo/tic_tac_toe.sqlite
+	@echo
+	@echo "The data are memory-mapped tensordicts under runs/demo; open runs/demo/tic_tac_toe.html in a browser."
+	@echo "Next: marlenv list, marlenv show simple_spread, tutorials/."
 
 test: $(STAMP)
 	$(RUN) $(BIN)/python -m pytest -q -n 2 -m "not slow"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 import torch
+
+from marlenv.tournament.config import Config
+from marlenv.tournament.play import blank
 
 FOLDER = Path(__file__).resolve().parents[1] / "tutorials"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
@@ -39,6 +43,16 @@ def test_a_tutorial_needs_no_torchrl(path: Path) -> None:
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         assert not [n for n in names if n.split(".")[0] == "torchrl"]
+
+
+def test_the_tournament_of_the_demo_is_won_by_who_plays_perfectly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER / "tournament")
+    config = Config.of({**tomllib.loads((FOLDER / "tournament" / "tic_tac_toe.toml").read_text()), "cycles": 4})
+    played = config.arena().play(config.games(blank([], 2)))
+    seat = torch.tensor([[name == "minimax" for name in game.players] for game in played.games])
+    assert len(played.games) == 48
+    assert (played.returns[seat] >= 0).all()
+    assert (played.returns[seat] > 0).sum() > 12
 
 
 @pytest.mark.parametrize(
