@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs what only the slow tests use and `.[dev]` leaves out: Ray, Melting Pot, JaxMARL and Stockfish.
+# Installs what only the slow tests use and `.[dev]` leaves out: Ray, Melting Pot, JaxMARL, Stockfish and Chromium.
 #
 #   VENV=.venv tests/simulators.sh               all
 #   PYTHON=python3 tests/simulators.sh jaxmarl   one of them
 #
-# Needs the package index (and apt for Stockfish) and nothing else. What is installed stays as it is.
+# Needs the package index (and apt for the last two) and nothing else. What is installed stays as it is.
 set -euo pipefail
 PYTHON=${PYTHON:-${VENV:-.venv}/bin/python}
 CONSTRAINTS=$(cd "$(dirname "$0")/.." && pwd)/constraints.txt
@@ -41,17 +41,18 @@ meltingpot() {
   rm -rf "$folder"
 }
 
-# A chess engine from the system's packages. Where we may not install those, its tests are skipped and say so.
-stockfish() {
-  command -v stockfish >/dev/null || [ -x /usr/games/stockfish ] && return
+# A chess engine and a browser from the system's packages. Where we may not install those, their tests are skipped and say so.
+packaged() {
+  command -v "$1" >/dev/null || [ -x "/usr/games/$1" ] && return
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    apt-get -qq update && apt-get -qq install -y stockfish || echo "stockfish could not be installed" >&2
+    apt-get -qq update && apt-get -qq install -y --no-install-recommends "$1" >/dev/null || echo "$1 could not be installed" >&2
   fi
 }
 
-for one in ${@:-ray jaxmarl meltingpot stockfish}; do
+for one in ${@:-ray jaxmarl meltingpot stockfish chromium}; do
   case $one in
-    ray | jaxmarl | meltingpot | stockfish) "$one" ;;
-    *) echo "$0: no simulator is called $one; there are ray, jaxmarl, meltingpot and stockfish" >&2; exit 2 ;;
+    ray | jaxmarl | meltingpot) "$one" ;;
+    stockfish | chromium) packaged "$one" ;;
+    *) echo "$0: no simulator is called $one; there are ray, jaxmarl, meltingpot, stockfish and chromium" >&2; exit 2 ;;
   esac
 done
