@@ -15,6 +15,7 @@ import torch
 from beside_simulator import Spiel, follow, groups_by
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sizes import some
 
 from marlenv.errors import IllegalAction, SpecError, UnknownName, Unsupported
 from marlenv.optional import need
@@ -274,7 +275,7 @@ def skip_unless_played(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", all_games())
+@pytest.mark.parametrize("name", some(all_games(), 3))
 def test_every_game_keeps_the_contract(name: str) -> None:
     skip_unless_played(name)
     if gives_tensors(name):
@@ -285,7 +286,7 @@ def test_every_game_keeps_the_contract(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", all_games())
+@pytest.mark.parametrize("name", some(all_games(), 2))
 def test_fuzz(name: str, sized: Callable) -> None:
     """A whole game, and 10 or 200 random episodes in random groups, beside the raw game; long ones are cut off.
 

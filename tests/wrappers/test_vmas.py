@@ -11,6 +11,7 @@ from beside_simulator import groups_by
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rows import entry_of, equal
+from sizes import some
 
 import marlenv
 from marlenv.errors import SpecError, UnknownName
@@ -114,7 +115,7 @@ def test_any_groups(seed: int, group_map: Any, dicts: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", scenarios())
+@pytest.mark.parametrize("name", some(scenarios(), 2))
 def test_fuzz_every_scenario(name: str, sized: Callable) -> None:
     """100 or 200 random episodes in random groups, 50 at a time, beside the raw env."""
     fewer = OPTIONS.get(name, {})
@@ -325,7 +326,7 @@ def test_the_contract_holds(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", scenarios())
+@pytest.mark.parametrize("name", some(scenarios(), 2))
 def test_the_contract_holds_for_every_scenario(name: str, sized: Callable) -> None:
     exempt = dict(CONTRACT_EXEMPT)
     if name in DRAWS_IN_STEPS:
