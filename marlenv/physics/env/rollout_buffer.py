@@ -11,7 +11,7 @@ from torch import Size, Tensor
 from marlenv.buffer_pool import BufferPool
 from marlenv.physics.env.layout import FLAGS, Layout
 from marlenv.physics.env.simulation_env import SimulationEnv
-from marlenv.physics.jit.kernel import Field, action_fields
+from marlenv.physics.jit.kernel import action_fields
 from marlenv.tensordicts import fetch, put
 
 
@@ -33,9 +33,9 @@ class RolloutBuffer:
         self.action_fields = action_fields(env.simulation)
         after = rewards if compact else [*observations, *rewards]
         fields = [*observations, *after, *self.action_fields]
-        flags = [Field((name,), level.agents, torch.bool) for level in layout.levels for name in FLAGS]
-        shapes = [((steps, *field.shape, self.rows), field.dtype) for field in (*fields, *flags, *flags)]
-        memory = iter(pool.lend(shapes, env.device))
+        shapes = [((steps, *field.shape, self.rows), field.dtype) for field in fields]
+        flags = [((len(FLAGS), steps, *level.agents, self.rows), torch.bool) for level in layout.levels]
+        memory = iter(pool.lend([*shapes, *flags, *flags], env.device))
         self.observations = [next(memory) for _ in observations]
         """Before every step, as the layout lists them."""
         self.after: list[Tensor | None] = [None if compact else next(memory) for _ in observations]
@@ -43,24 +43,21 @@ class RolloutBuffer:
         self.after += [next(memory) for _ in rewards]
         self.actions = [next(memory) for _ in self.action_fields]
         self.before_flags = [next(memory).zero_() for _ in flags]
-        """Three of every level before every step: nothing is done then."""
+        """Those of every level before every step, bool ``[3, T, *A, B]``: nothing is done then."""
         self.after_flags = [next(memory) for _ in flags]
         """The same after every step; while the rollout is played only those of the rows."""
-
-    @property
-    def row_flags(self) -> list[Tensor]:
+        self.row_flags = self.after_flags[0].unbind(0)
         """Terminated, truncated and done of the rows after every step, bool ``[T, B]`` each."""
-        return self.after_flags[:3]
 
     def start(self, td: TensorDictBase) -> list[Tensor]:
         """Stores what the first step starts from, data of the env; returns its values, as :meth:`first` does."""
         held, flags = self.layout.read(td) or [], self.layout.read_flags(td) or []
-        values, marks = [x for _, x in held], [x for _, level in flags for x in level]
+        values, marks = [x for _, x in held], [level for _, level in flags]
         for entry, x, memory in zip(self.layout.observations, values, self.observations, strict=True):
             memory[0].copy_(x.reshape(self.rows, *entry.field.shape).movedim(0, -1))
-        for x, memory in zip(marks, self.before_flags, strict=True):
-            memory[0].copy_(x.squeeze(-1).movedim(0, -1))
-        return values + marks
+        for level, memory in zip(marks, self.before_flags, strict=True):
+            memory[:, 0].copy_(torch.stack(level).squeeze(-1).movedim(1, -1))
+        return values + [x for level in marks for x in level]
 
     def first(self, t: int) -> list[Tensor]:
         """What a policy is given before a later step, in the order of :meth:`Layout.first`: tensors of its own."""
@@ -71,44 +68,42 @@ class RolloutBuffer:
 
     def share_flags(self, played: int) -> None:
         """Gives all agents the flags of their row, after the first ``played`` steps."""
-        for i, x in enumerate(self.after_flags[3:]):
-            x[:played] = self.after_flags[i % 3][:played].unsqueeze(1)
+        rows, *groups = self.after_flags
+        for x in groups:
+            x[:, :played] = rows[:, :played].unsqueeze(2)
 
     def step(self, t: int) -> TensorDict:
         """The data of one step, with those that followed under ``"next"``, without actions; tensors of their own."""
-        td = self.layout.first(self._first(self._copies(self.observations, t), self._copies(self.before_flags, t), 0))
-        after = [None if x is None else x[t].clone() for x in self.after]
-        put(td, "next", self.layout.following(self._following(after, self._copies(self.after_flags, t), 0)))
+        before, after = ([x[:, t].clone() for x in flags] for flags in (self.before_flags, self.after_flags))
+        td = self.layout.first(self._first([x[t].clone() for x in self.observations], before, 0))
+        kept = [None if x is None else x[t].clone() for x in self.after]
+        put(td, "next", self.layout.following(self._following(kept, after, 0)))
         return td
-
-    @staticmethod
-    def _copies(memory: Sequence[Tensor], t: int) -> list[Tensor]:
-        return [x[t].clone() for x in memory]
 
     def whole(self, steps: int) -> TensorDict:
         """The first ``steps`` steps as the data of a rollout, views of this memory, without the time's name."""
         layout, batch = self.layout, Size((self.rows, steps))
-        cut = lambda memory: [x[:steps] for x in memory]  # noqa: E731
-        td = layout.first(self._first(cut(self.observations), cut(self.before_flags), 1), batch)
-        after = [None if x is None else x[:steps] for x in self.after]
-        put(td, "next", layout.following(self._following(after, cut(self.after_flags), 1), batch))
+        before, after = ([x[:, :steps] for x in flags] for flags in (self.before_flags, self.after_flags))
+        td = layout.first(self._first([x[:steps] for x in self.observations], before, 1), batch)
+        kept = [None if x is None else x[:steps] for x in self.after]
+        put(td, "next", layout.following(self._following(kept, after, 1), batch))
         for field, x in zip(self.action_fields, self.actions, strict=True):
             put(fetch(td, layout.paths[field.name[0]]), "action", x[:steps].movedim(-1, 0))
         return td
 
     def _first(self, values: Sequence[Tensor], flags: Sequence[Tensor], time: int) -> list[Tensor]:
         entries = [entry.of(x, time) for entry, x in zip(self.layout.observations, values, strict=True)]
-        return entries + [_column(x) for x in flags]
+        return entries + _columns(flags)
 
     def _following(self, values: Sequence[Tensor | None], flags: Sequence[Tensor], time: int) -> list[Tensor | None]:
         known = zip((*self.layout.observations, *self.layout.rewards), values, strict=True)
         entries = [None if x is None else entry.of(x, time) for entry, x in known]
-        return entries + [_column(x) for x in flags]
+        return [*entries, *_columns(flags)]
 
 
-def _column(flag: Tensor) -> Tensor:
-    """A flag ``[*T, A, B]`` as it is in the data, ``[B, *T, A, 1]``."""
-    return flag.movedim(-1, 0).unsqueeze(-1)
+def _columns(flags: Sequence[Tensor]) -> list[Tensor]:
+    """The flags of levels, ``[3, *T, *A, B]`` each, as they are in the data, three ``[B, *T, *A, 1]`` of each level."""
+    return [x for level in flags for x in level.movedim(-1, 1).unsqueeze(-1).unbind(0)]
 
 
 __all__ = ["RolloutBuffer"]
