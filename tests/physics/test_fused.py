@@ -109,6 +109,18 @@ def test_machine_code_fused_is_machine_code_step_by_step(kind, options):
             )
 
 
+@pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
+@pytest.mark.parametrize("kind", ["random", "module"])
+@pytest.mark.parametrize("steps", [19, 40, 70])
+def test_agents_have_the_flags_of_their_row_however_rare_ends_are(kind, steps):
+    reference, env = (make("simple_tag", num_envs=5, seed=2, max_steps=18, compile="aot") for _ in range(2))
+    policy = None if kind == "random" else lambda td: td.update(env.full_action_spec.zero())
+    with torch.no_grad():
+        data = env.rollout(steps, policy, break_when_any_done=False)
+        same(data, EnvBase.rollout(reference, steps, policy, break_when_any_done=False))
+    assert data["next", "adversary", "truncated"].sum() == 5 * 3 * (steps // 18)
+
+
 @pytest.mark.parametrize(
     "mode", [{"continuous_actions": False}, {"continuous_actions": False, "multidiscrete_actions": True}]
 )

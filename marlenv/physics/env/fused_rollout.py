@@ -39,15 +39,15 @@ def fused(env: SimulationEnv, layout: Layout, steps: int, policy: Any, options: 
     buffer = RolloutBuffer(env, layout, env.pool, steps, compact=options.compact)
     values = buffer.start(td)
     if policy is None and env.draws_actions():
-        played = _drawn(env, buffer, steps, options.stops)
-        buffer.share_flags(played)
+        played, ended = _drawn(env, buffer, steps, options.stops)
+        buffer.share_flags(played, ended)
         return finish(env, buffer.whole(played), options)
     act = env.rand_action if policy is None else as_policy(policy, env, options.trust_policy)
     return _Acting(env, buffer, act, options).play(td, values)
 
 
-def _drawn(env: SimulationEnv, buffer: RolloutBuffer, steps: int, stop: bool) -> int:
-    """Random actions, all in machine code."""
+def _drawn(env: SimulationEnv, buffer: RolloutBuffer, steps: int, stop: bool) -> tuple[int, Tensor]:
+    """Random actions, all in machine code; how many steps, and which of them ended any row."""
     engine = env.engine
     kernel, stream = engine.kernel, env.action_stream
     ended = torch.zeros(steps, dtype=torch.uint8)
@@ -70,7 +70,7 @@ def _drawn(env: SimulationEnv, buffer: RolloutBuffer, steps: int, stop: bool) ->
         at = end
         if len(over):
             break
-    return at
+    return at, ended
 
 
 class _Written(NamedTuple):
@@ -163,7 +163,7 @@ class _Acting:
         return bool(self.ended[t])
 
     def _whole(self, played: int) -> TensorDictBase:
-        self.buffer.share_flags(played)
+        self.buffer.share_flags(played, self.ended if self.compiled else None)
         td = self.buffer.whole(played)
         for where in self.written[0]:
             column = [step[where] for step in self.written]
@@ -175,7 +175,7 @@ class _Acting:
     def _unfused(self, t: int, td: TensorDictBase, values: Sequence[Tensor], fresh: bool) -> TensorDictBase:
         """The data of a rollout that goes on as that of any env, from where the policy acted in step ``t``."""
         env, buffer, layout = self.env, self.buffer, self.buffer.layout
-        buffer.share_flags(t)
+        buffer.share_flags(t, self.ended if self.compiled else None)
         kept = [buffer.step(i) for i in range(t)]
         for step, written in zip(kept, self.written, strict=True):
             for where, x in written.items():

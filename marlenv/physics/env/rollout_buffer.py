@@ -66,11 +66,22 @@ class RolloutBuffer:
         none = torch.zeros((3, 1 + layout.agents, self.rows), dtype=torch.bool, device=layout.device)
         return values + layout.flags(none)
 
-    def share_flags(self, played: int) -> None:
-        """Gives all agents the flags of their row, after the first ``played`` steps."""
+    def share_flags(self, played: int, ended: Tensor | None) -> None:
+        """Gives all agents the flags of their row, after the first ``played`` steps.
+
+        Args:
+            played: how many.
+            ended: which of them ended any row, uint8 ``[T]``; None if nobody noted it.
+        """
         rows, *groups = self.after_flags
+        some = None if ended is None else ended[:played].nonzero().squeeze(-1)
         for x in groups:
-            x[:, :played] = rows[:, :played].unsqueeze(2)
+            if some is None or 4 * len(some) > played:
+                x[:, :played] = rows[:, :played].unsqueeze(2)
+            else:  # zeros are written faster than rows are repeated
+                x[:, :played].zero_()
+                if len(some):
+                    x[:, some] = rows[:, some].unsqueeze(2)
 
     def step(self, t: int) -> TensorDict:
         """The data of one step, with those that followed under ``"next"``, without actions; tensors of their own."""
