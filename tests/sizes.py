@@ -9,5 +9,6 @@ import pytest
 
 
 def some(cases: Iterable[Any], every: int) -> list[Any]:
-    """The cases of a parametrized test: all of them with --full, else the first of so many each."""
-    return [pytest.param(case, marks=() if i % every == 0 else pytest.mark.full) for i, case in enumerate(cases)]
+    """The cases of a parametrized test, tuples where it has several names: all with --full, else one of ``every``."""
+    names = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [pytest.param(*each, marks=() if i % every == 0 else pytest.mark.full) for i, each in enumerate(names)]

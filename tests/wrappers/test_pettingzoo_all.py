@@ -9,6 +9,7 @@ import pytest
 from beside_simulator import Parallel, Turns, follow, groups_by
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sizes import some
 
 from marlenv import PettingZooEnv
 from marlenv.testing import run_contract
@@ -63,7 +64,7 @@ def test_all_families_are_there() -> None:
     }
 
 
-@pytest.mark.parametrize(("task", "parallel"), cases())
+@pytest.mark.parametrize(("task", "parallel"), some(cases(), 3))
 def test_the_contract_holds(task: str, parallel: bool, sized: Callable) -> None:
     make = lambda: PettingZooEnv(task, parallel=parallel, max_steps=30, **options_of(task))  # noqa: E731
     found = run_contract(make, EXEMPT.get(task), steps=sized(35, 64))
@@ -71,7 +72,7 @@ def test_the_contract_holds(task: str, parallel: bool, sized: Callable) -> None:
     assert not broken, "\n".join(broken)
 
 
-@pytest.mark.parametrize(("task", "parallel"), cases())
+@pytest.mark.parametrize(("task", "parallel"), some(cases(), 3))
 def test_fuzz(task: str, parallel: bool, sized: Callable) -> None:
     """10 or 200 random episodes in random groups, beside the raw simulator."""
     options, player = options_of(task), Parallel if parallel else Turns
