@@ -34,7 +34,7 @@ EXEMPT = {
     }
 }
 # examples, episodes of each, and how many of those begin with a seed
-FEW = (2, 5, 3)
+FEW, FEW_ATARI = (2, 5, 5), (2, 5, 2)
 PLAYED = (10, 20, 20)
 PLAYED_ATARI = (4, 50, 2)  # a seed makes ALE load its ROM anew, 0.2 s, and changes nothing: actions are not sticky
 
@@ -77,7 +77,8 @@ def test_fuzz(task: str, parallel: bool, sized: Callable) -> None:
     """10 or 200 random episodes in random groups, beside the raw simulator."""
     options, player = options_of(task), Parallel if parallel else Turns
     names = PettingZooEnv(task, parallel=parallel, **options).agent_names
-    examples, episodes, seeded = sized(FEW, PLAYED_ATARI if task in ATARI else PLAYED)
+    few, many = (FEW_ATARI, PLAYED_ATARI) if task in ATARI else (FEW, PLAYED)
+    examples, episodes, seeded = sized(few, many)
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(
