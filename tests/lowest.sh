@@ -40,7 +40,7 @@ PY
 # What needs a peer or a simulator stays out; so do three things that torch learned later: graphs of rules, a `torch.device`
 # block counts as the default device, and an error of torch.compile gives the reason of a function that is kept out of graphs.
 mapfile -t files < <(grep -rLE --include='test_*.py' \
-  '(import|from) (torchrl|vmas|pettingzoo|pyspiel|scipy|chess|torchrl_oracle|surface|twin_envs|harness|spiel|spiel_mirror|chess_reference)\b' \
+  '(import|from) (torchrl|vmas|pettingzoo|pyspiel|scipy|chess|torchrl_oracle|surface|twin_envs|harness|spiel|spiel_mirror|chess_reference|described)\b' \
   tests/groups tests/specs tests/envs tests/vector tests/games/*.py tests/physics/test_env.py tests/test_keys.py \
   tests/test_rng.py tests/test_owned_data.py | grep -v test_compiled_steps)
 # The last two names left out are of PettingZoo's tasks in pools of envs. networkx 3.0 warns wherever it reads a list of edges and there is no pandas or scipy; newer ones do not.

@@ -9,13 +9,13 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from described import describe, outcome
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
 import marlenv as ours
 from marlenv.errors import BadIndex, LockedSpec, NotInSpec, ReservedKey, SpecError
 
 theirs = pytest.importorskip("torchrl.data", reason="the oracle of this file")
+from described import describe, outcome  # noqa: E402  it imports torchrl
 
 pytestmark = [pytest.mark.reference, pytest.mark.filterwarnings("ignore")]
 
