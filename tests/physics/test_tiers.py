@@ -9,6 +9,7 @@ import warnings
 import pytest
 import torch
 from marlenv.scenarios.index import SCENARIOS
+from sizes import some
 
 from marlenv import RewardSum, SerialEnv, TransformedEnv
 from marlenv.envs import EnvBase
@@ -39,6 +40,7 @@ pytestmark = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ co
 
 WHERE = {entry.name: entry.options["scenario"] for entry in SCENARIOS}
 FAST = ("simple_spread", "transport", "wind_flocking")
+OTHERS = [name for name in WHERE if name not in FAST]
 SMALLER = {"pollock": {"n_agents": 3, "n_lines": 2, "n_boxes": 2}}
 """Too large for machine code by default."""
 ROWS = 37
@@ -92,7 +94,7 @@ def one_step_errors(scenario, steps, change=lambda state: state):
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in WHERE],
+    [*FAST, *(pytest.param(*one.values, marks=[pytest.mark.slow, *one.marks]) for one in some(OTHERS, 2))],
 )
 def test_machine_code_ends_where_separate_operations_end(name):
     worst, twin = one_step_errors(load(WHERE[name])(**SMALLER.get(name, {})), 20)

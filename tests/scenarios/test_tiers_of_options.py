@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from sizes import some
 
 import marlenv
 import marlenv.physics.jit.cache as cache
@@ -28,7 +29,13 @@ QUICK = {"flocking", "simple_world_comm"}
 GRAPHS = [
     pytest.param(*case, marks=() if case[0] == "flocking" else pytest.mark.full) for case in ODD if case[0] in QUICK
 ]
-SLOW = [pytest.param(*case, marks=() if case[0] in QUICK else pytest.mark.slow) for case in ODD]
+SLOW = [
+    *(case for case in ODD if case[0] in QUICK),
+    *(
+        pytest.param(*one.values, marks=[pytest.mark.slow, *one.marks])
+        for one in some([case for case in ODD if case[0] not in QUICK], 2)
+    ),
+]
 
 
 def off(one, other):
