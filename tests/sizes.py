@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 
-def some(cases: Iterable[Any], every: int) -> list[Any]:
+def some(cases: Iterable[Any], every: int, *marks: pytest.MarkDecorator) -> list[Any]:
     """The cases of a parametrized test, tuples where it has several names: all with --full, else one of ``every``."""
     names = [case if isinstance(case, tuple) else (case,) for case in cases]
-    return [pytest.param(*each, marks=() if i % every == 0 else pytest.mark.full) for i, each in enumerate(names)]
+    left_out = [*marks, pytest.mark.full]
+    return [pytest.param(*each, marks=left_out if i % every else marks) for i, each in enumerate(names)]

@@ -82,6 +82,8 @@ class UCIPlayer:
             raise Unsupported(
                 f"UCIPlayer: engines play chess, got {'an env' if rules is None else type(rules).__name__}"
             )
+        if self._crew is not None and self._crew.chess960 != rules.chess960:
+            self.close()
         if self._crew is None:
             self._crew = _Crew(self, rules.chess960)
         answers = self._crew.ask(rules.fens(turn.state))
@@ -113,6 +115,7 @@ class _Crew:
     """The processes of a player, and the thread in which their answers are waited for."""
 
     def __init__(self, player: UCIPlayer, chess960: bool) -> None:
+        self.chess960 = chess960
         options = {**player.options, **({"UCI_Chess960": "true"} if chess960 else {})}
         self.engines = [_Engine(player, options) for _ in range(player.processes)]
         self.loop = asyncio.new_event_loop()
@@ -156,7 +159,7 @@ class _Engine:
         except TimeoutError:
             self.kill()
             return TIME
-        except (EOFError, OSError, IndexError):
+        except (EOFError, OSError, IndexError, ValueError):  # the last one: a line without an end
             self.kill()
             return CRASH
 

@@ -94,7 +94,7 @@ def one_step_errors(scenario, steps, change=lambda state: state):
 
 @pytest.mark.parametrize(
     "name",
-    [*FAST, *(pytest.param(*one.values, marks=[pytest.mark.slow, *one.marks]) for one in some(OTHERS, 2))],
+    [*FAST, *some(OTHERS, 2, pytest.mark.slow)],
 )
 def test_machine_code_ends_where_separate_operations_end(name):
     worst, twin = one_step_errors(load(WHERE[name])(**SMALLER.get(name, {})), 20)

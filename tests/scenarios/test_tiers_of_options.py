@@ -31,10 +31,7 @@ GRAPHS = [
 ]
 SLOW = [
     *(case for case in ODD if case[0] in QUICK),
-    *(
-        pytest.param(*one.values, marks=[pytest.mark.slow, *one.marks])
-        for one in some([case for case in ODD if case[0] not in QUICK], 2)
-    ),
+    *some([case for case in ODD if case[0] not in QUICK], 2, pytest.mark.slow),
 ]
 
 

@@ -89,4 +89,4 @@ typedef double G1 __attribute__((vector_size(64), may_alias, aligned(8)));
 MOVES(L, H1, loadl, storel, int64_t)
 MOVES(D, G1, loadd, stored, double)
 IN bool bit(M m, int i) { return m >> i & 1; }
-IN void put(M &m, int i, bool x) { m |= (M)(x << i); }
+IN void put(M &m, int i, bool x) { m = (M)((m & ~(1 << i)) | x << i); }
