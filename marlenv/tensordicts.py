@@ -232,6 +232,23 @@ def choose(mask: Tensor, yes: Any, no: Any, batch_ndim: int) -> Any:
     return type(yes).from_tensordict(out) if is_tensorclass(yes) else out
 
 
+def name_last(td: TensorDictBase, name: str) -> None:
+    """Names the last batch dimension, in what is nested too: ``refine_names`` in a tenth of its time."""
+    if not _named(td, [*(None,) * (td.ndim - 1), name]):
+        td.refine_names(..., name)
+
+
+def _named(td: TensorDictBase, names: list[str | None]) -> bool:
+    """Names the first dimensions of plain tensordicts without names; whether they all were such."""
+    data = raw(td)
+    if data is None or td._td_dim_names is not None or is_compiling():
+        return False
+    if not all(_named(x, names) for x in data.values() if type(x) is not Tensor):
+        return False
+    td._td_dim_names = [*names, *(None,) * (len(td.batch_size) - len(names))]
+    return True
+
+
 def anything(flags: Tensor) -> bool:
     """Whether any flag is True."""
     count = flags.numel()
@@ -268,7 +285,8 @@ def separate(values: Iterable[Tensor], held: Iterable[Tensor] = ()) -> list[Tens
 
 def expanded(x: Tensor) -> bool:
     """Whether several entries of a tensor are one number in memory, as after ``expand``."""
-    return any(step == 0 and size > 1 for size, step in zip(x.shape, x.stride(), strict=True))
+    steps = x.stride()
+    return 0 in steps and any(step == 0 and size > 1 for size, step in zip(x.shape, steps, strict=True))
 
 
 def rows(mask: Tensor, batch_ndim: int) -> Tensor:

@@ -13,7 +13,7 @@ from marlenv.envs.policies import Policy, as_policy, ask
 from marlenv.envs.stepping import STEP, advance
 from marlenv.errors import KeyMissing, ResetError, ShapeError, Unsupported, whole
 from marlenv.keys import beside, last, under
-from marlenv.tensordicts import fetch, is_nested, lazy, new, parts, put, raw, shallow
+from marlenv.tensordicts import fetch, is_nested, lazy, name_last, new, parts, put, raw, shallow
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -232,7 +232,7 @@ def finish(env: EnvBase, td: TensorDictBase, options: RolloutOptions) -> TensorD
     """Stacked steps as the data of a rollout: the last one is truncated if asked for, the time has its name."""
     if options.set_truncated:
         _truncate_last(env, td)
-    td.refine_names(..., "time")
+    name_last(td, "time")
     return td
 
 

@@ -222,6 +222,10 @@ def test_both_players_see_the_same_board_from_their_own_seat(game: str) -> None:
 ALIKE = {
     "tic-tac-toe": lambda: marlenv.TicTacToeEnv(batch_size=[90]),
     "tic-tac-toe, grouped": lambda: marlenv.make("tic_tac_toe", num_envs=90, seed=3),
+    "tic-tac-toe, bits": lambda: GameEnv(TicTacToe(), batch_size=[9, 10], seed=3, observation_dtype=torch.bool),
+    "tic-tac-toe, tree": lambda: GameEnv(
+        TicTacToe(), batch_size=[90], seed=3, group_map={"b": ["o"], "a": {"c": ["x"]}}
+    ),
     "connect four": lambda: GameEnv(ConnectFour(), batch_size=[9, 10], seed=3),
     "connect four, bits": lambda: GameEnv(ConnectFour(4, 5, 3), batch_size=[90], seed=3, observation_dtype=torch.bool),
     "connect four, tree": lambda: GameEnv(
@@ -229,6 +233,10 @@ ALIKE = {
     ),
     "connect four, half": lambda: GameEnv(ConnectFour(), batch_size=[90], seed=3, observation_dtype=torch.bfloat16),
 }
+
+
+FAST = ["connect_four", "tic_tac_toe"]
+"""Games that play a whole step of many rows at once."""
 
 
 @pytest.mark.slow
@@ -246,8 +254,20 @@ def test_numba_and_torch_give_the_same_bits(env: str, monkeypatch: pytest.Monkey
     assert not differences(a, b)
 
 
-def test_what_was_handed_out_is_never_written_again() -> None:
-    env = marlenv.make("connect_four", num_envs=200, seed=0)
+@pytest.mark.parametrize("game", FAST)
+def test_games_that_are_over_wait(game: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    a = marlenv.make(game, num_envs=90, seed=1).rollout(50, break_when_all_done=True)
+    monkeypatch.setattr("marlenv.games.fast.compiled.NUMBA", False)
+    b = marlenv.make(game, num_envs=90, seed=1).rollout(50, break_when_all_done=True)
+    assert bool(a["next", "done"][:, -1].all())
+    assert not bool(a["next", "done"][:, -2].all())
+    assert not differences(a, b)
+
+
+@pytest.mark.parametrize("game", FAST)
+def test_what_was_handed_out_is_never_written_again(game: str) -> None:
+    env = marlenv.make(game, num_envs=200, seed=0)
     kept, td = [], env.reset()
     for _ in range(40):
         data, td = env.step_and_maybe_reset(env.rand_action(td))
@@ -257,8 +277,9 @@ def test_what_was_handed_out_is_never_written_again() -> None:
         assert (memory == same.numpy()).all()
 
 
-def test_what_a_user_writes_over_an_observation_is_not_told_again() -> None:
-    env = marlenv.make("connect_four", num_envs=200, seed=0)
+@pytest.mark.parametrize("game", FAST)
+def test_what_a_user_writes_over_an_observation_is_not_told_again(game: str) -> None:
+    env = marlenv.make(game, num_envs=200, seed=0)
     td = env.reset()
     for _ in range(30):
         td["x", "observation"].numpy()[:] = 7.0  # around torch's count of writes

@@ -190,8 +190,9 @@ def _picker(seats: list[int], players: int) -> Callable[[Tensor, int], Tensor]:
     part = Part((), tuple(seats), players)
     if part.whole or not part.view:
         return part.take
-    return partial(_copied, part)
+    return partial(_run, seats[0], len(seats))
 
 
-def _copied(part: Part, x: Tensor, dim: int) -> Tensor:
-    return part.take(x, dim).clone(memory_format=torch.contiguous_format)
+def _run(start: int, count: int, x: Tensor, dim: int) -> Tensor:
+    """A run of neighbouring seats along a dimension, in memory of its own."""
+    return x.narrow(dim, start, count).clone(memory_format=torch.contiguous_format)

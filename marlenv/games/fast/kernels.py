@@ -250,6 +250,129 @@ def tic_tac_toe_draw(
         out[b] = ranked[9 * code[b] + np.int64(counts[code[b]] * unit)]
 
 
+LANES = 16
+
+
+def _lanes(context: Any, out: Any, at: Any, word: Any) -> Any:
+    """Writes the lowest bits of a word as so many numbers of an array ``[n]`` from a place on, at once."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = context.get_data_type(out.dtype)
+        bits = builder.bitcast(builder.trunc(args[2], ir.IntType(LANES)), ir.VectorType(ir.IntType(1), LANES))
+        many = ir.VectorType(kind, LANES)
+        numbers = builder.select(bits, *(ir.Constant(many, [ir.Constant(kind, value)] * LANES) for value in (1, 0)))
+        first = builder.gep(context.make_array(out)(context, builder, args[0]).data, [args[1]])
+        builder.store(numbers, builder.bitcast(first, many.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, types.int64), code
+
+
+_put_lanes: Any = intrinsic(_lanes)
+
+
+@_inline
+def _put(out: Array, at: int, word: int, count: int) -> None:
+    """Writes bits of a word as numbers of an array ``[n]``, from ``at`` to ``at + count``.
+
+    It may write some more, that are to be written later.
+    """
+    for i in range(0, count, LANES):
+        if at + i + LANES <= out.size:
+            _put_lanes(out, at + i, word >> i)
+        else:
+            for j in range(i, count):
+                out[at + j] = (word >> j) & 1
+            break
+
+
+@_inline
+def _write_flags(turn: Array, flags: Array) -> None:
+    """Writes all flags ``[14, B]`` of games of two: ``flags[2]`` holds who is done, ``[B, 1]`` whose turn it is."""
+    rows = flags.shape[1]
+    for b in range(rows):
+        over = flags[2, b]
+        flags[0, b], flags[1, b], flags[3, b] = over, False, not over
+        flags[4, b], flags[5, b] = not over and turn[b, 0] == 0, not over and turn[b, 0] == 1
+    for k in range(4):
+        for b in range(rows):
+            flags[6 + k, b] = flags[10 + k, b] = flags[k, b]
+
+
+@_compiled
+def tic_tac_toe_play(
+    tables: tuple[Array, ...],
+    code: Array,
+    x: Array,
+    o: Array,
+    done: Array,
+    following: tuple[Array, ...],
+    restarted: tuple[Array, ...],
+    ahead: bool,
+) -> int:
+    """Plays a cell in each row that is not ``done``, and writes all that an env says about what follows.
+
+    Args:
+        tables: of all positions: where each cell leads ``[9 * n]``, whose turn it is, outcomes, returns ``[n, 2]``,
+            and what each player sees and the legal cells, as bits of a word each, ``[n, 3]``.
+        code: the positions, ``[B]``.
+        x: the cells that the first player chose, ``[B]``.
+        o: those of the second.
+        done: whether the game was over already, bool ``[B]``.
+        following: to write to, as :func:`connect_four_step` takes it.
+        restarted: the same with a new game in place of each that is over.
+        ahead: whether to write that.
+
+    Returns:
+        0 if a cell is illegal or a position unknown, 2 if a game is over, else 1.
+    """
+    after, players, outcomes, returns, _ = tables
+    now, rewards, fresh, fresh_rewards = following[0], following[8], restarted[0], restarted[8]
+    some_over = False
+    for b in range(code.size):
+        place = code[b]
+        if np.uint64(place) >= np.uint64(players.size):
+            return 0
+        if not done[b]:
+            cell = o[b] if players[place] else x[b]
+            if np.uint64(cell) >= np.uint64(9):
+                return 0
+            place = np.int64(after[9 * place + cell])
+            if place < 0:
+                return 0
+        now[b, 0] = place
+        pays = np.float32(not done[b])
+        rewards[0, b], rewards[1, b] = pays * returns[place, 0] + 0.0, pays * returns[place, 1] + 0.0
+        over = outcomes[place] != 0
+        some_over = some_over or over
+        if ahead:
+            fresh[b, 0] = 0 if over else place
+            fresh_rewards[0, b], fresh_rewards[1, b] = 0, 0
+    _tic_tac_toe_write(tables, following)
+    if ahead and some_over:
+        _tic_tac_toe_write(tables, restarted)
+    return 2 if some_over else 1
+
+
+@_compiled
+def _tic_tac_toe_write(tables: tuple[Array, ...], out: tuple[Array, ...]) -> None:
+    """Writes what follows from positions, all but the rewards; see :func:`tic_tac_toe_play`."""
+    _, players, outcomes, _, words = tables
+    code, seen_x, seen_o, mask_x, mask_o, turn, outcome, flags, _ = out
+    sight_x, sight_o = seen_x.reshape(-1), seen_o.reshape(-1)
+    moves_x, moves_o = mask_x.reshape(-1), mask_o.reshape(-1)
+    for b in range(code.shape[0]):
+        place = code[b, 0]
+        seat, why = players[place], outcomes[place]
+        free = -1 if why else words[place, 2]
+        _put(sight_x, 27 * b, words[place, 0], 27)
+        _put(sight_o, 27 * b, words[place, 1], 27)
+        _put(moves_x, 9 * b, -1 if seat else free, 9)
+        _put(moves_o, 9 * b, free if seat else -1, 9)
+        turn[b, 0], outcome[b, 0], flags[2, b] = seat, why, why != 0
+    _write_flags(turn, flags)
+
+
 @_inline
 def _column(ranked: Array, room: Array, board: Array, columns: int, unit: np.float32) -> int:
     """A column of one board with room at the place ``unit`` of the way; 0 where the game is over."""
@@ -347,42 +470,6 @@ def connect_four_step(
     return 2 if some_over else 1
 
 
-LANES = 16
-
-
-def _lanes(context: Any, out: Any, at: Any, word: Any) -> Any:
-    """Writes the lowest bits of a word as so many numbers of an array ``[n]`` from a place on, at once."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = context.get_data_type(out.dtype)
-        bits = builder.bitcast(builder.trunc(args[2], ir.IntType(LANES)), ir.VectorType(ir.IntType(1), LANES))
-        many = ir.VectorType(kind, LANES)
-        numbers = builder.select(bits, *(ir.Constant(many, [ir.Constant(kind, value)] * LANES) for value in (1, 0)))
-        first = builder.gep(context.make_array(out)(context, builder, args[0]).data, [args[1]])
-        builder.store(numbers, builder.bitcast(first, many.as_pointer()), align=1)
-        return context.get_dummy_value()
-
-    return types.void(out, types.int64, types.int64), code
-
-
-_put_lanes: Any = intrinsic(_lanes)
-
-
-@_inline
-def _put(out: Array, at: int, word: int, count: int) -> None:
-    """Writes bits of a word as numbers of an array ``[n]``, from ``at`` to ``at + count``.
-
-    It may write some more, that are to be written later.
-    """
-    for i in range(0, count, LANES):
-        if at + i + LANES <= out.size:
-            _put_lanes(out, at + i, word >> i)
-        else:
-            for j in range(i, count):
-                out[at + j] = (word >> j) & 1
-            break
-
-
 @_inline
 def _write(rows: int, columns: int, out: tuple[Array, ...]) -> None:
     board, seen_x, seen_o, mask_x, mask_o, turn, outcome, flags, _ = out
@@ -404,12 +491,8 @@ def _write(rows: int, columns: int, out: tuple[Array, ...]) -> None:
         free = -1 if over else ~stones
         _put(moves_x, b * columns, -1 if seat else free, columns)
         _put(moves_o, b * columns, free if seat else -1, columns)
-        turn[b, 0], outcome[b, 0] = seat, 1 if won else 2 if full else 0
-        flags[0, b], flags[1, b], flags[2, b], flags[3, b] = over, False, over, not over
-        flags[4, b], flags[5, b] = not over and not seat, not over and seat
-    for k in range(4):
-        for b in range(board.shape[0]):
-            flags[6 + k, b] = flags[10 + k, b] = flags[k, b]
+        turn[b, 0], outcome[b, 0], flags[2, b] = seat, 1 if won else 2 if full else 0, over
+    _write_flags(turn, flags)
 
 
 @_compiled

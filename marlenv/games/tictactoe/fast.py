@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from marlenv.games.fast.compiled import as_rows, for_numba, kernels
-from marlenv.games.tictactoe.positions import AFTER, COUNT, PLAYER, RANKED, State
+from marlenv.games.fast.step_buffers import Arrays
+from marlenv.games.tictactoe.positions import AFTER, COUNT, OUTCOME, PLAYER, RANKED, RETURNS, WORDS, State
 
 
 class FastTicTacToe:
     """What envs ask in place of :class:`~marlenv.games.TicTacToe`.
 
-    A :class:`marlenv.games.fast.fast_rules.FastRules`.
+    A :class:`marlenv.games.fast.fast_rules.FastSteps`.
     """
 
     def permits(self, state: State, action: Tensor) -> Tensor:
@@ -37,3 +40,13 @@ class FastTicTacToe:
         tables = COUNT.array, RANKED.array, PLAYER.array
         kernels().tic_tac_toe_draw(*tables, as_rows(state.code), as_rows(key), at, offsets, as_rows(found))
         return found
+
+    def step(
+        self, state: State, actions: Sequence[Tensor], done: Tensor, following: Arrays, restarted: Arrays | None
+    ) -> int:
+        """A whole step, compiled."""
+        tables = tuple(table.array for table in (AFTER, PLAYER, OUTCOME, RETURNS, WORDS))
+        rows = map(as_rows, (state.code, *actions, done))
+        ahead = restarted is not None
+        restarted = following if restarted is None else restarted
+        return int(kernels().tic_tac_toe_play(tables, *rows, following, restarted, ahead))

@@ -89,12 +89,19 @@ def _planes() -> Tensor:
     return torch.stack(seats, 1).unflatten(-1, (3, 3))
 
 
+def _words() -> Tensor:
+    """What both players see of each position, and its legal cells, as bits of a word each; int64 ``[3**9, 3]``."""
+    seen = (_planes().flatten(2) * 2 ** torch.arange(27)).sum(-1)
+    return torch.cat((seen, (_legal() * 2 ** torch.arange(9)).sum(-1, keepdim=True)), 1)
+
+
 CPU = torch.device("cpu")
 ORDER = Table(_order)
 NUMBERED = Table(lambda: ORDER.on(CPU).argsort())
 BOARD, WINNER, LEGAL, PLAYER = Table(boards), Table(lambda: _winner(boards())), Table(_legal), Table(players)
 AFTER, RANKED, COUNT = Table(_after), Table(_free_by_rank), Table(lambda: _legal().sum(-1).to(torch.float32))
 OUTCOME, RETURNS, PLANES, OVER = Table(outcomes), Table(returns), Table(_planes), Table(lambda: outcomes() != 0)
+WORDS = Table(_words)
 
 
 class State(NamedTuple):

@@ -37,7 +37,7 @@ def fused(env: SimulationEnv, layout: Layout, steps: int, policy: Any, options: 
     td = start(env, options)
     env.check_began("rollout")
     buffer = RolloutBuffer(env, layout, env.pool, steps, compact=options.compact)
-    values = buffer.start(td)
+    values = buffer.start(td, anew=options.auto_reset and options.tensordict is None)
     if policy is None and env.draws_actions():
         played, ended = _drawn(env, buffer, steps, options.stops)
         buffer.share_flags(played, ended)

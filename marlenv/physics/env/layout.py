@@ -117,16 +117,17 @@ class Layout:
             node.leaves.update({name: len(entries) + 3 * i + k for k, name in enumerate(FLAGS)})
         return root
 
-    def data(self, values: Mapping[Path, Tensor], flags: Tensor) -> TensorDict:
+    def data(self, values: Mapping[Path, Tensor], flags: Tensor | None) -> TensorDict:
         """The data of a reset, or of a step where there are rewards among the values.
 
         Args:
             values: of the simulation, rows first.
-            flags: whether rows are terminated, truncated, done; bool ``[3, B]``.
+            flags: whether rows are terminated, truncated, done; bool ``[3, B]``; None where nothing is done.
         """
         steps = self.rewards[0].field.name in values
         entries = [*self.observations, *self.rewards] if steps else self.observations
-        views = self.flags(flags.unsqueeze(1).repeat(1, 1 + self.agents, 1))
+        block = torch.zeros((3, 1 + self.agents, *self.batch), dtype=torch.bool, device=self.device)
+        views = self.flags(block if flags is None else block.copy_(flags.unsqueeze(1)))
         if self.direct:
             filled = [entry.shaped(values[entry.field.name]) for entry in entries]
             return (self._following if steps else self._first).filled([*filled, *views], None, self.device)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import TypeVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.buffer_pool import BufferPool
-from marlenv.physics.env.layout import FLAGS, Layout
+from marlenv.physics.env.layout import FLAGS, Entry, Layout
 from marlenv.physics.env.simulation_env import SimulationEnv
 from marlenv.physics.jit.kernel import action_fields
 from marlenv.tensordicts import fetch, put
@@ -49,13 +51,18 @@ class RolloutBuffer:
         self.row_flags = self.after_flags[0].unbind(0)
         """Terminated, truncated and done of the rows after every step, bool ``[T, B]`` each."""
 
-    def start(self, td: TensorDictBase) -> list[Tensor]:
-        """Stores what the first step starts from, data of the env; returns its values, as :meth:`first` does."""
+    def start(self, td: TensorDictBase, *, anew: bool) -> list[Tensor]:
+        """Stores what the first step starts from; returns its values, as :meth:`first` does.
+
+        Args:
+            td: data of the env.
+            anew: whether an episode starts in every row, so that nothing is done.
+        """
         held, flags = self.layout.read(td) or [], self.layout.read_flags(td) or []
         values, marks = [x for _, x in held], [level for _, level in flags]
         for entry, x, memory in zip(self.layout.observations, values, self.observations, strict=True):
             memory[0].copy_(x.reshape(self.rows, *entry.field.shape).movedim(0, -1))
-        for level, memory in zip(marks, self.before_flags, strict=True):
+        for level, memory in zip(marks, () if anew else self.before_flags, strict=not anew):
             memory[:, 0].copy_(torch.stack(level).squeeze(-1).movedim(1, -1))
         return values + [x for level in marks for x in level]
 
@@ -86,35 +93,54 @@ class RolloutBuffer:
     def step(self, t: int) -> TensorDict:
         """The data of one step, with those that followed under ``"next"``, without actions; tensors of their own."""
         before, after = ([x[:, t].clone() for x in flags] for flags in (self.before_flags, self.after_flags))
-        td = self.layout.first(self._first([x[t].clone() for x in self.observations], before, 0))
+        observations = _entries(self.layout.observations, [x[t].clone() for x in self.observations], 0)
         kept = [None if x is None else x[t].clone() for x in self.after]
-        put(td, "next", self.layout.following(self._following(kept, after, 0)))
+        results = _entries((*self.layout.observations, *self.layout.rewards), kept, 0)
+        td = self.layout.first([*observations, *_columns(before)])
+        put(td, "next", self.layout.following([*results, *_columns(after)]))
         return td
 
     def whole(self, steps: int) -> TensorDict:
         """The first ``steps`` steps as the data of a rollout, views of this memory, without the time's name."""
+        if steps < self.steps:
+            return self._cut(steps).whole(steps)
         layout, batch = self.layout, Size((self.rows, steps))
-        before, after = ([x[:, :steps] for x in flags] for flags in (self.before_flags, self.after_flags))
-        td = layout.first(self._first([x[:steps] for x in self.observations], before, 1), batch)
-        kept = [None if x is None else x[:steps] for x in self.after]
-        put(td, "next", layout.following(self._following(kept, after, 1), batch))
+        observations = _entries(layout.observations, self.observations, 1)
+        results = _entries((*layout.observations, *layout.rewards), self.after, 1)
+        td = layout.first([*observations, *_columns(self.before_flags)], batch)
+        put(td, "next", layout.following([*results, *_columns(self.after_flags)], batch))
         for field, x in zip(self.action_fields, self.actions, strict=True):
-            put(fetch(td, layout.paths[field.name[0]]), "action", x[:steps].movedim(-1, 0))
+            put(fetch(td, layout.paths[field.name[0]]), "action", x.movedim(-1, 0))
         return td
 
-    def _first(self, values: Sequence[Tensor], flags: Sequence[Tensor], time: int) -> list[Tensor]:
-        entries = [entry.of(x, time) for entry, x in zip(self.layout.observations, values, strict=True)]
-        return entries + _columns(flags)
+    def _cut(self, steps: int) -> RolloutBuffer:
+        """The first ``steps`` steps of it, the same memory."""
+        cut = copy(self)
+        cut.steps = steps
+        cut.observations, cut.actions = ([x[:steps] for x in some] for some in (self.observations, self.actions))
+        cut.after = [None if x is None else x[:steps] for x in self.after]
+        cut.before_flags, cut.after_flags = (
+            [x[:, :steps] for x in flags] for flags in (self.before_flags, self.after_flags)
+        )
+        return cut
 
-    def _following(self, values: Sequence[Tensor | None], flags: Sequence[Tensor], time: int) -> list[Tensor | None]:
-        known = zip((*self.layout.observations, *self.layout.rewards), values, strict=True)
-        entries = [None if x is None else entry.of(x, time) for entry, x in known]
-        return [*entries, *_columns(flags)]
+
+V = TypeVar("V", Tensor, "Tensor | None")
+
+
+def _entries(entries: Iterable[Entry], values: Sequence[V], time: int) -> list[V]:
+    """Values of entries as they are in the data, None where there is none."""
+    return [x if x is None else entry.of(x, time) for entry, x in zip(entries, values, strict=True)]
 
 
 def _columns(flags: Sequence[Tensor]) -> list[Tensor]:
     """The flags of levels, ``[3, *T, *A, B]`` each, as they are in the data, three ``[B, *T, *A, 1]`` of each level."""
-    return [x for level in flags for x in level.movedim(-1, 1).unsqueeze(-1).unbind(0)]
+    out = []
+    for level in flags:
+        (_, *between, rows), (block, *strides, one) = level.shape, level.stride()
+        size, stride, start = (rows, *between, 1), (one, *strides, 1), level.storage_offset()
+        out += [level.as_strided(size, stride, start + k * block) for k in range(3)]
+    return out
 
 
 __all__ = ["RolloutBuffer"]

@@ -299,8 +299,7 @@ class ScenarioEnv(SimulationEnv):
         """The data of a reset (without ``ends``) or a step; ``ends`` are whether rows are over, and how many steps they
         have.
         """
-        flags = torch.zeros((3, *self.batch_size), dtype=torch.bool, device=self.device)
-        return self._layout.data(values, flags if ends is None else self.row_flags(*ends))
+        return self._layout.data(values, None if ends is None else self.row_flags(*ends))
 
 
 def _check_options(num_envs: int, max_steps: int | None, tier: str, flags: Mapping[str, bool]) -> None:
