@@ -6,12 +6,21 @@ import pytest
 import torch
 
 from marlenv.cli.benches import train
+from marlenv.errors import SpecError
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # VMAS and TorchRL warn of their own ways
 def test_both_sides_have_the_same_networks_and_learn_from_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"ROWS": 3, "STEPS": 5, "EPOCHS": 1, "MINIBATCH": 8, "THREADS": 1}.items():
+    for name, value in {
+        "ROWS": 3,
+        "STEPS": 5,
+        "EPOCHS": 1,
+        "MINIBATCH": 8,
+        "THREADS": 1,
+        "BATCHES": 1,
+        "SEEDS": 2,
+    }.items():
         monkeypatch.setattr(train, name, value)
     with torch.random.fork_rng():
         both = train.sides()
@@ -25,5 +34,14 @@ def test_both_sides_have_the_same_networks_and_learn_from_as_much(monkeypatch: p
         for name, before in weights[0].items():
             assert not torch.equal(before, torch.zeros_like(before)) or "bias" in name
         figures = train.measure(1)
-    assert [figure.peer_name for figure in figures] == ["TorchRL + VMAS", "the policy alone", "TorchRL + VMAS"]
-    assert all(figure.ours > 0 and figure.peer > 0 for figure in figures)
+    peers = ["TorchRL + VMAS", "the policy alone", "TorchRL + VMAS", "TorchRL + VMAS"]
+    assert [figure.peer_name for figure in figures] == peers
+    assert all(figure.ours > 0 and figure.peer > 0 for figure in figures[:3])
+    assert figures[3].unit == "return"
+
+
+def test_a_part_that_there_is_not_is_an_error_with_those_there_are() -> None:
+    with pytest.raises(
+        SpecError, match=r"--only 'speed' names none of the parts \['sampling', 'learning', 'returns'\]"
+    ):
+        train.measure(1, only="speed")

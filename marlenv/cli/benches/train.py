@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from statistics import fmean, stdev
 from typing import Any
 
 import torch
@@ -11,14 +12,17 @@ from tensordict.nn import TensorDictModule
 from torch import Tensor, nn
 
 from marlenv.cli.benches.timing import Figure, interleaved
+from marlenv.errors import SpecError
 from marlenv.interop import group_keys, to_torchrl
 from marlenv.optional import need
 from marlenv.registration import make
 
 ROWS, STEPS, EPOCHS, MINIBATCH = 600, 100, 2, 6000
+BATCHES, SEEDS = 10, 5  # of the comparison of returns
 THREADS = 2
 SEEN, ACTED = ("agents", "observation"), ("agents", "action")
-WHO = "marlenv bench train"
+WHO, PEER = "marlenv bench train", "TorchRL + VMAS"
+STUDENT = 2.776  # the 97.5 % quantile of Student's t with four degrees of freedom, for five seeds
 
 
 class Learner:
@@ -28,10 +32,11 @@ class Learner:
         env: an env of TorchRL with the group ``"agents"``.
         keys: for ``loss.set_keys``.
         flags: whether the group lacks done flags of its own, and the root's must be spread over its agents.
+        seed: of the networks, of the policy's draws and of the minibatches.
     """
 
-    def __init__(self, env: Any, keys: Callable[[Any], dict[str, Any]], *, flags: bool) -> None:
-        torch.manual_seed(0)
+    def __init__(self, env: Any, keys: Callable[[Any], dict[str, Any]], *, flags: bool, seed: int = 0) -> None:
+        torch.manual_seed(seed)
         modules, objectives = need("torchrl.modules", WHO), need("torchrl.objectives", WHO)
         self.env, self.flags = env, flags
         agents, wide = env.full_observation_spec[SEEN].shape[1:]
@@ -58,7 +63,7 @@ class Learner:
         self.loss = objectives.ClipPPOLoss(self.policy, critic)
         self.loss.set_keys(**keys(self.loss))
         self.loss.make_value_estimator(objectives.ValueEstimators.GAE, gamma=0.9, lmbda=0.9)
-        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=5e-5)
+        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=3e-4)
         self.start = env.reset()
         self.batch: Any = None
 
@@ -95,33 +100,74 @@ class Learner:
                 self.optimizer.step()
         return ROWS * STEPS
 
+    def learned(self) -> float:
+        """The return per agent of an episode, after learning from some batches."""
+        for _ in range(BATCHES):
+            self.sample()
+            self.learn()
+        self.sample()
+        return float(self.batch["next", "agents", "reward"].sum(1).mean())
 
-def sides() -> dict[str, Learner]:
+
+def sides(seed: int = 0) -> dict[str, Learner]:
     """Ours, and TorchRL's with VMAS."""
     need("vmas", WHO)
-    mine = to_torchrl(make("navigation", num_envs=ROWS, seed=0, max_steps=STEPS, clamp_actions=True))
+    mine = to_torchrl(make("navigation", num_envs=ROWS, seed=seed, max_steps=STEPS, clamp_actions=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs = need("torchrl.envs.libs.vmas", WHO).VmasEnv("navigation", num_envs=ROWS, seed=0, max_steps=STEPS)
+        theirs = need("torchrl.envs.libs.vmas", WHO).VmasEnv("navigation", num_envs=ROWS, seed=seed, max_steps=STEPS)
     same = {name: ("agents", name) for name in ("action", "reward", "done", "terminated")}
     same |= {"value": ("agents", "state_value"), "sample_log_prob": ("agents", "action_log_prob")}
     same |= {name: ("agents", name) for name in ("advantage", "value_target")}
     return {
-        "marlenv": Learner(mine, lambda loss: group_keys(mine, "agents", loss), flags=False),
-        "torchrl": Learner(theirs, lambda loss: same, flags=True),
+        "marlenv": Learner(mine, lambda loss: group_keys(mine, "agents", loss), flags=False, seed=seed),
+        "torchrl": Learner(theirs, lambda loss: same, flags=True, seed=seed),
     }
 
 
-def measure(rounds: int) -> list[Figure]:
-    """Microseconds per frame of sampling and learning on both sides, and of our sampling beside the policy alone."""
+def measure(rounds: int, *, only: str = "") -> list[Figure]:
+    """Microseconds per frame of sampling and learning on both sides, and of our sampling beside the policy alone.
+
+    Returns after equal frames come last, the mean over seeds with its interval; they take a quarter of an hour.
+    """
     torch.set_num_threads(THREADS)
-    both = sides()
-    ours, theirs = both["marlenv"], both["torchrl"]
+    parts = {"sampling": _sampling, "learning": _learning, "returns": _returns}
+    if not any(only in name for name in parts):
+        raise SpecError(f"{WHO}: --only {only!r} names none of the parts {list(parts)}")
+    return [figure for name, part in parts.items() if only in name for figure in part(rounds)]
+
+
+def _sampling(rounds: int) -> list[Figure]:
+    ours, theirs = sides().values()
     sampled = interleaved({"ours": ours.sample, "theirs": theirs.sample, "policy": ours.forward}, rounds)
-    learned = interleaved({"ours": ours.learn, "theirs": theirs.learn}, max(1, rounds // 3))
-    what, peer = f"MAPPO on navigation, {ROWS} x {STEPS}", "TorchRL + VMAS"
+    what = f"MAPPO on navigation, {ROWS} x {STEPS}: sampling"
     return [
-        Figure(f"{what}: sampling", sampled["ours"], sampled["theirs"], peer, "us/frame"),
-        Figure(f"{what}: sampling", sampled["ours"], sampled["policy"], "the policy alone", "us/frame"),
-        Figure(f"{what}: learning", learned["ours"], learned["theirs"], peer, "us/frame"),
+        Figure(what, sampled["ours"], sampled["theirs"], PEER, "us/frame"),
+        Figure(what, sampled["ours"], sampled["policy"], "the policy alone", "us/frame"),
     ]
+
+
+def _learning(rounds: int) -> list[Figure]:
+    ours, theirs = sides().values()
+    ours.sample(), theirs.sample()
+    learned = interleaved({"ours": ours.learn, "theirs": theirs.learn}, rounds)
+    what = f"MAPPO on navigation, {ROWS} x {STEPS}: learning"
+    return [Figure(what, learned["ours"], learned["theirs"], PEER, "us/frame")]
+
+
+def _returns(rounds: int) -> list[Figure]:
+    """Means over seeds; 95 % intervals of them, by Student's t, are printed."""
+    found: dict[str, list[float]] = {"marlenv": [], "torchrl": []}
+    for seed in range(SEEDS):
+        for name, side in sides(seed).items():
+            with torch.random.fork_rng():
+                torch.manual_seed(seed)
+                found[name].append(side.learned())
+    means = {name: fmean(values) for name, values in found.items()}
+    for name, values in found.items():
+        half = float(STUDENT * stdev(values) / SEEDS**0.5)
+        low, high = means[name] - half, means[name] + half
+        seeds = " ".join(f"{value:.2f}" for value in values)
+        print(f"{name}: return per agent {means[name]:.2f} ({low:.2f} to {high:.2f}); by seed: {seeds}")
+    what = f"MAPPO on navigation: return per agent after {ROWS * STEPS * BATCHES:,} frames, {SEEDS} seeds"
+    return [Figure(what, means["marlenv"], means["torchrl"], PEER, "return")]
