@@ -156,9 +156,13 @@ from marlenv.vector import ThreadingAsyncEnvPool as ThreadingAsyncEnvPool
 from marlenv.vector import env_creator as env_creator
 from marlenv.vector import get_env_metadata as get_env_metadata
 from marlenv.wrappers import EnvWrapper as EnvWrapper
+from marlenv.wrappers import GymEnv as GymEnv
 from marlenv.wrappers import GymLikeEnv as GymLikeEnv
+from marlenv.wrappers import GymWrapper as GymWrapper
 from marlenv.wrappers import JaxMARLEnv as JaxMARLEnv
 from marlenv.wrappers import JaxMARLWrapper as JaxMARLWrapper
+from marlenv.wrappers import MOGymEnv as MOGymEnv
+from marlenv.wrappers import MOGymWrapper as MOGymWrapper
 from marlenv.wrappers import MeltingpotEnv as MeltingpotEnv
 from marlenv.wrappers import MeltingpotWrapper as MeltingpotWrapper
 from marlenv.wrappers import MultiThreadedEnv as MultiThreadedEnv
@@ -172,4 +176,7 @@ from marlenv.wrappers import SMACv2Wrapper as SMACv2Wrapper
 from marlenv.wrappers import VmasEnv as VmasEnv
 from marlenv.wrappers import VmasWrapper as VmasWrapper
 from marlenv.wrappers import default_info_dict_reader as default_info_dict_reader
+from marlenv.wrappers import gym_backend as gym_backend
+from marlenv.wrappers import implement_for as implement_for
 from marlenv.wrappers import register_gym_spec_conversion as register_gym_spec_conversion
+from marlenv.wrappers import set_gym_backend as set_gym_backend

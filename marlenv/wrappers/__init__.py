@@ -3,11 +3,13 @@
 A simulator is imported when its wrapper is made. The files that begin with an underscore are shared by all wrappers.
 """
 
+from marlenv.wrappers._backend import gym_backend, implement_for, set_gym_backend
 from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._gymlike import GymLikeEnv
 from marlenv.wrappers._info_dicts import BaseInfoDictReader, default_info_dict_reader
 from marlenv.wrappers._spaces import register_gym_spec_conversion
 from marlenv.wrappers.envpool import MultiThreadedEnv, MultiThreadedEnvWrapper
+from marlenv.wrappers.gym import GymEnv, GymWrapper, MOGymEnv, MOGymWrapper
 from marlenv.wrappers.jaxmarl import JaxMARLEnv, JaxMARLWrapper
 from marlenv.wrappers.meltingpot import MeltingpotEnv, MeltingpotWrapper
 from marlenv.wrappers.open_spiel import OpenSpielEnv, OpenSpielWrapper
@@ -18,9 +20,13 @@ from marlenv.wrappers.vmas import VmasEnv, VmasWrapper
 __all__ = [
     "BaseInfoDictReader",
     "EnvWrapper",
+    "GymEnv",
     "GymLikeEnv",
+    "GymWrapper",
     "JaxMARLEnv",
     "JaxMARLWrapper",
+    "MOGymEnv",
+    "MOGymWrapper",
     "MeltingpotEnv",
     "MeltingpotWrapper",
     "MultiThreadedEnv",
@@ -34,5 +40,8 @@ __all__ = [
     "VmasEnv",
     "VmasWrapper",
     "default_info_dict_reader",
+    "gym_backend",
+    "implement_for",
     "register_gym_spec_conversion",
+    "set_gym_backend",
 ]

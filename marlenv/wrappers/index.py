@@ -24,6 +24,15 @@ WRAPPERS = [
         summary="OpenSpiel's games: open_spiel/leduc_poker, open_spiel/goofspiel(num_cards=4)",
     ),
     Registration(
+        "gym",
+        "wrapper",
+        f"{WHERE}.gym:GymEnv",
+        needs="gymnasium",
+        task_option="env_name",
+        filmed={"render_mode": "rgb_array"},
+        summary="Gymnasium's envs: gym/CartPole-v1, gym/ALE/Pong-v5",
+    ),
+    Registration(
         "vmas",
         "wrapper",
         f"{WHERE}.vmas:VmasEnv",

@@ -165,12 +165,12 @@ def parts(count: int) -> str:
         pool._command(Command.NONE, "nothing", pool._workers)
 
     took = {
-        "env: the simulators of one worker": _timed(lambda: [sim.reset() and sim.step(0) for sim in sims])
+        "env: the simulators of one worker": _timed(lambda: [(sim.reset(), sim.step(0)) for sim in sims])
         - _timed(lambda: [sim.reset() for sim in sims]),
         "pack: the worker's tensordicts around them": _timed(lambda: block._step(few)),
         "signal: waking all workers and hearing of them": _timed(signal),
         "merge: writing to the blocks and copying from them": _timed(
-            lambda: (pool._send(layout, td, {}), pool._received(layout, "following", pool._workers))
+            lambda: (pool._send(layout, td, {}, layout.needed), pool._received(layout, "following", pool._workers))
         ),
         "the whole step": _timed(lambda: pool._step(td)),
     }

@@ -1,0 +1,62 @@
+"""Values of a space as tensors: what wrappers of gym's interface read observations with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+
+from marlenv.errors import ShapeError
+from marlenv.specs import Binary, Bounded, Categorical, Composite, MultiCategorical, TensorSpec, Unbounded
+from marlenv.tensordicts import new
+from marlenv.wrappers._space_values import encoder_of
+from marlenv.wrappers._spaces import kind_of
+
+PLAIN = (Binary, Bounded, Categorical, MultiCategorical, Unbounded)
+"""Specs whose values are numbers as simulators give them."""
+
+
+def reader_of(who: str, space: Any, spec: TensorSpec) -> Callable[[Any], Any]:
+    """How a simulator's value of a space becomes a value of its spec, in memory of its own.
+
+    Args:
+        who: the wrapper, for errors.
+        space: of one env, or of many.
+        spec: made by :func:`marlenv.wrappers._spaces.spec_of`, with the batch in front.
+
+    >>> from gymnasium.spaces import Box
+    >>> reader_of("Here", Box(-1, 1, (2,)), Bounded(-1, 1, (2,)))([0.5, 0])
+    tensor([0.5000, 0.0000])
+    """
+    if isinstance(spec, Composite):
+        return _composite(who, space, spec)
+    encode = encoder_of(space) if kind_of(space) is not None else None
+    if type(spec) not in PLAIN:
+        return lambda value: spec.encode(value if encode is None else encode(value), ignore_device=True)
+    dtype, shape = torch.empty(0, dtype=spec.dtype).numpy().dtype, spec.shape
+
+    def read(value: Any) -> Tensor:
+        array = np.array(value if encode is None else encode(value), dtype=dtype)
+        if array.shape != shape:
+            raise ShapeError(
+                f"{who}: the simulator gave a value of shape {list(array.shape)}, its space has {list(shape)}"
+            )
+        return torch.from_numpy(array)
+
+    return read
+
+
+def _composite(who: str, space: Any, spec: Composite) -> Callable[[Any], Any]:
+    kind = kind_of(space)
+    inner = dict(space.spaces) if kind == "Dict" else {str(i): one for i, one in enumerate(space.spaces)}
+    readers = {name: reader_of(who, one, spec[name]) for name, one in inner.items()}
+    batch = Size(spec.batch_size)
+
+    def read(value: Any) -> Any:
+        parts = value if kind == "Dict" else {str(i): one for i, one in enumerate(value)}
+        return new({name: one(parts[name]) for name, one in readers.items()}, batch)
+
+    return read

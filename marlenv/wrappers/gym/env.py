@@ -1,0 +1,265 @@
+"""Gym's and gymnasium's envs (https://gymnasium.farama.org, tested with gymnasium 1.2.2 and gym 0.26.2)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marlenv.errors import SpecError, SpecTypeError, UnknownName, nearest
+from marlenv.specs import Binary, Bounded, Composite, TensorSpec, Unbounded
+from marlenv.tensordicts import get, new
+from marlenv.wrappers._backend import KNOWN, gym_backend
+from marlenv.wrappers._base import ClassValue
+from marlenv.wrappers._gymlike import GymLikeEnv
+from marlenv.wrappers._reading import reader_of
+from marlenv.wrappers._space_values import decoder_of
+from marlenv.wrappers._spaces import kind_of, spec_of
+from marlenv.wrappers.gym.vectors import Rows, opened
+
+FLAGS = ("terminated", "truncated", "done")
+
+
+class GymWrapper(GymLikeEnv):
+    """An env of gym or gymnasium, or a vector of them.
+
+    | key | shape | meaning |
+    |---|---|---|
+    | `observation` | `[*B, ...]` | entries of its own instead, where the space is a dict |
+    | `pixels` | uint8 `[*B, H, W, 3]` | what `render` draws, with `from_pixels` |
+    | `action` | `[*B, ...]` | choices are one-hot, unless `categorical_action_encoding` |
+    | `reward` | float32 `[*B, 1]` | |
+    | `done`, `terminated`, `truncated` | bool `[*B, 1]` | a time limit truncates |
+
+    Rows of a vector that are done are reset as those of any env, however the vector does it; no step is spent on it and
+    no final observation is lost.
+
+    Args:
+        env: the env, or the vector.
+        categorical_action_encoding: choices as numbers, rather than one-hot.
+        from_pixels: draw the env after every step; it must have been made with ``render_mode="rgb_array"``.
+        pixels_only: leave out what is observed besides pixels.
+        **options: ``device``, ``frame_skip``, ``allow_done_after_reset``, ``run_type_checks``.
+
+    Raises:
+        SpecTypeError: ``env`` is none of gym's.
+
+    >>> import gymnasium
+    >>> env = GymWrapper(gymnasium.make("CartPole-v1"), categorical_action_encoding=True)
+    >>> env.rollout(5)["observation"].shape
+    torch.Size([5, 4])
+
+    Source: gymnasium 1.2.2.
+    """
+
+    libname: ClassVar[str] = "gymnasium"
+    git_url: ClassVar[str] = "https://github.com/Farama-Foundation/Gymnasium"
+
+    def __init__(
+        self,
+        env: Any = None,
+        categorical_action_encoding: bool = False,
+        *,
+        from_pixels: bool = False,
+        pixels_only: bool = True,
+        **options: Any,
+    ) -> None:
+        self.categorical_action_encoding = categorical_action_encoding
+        self.from_pixels, self.pixels_only = from_pixels, from_pixels and pixels_only
+        self._next_seed: int | None = None
+        super().__init__(**options, **({} if env is None else {"env": env}))
+
+    @ClassValue
+    def lib(cls) -> Any:  # noqa: N805
+        """The library that envs are made with now, see :func:`marlenv.gym_backend`."""
+        return gym_backend()
+
+    @classmethod
+    def _task_names(cls) -> list[str]:
+        registry = gym_backend("envs").registration.registry
+        return sorted(registry if isinstance(registry, dict) else registry.env_specs)
+
+    def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
+        env = kwargs.get("env")
+        if not all(hasattr(env, name) for name in ("reset", "step", "action_space", "observation_space")):
+            raise SpecTypeError(
+                f"{type(self).__name__}: env must be an env of gym or gymnasium, got {type(env).__name__}; "
+                f"GymEnv takes a name"
+            )
+
+    def _build_env(self, env: Any = None) -> Any:
+        return env
+
+    # --- specs -----------------------------------------------------------------------------------
+
+    def _make_specs(self, env: Any) -> None:
+        who = type(self).__name__
+        self._rows = Rows(who, env) if hasattr(env, "num_envs") else None
+        seen, acts = env.observation_space, env.action_space
+        if self._rows is not None:
+            self.batch_size = (self._rows.count,)
+            seen = getattr(env, "single_observation_space", seen)
+            acts = getattr(env, "single_action_space", acts)
+            if self.wrapper_frame_skip > 1:
+                raise SpecError(f"{who}: frame_skip must be 1 for a vector, whose rows end at different times")
+        self._modern = any(one.__module__.partition(".")[0] == "gymnasium" for one in type(env).__mro__)
+        self._modern = self._modern or _version() >= (0, 26)
+        lead = self.batch_size
+        spec = self._batched(spec_of(seen, categorical=self.categorical_action_encoding))
+        named = spec if isinstance(spec, Composite) else Composite(observation=spec, shape=lead)
+        self._named = isinstance(spec, Composite)
+        read = reader_of(who, seen, spec)
+        self._read = read if self._named else lambda value: new({"observation": read(value)}, lead)
+        if self.from_pixels:
+            pixels = Composite(pixels=Bounded(0, 255, self._pixels_at_first().shape, dtype=torch.uint8), shape=lead)
+            named = pixels if self.pixels_only else named.update(pixels)
+        self.observation_spec = named
+        self.action_spec = self._batched(spec_of(acts, categorical=self.categorical_action_encoding))
+        self._decode, self._alone = decoder_of(acts), self._rows is None and kind_of(acts) == "Discrete"
+        self.reward_spec = self._batched(self._reward_of_one(env))
+        flag = Binary(shape=(*lead, 1), dtype=torch.bool)
+        self.full_done_spec = Composite({name: flag.clone() for name in FLAGS}, shape=lead)
+
+    def _batched(self, spec: TensorSpec) -> TensorSpec:
+        return spec.expand(*self.batch_size, *spec.shape)
+
+    def _reward_of_one(self, env: Any) -> TensorSpec:
+        return Unbounded((1,))
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def read_action(self, action: Any) -> Any:
+        """The action as the simulator takes it."""
+        if self._alone and action.ndim == 0:
+            value: Any = int(action)
+        else:
+            value = self.full_action_spec[self.action_keys[0]].to_numpy(action) if isinstance(action, Tensor) else None
+            value = self.full_action_spec.to_numpy(action) if value is None else value
+            value = int(value) if self._alone else value
+        return value if self._decode is None else self._decode(value)
+
+    def read_obs(self, observations: Any) -> dict[str, Any]:
+        """Observations, and pixels where asked for, as a dict of tensors."""
+        data: dict[str, Any] = {} if self.pixels_only else self._read(observations)._tensordict
+        if self.from_pixels:
+            data["pixels"] = self._pixels()
+        return data
+
+    def read_reward(self, reward: Any) -> Tensor:
+        """The reward as a tensor."""
+        return torch.from_numpy(np.array(reward, dtype=np.float32).reshape(self.reward_spec.shape))
+
+    def _pixels(self) -> Tensor:
+        frame = self._env.render() if self._modern else self._env.render(mode="rgb_array")
+        if frame is None:
+            raise SpecError(
+                f'{type(self).__name__}: from_pixels=True needs an env that draws; make it with render_mode="rgb_array"'
+            )
+        return torch.from_numpy(np.array(frame, dtype=np.uint8))
+
+    def _pixels_at_first(self) -> Tensor:
+        self._env.reset()
+        return self._pixels()
+
+    # --- stepping --------------------------------------------------------------------------------
+
+    def _output_transform(self, step_outputs_tuple: tuple[Any, ...]) -> tuple[Any, Any, Any, Any, Any, Any]:
+        """Both generations of gym: of flags, the older ones say ``done`` and whether that was the time limit."""
+        if len(step_outputs_tuple) == 5:
+            obs, reward, terminated, truncated, info = step_outputs_tuple
+            return obs, reward, terminated, truncated, None, info
+        obs, reward, done, info = step_outputs_tuple
+        infos = [info] if isinstance(info, dict) else info
+        late = np.array([bool(one.get("TimeLimit.truncated", False)) for one in infos]).reshape(np.shape(done))
+        return obs, reward, np.logical_and(done, ~late), np.logical_and(done, late), None, info
+
+    def _reset_output_transform(self, reset_outputs_tuple: Any) -> tuple[Any, Any]:
+        return opened(reset_outputs_tuple)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if self._rows is None:
+            return super()._step(tensordict)
+        self._check_began("step")
+        mask = get(tensordict, "_step")
+        waiting = self._rows.before_step(None if mask is None else mask.reshape(-1).cpu().numpy())
+        keys = self.action_keys
+        action = self.read_action(tensordict[keys[0]] if len(keys) == 1 else tensordict.select(*keys))
+        obs, reward, terminated, truncated, _, info = self._output_transform(self._env.step(action))
+        flags = [np.array(flag, dtype=bool) for flag in (terminated, truncated)]
+        flags.append(flags[0] | flags[1])
+        data = self.read_obs(self._rows.after_step(obs, flags[2], info, waiting))
+        data |= {name: torch.from_numpy(flag).unsqueeze(-1) for name, flag in zip(FLAGS, flags, strict=True)}
+        data["reward"] = self.read_reward(reward)
+        return self._with_info(new(data, self.batch_size), info)
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        if self._next_seed is not None:
+            if self._modern:
+                kwargs = {"seed": self._next_seed, **kwargs}
+            else:
+                self._env.seed(self._next_seed)
+            self._next_seed = None
+        mask = None if tensordict is None else get(tensordict, "_reset")
+        if self._rows is None:
+            return super()._reset(None if mask is None else tensordict, **kwargs)
+        first = None if mask is None or not self._began else mask.reshape(-1).cpu().numpy()
+        obs, info = self._rows.reset(first, kwargs)
+        self._began = True
+        return self._with_info(new(self.read_obs(obs), self.batch_size), info)
+
+    def _set_seed(self, seed: int | None) -> None:
+        self._next_seed = None if seed is None else seed % 2**31
+
+
+class GymEnv(GymWrapper):
+    """An env of gym or gymnasium by its name, or a vector of such envs.
+
+    Args:
+        env_name: as the library has it, such as ``"CartPole-v1"`` or ``"ALE/Pong-v5"``.
+        num_envs: that many in one vector; a single one when left out.
+        **options: those of :class:`GymWrapper`; all others go to the library's ``make``, or ``make_vec``.
+
+    Raises:
+        UnknownName: there is no env of that name; names the nearest.
+
+    >>> env = GymEnv("Pendulum-v1", g=9.0, device="cpu")
+    >>> env.rollout(3)["next", "reward"].shape
+    torch.Size([3, 1])
+
+    Source: gymnasium 1.2.2.
+    """
+
+    def __init__(self, env_name: str, *, num_envs: int | None = None, **options: Any) -> None:
+        self.env_name, self._count = env_name, num_envs
+        super().__init__(**options)
+
+    def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
+        known = self._task_names()
+        if self.env_name not in known and ":" not in self.env_name:
+            raise UnknownName(
+                f"{type(self).__name__}: {gym_backend().__name__} has no env {self.env_name!r}; "
+                f"{nearest(self.env_name, known)}"
+            )
+
+    def _build_env(self, **task: Any) -> Any:  # type: ignore[override]
+        library = self.lib
+        if self.from_pixels and self._renders_when_made(library):
+            task.setdefault("render_mode", "rgb_array")
+        if self._count is None:
+            return library.make(self.env_name, **task)
+        if hasattr(library, "make_vec"):
+            mode = task.pop("vectorization_mode", "sync")  # vectors with one generator for all rows are no choice
+            return library.make_vec(self.env_name, num_envs=self._count, vectorization_mode=mode, **task)
+        return library.vector.make(self.env_name, num_envs=self._count, **task)
+
+    def _renders_when_made(self, library: Any) -> bool:
+        return library.__name__ == "gymnasium" or _version() >= (0, 26)
+
+
+def _version() -> tuple[int, ...]:
+    """The version of gym, if that is the backend; a high one otherwise."""
+    library = gym_backend()
+    return (1,) if library.__name__ not in KNOWN[1:] else tuple(int(n) for n in library.__version__.split(".")[:2])

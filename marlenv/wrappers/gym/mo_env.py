@@ -1,0 +1,58 @@
+"""Envs of MO-Gymnasium, whose rewards are vectors (https://mo-gymnasium.farama.org, tested with 1.3.2)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from marlenv.optional import need
+from marlenv.specs import TensorSpec
+from marlenv.wrappers._base import ClassValue
+from marlenv.wrappers._spaces import spec_of
+from marlenv.wrappers.gym.env import GymEnv, GymWrapper
+
+
+class MOGymWrapper(GymWrapper):
+    """An env of MO-Gymnasium: a :class:`GymWrapper` whose reward has an entry for each aim, float32 ``[*B, k]``.
+
+    Args:
+        env: the env, or the vector.
+        categorical_action_encoding: choices as numbers, rather than one-hot.
+        **options: those of :class:`GymWrapper`.
+
+    >>> MOGymWrapper.libname
+    'mo-gymnasium'
+
+    Source: MO-Gymnasium 1.3.2.
+    """
+
+    libname: ClassVar[str] = "mo-gymnasium"
+    git_url: ClassVar[str] = "https://github.com/Farama-Foundation/MO-Gymnasium"
+
+    @ClassValue
+    def lib(cls) -> Any:  # noqa: N805
+        """MO-Gymnasium."""
+        return need("mo_gymnasium", cls.__name__)
+
+    @classmethod
+    def _task_names(cls) -> list[str]:
+        need("mo_gymnasium", cls.__name__)
+        registry = need("gymnasium", cls.__name__).envs.registration.registry
+        return sorted(name for name, spec in registry.items() if "mo_gymnasium" in str(spec.entry_point))
+
+    def _reward_of_one(self, env: Any) -> TensorSpec:
+        space = getattr(env, "reward_space", None)
+        return spec_of(env.unwrapped.reward_space if space is None else space)
+
+
+class MOGymEnv(GymEnv, MOGymWrapper):
+    """An env of MO-Gymnasium by its name.
+
+    Args:
+        env_name: such as ``"minecart-v0"``.
+        **options: those of :class:`GymEnv`.
+
+    >>> MOGymEnv.libname
+    'mo-gymnasium'
+
+    Source: MO-Gymnasium 1.3.2.
+    """
