@@ -15,8 +15,21 @@ from torch import Tensor
 
 from marlenv.errors import KeyMissing, ResetError
 from marlenv.keys import nested, path
+from marlenv.tensordicts import fetch, new, put
 from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._info_dicts import default_info_dict_reader
+
+PLAIN = (Tensor, TensorDict)
+NO, YES = torch.zeros(1, dtype=torch.bool), torch.ones(1, dtype=torch.bool)
+
+
+def _flag(value: Any) -> Tensor | None:
+    """A flag as a bool tensor, ``[1]`` or ``[B]``."""
+    if value is None:
+        return None
+    if type(value) is bool or np.ndim(value) == 0:
+        return (YES if value else NO).clone()
+    return torch.as_tensor(np.asarray(value, dtype=bool)).reshape(-1)
 
 
 class GymLikeEnv(EnvWrapper):
@@ -50,13 +63,10 @@ class GymLikeEnv(EnvWrapper):
     def read_done(self, terminated: Any = None, truncated: Any = None, done: Any = None) -> tuple[Any, Any, Any, bool]:
         """The three flags as bool tensors, or None, and whether frame skipping stops here."""
         if done is None:
-            done = terminated if truncated is None else np.logical_or(terminated, truncated)
+            done = terminated if truncated is None else terminated | truncated
         terminated = done if terminated is None else terminated
-        flags = [
-            None if f is None else torch.as_tensor(np.asarray(f, dtype=bool)).reshape(-1)
-            for f in (terminated, truncated, done)
-        ]
-        return flags[0], flags[1], flags[2], bool(np.any(done))
+        over = bool(done if type(done) is bool else np.any(done))
+        return _flag(terminated), _flag(truncated), _flag(done), over
 
     def read_reward(self, reward: Any) -> Tensor:
         """The reward as a tensor of its spec."""
@@ -76,10 +86,14 @@ class GymLikeEnv(EnvWrapper):
 
     # --- stepping --------------------------------------------------------------------------------
 
+    def _action(self, tensordict: TensorDictBase) -> Any:
+        """The action in the data, or a tensordict of several."""
+        keys = self.action_keys
+        return fetch(tensordict, keys[0]) if len(keys) == 1 else tensordict.select(*keys)
+
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         self._check_began("step")
-        keys = self.action_keys
-        action = self.read_action(tensordict[keys[0]] if len(keys) == 1 else tensordict.select(*keys))
+        action = self.read_action(self._action(tensordict))
         total: Any = 0
         for _ in range(self.wrapper_frame_skip):
             obs, reward, terminated, truncated, done, info = self._output_transform(self._env.step(action))
@@ -88,15 +102,17 @@ class GymLikeEnv(EnvWrapper):
             if flags[3]:
                 break
         data = self.read_obs(obs)
+        known = self.full_done_spec
         data |= {
             name: flag
             for name, flag in zip(("terminated", "truncated", "done"), flags, strict=False)
-            if flag is not None
+            if flag is not None and (name != "truncated" or name in known)
         }
-        out = TensorDict(data, batch_size=tensordict.batch_size)
-        if flags[1] is not None and "truncated" not in self.full_done_spec:
-            out.pop("truncated")
-        out.set(self.reward_key, self.read_reward(total))
+        out, where, reward = self._tensordict(data), self.reward_key, self.read_reward(total)
+        if isinstance(where, str):
+            put(out, where, reward)
+        else:
+            out.set(where, reward)
         return self._with_info(out, info)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
@@ -107,7 +123,11 @@ class GymLikeEnv(EnvWrapper):
             )
         obs, info = self._reset_output_transform(self._env.reset(**kwargs))
         self._began = True
-        return self._with_info(TensorDict(self.read_obs(obs), batch_size=self.batch_size), info)
+        return self._with_info(self._tensordict(self.read_obs(obs)), info)
+
+    def _tensordict(self, data: dict[str, Any]) -> TensorDict:
+        plain = all(type(value) in PLAIN for value in data.values())
+        return new(data, self.batch_size) if plain else TensorDict(data, batch_size=self.batch_size)
 
     def _with_info(self, out: TensorDictBase, info: Any) -> TensorDictBase:
         for reader in self.info_dict_reader:
@@ -152,9 +172,7 @@ class GymLikeEnv(EnvWrapper):
     def _example_info(self) -> dict[str, Any]:
         """The infos of one reset and one random step."""
         _, first = self._reset_output_transform(self._env.reset())
-        keys = self.action_keys
-        drawn = self.rand_action()
-        action = self.read_action(drawn[keys[0]] if len(keys) == 1 else drawn.select(*keys))
+        action = self.read_action(self._action(self.rand_action()))
         second = self._output_transform(self._env.step(action))[5]
         if not isinstance(first, Mapping) and not isinstance(second, Mapping):
             raise KeyMissing(f"{type(self).__name__}: the simulator gives no info dicts")

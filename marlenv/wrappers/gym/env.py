@@ -118,8 +118,11 @@ class GymWrapper(GymLikeEnv):
             named = pixels if self.pixels_only else named.update(pixels)
         self.observation_spec = named
         self.action_spec = self._batched(spec_of(acts, categorical=self.categorical_action_encoding))
+        only = self.full_action_spec[self.action_keys[0]] if len(self.action_keys) == 1 else self.full_action_spec
+        self._to_numpy = only.to_numpy
         self._decode, self._alone = decoder_of(acts), self._rows is None and kind_of(acts) == "Discrete"
         self.reward_spec = self._batched(self._reward_of_one(env))
+        self._reward_shape = self.reward_spec.shape
         flag = Binary(shape=(*lead, 1), dtype=torch.bool)
         self.full_done_spec = Composite({name: flag.clone() for name in FLAGS}, shape=lead)
 
@@ -133,12 +136,8 @@ class GymWrapper(GymLikeEnv):
 
     def read_action(self, action: Any) -> Any:
         """The action as the simulator takes it."""
-        if self._alone and action.ndim == 0:
-            value: Any = int(action)
-        else:
-            value = self.full_action_spec[self.action_keys[0]].to_numpy(action) if isinstance(action, Tensor) else None
-            value = self.full_action_spec.to_numpy(action) if value is None else value
-            value = int(value) if self._alone else value
+        value = self._to_numpy(action)
+        value = int(value) if self._alone else value
         return value if self._decode is None else self._decode(value)
 
     def read_obs(self, observations: Any) -> dict[str, Any]:
@@ -150,7 +149,7 @@ class GymWrapper(GymLikeEnv):
 
     def read_reward(self, reward: Any) -> Tensor:
         """The reward as a tensor."""
-        return torch.from_numpy(np.array(reward, dtype=np.float32).reshape(self.reward_spec.shape))
+        return torch.from_numpy(np.array(reward, dtype=np.float32).reshape(self._reward_shape))
 
     def _pixels(self) -> Tensor:
         frame = self._env.render() if self._modern else self._env.render(mode="rgb_array")
@@ -170,6 +169,8 @@ class GymWrapper(GymLikeEnv):
         """Both generations of gym: of flags, the older ones say ``done`` and whether that was the time limit."""
         if len(step_outputs_tuple) == 5:
             obs, reward, terminated, truncated, info = step_outputs_tuple
+            if self._rows is None:
+                terminated, truncated = bool(terminated), bool(truncated)
             return obs, reward, terminated, truncated, None, info
         obs, reward, done, info = step_outputs_tuple
         infos = [info] if isinstance(info, dict) else info
@@ -185,8 +186,7 @@ class GymWrapper(GymLikeEnv):
         self._check_began("step")
         mask = get(tensordict, "_step")
         waiting = self._rows.before_step(None if mask is None else mask.reshape(-1).cpu().numpy())
-        keys = self.action_keys
-        action = self.read_action(tensordict[keys[0]] if len(keys) == 1 else tensordict.select(*keys))
+        action = self.read_action(self._action(tensordict))
         obs, reward, terminated, truncated, _, info = self._output_transform(self._env.step(action))
         flags = [np.array(flag, dtype=bool) for flag in (terminated, truncated)]
         flags.append(flags[0] | flags[1])
