@@ -161,10 +161,10 @@ from marlenv.wrappers import GymLikeEnv as GymLikeEnv
 from marlenv.wrappers import GymWrapper as GymWrapper
 from marlenv.wrappers import JaxMARLEnv as JaxMARLEnv
 from marlenv.wrappers import JaxMARLWrapper as JaxMARLWrapper
-from marlenv.wrappers import MOGymEnv as MOGymEnv
-from marlenv.wrappers import MOGymWrapper as MOGymWrapper
 from marlenv.wrappers import MeltingpotEnv as MeltingpotEnv
 from marlenv.wrappers import MeltingpotWrapper as MeltingpotWrapper
+from marlenv.wrappers import MOGymEnv as MOGymEnv
+from marlenv.wrappers import MOGymWrapper as MOGymWrapper
 from marlenv.wrappers import MultiThreadedEnv as MultiThreadedEnv
 from marlenv.wrappers import MultiThreadedEnvWrapper as MultiThreadedEnvWrapper
 from marlenv.wrappers import OpenSpielEnv as OpenSpielEnv

@@ -18,6 +18,7 @@ EXTRAS = {
     "jax": "jaxmarl",
     "jaxmarl": "jaxmarl",
     "gymnasium": "gymnasium",
+    "mo_gymnasium": "mo_gymnasium",
     "numba": "numba",
     "PIL": "video",
     "imageio": "video",

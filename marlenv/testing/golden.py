@@ -22,6 +22,7 @@ STEPS = 12
 SEED = 42
 EXAMPLES = {
     "go": ("go", {"size": 5}),
+    "gym": ("gym/CartPole-v1", {}),
     "hex": ("hex", {"rows": 4}),
     "open_spiel": ("open_spiel/leduc_poker", {}),
     "pettingzoo": ("pettingzoo/simple_spread_v3", {"max_cycles": 8}),

@@ -42,7 +42,7 @@ def gym_backend(submodule: str | None = None) -> ModuleType:
 
 
 class set_gym_backend:  # noqa: N801 - TorchRL's name
-    """Sets the library that envs of gym are made with: in a ``with`` block, in a function that it decorates, or for good.
+    """Sets the library that envs of gym are made with: for a ``with`` block, for a function, or forever.
 
     Args:
         backend: ``"gym"``, ``"gymnasium"``, the module, or a function that returns it.

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
@@ -18,18 +17,9 @@ from marlenv.keys import nested, path
 from marlenv.tensordicts import fetch, new, put
 from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._info_dicts import default_info_dict_reader
+from marlenv.wrappers._reading import flag_of
 
 PLAIN = (Tensor, TensorDict)
-NO, YES = torch.zeros(1, dtype=torch.bool), torch.ones(1, dtype=torch.bool)
-
-
-def _flag(value: Any) -> Tensor | None:
-    """A flag as a bool tensor, ``[1]`` or ``[B]``."""
-    if value is None:
-        return None
-    if type(value) is bool or np.ndim(value) == 0:
-        return (YES if value else NO).clone()
-    return torch.as_tensor(np.asarray(value, dtype=bool)).reshape(-1)
 
 
 class GymLikeEnv(EnvWrapper):
@@ -66,7 +56,7 @@ class GymLikeEnv(EnvWrapper):
             done = terminated if truncated is None else terminated | truncated
         terminated = done if terminated is None else terminated
         over = bool(done if type(done) is bool else np.any(done))
-        return _flag(terminated), _flag(truncated), _flag(done), over
+        return flag_of(terminated), flag_of(truncated), flag_of(done), over
 
     def read_reward(self, reward: Any) -> Tensor:
         """The reward as a tensor of its spec."""

@@ -1,4 +1,4 @@
-"""Values of a space as tensors: what wrappers of gym's interface read observations with."""
+"""Values of a space, and flags, as tensors: what wrappers of gym's interface read simulators with."""
 
 from __future__ import annotations
 
@@ -17,6 +17,21 @@ from marlenv.wrappers._spaces import kind_of
 
 PLAIN = (Binary, Bounded, Categorical, MultiCategorical, Unbounded)
 """Specs whose values are numbers as simulators give them."""
+
+NO, YES = torch.zeros(1, dtype=torch.bool), torch.ones(1, dtype=torch.bool)
+
+
+def flag_of(value: Any) -> Tensor | None:
+    """A simulator's flag as a bool tensor, ``[1]`` or ``[B]``, in memory of its own; None stays None.
+
+    >>> flag_of(np.array([0.0, 1.0]))
+    tensor([False,  True])
+    """
+    if value is None:
+        return None
+    if type(value) is bool or np.ndim(value) == 0:
+        return (YES if value else NO).clone()
+    return torch.from_numpy(np.array(value, dtype=bool).reshape(-1))
 
 
 def reader_of(who: str, space: Any, spec: TensorSpec) -> Callable[[Any], Any]:

@@ -43,6 +43,12 @@ def _parallel_game() -> Any:
     return simple_tag_v3.parallel_env()
 
 
+def _gym() -> Any:
+    import gymnasium
+
+    return gymnasium.make("Pendulum-v1")
+
+
 def _vmas() -> Any:
     import vmas
 
@@ -55,6 +61,8 @@ INSTANCES: dict[str, Callable[[Any], Any]] = {
     "VmasWrapper": lambda lib: lib.VmasWrapper(_vmas()),
     "PettingZooEnv": lambda lib: lib.PettingZooEnv("classic/tictactoe_v3", parallel=False, use_mask=True),
     "PettingZooWrapper": lambda lib: lib.PettingZooWrapper(_parallel_game()),
+    "GymEnv": lambda lib: lib.GymEnv("CartPole-v1"),
+    "GymWrapper": lambda lib: lib.GymWrapper(_gym()),
     "OpenSpielEnv": lambda lib: lib.OpenSpielEnv("kuhn_poker"),
     "OpenSpielWrapper": lambda lib: lib.OpenSpielWrapper(_state()),
     "ChessEnv": lambda lib: lib.ChessEnv(),
@@ -80,16 +88,17 @@ BECAUSE: dict[str, str] = {
     "as those of the pool": "EnvBase.make_parallel(*) EnvBase.configure_parallel(*)",
     "TorchRL's pools say now 1 and now None, which is the pool's own min_get": "*AsyncEnvPool.*(min_get)",
     f"{LATER}wrappers of simulators with one agent": """
-        in:envs.libs.gym in:envs.libs.brax in:envs.libs.dm_control in:envs.libs.habitat
+        in:envs.libs.brax in:envs.libs.dm_control in:envs.libs.habitat
         in:envs.libs.isaac* in:envs.libs.jumanji in:envs.libs.openml in:envs.libs.procgen in:envs.libs.robohive
-        in:envs.libs.unity_mlagents EnvBase.register_gym implement_for GymLikeEnv.*
+        in:envs.libs.unity_mlagents EnvBase.register_gym
     """,
     "a constant that the class's own messages are made of": "*.ACCEPTED_SPECS *.SPEC_TYPE_ERROR *.CONFLICTING_KWARGS",
     "inside TorchRL's own machinery": """
         TensorSpec(*) TensorSpec.SPEC_HANDLED_FUNCTIONS TensorSpec.implements_for_spec SerialEnv.select_and_clone
         ParallelEnv.select_and_clone
         VmasEnv.read_* VmasWrapper.read_* TicTacToeEnv.full TicTacToeEnv.win TicTacToeEnv.get_action_mask
-        GymLikeEnv.fast_encoding GymLikeEnv.validated EnvBase.eager PettingZoo*.cached_* OpenSpiel*.requires_grad
+        *Gym*.fast_encoding *Gym*.validated *Gym*.rebuild_with_kwargs *Gym*.get_library_name implement_for.*
+        set_gym_backend.clone EnvBase.eager PettingZoo*.cached_* OpenSpiel*.requires_grad
         Vmas*.from_pixels Vmas*.pixels_only
     """,
     "our chess masks its actions itself; TorchRL's is a base env and a transform": """

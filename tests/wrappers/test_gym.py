@@ -23,7 +23,7 @@ from marlenv.errors import (
     Unsupported,
 )
 from marlenv.testing import run_contract
-from marlenv.wrappers import GymEnv, GymWrapper, gym_backend, implement_for, set_gym_backend
+from marlenv.wrappers import GymEnv, GymWrapper, MOGymEnv, MOGymWrapper, gym_backend, implement_for, set_gym_backend
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install -e '.[gymnasium]'")
 NAMES = ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "MountainCar-v0", "Taxi-v3", "Blackjack-v1", "Acrobot-v1"]
@@ -193,7 +193,7 @@ class OldPole:
 
 @pytest.mark.parametrize("action", [0, 1])
 def test_time_limits_of_the_older_interface_truncate(action: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("marlenv.wrappers.gym.env._version", lambda: (0, 21))
+    monkeypatch.setattr("marlenv.wrappers.gym.spaces.version", lambda: (0, 21))
     env = GymWrapper(OldPole(), categorical_action_encoding=True)
     env.set_seed(3)
     data = env.rollout(9, lambda td: td.set("action", torch.tensor(action)))
@@ -236,7 +236,7 @@ def test_frames_are_skipped_until_the_end() -> None:
     ("call", "kind", "says"),
     [
         (lambda: GymEnv("CartPol-v1"), UnknownName, "gymnasium has no env 'CartPol-v1'; did you mean 'CartPole-v1'"),
-        (lambda: GymWrapper("CartPole-v1"), SpecTypeError, "must be an env of gym or gymnasium, got str; GymEnv takes a"),
+        (lambda: GymWrapper("CartPole-v1"), SpecTypeError, "must be an env of gym or gymnasium, got str; GymEnv"),
         (GymWrapper, SpecTypeError, "got NoneType"),
         (
             lambda: GymWrapper(gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="vector_entry_point")),
@@ -325,3 +325,51 @@ def test_envs_have_names() -> None:
     assert env.batch_size == (2,)
     assert env.rollout(4)["observation"].shape == (2, 4, 4)
     assert "CartPole-v1" in GymEnv.available_envs
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_rewards_of_mo_gymnasium_are_vectors() -> None:
+    mo_gym = pytest.importorskip("mo_gymnasium", reason="needs MO-Gymnasium: tests/simulators.sh mo_gymnasium")
+    env, raw = MOGymEnv("minecart-v0", categorical_action_encoding=True), mo_gym.make("minecart-v0")
+    check_env_specs(env)
+    env.set_seed(3)
+    td, (seen, _) = env.reset(), raw.reset(seed=3)
+    for _ in range(200):
+        data, td = env.step_and_maybe_reset(env.rand_action(td))
+        assert np.array_equal(data["observation"].numpy(), seen)
+        seen, reward, terminated, truncated, _ = raw.step(int(data["action"]))
+        assert np.array_equal(data["next", "reward"].numpy(), np.float32(reward))
+        assert data["next", "reward"].shape == (3,)
+        if terminated or truncated:
+            seen = raw.reset()[0]
+    vector = MOGymWrapper(mo_gym.wrappers.vector.MOSyncVectorEnv([partial(mo_gym.make, "deep-sea-treasure-v0")] * 2))
+    assert vector.rollout(3, break_when_any_done=False)["next", "reward"].shape == (2, 3, 2)
+    assert "minecart-v0" in MOGymEnv.available_envs
+
+
+@pytest.mark.slow
+def test_atari_is_played_too() -> None:
+    pytest.importorskip("ale_py", reason="needs ale-py: pip install -e '.[pettingzoo]'")
+    gymnasium.register_envs(__import__("ale_py"))
+    env, raw = GymEnv("ALE/Pong-v5", frame_skip=2), gymnasium.make("ALE/Pong-v5")
+    env.set_seed(1)
+    td, (seen, _) = env.reset(), raw.reset(seed=1)
+    for _ in range(5):
+        assert np.array_equal(td["observation"].numpy(), seen)
+        data, td = env.step_and_maybe_reset(env.rand_action(td))
+        for _ in range(2):
+            seen = raw.step(int(data["action"].argmax()))[0]
+
+
+@pytest.mark.slow
+@pytest.mark.reference
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("options", [{}, {"categorical_action_encoding": True}, {"from_pixels": True}, {"num_envs": 2}])
+def test_torchrls_wrapper_has_the_same_entries(options: dict[str, Any]) -> None:
+    libs = pytest.importorskip("torchrl.envs", reason="needs TorchRL: pip install -e '.[torchrl]'")
+    theirs, ours = libs.GymEnv("CartPole-v1", **options), GymEnv("CartPole-v1", **options)
+    a, b = theirs.rollout(3), ours.rollout(3)
+    shapes = [{key: (x.shape, x.dtype) for key, x in td.items(True, True)} for td in (a, b)]
+    assert shapes[0] == shapes[1]
+    theirs.close()

@@ -127,7 +127,18 @@ def vmas(clock: Clock, steps: int = 50) -> dict[str, Play]:
     return {name: stepping(env, [0], steps, resets=False) for name, env in (("marlenv", ours), ("torchrl", theirs))}
 
 
+def gym(clock: Clock, steps: int = 300) -> dict[str, Play]:
+    """Cart-pole of Gymnasium."""
+    from marlenv.wrappers.gym import GymWrapper
+
+    one, other = (clock.watch(need("gymnasium", WHO).make("CartPole-v1")) for _ in range(2))
+    theirs = peer("gym", "GymWrapper")(other, categorical_action_encoding=True)
+    ours = GymWrapper(one, categorical_action_encoding=True)
+    return {"marlenv": stepping(ours, [0, 1], steps), "torchrl": stepping(theirs, [0, 1], steps)}
+
+
 CASES: dict[str, Make] = {
+    "Gymnasium CartPole-v1": gym,
     "PettingZoo tictactoe, turns": turns,
     "PettingZoo simple_spread, parallel": spread,
     "PettingZoo pistonball, parallel": pistons,

@@ -8,7 +8,8 @@ from marlenv.optional import need
 from marlenv.specs import TensorSpec
 from marlenv.wrappers._base import ClassValue
 from marlenv.wrappers._spaces import spec_of
-from marlenv.wrappers.gym.env import GymEnv, GymWrapper
+from marlenv.wrappers.gym.env import GymEnv
+from marlenv.wrappers.gym.wrapper import GymWrapper
 
 
 class MOGymWrapper(GymWrapper):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marlenv.errors import ResetError, Unsupported
+from marlenv.wrappers.gym.outputs import opened
 
 FINAL = ("final_obs", "final_observation")
 """Under what names infos hold final observations: gymnasium's, and gym's."""
@@ -83,7 +84,7 @@ class Rows:
 
     def reset(self, mask: NDArray[np.bool_] | None, options: dict[str, Any]) -> tuple[Any, Any]:
         """Observations and infos of a reset of some rows, or of all; the others keep their observations."""
-        if mask is None or mask.all() and not self.begun.all():
+        if mask is None or (mask.all() and not self.begun.all()):
             obs, info = opened(self.env.reset(**options))
         else:
             obs, info = self.first, {}
@@ -98,12 +99,6 @@ class Rows:
         done = np.ones(self.count, dtype=bool) if mask is None else mask
         self.over, self.begun, self.first = self.over & ~done, self.begun & ~done, obs
         return obs, info
-
-
-def opened(out: Any) -> tuple[Any, Any]:
-    """Observation and info of what a reset returned; there are simulators that return observations alone."""
-    pair = isinstance(out, tuple) and len(out) == 2 and isinstance(out[1], dict)
-    return out if pair else (out, {})
 
 
 def merged(old: Any, new: Any, where: NDArray[np.bool_]) -> Any:

@@ -1,0 +1,50 @@
+"""What ``reset``, ``step`` and ``render`` of gym's envs return, in both of its generations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from marlenv.errors import SpecError
+
+
+def opened(out: Any) -> tuple[Any, Any]:
+    """Observation and info of what a reset returned; before gym 0.26 it returned observations alone."""
+    pair = isinstance(out, tuple) and len(out) == 2 and isinstance(out[1], dict)
+    return out if pair else (out, {})
+
+
+def outcome(out: tuple[Any, ...], *, alone: bool) -> tuple[Any, Any, Any, Any, None, Any]:
+    """Observation, reward, terminated, truncated and info of what a step returned; the place of ``done`` is None.
+
+    Before gym 0.26 there was one flag, and an info that said whether it was the time limit's.
+
+    Args:
+        out: five values, or four.
+        alone: from a single env, whose flags are single bools.
+    """
+    if len(out) == 5:
+        obs, reward, terminated, truncated, info = out
+        return (
+            obs,
+            reward,
+            bool(terminated) if alone else terminated,
+            bool(truncated) if alone else truncated,
+            None,
+            info,
+        )
+    obs, reward, done, info = out
+    infos = [info] if isinstance(info, dict) else info
+    late = np.array([bool(one.get("TimeLimit.truncated", False)) for one in infos]).reshape(np.shape(done))
+    return obs, reward, np.logical_and(done, ~late), np.logical_and(done, late), None, info
+
+
+def frame(who: str, env: Any, *, modern: bool) -> Tensor:
+    """What ``render`` of an env, or of the rows of a vector, draws; uint8 ``[*B, H, W, 3]``."""
+    drawn = env.render() if modern else env.render(mode="rgb_array")
+    if drawn is None:
+        raise SpecError(f'{who}: from_pixels=True needs an env that draws; make it with render_mode="rgb_array"')
+    return torch.from_numpy(np.array(drawn, dtype=np.uint8))

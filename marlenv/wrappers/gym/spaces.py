@@ -1,0 +1,62 @@
+"""What an env of gym observes and is told: specs of its spaces, and both ways between their values and tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Size, Tensor
+
+from marlenv.specs import Composite, TensorSpec
+from marlenv.wrappers._backend import KNOWN, gym_backend
+from marlenv.wrappers._reading import reader_of
+from marlenv.wrappers._space_values import decoder_of
+from marlenv.wrappers._spaces import kind_of, spec_of
+
+
+class Spaces:
+    """The spaces of an env, or of the rows of a vector.
+
+    Args:
+        who: the wrapper, for errors.
+        env: the env, or the vector.
+        batch: ``[*B]``.
+        categorical: choices as numbers, rather than one-hot.
+    """
+
+    def __init__(self, who: str, env: Any, batch: Size, *, categorical: bool) -> None:
+        seen = getattr(env, "single_observation_space", env.observation_space) if batch else env.observation_space
+        acts = getattr(env, "single_action_space", env.action_space) if batch else env.action_space
+        spec = _many(spec_of(seen, categorical=categorical), batch)
+        self._named, self._reader = isinstance(spec, Composite), reader_of(who, seen, spec)
+        self.observations = spec if isinstance(spec, Composite) else Composite(observation=spec, shape=batch)
+        """The specs of what is observed, under ``"observation"`` where the space has no names."""
+        self.action = _many(spec_of(acts, categorical=categorical), batch)
+        """The spec of an action."""
+        self._decode, self._alone = decoder_of(acts), not batch and kind_of(acts) == "Discrete"
+
+    def read(self, observations: Any) -> dict[str, Any]:
+        """The entries of observations."""
+        value = self._reader(observations)
+        entries: dict[str, Any] = value._tensordict if self._named else {"observation": value}
+        return entries
+
+    def told(self, action: Tensor | Any) -> Any:
+        """The action as the simulator takes it."""
+        value = self.action.to_numpy(action)
+        value = int(value) if self._alone else value
+        return value if self._decode is None else self._decode(value)
+
+
+def _many(spec: TensorSpec, batch: Size) -> TensorSpec:
+    return spec.expand(*batch, *spec.shape)
+
+
+def is_modern(env: Any) -> bool:
+    """Whether an env has the interface of gymnasium, and of gym from 0.26 on: seeds go to ``reset``."""
+    return any(one.__module__.partition(".")[0] == "gymnasium" for one in type(env).__mro__) or version() >= (0, 26)
+
+
+def version() -> tuple[int, ...]:
+    """The version of gym, if that is the backend; a higher one otherwise."""
+    library = gym_backend()
+    return (1,) if library.__name__ not in KNOWN[1:] else tuple(int(n) for n in library.__version__.split(".")[:2])
