@@ -155,6 +155,10 @@ from marlenv.vector import SerialEnv as SerialEnv
 from marlenv.vector import ThreadingAsyncEnvPool as ThreadingAsyncEnvPool
 from marlenv.vector import env_creator as env_creator
 from marlenv.vector import get_env_metadata as get_env_metadata
+from marlenv.wrappers import DMControlEnv as DMControlEnv
+from marlenv.wrappers import DMControlWrapper as DMControlWrapper
+from marlenv.wrappers import DMSoccerEnv as DMSoccerEnv
+from marlenv.wrappers import DMTeamsWrapper as DMTeamsWrapper
 from marlenv.wrappers import EnvWrapper as EnvWrapper
 from marlenv.wrappers import GymEnv as GymEnv
 from marlenv.wrappers import GymLikeEnv as GymLikeEnv

@@ -19,6 +19,7 @@ EXTRAS = {
     "jaxmarl": "jaxmarl",
     "gymnasium": "gymnasium",
     "mo_gymnasium": "mo_gymnasium",
+    "dm_control": "dm_control",
     "numba": "numba",
     "PIL": "video",
     "imageio": "video",

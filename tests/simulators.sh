@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what only the slow tests use and `.[dev]` leaves out: Ray, Melting Pot, JaxMARL, MO-Gymnasium, Stockfish and Chromium.
+# Installs what only the slow tests use and `.[dev]` leaves out: Ray, Melting Pot, JaxMARL, MO-Gymnasium, DeepMind Control, Stockfish and Chromium.
 #
 #   VENV=.venv tests/simulators.sh               all
 #   PYTHON=python3 tests/simulators.sh jaxmarl   one of them
@@ -46,6 +46,10 @@ mo_gymnasium() {
   there mo-gymnasium 1.3.2 || get --no-deps mo-gymnasium==1.3.2
 }
 
+dm_control() {
+  there dm-control 1.0.50 && there mujoco 3.17.0 || get dm-control==1.0.50 mujoco==3.17.0
+}
+
 # A chess engine and a browser from the system's packages. Where we may not install those, their tests are skipped and say so.
 packaged() {
   command -v "$1" >/dev/null || [ -x "/usr/games/$1" ] && return
@@ -54,10 +58,10 @@ packaged() {
   fi
 }
 
-for one in ${@:-ray jaxmarl meltingpot mo_gymnasium stockfish chromium}; do
+for one in ${@:-ray jaxmarl meltingpot mo_gymnasium dm_control stockfish chromium}; do
   case $one in
-    ray | jaxmarl | meltingpot | mo_gymnasium) "$one" ;;
+    ray | jaxmarl | meltingpot | mo_gymnasium | dm_control) "$one" ;;
     stockfish | chromium) packaged "$one" ;;
-    *) echo "$0: no simulator is called $one; there are ray, jaxmarl, meltingpot, mo_gymnasium, stockfish and chromium" >&2; exit 2 ;;
+    *) echo "$0: no simulator is called $one; there are ray, jaxmarl, meltingpot, mo_gymnasium, dm_control, stockfish and chromium" >&2; exit 2 ;;
   esac
 done

@@ -30,6 +30,8 @@ EXAMPLES = {
 }
 """Families of envs: the task that stands for them, and its options."""
 NONE = {
+    "dm_control": "MuJoCo's numbers change with the machine",
+    "dm_soccer": "MuJoCo's numbers change with the machine",
     "jaxmarl": "XLA's numbers change with the machine",
     "meltingpot": "its substrates cannot be seeded",
     "smacv2": "the game is on few machines",

@@ -8,6 +8,7 @@ from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._gymlike import GymLikeEnv
 from marlenv.wrappers._info_dicts import BaseInfoDictReader, default_info_dict_reader
 from marlenv.wrappers._spaces import register_gym_spec_conversion
+from marlenv.wrappers.dm_control import DMControlEnv, DMControlWrapper, DMSoccerEnv, DMTeamsWrapper
 from marlenv.wrappers.envpool import MultiThreadedEnv, MultiThreadedEnvWrapper
 from marlenv.wrappers.gym import GymEnv, GymWrapper, MOGymEnv, MOGymWrapper
 from marlenv.wrappers.jaxmarl import JaxMARLEnv, JaxMARLWrapper
@@ -19,6 +20,10 @@ from marlenv.wrappers.vmas import VmasEnv, VmasWrapper
 
 __all__ = [
     "BaseInfoDictReader",
+    "DMControlEnv",
+    "DMControlWrapper",
+    "DMSoccerEnv",
+    "DMTeamsWrapper",
     "EnvWrapper",
     "GymEnv",
     "GymLikeEnv",

@@ -33,6 +33,21 @@ WRAPPERS = [
         summary="Gymnasium's envs: gym/CartPole-v1, gym/ALE/Pong-v5",
     ),
     Registration(
+        "dm_control",
+        "wrapper",
+        f"{WHERE}.dm_control:DMControlEnv",
+        needs="dm_control",
+        task_option="env_name",
+        summary="DeepMind Control's suite: dm_control/cheetah/run",
+    ),
+    Registration(
+        "dm_soccer",
+        "wrapper",
+        f"{WHERE}.dm_control:DMSoccerEnv",
+        needs="dm_control",
+        summary="DeepMind Control's soccer of two teams: team_size=2, walker_type='ANT'",
+    ),
+    Registration(
         "vmas",
         "wrapper",
         f"{WHERE}.vmas:VmasEnv",

@@ -85,10 +85,11 @@ BECAUSE: dict[str, str] = {
     "a chain has no keys of its own": "Compose(out_keys) Compose(out_keys_inv) Compose.inv(*)",
     "the last one when left out, as of lists": "Compose.pop(*) *3MTransform.pop(*) VIP*Transform.pop(*)",
     "TorchRL fails without them": "Bounded(low) Bounded(high)",
+    "pools are made by name: ParallelEnv(n, partial(DMControlEnv, ...))": "DMControlEnv(num_workers)",
     "as those of the pool": "EnvBase.make_parallel(*) EnvBase.configure_parallel(*)",
     "TorchRL's pools say now 1 and now None, which is the pool's own min_get": "*AsyncEnvPool.*(min_get)",
     f"{LATER}wrappers of simulators with one agent": """
-        in:envs.libs.brax in:envs.libs.dm_control in:envs.libs.habitat
+        in:envs.libs.brax in:envs.libs.habitat
         in:envs.libs.isaac* in:envs.libs.jumanji in:envs.libs.openml in:envs.libs.procgen in:envs.libs.robohive
         in:envs.libs.unity_mlagents EnvBase.register_gym
     """,
@@ -97,7 +98,8 @@ BECAUSE: dict[str, str] = {
         TensorSpec(*) TensorSpec.SPEC_HANDLED_FUNCTIONS TensorSpec.implements_for_spec SerialEnv.select_and_clone
         ParallelEnv.select_and_clone
         VmasEnv.read_* VmasWrapper.read_* TicTacToeEnv.full TicTacToeEnv.win TicTacToeEnv.get_action_mask
-        *Gym*.fast_encoding *Gym*.validated *Gym*.rebuild_with_kwargs *Gym*.get_library_name implement_for.*
+        *Gym*.fast_encoding *Gym*.validated *Gym*.rebuild_with_kwargs DMControl*.fast_encoding DMControl*.validated
+        DMControl*.rebuild_with_kwargs *Gym*.get_library_name implement_for.*
         set_gym_backend.clone EnvBase.eager PettingZoo*.cached_* OpenSpiel*.requires_grad
         Vmas*.from_pixels Vmas*.pixels_only
     """,

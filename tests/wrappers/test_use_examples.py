@@ -15,7 +15,13 @@ from marlenv.optional import has
 from marlenv.registration import find
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "envs"
-SLOW = {"jaxmarl", "meltingpot", "pettingzoo"}  # two are installed in the slow tier, one takes seconds
+SLOW = {
+    "dm_control",
+    "dm_soccer",
+    "jaxmarl",
+    "meltingpot",
+    "pettingzoo",
+}  # one takes seconds, the others are installed there
 STAND_IN = {"smacv2"}
 
 

@@ -1,0 +1,56 @@
+"""What dm_env's simulators give and take: time steps, arrays, streams of random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from marlenv.errors import Unsupported
+from marlenv.specs import Categorical, Composite, OneHot, TensorSpec
+from marlenv.wrappers._spaces import spec_of_array
+
+
+def ends(step: Any) -> tuple[bool, bool]:
+    """Whether a time step terminates, and whether it truncates: the last one does, without discount or with it.
+
+    >>> import dm_env
+    >>> ends(dm_env.termination(1.0, None)), ends(dm_env.truncation(1.0, None, discount=0.9))
+    ((True, False), (False, True))
+    """
+    over, discount = bool(step.last()), 1.0 if step.discount is None else float(np.min(step.discount))
+    return over and discount == 0, over and discount != 0
+
+
+def entries(specs: Any) -> Composite:
+    """The specs of what is observed; a lone array is ``"observation"``."""
+    named = specs if hasattr(specs, "items") else {"observation": specs}
+    return Composite({name: spec_of_array(array) for name, array in named.items()})
+
+
+def action_spec(array: Any, *, categorical: bool) -> TensorSpec:
+    """The spec of an action: choices as numbers, or one-hot; else as its array says."""
+    if hasattr(array, "num_values"):
+        return Categorical(int(array.num_values)) if categorical else OneHot(int(array.num_values))
+    return spec_of_array(array)
+
+
+def read(specs: Composite, observation: Any) -> dict[str, Tensor]:
+    """What was observed, as tensors of the specs, in memory of their own."""
+    named = observation if hasattr(observation, "items") else {"observation": observation}
+    return {
+        name: torch.from_numpy(np.array(named[name])).reshape(spec.shape).to(spec.dtype) for name, spec in specs.items()
+    }
+
+
+def seed(who: str, env: Any, number: int) -> None:
+    """Puts a stream of random numbers that begins with ``number`` where an env has its own."""
+    stream = np.random.RandomState(number % 2**32)
+    inner = getattr(env, "_env", env)  # the suite's own wrappers have the env there
+    for owner, name in ((getattr(inner, "task", None), "_random"), (inner, "_random_state")):
+        if hasattr(owner, name):
+            setattr(owner, name, stream)
+            return
+    raise Unsupported(f"{who}.set_seed: {type(inner).__name__} has no stream of random numbers that can be set")

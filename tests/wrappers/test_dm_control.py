@@ -1,0 +1,196 @@
+"""DeepMind Control's wrappers beside the simulators themselves, with the same seeds and actions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import marlenv
+from marlenv import DMControlEnv, DMControlWrapper, DMSoccerEnv, DMTeamsWrapper, check_env_specs
+from marlenv.errors import NeedsReset, SpecTypeError, UnknownName, Unsupported
+from marlenv.testing import run_contract
+
+os.environ.setdefault("MUJOCO_GL", "egl")  # pictures without a screen
+pytestmark = [pytest.mark.slow, pytest.mark.sim]
+suite = pytest.importorskip("dm_control.suite", reason="needs dm_control: tests/simulators.sh dm_control")
+dm_env = pytest.importorskip("dm_env")
+TASKS = [("cartpole", "swingup"), ("ball_in_cup", "catch"), ("cheetah", "run")]
+
+
+@pytest.mark.parametrize(("domain", "task"), TASKS)
+def test_every_number_is_the_simulators(domain: str, task: str) -> None:
+    env, raw = DMControlEnv(domain, task, time_limit=0.5), None
+    raw = suite.load(domain, task, task_kwargs={"random": 7, "time_limit": 0.5})
+    env.set_seed(7)
+    td, step = env.reset(), raw.reset()
+    for _ in range(60):
+        for name, value in step.observation.items():
+            assert np.array_equal(td[name].numpy().reshape(np.shape(value)), value)
+        data, td = env.step_and_maybe_reset(env.rand_action(td))
+        step = raw.step(data["action"].numpy())
+        assert float(data["next", "reward"]) == step.reward
+        assert bool(data["next", "truncated"]) is step.last()
+        assert not bool(data["next", "terminated"])  # the suite's tasks end by their time alone
+        if step.last():
+            for name, value in step.observation.items():
+                assert np.array_equal(data["next", name].numpy().reshape(np.shape(value)), value)
+            step = raw.reset()
+
+
+def test_frames_are_skipped_and_rewards_added() -> None:
+    env, raw = DMControlEnv("cartpole/balance", frame_skip=4), suite.load("cartpole", "balance", {"random": 1})
+    env.set_seed(1)
+    raw.reset()
+    td = env.step(env.rand_action(env.reset()))
+    steps = [raw.step(td["action"].numpy()) for _ in range(4)]
+    assert float(td["next", "reward"]) == pytest.approx(sum(step.reward for step in steps))
+    assert np.array_equal(td["next", "velocity"].numpy(), steps[-1].observation["velocity"])
+
+
+def test_pixels_are_what_the_camera_sees() -> None:
+    env = DMControlEnv("cartpole", "swingup", from_pixels=True, render_kwargs={"height": 32, "width": 48})
+    raw = suite.load("cartpole", "swingup", task_kwargs={"random": 2})
+    env.set_seed(2)
+    td = env.reset()
+    raw.reset()
+    assert np.array_equal(td["pixels"].numpy(), raw.physics.render(32, 48, camera_id=0))
+    assert set(env.observation_spec.keys()) == {"pixels"}
+    check_env_specs(env)
+
+
+def test_the_contract_holds() -> None:
+    results = run_contract(lambda: DMControlEnv("cartpole/swingup"), steps=12)
+    assert not [f"{r.name}: {r.says}" for r in results if r.verdict == "broken"]
+
+
+@pytest.fixture(scope="module")
+def soccer() -> Iterator[DMSoccerEnv]:
+    env = DMSoccerEnv(2, time_limit=0.4)
+    yield env
+    env.close()
+
+
+def test_teams_of_soccer_are_groups(soccer: DMSoccerEnv) -> None:
+    from dm_control.locomotion import soccer as game
+
+    assert soccer.group_map == {"home": ["home_0", "home_1"], "away": ["away_0", "away_1"]}
+    raw = game.load(team_size=2, time_limit=0.4, walker_type=game.WalkerType.BOXHEAD, random_state=5)
+    soccer.set_seed(5)
+    td, step = soccer.reset(), raw.reset()
+    players = [("home", 0), ("home", 1), ("away", 0), ("away", 1)]
+    for _ in range(15):
+        for (team, i), seen in zip(players, step.observation, strict=True):
+            for name, value in seen.items():
+                assert np.array_equal(td[team, name][i].numpy(), np.asarray(value)), (team, i, name)
+        data, td = soccer.step_and_maybe_reset(soccer.rand_action(td))
+        step = raw.step([data[team, "action"][i].numpy() for team, i in players])
+        rewards = [float(data["next", team, "reward"][i]) for team, i in players]
+        assert rewards == [float(reward) for reward in step.reward]
+        assert bool(data["next", "truncated"]) is step.last()
+        assert bool(data["next", "away", "truncated"].all()) is step.last()
+        if step.last():
+            step = raw.reset()
+
+
+def test_players_can_be_grouped_otherwise() -> None:
+    env = DMSoccerEnv(1, time_limit=0.4, group_map="one_group_per_agent")
+    assert set(env.group_map) == {"home_0", "away_0"}
+    check_env_specs(env)
+
+
+class Told:
+    """An env of dm_env's kind that ends after three steps as it was told to."""
+
+    def __init__(self, last: Any) -> None:
+        self.last, self.steps = last, 0
+
+    def observation_spec(self) -> Any:
+        return dm_env.specs.Array((), np.float32)
+
+    def action_spec(self) -> Any:
+        return dm_env.specs.DiscreteArray(3)
+
+    def reward_spec(self) -> Any:
+        return dm_env.specs.Array((), np.float64)
+
+    def reset(self) -> Any:
+        self.steps = 0
+        return dm_env.restart(np.float32(0))
+
+    def step(self, action: Any) -> Any:
+        assert action in (0, 1, 2)
+        self.steps += 1
+        return dm_env.transition(1.0, np.float32(self.steps)) if self.steps < 3 else self.last(np.float32(3))
+
+
+@pytest.mark.parametrize(
+    ("last", "terminated"),
+    [
+        (lambda seen: dm_env.termination(1.0, seen), True),
+        (lambda seen: dm_env.truncation(1.0, seen), False),
+        (lambda seen: dm_env.truncation(1.0, seen, discount=0.5), False),
+        (lambda seen: dm_env.TimeStep(dm_env.StepType.LAST, 1.0, 0.0, seen), True),
+    ],
+)
+def test_the_last_step_terminates_without_discount_and_truncates_with_it(last: Any, terminated: bool) -> None:
+    data = DMControlWrapper(Told(last)).rollout(9)
+    assert data["next", "observation"].flatten().tolist() == [1, 2, 3]
+    assert data["next", "terminated"].flatten().tolist() == [False, False, terminated]
+    assert data["next", "truncated"].flatten().tolist() == [False, False, not terminated]
+    assert data["action"].shape == (3, 3)  # one-hot
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "says"),
+    [
+        (lambda: DMControlEnv("cheeta", "run"), UnknownName, "no task 'cheeta/run'; did you mean 'cheetah/run'"),
+        (lambda: DMControlWrapper("cheetah"), SpecTypeError, "of dm_env, got str; DMControlEnv takes names"),
+        (lambda: DMTeamsWrapper(Told(None)), SpecTypeError, "DMControlWrapper takes those with one agent"),
+        (lambda: DMSoccerEnv(1, "ANTS"), UnknownName, "there is no walker 'ANTS'; did you mean 'ANT'"),
+        (lambda: DMControlWrapper(Told(None)).set_seed(1), Unsupported, "Told has no stream of random numbers"),
+        (lambda: DMControlWrapper(Told(None)).step(DMControlWrapper(Told(None)).rand_action()), NeedsReset, "reset"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call: Any, kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind, match=says):
+        call()
+
+
+def test_an_env_with_several_agents_is_for_the_other_wrapper(soccer: DMSoccerEnv) -> None:
+    with pytest.raises(SpecTypeError, match="has several agents; DMTeamsWrapper takes those"):
+        DMControlWrapper(soccer._env)
+
+
+def test_tasks_have_names() -> None:
+    env = marlenv.make("dm_control/cartpole/swingup", num_envs=2, seed=0)
+    assert env.rollout(3)["position"].shape == (2, 3, 3)
+    assert "cheetah/run" in DMControlEnv.available_envs
+
+
+@pytest.mark.reference
+@pytest.mark.filterwarnings("ignore")
+def test_torchrls_wrapper_gives_the_same_entries() -> None:
+    libs = pytest.importorskip("torchrl.envs", reason="needs TorchRL: pip install -e '.[torchrl]'")
+    theirs, ours = libs.DMControlEnv("cheetah", "run"), DMControlEnv("cheetah", "run")
+    actions = torch.rand(5, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2 - 1
+    rollouts = []
+    for env in (theirs, ours):
+        env.set_seed(3)
+        if env is theirs:
+            env._env.task._random = np.random.RandomState(3)  # its own set_seed has reset once already
+        td = env.reset()
+        steps = []
+        for action in actions:
+            td = env.step(td.set("action", action.clone()))
+            steps.append(td["next"].clone())
+            td = env.step_mdp(td)
+        rollouts.append(torch.stack(steps))
+    theirs_keys = set(rollouts[0].keys(True, True))
+    assert theirs_keys == set(rollouts[1].keys(True, True))
+    for key in theirs_keys:
+        assert torch.equal(rollouts[0][key], rollouts[1][key]), key
