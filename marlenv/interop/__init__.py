@@ -1,5 +1,6 @@
 """Us for other libraries: our envs, specs and keys in their terms, theirs in ours. Imported on use."""
 
+from marlenv.interop.pettingzoo import to_pettingzoo_aec, to_pettingzoo_parallel
 from marlenv.interop.torchrl import from_torchrl, group_keys, to_torchrl
 
-__all__ = ["from_torchrl", "group_keys", "to_torchrl"]
+__all__ = ["from_torchrl", "group_keys", "to_pettingzoo_aec", "to_pettingzoo_parallel", "to_torchrl"]

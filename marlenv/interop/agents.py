@@ -1,0 +1,121 @@
+"""The agents of an env one by one, for adapters to libraries whose data are dicts by agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marlenv.envs import EnvBase
+from marlenv.errors import SpecError, SpecTypeError, Unsupported
+from marlenv.groups import GroupTree, Packer
+from marlenv.interop.spaces import space_of, value_of
+from marlenv.keys import Path, nested
+from marlenv.specs import Composite
+from marlenv.tensordicts import fetch
+
+HIDDEN = ("alive", "mask", "info", "pad_mask")
+"""Entries of groups that are no observations for other libraries."""
+
+
+class Agents:
+    """What each agent of an env observes, does and gets.
+
+    Args:
+        who: the adapter, for errors.
+        env: with groups, and one row.
+
+    Raises:
+        SpecTypeError: it is no env of ours, or has no groups.
+        Unsupported: it has several rows.
+    """
+
+    def __init__(self, who: str, env: Any) -> None:
+        if not isinstance(env, EnvBase) or not getattr(env, "group_map", None):
+            raise SpecTypeError(f"{who}: expected an env of marlenv with groups of agents, got {type(env).__name__}")
+        if env.batch_size.numel() != 1:
+            raise Unsupported(f"{who}: expected an env with one row, got batch size {list(env.batch_size)}; num_envs=1")
+        self.who, self.env = who, env
+        self.tree = GroupTree(env.group_map)
+        self.names = [name for names in self.tree.groups.values() for name in names]
+        seen = {name: _shown(spec) for name, spec in self._own("observation").items()}
+        self._seen = Packer(self.tree, seen)
+        self._acts = Packer(self.tree, self._own("action"))
+        self._alone = {name: list(spec) == ["observation"] for name, spec in seen.items()}
+        self.observation_spaces = {
+            name: space_of(who, name, spec["observation"] if self._alone[name] else spec) for name, spec in seen.items()
+        }
+        self.action_spaces = {
+            name: space_of(who, f"{name}/action", spec["action"]) for name, spec in self._own("action").items()
+        }
+        for name, spec in seen.items():
+            self._check_mask(name, spec)
+
+    def _own(self, kind: str) -> dict[str, Composite]:
+        """The entries of one kind of every agent."""
+        whole = getattr(self.env, f"full_{kind}_spec_unbatched")
+        return {
+            name: whole[nested(path)][i] for path, names in self.tree.groups.items() for i, name in enumerate(names)
+        }
+
+    def _check_mask(self, name: str, spec: Composite) -> None:
+        """Raises where legal actions are no plain mask of all actions."""
+        mask = spec.get("action_mask", None)
+        n = None if mask is None else getattr(self.action_spaces[name], "n", mask.shape[-1])
+        if mask is not None and (mask.dtype != torch.bool or mask.shape[-1] != n):
+            raise SpecError(
+                f"{self.who}: the action_mask of {name!r} must be bool [{n}], got {mask.dtype} {list(mask.shape)}; "
+                f"chess gives such masks with mask='bool'"
+            )
+
+    def reset(self, seed: int | None) -> TensorDictBase:
+        """Starts an episode; the data of its start, without a batch."""
+        if seed is not None:
+            self.env.set_seed(seed)
+        return self._lone(self.env.reset())
+
+    def step(self, td: TensorDictBase, actions: Mapping[str, Any]) -> TensorDictBase:
+        """Plays actions, by agent and as spaces have them; agents that are left out do anything legal.
+
+        Returns:
+            What followed, without a batch.
+        """
+        if unknown := sorted(set(actions) - set(self.names)):
+            raise SpecTypeError(f"{self.who}: no agents are called {unknown}; there are {self.names}")
+        told = self._acts.pack({name: {"action": action} for name, action in actions.items()}, device=self.env.device)
+        for path in self.tree.groups:
+            td.set((*path, "action"), fetch(told, (*path, "action")))
+        data = td.unsqueeze(0) if self.env.batch_size else td
+        return self._lone(self.env.step(data).get("next"))
+
+    def _lone(self, td: TensorDictBase) -> TensorDictBase:
+        return td[0] if self.env.batch_size else td
+
+    def observations(self, td: TensorDictBase, only: Any = None) -> dict[str, Any]:
+        """What agents observe, as values of their spaces."""
+        return {
+            name: value_of(self.observation_spaces[name], seen["observation"] if self._alone[name] else seen)
+            for name, seen in self._seen.unpack(td, only).items()
+        }
+
+    def column(self, td: TensorDictBase, name: str, default: Any = None) -> dict[str, Any]:
+        """An entry with one number for each agent, such as rewards or flags; where groups have none, the root's."""
+        out: dict[str, Any] = {}
+        for path, names in self.tree.groups.items():
+            values = self._numbers(td, path, name)
+            out |= dict.fromkeys(names, default) if values is None else dict(zip(names, values, strict=True))
+        return out
+
+    def _numbers(self, td: TensorDictBase, path: Path, name: str) -> list[Any] | None:
+        value: Tensor | None = fetch(td, (*path, name))
+        if value is not None:
+            return value.reshape(-1).tolist()
+        root: Tensor | None = fetch(td, (name,))
+        return None if root is None else root.reshape(-1).tolist() * len(self.tree.groups[path])
+
+
+def _shown(spec: Composite) -> Composite:
+    return Composite({name: one for name, one in spec.items() if name not in HIDDEN})

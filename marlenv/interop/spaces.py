@@ -1,0 +1,75 @@
+"""Our specs as Gymnasium's spaces, for adapters to libraries that speak of spaces. Gymnasium is imported on use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from marlenv.errors import SpecError
+from marlenv.optional import need
+from marlenv.specs import (
+    Binary,
+    Bounded,
+    Categorical,
+    Composite,
+    MultiCategorical,
+    MultiOneHot,
+    OneHot,
+    TensorSpec,
+    Unbounded,
+)
+
+
+def space_of(who: str, key: str, spec: TensorSpec) -> Any:
+    """The space of what a spec allows; values of it are those that :meth:`marlenv.specs.TensorSpec.to_numpy` gives.
+
+    One-hot values become numbers, as spaces have them.
+
+    Args:
+        who: the adapter, for errors.
+        key: of the entry, for errors.
+        spec: of one agent, without a batch.
+
+    Raises:
+        SpecError: there is no such space; the text says which entry, and why.
+
+    >>> space_of("here", "action", Categorical(3))
+    Discrete(3)
+    """
+    spaces = need("gymnasium.spaces", who)
+    if isinstance(spec, Composite):
+        return spaces.Dict({name: space_of(who, f"{key}/{name}", one) for name, one in spec.items()})
+    if isinstance(spec, Categorical) and spec.shape == () and spec.dtype != torch.bool:
+        return spaces.Discrete(spec.n)
+    if isinstance(spec, OneHot) and spec.ndim == 1:
+        return spaces.Discrete(spec.n)
+    if isinstance(spec, (MultiCategorical, MultiOneHot)):
+        return spaces.MultiDiscrete(np.asarray([int(n) for n in spec.nvec]))
+    if not isinstance(spec, (Binary, Bounded, Categorical, Unbounded)) or -1 in spec.shape:
+        raise SpecError(f"{who}: entry {key!r} is {spec!r}; Gymnasium has no space of such values")
+    dtype = torch.empty(0, dtype=spec.dtype).numpy().dtype
+    if dtype == np.dtype(bool) or isinstance(spec, Binary):
+        return spaces.Box(0, 1, tuple(spec.shape), np.int8)
+    if isinstance(spec, Categorical):
+        return spaces.Box(0, spec.n - 1, tuple(spec.shape), dtype)
+    if isinstance(spec, Bounded):
+        low, high = (x.expand(spec.shape).cpu().numpy().astype(dtype) for x in (spec.low, spec.high))
+        return spaces.Box(low, high, tuple(spec.shape), dtype)
+    ends = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return spaces.Box(*ends, tuple(spec.shape), dtype)
+
+
+def value_of(space: Any, value: Any) -> Any:
+    """What an agent observed, arrays or dicts of them, as a value of its space.
+
+    >>> from gymnasium.spaces import Box
+    >>> value_of(Box(0, 1, (2,), np.int8), np.array([True, False]))
+    array([1, 0], dtype=int8)
+    """
+    if isinstance(value, dict):
+        return {name: value_of(space[name], one) for name, one in value.items()}
+    if type(space).__name__ == "Discrete":
+        return np.int64(value)
+    return np.array(value, dtype=space.dtype)

@@ -1,0 +1,148 @@
+"""Our envs behind PettingZoo's interfaces: PettingZoo's own checks, and the same numbers as our env gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import marlenv
+from marlenv import PettingZooWrapper, to_pettingzoo_aec, to_pettingzoo_parallel
+from marlenv.errors import NeedsReset, SpecError, SpecTypeError, Unsupported
+from marlenv.testing.mocks import GroupedEnv
+
+pytest.importorskip("pettingzoo", reason="needs PettingZoo: pip install -e '.[pettingzoo]'")
+pytestmark = pytest.mark.filterwarnings("ignore")  # PettingZoo recommends names, and boxes alone
+
+
+@pytest.fixture
+def checks() -> Any:
+    """PettingZoo's own checks, which import games of its own under deprecated names."""
+    import pettingzoo.test
+
+    return pettingzoo.test
+
+
+GAMES: dict[str, dict[str, Any]] = {"tic_tac_toe": {}, "connect_four": {}, "chess": {"mask": "bool"}, "kuhn_poker": {}}
+
+
+def scenario(name: str = "simple_tag", **options: Any) -> Any:
+    return marlenv.make(name, max_steps=20, compile="none", **options)
+
+
+@pytest.mark.parametrize("name", ["simple_tag", "navigation"])
+def test_pettingzoos_checks_of_parallel_envs_pass(name: str, checks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # a window without a screen
+    checks.parallel_api_test(to_pettingzoo_parallel(scenario(name)), 60)
+    checks.parallel_seed_test(lambda: to_pettingzoo_parallel(scenario(name)), 10)
+    checks.api_test(to_pettingzoo_aec(scenario(name)), 40)
+    checks.render_test(lambda render_mode=None: to_pettingzoo_aec(scenario(name), render_mode))
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_pettingzoos_checks_of_games_pass(name: str, checks: Any) -> None:
+    def make(render_mode: str | None = None) -> Any:
+        return to_pettingzoo_aec(marlenv.make(name, **GAMES[name]), render_mode)
+
+    checks.api_test(make(), 60)
+    checks.seed_test(make, 20)
+    checks.render_test(make)
+
+
+def test_agents_get_what_our_env_gives() -> None:
+    zoo, env = to_pettingzoo_parallel(scenario(continuous_actions=False)), scenario(continuous_actions=False)
+    env.set_seed(4)
+    td, (seen, _) = env.reset(), zoo.reset(seed=4)
+    for step in range(20):
+        moves = {agent: (step + i) % 5 for i, agent in enumerate(zoo.agents)}
+        seen, rewards, terminated, truncated, _ = zoo.step(moves)
+        td["adversary", "action"] = torch.tensor([[moves[f"adversary_{i}"] for i in range(3)]])
+        td["agent", "action"] = torch.tensor([[moves["agent_0"]]])
+        data = env.step(td)
+        after = data["next"]
+        for i in range(3):
+            assert np.array_equal(seen[f"adversary_{i}"], after["adversary", "observation"][0, i].numpy())
+            assert rewards[f"adversary_{i}"] == float(after["adversary", "reward"][0, i])
+        assert rewards["agent_0"] == float(after["agent", "reward"])
+        assert not any(terminated.values())
+        assert all(truncated.values()) is (step == 19)
+        td = env.step_mdp(data)
+    assert zoo.agents == []
+
+
+def test_there_and_back_again_is_the_same_trajectory() -> None:
+    env, back = (
+        scenario(continuous_actions=False),
+        PettingZooWrapper(to_pettingzoo_parallel(scenario(continuous_actions=False)), group_map=scenario().group_map),
+    )
+    for one in (env, back):
+        one.set_seed(11)
+    td, other = env.reset(), back.reset()
+    for step in range(20):
+        for group, count in (("adversary", 3), ("agent", 1)):
+            action = (torch.arange(count) + step) % 5
+            td[group, "action"], other[group, "action"] = action.unsqueeze(0), action
+        a, b = env.step(td)["next"][0], back.step(other)["next"]
+        for group in ("adversary", "agent"):
+            for name in ("observation", "reward", "terminated", "truncated", "done"):
+                assert torch.equal(a[group, name], b[group, name]), (step, group, name)
+        td, other = env.step_mdp(td), back.step_mdp(other)
+
+
+def test_a_game_that_is_won_pays_both_players() -> None:
+    zoo = to_pettingzoo_aec(marlenv.make("tic_tac_toe"))
+    zoo.reset(seed=0)
+    for move in (0, 3, 1, 4, 2):
+        seen, _, over, _, _ = zoo.last()
+        assert not over
+        assert seen["action_mask"][move] == 1
+        zoo.step(move)
+    assert zoo.last()[1:4] == (-1.0, True, False)  # o, who is to hear that it lost
+    zoo.step(None)
+    assert zoo.last()[1:4] == (1.0, True, False)
+    zoo.step(None)
+    assert zoo.agents == []
+
+
+def test_states_are_in_their_space() -> None:
+    zoo = to_pettingzoo_parallel(scenario())
+    with pytest.raises(NeedsReset):
+        zoo.state()
+    seen, _ = zoo.reset(seed=1)
+    assert np.array_equal(zoo.state(), np.concatenate([seen[agent] for agent in zoo.possible_agents]))
+    assert zoo.state_space.contains(zoo.state())
+
+
+def test_agents_that_die_leave() -> None:
+    inner = GroupedEnv(
+        {"wolves": ["w0", "w1"], "sheep": ["s0"]}, terminate={"s0": 2, "w0": 4}, truncate={"w1": 6}, rule="all"
+    )
+    zoo = to_pettingzoo_parallel(inner)
+    zoo.reset(seed=0)
+    left: list[str] = []
+    for _ in range(30):
+        _, _, terminated, truncated, _ = zoo.step({agent: zoo.action_space(agent).sample() for agent in zoo.agents})
+        over = [agent for agent in terminated if terminated[agent] or truncated[agent]]
+        assert not set(over) & set(zoo.agents)
+        assert not set(left) & set(terminated)
+        left += over
+        if not zoo.agents:
+            break
+    assert sorted(left) == sorted(zoo.possible_agents)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "says"),
+    [
+        (lambda: to_pettingzoo_parallel("simple_tag"), SpecTypeError, "with groups of agents, got str"),
+        (lambda: to_pettingzoo_parallel(scenario(num_envs=3)), Unsupported, r"one row, got batch size \[3\]"),
+        (lambda: to_pettingzoo_aec(marlenv.make("chess")), SpecError, "'white' must be bool .4672., got"),
+        (lambda: to_pettingzoo_parallel(scenario(), "ansi"), Unsupported, "render_mode must be one of"),
+        (lambda: to_pettingzoo_parallel(scenario()).step({}), NeedsReset, "reset"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call: Any, kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind, match=says):
+        call()
