@@ -1,6 +1,15 @@
 """Us for other libraries: our envs, specs and keys in their terms, theirs in ours. Imported on use."""
 
+from marlenv.interop.gymnasium import to_gymnasium, to_gymnasium_vector
 from marlenv.interop.pettingzoo import to_pettingzoo_aec, to_pettingzoo_parallel
 from marlenv.interop.torchrl import from_torchrl, group_keys, to_torchrl
 
-__all__ = ["from_torchrl", "group_keys", "to_pettingzoo_aec", "to_pettingzoo_parallel", "to_torchrl"]
+__all__ = [
+    "from_torchrl",
+    "group_keys",
+    "to_gymnasium",
+    "to_gymnasium_vector",
+    "to_pettingzoo_aec",
+    "to_pettingzoo_parallel",
+    "to_torchrl",
+]

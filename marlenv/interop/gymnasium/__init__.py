@@ -1,0 +1,62 @@
+"""Gymnasium: our envs with one agent, or with one group, as single envs and as vectors.
+
+Tested with Gymnasium 1.2.2 (https://gymnasium.farama.org), which is imported on use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from marlenv.envs import EnvBase
+
+__all__ = ["to_gymnasium", "to_gymnasium_vector"]
+
+
+def to_gymnasium(env: EnvBase, render_mode: str | None = None) -> Any:
+    """Our env as one of Gymnasium's: an env with one agent, or with one group, whose agents act as one.
+
+    A group of several agents observes and acts in tensors ``[A, ...]``; its reward is the sum over them. Where there is
+    more to observe than ``"observation"``, such as masks, observations are dicts. One-hot values are numbers.
+
+    Args:
+        env: an env with one row.
+        render_mode: ``"rgb_array"`` for pictures of scenarios.
+
+    Raises:
+        SpecTypeError: ``env`` is no env of ours, or has several groups.
+        Unsupported: it has several rows.
+        SpecError: Gymnasium cannot express one of the specs; the text says which entry.
+        MissingExtra: Gymnasium is not installed.
+
+    >>> gym = to_gymnasium(marlenv.make("navigation", n_agents=1, max_steps=20))
+    >>> observation, info = gym.reset(seed=0)
+    >>> gym.action_space
+    Box(-1.0, 1.0, (2,), float32)
+    """
+    from marlenv.interop.gymnasium.single import SingleEnv
+
+    return SingleEnv(env, render_mode)
+
+
+def to_gymnasium_vector(env: EnvBase, autoreset_mode: str = "NEXT_STEP") -> Any:
+    """Our env with many rows as a vector of Gymnasium's: an env with one agent, or with one group.
+
+    Args:
+        env: an env with rows.
+        autoreset_mode: when rows that are done start anew: ``"NEXT_STEP"``, in which their action is not read,
+            ``"SAME_STEP"``, in which the last observation is ``info["final_obs"]``, or ``"DISABLED"``, where you reset
+            with ``options={"reset_mask": ...}``.
+
+    Raises:
+        SpecTypeError: ``env`` is no env of ours, or has several groups.
+        Unsupported: it has no rows, or there is no such mode.
+        SpecError: Gymnasium cannot express one of the specs; the text says which entry.
+        MissingExtra: Gymnasium is not installed.
+
+    >>> vector = to_gymnasium_vector(marlenv.make("navigation", num_envs=4, n_agents=1))
+    >>> vector.reset(seed=0)[0].shape
+    (4, 18)
+    """
+    from marlenv.interop.gymnasium.vector import VectorOfRows
+
+    return VectorOfRows(env, autoreset_mode)

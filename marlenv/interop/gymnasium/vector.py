@@ -1,0 +1,95 @@
+"""The rows of our env as a vector of Gymnasium's. Imported when it is first needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tensordict import TensorDictBase
+
+from marlenv.envs import EnvBase
+from marlenv.errors import NeedsReset, Unsupported, nearest
+from marlenv.interop.gymnasium.face import Face
+from marlenv.optional import need
+
+vectors: Any = need("gymnasium.vector", "marlenv.to_gymnasium_vector")
+WHO = "to_gymnasium_vector"
+
+
+class VectorOfRows(vectors.VectorEnv):
+    """An env of ours with many rows behind the interface of Gymnasium's vectors.
+
+    Args:
+        env: our env.
+        autoreset_mode: ``"NEXT_STEP"``, ``"SAME_STEP"`` or ``"DISABLED"``.
+    """
+
+    def __init__(self, env: EnvBase, autoreset_mode: str = "NEXT_STEP") -> None:
+        self._face = Face(WHO, env)
+        if len(env.batch_size) != 1:
+            raise Unsupported(f"{WHO}: expected an env with rows, got batch size {list(env.batch_size)}; num_envs=8")
+        name = str(getattr(autoreset_mode, "name", autoreset_mode)).upper()
+        known = [mode.name for mode in vectors.AutoresetMode]
+        if name not in known:
+            raise Unsupported(f"{WHO}: there is no autoreset_mode {autoreset_mode!r}; {nearest(name, known)}")
+        self.inner, self.num_envs = env, env.batch_size[0]
+        self.metadata = {"autoreset_mode": vectors.AutoresetMode[name], "render_modes": []}
+        self.mode = name
+        self.single_observation_space, self.single_action_space = self._face.observation_space, self._face.action_space
+        self.observation_space, self.action_space = (
+            vectors.utils.batch_space(space, self.num_envs)
+            for space in (self.single_observation_space, self.single_action_space)
+        )
+        self._td: TensorDictBase | None = None
+        self._over = np.zeros(self.num_envs, dtype=bool)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Starts episodes in all rows, or in those of ``options["reset_mask"]``."""
+        if seed is not None:
+            self.inner.set_seed(int(seed if np.ndim(seed) == 0 else np.ravel(seed)[0]))
+        mask = None if options is None else options.get("reset_mask")
+        if mask is None or self._td is None:
+            self._td, self._over = self.inner.reset(), np.zeros(self.num_envs, dtype=bool)
+        else:
+            self._anew(np.asarray(mask, dtype=bool))
+        return self._face.seen(self._td), {}
+
+    def _anew(self, mask: NDArray[np.bool_]) -> None:
+        """Starts episodes in some rows."""
+        held: Any = self._td
+        self._td = self.inner.reset(held.set("_reset", torch.from_numpy(mask).unsqueeze(-1).to(held.device or "cpu")))
+        self._over = self._over & ~mask
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Plays an action in every row; a row that is to start anew does that instead, with ``"NEXT_STEP"``."""
+        if self._td is None:
+            raise NeedsReset.before(type(self).__name__, "step")
+        if self.mode == "DISABLED" and self._over.any():
+            rows = np.flatnonzero(self._over).tolist()
+            raise Unsupported(f"{WHO}: rows {rows} are done; reset them with options={{'reset_mask': mask}} first")
+        begin = self._over.copy()
+        if begin.any():
+            self._anew(begin)
+            self._td.set("_step", torch.from_numpy(~begin).unsqueeze(-1).to(self._td.device or "cpu"))
+        data = self.inner.step(self._face.told(self._td, actions))
+        following = data.get("next")
+        terminated, truncated = self._face.flags(following)
+        over, info = terminated | truncated, {}
+        seen, reward = self._face.seen(following), self._face.paid(following)
+        self._td = self.inner.step_mdp(data)
+        if self.mode == "SAME_STEP":
+            if over.any():
+                info = {"final_obs": seen, "_final_obs": over}
+                self._anew(over)
+                seen = self._face.seen(self._td)
+        else:
+            self._over = over
+        return seen, reward, terminated, truncated, info
+
+    def close_extras(self, **_: Any) -> None:
+        """Closes the env."""
+        inner = getattr(self, "inner", None)  # Gymnasium also closes what could not be made
+        if inner is not None and not inner.is_closed:
+            inner.close()
