@@ -81,6 +81,13 @@ def _off(s: Any) -> Tensor:
 
 GOAL = "the goal, seen from the agent"
 QUANTITIES: dict[str, list[Quantity]] = {
+    "commons": [
+        Quantity(
+            "for each patch: where it is, seen from the agent; its stock",
+            "m, 0 to 1",
+            lambda s: each(s, between(s.agents.pos, s.patches.pos), s.memory.stock[:, None, :, None]),
+        )
+    ],
     "dispersion": [
         Quantity(
             "for each food: where it is, seen from the agent; whether it is eaten",

@@ -21,6 +21,7 @@ SCENARIOS: list[Registration] = [
     _entry("ball_passage", "ball_passage:BallPassage", "Two agents push a ball through a gap in a wall, to its goal."),
     _entry("ball_trajectory", "ball_trajectory:BallTrajectory", "Two agents drive a ball around a circle."),
     _entry("buzz_wire", "buzz_wire:BuzzWire", "Two agents lead a ball along a corridor and touch no wall."),
+    _entry("commons", "commons:Commons", "Agents harvest what regrows, and may harvest too much."),
     _entry("dispersion", "dispersion:Dispersion", "Agents spread out from the middle to eat food."),
     _entry("discovery", "discovery:Discovery", "Agents look for targets that need several of them at once."),
     _entry("dropout", "dropout:Dropout", "One agent goes to the goal; each that moves costs energy."),

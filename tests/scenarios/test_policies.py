@@ -1,4 +1,4 @@
-"""Heuristic policies: they act as VMAS's, and reach its scores."""
+"""Heuristic policies: they act as VMAS's, and reach its scores; those of our own scenarios beat random ones."""
 
 import warnings
 
@@ -8,6 +8,7 @@ import pytest
 import torch
 from harness import Pair
 from marlenv.scenarios.balance_policy import BalancePolicy
+from marlenv.scenarios.commons_policy import CommonsPolicy
 from marlenv.scenarios.discovery_policy import DiscoveryPolicy
 from marlenv.scenarios.flocking_policy import FlockingPolicy
 from marlenv.scenarios.navigation_policy import NavigationPolicy
@@ -27,6 +28,7 @@ POLICIES = {
     "wheel": WheelPolicy,
 }
 ALL = {**POLICIES, "navigation": NavigationPolicy}
+OURS = {"commons": CommonsPolicy}
 EPISODES, STEPS = 200, 150
 
 
@@ -68,9 +70,9 @@ def test_the_policy_of_navigation_solves_its_quadratic_program():
         assert cost(u.double().numpy()) <= best.fun + 1e-3 * max(1.0, best.fun)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [*ALL, *OURS])
 def test_a_policy_plays_through_the_env(name):
-    policy = ALL[name]()
+    policy = {**ALL, **OURS}[name]()
     data = harness.make(name, 8, seed=0).rollout(5, policy)
     torch.testing.assert_close(data["agents", "action"], policy.act(data["agents", "observation"]))
 
@@ -135,3 +137,40 @@ def test_a_policy_reaches_the_score_of_vmas_and_other_scores_would_show(name, ep
     assert agree(ours, vmas), (name, ours.mean(), vmas.mean())
     for changed in (2 * ours, 0.5 * ours, ours + 0.01 * steps, ours - 0.01 * steps):
         assert not agree(changed, vmas), "this test would pass with other rewards"
+
+
+def returns(name, policy, steps, rows=64):
+    """What each agent of each row gets until the row is done; ``[rows, agents]``."""
+    data = harness.make(name, rows, seed=0, max_steps=steps).rollout(steps, policy, break_when_all_done=True)
+    rewards, dones = (data["next", *key].squeeze(-1).movedim(1, 0) for key in (("agents", "reward"), ("done",)))
+    return torch.from_numpy(score(list(rewards), list(dones.unsqueeze(-1).expand_as(rewards))))
+
+
+def surely(better, worse, by=0.1):
+    """Whether returns ``[rows]`` are on average larger by more than this share: a bootstrap interval of 99 %."""
+    draws = np.random.default_rng(0).integers(len(better), size=(2, 2000, len(better)))
+    means = [x.numpy()[rows].mean(1) for x, rows in zip((better, worse), draws, strict=True)]
+    return bool(np.quantile(means[0] - means[1] - by * abs(worse.mean().item()), 0.005) > 0)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_policy_of_ours_surely_beats_random_actions(name):
+    played, random = returns(name, OURS[name](), 150).mean(1), returns(name, None, 150).mean(1)
+    assert surely(played, random)
+    assert not surely(random, random)
+
+
+def test_the_commons_are_a_dilemma():
+    """All get more when all spare the patches; one who does not gets more than they, at their cost."""
+    spare, greedy = CommonsPolicy(), CommonsPolicy(spare=0.0)
+
+    def one_greedy(td):
+        seen = td["agents", "observation"]
+        first = torch.arange(seen.shape[1]).unsqueeze(-1) == 0
+        return td.set(("agents", "action"), torch.where(first, greedy.act(seen), spare.act(seen)))
+
+    all_spare, all_greedy, mixed = (returns("commons", policy, 200) for policy in (spare, greedy, one_greedy))
+    assert surely(all_spare.mean(1), all_greedy.mean(1))
+    assert surely(mixed[:, 0], all_spare[:, 0])
+    assert surely(mixed[:, 0], mixed[:, 1:].mean(1))
+    assert surely(all_spare.mean(1), mixed.mean(1), by=0.0)

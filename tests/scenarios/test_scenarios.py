@@ -48,6 +48,26 @@ def test_ball_passage_ends_at_the_goal():
     assert data["terminated"].all()
 
 
+def test_patches_of_commons_are_shared_regrow_and_are_gone_for_good():
+    env, _ = env_of("commons", n_agents=3, n_patches=2, appetite=0.25)
+    td = put(env, agent_0=(0.1, 0.0), agent_1=(-0.1, 0.0), agent_2=(0.9, 0.9), patch_0=(0.0, 0.0), patch_1=(-0.9, 0.9))
+    stock, full, paid = 1.0, 1.0, []
+    for _ in range(5):
+        td = act(env, td)
+        taken = min(stock, 0.5)
+        stock = (stock - taken) * (1 + 0.05 * (1 - stock + taken))
+        paid.append(taken / 2)
+        expected = torch.tensor([paid[-1], paid[-1], 0.0])
+        torch.testing.assert_close(td["agents", "reward"].squeeze(-1), expected.expand(ROWS, 3))
+        seen = td["agents", "observation"][..., 4:10].unflatten(-1, (2, 3))[..., 2]
+        torch.testing.assert_close(seen, torch.tensor([stock, full]).expand(ROWS, 3, 2))
+    assert paid == [0.25, 0.25, pytest.approx(0.00656, abs=1e-5), 0.0, 0.0]
+    assert not td["terminated"].any()
+    td = put(env, agent_0=(-0.9, 0.9), agent_1=(-0.9, 0.9))
+    ends = [bool(act(env, td)["terminated"].all()) for _ in range(4)]
+    assert ends == [False, False, True, True]
+
+
 def test_food_of_dispersion_is_shared_by_those_who_touch_it_and_eaten_once():
     env, _ = env_of("dispersion", n_agents=4, n_food=1)
     data = act(env, put(env, agent_0=(0.5, 0.5), agent_1=(0.5, 0.5), food_0=(0.5, 0.52)))

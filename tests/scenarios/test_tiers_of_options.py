@@ -8,6 +8,7 @@ import marlenv
 import marlenv.physics.jit.cache as cache
 
 ODD = [
+    ("commons", {"n_patches": 2, "reach": 0.9, "appetite": 0.2, "shared_reward": True}),
     ("discovery", {"n_lidar_rays_entities": 0, "n_lidar_rays_agents": 0, "use_agent_lidar": True}),
     ("discovery", {"lidar_range": 0.0}),
     ("dispersion", {"pos_range": 0.0}),
