@@ -34,6 +34,7 @@ SCENARIOS: list[Registration] = [
     _entry("passage", "passage:Passage", "Five agents pass through gaps in a wall."),
     _entry("reverse_transport", "reverse_transport:ReverseTransport", "Agents inside a hollow package push it."),
     _entry("sampling", "sampling:Sampling", "Agents gather samples from a field, each cell of it once."),
+    _entry("skirmish", "skirmish:Skirmish", "Two teams of fighters, archers and healers fight."),
     _entry("transport", "transport:Transport", "Agents push packages, too heavy for one alone, to a goal."),
     _entry("wheel", "wheel:Wheel", "Agents turn a heavy line about its centre, at a given speed."),
     _entry("wind_flocking", "wind_flocking:WindFlocking", "Two agents fly against the wind, one behind the other."),

@@ -12,6 +12,7 @@ from marlenv.scenarios.commons_policy import CommonsPolicy
 from marlenv.scenarios.discovery_policy import DiscoveryPolicy
 from marlenv.scenarios.flocking_policy import FlockingPolicy
 from marlenv.scenarios.navigation_policy import NavigationPolicy
+from marlenv.scenarios.skirmish_policy import SkirmishPolicy
 from marlenv.scenarios.transport_policy import TransportPolicy
 from marlenv.scenarios.wheel_policy import WheelPolicy
 from scipy.optimize import minimize
@@ -28,7 +29,7 @@ POLICIES = {
     "wheel": WheelPolicy,
 }
 ALL = {**POLICIES, "navigation": NavigationPolicy}
-OURS = {"commons": CommonsPolicy}
+OURS = {"commons": CommonsPolicy, "skirmish": SkirmishPolicy}
 EPISODES, STEPS = 200, 150
 
 
@@ -74,7 +75,8 @@ def test_the_policy_of_navigation_solves_its_quadratic_program():
 def test_a_policy_plays_through_the_env(name):
     policy = {**ALL, **OURS}[name]()
     data = harness.make(name, 8, seed=0).rollout(5, policy)
-    torch.testing.assert_close(data["agents", "action"], policy.act(data["agents", "observation"]))
+    for group in policy.groups:
+        torch.testing.assert_close(data[group, "action"], policy.act(data[group, "observation"]))
 
 
 @pytest.mark.slow
@@ -140,9 +142,11 @@ def test_a_policy_reaches_the_score_of_vmas_and_other_scores_would_show(name, ep
 
 
 def returns(name, policy, steps, rows=64):
-    """What each agent of each row gets until the row is done; ``[rows, agents]``."""
-    data = harness.make(name, rows, seed=0, max_steps=steps).rollout(steps, policy, break_when_all_done=True)
-    rewards, dones = (data["next", *key].squeeze(-1).movedim(1, 0) for key in (("agents", "reward"), ("done",)))
+    """What each agent of the first group gets in each row until it is done, the rest at random; ``[rows, agents]``."""
+    env = harness.make(name, rows, seed=0, max_steps=steps)
+    play = env.rand_action if policy is None else lambda td: policy(env.rand_action(td))
+    data, group = env.rollout(steps, play, break_when_all_done=True), next(iter(env.group_map))
+    rewards, dones = (data["next", *key].squeeze(-1).movedim(1, 0) for key in ((group, "reward"), ("done",)))
     return torch.from_numpy(score(list(rewards), list(dones.unsqueeze(-1).expand_as(rewards))))
 
 
@@ -155,7 +159,9 @@ def surely(better, worse, by=0.1):
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_policy_of_ours_surely_beats_random_actions(name):
-    played, random = returns(name, OURS[name](), 150).mean(1), returns(name, None, 150).mean(1)
+    policy = OURS[name]()
+    policy.groups = policy.groups[:1]
+    played, random = returns(name, policy, 150).mean(1), returns(name, None, 150).mean(1)
     assert surely(played, random)
     assert not surely(random, random)
 

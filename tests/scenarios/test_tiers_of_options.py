@@ -24,6 +24,7 @@ ODD = [
     ("sampling", {"lidar_range": 0.0, "agent_radius": 1.0}),
     ("simple_tag", {"bound": 0.0, "num_landmarks": 0}),
     ("simple_world_comm", {"num_adversaries": 1, "num_landmarks": 0}),
+    ("skirmish", {"n_fighters": 1, "n_archers": 0, "n_healers": 2, "semidim": 0.3}),
     ("wind_flocking", {"cover_angle_tolerance": 1.5, "v_range": 0.0}),
 ]
 QUICK = {"flocking", "simple_world_comm"}
