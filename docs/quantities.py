@@ -85,6 +85,14 @@ GOAL = "the goal, seen from the agent"
 SHARE = "m, share 0 to 1"
 
 
+def in_sight(sensor: Any, without: Tensor) -> Tensor:
+    """Of rescue: where those in sight are, and 1, but for some of them; ``[B, A, k, 3]``."""
+    near = sensor.measure()
+    rows = torch.arange(len(without)).reshape(-1, 1, 1)
+    there = (near.mask & ~without[rows, near.index]).unsqueeze(-1)
+    return torch.cat((near.offset, torch.ones_like(near.offset[..., :1])), -1) * there
+
+
 def units(s: Any, team: str, other: str) -> Tensor:
     """Of skirmish: where the units of a team are and their health, as each of another's sees them; ``[B, A, A, 3]``."""
     count, full = len(s.kinds), torch.tensor([kind.health for kind in s.kinds])
@@ -99,6 +107,18 @@ QUANTITIES: dict[str, list[Quantity]] = {
             "m, 0 to 1",
             lambda s: each(s, between(s.agents.pos, s.patches.pos), s.memory.stock[:, None, :, None]),
         )
+    ],
+    "rescue": [
+        Quantity(
+            "for each victim in sight, the nearest first: where it is, seen from the agent, and 1; else zeros",
+            "m, 0 or 1",
+            lambda s: in_sight(s.eyes, s.memory.rescued).flatten(2),
+        ),
+        Quantity(
+            "for each other agent in sight, the nearest first: where it is, seen from the agent, and 1; else zeros",
+            "m, 0 or 1",
+            lambda s: in_sight(s.mates[0], torch.zeros(len(s.agents.pos), len(s.agents)) > 0).flatten(2),
+        ),
     ],
     "skirmish": [
         Quantity("own health", "share, 0 to 1", lambda s: (s.memory.red / s._each("health")).unsqueeze(-1)),

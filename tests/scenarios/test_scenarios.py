@@ -117,6 +117,38 @@ def test_navigation_ends_when_all_are_home():
     assert not act(env, put(env, agent_0=(0.0, 0.0)))["terminated"].any()
 
 
+def test_walls_of_rescue_hide_victims_and_cut_the_graph():
+    env, _ = env_of("rescue", n_agents=2, n_victims=1, n_walls=1)
+    state = env.get_state()
+    state["rot"][..., env.simulation.stepper.plan.place["wall_0"]] = torch.pi / 2
+    env.set_state(state)
+    at = {"agent_0": (0.0, 0.0), "agent_1": (0.4, 0.0), "victim_0": (0.4, 0.2)}
+    free = put(env, wall_0=(-0.8, 0.0), **at)
+    between = put(env, wall_0=(0.2, 0.0), **at)
+    seen = [td["agents", "observation"][..., 16:].expand(ROWS, 2, 6) for td in (free, between)]
+    there = torch.tensor([[0.4, 0.2, 1.0, 0.4, 0.0, 1.0], [0.0, 0.2, 1.0, -0.4, 0.0, 1.0]])
+    torch.testing.assert_close(seen[0], there.expand(ROWS, 2, 6))
+    hidden = torch.tensor([[0.0] * 6, [0.0, 0.2, 1.0, 0.0, 0.0, 0.0]])
+    torch.testing.assert_close(seen[1], hidden.expand(ROWS, 2, 6))
+    assert free["info", "edge_mask"].all()
+    assert free["info", "edge_index"][0].tolist() == [[1, 0], [0, 1]]
+    assert not between["info", "edge_mask"].any()
+
+
+def test_a_victim_of_rescue_counts_once_and_is_not_seen_again():
+    env, _ = env_of("rescue", n_agents=2, n_victims=2, n_walls=1)
+    at = {"victim_0": (0.0, 0.0), "victim_1": (0.5, 0.5), "wall_0": (-0.8, 0.8)}
+    first = act(env, put(env, agent_0=(0.05, 0.0), agent_1=(-0.05, 0.0), **at))
+    assert (first["agents", "reward"] == 1).all()
+    assert not first["agents", "observation"][..., 16:22].any()
+    again = act(env, first)
+    assert not again["agents", "reward"].any()
+    assert not again["terminated"].any()
+    last = act(env, put(env, agent_0=(0.5, 0.45)))
+    assert (last["agents", "reward"] == 1).all()
+    assert last["terminated"].all()
+
+
 def test_agents_of_reverse_transport_stay_inside_and_push_the_package():
     env, td = env_of("reverse_transport", package_mass=1.0)
     for _ in range(40):

@@ -21,6 +21,8 @@ ODD = [
     ("kinematic_bicycle", {"max_speed": 0.0, "max_steering_angle": 0.0}),
     ("navigation", {"n_lidar_rays": 0, "pos_shaping_factor": 3.0}),
     ("navigation", {"lidar_range": 0.0}),
+    ("rescue", {"n_agents": 1, "n_victims": 1, "n_walls": 1, "reach": 0.6}),
+    ("rescue", {"sight": 0.0, "comms_range": 0.3, "n_rays": 1}),
     ("sampling", {"lidar_range": 0.0, "agent_radius": 1.0}),
     ("simple_tag", {"bound": 0.0, "num_landmarks": 0}),
     ("simple_world_comm", {"num_adversaries": 1, "num_landmarks": 0}),
