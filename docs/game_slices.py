@@ -41,6 +41,7 @@ PARTS: dict[str, list[Part]] = {
         Part(1, "ones if it is my turn", BITS),
     ],
     "hex": BOARD,
+    "breakthrough": BOARD,
     "go": [
         *BOARD,
         Part(1, "ones after a pass", BITS),

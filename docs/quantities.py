@@ -13,6 +13,8 @@ from marlenv.scenarios.mpe import simple_push, simple_reference, simple_speaker_
 from marlenv.scenarios.sampling import AROUND
 from torch import Tensor
 
+from marlenv.physics import others as but_oneself
+
 
 class Quantity(NamedTuple):
     """What a part of an observation may be."""
@@ -80,7 +82,70 @@ def _off(s: Any) -> Tensor:
 
 
 GOAL = "the goal, seen from the agent"
+SHARE = "m, share 0 to 1"
+
+
+def in_sight(sensor: Any, without: Tensor) -> Tensor:
+    """Of rescue: where those in sight are, and 1, but for some of them; ``[B, A, k, 3]``."""
+    near = sensor.measure()
+    rows = torch.arange(len(without)).reshape(-1, 1, 1)
+    there = (near.mask & ~without[rows, near.index]).unsqueeze(-1)
+    return torch.cat((near.offset, torch.ones_like(near.offset[..., :1])), -1) * there
+
+
+def units(s: Any, team: str, other: str) -> Tensor:
+    """Of skirmish: where the units of a team are and their health, as each of another's sees them; ``[B, A, A, 3]``."""
+    count, full = len(s.kinds), torch.tensor([kind.health for kind in s.kinds])
+    health = (getattr(s.memory, other) / full)[:, None, :, None].expand(-1, count, -1, -1)
+    return torch.cat((between(s.teams[team].pos, s.teams[other].pos), health), -1)
+
+
 QUANTITIES: dict[str, list[Quantity]] = {
+    "commons": [
+        Quantity(
+            "for each patch: where it is, seen from the agent; its stock",
+            "m, 0 to 1",
+            lambda s: each(s, between(s.agents.pos, s.patches.pos), s.memory.stock[:, None, :, None]),
+        )
+    ],
+    "rescue": [
+        Quantity(
+            "for each victim in sight, the nearest first: where it is, seen from the agent, and 1; else zeros",
+            "m, 0 or 1",
+            lambda s: in_sight(s.eyes, s.memory.rescued).flatten(2),
+        ),
+        Quantity(
+            "for each other agent in sight, the nearest first: where it is, seen from the agent, and 1; else zeros",
+            "m, 0 or 1",
+            lambda s: in_sight(s.mates[0], torch.zeros(len(s.agents.pos), len(s.agents)) > 0).flatten(2),
+        ),
+    ],
+    "skirmish": [
+        Quantity("own health", "share, 0 to 1", lambda s: (s.memory.red / s._each("health")).unsqueeze(-1)),
+        Quantity(
+            "own kind: fighter, archer, healer",
+            "0 or 1",
+            lambda s: torch.eye(3)[
+                torch.tensor([("fighter", "archer", "healer").index(k.name) for k in s.kinds])
+            ].expand(len(s.memory.red), -1, -1),
+        ),
+        *(
+            Quantity(
+                "for each other unit of the team: where it is, seen from the unit; its health",
+                SHARE,
+                lambda s, t=team: but_oneself(units(s, t, t)).flatten(2),
+            )
+            for team in ("red", "blue")
+        ),
+        *(
+            Quantity(
+                "for each unit of the other team: where it is, seen from the unit; its health",
+                SHARE,
+                lambda s, t=team, o=other: units(s, t, o).flatten(2),
+            )
+            for team, other in (("red", "blue"), ("blue", "red"))
+        ),
+    ],
     "dispersion": [
         Quantity(
             "for each food: where it is, seen from the agent; whether it is eaten",

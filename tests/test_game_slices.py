@@ -87,6 +87,13 @@ def test_parts_of_games_of_cards_are_what_their_tables_say(monkeypatch: pytest.M
 
 
 def test_parts_of_other_games_are_what_their_tables_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules, state, found = parts_of("breakthrough", monkeypatch, 25)
+    turn = (rules.player(state).unsqueeze(-1) == torch.arange(2)).long()
+    assert torch.equal(found["ones if it is my turn"][..., 0, 0, 0], turn)
+    words = torch.stack((state.white, state.black), -1)
+    for what, seats in (("own stones", words), ("the other's stones", words.flip(-1))):
+        bits = (seats.unsqueeze(-1) >> torch.arange(64)) & 1
+        assert torch.equal(found[what].flatten(2), bits)
     rules, state, found = parts_of("backgammon", monkeypatch, 9)
     turn = (rules.player(state).unsqueeze(-1) == torch.arange(2)).long()
     assert torch.equal(found["whether it is my turn"][..., 0], turn)

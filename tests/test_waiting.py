@@ -23,6 +23,7 @@ from marlenv.constants import constant
 from marlenv.games import Go
 from marlenv.games.chess import Chess
 from marlenv.physics.maths import rowwise
+from marlenv.registration import available
 from marlenv.rng import RowRNG
 
 META = torch.device("meta")
@@ -87,19 +88,6 @@ def test_rollouts_do_not_wait() -> None:
             env.rollout(2, break_when_any_done=False)
 
 
-GAMES = [
-    "chess",
-    "tic_tac_toe",
-    "connect_four",
-    "hex",
-    "go",
-    "othello",
-    "kuhn_poker",
-    "leduc_poker",
-    "backgammon",
-    "hanabi",
-    "matrix_game",
-]
 # an opponent in games whose players do not simply alternate (poker, backgammon) moves until nobody waits for it: the
 # host looks
 OPTIONS: list[dict[str, Any]] = [
@@ -110,7 +98,7 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 CHESS: list[dict[str, Any]] = [{"mask": "bool"}, {"chess960": True}, {"draws": "claim"}, {"draws": "forced"}]
 TASKS = [
-    *((name, {}) for name in GAMES),
+    *((name, {}) for name in available("game")),
     *((name, options) for name in ("chess", "hex", "connect_four", "matrix_game") for options in OPTIONS),
     *(("chess", options) for options in CHESS),
     ("hex", {"swap": True}),

@@ -1,6 +1,7 @@
 """Turns and rules: board and card games for any batch of positions at once."""
 
 from marlenv.games.backgammon import Backgammon
+from marlenv.games.breakthrough import Breakthrough
 from marlenv.games.chess import Chess, ChessEnv
 from marlenv.games.connect_four import ConnectFour
 from marlenv.games.env.game_env import GameEnv
@@ -18,6 +19,7 @@ from marlenv.games.tictactoe import TicTacToe, TicTacToeEnv
 
 __all__ = [
     "Backgammon",
+    "Breakthrough",
     "Chess",
     "ChessEnv",
     "ConnectFour",

@@ -27,6 +27,7 @@ GAMES = [
     _game("hex", "marlenv.games.hex:Hex", "connect two edges of a rhombus of hexagons"),
     _game("go", "marlenv.games.go:Go", "surround more of a 9x9 board, or of one up to 25x25"),
     _game("othello", "marlenv.games.othello:Othello", "enclose discs to turn them over"),
+    _game("breakthrough", "marlenv.games.breakthrough:Breakthrough", "bring a stone to the other's edge"),
     _game("kuhn_poker", "marlenv.games.kuhn:KuhnPoker", "one card each, one bet, two to ten players"),
     _game(
         "leduc_poker",

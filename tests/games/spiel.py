@@ -11,7 +11,7 @@ from torch import Size
 from marlenv.games import Rules
 from marlenv.games.rules import State
 
-Same = Callable[[int], int]
+Same = Callable[[int], "int | list[int]"]
 
 
 def compare(rules: Rules[State], peer_name: str, games: int, seed: int = 0, *, peers_action: Same = int) -> int:
@@ -22,7 +22,7 @@ def compare(rules: Rules[State], peer_name: str, games: int, seed: int = 0, *, p
         peer_name: OpenSpiel's name of the game, with options.
         games: how many.
         seed: of the choice of moves.
-        peers_action: from our numbers of actions to the peer's.
+        peers_action: from our numbers of actions to the peer's; to several where the position says which is legal.
 
     Returns:
         How many positions were compared.
@@ -30,7 +30,7 @@ def compare(rules: Rules[State], peer_name: str, games: int, seed: int = 0, *, p
     import pyspiel
 
     peer = pyspiel.load_game(peer_name)
-    to_peer = np.array([peers_action(a) for a in range(rules.n_actions)])
+    to_peer = np.array([peers_action(a) for a in range(rules.n_actions)]).reshape(rules.n_actions, -1)
     choose = np.random.default_rng(seed)
     state, peers = rules.start(Size([games])), [peer.new_initial_state() for _ in range(games)]
     compared = 0
@@ -54,10 +54,10 @@ def compare(rules: Rules[State], peer_name: str, games: int, seed: int = 0, *, p
         theirs = np.zeros((len(peers), peer.num_distinct_actions()), dtype=bool)
         for row, p in zip(theirs, peers, strict=True):
             row[p.legal_actions()] = True
-        same = np.array_equal(theirs[:, to_peer], legal) and theirs.sum() == legal.sum()
-        assert same, next(f"\n{p}" for p, a, b in zip(peers, theirs[:, to_peer], legal, strict=True) if (a != b).any())
+        same = np.array_equal(mapped := theirs[:, to_peer].any(-1), legal) and theirs.sum() == legal.sum()
+        assert same, next(f"\n{p}" for p, a, b in zip(peers, mapped, legal, strict=True) if (a != b).any())
         actions = (legal * choose.random(legal.shape)).argmax(-1)
-        for p, action in zip(peers, to_peer[actions].tolist(), strict=True):
-            p.apply_action(action)
+        for p, row, numbers in zip(peers, theirs, to_peer[actions], strict=True):
+            p.apply_action(next(a for a in numbers.tolist() if row[a]))
         state = rules.play(state, torch.from_numpy(actions))
     return compared

@@ -1,4 +1,4 @@
-"""Connect four, hex, go and othello: the same games as OpenSpiel's, known numbers of positions, laws, drawings."""
+"""Games on boards: the same as OpenSpiel's, known numbers of positions, laws, drawings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import Size
 
 import marlenv
 from marlenv.errors import BadNotation, ShapeError, SpecError, UnknownName
-from marlenv.games import ConnectFour, GameEnv, Go, Hex, Othello, Rules, TicTacToe
+from marlenv.games import Breakthrough, ConnectFour, GameEnv, Go, Hex, Othello, Rules, TicTacToe
 from marlenv.games.rules import picked
 from marlenv.testing.comparison import differences
 from marlenv.testing.contract import run_contract
@@ -40,6 +40,7 @@ SMALL: dict[str, Rules] = {
     "hex": Hex(4, swap=True),
     "othello": Othello(),
     "go": Go(5, repetition="forbid"),
+    "breakthrough": Breakthrough(5, 4),
 }
 
 
@@ -48,6 +49,23 @@ SMALL: dict[str, Rules] = {
 def test_open_spiel_agrees_at_every_position(game: str) -> None:
     rules, peer, games = PEERS[game]
     assert compare(rules, peer, games) > games
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize(
+    ("rows", "columns", "games"), [(8, 8, 200), (6, 6, 200), (5, 8, 200), (8, 3, 300), (3, 5, 300), (2, 2, 20)]
+)
+def test_open_spiel_plays_the_same_breakthrough(rows: int, columns: int, games: int) -> None:
+    """Theirs begins at the upper edge, has six directions for our three, and other numbers for captures."""
+
+    def theirs(action: int) -> list[int]:
+        (row, column), direction = divmod(action // 3, columns), action % 3
+        numbers = [((rows - 1 - row) * columns + column) * 12 + 2 * ahead + direction * 2 for ahead in (0, 3)]
+        return [number + captures for number in numbers for captures in (0, 1)]
+
+    rules = Breakthrough(rows, columns)
+    compared = compare(rules, f"breakthrough(rows={rows},columns={columns})", games, peers_action=theirs)
+    assert games < compared <= games * (rules.longest + 1)
 
 
 @pytest.mark.slow
@@ -162,6 +180,25 @@ def test_hex_is_won_by_a_chain_between_ones_own_edges(names: str, winner: str) -
             break
         state = play(rules, name, state)
     assert rules.returns(state).tolist() == ([1, -1] if winner == "x" else [-1, 1])
+
+
+@pytest.mark.parametrize(
+    ("rules", "moves", "outcome", "winner"),
+    [
+        (Breakthrough(4, 3), "b1a2 b4c3 a2b3 c3b2 b3a4", "breakthrough", "white"),
+        (Breakthrough(4, 3), "b1b2 a4a3 b2b3 a3a2 b3c4", "breakthrough", "white"),  # with a capture
+        (Breakthrough(4, 3), "b1b2 a4a3 b2c3 a3a2 c1c2 a2b1", "breakthrough", "black"),
+        (Breakthrough(4, 2), "b1b2 a4b3 b2a3 b3b2 a1b2 b4a3 b2a3", "all captured", "white"),
+        (Breakthrough(4, 2), "b1b2 b4a3 b2b3 a4b3 a1b2 a3b2", "all captured", "black"),
+    ],
+)
+def test_breakthrough_ends_at_the_edge_or_with_the_last_capture(
+    rules: Rules, moves: str, outcome: str, winner: str
+) -> None:
+    state = play(rules, moves)
+    assert rules.outcomes[int(rules.outcome(state))] == outcome
+    assert rules.returns(state).tolist() == ([1, -1] if winner == "white" else [-1, 1])
+    assert not rules.over(play(rules, moves.rpartition(" ")[0]))
 
 
 @settings(max_examples=15, deadline=None)
@@ -331,6 +368,7 @@ def test_names_and_moves_belong_together() -> None:
     assert Go(19).action_name(Go(19).start(Size([])), 8 + 19 * 3) == "J4"
     assert Go(19).read_action(Go(19).start(Size([])), "q16") == 15 * 19 + 15
     assert Othello().read_action(Othello().start(Size([])), "D3") == 19
+    assert Breakthrough().read_action(Breakthrough().start(Size([])), "a2 b3") == 3 * 48 + 2
     assert Hex(5).read_action(Hex(5).start(Size([])), "c2") == 7
     assert ConnectFour().read_action(ConnectFour().start(Size([])), "4") == 3
     for game, rules in SMALL.items():
@@ -344,6 +382,7 @@ def test_names_and_moves_belong_together() -> None:
     ("make", "says"),
     [
         (lambda: ConnectFour(8), "ConnectFour: rows must be an integer from 1 to 7, got 8"),
+        (lambda: Breakthrough(columns=9), "Breakthrough: columns must be an integer from 2 to 8, got 9"),
         (lambda: Hex(30), "Hex: rows must be an integer from 2 to 26, got 30"),
         (lambda: Hex(3, 4, swap=True), "Hex: swap needs a square board, got 3 rows and 4 columns"),
         (lambda: Go(1), "Go: size must be an integer from 2 to 25, got 1"),
@@ -379,6 +418,7 @@ def test_boards_are_drawn_as_people_draw_them() -> None:
         "4 . . . x x . . .",
         "5 . . * x o . . .",
     ]
+    assert Breakthrough(3, 3).show(play(Breakthrough(3, 3), "a1b2")) == "3 b b b\n2 . w .\n1 . w w\n  a b c"
     assert Go(3).show(play(Go(3), "A1 C3")) == "3 . . O\n2 . + .\n1 X . .\n  A B C"
 
 
@@ -396,6 +436,7 @@ def test_pictures_hold_every_stone(game: str) -> None:
             "hex": (text.count('fill="#c8372d"'), text.count('fill="#2f6db5"')),
             "othello": (text.count('r="19.2" fill="#1d1d1f"'), text.count('r="19.2" fill="#fbfaf5"')),
             "go": (text.count('r="22.08" fill="#1d1d1f"'), text.count('r="22.08" fill="#fbfaf5"')),
+            "breakthrough": (text.count('r="17.28" fill="#fbfaf5"'), text.count('r="17.28" fill="#1d1d1f"')),
         }
         assert marks[game] == (first, second)
 

@@ -127,6 +127,7 @@ def test_every_row_has_its_picture(name):
         "simple_speaker_listener",
         "simple_tag",
         "simple_world_comm",
+        "skirmish",
     ],
 )
 def test_agents_of_different_groups_have_different_colours(name):

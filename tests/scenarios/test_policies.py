@@ -1,4 +1,4 @@
-"""Heuristic policies: they act as VMAS's, and reach its scores."""
+"""Heuristic policies: they act as VMAS's, and reach its scores; those of our own scenarios beat random ones."""
 
 import warnings
 
@@ -8,9 +8,12 @@ import pytest
 import torch
 from harness import Pair
 from marlenv.scenarios.balance_policy import BalancePolicy
+from marlenv.scenarios.commons_policy import CommonsPolicy
 from marlenv.scenarios.discovery_policy import DiscoveryPolicy
 from marlenv.scenarios.flocking_policy import FlockingPolicy
 from marlenv.scenarios.navigation_policy import NavigationPolicy
+from marlenv.scenarios.rescue_policy import RescuePolicy
+from marlenv.scenarios.skirmish_policy import SkirmishPolicy
 from marlenv.scenarios.transport_policy import TransportPolicy
 from marlenv.scenarios.wheel_policy import WheelPolicy
 from scipy.optimize import minimize
@@ -27,6 +30,7 @@ POLICIES = {
     "wheel": WheelPolicy,
 }
 ALL = {**POLICIES, "navigation": NavigationPolicy}
+OURS = {"commons": CommonsPolicy, "rescue": RescuePolicy, "skirmish": SkirmishPolicy}
 EPISODES, STEPS = 200, 150
 
 
@@ -68,11 +72,12 @@ def test_the_policy_of_navigation_solves_its_quadratic_program():
         assert cost(u.double().numpy()) <= best.fun + 1e-3 * max(1.0, best.fun)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [*ALL, *OURS])
 def test_a_policy_plays_through_the_env(name):
-    policy = ALL[name]()
+    policy = {**ALL, **OURS}[name]()
     data = harness.make(name, 8, seed=0).rollout(5, policy)
-    torch.testing.assert_close(data["agents", "action"], policy.act(data["agents", "observation"]))
+    for group in policy.groups:
+        torch.testing.assert_close(data[group, "action"], policy.act(data[group, "observation"]))
 
 
 @pytest.mark.slow
@@ -135,3 +140,44 @@ def test_a_policy_reaches_the_score_of_vmas_and_other_scores_would_show(name, ep
     assert agree(ours, vmas), (name, ours.mean(), vmas.mean())
     for changed in (2 * ours, 0.5 * ours, ours + 0.01 * steps, ours - 0.01 * steps):
         assert not agree(changed, vmas), "this test would pass with other rewards"
+
+
+def returns(name, policy, steps, rows=64):
+    """What each agent of the first group gets in each row until it is done, the rest at random; ``[rows, agents]``."""
+    env = harness.make(name, rows, seed=0, max_steps=steps)
+    play = env.rand_action if policy is None else lambda td: policy(env.rand_action(td))
+    data, group = env.rollout(steps, play, break_when_all_done=True), next(iter(env.group_map))
+    rewards, dones = (data["next", *key].squeeze(-1).movedim(1, 0) for key in ((group, "reward"), ("done",)))
+    return torch.from_numpy(score(list(rewards), list(dones.unsqueeze(-1).expand_as(rewards))))
+
+
+def surely(better, worse, by=0.1):
+    """Whether returns ``[rows]`` are on average larger by more than this share: a bootstrap interval of 99 %."""
+    draws = np.random.default_rng(0).integers(len(better), size=(2, 2000, len(better)))
+    means = [x.numpy()[rows].mean(1) for x, rows in zip((better, worse), draws, strict=True)]
+    return bool(np.quantile(means[0] - means[1] - by * abs(worse.mean().item()), 0.005) > 0)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_policy_of_ours_surely_beats_random_actions(name):
+    policy = OURS[name]()
+    policy.groups = policy.groups[:1]
+    played, random = returns(name, policy, 150).mean(1), returns(name, None, 150).mean(1)
+    assert surely(played, random)
+    assert not surely(random, random)
+
+
+def test_the_commons_are_a_dilemma():
+    """All get more when all spare the patches; one who does not gets more than they, at their cost."""
+    spare, greedy = CommonsPolicy(), CommonsPolicy(spare=0.0)
+
+    def one_greedy(td):
+        seen = td["agents", "observation"]
+        first = torch.arange(seen.shape[1]).unsqueeze(-1) == 0
+        return td.set(("agents", "action"), torch.where(first, greedy.act(seen), spare.act(seen)))
+
+    all_spare, all_greedy, mixed = (returns("commons", policy, 200) for policy in (spare, greedy, one_greedy))
+    assert surely(all_spare.mean(1), all_greedy.mean(1))
+    assert surely(mixed[:, 0], all_spare[:, 0])
+    assert surely(mixed[:, 0], mixed[:, 1:].mean(1))
+    assert surely(all_spare.mean(1), mixed.mean(1), by=0.0)

@@ -48,6 +48,26 @@ def test_ball_passage_ends_at_the_goal():
     assert data["terminated"].all()
 
 
+def test_patches_of_commons_are_shared_regrow_and_are_gone_for_good():
+    env, _ = env_of("commons", n_agents=3, n_patches=2, appetite=0.25)
+    td = put(env, agent_0=(0.1, 0.0), agent_1=(-0.1, 0.0), agent_2=(0.9, 0.9), patch_0=(0.0, 0.0), patch_1=(-0.9, 0.9))
+    stock, full, paid = 1.0, 1.0, []
+    for _ in range(5):
+        td = act(env, td)
+        taken = min(stock, 0.5)
+        stock = (stock - taken) * (1 + 0.05 * (1 - stock + taken))
+        paid.append(taken / 2)
+        expected = torch.tensor([paid[-1], paid[-1], 0.0])
+        torch.testing.assert_close(td["agents", "reward"].squeeze(-1), expected.expand(ROWS, 3))
+        seen = td["agents", "observation"][..., 4:10].unflatten(-1, (2, 3))[..., 2]
+        torch.testing.assert_close(seen, torch.tensor([stock, full]).expand(ROWS, 3, 2))
+    assert paid == [0.25, 0.25, pytest.approx(0.00656, abs=1e-5), 0.0, 0.0]
+    assert not td["terminated"].any()
+    td = put(env, agent_0=(-0.9, 0.9), agent_1=(-0.9, 0.9))
+    ends = [bool(act(env, td)["terminated"].all()) for _ in range(4)]
+    assert ends == [False, False, True, True]
+
+
 def test_food_of_dispersion_is_shared_by_those_who_touch_it_and_eaten_once():
     env, _ = env_of("dispersion", n_agents=4, n_food=1)
     data = act(env, put(env, agent_0=(0.5, 0.5), agent_1=(0.5, 0.5), food_0=(0.5, 0.52)))
@@ -95,6 +115,38 @@ def test_navigation_ends_when_all_are_home():
     home = {"agent_0": (0.5, 0), "goal_0": (0.5, 0), "agent_1": (-0.5, 0), "goal_1": (-0.5, 0.01)}
     assert act(env, put(env, **home))["terminated"].all()
     assert not act(env, put(env, agent_0=(0.0, 0.0)))["terminated"].any()
+
+
+def test_walls_of_rescue_hide_victims_and_cut_the_graph():
+    env, _ = env_of("rescue", n_agents=2, n_victims=1, n_walls=1)
+    state = env.get_state()
+    state["rot"][..., env.simulation.stepper.plan.place["wall_0"]] = torch.pi / 2
+    env.set_state(state)
+    at = {"agent_0": (0.0, 0.0), "agent_1": (0.4, 0.0), "victim_0": (0.4, 0.2)}
+    free = put(env, wall_0=(-0.8, 0.0), **at)
+    between = put(env, wall_0=(0.2, 0.0), **at)
+    seen = [td["agents", "observation"][..., 16:].expand(ROWS, 2, 6) for td in (free, between)]
+    there = torch.tensor([[0.4, 0.2, 1.0, 0.4, 0.0, 1.0], [0.0, 0.2, 1.0, -0.4, 0.0, 1.0]])
+    torch.testing.assert_close(seen[0], there.expand(ROWS, 2, 6))
+    hidden = torch.tensor([[0.0] * 6, [0.0, 0.2, 1.0, 0.0, 0.0, 0.0]])
+    torch.testing.assert_close(seen[1], hidden.expand(ROWS, 2, 6))
+    assert free["info", "edge_mask"].all()
+    assert free["info", "edge_index"][0].tolist() == [[1, 0], [0, 1]]
+    assert not between["info", "edge_mask"].any()
+
+
+def test_a_victim_of_rescue_counts_once_and_is_not_seen_again():
+    env, _ = env_of("rescue", n_agents=2, n_victims=2, n_walls=1)
+    at = {"victim_0": (0.0, 0.0), "victim_1": (0.5, 0.5), "wall_0": (-0.8, 0.8)}
+    first = act(env, put(env, agent_0=(0.05, 0.0), agent_1=(-0.05, 0.0), **at))
+    assert (first["agents", "reward"] == 1).all()
+    assert not first["agents", "observation"][..., 16:22].any()
+    again = act(env, first)
+    assert not again["agents", "reward"].any()
+    assert not again["terminated"].any()
+    last = act(env, put(env, agent_0=(0.5, 0.45)))
+    assert (last["agents", "reward"] == 1).all()
+    assert last["terminated"].all()
 
 
 def test_agents_of_reverse_transport_stay_inside_and_push_the_package():
@@ -160,6 +212,83 @@ def test_transport_ends_at_the_goal_and_pays_no_more_there():
     assert data["terminated"].all()
     assert not data["agents", "reward"].any()
     assert (data["agents", "observation"][..., -1] == 1).all()
+
+
+UNITS = {name: i for i, name in enumerate(["fighter_0", "fighter_1", "archer_0", "archer_1", "healer_0"])}
+APART = {f"{team}_{unit}": (x, 2.0 * y) for team, x in (("red", -3.0), ("blue", 3.0)) for unit, y in UNITS.items()}
+
+
+def skirmish(health, places):
+    """A skirmish with units somewhere and others out of reach; health of the teams, where it is not full."""
+    env, _ = env_of("skirmish", semidim=9.0)
+    put(env, **APART | places)
+    state = env.get_state()
+    for unit, value in health.items():
+        team, _, name = unit.partition("_")
+        state[f"memory.{team}"][:, UNITS[name]] = value
+    return env, env.set_state(state)
+
+
+def all_act(env, td, red=(), forces=(0.0, 0.0)):
+    """The named red units act, the others of their team are pushed."""
+    return act(env, td, red=[[*forces, 1.0 if unit in red else -1.0] for unit in UNITS], blue=[0.0, 0.0, -1.0])
+
+
+def test_units_of_a_skirmish_hurt_the_nearest_living_enemy_in_reach():
+    red = {"red_fighter_0": (0.0, 0.0), "red_archer_0": (0.0, 0.3)}
+    blue = {"fighter_0": (0.1, 0.0), "fighter_1": (0.05, 0.0), "archer_1": (0.3, 0.3), "healer_0": (0.3, 0.4)}
+    env, td = skirmish({"blue_fighter_1": 0.0}, red | {f"blue_{unit}": xy for unit, xy in blue.items()})
+    data = all_act(env, td, red=["fighter_0", "archer_0", "fighter_1", "healer_0"])
+    health = env.get_state()["memory.blue"]
+    torch.testing.assert_close(health, torch.tensor([1.44, 0.0, 0.8, 0.76, 0.8]).expand(ROWS, 5))
+    torch.testing.assert_close(data["red", "reward"].squeeze(-1), torch.tensor(0.1 / 5.4).expand(ROWS, 5))
+    assert torch.equal(data["blue", "reward"], -data["red", "reward"])
+    assert not all_act(env, data)["red", "reward"].any()
+
+
+def test_a_healer_of_a_skirmish_heals_the_most_hurt_living_in_reach_to_the_full_at_most():
+    near = {"healer_0": (0.0, 0.0), "fighter_0": (0.1, 0.0), "archer_0": (0.0, 0.1), "fighter_1": (-0.1, 0.0)}
+    places = {f"red_{unit}": xy for unit, xy in near.items()}
+    hurt = {"fighter_0": 0.5, "archer_0": 0.77, "healer_0": 0.1, "archer_1": 0.1, "fighter_1": 0.0}
+    env, td = skirmish({f"red_{unit}": health for unit, health in hurt.items()}, places)
+    data = all_act(env, td, red=["healer_0"])
+    torch.testing.assert_close(env.get_state()["memory.red"], torch.tensor([0.55, 0.0, 0.77, 0.1, 0.1]).expand(ROWS, 5))
+    torch.testing.assert_close(data["red", "reward"].squeeze(-1), torch.tensor(0.05 / 5.4).expand(ROWS, 5))
+    env, td = skirmish({"red_archer_0": 0.77}, places)
+    all_act(env, td, red=["healer_0"])
+    assert torch.allclose(env.get_state()["memory.red"][:, 2], torch.tensor(0.8))
+
+
+def test_the_dead_of_a_skirmish_do_nothing_and_the_last_death_ends_it():
+    gone = {f"blue_{unit}": 0.0 for unit in UNITS if unit != "fighter_0"}
+    places = {"red_fighter_0": (0.0, 0.0), "red_fighter_1": (0.1, 0.1), "blue_fighter_0": (0.1, 0.0)}
+    env, td = skirmish(gone | {"blue_fighter_0": 0.05, "red_fighter_1": 0.0}, places)
+    state, at = env.get_state(), env.simulation.stepper.plan.place["red_fighter_1"]
+    start, state["vel"][..., at] = state["pos"][..., at], 1.0
+    td = env.set_state(state)
+    data = all_act(env, td, red=["fighter_1"])
+    assert not data["red", "reward"].any()  # the dead hurt nobody
+    data = all_act(env, all_act(env, data, forces=(0.0, 1.0)))
+    assert torch.equal(start, env.get_state()["pos"][..., at])
+    assert not data["red", "observation"][:, 1].any()
+    assert data["red", "info", "alive"].squeeze(-1)[0].tolist() == [True, False, True, True, True]
+    assert not data["terminated"].any()
+    put(env, red_fighter_0=(0.0, 0.0))
+    data = all_act(env, td, red=["fighter_0"])
+    assert data["terminated"].all()
+    torch.testing.assert_close(data["red", "reward"].squeeze(-1), torch.tensor(1 + 0.05 / 5.4).expand(ROWS, 5))
+
+
+def test_a_skirmish_can_have_groups_of_kinds_within_teams():
+    plain = harness.make("skirmish", 4, seed=0)
+    kinds = ("fighter", "archer", "healer")
+    teams = {team: {k: [n for n in names if k in n] for k in kinds} for team, names in plain.group_map.items()}
+    nested = make_scenario(harness.WHERE["skirmish"], 4, seed=0, compile="none", group_map=teams)
+    assert nested.group_map == teams
+    one, other = (env.reset() for env in (plain, nested))
+    for team in teams:
+        parts = [other[team, kind, "observation"] for kind in kinds]
+        assert torch.equal(one[team, "observation"], torch.cat(parts, 1))
 
 
 def test_a_push_at_the_end_of_the_wheel_turns_it():

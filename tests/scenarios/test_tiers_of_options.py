@@ -8,6 +8,7 @@ import marlenv
 import marlenv.physics.jit.cache as cache
 
 ODD = [
+    ("commons", {"n_patches": 2, "reach": 0.9, "appetite": 0.2, "shared_reward": True}),
     ("discovery", {"n_lidar_rays_entities": 0, "n_lidar_rays_agents": 0, "use_agent_lidar": True}),
     ("discovery", {"lidar_range": 0.0}),
     ("dispersion", {"pos_range": 0.0}),
@@ -20,9 +21,12 @@ ODD = [
     ("kinematic_bicycle", {"max_speed": 0.0, "max_steering_angle": 0.0}),
     ("navigation", {"n_lidar_rays": 0, "pos_shaping_factor": 3.0}),
     ("navigation", {"lidar_range": 0.0}),
+    ("rescue", {"n_agents": 1, "n_victims": 1, "n_walls": 1, "reach": 0.6}),
+    ("rescue", {"sight": 0.0, "comms_range": 0.3, "n_rays": 1}),
     ("sampling", {"lidar_range": 0.0, "agent_radius": 1.0}),
     ("simple_tag", {"bound": 0.0, "num_landmarks": 0}),
     ("simple_world_comm", {"num_adversaries": 1, "num_landmarks": 0}),
+    ("skirmish", {"n_fighters": 1, "n_archers": 0, "n_healers": 2, "semidim": 0.3}),
     ("wind_flocking", {"cover_angle_tolerance": 1.5, "v_range": 0.0}),
 ]
 QUICK = {"flocking", "simple_world_comm"}
