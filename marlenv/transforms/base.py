@@ -333,6 +333,9 @@ class Transform(nn.Module):
     def reseed(self, seed: int | None) -> None:
         """Called when the env is seeded, with a seed of the transform's own."""
 
+    def follow(self, other: Self) -> None:
+        """Draws from now on what the original of this copy would, where it draws random numbers."""
+
     def overwrites(self, key: NestedKey) -> bool:
         """Whether an entry is not, after the transform, what it was before."""
         return key in (self.out_keys or ())

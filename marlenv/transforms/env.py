@@ -10,6 +10,7 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
+from marlenv.envs.random_actions import drawing_from
 from marlenv.envs.rollout import RolloutOptions
 from marlenv.envs.stepping import STEP, finish, standing
 from marlenv.errors import SpecError
@@ -131,8 +132,12 @@ class TransformedEnv(EnvBase):
 
     def before(self, transform: Transform) -> EnvBase:
         """The env with copies of the transforms that come before ``transform``."""
-        chain = Compose(*(leaf.clone() for leaf in self._around(transform)[0]))
-        return TransformedEnv(self.base_env, chain, auto_unwrap=False)
+        leaves = self._around(transform)[0]
+        copies = [leaf.clone() for leaf in leaves]
+        env = TransformedEnv(self.base_env, Compose(*copies), auto_unwrap=False)
+        for twin, leaf in zip(copies, leaves, strict=True):
+            twin.follow(leaf)
+        return env
 
     def _around(self, transform: Transform) -> tuple[list[Transform], list[Transform]]:
         """The transforms before and after one, or a chain, of ours."""
@@ -258,13 +263,9 @@ class TransformedEnv(EnvBase):
             return None
         if options.compact or options.out is not None or options.storing_device is not None:
             return None
-        held = base.__dict__["_actions"]
-        if not self._own_draws():
-            base.__dict__["_actions"] = self.action_stream  # draws as they would be, one by one
-        try:
+        stream = base.action_stream if self._own_draws() else self.action_stream  # draws as they would be, one by one
+        with drawing_from(base, stream):
             data = base._rollout(max_steps, None, options)
-        finally:
-            base.__dict__["_actions"] = held
         if data is None:
             return None
         for leaf in self.chain.leaves():
