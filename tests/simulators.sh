@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what only the slow tests use and `.[dev]` leaves out: Ray, Melting Pot, JaxMARL, Stockfish and Chromium.
+# Installs what only the slow tests use and `.[dev]` leaves out: Ray, Melting Pot, JaxMARL, Stable-Baselines3, Stockfish and
+# Chromium.
 #
 #   VENV=.venv tests/simulators.sh               all
 #   PYTHON=python3 tests/simulators.sh jaxmarl   one of them
@@ -26,6 +27,11 @@ jaxmarl() {
   there jaxmarl 0.2.0 || get jaxmarl==0.2.0 jax==0.10.2 flax==0.12.8 chex==0.1.92
 }
 
+# What it needs is there already; its wrappers are compared with our transforms.
+sb3() {
+  there stable_baselines3 2.9.2 || get --no-deps stable_baselines3==2.9.2
+}
+
 # Melting Pot's setup downloads pictures and bots from a server that is no package index. The substrates need none of
 # them, and setup takes an archive that it finds in the folder for temporary files. Its other requirement, tensorflow,
 # is used for two names of its type annotations; the tests put them there.
@@ -49,10 +55,10 @@ packaged() {
   fi
 }
 
-for one in ${@:-ray jaxmarl meltingpot stockfish chromium}; do
+for one in ${@:-ray jaxmarl sb3 meltingpot stockfish chromium}; do
   case $one in
-    ray | jaxmarl | meltingpot) "$one" ;;
+    ray | jaxmarl | sb3 | meltingpot) "$one" ;;
     stockfish | chromium) packaged "$one" ;;
-    *) echo "$0: no simulator is called $one; there are ray, jaxmarl, meltingpot, stockfish and chromium" >&2; exit 2 ;;
+    *) echo "$0: no simulator is called $one; there are ray, jaxmarl, sb3, meltingpot, stockfish and chromium" >&2; exit 2 ;;
   esac
 done

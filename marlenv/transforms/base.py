@@ -426,3 +426,21 @@ def _key_list(keys: Sequence[NestedKey] | str) -> list[NestedKey]:
     if isinstance(keys, str) or (isinstance(keys, tuple) and keys and all(isinstance(part, str) for part in keys)):
         return [nested(path(keys))]  # one key, by itself
     return [nested(path(key)) for key in keys]
+
+
+def asked(
+    tensordict: TensorDictBase, masks: Sequence[NestedKey], rows: Size, device: torch.device | None = None
+) -> Tensor:
+    """What a reset is asked to start anew, by the masks that it was given; all of it where one is missing.
+
+    Bool ``[*B, n]``: the flags of all ``masks`` of a row side by side.
+
+    >>> asked(TensorDict({"_reset": torch.tensor([[True], [False]])}, [2]), ["_reset"], torch.Size([2])).squeeze(-1)
+    tensor([ True, False])
+    """
+    found = []
+    for key in masks:
+        mask = fetch(tensordict, key)
+        every = torch.ones((*rows, 1), dtype=torch.bool, device=device)
+        found.append(every if mask is None else mask.reshape(*rows, -1))
+    return torch.cat(found, -1)

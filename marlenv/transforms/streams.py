@@ -13,7 +13,7 @@ from marlenv.groups.reset import RESET
 from marlenv.keys import NestedKey, nested
 from marlenv.rng import RowRNG
 from marlenv.tensordicts import fetch
-from marlenv.transforms.base import Transform
+from marlenv.transforms.base import Transform, asked
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -53,12 +53,7 @@ class Drawing(Transform):
 
     def asked(self, tensordict: TensorDictBase) -> Tensor:
         """Which parts of every row a reset is asked to start anew, by the masks it was given; bool ``[*B, n]``."""
-        rows, found = self.stream.rows, []
-        for key in self.masks:
-            mask = fetch(tensordict, key)
-            every = torch.ones((*rows, 1), dtype=torch.bool, device=self.stream.device)
-            found.append(every if mask is None else mask.reshape(*rows, -1))
-        return torch.cat(found, -1)
+        return asked(tensordict, self.masks, self.stream.rows, self.stream.device)
 
     def draw(self, where: Tensor, how: Callable[[RowRNG], Tensor]) -> Tensor:
         """What is drawn for all rows; only the streams of the rows that ``where``, bool ``[*B]``, marks move on."""

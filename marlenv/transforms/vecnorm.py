@@ -21,7 +21,7 @@ from marlenv.groups.reset import RESET
 from marlenv.keys import NestedKey, beside, last, nested, path
 from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch
-from marlenv.transforms.base import Kind, Transform
+from marlenv.transforms.base import Kind, Transform, asked
 from marlenv.transforms.compose import Compose
 from marlenv.transforms.norm import ObservationNorm
 
@@ -109,24 +109,22 @@ class _Running(Transform):
         finally:
             self.frozen = frozen
 
-    def _normalise(self, td: TensorDictBase, asked: TensorDictBase | None) -> TensorDictBase:
-        """Measures and normalises, in place; of a reset only the rows that ``asked`` for it, with its masks."""
+    def _normalise(self, td: TensorDictBase, given: TensorDictBase | None) -> TensorDictBase:
+        """Measures and normalises, in place; of a reset, by what it was ``given``, the rows that are reset."""
         with self._locked():
             for key, new in zip(*self._keys(), strict=True):
                 value = fetch(td, key)
                 if value is not None:
-                    where = self._fresh(key, asked, td.batch_size, value.device)
+                    where = self._fresh(key, given, td.batch_size, value.device)
                     td.set(new, self._normalised(key, value, where))
         return td
 
-    def _fresh(self, key: NestedKey, asked: TensorDictBase | None, rows: Size, device: torch.device) -> Tensor:
+    def _fresh(self, key: NestedKey, given: TensorDictBase | None, rows: Size, device: torch.device) -> Tensor:
         """Which rows of an entry are new; bool ``[*B]``."""
-        above = [at for at in self.levels if path(key)[: len(at)] == at] or self.levels
-        masks = [None if asked is None else fetch(asked, nested((*at, RESET))) for at in above]
-        found = [mask.reshape(*rows, -1).any(-1) for mask in masks if mask is not None]
-        if len(found) < len(masks):
+        if given is None:
             return torch.ones(rows, dtype=torch.bool, device=device)
-        return torch.stack(found).any(0)
+        above = [at for at in self.levels if path(key)[: len(at)] == at] or self.levels
+        return asked(given, [nested((*at, RESET)) for at in above], rows, device).any(-1)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         missing = [key for key in self._keys()[0] if fetch(next_tensordict, key) is None]
@@ -319,7 +317,7 @@ class VecNorm(_Running):
 
     @staticmethod
     def build_td_for_shared_vecnorm(
-        env: EnvBase, keys: Sequence[NestedKey] | None = None, memmap: bool = True
+        env: EnvBase, keys: Sequence[NestedKey] | None = None, memmap: bool = False
     ) -> TensorDictBase:
         """Statistics that several processes share, for ``shared_td``: in files, which last as long as this process.
 
