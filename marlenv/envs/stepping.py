@@ -12,7 +12,7 @@ from torch import Size, Tensor
 from marlenv.envs.plan import Plan
 from marlenv.errors import DeviceError, DtypeError, EnvClosed, KeyMissing, NotInSpec, ResetError, ShapeError
 from marlenv.keys import NestedKey, Path, nested, path
-from marlenv.specs import Composite, StackedComposite, TensorSpec
+from marlenv.specs import Composite, StackedComposite
 from marlenv.specs.shapes import concrete
 from marlenv.tensordicts import (
     choose,
@@ -252,7 +252,7 @@ def standing(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
 
 def present(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
     """The observations and flags of an env, and what else it carries, as they stand in ``td``; zeros for what it
-    lacks, or has in another form, as transforms make it.
+    lacks.
     """
     lead = td.batch_size[: td.ndim - len(env.batch_size)]
     out = _present(env.full_observation_spec, td, lead)
@@ -279,18 +279,8 @@ def _present(spec: Composite, td: TensorDictBase | None, lead: Size) -> TensorDi
         if isinstance(child, Composite):
             data[name] = _present(child, value, lead)
         else:
-            data[name] = value if _fits(value, child, len(lead)) else child.zero(lead)
+            data[name] = child.zero(lead) if value is None else value
     return new(data, Size((*lead, *concrete(spec.shape))), None if td is None else td.device)
-
-
-def _fits(value: Any, spec: TensorSpec, lead: int) -> bool:
-    """Whether an entry has the form of its spec behind ``lead`` dimensions; what is no tensor, if it is there."""
-    if not isinstance(value, Tensor) or spec.dtype is None:
-        return value is not None
-    shape, want = value.shape[lead:], spec.shape
-    if shape != want and (len(shape) != len(want) or any(w not in (-1, n) for n, w in zip(shape, want, strict=True))):
-        return False
-    return value.dtype == spec.dtype
 
 
 def advance(td: TensorDictBase, rewards: dict[str, Any]) -> TensorDictBase:

@@ -296,6 +296,14 @@ class Transform(nn.Module):
         example = self._apply_transform(spec.zero())
         return Unbounded(example.shape, device=example.device, dtype=example.dtype)
 
+    def need_dim(self, spec: TensorSpec, dim: int, batch_ndim: int) -> None:
+        """Raises unless an entry has a dimension, counted from the end, behind those of the batch."""
+        if dim < batch_ndim - spec.ndim:
+            raise SpecError(
+                f"{type(self).__name__}: there is no dimension {dim} behind the batch in a spec of shape "
+                f"{list(spec.shape)}, batch {list(spec.shape[:batch_ndim])}; name other entries in in_keys"
+            )
+
     def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
         """Edits the zeros that ``env.fake_tensordict()`` gives, where data are not quite as the specs have them."""
         return fake_tensordict

@@ -161,6 +161,12 @@ class TransformedEnv(EnvBase):
         self._edit_specs()
         if self._note_overwritten():
             self._edit_specs()
+        outside = self.full_observation_spec
+        self._changed = [
+            key
+            for key, leaf in self.base_env.full_observation_spec.items(True, True)
+            if key in outside and (outside[key].shape != leaf.shape or outside[key].dtype != leaf.dtype)
+        ]
         leaves, plain = self.chain.leaves(), Transform
         named = any(leaf.in_keys_inv or leaf.enable_inv_on_reset for leaf in leaves)
         self._tells = named or any(type(leaf)._inv_call is not plain._inv_call for leaf in leaves)
@@ -220,14 +226,22 @@ class TransformedEnv(EnvBase):
         return self._after_reset(tensordict, self.base_env._reset(self._before_reset(tensordict), **kwargs))
 
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
-        asked = self._before_reset(request)
-        fresh = self.base_env._reset_rows(request if asked is None else asked, tensordict)
+        asked, same = self._before_reset(request), self.batch_size == self.base_env.batch_size
+        held = (
+            self._unchanged(tensordict) if same else self._before_reset(tensordict)
+        )  # in the shape that the env knows
+        fresh = self.base_env._reset_rows(request if asked is None else asked, tensordict if held is None else held)
         return self._after_reset(unite(shallow(tensordict), request), fresh)
 
     def _before_reset(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
-        if not self._prepares_resets:
-            return None if tensordict is None else shallow(tensordict)
-        return self.chain._reset_env_preprocess(None if tensordict is None else shallow(tensordict))
+        given = None if tensordict is None else shallow(tensordict)
+        if self._prepares_resets:
+            given = self.chain._reset_env_preprocess(given)
+        return None if given is None else self._unchanged(given)
+
+    def _unchanged(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Data without the observations that have another form than the env gives them, which it cannot go on with."""
+        return tensordict.exclude(*self._changed) if self._changed else tensordict
 
     def _after_reset(self, tensordict: TensorDictBase | None, fresh: TensorDictBase) -> TensorDictBase:
         if not self.base_env.gives_all_flags:
@@ -241,6 +255,8 @@ class TransformedEnv(EnvBase):
             mask = get(told, STEP)
             if mask is not None and get(tensordict, STEP) is not mask:
                 return self._step_where(mask, tensordict, told)
+        if self._changed and get(told, STEP) is not None:
+            told = self._unchanged(told)
         return self.chain._step(tensordict, finish(base, base.plan, base._step(told), told))
 
     def _step_where(self, mask: Tensor, tensordict: TensorDictBase, told: TensorDictBase) -> TensorDictBase:
@@ -249,6 +265,7 @@ class TransformedEnv(EnvBase):
         where = rows(mask.reshape(tensordict.batch_size), ndim)
         if not bool(where.any()):
             return standing(self, tensordict).clone()
+        told = self._unchanged(told)
         put(told, STEP, where)
         following = get(base.step(told), "next")
         made = self.chain._step(tensordict, following)

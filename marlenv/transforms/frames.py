@@ -50,6 +50,7 @@ class CatFrames(ObservationTransform):
     """
 
     default_name: ClassVar[str | None] = "pixels"
+    batch_ndim = 0
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class CatFrames(ObservationTransform):
         if self.as_inverse:
             raise SpecError("CatFrames: as_inverse=True is for stored data; leave it out in an env")
         super().join(env)
+        self.batch_ndim = len(env.batch_size)
 
     def _apply_transform(self, obs: Tensor) -> Tensor:
         """A first frame with those before it."""
@@ -91,6 +93,7 @@ class CatFrames(ObservationTransform):
 
     def derive(self, spec: TensorSpec) -> TensorSpec:
         """The spec of the frames."""
+        self.need_dim(spec, self.dim, self.batch_ndim)
         if isinstance(spec, Bounded):
             low, high = (torch.cat([end] * self.N, self.dim) for end in spec.space)
             if self.padding == "constant":
