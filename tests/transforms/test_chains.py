@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
 import marlenv
-from marlenv import Compose, SerialEnv, TransformedEnv
+from marlenv import Compose, ParallelEnv, SerialEnv, TransformedEnv
 from marlenv.keys import nested
 from marlenv.testing.comparison import differences
 from marlenv.testing.mocks import CountingEnv, GroupedEnv
@@ -161,3 +163,45 @@ def test_skipped_rows_of_other_shapes_stand_still() -> None:
         out = played(TransformedEnv(base, chained), 5)["next", "observation"]
         assert out[0].tolist() == [[0, 1], [1, 2], [2, 3], [2, 3], [2, 3]]
         assert out[1].tolist() == [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]]
+
+
+def inner_chain(kind: str, steps: int) -> TransformedEnv:
+    links = {
+        "frames": lambda: marlenv.CatFrames(2, -1, ["observation"]),
+        "sum": marlenv.RewardSum,
+        "count": lambda: marlenv.StepCounter(5),
+    }
+    return TransformedEnv(CountingEnv(steps), links[kind]())
+
+
+OUTER: dict[str, Callable[[], Any]] = {
+    "frames": lambda: marlenv.ObservationNorm(1.0, 2.0, ["observation"]),
+    "sum": lambda: marlenv.ExcludeTransform("episode_reward"),
+    "count": lambda: marlenv.RenameTransform(["step_count"], ["n"]),
+}
+
+
+def shown(td: TensorDict) -> TensorDict:
+    return td.exclude(*[key for key in td.keys(True, True) if str(key if isinstance(key, str) else key[-1])[0] == "_"])
+
+
+@pytest.mark.parametrize("pool", [SerialEnv, ParallelEnv])
+def test_what_envs_of_a_pool_remember_is_theirs_whatever_is_done_outside(pool: Any) -> None:
+    """The pool of envs with a chain inside, and the rest of it outside, is the bare envs with all of it outside."""
+    for kind, outer in OUTER.items():
+        makers = [partial(inner_chain, kind, n) for n in (3, 4)]
+        env = TransformedEnv(pool(2, makers), Compose(outer(), marlenv.FrameSkipTransform(1 + (kind == "count"))))
+        try:
+            env.check_env_specs()
+            ours = played(env, 8)
+            td = env.step_mdp(env.step(acted(env, env.reset())))
+            state = env.get_state(td)
+            first = env.step(acted(env, td.clone()))
+            again = env.step(acted(env, td.clone().update(env.set_state(state))))
+            assert not differences(first, again)
+        finally:
+            env.close()
+        bare = SerialEnv(2, [partial(CountingEnv, n) for n in (3, 4)])
+        inside = inner_chain(kind, 3).transform.clone()
+        want = TransformedEnv(bare, Compose(inside, outer(), marlenv.FrameSkipTransform(1 + (kind == "count"))))
+        assert not differences(shown(ours), shown(played(want, 8))), kind
