@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs what only the slow tests use and `.[dev]` leaves out: Ray, Melting Pot, JaxMARL, MO-Gymnasium, DeepMind Control, Stockfish and Chromium.
+# Installs what only the slow tests use and `.[dev]` leaves out: Ray, Melting Pot, JaxMARL, Stable-Baselines3, MO-Gymnasium,
+# DeepMind Control, engines of chess and Go, and Chromium.
 #
 #   VENV=.venv tests/simulators.sh               all
 #   PYTHON=python3 tests/simulators.sh jaxmarl   one of them
 #
-# Needs the package index (and apt for the last two) and nothing else. What is installed stays as it is.
+# Needs the package index (and apt for engines and Chromium) and nothing else. What is installed stays as it is.
 set -euo pipefail
 PYTHON=${PYTHON:-${VENV:-.venv}/bin/python}
 CONSTRAINTS=$(cd "$(dirname "$0")/.." && pwd)/constraints.txt
@@ -24,6 +25,11 @@ ray() {
 
 jaxmarl() {
   there jaxmarl 0.2.0 || get jaxmarl==0.2.0 jax==0.10.2 flax==0.12.8 chex==0.1.92
+}
+
+# What it needs is there already; its wrappers are compared with our transforms.
+sb3() {
+  there stable_baselines3 2.9.2 || get --no-deps stable_baselines3==2.9.2
 }
 
 # Melting Pot's setup downloads pictures and bots from a server that is no package index. The substrates need none of
@@ -50,7 +56,7 @@ dm_control() {
   there dm-control 1.0.50 && there mujoco 3.17.0 || get dm-control==1.0.50 mujoco==3.17.0
 }
 
-# A chess engine and a browser from the system's packages. Where we may not install those, their tests are skipped and say so.
+# Engines and a browser from the system's packages. Where we may not install those, their tests are skipped and say so.
 packaged() {
   command -v "$1" >/dev/null || [ -x "/usr/games/$1" ] && return
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -58,10 +64,12 @@ packaged() {
   fi
 }
 
-for one in ${@:-ray jaxmarl meltingpot mo_gymnasium dm_control stockfish chromium}; do
+SIMULATORS='ray jaxmarl sb3 meltingpot mo_gymnasium dm_control'
+PACKAGED='stockfish ethereal-chess toga2 gnuchess gnugo chromium'
+for one in ${@:-$SIMULATORS $PACKAGED}; do
   case $one in
-    ray | jaxmarl | meltingpot | mo_gymnasium | dm_control) "$one" ;;
-    stockfish | chromium) packaged "$one" ;;
-    *) echo "$0: no simulator is called $one; there are ray, jaxmarl, meltingpot, mo_gymnasium, dm_control, stockfish and chromium" >&2; exit 2 ;;
+    ray | jaxmarl | sb3 | meltingpot | mo_gymnasium | dm_control) "$one" ;;
+    stockfish | ethereal-chess | toga2 | gnuchess | gnugo | chromium) packaged "$one" ;;
+    *) echo "$0: no simulator is called $one; there are $SIMULATORS $PACKAGED" >&2; exit 2 ;;
   esac
 done

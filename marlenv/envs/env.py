@@ -377,6 +377,11 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         """The seed of random actions where :meth:`set_seed` was not called."""
         return fresh_seed()
 
+    @property
+    def remembered(self) -> list[NestedKey]:
+        """The entries of the data, besides the state, that a step goes on from: what transforms remember."""
+        return []
+
     def get_state(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """The whole state as a tensordict ``[*B]``, randomness included; index and expand it to branch.
 

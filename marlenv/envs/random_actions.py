@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +54,17 @@ def rand_action(env: EnvBase, td: TensorDictBase | None) -> TensorDictBase:
     return out
 
 
+@contextmanager
+def drawing_from(env: EnvBase, stream: ActionStream) -> Iterator[None]:
+    """Lets the random actions of an env come from another stream for a while; its own stands still."""
+    held = env.__dict__["_actions"]
+    env.__dict__["_actions"] = stream
+    try:
+        yield
+    finally:
+        env.__dict__["_actions"] = held
+
+
 def _rand_rows(
     entries: list[list[ActionEntry]], out: TensorDictBase, stream: ActionStream, shape: Size
 ) -> TensorDictBase:
@@ -85,6 +98,13 @@ class ActionStream:
         self._used = 0  # numbers that every row has used
         self._block: _Block | None = None
         self._keys: Tensor | None = None
+
+    @classmethod
+    def of(cls, keys: Tensor) -> ActionStream:
+        """The stream of rows whose keys are given, int64 ``[*B]``, from its beginning."""
+        stream = cls(0, keys.device)
+        stream._keys = keys
+        return stream
 
     def take(self, rows: Size, entries: list[ActionEntry]) -> list[Tensor]:
         """One draw per action leaf: the action itself, or, for leaves with a mask, the numbers behind it."""

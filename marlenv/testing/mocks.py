@@ -240,7 +240,10 @@ class GroupedEnv(EnvBase):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         self.count = {path: go_on_rows(count, tensordict) for path, count in self.count.items()}
+        drawn, where = self.rng.counter, tensordict.get("_step", None)
         out = self._data(with_flags=True)
+        if where is not None:
+            self.rng.counter = torch.where(where.reshape(drawn.shape), self.rng.counter, drawn)
         for path in self.tree.groups:
             out[nested((*path, "reward"))] = tensordict[nested((*path, "action"))].sum(-1, keepdim=True)
         return out

@@ -18,7 +18,7 @@ from marlenv.specs.discrete import Discrete
 from marlenv.tensordicts import fetch, write
 from marlenv.transforms.base import Kind, Transform
 from marlenv.transforms.frames import rows_done, step_on
-from marlenv.transforms.streams import Drawing
+from marlenv.transforms.streams import DrawingActions
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -74,7 +74,7 @@ class ActionMask(Transform):
         self.container.full_action_spec[self.action_key].update_mask(open_rows(mask))
 
 
-class ActionDiscretizer(Drawing):
+class ActionDiscretizer(DrawingActions):
     """Lets a continuous action be chosen from intervals: the outside gives their numbers.
 
     Args:
@@ -292,7 +292,7 @@ class ActionScaling(Transform):
         return cls(loc=loc, scale=scale.clamp_min(eps), **kwargs)
 
 
-class DiscreteActionProjection(Drawing):
+class DiscreteActionProjection(DrawingActions):
     """Lets an env with few actions be played by a policy with more; numbers beyond the few are drawn among them.
 
     Args:

@@ -296,6 +296,14 @@ class Transform(nn.Module):
         example = self._apply_transform(spec.zero())
         return Unbounded(example.shape, device=example.device, dtype=example.dtype)
 
+    def need_dim(self, spec: TensorSpec, dim: int, batch_ndim: int) -> None:
+        """Raises unless an entry has a dimension, counted from the end, behind those of the batch."""
+        if dim < batch_ndim - spec.ndim:
+            raise SpecError(
+                f"{type(self).__name__}: there is no dimension {dim} behind the batch in a spec of shape "
+                f"{list(spec.shape)}, batch {list(spec.shape[:batch_ndim])}; name other entries in in_keys"
+            )
+
     def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
         """Edits the zeros that ``env.fake_tensordict()`` gives, where data are not quite as the specs have them."""
         return fake_tensordict
@@ -332,6 +340,9 @@ class Transform(nn.Module):
 
     def reseed(self, seed: int | None) -> None:
         """Called when the env is seeded, with a seed of the transform's own."""
+
+    def follow(self, other: Self) -> None:
+        """Draws from now on what the original of this copy would, where it draws random numbers."""
 
     def overwrites(self, key: NestedKey) -> bool:
         """Whether an entry is not, after the transform, what it was before."""
@@ -423,3 +434,21 @@ def _key_list(keys: Sequence[NestedKey] | str) -> list[NestedKey]:
     if isinstance(keys, str) or (isinstance(keys, tuple) and keys and all(isinstance(part, str) for part in keys)):
         return [nested(path(keys))]  # one key, by itself
     return [nested(path(key)) for key in keys]
+
+
+def asked(
+    tensordict: TensorDictBase, masks: Sequence[NestedKey], rows: Size, device: torch.device | None = None
+) -> Tensor:
+    """What a reset is asked to start anew, by the masks that it was given; all of it where one is missing.
+
+    Bool ``[*B, n]``: the flags of all ``masks`` of a row side by side.
+
+    >>> asked(TensorDict({"_reset": torch.tensor([[True], [False]])}, [2]), ["_reset"], torch.Size([2])).squeeze(-1)
+    tensor([ True, False])
+    """
+    found = []
+    for key in masks:
+        mask = fetch(tensordict, key)
+        every = torch.ones((*rows, 1), dtype=torch.bool, device=device)
+        found.append(every if mask is None else mask.reshape(*rows, -1))
+    return torch.cat(found, -1)

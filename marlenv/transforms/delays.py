@@ -13,7 +13,7 @@ from marlenv.errors import KeyMissing, SpecError, Unsupported, whole
 from marlenv.keys import NestedKey, beside, last
 from marlenv.rng import RowRNG
 from marlenv.specs import Binary, Composite, Unbounded
-from marlenv.tensordicts import fetch, rows, write
+from marlenv.tensordicts import fetch, write
 from marlenv.transforms.base import Kind, ObservationTransform, Transform
 from marlenv.transforms.streams import Drawing
 
@@ -211,10 +211,7 @@ class DropMessages(ObservationTransform, Drawing):
                 spec[beside(new, self.flag_name)] = Binary(shape=leaf.shape[:-1], dtype=torch.bool, device=leaf.device)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        mask = fetch(tensordict, "_reset")
-        ndim = len(self.stream.rows)
-        where = torch.ones(self.stream.rows, dtype=torch.bool) if mask is None else rows(mask, ndim)
-        key = self.draw(where.to(self.stream.device), lambda stream: stream.bits())
+        key = self.draw(self.asked(tensordict).any(-1), lambda stream: stream.bits())
         tensordict_reset.set(RNG, torch.stack((key, torch.zeros_like(key)), -1))
         return self._shown(tensordict_reset, None)
 

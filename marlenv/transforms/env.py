@@ -10,12 +10,13 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
+from marlenv.envs.random_actions import drawing_from
 from marlenv.envs.rollout import RolloutOptions
 from marlenv.envs.stepping import STEP, finish, standing
 from marlenv.errors import SpecError
-from marlenv.keys import NestedKey, nested
+from marlenv.keys import NestedKey, beside, last, nested
 from marlenv.specs import Composite
-from marlenv.tensordicts import choose, get, new, put, rows, shallow, unite
+from marlenv.tensordicts import choose, fetch, get, new, put, rows, shallow, unite
 from marlenv.transforms.base import Transform
 from marlenv.transforms.compose import Compose, as_transform
 
@@ -74,6 +75,8 @@ class TransformedEnv(EnvBase):
         self.supports_set_state = env.supports_set_state
         self.starts_again = env.starts_again
         self.base_env = env
+        self._aside: dict[NestedKey, NestedKey] = {}  # what the env below remembers: its key, and where it is kept
+        self._all_of_it = True  # whether that follows from our own transforms
         self.chain = given[0] if given and not inner and isinstance(given[0], Compose) else Compose(*inner, *given)
         self.chain.set_container(self)
         self._alone = bool(given) and self.chain is not given[0] and not inner
@@ -131,8 +134,15 @@ class TransformedEnv(EnvBase):
 
     def before(self, transform: Transform) -> EnvBase:
         """The env with copies of the transforms that come before ``transform``."""
-        chain = Compose(*(leaf.clone() for leaf in self._around(transform)[0]))
-        return TransformedEnv(self.base_env, chain, auto_unwrap=False)
+        leaves = self._around(transform)[0]
+        copies = [leaf.clone() for leaf in leaves]
+        env = TransformedEnv(self.base_env, Compose(*copies), auto_unwrap=False)
+        for twin, leaf in zip(copies, leaves, strict=True):
+            twin.follow(leaf)
+        if self._aside:  # by later transforms too
+            env._aside, env._all_of_it = self._aside, False
+            env._rebuild()
+        return env
 
     def _around(self, transform: Transform) -> tuple[list[Transform], list[Transform]]:
         """The transforms before and after one, or a chain, of ours."""
@@ -154,8 +164,14 @@ class TransformedEnv(EnvBase):
         self.set_spec_lock_(False)
         self.chain.empty_cache()
         self._edit_specs()
-        if self._note_overwritten():
+        if self._note_overwritten() | self._note_aside():
             self._edit_specs()
+        outside = self.full_observation_spec
+        self._changed = [
+            key
+            for key, leaf in self.base_env.full_observation_spec.items(True, True)
+            if key in outside and (outside[key].shape != leaf.shape or outside[key].dtype != leaf.dtype)
+        ]
         leaves, plain = self.chain.leaves(), Transform
         named = any(leaf.in_keys_inv or leaf.enable_inv_on_reset for leaf in leaves)
         self._tells = named or any(type(leaf)._inv_call is not plain._inv_call for leaf in leaves)
@@ -174,9 +190,11 @@ class TransformedEnv(EnvBase):
 
     def _edit_specs(self) -> None:
         base = self.base_env
-        self._take_specs(
-            base.batch_size, base.device, {kind: getattr(base, f"full_{kind}_spec").clone() for kind in SIDE}
-        )
+        given: Any = {kind: getattr(base, f"full_{kind}_spec").clone() for kind in SIDE}
+        for key, place in self._aside.items():
+            kind = "observation" if key in given["observation"] else "done"
+            given["observation"][place] = given[kind][key].clone()
+        self._take_specs(base.batch_size, base.device, given)
         tree = getattr(base, "tree", None)
         for name in ("tree", "group_map"):
             self.__dict__.pop(name, None)
@@ -209,6 +227,41 @@ class TransformedEnv(EnvBase):
             leaf.__dict__["_overwritten"] = found
         return news
 
+    # --- what transforms of the envs in a pool remember ------------------------------------------
+
+    @property
+    def remembered(self) -> list[NestedKey]:
+        """The entries of the data that the transforms, here and below, go on from."""
+        return [*self._memory_keys(), *(key for key in self.base_env.remembered if key not in self._memory_keys())]
+
+    def _note_aside(self) -> bool:
+        """Finds what the transforms of the envs in a pool remember and ours change; whether that is news."""
+        if not self._all_of_it:
+            return False
+        leaves, before = self.chain.leaves(), self._aside
+        changed = [key for key in self.base_env.remembered if any(leaf.overwrites(key) for leaf in leaves)]
+        self._aside = {key: beside(key, f"_below_{last(key)}") for key in changed}
+        return self._aside != before
+
+    def _kept_aside(self, fresh: TensorDictBase) -> TensorDictBase:
+        """Writes that beside what the env gave, in place."""
+        for key, place in self._aside.items():
+            value = fetch(fresh, key)
+            if value is not None:
+                fresh.set(place, value.clone())
+        return fresh
+
+    def _put_back(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Data with that where the env looks for it; new where there is any."""
+        if not self._aside:
+            return tensordict
+        out = shallow(tensordict)
+        for key, place in self._aside.items():
+            value = fetch(out, place)
+            if value is not None:
+                out.set(key, value)
+        return out
+
     # --- stepping --------------------------------------------------------------------------------
 
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
@@ -216,17 +269,29 @@ class TransformedEnv(EnvBase):
 
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
         asked = self._before_reset(request)
-        fresh = self.base_env._reset_rows(request if asked is None else asked, tensordict)
+        held: Any = tensordict
+        if self.batch_size != self.base_env.batch_size:
+            held = self._before_reset(tensordict)  # in the shape that the env knows
+        elif self._changed or self._aside:
+            held = self._unchanged(tensordict)
+        fresh = self.base_env._reset_rows(request if asked is None else asked, held)
         return self._after_reset(unite(shallow(tensordict), request), fresh)
 
     def _before_reset(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
-        if not self._prepares_resets:
-            return None if tensordict is None else shallow(tensordict)
-        return self.chain._reset_env_preprocess(None if tensordict is None else shallow(tensordict))
+        given = None if tensordict is None else shallow(tensordict)
+        if self._prepares_resets:
+            given = self.chain._reset_env_preprocess(given)
+        return given if given is None or not (self._changed or self._aside) else self._unchanged(given)
+
+    def _unchanged(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Data without the observations that have another form than the env gives them, which it cannot go on with."""
+        return self._put_back(tensordict.exclude(*self._changed) if self._changed else tensordict)
 
     def _after_reset(self, tensordict: TensorDictBase | None, fresh: TensorDictBase) -> TensorDictBase:
         if not self.base_env.gives_all_flags:
             self.base_env.plan.done.complete(fresh)
+        if self._aside:
+            fresh = self._kept_aside(fresh)
         return self.chain._reset(new({}, fresh.batch_size, fresh.device) if tensordict is None else tensordict, fresh)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -236,7 +301,10 @@ class TransformedEnv(EnvBase):
             mask = get(told, STEP)
             if mask is not None and get(tensordict, STEP) is not mask:
                 return self._step_where(mask, tensordict, told)
-        return self.chain._step(tensordict, finish(base, base.plan, base._step(told), told))
+        if self._aside or (self._changed and get(told, STEP) is not None):
+            told = self._unchanged(told)
+        following = finish(base, base.plan, base._step(told), told)
+        return self.chain._step(tensordict, self._kept_aside(following) if self._aside else following)
 
     def _step_where(self, mask: Tensor, tensordict: TensorDictBase, told: TensorDictBase) -> TensorDictBase:
         """Steps the rows that a transform left to be stepped; the others stand still, and no transform sees them."""
@@ -244,27 +312,24 @@ class TransformedEnv(EnvBase):
         where = rows(mask.reshape(tensordict.batch_size), ndim)
         if not bool(where.any()):
             return standing(self, tensordict).clone()
+        told = self._unchanged(told)
         put(told, STEP, where)
-        following = get(base.step(told), "next")
+        following = self._kept_aside(get(base.step(told), "next"))
         made = self.chain._step(tensordict, following)
         return made if bool(where.all()) else choose(where, made, standing(self, tensordict), ndim)
 
     def _rollout(self, max_steps: int, policy: Any, options: RolloutOptions) -> TensorDictBase | None:
         """The whole rollout of the env, with the transforms applied to all steps at once, where they are pure."""
         base = self.base_env
-        if policy is not None or type(base)._rollout is EnvBase._rollout or not self._all_pure():
+        if policy is not None or type(base)._rollout is EnvBase._rollout or self._aside or not self._all_pure():
             return None
         if options.callback is not None or options.actions is not None or options.tensordict is not None:
             return None
         if options.compact or options.out is not None or options.storing_device is not None:
             return None
-        held = base.__dict__["_actions"]
-        if not self._own_draws():
-            base.__dict__["_actions"] = self.action_stream  # draws as they would be, one by one
-        try:
+        stream = base.action_stream if self._own_draws() else self.action_stream  # draws as they would be, one by one
+        with drawing_from(base, stream):
             data = base._rollout(max_steps, None, options)
-        finally:
-            base.__dict__["_actions"] = held
         if data is None:
             return None
         for leaf in self.chain.leaves():
@@ -311,7 +376,7 @@ class TransformedEnv(EnvBase):
         return self.base_env.action_stream.seed  # an env that was made with a seed stays seeded
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
-        state = self.base_env.get_state(tensordict)
+        state = self.base_env.get_state(None if tensordict is None else self._put_back(tensordict))
         known = {str(i): leaf.row_state() for i, leaf in enumerate(self.chain.leaves())}
         if known := {name: value.clone() for name, value in known.items() if value is not None}:
             under = state.get(ROWS, None)
@@ -344,7 +409,7 @@ class TransformedEnv(EnvBase):
             state = state.exclude(ROWS) if under is None else state.copy().set(ROWS, under)
         fresh = self.base_env.set_state(state)
         self.base_env.plan.done.complete(fresh)
-        out = self.chain._restored(fresh)
+        out = self.chain._restored(self._kept_aside(fresh))
         for i, leaf in enumerate(self.chain.leaves()):
             if known is not None and (held := known.get(str(i), None)) is not None:
                 leaf.set_row_state(held.clone())

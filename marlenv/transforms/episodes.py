@@ -169,8 +169,9 @@ class StepCounter(PerLevel):
             write(following, keys.done, done | cut)
 
     def memories(self) -> list[NestedKey]:
-        """The counters."""
-        return self.step_count_keys
+        """The counters, and the flags that a limit sets."""
+        below = [flags for _, _, levels in self.counted for flags in levels] if self.max_steps is not None else []
+        return [*self.step_count_keys, *(key for flags in below for key in (flags.truncated, flags.done))]
 
     def __repr__(self) -> str:
         return f"StepCounter(max_steps={self.max_steps})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -10,10 +9,11 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from marlenv.envs.random_actions import ActionStream, drawing_from
 from marlenv.errors import KeyMissing, SpecError, Unsupported, whole
 from marlenv.keys import NestedKey, beside, last, nested, path, under
 from marlenv.specs import Bounded, Composite, TensorSpec, Unbounded
-from marlenv.tensordicts import choose, fetch, get, put, rows, write
+from marlenv.tensordicts import choose, fetch, get, put, write
 from marlenv.transforms.base import Kind, ObservationTransform, Transform
 from marlenv.transforms.streams import Drawing
 
@@ -50,6 +50,7 @@ class CatFrames(ObservationTransform):
     """
 
     default_name: ClassVar[str | None] = "pixels"
+    batch_ndim = 0
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class CatFrames(ObservationTransform):
         if self.as_inverse:
             raise SpecError("CatFrames: as_inverse=True is for stored data; leave it out in an env")
         super().join(env)
+        self.batch_ndim = len(env.batch_size)
 
     def _apply_transform(self, obs: Tensor) -> Tensor:
         """A first frame with those before it."""
@@ -91,6 +93,7 @@ class CatFrames(ObservationTransform):
 
     def derive(self, spec: TensorSpec) -> TensorSpec:
         """The spec of the frames."""
+        self.need_dim(spec, self.dim, self.batch_ndim)
         if isinstance(spec, Bounded):
             low, high = (torch.cat([end] * self.N, self.dim) for end in spec.space)
             if self.padding == "constant":
@@ -341,8 +344,8 @@ def rows_done(plan: Any, td: TensorDictBase) -> Tensor:
 class NoopResetEnv(Drawing):
     """Plays random actions after every reset, so that episodes begin in different places.
 
-    How many is drawn per row from the transform's own stream. A row that is done before is reset and begins anew. Envs
-    of several rows must be able to step some of them.
+    How many, and which, is drawn from a stream of the transform's own per row, which moves on when the row is reset. A
+    row that is done before is reset and begins anew. Envs of several rows must be able to step some of them.
 
     Args:
         noops: the most steps.
@@ -364,8 +367,8 @@ class NoopResetEnv(Drawing):
         super().join(env)
         if env.batch_size.numel() > 1 and not env.handles_partial_steps:
             raise SpecError(
-                f"NoopResetEnv: {type(env).__name__} cannot step some of its {env.batch_size.numel()} rows only; put "
-                f"the transform into the envs of a SerialEnv"
+                f"NoopResetEnv: {type(env.base_env).__name__} cannot step some of its {env.batch_size.numel()} rows "
+                f"only; put the transform into the envs of a SerialEnv"
             )
 
     @property
@@ -375,19 +378,26 @@ class NoopResetEnv(Drawing):
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         env: Any = self.parent
-        plan = env.plan.done
-        fresh = self._asked(tensordict, env)
+        asked = self.asked(tensordict)
+        fresh = asked.any(-1)
+        if not bool((fresh == asked.all(-1)).all()):
+            raise Unsupported(
+                f"NoopResetEnv: {type(env.base_env).__name__} resets some of {env.reset_keys} in a row and not the "
+                f"others, which would be stepped along; reset whole rows, or leave the transform out"
+            )
         total = self._count(fresh)
+        stream = ActionStream.of(self.draw(fresh, lambda stream: stream.bits()))
+        with drawing_from(env, stream), drawing_from(env.base_env, stream):  # whichever of them draws
+            return self._idle(env, tensordict_reset, fresh, total).exclude(*env.action_keys)
+
+    def _idle(self, env: Any, td: TensorDictBase, fresh: Tensor, total: Tensor) -> TensorDictBase:
+        """Plays as many steps as a row is to begin with, int64 ``[*B]``, in the rows that are reset."""
+        plan = env.plan.done
         left = torch.where(fresh, total, 0)
-        td = tensordict_reset
-        for trial in itertools.count():
+        for _ in range(self.TRIALS * self.noops + 1):
             go_on = left > 0
             if not bool(go_on.any()):
-                break
-            if trial > self.TRIALS * self.noops:
-                raise Unsupported(
-                    f"NoopResetEnv: episodes end again and again before {self.noops} idle steps; take fewer"
-                )
+                return td
             now = env.rand_action(td)
             put(now, "_step", go_on)
             after = env.step_mdp(env.step(now)).exclude(*env.action_keys)
@@ -396,7 +406,7 @@ class NoopResetEnv(Drawing):
                 after = env.reset(ask_reset(plan, after, over))
             left = torch.where(over, total, left - go_on.long())
             td = after
-        return td.exclude(*env.action_keys)
+        raise Unsupported(f"NoopResetEnv: episodes end again and again before {self.noops} idle steps; take fewer")
 
     def _restored(self, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return tensordict_reset  # a state is put back, and nothing played
@@ -406,14 +416,6 @@ class NoopResetEnv(Drawing):
         if not self.random:
             return torch.full_like(where, self.noops, dtype=torch.int64)
         return self.draw(where, lambda stream: stream.randint(0, self.noops))
-
-    def _asked(self, tensordict: TensorDictBase, env: Any) -> Tensor:
-        """Which rows are reset; bool ``[*B]``."""
-        masks = [fetch(tensordict, key) for key in env.reset_keys]
-        found = [rows(mask, len(env.batch_size)) for mask in masks if mask is not None]
-        if not found:
-            return torch.ones(env.batch_size, dtype=torch.bool, device=env.device)
-        return torch.stack(found).any(0)
 
     def __repr__(self) -> str:
         return f"NoopResetEnv(noops={self.noops}, random={self.random})"

@@ -173,6 +173,10 @@ class RandomTruncationTransform(PerLevel, Drawing):
                 write(tensordict_reset, truncated, torch.zeros_like(done))
         return tensordict_reset
 
+    def memories(self) -> list[NestedKey]:
+        """The flags, which do not follow from the env's state alone."""
+        return [beside(key, name) for key in self.levels for name in (self.truncated_key, self.done_key)]
+
     def _limits(self, number: Tensor, where: Tensor) -> Tensor:
         """How long the episodes are; streams of rows that go on do not move."""
         ndim = len(self.stream.rows)

@@ -128,7 +128,23 @@ class GrayScale(_OfImages):
         return (GREY[0] * red + GREY[1] * green + GREY[2] * blue).to(obs.dtype).unsqueeze(-3)
 
 
-class Crop(_OfImages):
+class _Part(_OfImages):
+    """A part of images, of a size; black where it reaches over the edge. Abstract."""
+
+    def __init__(self, w: int, h: int | None, in_keys: Keys, out_keys: Keys) -> None:
+        super().__init__(in_keys, out_keys)
+        name = type(self).__name__
+        self.w, self.h = whole(name, "w", w, 1), whole(name, "h", w if h is None else h, 1)
+
+    def _corner(self, height: int, width: int) -> tuple[int, int]:
+        """Where it begins in an image of that size, from the top and from the left."""
+        raise NotImplementedError
+
+    def _apply_transform(self, obs: Tensor) -> Tensor:
+        return cut(obs, *self._corner(obs.shape[-2], obs.shape[-1]), self.w, self.h)
+
+
+class Crop(_Part):
     """A part of images; black where it reaches over the edge.
 
     Args:
@@ -153,18 +169,17 @@ class Crop(_OfImages):
         in_keys: Keys = None,
         out_keys: Keys = None,
     ) -> None:
-        super().__init__(in_keys, out_keys)
-        self.w, self.h = whole("Crop", "w", w, 1), whole("Crop", "h", h or w, 1)
+        super().__init__(w, h, in_keys, out_keys)
         self.top, self.left = top, left
 
-    def _apply_transform(self, obs: Tensor) -> Tensor:
-        return cut(obs, self.top, self.left, self.w, self.h)
+    def _corner(self, height: int, width: int) -> tuple[int, int]:
+        return self.top, self.left
 
     def __repr__(self) -> str:
         return f"Crop(w={self.w}, h={self.h}, top={self.top}, left={self.left})"
 
 
-class CenterCrop(_OfImages):
+class CenterCrop(_Part):
     """The middle of images; black where it reaches over the edge.
 
     Args:
@@ -178,15 +193,12 @@ class CenterCrop(_OfImages):
     """
 
     def __init__(self, w: int, h: int | None = None, in_keys: Keys = None, out_keys: Keys = None) -> None:
-        super().__init__(in_keys, out_keys)
-        self.w, self.h = whole("CenterCrop", "w", w, 1), whole("CenterCrop", "h", h or w, 1)
+        super().__init__(w, h, in_keys, out_keys)
 
-    def _apply_transform(self, obs: Tensor) -> Tensor:
-        top, left = (
-            -((size - have) // 2) if size > have else round((have - size) / 2.0)
-            for size, have in zip((self.w, self.h), obs.shape[-2:], strict=True)
-        )
-        return cut(obs, top, left, self.w, self.h)
+    def _corner(self, height: int, width: int) -> tuple[int, int]:
+        sizes = ((self.w, height), (self.h, width))
+        top, left = (-((size - have) // 2) if size > have else round((have - size) / 2.0) for size, have in sizes)
+        return top, left
 
     def __repr__(self) -> str:
         return f"CenterCrop(w={self.w}, h={self.h})"

@@ -12,7 +12,7 @@ from torch import Size, Tensor
 from marlenv.errors import NotInSpec, ShapeError, SpecError, SpecTypeError
 from marlenv.keys import NestedKey
 from marlenv.specs import Composite, TensorSpec, Unbounded
-from marlenv.tensordicts import fetch, rows
+from marlenv.tensordicts import fetch
 from marlenv.transforms.base import Kind
 from marlenv.transforms.streams import Drawing
 
@@ -117,7 +117,7 @@ class TensorDictPrimer(Drawing):
         """A draw from a spec; only the streams of the rows that are reset move."""
         if where is None or lead or self.stream.rows != leaf.shape[: len(self.stream.rows)]:
             return leaf.rand(lead, rng=self.stream)
-        return self.draw(rows(where, len(self.stream.rows)), lambda stream: leaf.rand(lead, rng=stream))
+        return self.draw(where, lambda stream: leaf.rand(lead, rng=stream))
 
     def _default_of(self, key: NestedKey) -> Any:
         if isinstance(self.default_value, Mapping):
@@ -138,15 +138,12 @@ class TensorDictPrimer(Drawing):
         if not self.call_before_env_reset:
             return tensordict
         held = TensorDict({}, self.primers.shape, device=self.primers.device) if tensordict is None else tensordict
-        return self._prime(held, None)
+        return self._prime(held, self.asked(held).any(-1))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         if self.call_before_env_reset:
             return tensordict_reset
-        mask = fetch(tensordict, "_reset")
-        return self._prime(
-            tensordict_reset, torch.ones(tensordict_reset.batch_size, dtype=torch.bool) if mask is None else mask
-        )
+        return self._prime(tensordict_reset, self.asked(tensordict).any(-1))
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for key in self.primers.keys(True, True):

@@ -297,8 +297,9 @@ class TargetReturn(Transform):
             found = next((specs[kind][key] for kind in ("reward", "observation", "done") if key in specs[kind]), None)
             if found is None:
                 raise self.no_entry(key, specs["reward"].keys(True, True), "the rewards are")
+            dtype = found.dtype if found.dtype.is_floating_point else torch.get_default_dtype()
             for where in {target, self.memory_of(target)}:
-                specs["observation"][where] = Unbounded(found.shape, dtype=found.dtype, device=found.device)
+                specs["observation"][where] = Unbounded(found.shape, dtype=dtype, device=found.device)
             self.targets[target] = specs["observation"][target].clone()
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:

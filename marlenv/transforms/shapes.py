@@ -51,21 +51,8 @@ class _OfDimensions(Transform):
         self.batch_ndim = len(env.batch_size)
 
 
-class UnsqueezeTransform(_OfDimensions):
-    """Inserts a dimension of size one; takes it from what the env is told.
-
-    Args:
-        dim: where, counted from the end.
-        allow_positive_dim: allow counting from the first dimension behind the batch.
-        in_keys: observations or rewards.
-        out_keys: where the results go.
-        in_keys_inv: actions or states, which the outside sees with the dimension.
-        out_keys_inv: the same as the outside names them.
-
-    >>> env = TransformedEnv(marlenv.testing.CountingEnv(), UnsqueezeTransform(-1, in_keys=["observation"]))
-    >>> env.observation_spec["observation"].shape
-    torch.Size([1, 1])
-    """
+class _OneDimension(_OfDimensions):
+    """A transform that inserts a dimension of size one, or takes one away. Abstract."""
 
     invertible: ClassVar[bool] = True
 
@@ -88,6 +75,26 @@ class UnsqueezeTransform(_OfDimensions):
     def dim(self) -> int:
         """Which dimension, of data with the batch of the env."""
         return self._at(self.given_dim)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(dim={self.given_dim}, in_keys={self.in_keys})"
+
+
+class UnsqueezeTransform(_OneDimension):
+    """Inserts a dimension of size one; takes it from what the env is told.
+
+    Args:
+        dim: where, counted from the end.
+        allow_positive_dim: allow counting from the first dimension behind the batch.
+        in_keys: observations or rewards.
+        out_keys: where the results go.
+        in_keys_inv: actions or states, which the outside sees with the dimension.
+        out_keys_inv: the same as the outside names them.
+
+    >>> env = TransformedEnv(marlenv.testing.CountingEnv(), UnsqueezeTransform(-1, in_keys=["observation"]))
+    >>> env.observation_spec["observation"].shape
+    torch.Size([1, 1])
+    """
 
     @property
     def unsqueeze_dim(self) -> int:
@@ -104,11 +111,8 @@ class UnsqueezeTransform(_OfDimensions):
         """The spec with the dimension."""
         return spec.unsqueeze(self.dim)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(dim={self.given_dim}, in_keys={self.in_keys})"
 
-
-class SqueezeTransform(_OfDimensions):
+class SqueezeTransform(_OneDimension):
     """Takes a dimension of size one away; inserts it into what the env is told.
 
     Args:
@@ -124,28 +128,6 @@ class SqueezeTransform(_OfDimensions):
     tensor([0., 1., 2.])
     """
 
-    invertible: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        dim: int | None = None,
-        *,
-        allow_positive_dim: bool = False,
-        in_keys: Keys = None,
-        out_keys: Keys = None,
-        in_keys_inv: Keys = None,
-        out_keys_inv: Keys = None,
-    ) -> None:
-        super().__init__(in_keys or (), out_keys, in_keys_inv, out_keys_inv)
-        if dim is None:
-            raise SpecTypeError(f"{type(self).__name__}: say which dimension, dim=-1")
-        self.given_dim = self._dim(dim, allow_positive_dim)
-
-    @property
-    def dim(self) -> int:
-        """Which dimension, of data with the batch of the env."""
-        return self._at(self.given_dim)
-
     @property
     def squeeze_dim(self) -> int:
         """Which dimension, by its older name."""
@@ -159,10 +141,8 @@ class SqueezeTransform(_OfDimensions):
 
     def derive(self, spec: TensorSpec) -> TensorSpec:
         """The spec without the dimension."""
+        self.need_dim(spec, self.dim, self.batch_ndim)
         return spec.squeeze(self.dim)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(dim={self.given_dim}, in_keys={self.in_keys})"
 
 
 class PermuteTransform(_OfDimensions):
@@ -203,6 +183,11 @@ class PermuteTransform(_OfDimensions):
     def _inv_apply_transform(self, state: Tensor) -> Tensor:
         return state.permute(*range(state.ndim - len(self.dims)), *self.inverse)
 
+    def derive(self, spec: TensorSpec) -> TensorSpec:
+        """The spec in the other order."""
+        self.need_dim(spec, -len(self.dims), self.batch_ndim)
+        return super().derive(spec)
+
     def __repr__(self) -> str:
         return f"PermuteTransform(dims={self.dims}, in_keys={self.in_keys})"
 
@@ -241,6 +226,8 @@ class FlattenObservation(_OfDimensions):
 
     def derive(self, spec: TensorSpec) -> TensorSpec:
         """The spec with one dimension of them."""
+        for dim in (self.first_dim, self.last_dim):
+            self.need_dim(spec, self._at(dim), self.batch_ndim)
         return spec.flatten(self._at(self.first_dim), self._at(self.last_dim))
 
     def __repr__(self) -> str:

@@ -10,9 +10,11 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.errors import NotFinite, SpecError, SpecTypeError
+from marlenv.groups.reset import RESET
 from marlenv.keys import NestedKey, nested, path
 from marlenv.specs import Bounded, Composite, Stacked, TensorSpec
-from marlenv.transforms.base import Transform
+from marlenv.tensordicts import fetch, rows
+from marlenv.transforms.base import Transform, asked
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -202,7 +204,9 @@ class DoubleToFloat(DTypeCastTransform):
 
 
 class FiniteTensorDictCheck(Transform):
-    """Raises when the env gives a number that is not finite, and says where.
+    """Raises when the env gives a number that is not finite, or is told such an action, and says where.
+
+    Of a reset the rows that are reset are looked at.
 
     >>> FiniteTensorDictCheck()(TensorDict({"reward": torch.tensor([0.0, float("nan")])}, [2]))
     Traceback (most recent call last):
@@ -211,35 +215,72 @@ class FiniteTensorDictCheck(Transform):
 
     def __init__(self) -> None:
         super().__init__()
-        self.steps = 0
-        """How many steps there were since the last reset."""
+        self.masks: list[NestedKey] = []
+        self.action_keys: list[NestedKey] = []
+        self.steps: Tensor | None = None
+        """How many steps every row took since its last reset; int64 ``[*B]``."""
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        for key, value in next_tensordict.items(True, True):
+    def join(self, env: EnvBase) -> None:
+        """Finds the actions, and the masks of resets."""
+        super().join(env)
+        self.action_keys = list(env.action_keys)
+        self.masks = [nested((*level.path, RESET)) for level in env.plan.done.top]
+        self.steps = torch.zeros(env.batch_size, dtype=torch.int64, device=env.device)
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Looks at all entries of data."""
+        return self._checked(tensordict, list(tensordict.keys(True, True)), None, None)
+
+    def _checked(
+        self, td: TensorDictBase, keys: Sequence[NestedKey], where: Tensor | None, steps: Tensor | None
+    ) -> TensorDictBase:
+        """Looks at entries, in the rows that ``where``, bool ``[*B]``, marks."""
+        for key in keys:
+            value = td.get(key, None)
             if isinstance(value, Tensor) and value.is_floating_point() and not bool(value.isfinite().all()):
-                raise self._error(key, value, next_tensordict.ndim)
-        return next_tensordict
+                odd = ~value.isfinite()
+                odd = odd if where is None else odd & where.reshape(*where.shape, *[1] * (odd.ndim - where.ndim))
+                if bool(odd.any()):
+                    raise self._error(key, value, odd.nonzero()[0].tolist(), td.ndim, steps)
+        return td
 
-    forward = _call
-
-    def _error(self, key: NestedKey, value: Tensor, batch_ndim: int) -> NotFinite:
-        index = (~value.isfinite()).nonzero()[0].tolist()
+    def _error(
+        self, key: NestedKey, value: Tensor, index: list[int], batch_ndim: int, steps: Tensor | None
+    ) -> NotFinite:
         row = index[:batch_ndim]
         where = [f"row {row[0] if len(row) == 1 else tuple(row)}"] * bool(row)
         group, rest = path(key)[:-1], index[batch_ndim:]
         if group and rest:
             where.append(f"agent {rest.pop(0)} of group {nested(group)!r}")
         where += [f"number {rest[0] if len(rest) == 1 else tuple(rest)}"] * bool(rest)
-        where += [f"step {self.steps} since the last reset"] * bool(self.steps)
+        step = 0 if steps is None else int(steps[tuple(row)])
+        where += [f"step {step} since the last reset"] * bool(step)
         return NotFinite(f"{type(self).__name__}: {key!r} is {value[tuple(index)].item()} in {', '.join(where)}")
 
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        mask = fetch(tensordict, "_step")
+        where = None if mask is None else rows(mask, tensordict.ndim)
+        return self._checked(tensordict, self.action_keys, where, None if self.steps is None else self.steps + 1)
+
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        self.steps = 0
-        return self._call(tensordict_reset)
+        where = asked(tensordict, self.masks, tensordict_reset.batch_size, tensordict_reset.device).any(-1)
+        if self.steps is not None:
+            self.steps = torch.where(where, 0, self.steps)
+        return self._checked(tensordict_reset, list(tensordict_reset.keys(True, True)), where, self.steps)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        self.steps += 1
-        return self._call(next_tensordict)
+        mask = fetch(tensordict, "_step")
+        if self.steps is not None:
+            self.steps = self.steps + (1 if mask is None else rows(mask, tensordict.ndim).long())
+        return self._checked(next_tensordict, list(next_tensordict.keys(True, True)), None, self.steps)
+
+    def row_state(self) -> Tensor | None:
+        """How many steps every row took."""
+        return self.steps
+
+    def set_row_state(self, state: Tensor) -> None:
+        """Puts that back."""
+        self.steps = state
 
 
 def apply_to_outputs(function: Any) -> Any:

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import atexit
 import copy as copies
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
-from tensordict import TensorDict, TensorDictBase
-from torch import Tensor
+from tensordict import MemoryMappedTensor, TensorDict, TensorDictBase
+from torch import Size, Tensor
 
 from marlenv.errors import SpecError, Unsupported
+from marlenv.groups.reset import RESET
 from marlenv.keys import NestedKey, beside, last, nested, path
 from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch
-from marlenv.transforms.base import Kind, Transform
+from marlenv.transforms.base import Kind, Transform, asked
 from marlenv.transforms.compose import Compose
 from marlenv.transforms.norm import ObservationNorm
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
+
+try:
+    import fcntl
+except ImportError:  # on Windows; statistics that processes share are then not locked
+    fcntl = None  # type: ignore[assignment]
 
 
 class _Running(Transform):
@@ -43,6 +53,17 @@ class _Running(Transform):
         if not 0 < decay <= 1:
             raise SpecError(f"{type(self).__name__}: decay must be above 0 and at most 1, got {decay}")
         self.lock, self.decay, self.eps, self.frozen = lock, decay, eps, False
+        self._file: str | None = None
+        self.levels: list[tuple[str, ...]] = [()]
+
+    def join(self, env: EnvBase) -> None:
+        """Finds the entries, the flags that govern them, and the statistics that were given."""
+        super().join(env)
+        self.levels = [level.path for level in env.plan.done.top]
+        self._take_given()
+
+    def _take_given(self) -> None:
+        """Registers the statistics that were given, once the keys are known."""
 
     def default_in_keys(self, env: EnvBase) -> list[NestedKey]:
         """The floating observations, and the rewards."""
@@ -50,8 +71,8 @@ class _Running(Transform):
         seen = [k for k in env.observation_keys if spec[k].dtype is not None and spec[k].dtype.is_floating_point]
         return [*(k for k in seen if not last(k).startswith("_")), *env.reward_keys]
 
-    def _update(self, value: Tensor, one: Tensor, two: Tensor, count: Tensor, rows: int) -> None:
-        """Moves the statistics of an entry, in place."""
+    def _update(self, value: Tensor, one: Tensor, two: Tensor, count: Tensor, where: Tensor) -> None:
+        """Moves the statistics of an entry, in place, by the rows that ``where`` marks, bool ``[*B]``."""
         raise NotImplementedError
 
     def _loc_scale_of(self, one: Tensor, two: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
@@ -74,34 +95,75 @@ class _Running(Transform):
         return tuple(found)  # type: ignore[return-value]
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        return self._normalise(next_tensordict, None)
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return self._normalise(tensordict_reset, tensordict)
+
+    def _restored(self, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        """Normalises what stands after ``set_state``, and measures nothing: it was measured before."""
+        frozen, known = self.frozen, all(self._known(key) for key in self._keys()[0])
+        self.frozen = frozen or known
+        try:
+            return self._normalise(tensordict_reset, None)
+        finally:
+            self.frozen = frozen
+
+    def _normalise(self, td: TensorDictBase, given: TensorDictBase | None) -> TensorDictBase:
+        """Measures and normalises, in place; of a reset, by what it was ``given``, the rows that are reset."""
         with self._locked():
             for key, new in zip(*self._keys(), strict=True):
-                value = fetch(next_tensordict, key)
+                value = fetch(td, key)
                 if value is not None:
-                    next_tensordict.set(new, self._normalised(key, value, next_tensordict.batch_size))
-        return next_tensordict
+                    where = self._fresh(key, given, td.batch_size, value.device)
+                    td.set(new, self._normalised(key, value, where))
+        return td
+
+    def _fresh(self, key: NestedKey, given: TensorDictBase | None, rows: Size, device: torch.device) -> Tensor:
+        """Which rows of an entry are new; bool ``[*B]``."""
+        if given is None:
+            return torch.ones(rows, dtype=torch.bool, device=device)
+        above = [at for at in self.levels if path(key)[: len(at)] == at] or self.levels
+        return asked(given, [nested((*at, RESET)) for at in above], rows, device).any(-1)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        known = [key for key in self._keys()[0] if fetch(next_tensordict, key) is None]
-        if known and not self.missing_tolerance:
-            raise self.no_entry(known[0], next_tensordict.keys(True, True))
+        missing = [key for key in self._keys()[0] if fetch(next_tensordict, key) is None]
+        if missing and not self.missing_tolerance:
+            raise self.no_entry(missing[0], next_tensordict.keys(True, True))
         return self._call(next_tensordict)
 
     forward = _call
 
     def _locked(self) -> AbstractContextManager[Any]:
-        return nullcontext() if self.lock is None else self.lock
+        if self.lock is not None:
+            return self.lock
+        return nullcontext() if self._file is None else _alone(self._file)
 
-    def _normalised(self, key: NestedKey, value: Tensor, batch_size: torch.Size) -> Tensor:
+    def _give(self, key: NestedKey, name: str, held: Tensor) -> None:
+        """Takes a statistic that others have too; where it is a file, one of them at a time may touch it."""
+        self.register_buffer(_name(key, name), held)
+        self._file = getattr(held, "filename", None) or self._file
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name, value in destination.items():
+            if isinstance(value, MemoryMappedTensor):
+                destination[name] = value.clone()  # the file may be gone when it is loaded
+
+    def _known(self, key: NestedKey) -> bool:
+        """Whether an entry has statistics."""
+        return self._buffers.get(_name(key, self.NAMES[0])) is not None
+
+    def _normalised(self, key: NestedKey, value: Tensor, where: Tensor) -> Tensor:
         value = value if value.is_floating_point() else value.to(torch.get_default_dtype())
-        if self._buffers.get(_name(key, self.NAMES[0])) is None:
-            for name, start in zip(self.NAMES, self._start(value, len(batch_size)), strict=True):
+        if not self._known(key):
+            for name, start in zip(self.NAMES, self._start(value, where.ndim), strict=True):
                 self.register_buffer(_name(key, name), start)
         held = self.statistics(key)
         if not self.frozen:
-            self._update(value, *held, rows=max(1, batch_size.numel()))
+            self._update(value.to(held[0].dtype), *held, where=where)
         loc, scale = self._loc_scale_of(*held)
-        return (value - loc) / scale
+        return ((value - loc) / scale).to(value.dtype)
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Gives the normalised entries no bounds."""
@@ -129,9 +191,7 @@ class _Running(Transform):
         """A copy with statistics of its own that measures no more, for evaluation."""
         for key in self._keys()[0]:
             self.statistics(key)
-        twin = self.clone()
-        twin._buffers = {name: None if one is None else one.clone() for name, one in self._buffers.items()}
-        return twin.freeze()
+        return copies.deepcopy(self).freeze()
 
     @property
     def loc(self) -> TensorDict:
@@ -175,16 +235,31 @@ class _Running(Transform):
 
     def __deepcopy__(self, memo: Any) -> Self:
         twin = self.clone()
-        twin._buffers = copies.deepcopy(self._buffers, memo)
+        twin._buffers = {name: None if one is None else one.clone() for name, one in self._buffers.items()}
+        twin._file = None
         return twin
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(decay={self.decay}, eps={self.eps}, in_keys={self.in_keys})"
 
 
+@contextmanager
+def _alone(file: str) -> Iterator[None]:
+    """Holds a file that no other process, and no other thread, holds at the same time."""
+    with Path(file).open("rb") as held:
+        if fcntl is not None:
+            fcntl.flock(held, fcntl.LOCK_EX)  # until it is closed
+        yield
+
+
 def _name(key: NestedKey, name: str) -> str:
     """What a statistic of an entry is called among the buffers."""
     return "|".join((*path(key), name)).replace(".", "_")
+
+
+def _wide(where: Tensor, value: Tensor) -> Tensor:
+    """A bool per row with the dimensions of an entry."""
+    return where.reshape(*where.shape, *[1] * (value.ndim - where.ndim))
 
 
 def _unbounded(spec: TensorSpec) -> TensorSpec:
@@ -195,13 +270,15 @@ def _unbounded(spec: TensorSpec) -> TensorSpec:
 class VecNorm(_Running):
     """Normalises observations and rewards by mean and deviation over rows and time; TorchRL's first form.
 
-    Old values count less by ``decay`` with every step. One statistic serves all rows; each agent has its own.
+    Old values count less by ``decay`` with every step. One statistic serves all rows; each agent has its own. Of a
+    partial reset the rows that are reset are measured, and no others.
 
     Args:
         in_keys: observations and rewards; all floating ones when left out.
         out_keys: where the results go.
-        shared_td: statistics to use, ``<key>_sum``, ``<key>_ssq`` and ``<key>_count``, in shared memory.
-        lock: held while statistics are read and written; for several processes.
+        shared_td: statistics to use, ``<key>_sum``, ``<key>_ssq`` and ``<key>_count``; for several processes those of
+            :meth:`build_td_for_shared_vecnorm`.
+        lock: held while statistics are read and written; of statistics in files the file is locked when left out.
         decay: of the weight of old values, per step.
         eps: the least variance, and deviation.
         shapes: of the statistics, where they are not those of one row.
@@ -225,23 +302,56 @@ class VecNorm(_Running):
     ) -> None:
         super().__init__(in_keys, out_keys, lock, decay, eps)
         self.shapes = None if shapes is None else list(shapes)
-        for key in self.in_keys or () if shared_td is not None else ():
+        self.shared_td = shared_td
+        self._take_given()
+
+    def _take_given(self) -> None:
+        if self.shared_td is None or self.in_keys is None:
+            return
+        for key in self.in_keys:
             for name in self.NAMES:
                 where = beside(key, f"{last(key)}_{name}")
-                if (held := shared_td.get(where, None)) is None:  # type: ignore[union-attr]
-                    raise self.no_entry(where, shared_td.keys(True, True), "shared_td has")  # type: ignore[union-attr]
-                self.register_buffer(_name(key, name), held)
+                if (held := self.shared_td.get(where, None)) is None:
+                    raise self.no_entry(where, self.shared_td.keys(True, True), "shared_td has")
+                self._give(key, name, held)
+
+    @staticmethod
+    def build_td_for_shared_vecnorm(
+        env: EnvBase, keys: Sequence[NestedKey] | None = None, memmap: bool = False
+    ) -> TensorDictBase:
+        """Statistics that several processes share, for ``shared_td``: in files, which last as long as this process.
+
+        Args:
+            env: one of the envs.
+            keys: observations and rewards; all floating ones when left out.
+            memmap: TorchRL's argument; they are in files in any case.
+
+        >>> shared = VecNorm.build_td_for_shared_vecnorm(marlenv.testing.CountingEnv(), ["observation"])
+        >>> sorted(shared.keys()), shared.is_memmap()
+        (['observation_count', 'observation_ssq', 'observation_sum'], True)
+        """
+        zeros, made = env.fake_tensordict(), TensorDict({})
+        for key in VecNorm().default_in_keys(env) if keys is None else keys:
+            value = fetch(zeros.get("next"), key)
+            if value is None:
+                raise VecNorm().no_entry(key, zeros.get("next").keys(True, True), "the env gives")
+            start = VecNorm([key])._start(value if value.is_floating_point() else value.float(), len(env.batch_size))
+            for name, zero in zip(VecNorm.NAMES, start, strict=True):
+                made.set(beside(key, f"{last(key)}_{name}"), zero)
+        folder = tempfile.mkdtemp(prefix="marlenv-vecnorm-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return made.memmap_(prefix=folder)
 
     def _start(self, value: Tensor, batch_ndim: int) -> list[Tensor]:
         shape = value.shape[batch_ndim:] if self.shapes is None else self.shapes.pop(0)
         zero = value.new_zeros(shape)
         return [zero, zero.clone(), value.new_zeros(1, dtype=torch.float32)]
 
-    def _update(self, value: Tensor, one: Tensor, two: Tensor, count: Tensor, rows: int) -> None:
-        lead = tuple(range(value.ndim - one.ndim))
+    def _update(self, value: Tensor, one: Tensor, two: Tensor, count: Tensor, where: Tensor) -> None:
+        lead, value = tuple(range(value.ndim - one.ndim)), torch.where(_wide(where, value), value, 0)
         for held, new in ((one, value), (two, value.pow(2))):
             held.mul_(self.decay).add_(new.sum(lead) if lead else new)
-        count.mul_(self.decay).add_(rows)
+        count.mul_(self.decay).add_(where.sum())
 
     def _loc_scale_of(self, one: Tensor, two: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
         mean = one / count
@@ -254,7 +364,7 @@ class VecNormV2(_Running):
     Args:
         in_keys: observations and rewards; all floating ones when left out.
         out_keys: where the results go.
-        lock: held while statistics are read and written; for several processes.
+        lock: held while statistics are read and written; of statistics in files the file is locked when left out.
         stateful: keep the statistics in the transform, one for all time; False: in the data, one per row and episode.
         decay: of the weight of old values, per step; 1 averages over all of them.
         eps: the least deviation.
@@ -287,21 +397,36 @@ class VecNormV2(_Running):
                 "VecNormV2: stateful=False keeps statistics per row; they are not shared or averaged over rows"
             )
         self.stateful, self.reduce_batch_dims = stateful, reduce_batch_dims
-        for key in self.in_keys or () if shared_data is not None else ():
+        self.shared_data = shared_data
+        self._take_given()
+
+    def _take_given(self) -> None:
+        for key in self.in_keys or () if self.shared_data is not None else ():
             for mine, theirs in zip(self.NAMES, ("loc", "var", "count"), strict=True):
-                self.register_buffer(_name(key, mine), shared_data[theirs][key])
+                held = self.shared_data[theirs].get(key, None)
+                if held is None:
+                    raise self.no_entry(key, self.shared_data[theirs].keys(True, True), f"shared_data[{theirs!r}] has")
+                self._give(key, mine, held)
 
     def _start(self, value: Tensor, batch_ndim: int) -> list[Tensor]:
-        zero = value.new_zeros(value.shape[batch_ndim:] if self.reduce_batch_dims else value.shape)
-        return [zero, zero.clone(), torch.zeros((), dtype=torch.int64, device=value.device)]
+        together = self.reduce_batch_dims
+        zero = value.new_zeros(value.shape[batch_ndim:] if together else value.shape)
+        shape = () if together else (*value.shape[:batch_ndim], *[1] * (value.ndim - batch_ndim))
+        return [zero, zero.clone(), torch.zeros(shape, dtype=torch.int64, device=value.device)]
 
-    def _update(self, value: Tensor, one: Tensor, two: Tensor, count: Tensor, rows: int) -> None:
-        lead = tuple(range(value.ndim - one.ndim))
-        n = rows if lead else 1
+    def _update(self, value: Tensor, one: Tensor, two: Tensor, count: Tensor, where: Tensor) -> None:
+        lead, wide = tuple(range(value.ndim - one.ndim)), _wide(where, value)
+        if lead:
+            n = where.sum()
+            value = torch.where(wide, value, 0)
+        else:
+            n = wide.to(torch.int64) if count.ndim else where.any().to(torch.int64)
         count += n
-        weight = 1 - self.decay**n if self.decay != 1.0 else n / count
+        weight = torch.as_tensor(1 - self.decay ** n.double() if self.decay != 1.0 else n / count.clamp_min(1)).to(
+            one.dtype
+        )
         for held, new in ((one, value), (two, value.pow(2))):
-            held.lerp_(new.mean(lead) if lead else new, weight)
+            held.lerp_(new.sum(lead) / n.clamp_min(1) if lead else torch.where(wide, new, held), weight)
 
     def _loc_scale_of(self, one: Tensor, two: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
         correction = 1 - (count * math.log(self.decay)).exp().to(one.dtype) if self.decay < 1 else 1
@@ -330,7 +455,10 @@ class VecNormV2(_Running):
                 specs["observation"][nested((name, *path(key)))] = spec
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return self._call(tensordict_reset) if self.stateful else self._measured(tensordict_reset, None)
+        return super()._reset(tensordict, tensordict_reset) if self.stateful else self._measured(tensordict_reset, None)
+
+    def _restored(self, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return super()._restored(tensordict_reset) if self.stateful else self._measured(tensordict_reset, None)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         return (

@@ -269,6 +269,7 @@ class BatchedEnv(EnvBase):
                 setattr(self, name, found)
         self._allow_done_after_reset = True  # the children have looked at theirs
         self.supports_set_state = all(child.supports_set_state for child in children)
+        self._remembered = list(first.remembered)
         if self._share_given is None:
             self.share_individual_td = any(unlike(first, child, sizes=False) for child in children)
         self.set_spec_lock_(locked)
@@ -287,6 +288,11 @@ class BatchedEnv(EnvBase):
         for i, child in enumerate(children):
             if says := unlike(first, child, sizes=self._share_given is not False) if self._alike else None:
                 raise SpecError(f"{who}: all children must have the same entries, but child {i} {says}")
+
+    @property
+    def remembered(self) -> list[NestedKey]:
+        """The entries of the data that the transforms of the children go on from."""
+        return self._remembered
 
     # --- data of the children --------------------------------------------------------------------
 

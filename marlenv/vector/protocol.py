@@ -21,6 +21,7 @@ from torch import Size, Tensor
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
 from marlenv.errors import WorkerFailed
+from marlenv.keys import NestedKey
 from marlenv.specs import Composite
 
 
@@ -102,6 +103,7 @@ class Description:
     supports_set_state: bool
     _allow_done_after_reset: bool
     name: str
+    remembered: list[NestedKey]
 
     @staticmethod
     def of(env: EnvBase) -> Description:
@@ -109,7 +111,8 @@ class Description:
         specs = {f"full_{kind}_spec": getattr(env, f"full_{kind}_spec").clone() for kind in SIDE}
         groups, tree = getattr(env, "group_map", None), getattr(env, "tree", None)
         may = env._allow_done_after_reset
-        return Description(env.batch_size, env.device, specs, groups, tree, env.supports_set_state, may, repr(env))
+        known = env.supports_set_state, may, repr(env), list(env.remembered)
+        return Description(env.batch_size, env.device, specs, groups, tree, *known)
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -127,7 +127,7 @@ BECAUSE: dict[str, str] = {
     """,
     "what a transform is made of inside": """
         ActionDiscretizer.custom_arange CatTensors.keys_to_exclude CatFrames.inplace VC1Transform.inplace VecNorm.SEP
-        VecNormV2.SEP VecNormV2.prefix VecNorm.build_td_for_shared_vecnorm VecGymEnvTransform.obs_keys
+        VecNormV2.SEP VecNormV2.prefix VecGymEnvTransform.obs_keys
         DeviceCastTransform.transform_*_spec(full_*) Hash.transform_*_spec(test_*)
         UnaryTransform.transform_*_spec(test_*)
         Tokenizer.transform_*_spec(test_*) VecNormV2.transform_reward_spec(observation_spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,13 +18,12 @@ from marlenv.testing.mocks import CountingEnv
 PLAIN = [one for one in transforms.TRANSFORMS if one.suits(CountingEnv(2, batch_size=[3]))]
 
 
-def counting() -> CountingEnv:
-    return CountingEnv(2)
+MAKERS = [partial(CountingEnv, n) for n in (2, 3, 2)]  # which do not all end at once
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[EnvBase]:
-    env = ParallelEnv(3, counting)
+    env = ParallelEnv(3, MAKERS)
     yield env
     env.close()
 
@@ -41,5 +41,5 @@ def played(env: EnvBase) -> TensorDict:
 
 @pytest.mark.parametrize("one", PLAIN, ids=lambda one: one.name)
 def test_around_a_pool_is_around_a_series(one: Any, pool: EnvBase) -> None:
-    around_both = (TransformedEnv(env, one.make()) for env in (pool, SerialEnv(3, counting)))
+    around_both = (TransformedEnv(env, one.make()) for env in (pool, SerialEnv(3, MAKERS)))
     assert not differences(*map(played, around_both))

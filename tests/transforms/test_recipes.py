@@ -1,4 +1,8 @@
-"""What ALF's and Stable-Baselines3's wrappers do, by the transforms that ``docs/migrate.md`` names for them."""
+"""What ALF's and Stable-Baselines3's wrappers do, by the transforms that ``docs/migrate.md`` names for them.
+
+ALF cannot be had here: what its wrappers do is written down from its documents. SB3's wrappers are compared
+with the library in ``test_recipes_and_sb3.py``.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +47,20 @@ def played(transform: object, steps: int = 4, action: float = 1.0, base: type = 
     return env.rollout(steps, lambda td: td.set("action", torch.full((1,), action)))
 
 
-def test_alf_frame_stack_and_sb3_vec_frame_stack() -> None:
-    out = played(marlenv.CatFrames(3, -1, ["observation"]))["next", "observation"]
-    assert out[2].tolist() == [3, -1, 6, -2, 9, -3]
+def test_alf_frame_stack() -> None:
+    """The most recent ones; before there are so many the first one stands for those that are not there."""
+    out = played(marlenv.CatFrames(3, -1, ["observation"]))
+    assert out["observation"][0].tolist() == [0, 0] * 3
+    assert out["observation"][2].tolist() == [0, 0, 3, -1, 6, -2]
+    assert out["next", "observation"][2].tolist() == [3, -1, 6, -2, 9, -3]
+    later = TransformedEnv(Walk(), Compose(marlenv.TimeLimit(2), marlenv.CatFrames(2, -1, ["observation"])))
+    assert later.rollout(3, break_when_any_done=False)["observation"][2].tolist() == [0] * 4
+
+
+def test_sb3_vec_frame_stack() -> None:
+    made = marlenv.ObservationNorm(1.0, 1.0, ["observation"])  # a first frame that is not zero
+    out = played(Compose(made, marlenv.CatFrames(2, -1, ["observation"], padding="constant")))["observation"]
+    assert out[:2].tolist() == [[0, 0, 1, 1], [1, 1, 4, 0]]
 
 
 def test_alf_frame_skip() -> None:

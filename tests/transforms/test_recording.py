@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import glob
+import json
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -96,6 +99,19 @@ def test_films_are_opened_again(tmp_path: Path, ending: str) -> None:
     assert made[:, 8, 12, 1:].max() <= (0 if ending == "gif" else 6)
 
 
+def test_a_film_of_a_scenario_is_what_it_drew(tmp_path: Path) -> None:
+    env = marlenv.make("simple_spread", num_envs=1, seed=0, compile="none")
+    logger = CSVLogger("run", str(tmp_path), video_format="pt")
+    drawn = PixelRenderTransform(preproc=lambda image: image[None])
+    env = TransformedEnv(env, Compose(drawn, VideoRecorder(logger, "film", skip=1)))
+    data = env.rollout(4)
+    env.transform.dump()
+    made = torch.load(tmp_path / "run" / "videos" / "film_0.pt")
+    want = torch.cat((data["pixels"][0, :1], data["next", "pixels"][0]))
+    assert torch.equal(made[0], want.movedim(-1, 1))
+    assert not torch.equal(made[0, 0], made[0, 4])
+
+
 def test_films_are_memory_mapped(tmp_path: Path) -> None:
     logger = CSVLogger("run", str(tmp_path), video_format="memmap")
     logger.log_video("a", torch.full((1, 2, 3, 4, 4), 7, dtype=torch.uint8), step=3)
@@ -142,12 +158,26 @@ def test_options_and_nested_metrics(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "scalars" / "agents" / "reward.csv").read_text() == "5,2.0\n"
 
 
+FILM = torch.arange(3, dtype=torch.uint8).mul(80).reshape(1, 3, 1, 1, 1).expand(1, 3, 3, 16, 16)
+
+
 def use(logger: Logger) -> None:
     logger.log_hparams({"lr": 0.1, "layers": [1, 2]})
-    for i in range(3):
-        logger.log_scalar("loss", 1.0 / (i + 1), step=i)
-    logger.log_video("film", torch.zeros(1, 3, 3, 16, 16, dtype=torch.uint8), step=1)
+    CountingEnv(9).rollout(
+        3,
+        callback=lambda env, td: logger.log_scalar(
+            "loss", 1.0 / float(td["next", "observation"]), step=int(td["observation"])
+        ),
+    )
+    logger.log_video("film", FILM, step=1)
     logger.close()
+
+
+def same_film(path: Path | str) -> None:
+    """Holds that a file is the film, as far as mp4 keeps it."""
+    made = read_video(Path(path))
+    assert made.shape == (3, 16, 16, 3)
+    assert (made.int() - FILM[0].movedim(1, -1).int()).abs().max() <= 6
 
 
 @pytest.mark.filterwarnings("ignore")  # its own
@@ -160,20 +190,53 @@ def test_tensorboard_reads_it(tmp_path: Path) -> None:
     use(logger)
     found = EventAccumulator(str(tmp_path / "run"), size_guidance={"images": 0, "histograms": 0}).Reload()
     assert [round(event.value, 3) for event in found.Scalars("loss")] == [1.0, 0.5, 0.333]
-    assert found.Images("film")[0].encoded_image_string[:4] == b"GIF8"
+    (tmp_path / "film.gif").write_bytes(found.Images("film")[0].encoded_image_string)
+    same_film(tmp_path / "film.gif")
     assert found.Histograms("weights")[0].histogram_value.num == 9
+
+
+def records(data: bytes) -> Iterator[bytes]:
+    """What stands in a file of W&B: a log as LevelDB writes it, behind seven bytes."""
+    at, whole = 7, b""
+    while at + 7 <= len(data):
+        if (left := 32768 - at % 32768) < 7:
+            at += left
+            continue
+        length, kind = struct.unpack("<HB", data[at + 4 : at + 7])
+        whole += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):  # all of it, or the last part
+            yield whole
+            whole = b""
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # its own
 def test_wandb_writes_offline(tmp_path: Path) -> None:
+    """What it wrote is read from its file, record by record."""
     wandb = pytest.importorskip("wandb", reason="comes with the extra wandb")
     pytest.importorskip("av", reason="comes with the extra video")
+    from wandb.proto.wandb_internal_pb2 import Record
+
     use(marlenv.WandbLogger("run", offline=True, save_dir=str(tmp_path), project="test"))
     wandb.teardown()  # waits for its process
     runs = glob.glob(str(tmp_path / "wandb" / "offline-run-*" / "*.wandb"))
     assert len(runs) == 1
-    assert Path(runs[0]).stat().st_size > 500
+    rows, options = [], {}
+    for data in records(Path(runs[0]).read_bytes()):
+        record = Record()
+        record.ParseFromString(data)
+        if record.WhichOneof("record_type") == "history":
+            named = ((".".join(item.nested_key) or item.key, item.value_json) for item in record.history.item)
+            rows.append({key: json.loads(value) for key, value in named})
+        for item in (*record.config.update, *record.run.config.update):
+            options[".".join(item.nested_key) or item.key] = json.loads(item.value_json)
+    losses = [(row["trainer/step"], round(row["loss"], 3)) for row in rows if "loss" in row]
+    assert losses == [(0, 1.0), (1, 0.5), (2, 0.333)]
+    assert (options["lr"], options["layers"]) == (0.1, [1, 2])
+    films = glob.glob(str(Path(runs[0]).parent / "files" / "media" / "videos" / "*.mp4"))
+    assert len(films) == 1
+    same_film(films[0])
 
 
 @pytest.mark.filterwarnings("ignore")  # its own
@@ -188,6 +251,7 @@ def test_mlflow_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert [round(m.value, 3) for m in client.get_metric_history(run, "loss")] == [1.0, 0.5, 0.333]
     assert client.get_run(run).data.params["lr"] == "0.1"
     assert [a.path for a in client.list_artifacts(run, "videos")] == ["videos/film_1.mp4"]
+    same_film(next((tmp_path / "runs").rglob("film_1.mp4")))
 
 
 @pytest.mark.parametrize(

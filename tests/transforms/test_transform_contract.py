@@ -113,14 +113,14 @@ DRAWN = {"intervals at random", "idle steps", "random limits", "hidden state", "
 
 @pytest.mark.parametrize("one", [one for one in PLAIN if one.name not in DRAWN], ids=lambda one: one.name)
 def test_inside_and_outside_of_a_series_are_the_same(one: Any) -> None:
-    """Random numbers apart: inside, every env has a seed of its own."""
-    make = lambda: CountingEnv(3)  # noqa: E731
+    """Random numbers apart: inside, every env has a seed of its own. The second env ends later than the first."""
+    makers = [lambda n=n: CountingEnv(n) for n in (3, 4)]
     try:
-        inside = SerialEnv(2, lambda: TransformedEnv(make(), one.make()))
+        inside = SerialEnv(2, [lambda make=make: TransformedEnv(make(), one.make()) for make in makers])
     except (SpecError, RuntimeError, IndexError):
         pytest.skip("its keys or functions are for batches")
-    outside = TransformedEnv(SerialEnv(2, make), one.make())
-    pair = [timeless(played(env, 7)) for env in (inside, outside)]
+    outside = TransformedEnv(SerialEnv(2, makers), one.make())
+    pair = [timeless(played(env, 9)) for env in (inside, outside)]
     assert not differences(*pair)
 
 
@@ -204,6 +204,25 @@ class Broken(GroupedEnv):
         return out
 
 
+def checked(wrong: str) -> None:
+    """Row 1 starts anew at the third step, whose first observation, or later action, is not finite."""
+
+    class Odd(CountingEnv):
+        def _reset(self, tensordict: TensorDict | None, **_: object) -> TensorDict:
+            again = tensordict is not None and "_reset" in tensordict
+            out = super()._reset(tensordict)
+            out["observation"][0] = float("nan") if again else 0.0  # of a row that is not reset: nobody asked
+            out["observation"][1] = float("inf") if again and wrong == "reset" else out["observation"][1]
+            return out
+
+    env = TransformedEnv(Odd(9, batch_size=[2]), marlenv.FiniteTensorDictCheck())
+    td = env.reset()
+    for _ in range(2):
+        td = env.step_mdp(env.step(td.set("action", torch.zeros(2, 1))))
+    td = env.reset(td.set("_reset", torch.tensor([[False], [True]])))
+    env.step(td.set("action", torch.tensor([[0.0], [-torch.inf]])))
+
+
 def twice() -> None:
     used = marlenv.RewardSum()
     keep = TransformedEnv(CountingEnv(), used)
@@ -240,6 +259,8 @@ BAD = [
     (twice, SpecError, r"belongs to an env already; pass its copy, transform.clone\(\)"),
     (lambda: Broken(batch_size=[2]).append_transform(marlenv.FiniteTensorDictCheck()).rollout(5), NotFinite,
      r"\('agents', 'observation'\) is nan in row 1, agent 1 of group 'agents', number 2, step 3 since the last reset"),
+    (lambda: checked("reset"), NotFinite, r"'observation' is inf in row 1, number 0$"),
+    (lambda: checked("action"), NotFinite, r"'action' is -inf in row 1, number 0, step 1 since the last reset"),
     (lambda: marlenv.ClipTransform(["a"]), TypeError, r"ClipTransform: give low, high or both"),
     (lambda: marlenv.ClipTransform(["a"], low=2, high=1), SpecError, r"low must be below high, got 2 and 1"),
     (lambda: marlenv.UnsqueezeTransform(1), SpecError,

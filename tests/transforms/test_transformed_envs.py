@@ -413,6 +413,19 @@ def test_states_reach_the_base():
     assert env.base_env.count.item() == 1
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_state_at_a_limit_is_put_back_with_its_flags(grouped):
+    base = marlenv.make("simple_spread", num_envs=2, compile="none") if grouped else CountingEnv(9)
+    env = TransformedEnv(base, Compose(StepCounter(2)))
+    td = env.rollout(2)[..., -1]["next"]
+    state = env.get_state(td)
+    env.reset()
+    back = env.set_state(state)
+    for key in env.done_keys:
+        assert torch.equal(back[key], td[key]), key
+    assert back["done"].all()
+
+
 def test_closing_and_moving():
     env = TransformedEnv(CountingEnv(), Plus())
     env.to("meta")

@@ -1,0 +1,204 @@
+"""Transforms that draw random numbers: what a row gets is its own, whatever other rows, groups and generators do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tensordict import TensorDict
+
+import marlenv
+from marlenv import ActionDiscretizer, Compose, DropMessages, FrameSkipTransform, NoopResetEnv, TransformedEnv
+from marlenv.errors import Unsupported
+from marlenv.testing.comparison import differences
+from marlenv.testing.mocks import CountingEnv, GroupedEnv
+
+ANYWHERE = ActionDiscretizer.SamplingStrategy.RANDOM
+HIDDEN = {"hidden": marlenv.Unbounded((2,))}
+DRAWN: dict[str, Callable[[], Any]] = {
+    "idle steps": lambda: NoopResetEnv(4),
+    "hidden state": lambda: marlenv.TensorDictPrimer(HIDDEN, random=True, expand_specs=True),
+    "hidden state, before": lambda: marlenv.TensorDictPrimer(
+        HIDDEN, random=True, expand_specs=True, call_before_env_reset=True
+    ),
+    "lost messages": lambda: DropMessages(0.5),
+    "limits": lambda: Compose(marlenv.StepCounter(), marlenv.RandomTruncationTransform(1, 5, prob=0.5)),
+    "lost messages twice as fast": lambda: Compose(DropMessages(0.5), FrameSkipTransform(2)),
+}
+
+
+class Sum(CountingEnv):
+    """Observes the sum of its actions."""
+
+    def _reset(self, tensordict: TensorDict | None, **_: object) -> TensorDict:
+        where = None if tensordict is None else tensordict.get("_reset", None)
+        zero = torch.zeros_like(self.count)
+        self.sum = zero if where is None else torch.where(where, zero, self.sum)
+        return super()._reset(tensordict).set("observation", self.sum.clone())
+
+    def _step(self, tensordict: TensorDict) -> TensorDict:
+        mask = tensordict.get("_step", None)
+        where = torch.ones_like(self.count, dtype=torch.bool) if mask is None else mask.reshape(self.count.shape)
+        self.sum = torch.where(where, self.sum + tensordict["action"], self.sum)
+        return super()._step(tensordict).set("observation", self.sum.clone())
+
+    def _get_state(self, tensordict: TensorDict | None) -> TensorDict:
+        return super()._get_state(tensordict).set("sum", self.sum.clone())
+
+    def _set_state(self, state: TensorDict) -> TensorDict:
+        self.sum = state["sum"].clone()
+        return super()._set_state(state).set("observation", self.sum.clone())
+
+
+BASES: dict[str, Callable[[int], Any]] = {
+    "root": lambda n: Sum(99, batch_size=[n]),
+    "one group": lambda n: GroupedEnv({"g": ["a", "b"]}, batch_size=[n]),
+    "two groups": lambda n: GroupedEnv({"g": ["a", "b"], "h": ["c"]}, batch_size=[n], root_flags=False),
+}
+
+
+def asked(env: Any, td: TensorDict, row: int) -> TensorDict:
+    """The data with masks that ask for a reset of one row."""
+    for level in env.plan.done.top:
+        mask = torch.zeros(level.shape, dtype=torch.bool)
+        mask[row] = True
+        td.set((*level.path, "_reset"), mask)
+    return td
+
+
+def played(env: Any, resets: dict[int, int]) -> list[TensorDict]:
+    """Data of six steps with the same action everywhere; before some of them a row is reset."""
+    env.set_seed(3)
+    td = env.reset()
+    found = [td.clone()]
+    for i in range(6):
+        td = env.reset(asked(env, td, resets[i])) if i in resets else td
+        for key, leaf in env.full_action_spec.items(True, True):
+            td.set(key, torch.full(leaf.shape, 0.5))
+        found.append(env.step(td).clone())
+        td = env.step_mdp(found[-1])
+    return found
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("name", DRAWN)
+def test_rows_draw_the_same_whatever_other_rows_do(name: str, base: str) -> None:
+    """Row 2 starts anew more often, and there is a fourth row; rows 0 and 1 are as they were."""
+    few, many = (TransformedEnv(BASES[base](n), DRAWN[name]()) for n in (3, 4))
+    one, other = played(few, {2: 0, 4: 1}), played(many, {1: 2, 2: 0, 3: 2, 4: 1, 5: 3})
+    for ours, want in zip(other, one, strict=True):
+        assert not differences(ours[:2], want[:2])
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_no_global_generator_is_read_or_moved(name: str) -> None:
+    found = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        np.random.seed(seed)
+        before = torch.get_rng_state(), np.random.get_state()[1].copy()
+        found.append(played(TransformedEnv(BASES["root"](3), DRAWN[name]()), {2: 0}))
+        assert torch.equal(torch.get_rng_state(), before[0])
+        assert (np.random.get_state()[1] == before[1]).all()
+    assert not any(differences(*pair) for pair in zip(*found, strict=True))
+
+
+PLACED = {
+    **{name: DRAWN[name] for name in ("idle steps", "hidden state", "lost messages twice as fast", "limits")},
+    "idle steps of intervals": lambda: Compose(ActionDiscretizer(3, sampling=ANYWHERE), NoopResetEnv(4)),
+}
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_streams_are_put_back_with_the_state(name: str) -> None:
+    """Those too that an env within the env draws from."""
+    env = TransformedEnv(BASES["root"](3), PLACED[name]())
+    env.set_seed(0)
+
+    def go_on(td: TensorDict) -> list[TensorDict]:
+        found = []
+        for i in range(4):
+            td = env.step(env.reset(asked(env, td, i % 3)).set("action", env.action_spec.zero()))
+            found.append(td.clone())
+            td = env.step_mdp(td)
+        return found
+
+    td = env.step_mdp(env.step(env.reset().set("action", env.action_spec.zero())))
+    state = env.get_state(td)
+    first = go_on(td.clone())
+    back = env.set_state(state)
+    assert not differences(back, td.select(*back.keys(True, True)))
+    again = go_on(td.clone().update(back))
+    assert not any(differences(*pair) for pair in zip(first, again, strict=True))
+
+
+def test_idle_actions_are_drawn_and_not_those_of_the_policy() -> None:
+    env = TransformedEnv(Sum(99, batch_size=[50]), NoopResetEnv(1, random=False))
+    env.set_seed(0)
+    td = env.reset()
+    start = td["observation"].clone()
+    assert start.unique().numel() == 50
+    assert start.abs().max() <= 1
+    chosen = env.rand_action(td)["action"]
+    assert not torch.isclose(chosen, start).any()
+    bare = Sum(99, batch_size=[50])
+    bare.set_seed(0)
+    assert torch.equal(chosen, bare.rand_action(bare.reset())["action"])  # which idle steps have not moved
+
+
+@pytest.mark.parametrize("name", ["connect_four", "chess"])
+def test_idle_steps_of_a_game_are_legal_and_leave_its_own_stream_alone(name: str) -> None:
+    found = []
+    for seed in (0, 0, 1):
+        env = marlenv.make(name, num_envs=1).append_transform(NoopResetEnv(3, random=False))
+        env.set_seed(seed)
+        found.append(env.reset())
+        assert env.base_env.action_stream.used == env.action_stream.used == 0
+    assert not differences(*found[:2])
+    assert differences(*found[1:])
+    bare = marlenv.make(name, num_envs=1)
+    bare.set_seed(0)
+    start = bare.reset()
+    assert int((found[0]["state", "board"] != start["state", "board"]).sum()) in range(3, 9)
+
+
+def test_one_group_that_starts_anew_by_itself_has_no_idle_steps() -> None:
+    env = TransformedEnv(BASES["two groups"](2), NoopResetEnv(2))
+    td = env.reset()
+    for group, mask in (("g", True), ("h", False)):
+        td.set((group, "_reset"), torch.full(env.full_done_spec[group, "done"].shape, mask))
+    with pytest.raises(Unsupported, match=r"NoopResetEnv: GroupedEnv resets some of .* in a row and not the others"):
+        env.reset(td)
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_rows_that_stand_still_draw_no_action(discrete: bool) -> None:
+    class Few(Sum):
+        def __init__(self) -> None:
+            super().__init__(99, batch_size=[40])
+            self.action_spec = marlenv.OneHot(2, (40, 2))
+
+        def _step(self, tensordict: TensorDict) -> TensorDict:
+            return super()._step(tensordict.copy().set("action", tensordict["action"][..., :1].float()))
+
+    def sums(waits: int) -> torch.Tensor:
+        if discrete:
+            env = TransformedEnv(Few(), marlenv.DiscreteActionProjection(2, 4))
+            action = torch.nn.functional.one_hot(torch.full((40,), 3), 4)
+        else:
+            env = TransformedEnv(Sum(99, batch_size=[40]), ActionDiscretizer(2, sampling=ANYWHERE))
+            action = torch.ones(40, 1, dtype=torch.int64)
+        env.set_seed(0)
+        td = env.reset()
+        for i in range(3 + waits):
+            td.set("action", action)
+            mask = torch.ones(40, dtype=torch.bool)
+            mask[:20] = i >= waits
+            td = env.step_mdp(env.step(td.set("_step", mask)))
+        return td["observation"][:20]
+
+    assert torch.equal(sums(2), sums(0))
+    assert sums(0).unique().numel() > 1
