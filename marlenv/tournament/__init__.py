@@ -21,6 +21,7 @@ from marlenv.tournament.game_theory import (
     nash_average,
 )
 from marlenv.tournament.mcts import MCTSPlayer
+from marlenv.tournament.openings import Opening
 from marlenv.tournament.play import Arena, Played
 from marlenv.tournament.players import CRASH, RESIGN, TIME, ModulePlayer, Player, TabularPlayer, random_player
 from marlenv.tournament.ratings import Interval, Ratings, rate
@@ -37,7 +38,7 @@ from marlenv.tournament.schedule import (
     swiss_round,
     with_openings,
 )
-from marlenv.tournament.sequential import SPRT, confidence_sequence, expected_score
+from marlenv.tournament.sequential import SPRT, Estimate, confidence_sequence, expected_score
 from marlenv.tournament.store import Ledger
 from marlenv.tournament.turns import Turn
 
@@ -50,12 +51,14 @@ __all__ = [
     "Arena",
     "CrossPlay",
     "Decomposition",
+    "Estimate",
     "Game",
     "Interval",
     "Ledger",
     "MCTSPlayer",
     "ModulePlayer",
     "NashAverage",
+    "Opening",
     "Played",
     "Player",
     "Ratings",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from marlenv.errors import PoolError
 from marlenv.tournament.config import Config
+from marlenv.tournament.plan import following
 from marlenv.tournament.play import blank
 from marlenv.tournament.store import Ledger, me
 
@@ -22,8 +24,8 @@ def open_ledger(config: Config, path: Path | str) -> Ledger:
     """
     path = Path(path)
     if not path.exists():
-        config.arena()
-        return Ledger.create(path, config.table(), config.games(blank([], 2)))
+        arena = config.arena()
+        return Ledger.create(path, config.table(), following(config, arena, blank([], len(arena.seats))))
     ledger, table = Ledger(path), config.table()
     if other := sorted(name for name in table if ledger.config.get(name) != table[name]):
         raise PoolError(f"ledger {path}: it is of a tournament with other {', '.join(other)}; choose another --ledger")
@@ -45,7 +47,7 @@ def run(ledger: Ledger, progress: Callable[[int], None] | None = None, *, lease_
         games = ledger.lease(owner, block, lease_seconds)
         if games:
             ledger.finish(owner, arena.play(games, progress))
-        elif not ledger.extend(config.games):
+        elif not ledger.extend(partial(following, config, arena)):
             return
         elif ledger.counts()["leased"]:  # somebody else is about to finish them
             time.sleep(0.05)

@@ -110,6 +110,7 @@ class EnvBoard:
         self.env, self.seed = env, seed
         self._rows: Rows = BatchRows(env) if env.batch_size else SingleRows(env, make)
         self.seats = seats_of(env, seats)
+        self.groups = {seat: "/".join(env.tree.place[agents[0]][0]) for seat, agents in self.seats.items()}
         self.kinds = kinds_of(env, self.seats, single=not isinstance(seats, Mapping) and not whole_groups(env, seats))
         self.at = torch.zeros(0, dtype=torch.int64)  # which row of the env each row of the arena is
         self.data: TensorDictBase = self._rows.data

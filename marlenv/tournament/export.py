@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,9 +24,12 @@ def positions(board: RulesBoard, game: Game, moves: Moves) -> tuple[list[Any], l
 
     Moves of an opening are among them.
     """
-    rules, opening = board.rules, [] if game.opening is None else list(board.openings[game.opening])
-    board.begin([Game(game.id, game.players, chance=game.chance)], None)
-    state, made = board.state, [*([m] for m in opening), *moves]
+    rules, moves_before = board.rules, () if game.opening is None else board.openings[game.opening].moves
+    board.begin([replace(game, opening=None)], None)
+    state = board.state
+    if game.opening is not None and (start := board.openings[game.opening].start) is not None:
+        state = start
+    made = [*([m] for m in moves_before), *moves]
     states = [state]
     for move in made:
         action = torch.tensor([move]) if rules.simultaneous else torch.tensor(move)
@@ -37,8 +41,7 @@ def positions(board: RulesBoard, game: Game, moves: Moves) -> tuple[list[Any], l
 
 def board_of(ledger: Ledger) -> RulesBoard | None:
     """What the games of a ledger were played on; None where that is an env without rules."""
-    config = {**ledger.config, "players": {"a": "random", "b": "random"}, "challengers": []}
-    board = Config.of(config).arena().board
+    board = Config.of(ledger.config).board()
     return board if isinstance(board, RulesBoard) else None
 
 

@@ -18,6 +18,7 @@ from marlenv.games.rules import Rules
 from marlenv.rng import ROW_STEP, mix
 from marlenv.tournament.asking import CUT, Asker
 from marlenv.tournament.env_board import EnvBoard, Seats
+from marlenv.tournament.openings import Opening
 from marlenv.tournament.players import Player
 from marlenv.tournament.results import Results
 from marlenv.tournament.rules_board import RulesBoard
@@ -100,7 +101,7 @@ class Arena:
             batched. Envs are seeded for each game; a batched one must give its state away, randomness included.
         players: by name.
         rows: how many games are played at once; a batched env has as many as it has.
-        openings: moves to begin with, for games of rules that name an opening.
+        openings: moves to begin with, or positions (:class:`Opening`), for games of rules that name an opening.
         max_plies: cut games off after so many moves, or steps of an env.
         seed: of all games.
         seats: who is a player's in an env: ``"groups"``, ``"agents"``, or the agents of each seat, all of one group;
@@ -125,7 +126,7 @@ class Arena:
         players: Mapping[str, Player],
         *,
         rows: int = 1024,
-        openings: Sequence[Sequence[int]] = (),
+        openings: Sequence[Opening | Sequence[int]] = (),
         max_plies: int | None = None,
         seed: int = 0,
         seats: Seats | None = None,
@@ -149,6 +150,16 @@ class Arena:
     def seats(self) -> dict[str, list[str]]:
         """The agents of each seat, in the order in which a game names its players."""
         return self.board.seats
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The group of each seat; in a game of rules each is its own."""
+        return self.board.groups
+
+    def check(self, games: Iterable[Game]) -> None:
+        """Raises where a game cannot be played: too few players, or somebody whom the arena does not have."""
+        for game in games:
+            self._places(game, len(self.seats))
 
     def play(self, games: Iterable[Game], progress: Callable[[int], None] | None = None) -> Played:
         """Plays all games of a schedule.
@@ -287,7 +298,7 @@ def blank(games: list[Game], seats: int) -> Played:
     )
 
 
-def make_board(game: Any, openings: Sequence[Sequence[int]], seed: int, seats: Seats | None) -> Board:
+def make_board(game: Any, openings: Sequence[Opening | Sequence[int]], seed: int, seats: Seats | None) -> Board:
     """What games are played on."""
     if not isinstance(game, (Rules, EnvBase)) and not callable(game):
         raise SpecError(f"Arena: expected rules, an env, or a function that makes one, got {type(game).__name__}")

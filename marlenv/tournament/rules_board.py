@@ -11,6 +11,7 @@ from torch import Size, Tensor
 from marlenv.errors import IllegalAction, PoolError
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
+from marlenv.tournament.openings import Opening
 from marlenv.tournament.schedule import Game
 from marlenv.tournament.streams import CHANCE, streams
 from marlenv.tournament.turns import Positions
@@ -55,13 +56,15 @@ class RulesBoard:
 
     Args:
         rules: of the game.
-        openings: moves to begin with.
+        openings: moves to begin with, or positions.
         seed: of dice and cards.
     """
 
-    def __init__(self, rules: Rules[Any], openings: Sequence[Sequence[int]], seed: int) -> None:
-        self.rules, self.openings, self.seed = rules, openings, seed
+    def __init__(self, rules: Rules[Any], openings: Sequence[Opening | Sequence[int]], seed: int) -> None:
+        self.rules, self.seed = rules, seed
+        self.openings = [Opening.of(given) for given in openings]
         self.seats = {name: [name] for name in rules.players}
+        self.groups = {name: name for name in rules.players}
         self._state: Any = None
 
     def rows(self, wanted: int) -> int:
@@ -151,8 +154,11 @@ class RulesBoard:
         for number in sorted({game.opening for game in games if game.opening is not None}):
             if not 0 <= number < len(self.openings):
                 raise PoolError(f"Arena: opening {number} is named, and there are {len(self.openings)}")
-            mine = torch.tensor([game.opening == number for game in games])
-            for move in self.openings[number]:
+            mine, opening = torch.tensor([game.opening == number for game in games]), self.openings[number]
+            if opening.start is not None:
+                others = type(state)(*(leaf.expand(len(games), *leaf.shape[1:]) for leaf in opening.start))
+                state = where(mine, others, state)
+            for move in opening.moves:
                 action = torch.full((len(games),), move)
                 legal = self.rules.permits(state, action)
                 if not bool((legal | ~mine).all()):

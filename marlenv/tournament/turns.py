@@ -132,6 +132,8 @@ class Board(Protocol):
 
     seats: dict[str, list[str]]
     """The agents of each seat."""
+    groups: dict[str, str]
+    """The group of each seat."""
 
     def rows(self, wanted: int) -> int:
         """How many games are played at once, if so many are wanted."""
