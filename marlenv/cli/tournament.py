@@ -25,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("verb", choices=list(HELP), help="what to do")
     parser.add_argument("file", type=Path, help="the TOML file of run, the ledger of the others")
     parser.add_argument("--ledger", type=Path, help="where run keeps the games; CONFIG.sqlite when left out")
+    parser.add_argument("--workers", type=int, default=0, help="how many processes play, on Ray; 0 for this one alone")
     parser.add_argument("--out", type=Path, help="the file that report and export write")
     parser.add_argument("--level", type=float, default=0.95, help="of the intervals")
     parser.add_argument("--replays", type=int, default=100, help="how many games the report shows")
@@ -49,14 +50,14 @@ def _run(options: argparse.Namespace) -> None:
     from marlenv.tournament.drive import open_ledger
 
     path = options.ledger or options.file.with_suffix(".sqlite")
-    _play(open_ledger(Config.read(options.file), path).path)
+    _play(open_ledger(Config.read(options.file), path).path, options.workers)
 
 
 def _resume(options: argparse.Namespace) -> None:
-    _play(options.file)
+    _play(options.file, options.workers)
 
 
-def _play(path: Path) -> None:
+def _play(path: Path, workers: int) -> None:
     """Plays what is left, and prints the standings."""
     from marlenv.tournament import drive
     from marlenv.tournament.store import Ledger
@@ -64,7 +65,7 @@ def _play(path: Path) -> None:
     ledger = Ledger(path)
     left = ledger.counts()
     progress = Progress(left["open"] + left["leased"], "games")
-    drive.run(ledger, progress.step)
+    drive.run(ledger, progress.step, workers=workers)
     print(f"{ledger.counts()['finished']} games: {path}")
     print(_standings(ledger, 0.95))
 

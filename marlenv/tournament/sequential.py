@@ -45,14 +45,16 @@ def likeliest_with_mean(shares: Array, values: Array, mean: float) -> Array:
     """
     off = values - mean
     low, high = -1 / off.max(), -1 / off.min()
-    for _ in range(200):
-        t = (low + high) / 2
-        if t in (low, high):
+    t = (low + high) / 2
+    for _ in range(200):  # Newton's steps, or halves where those lead out
+        each = off / (1 + t * off)
+        value = float((shares * each).sum())
+        low, high = (t, high) if value > 0 else (low, t)
+        following = t + value / float((shares * each**2).sum())
+        following = following if low < following < high else (low + high) / 2
+        if abs(following - t) <= 1e-15 * max(1.0, abs(t)):
             break
-        if (shares * off / (1 + t * off)).sum() > 0:
-            low = t
-        else:
-            high = t
+        t = following
     return shares / (1 + t * off)
 
 
@@ -157,7 +159,7 @@ class SPRT:
     def _mean_where(self, share: float, shares: Array, values: Array, games: int, ratio: float, every: int) -> float:
         """The mean score at which a share of outcomes is worse than the one that was seen."""
         low, high = 1e-6, 1 - 1e-6
-        for _ in range(45):
+        for _ in range(32):
             mean = (low + high) / 2
             true = likeliest_with_mean(shares, values, mean)
             rates = self._rates(true, values)

@@ -165,6 +165,13 @@ class Ledger:
             )
         return games
 
+    def renew(self, owner: str, seconds: float = 600.0) -> None:
+        """Keeps the games that an owner has leased, some time longer."""
+        with _transaction(self._db, self.path):
+            self._db.execute(
+                "UPDATE game SET lease_until = ? WHERE state = ? AND owner = ?", (time.time() + seconds, LEASED, owner)
+            )
+
     def finish(self, owner: str, played: Played) -> int:
         """Writes what came out, all in one transaction; how many games were still the owner's to finish."""
         rows = [
