@@ -27,7 +27,12 @@ def open_ledger(config: Config, path: Path | str) -> Ledger:
     path = Path(path)
     if not path.exists():
         arena = config.arena()
-        return Ledger.create(path, config.table(), following(config, arena, blank([], len(arena.seats))))
+        games = following(config, arena, blank([], len(arena.seats)))
+        try:
+            return Ledger.create(path, config.table(), games)
+        except PoolError:
+            if not path.exists():
+                raise  # else another process was faster, and we play from its ledger
     ledger, table = Ledger(path), config.table()
     if other := sorted(name for name in table if ledger.config.get(name) != table[name]):
         raise PoolError(f"ledger {path}: it is of a tournament with other {', '.join(other)}; choose another --ledger")

@@ -119,6 +119,8 @@ class Ledger:
             os.link(draft, path)  # fails where another process was faster
         except FileExistsError:
             raise PoolError(f"ledger {path}: the file exists; resume it, or choose another name") from None
+        except sqlite3.Error as error:
+            raise OSError(f"ledger {path}: {error}; nothing was written") from error
         finally:
             db.close()
             for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):

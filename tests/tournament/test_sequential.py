@@ -163,11 +163,11 @@ def replayed_until(walk: Walk, games: int) -> np.ndarray:
     ("kinds", "every", "true"), [(3, 10, 0), (3, 10, 40), (5, 5, 40), (5, 5, -30), (3, 100, 40), (3, 10, 120)]
 )
 def test_estimates_after_stopping_are_honest(kinds: int, every: int, true: float, sized) -> None:
-    """Their intervals hold the truth as often as they say, and they are not biased; plain means are."""
+    """Their intervals hold the truth at least as often as they say, and they are not biased; plain means are."""
     test, values, count = SPRT(0, 40), np.linspace(1, 0, kinds), sized(300, 2000)
     even = np.array([0.3, 0.4, 0.3]) if kinds == 3 else np.array([0.1, 0.2, 0.4, 0.2, 0.1])
     chances = likeliest_with_mean(even, values, expected_score(true))
-    rng, held, above, plain = np.random.default_rng(abs(true) + every), [], [], []
+    rng, held, above, plain, games = np.random.default_rng(abs(true) + every), [], [], [], []
     for _ in range(count):
         counts = rng.multinomial(every, chances)
         while test.decide(counts) == "go on":
@@ -175,9 +175,10 @@ def test_estimates_after_stopping_are_honest(kinds: int, every: int, true: float
         found = test.estimate(counts, every=every)
         held.append(found.low <= true <= found.high)
         above.append(found.elo > true)
+        games.append(counts.sum())
         plain.append(counts @ values / counts.sum() > expected_score(true))
     error = 4 / np.sqrt(count)
-    wider = 0.018 if true == 120 else 0  # where few games are played, outcomes are few, and bounds a little wide
+    wider = 0.02 if np.mean(games) < 100 else 0  # where few games are played, bounds are a little wide
     assert 0.933 - error * 0.218 / 4 <= np.mean(held) <= 0.967 + wider + error * 0.218 / 4
     assert abs(np.mean(above) - 0.5) <= 0.03 + error / 4
     if every == 10 and true in (0, 40):
