@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs what only the slow tests use and `.[dev]` leaves out: Ray, Melting Pot, JaxMARL, Stockfish and Chromium.
+# Installs what only the slow tests use and `.[dev]` leaves out: Ray, Melting Pot, JaxMARL, engines of chess and Go, and Chromium.
 #
 #   VENV=.venv tests/simulators.sh               all
 #   PYTHON=python3 tests/simulators.sh jaxmarl   one of them
 #
-# Needs the package index (and apt for the last two) and nothing else. What is installed stays as it is.
+# Needs the package index (and apt for engines and Chromium) and nothing else. What is installed stays as it is.
 set -euo pipefail
 PYTHON=${PYTHON:-${VENV:-.venv}/bin/python}
 CONSTRAINTS=$(cd "$(dirname "$0")/.." && pwd)/constraints.txt
@@ -41,7 +41,7 @@ meltingpot() {
   rm -rf "$folder"
 }
 
-# A chess engine and a browser from the system's packages. Where we may not install those, their tests are skipped and say so.
+# Engines and a browser from the system's packages. Where we may not install those, their tests are skipped and say so.
 packaged() {
   command -v "$1" >/dev/null || [ -x "/usr/games/$1" ] && return
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -49,10 +49,11 @@ packaged() {
   fi
 }
 
-for one in ${@:-ray jaxmarl meltingpot stockfish chromium}; do
+PACKAGED='stockfish ethereal-chess toga2 gnuchess gnugo chromium'
+for one in ${@:-ray jaxmarl meltingpot $PACKAGED}; do
   case $one in
     ray | jaxmarl | meltingpot) "$one" ;;
-    stockfish | chromium) packaged "$one" ;;
-    *) echo "$0: no simulator is called $one; there are ray, jaxmarl, meltingpot, stockfish and chromium" >&2; exit 2 ;;
+    stockfish | ethereal-chess | toga2 | gnuchess | gnugo | chromium) packaged "$one" ;;
+    *) echo "$0: no simulator is called $one; there are ray, jaxmarl, meltingpot, $PACKAGED" >&2; exit 2 ;;
   esac
 done

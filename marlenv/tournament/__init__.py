@@ -20,6 +20,7 @@ from marlenv.tournament.game_theory import (
     decompose,
     nash_average,
 )
+from marlenv.tournament.gtp import GTPPlayer
 from marlenv.tournament.mcts import MCTSPlayer
 from marlenv.tournament.openings import Opening
 from marlenv.tournament.play import Arena, Played
@@ -52,6 +53,7 @@ __all__ = [
     "CrossPlay",
     "Decomposition",
     "Estimate",
+    "GTPPlayer",
     "Game",
     "Interval",
     "Ledger",

@@ -31,6 +31,8 @@ class Asker:
         seed: of their randomness.
         forfeits: whether a player that fails loses the game; else the failure is raised.
         move_seconds: how long a player may think about a position; None for as long as it likes.
+        game_seconds: how long about all positions of a game.
+        increment: what each move adds to that.
         shape: rows and seats of the arena.
     """
 
@@ -44,22 +46,47 @@ class Asker:
         forfeits: bool,
         move_seconds: float | None,
         shape: tuple[int, int],
+        game_seconds: float | None = None,
+        increment: float = 0.0,
     ) -> None:
         self.board, self.names, self.players, self.seed = board, names, players, seed
         self.forfeits, self.move_seconds = forfeits, move_seconds
+        self.game_seconds, self.increment = game_seconds, increment
         self.drawn = torch.zeros(shape, dtype=torch.int64)  # how much of its randomness each seat has used
+        self.used = torch.zeros(shape, dtype=torch.float64)  # seconds
+        self._allowed: Tensor | None = None  # seconds that a seat may use, those for its next move not among them
+        if game_seconds is not None:
+            self._allowed = torch.full(shape, game_seconds, dtype=torch.float64)
+        self.moves: list[list[int]] | None = None
+        if any(getattr(player, "wants_moves", False) for player in players):
+            self.moves = [[] for _ in range(shape[0])]
         self._memory: dict[tuple[int, int], TensorDictBase] = {}
 
-    def begin(self, rows: Tensor) -> None:
-        """Forgets what was remembered of the games that were played in some rows."""
-        self.drawn[rows] = 0
+    def begin(self, rows: Tensor, openings: Sequence[Sequence[int]]) -> None:
+        """Forgets what was remembered of the games that were played in some rows; what follows begins with openings."""
+        self.drawn[rows], self.used[rows] = 0, 0
+        if self._allowed is not None and self.game_seconds is not None:
+            self._allowed[rows] = self.game_seconds
+        if self.moves is not None:
+            for row, moves in zip(rows.tolist(), openings, strict=True):
+                self.moves[row] = list(moves)
         for (index, _), held in self._memory.items():
             held[rows] = self._blank(index, held[rows])
 
     def keep(self, mask: Tensor) -> None:
         """Drops the rows outside ``mask``."""
-        self.drawn = self.drawn[mask]
+        self.drawn, self.used = self.drawn[mask], self.used[mask]
+        self._allowed = None if self._allowed is None else self._allowed[mask]
+        if self.moves is not None:
+            self.moves = [moves for moves, kept in zip(self.moves, mask.tolist(), strict=True) if kept]
         self._memory = {key: held[mask] for key, held in self._memory.items()}
+
+    def add(self, codes: Tensor, made: Tensor) -> None:
+        """Notes the moves that were made; int64 ``[B, k]``."""
+        if self.moves is not None and codes.shape[-1] == 1:
+            for moves, code, kept in zip(self.moves, codes[:, 0].tolist(), made.tolist(), strict=True):
+                if kept:
+                    moves.append(code)
 
     def __call__(self, positions: Positions, who: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
         """The actions of those to move, and why there is none.
@@ -99,13 +126,26 @@ class Asker:
         if not answer.is_floating_point():
             for said, ending in REASONS.items():
                 why[flat == said] = ending
-        if self.move_seconds is not None and time.perf_counter() - began > self.move_seconds * max(rows, 1):
-            why[:] = OUT_OF_TIME
+        why[self._late(positions, mine, (time.perf_counter() - began) / max(rows, 1))] = OUT_OF_TIME
         fine = self.board.permits(positions, mine, answer)
         why[~fine & (why == 0)] = ILLEGAL
         if not self.forfeits and bool((why > RESIGNED).any()):
             self._raise(index, positions, mine, ids, answer, why)
         return torch.where((why > 0).reshape(-1, *[1] * (answer.ndim - 1)), -1, answer), why
+
+    def _late(self, positions: Positions, mine: Tensor | None, seconds: float) -> Tensor:
+        """Where a player that took so long for each position is out of time; bool ``[R]``."""
+        row, seat = positions.row, positions.seat
+        if mine is not None:
+            row, seat = row[mine], seat[mine]
+        used = self.used[row, seat] + seconds
+        self.used[row, seat] = used
+        late = torch.full(row.shape, self.move_seconds is not None and seconds > self.move_seconds)
+        if self._allowed is not None:
+            allowed = self._allowed[row, seat]
+            late |= used > allowed
+            self._allowed[row, seat] = allowed + self.increment
+        return late
 
     def _raise(
         self, index: int, positions: Positions, mine: Tensor | None, ids: Tensor, answer: Tensor, why: Tensor
@@ -148,7 +188,11 @@ class Asker:
         key = streams(self.seed, ids[row], 0) + seat * GOLDEN
         rng = RowRNG.of(mix(key), self.drawn[row, seat])
         memory = self._recall(index, positions, row, seat)
-        answer = torch.as_tensor(self.players[index](Turn(positions, mine, ids[row], rng, memory)))
+        moves, clock = None, None if self._allowed is None else (self._allowed - self.used)[row]
+        if self.moves is not None and getattr(self.players[index], "wants_moves", False):
+            moves = [list(self.moves[k]) for k in row.tolist()]
+        turn = Turn(positions, mine, ids[row], rng, memory, moves, clock, self.increment)
+        answer = torch.as_tensor(self.players[index](turn))
         if answer.dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32):
             answer = answer.to(torch.int64)
         want = self.board.shape(positions, len(row))

@@ -17,6 +17,7 @@ from marlenv.games import TurnBasedEnv
 from marlenv.games.rules import Rules
 from marlenv.registration import find, make
 from marlenv.tournament.engines import UCIPlayer
+from marlenv.tournament.gtp import GTPPlayer
 from marlenv.tournament.mcts import MCTSPlayer
 from marlenv.tournament.openings import Opening, read_opening, read_suite
 from marlenv.tournament.play import Arena, make_board
@@ -33,9 +34,9 @@ class Config:
 
     Args:
         env: a name that :func:`marlenv.make` knows.
-        players: by name: ``"random"``, ``"mcts"`` or ``"module:callable"``, or a table with that as ``kind`` and
-            options beside it. A function with an argument ``turn`` is a player; any other function, or a class, is
-            called with the options and makes one.
+        players: by name: ``"random"``, ``"mcts"``, ``"uci"``, ``"gtp"`` or ``"module:callable"``, or a table with that
+            as ``kind`` and options beside it. A function with an argument ``turn`` is a player; any other function, or
+            a class, is called with the options and makes one.
         options: of the env.
         schedule: ``"round_robin"``, ``"gauntlet"`` (of ``challengers``), ``"swiss"``, ``"knockout"``, ``"focal"``
             (``focal`` policies among the others) or ``"teams"`` (every way to give each group a policy).
@@ -57,6 +58,8 @@ class Config:
         seed: of all games.
         forfeits: whether a player that fails loses the game; else the tournament stops with its error.
         move_seconds: how long a player may take for a move.
+        game_seconds: how long for all its moves of a game.
+        increment: the seconds that each move adds to that.
         seats: of an env: ``"groups"``, ``"agents"``, or the agents of each.
     """
 
@@ -80,6 +83,8 @@ class Config:
     seed: int = 0
     forfeits: bool = True
     move_seconds: float | None = None
+    game_seconds: float | None = None
+    increment: float = 0.0
     seats: Any = None
 
     def __post_init__(self) -> None:
@@ -188,6 +193,8 @@ class Config:
             seats=self.seats,
             forfeits=self.forfeits,
             move_seconds=self.move_seconds,
+            game_seconds=self.game_seconds,
+            increment=self.increment,
             record=rules is not None,
         )
 
@@ -215,7 +222,8 @@ def load_player(name: str, given: Any) -> Player:
     kind = table.pop("kind", None)
     if not isinstance(kind, str):
         raise SpecError(
-            f"player {name!r}: expected 'random', 'mcts', 'uci', 'module:callable' or a table with kind, got {given!r}"
+            f"player {name!r}: expected 'random', 'mcts', 'uci', 'gtp', 'module:callable' or a table with kind, "
+            f"got {given!r}"
         )
     if kind not in KINDS and ":" not in kind:
         raise SpecError(f"player {name!r}: kind {kind!r}: {nearest(kind, KINDS)}, or module:callable")
@@ -235,4 +243,4 @@ def load_player(name: str, given: Any) -> Player:
     return player
 
 
-KINDS: dict[str, Callable[..., Any]] = {"random": random_player, "mcts": MCTSPlayer, "uci": UCIPlayer}
+KINDS: dict[str, Callable[..., Any]] = {"random": random_player, "mcts": MCTSPlayer, "uci": UCIPlayer, "gtp": GTPPlayer}

@@ -135,6 +135,10 @@ class EnvBoard:
         self.data = self._rows.data
         self._returns[at] = 0
 
+    def opening(self, game: Game) -> Sequence[int]:
+        """Envs begin with none."""
+        return ()
+
     def keep(self, mask: Tensor) -> None:
         """Drops the rows outside ``mask``; the env does not step them again."""
         self.at = self.at[mask]

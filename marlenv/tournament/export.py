@@ -65,6 +65,7 @@ def lines(played: Played) -> Iterator[dict[str, Any]]:
             "ending": ENDINGS[ending],
             "forfeited_by": game.players[culprit] if culprit >= 0 else None,
             "moves": played.moves[k] if played.moves else [],
+            "seconds": played.seconds[k].tolist(),
         }
 
 

@@ -44,6 +44,9 @@ class Played(NamedTuple):
     """A number that two games share if their moves are the same; int64 ``[G]``."""
     moves: list[Moves]
     """The moves of each game, in each of them an action per seat that moved; empty unless the arena records them."""
+    seconds: Tensor
+    """How long the player of each seat thought, in all; of positions that it was asked about at once, each counts
+    alike. float64 ``[G, P]``, and the only number here that differs when games are played again."""
 
     @property
     def cut(self) -> Tensor:
@@ -110,6 +113,8 @@ class Arena:
             error is raised. A forfeit costs -1, which the others share where the game is zero-sum; in an env it costs
             1 of what was earned.
         move_seconds: how long a player may take, per position that it is asked about.
+        game_seconds: how long for all its moves of a game, each its share of those that it is asked about at once.
+        increment: the seconds that each move adds to that.
         record: keep the moves.
 
     >>> from marlenv.games import TicTacToe
@@ -132,16 +137,22 @@ class Arena:
         seats: Seats | None = None,
         forfeits: bool = False,
         move_seconds: float | None = None,
+        game_seconds: float | None = None,
+        increment: float = 0.0,
         record: bool = False,
     ) -> None:
         whole("Arena", "rows", rows, 1)
         if max_plies is not None:
             whole("Arena", "max_plies", max_plies, 1)
-        if move_seconds is not None and not move_seconds > 0:
-            raise SpecError(f"Arena: move_seconds must be above 0, got {move_seconds}")
+        for name, seconds in (("move_seconds", move_seconds), ("game_seconds", game_seconds)):
+            if seconds is not None and not seconds > 0:
+                raise SpecError(f"Arena: {name} must be above 0, got {seconds}")
+        if not increment >= 0:
+            raise SpecError(f"Arena: increment must be 0 or more, got {increment}")
         self.names, self.players = list(players), list(players.values())
         self.rows, self.max_plies, self.seed = rows, max_plies, seed
-        self.forfeits, self.move_seconds, self.record = forfeits, move_seconds, record
+        self.forfeits, self.record = forfeits, record
+        self.move_seconds, self.game_seconds, self.increment = move_seconds, game_seconds, increment
         self.board = make_board(game, openings, seed, seats)
         self.row_steps = 0
         """How many positions were stepped."""
@@ -187,12 +198,15 @@ class Arena:
             self.seed,
             forfeits=self.forfeits,
             move_seconds=self.move_seconds,
+            game_seconds=self.game_seconds,
+            increment=self.increment,
             shape=(len(row), seats),
         )
         record = _Record() if self.record else None
         self.board.begin([todo[k] for k in row.tolist()], None)
+        asker.begin(torch.arange(len(row)), [self.board.opening(todo[k]) for k in row.tolist()])
         while len(row):
-            ended = self._ended(out, row)
+            ended = self._ended(out, row, asker)
             if len(ended):
                 if progress is not None:
                     progress(len(ended))
@@ -201,8 +215,9 @@ class Arena:
                 if len(fresh):
                     again = ended[: len(fresh)]
                     row[again] = fresh
-                    asker.begin(again)
-                    self.board.begin([todo[k] for k in fresh.tolist()], again)
+                    following_games = [todo[k] for k in fresh.tolist()]
+                    self.board.begin(following_games, again)
+                    asker.begin(again, [self.board.opening(game) for game in following_games])
                 if len(fresh) < len(ended):  # nothing is left for these rows
                     keep = torch.ones_like(row, dtype=torch.bool).index_fill(0, ended[len(fresh) :], False)
                     row = row[keep]
@@ -228,6 +243,7 @@ class Arena:
         self.row_steps += len(row)
         codes = self.board.step(asked, actions, failures)
         made = out.culprit[row] < 0
+        asker.add(codes, made)
         digest = out.digest[row]
         for code in codes.unbind(-1):
             digest = mix(digest * ROW_STEP + code + 1)
@@ -236,7 +252,7 @@ class Arena:
         if record is not None:
             record.add(row[made], codes[made])
 
-    def _ended(self, out: Played, row: Tensor) -> Tensor:
+    def _ended(self, out: Played, row: Tensor, asker: Asker) -> Tensor:
         """Which rows have ended, their results written down; int64 ``[E]``."""
         over, cut = self.board.over()
         forfeited = out.culprit[row] >= 0
@@ -248,7 +264,7 @@ class Arena:
             returns, lost = self.board.returns(ended), forfeited[ended]
             if bool(lost.any()):
                 returns[lost] = self.board.forfeited(returns[lost], out.culprit[games[lost]])
-            out.returns[games] = returns
+            out.returns[games], out.seconds[games] = returns, asker.used[ended]
             out.ending[games] = torch.where(lost, out.ending[games], cut[ended].to(torch.int8))
         return ended
 
@@ -295,6 +311,7 @@ def blank(games: list[Game], seats: int) -> Played:
         torch.full((n,), -1, dtype=torch.int64),
         whole_numbers.clone(),
         [],
+        torch.zeros(n, seats, dtype=torch.float64),
     )
 
 

@@ -80,6 +80,10 @@ class RulesBoard:
             pairs = zip(self._state, new, strict=True)
             self._state = type(new)(*(a.index_copy(0, rows, b) for a, b in pairs))
 
+    def opening(self, game: Game) -> Sequence[int]:
+        """The moves that a game begins with."""
+        return () if game.opening is None else self.openings[game.opening].moves
+
     @property
     def state(self) -> Any:
         """The positions, ``[B, ...]`` in each of their tensors."""

@@ -23,19 +23,19 @@ from marlenv.errors import PoolError
 from marlenv.tournament.play import Moves, Played
 from marlenv.tournament.schedule import Game
 
-VERSION = 1
+VERSION = 2
 OPEN, LEASED, FINISHED = range(3)
 SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE game (
   id INTEGER PRIMARY KEY, round INTEGER NOT NULL, players TEXT NOT NULL, opening INTEGER, chance INTEGER,
   state INTEGER NOT NULL DEFAULT 0, owner TEXT, lease_until REAL,
-  returns TEXT, plies INTEGER, ending INTEGER, culprit INTEGER, digest INTEGER, moves TEXT
+  returns TEXT, plies INTEGER, ending INTEGER, culprit INTEGER, digest INTEGER, moves TEXT, seconds TEXT
 );
 CREATE INDEX game_state ON game (state, id);
 """
 GAME = "id, round, players, opening, chance"
-RESULT = "returns, plies, ending, culprit, digest, moves"
+RESULT = "returns, plies, ending, culprit, digest, moves, seconds"
 
 
 def me() -> str:
@@ -185,11 +185,12 @@ class Ledger:
                 culprit,
                 digest,
                 json.dumps(moves, separators=(",", ":")),
+                json.dumps([round(one, 6) for one in seconds]),
                 game.id,
                 LEASED,
                 owner,
             )
-            for game, returns, plies, ending, culprit, digest, moves in zip(
+            for game, returns, plies, ending, culprit, digest, moves, seconds in zip(
                 played.games,
                 played.returns.tolist(),
                 played.plies.tolist(),
@@ -197,6 +198,7 @@ class Ledger:
                 played.culprit.tolist(),
                 played.digest.tolist(),
                 played.moves or [[] for _ in played.games],
+                played.seconds.tolist(),
                 strict=True,
             )
         ]
@@ -204,7 +206,7 @@ class Ledger:
             before = self._db.total_changes
             self._db.executemany(
                 "UPDATE game SET state = ?, returns = ?, plies = ?, ending = ?, culprit = ?, digest = ?, moves = ?, "
-                "owner = NULL, lease_until = NULL WHERE id = ? AND state = ? AND owner = ?",
+                "seconds = ?, owner = NULL, lease_until = NULL WHERE id = ? AND state = ? AND owner = ?",
                 rows,
             )
             return self._db.total_changes - before
@@ -217,7 +219,7 @@ class Ledger:
         """All finished games, in the order of their numbers."""
         query = f"SELECT {GAME}, {RESULT} FROM game WHERE state = ? ORDER BY id"
         rows = self._db.execute(query, (FINISHED,)).fetchall()
-        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [[] for _ in range(11)]
+        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [[] for _ in range(12)]
         moves: list[Moves] = [json.loads(text) for text in columns[10]]
         return Played(
             [_game(row[:5]) for row in rows],
@@ -227,6 +229,7 @@ class Ledger:
             torch.tensor(columns[8], dtype=torch.int64),
             torch.tensor(columns[9], dtype=torch.int64),
             moves,
+            torch.tensor([json.loads(text) for text in columns[11]], dtype=torch.float64),
         )
 
     def counts(self) -> dict[str, int]:
