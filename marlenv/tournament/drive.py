@@ -10,7 +10,7 @@ from typing import Protocol
 
 from marlenv.errors import PoolError, whole
 from marlenv.tournament.config import Config
-from marlenv.tournament.plan import following
+from marlenv.tournament.plan import OF_ROUNDS, following
 from marlenv.tournament.play import Arena, Played, blank
 from marlenv.tournament.schedule import Game
 from marlenv.tournament.store import Ledger, me
@@ -144,9 +144,11 @@ def run(
                     if workers:
                         tell(len(played.games))
                 ended(0)
-            elif not ledger.extend(partial(following, config, arena)):
+            elif config.schedule in OF_ROUNDS and not ledger.extend(partial(following, config, arena)):
                 return
             elif ledger.counts()["leased"]:  # somebody else is about to finish them
                 time.sleep(0.05)
+            elif not ledger.counts()["open"]:
+                return
     finally:
         crew.close()

@@ -11,7 +11,8 @@ from marlenv.tournament.play import Arena, Played
 from marlenv.tournament.rounds import knockout_match, swiss_pairs
 from marlenv.tournament.schedule import Game, cross_play_teams, focal_background, gauntlet, repeated, round_robin
 
-OF_TWO = ("round_robin", "gauntlet", "swiss", "knockout")
+OF_ROUNDS = ("swiss", "knockout")  # which depend on those before
+OF_TWO = ("round_robin", "gauntlet", *OF_ROUNDS)
 
 
 def following(config: Config, arena: Arena, played: Played) -> list[Game]:
@@ -43,8 +44,8 @@ def following(config: Config, arena: Arena, played: Played) -> list[Game]:
         both=config.double and config.schedule in ("round_robin", "gauntlet", "knockout"),
         chance=config.chance,
     )
-    renumbered = enumerate(games, before)
-    games = [replace(g, id=k, chance=None if g.chance is None else g.chance + before) for k, g in renumbered]
+    if before:
+        games = [replace(g, id=g.id + before, chance=None if g.chance is None else g.chance + before) for g in games]
     arena.check(games)
     return games
 
@@ -52,7 +53,7 @@ def following(config: Config, arena: Arena, played: Played) -> list[Game]:
 def _cycles(config: Config, groups: dict[str, str], played: Played, number: int) -> list[list[Game]]:
     """The games of each cycle, each once; of the round of that number."""
     names, cycles = list(config.players), config.cycles
-    if config.schedule in ("swiss", "knockout"):
+    if config.schedule in OF_ROUNDS:
         if config.schedule == "knockout":
             pairs = knockout_match(names, played)
         else:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -169,8 +170,7 @@ class Arena:
 
     def check(self, games: Iterable[Game]) -> None:
         """Raises where a game cannot be played: too few players, or somebody whom the arena does not have."""
-        for game in games:
-            self._places(game, len(self.seats))
+        self._places(list(games))
 
     def play(self, games: Iterable[Game], progress: Callable[[int], None] | None = None) -> Played:
         """Plays all games of a schedule.
@@ -184,7 +184,7 @@ class Arena:
             IllegalAction: a player chose an action that the rules forbid; names it and the game.
         """
         todo, seats = list(games), len(self.seats)
-        who = torch.tensor([self._places(game, seats) for game in todo], dtype=torch.int64).reshape(-1, seats)
+        who = self._places(todo)
         ids = torch.tensor([game.id for game in todo], dtype=torch.int64)
         out = blank(todo, seats)
         row = torch.arange(min(self.board.rows(self.rows), len(todo)))  # which game of the schedule each row plays
@@ -204,7 +204,7 @@ class Arena:
         )
         record = _Record() if self.record else None
         self.board.begin([todo[k] for k in row.tolist()], None)
-        asker.begin(torch.arange(len(row)), [self.board.opening(todo[k]) for k in row.tolist()])
+        asker.begin(torch.arange(len(row)), ids[row], [todo[k] for k in row.tolist()])
         while len(row):
             ended = self._ended(out, row, asker)
             if len(ended):
@@ -217,7 +217,7 @@ class Arena:
                     row[again] = fresh
                     following_games = [todo[k] for k in fresh.tolist()]
                     self.board.begin(following_games, again)
-                    asker.begin(again, [self.board.opening(game) for game in following_games])
+                    asker.begin(again, ids[fresh], following_games)
                 if len(fresh) < len(ended):  # nothing is left for these rows
                     keep = torch.ones_like(row, dtype=torch.bool).index_fill(0, ended[len(fresh) :], False)
                     row = row[keep]
@@ -268,17 +268,26 @@ class Arena:
             out.ending[games] = torch.where(lost, out.ending[games], cut[ended].to(torch.int8))
         return ended
 
-    def _places(self, game: Game, seats: int) -> list[int]:
-        """Which player sits in each seat of a game."""
-        if len(game.players) != seats:
-            raise PoolError(
-                f"Arena: game {game.id} has {len(game.players)} players, and the game has {seats} seats: "
-                f"{list(self.seats)}"
-            )
-        for name in game.players:
-            if name not in self.names:
-                raise UnknownName(f"Arena: game {game.id}: no player is called {name!r}; {nearest(name, self.names)}")
-        return [self.names.index(name) for name in game.players]
+    def _places(self, games: Sequence[Game]) -> Tensor:
+        """Which player sits in each seat of some games; int64 ``[G, P]``."""
+        seats, known = len(self.seats), dict[tuple[str, ...], int]()
+        place, table = {name: k for k, name in enumerate(self.names)}, list[list[int]]()
+        for game in games:
+            if game.players in known:
+                continue
+            if len(game.players) != seats:
+                raise PoolError(
+                    f"Arena: game {game.id} has {len(game.players)} players, and the game has {seats} seats: "
+                    f"{list(self.seats)}"
+                )
+            for name in game.players:
+                if name not in place:
+                    says = nearest(name, self.names)
+                    raise UnknownName(f"Arena: game {game.id}: no player is called {name!r}; {says}")
+            known[game.players] = len(table)
+            table.append([place[name] for name in game.players])
+        which = torch.tensor([known[game.players] for game in games], dtype=torch.int64)
+        return torch.tensor(table, dtype=torch.int64).reshape(-1, seats)[which]
 
 
 class _Record:
@@ -295,8 +304,9 @@ class _Record:
     def by_game(self, count: int) -> list[Moves]:
         games, codes = torch.cat(self._games), torch.cat(self._codes)
         order = games.argsort(stable=True)
-        sizes = torch.bincount(games, minlength=count).tolist()
-        return [part.tolist() for part in codes[order].split(sizes)]
+        ends = [0, *torch.bincount(games, minlength=count).cumsum(0).tolist()]
+        moves: Moves = codes[order].numpy().tolist()
+        return [moves[a:b] for a, b in pairwise(ends)]
 
 
 def blank(games: list[Game], seats: int) -> Played:

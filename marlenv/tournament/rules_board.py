@@ -123,6 +123,8 @@ class RulesBoard:
 
     def permits(self, positions: RulesPositions, mine: Tensor | None, action: Tensor) -> Tensor:
         """Whether actions are legal; bool ``[R]``."""
+        if not self.rules.simultaneous:
+            return self.rules.permits(positions.state(mine), action)
         legal = positions.legal if mine is None else positions.legal[mine]
         inside = action.clamp(0, legal.shape[-1] - 1)
         return legal.gather(-1, inside.unsqueeze(-1)).squeeze(-1) & (inside == action)

@@ -7,7 +7,7 @@ asked again after each round.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Literal, NamedTuple
 
@@ -202,7 +202,7 @@ def repeated(
         for game, (k, opening) in product(games, enumerate(starts)):
             same = {"games": None, "pairs": pair, "cycles": number * len(starts) + k}[chance]
             for players in [game.players, game.players[::-1]] if both else [game.players]:
-                out.append(replace(game, id=len(out), players=players, opening=opening, chance=same))
+                out.append(Game(len(out), players, game.round, opening, same))
             pair += 1
     return out
 
