@@ -14,6 +14,7 @@ HELP = {
     "resume": "go on with a tournament",
     "status": "how many games are played",
     "rate": "standings, with intervals",
+    "verify": "play some games again, and say which come out otherwise",
     "report": "write a page with standings and replays",
     "export": "write the games as .jsonl, or as .pgn for games that have it",
 }
@@ -27,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ledger", type=Path, help="where run keeps the games; CONFIG.sqlite when left out")
     parser.add_argument("--workers", type=int, default=0, help="how many processes play, on Ray; 0 for this one alone")
     parser.add_argument("--out", type=Path, help="the file that report and export write")
+    parser.add_argument("--games", type=int, default=20, help="how many games verify plays again")
     parser.add_argument("--level", type=float, default=0.95, help="of the intervals")
     parser.add_argument("--replays", type=int, default=100, help="how many games the report shows")
 
@@ -38,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
         "resume": _resume,
         "status": _status,
         "rate": _rate,
+        "verify": _verify,
         "report": _report,
         "export": _export,
     }
@@ -95,6 +98,14 @@ def _standings(ledger: object, level: float) -> str:
     head = list(rows[0])
     text = table([list(row.values()) for row in rows], head, right=range(1, len(head)))
     return f"{text}\n{note}" if note else text
+
+
+def _verify(options: argparse.Namespace) -> None:
+    from marlenv.tournament.store import Ledger
+    from marlenv.tournament.verify import verify
+
+    warnings = verify(Ledger(options.file), options.games)
+    print("\n".join(f"warning: {text}" for text in warnings) or "all games came out the same")
 
 
 def _report(options: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from marlenv.tournament.aggregate import (
 )
 from marlenv.tournament.asking import ENDINGS
 from marlenv.tournament.bootstrap import Replicates, interval
-from marlenv.tournament.cross_play import CrossPlay, cross_play
+from marlenv.tournament.cross_play import CrossPlay, cross_play, team_returns
 from marlenv.tournament.defects import defects
 from marlenv.tournament.engines import UCIPlayer
 from marlenv.tournament.game_theory import (
@@ -42,6 +42,7 @@ from marlenv.tournament.schedule import (
 from marlenv.tournament.sequential import SPRT, Estimate, confidence_sequence, expected_score
 from marlenv.tournament.store import Ledger
 from marlenv.tournament.turns import Turn
+from marlenv.tournament.verify import verify
 
 __all__ = [
     "CRASH",
@@ -93,5 +94,7 @@ __all__ = [
     "rate",
     "round_robin",
     "swiss_round",
+    "team_returns",
+    "verify",
     "with_openings",
 ]
