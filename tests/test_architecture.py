@@ -65,7 +65,7 @@ SUB_ROOMS: dict[str, list[set[str]]] = {  # inside a folder: files and folders, 
     ],
     "marlenv/interop/torchrl": [{"drawn", "keys", "specs"}, {"from_env", "to_env"}],
     "marlenv/tournament": [
-        {"brownian", "likelihood", "openings", "results", "schedule", "streams", "env_rows"},
+        {"adjudicate", "brownian", "likelihood", "openings", "results", "schedule", "streams", "env_rows"},
         {"turns"},
         {"ratings", "players", "rules_board", "env_board"},
         {"bootstrap", "game_theory", "sequential", "asking", "processes"},

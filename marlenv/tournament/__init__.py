@@ -1,5 +1,6 @@
 """Players play a schedule; who is stronger, how sure is that, and is it a number at all."""
 
+from marlenv.tournament.adjudicate import Adjudication, material
 from marlenv.tournament.aggregate import (
     aggregate_interval,
     iqm,
@@ -50,6 +51,7 @@ __all__ = [
     "RESIGN",
     "SPRT",
     "TIME",
+    "Adjudication",
     "Arena",
     "CrossPlay",
     "Decomposition",
@@ -86,6 +88,7 @@ __all__ = [
     "gauntlet",
     "interval",
     "iqm",
+    "material",
     "nash_average",
     "optimality_gap",
     "performance_profile",

@@ -17,8 +17,9 @@ from marlenv.tournament.streams import streams
 from marlenv.tournament.turns import Board, Positions, Turn
 
 OVER, CUT, RESIGNED, ILLEGAL, CRASHED, OUT_OF_TIME = range(6)
-ENDINGS = ("over", "move limit", "resigned", "illegal move", "crash", "out of time")
-"""How a game can end, by the number in ``Played.ending``; from ``"resigned"`` on somebody forfeited it."""
+ENDINGS = ("over", "move limit", "resigned", "illegal move", "crash", "out of time", "adjudicated")
+"""How a game can end, by the number in ``Played.ending``; from ``"resigned"`` to ``"out of time"`` somebody forfeited
+it."""
 REASONS = {RESIGN: RESIGNED, CRASH: CRASHED, TIME: OUT_OF_TIME}
 
 

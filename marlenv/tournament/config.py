@@ -16,6 +16,7 @@ from marlenv.errors import SpecError, UnknownName, nearest, whole
 from marlenv.games import TurnBasedEnv
 from marlenv.games.rules import Rules
 from marlenv.registration import find, make
+from marlenv.tournament.adjudicate import Adjudication, material
 from marlenv.tournament.engines import UCIPlayer
 from marlenv.tournament.gtp import GTPPlayer
 from marlenv.tournament.mcts import MCTSPlayer
@@ -60,6 +61,8 @@ class Config:
         move_seconds: how long a player may take for a move.
         game_seconds: how long for all its moves of a game.
         increment: the seconds that each move adds to that.
+        adjudicate: when games end before their end: a table with the fields of :class:`Adjudication`, its score
+            ``"material"`` (of chess) or ``"module:function"``.
         seats: of an env: ``"groups"``, ``"agents"``, or the agents of each.
     """
 
@@ -85,6 +88,7 @@ class Config:
     move_seconds: float | None = None
     game_seconds: float | None = None
     increment: float = 0.0
+    adjudicate: dict[str, Any] | None = None
     seats: Any = None
 
     def __post_init__(self) -> None:
@@ -174,7 +178,7 @@ class Config:
     def board(self) -> Board:
         """What games are played on."""
         game, rules = self.game()
-        return make_board(game, self._openings(rules), self.seed, self.seats)
+        return make_board(game, self._openings(rules), self.seed, self.seats, self._adjudication())
 
     def arena(self) -> Arena:
         """What the games are played in; loads the env and the players.
@@ -195,8 +199,21 @@ class Config:
             move_seconds=self.move_seconds,
             game_seconds=self.game_seconds,
             increment=self.increment,
+            adjudicate=self._adjudication(),
             record=rules is not None,
         )
+
+    def _adjudication(self) -> Adjudication | None:
+        if self.adjudicate is None:
+            return None
+        table, known = dict(self.adjudicate), [f.name for f in fields(Adjudication)]
+        for name in table:
+            if name not in known:
+                raise SpecError(f"tournament: adjudicate: there is no field {name!r}; {nearest(name, known)}")
+        score = table.pop("score", "material")
+        if score != "material" and (not isinstance(score, str) or ":" not in score):
+            raise SpecError(f"tournament: adjudicate: score must be 'material' or 'module:function', got {score!r}")
+        return Adjudication(material if score == "material" else load(score), **table)
 
     def _openings(self, rules: Rules[Any] | None) -> list[Opening]:
         if self.openings and rules is None:

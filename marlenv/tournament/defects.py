@@ -98,7 +98,7 @@ def _alike(played: Played) -> list[str]:
 def _forfeits(played: Played) -> list[str]:
     out: dict[tuple[str, str], int] = {}
     for game, ending, culprit in zip(played.games, played.ending.tolist(), played.culprit.tolist(), strict=True):
-        if ending >= ILLEGAL:
+        if culprit >= 0 and ending >= ILLEGAL:
             key = (game.players[culprit], ENDINGS[ending])
             out[key] = out.get(key, 0) + 1
     return [f"{name!r} forfeited {count} games: {why}" for (name, why), count in sorted(out.items())]

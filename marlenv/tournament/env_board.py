@@ -144,9 +144,9 @@ class EnvBoard:
         self.at = self.at[mask]
 
     def over(self) -> tuple[Tensor, Tensor]:
-        """Which games have ended, and which of them the env cut off; bool ``[B]`` each."""
+        """Which games have ended, bool ``[B]``, and 1, the ending, where the env cut them off; int8 ``[B]``."""
         ended, terminated = (self.data[name][self.at].reshape(-1) for name in ("done", "terminated"))
-        return ended, ended & ~terminated
+        return ended, (ended & ~terminated).to(torch.int8)
 
     def returns(self, rows: Tensor) -> Tensor:
         """What each seat earned, the mean over its agents; float ``[R, P]``."""

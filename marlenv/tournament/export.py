@@ -11,6 +11,7 @@ import torch
 
 from marlenv.errors import Unsupported
 from marlenv.games.rules import Rules
+from marlenv.tournament.adjudicate import ADJUDICATED
 from marlenv.tournament.asking import CUT, ENDINGS, OVER
 from marlenv.tournament.config import Config
 from marlenv.tournament.play import Moves, Played
@@ -89,7 +90,9 @@ def pgn(ledger: Ledger) -> Iterator[str]:
             ]
         header = dict(zip(rules.players, game.players, strict=True))
         header |= {"event": str(ledger.config["env"]), "round": f"{game.round + 1}.{game.id}", "result": result}
-        header["termination"] = {OVER: "normal", CUT: "adjudication"}.get(ending, ENDINGS[ending])
+        header["termination"] = {OVER: "normal", CUT: "adjudication", ADJUDICATED: "adjudication"}.get(
+            ending, ENDINGS[ending]
+        )
         sheet = rules.score_sheet(states[:-1], moves, header)
         if sheet is None:
             raise Unsupported(f"export: {type(rules).__name__} has no score sheets; export .jsonl")

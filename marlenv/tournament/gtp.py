@@ -90,7 +90,10 @@ class GTPPlayer(EnginePlayer):
     def _shown(self, rules: Rules[Any], moves: tuple[int, ...]) -> list[str]:
         """The moves of a game, said to the engine; of what was said two plies before, nothing is worked out again."""
         known = next((moves[:k] for k in (len(moves), len(moves) - 1, len(moves) - 2) if moves[:k] in self._said), ())
-        state, lines = self._said.pop(known, None) or (rules.start(torch.Size([]), rng=RowRNG(0, [])), ())
+        if known in self._said:
+            state, lines = self._said.pop(known)
+        else:
+            state, lines = rules.start(torch.Size([]), rng=RowRNG(0, [])), ()
         for move in moves[len(known) :]:
             lines = (*lines, f"play {COLORS[int(rules.player(state))]} {rules.action_name(state, move)}")
             state = rules.play(state, torch.tensor(move))

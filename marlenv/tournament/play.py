@@ -17,6 +17,7 @@ from marlenv.errors import PoolError, SpecError, UnknownName, nearest, whole
 from marlenv.games import TurnBasedEnv
 from marlenv.games.rules import Rules
 from marlenv.rng import ROW_STEP, mix
+from marlenv.tournament.adjudicate import Adjudication
 from marlenv.tournament.asking import CUT, Asker
 from marlenv.tournament.env_board import EnvBoard, Seats
 from marlenv.tournament.openings import Opening
@@ -116,6 +117,7 @@ class Arena:
         move_seconds: how long a player may take, per position that it is asked about.
         game_seconds: how long for all its moves of a game, each its share of those that it is asked about at once.
         increment: the seconds that each move adds to that.
+        adjudicate: when games of rules are ended before their end.
         record: keep the moves.
 
     >>> from marlenv.games import TicTacToe
@@ -140,6 +142,7 @@ class Arena:
         move_seconds: float | None = None,
         game_seconds: float | None = None,
         increment: float = 0.0,
+        adjudicate: Adjudication | None = None,
         record: bool = False,
     ) -> None:
         whole("Arena", "rows", rows, 1)
@@ -154,7 +157,7 @@ class Arena:
         self.rows, self.max_plies, self.seed = rows, max_plies, seed
         self.forfeits, self.record = forfeits, record
         self.move_seconds, self.game_seconds, self.increment = move_seconds, game_seconds, increment
-        self.board = make_board(game, openings, seed, seats)
+        self.board = make_board(game, openings, seed, seats, adjudicate)
         self.row_steps = 0
         """How many positions were stepped."""
 
@@ -257,15 +260,15 @@ class Arena:
         over, cut = self.board.over()
         forfeited = out.culprit[row] >= 0
         if self.max_plies is not None:
-            cut = cut | (~over & (out.plies[row] >= self.max_plies))
-        ended = (over | cut | forfeited).nonzero().squeeze(-1)
+            cut = torch.where(~over & (out.plies[row] >= self.max_plies), CUT, cut)
+        ended = (over | (cut > 0) | forfeited).nonzero().squeeze(-1)
         if len(ended):
             games = row[ended]
             returns, lost = self.board.returns(ended), forfeited[ended]
             if bool(lost.any()):
                 returns[lost] = self.board.forfeited(returns[lost], out.culprit[games[lost]])
             out.returns[games], out.seconds[games] = returns, asker.used[ended]
-            out.ending[games] = torch.where(lost, out.ending[games], cut[ended].to(torch.int8))
+            out.ending[games] = torch.where(lost, out.ending[games], cut[ended])
         return ended
 
     def _places(self, games: Sequence[Game]) -> Tensor:
@@ -325,7 +328,13 @@ def blank(games: list[Game], seats: int) -> Played:
     )
 
 
-def make_board(game: Any, openings: Sequence[Opening | Sequence[int]], seed: int, seats: Seats | None) -> Board:
+def make_board(
+    game: Any,
+    openings: Sequence[Opening | Sequence[int]],
+    seed: int,
+    seats: Seats | None,
+    adjudicate: Adjudication | None = None,
+) -> Board:
     """What games are played on."""
     if not isinstance(game, (Rules, EnvBase)) and not callable(game):
         raise SpecError(f"Arena: expected rules, an env, or a function that makes one, got {type(game).__name__}")
@@ -334,9 +343,11 @@ def make_board(game: Any, openings: Sequence[Opening | Sequence[int]], seed: int
     if isinstance(rules, Rules):
         if seats is not None:
             raise SpecError("Arena: seats= are of envs; in a game of rules each player has one")
-        return RulesBoard(rules, openings, seed)
+        return RulesBoard(rules, openings, seed, adjudicate)
     if not isinstance(first, EnvBase):
         raise SpecError(f"Arena: expected an env, and {game!r} made {type(first).__name__}")
+    if adjudicate is not None:
+        raise SpecError(f"Arena: adjudicate= is for games of rules, and {type(first).__name__} has none")
     if openings:
         raise SpecError(f"Arena: openings are of games with rules, and {type(first).__name__} has none")
     return EnvBoard(first, None if first is game else game, seed, seats)

@@ -164,7 +164,7 @@ class Board(Protocol):
         """Drops the rows outside ``mask``."""
 
     def over(self) -> tuple[Tensor, Tensor]:
-        """Which games have ended, and which of them the game itself cut off; bool ``[B]`` each."""
+        """Which games have ended, bool ``[B]``, and the ending of those that were ended before; int8 ``[B]``."""
 
     def returns(self, rows: Tensor) -> Tensor:
         """What each seat earned; float ``[R, P]``."""

@@ -30,5 +30,6 @@ def verify(ledger: Ledger, count: int = 20) -> list[str]:
     who = " or ".join(repr(name) for name in sorted(named or {p for game in other for p in game.players}))
     return [
         f"{len(other)} of {len(games)} games came out otherwise when they were played again, "
-        f"such as game {other[0].id}: {who} does not play by the seed; draw from turn.rng alone, and limit engines by nodes or depth"
+        f"such as game {other[0].id}: {who} does not play by the seed; draw from turn.rng alone, "
+        f"and limit engines by nodes or depth"
     ]

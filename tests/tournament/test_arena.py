@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from marlenv.errors import IllegalAction, KeyMissing, PoolError, ShapeError, UnknownName
+from marlenv.errors import IllegalAction, KeyMissing, PoolError, ShapeError, SpecError, UnknownName
 from marlenv.games import Backgammon, KuhnPoker, MatrixGame, TicTacToe
+from marlenv.tournament.adjudicate import Adjudication
+from marlenv.tournament.config import Config
 from marlenv.tournament.play import Arena, Played
 from marlenv.tournament.players import ModulePlayer, TabularPlayer, random_player
 from marlenv.tournament.schedule import Game, round_robin, with_openings
@@ -191,4 +193,76 @@ def broken(turn: Turn) -> torch.Tensor:
 )
 def test_mistakes_are_named(make, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
+        make()
+
+
+# --- adjudication --------------------------------------------------------------------------------
+
+
+def ahead(rules, state) -> torch.Tensor:
+    """In tic-tac-toe: 1 where the first seat has the centre, -1 where the second has, 0 where nobody."""
+    planes = rules.observe(state)[..., 0, :, :, :].flatten(-2)
+    return planes[..., 0, 4].float() - planes[..., 1, 4].float()
+
+
+@pytest.mark.parametrize("rows", [1, 7, 64])
+def test_decided_games_are_ended_as_soon_as_they_are(rows: int) -> None:
+    """By hand: the score after each move of the same games, played on."""
+    players = {"a": random_player, "b": random_player}
+    games = [Game(k, ("a", "b")) for k in range(60)]
+    how = Adjudication(ahead, win=1.0, win_plies=3, draw=0.5, draw_plies=4)
+    judged = Arena(TicTacToe(), players, rows=rows, adjudicate=how, record=True).play(games)
+    plain = Arena(TicTacToe(), players, record=True).play(games)
+    endings = set()
+    for k, moves in enumerate(plain.moves):
+        squares = [m for (m,) in moves]
+        lead = even = 0
+        ply, winner, ended = len(squares), plain.returns[k].tolist(), 0
+        for number in range(1, len(squares)):
+            owner = squares.index(4) % 2 if 4 in squares[:number] else None
+            lead, even = (0, even + 1) if owner is None else (lead + 1, 0)
+            if lead >= 3 or even >= 4:
+                ply, ended = number, 6
+                winner = [0.0, 0.0] if owner is None else [1.0, -1.0] if owner == 0 else [-1.0, 1.0]
+                break
+        assert (int(judged.plies[k]), judged.returns[k].tolist(), int(judged.ending[k])) == (ply, winner, ended)
+        endings.add((ended, tuple(winner)))
+    assert len(endings) >= 4
+
+
+def test_draws_are_not_adjudicated_early() -> None:
+    games = [Game(k, ("a", "a")) for k in range(20)]
+    how = Adjudication(lambda rules, state: torch.zeros(state.code.shape), draw=0.0, draw_plies=2, after=2)
+    played = Arena(TicTacToe(), {"a": random_player}, adjudicate=how).play(games)
+    assert set(played.plies.tolist()) == {4}  # before anybody can have won
+    assert played.returns.abs().sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Adjudication(ahead), "say win= or draw="),
+        (lambda: Adjudication(ahead, win=-1), "win must be above 0, got -1"),
+        (lambda: Adjudication(ahead, win=1, draw=2), "draw must be from 0 to below win, got 2"),
+        (lambda: Adjudication(ahead, win=1, win_plies=0), "win_plies must be an integer from 1 on"),
+        (
+            lambda: Arena(MatrixGame("rock_paper_scissors"), {}, adjudicate=Adjudication(ahead, win=1)),
+            "games of two who move in turn, got MatrixGame",
+        ),
+        (
+            lambda: Config.of(
+                {"env": "chess", "players": {"a": "random", "b": "random"}, "adjudicate": {"wins": 3}}
+            ).arena(),
+            "adjudicate: there is no field 'wins'; did you mean 'win'",
+        ),
+        (
+            lambda: Config.of(
+                {"env": "chess", "players": {"a": "random", "b": "random"}, "adjudicate": {"win": 3, "score": "x"}}
+            ).arena(),
+            "score must be 'material' or 'module:function', got 'x'",
+        ),
+    ],
+)
+def test_mistakes_about_adjudication_are_named(make, says: str) -> None:
+    with pytest.raises(SpecError, match=says):
         make()

@@ -44,13 +44,14 @@ def spiel_bots(game: str, games: int, *, python: bool) -> Play:
     """Random bots of OpenSpiel, one game after another, in the loop of either language."""
     pyspiel = need("pyspiel", WHO)
     made = pyspiel.load_game(game)
+    rng: Any = 0
     if python:
         evaluate = need("open_spiel.python.algorithms.evaluate_bots", WHO).evaluate_bots
         bot = need("open_spiel.python.bots.uniform_random", WHO).UniformRandomBot
         bots = [bot(seat, np.random.RandomState(seat)) for seat in range(2)]
         rng = np.random.RandomState(0)
     else:
-        evaluate, rng = pyspiel.evaluate_bots, 0
+        evaluate = pyspiel.evaluate_bots
         bots = [pyspiel.make_uniform_random_bot(seat, seat) for seat in range(2)]
 
     def play() -> int:
