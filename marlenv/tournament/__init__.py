@@ -13,6 +13,7 @@ from marlenv.tournament.bootstrap import Replicates, interval
 from marlenv.tournament.cross_play import CrossPlay, cross_play, team_returns
 from marlenv.tournament.defects import defects
 from marlenv.tournament.engines import UCIPlayer
+from marlenv.tournament.exploitability import exploitability
 from marlenv.tournament.game_theory import (
     Decomposition,
     NashAverage,
@@ -84,6 +85,7 @@ __all__ = [
     "decompose",
     "defects",
     "expected_score",
+    "exploitability",
     "focal_background",
     "gauntlet",
     "interval",

@@ -56,6 +56,45 @@ def test_a_table_meets_a_table_with_the_chances_of_a_product() -> None:
     assert abs(share - exact) < 4 * (exact * (1 - exact) / count) ** 0.5
 
 
+def chances_of_tables(mine: torch.Tensor, theirs: torch.Tensor) -> list[float]:
+    """How often the first player wins, draws and loses if both play by weights of the squares; by enumeration."""
+    lines = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
+    found = [0.0, 0.0, 0.0]
+
+    def walk(taken: tuple[list[int], list[int]], chance: float) -> None:
+        turn = len(taken[0]) - len(taken[1])
+        for seat in (0, 1):
+            if any(set(line) <= set(taken[seat]) for line in lines):
+                found[2 * seat] += chance
+                return
+        free = [s for s in range(9) if s not in taken[0] and s not in taken[1]]
+        if not free:
+            found[1] += chance
+            return
+        weights = (mine, theirs)[turn][free].double()
+        for square, share in zip(free, (weights / weights.sum()).tolist(), strict=True):
+            both = ([*taken[0], square], taken[1]) if turn == 0 else (taken[0], [*taken[1], square])
+            if share:
+                walk(both, chance * share)
+
+    walk(([], []), 1.0)
+    return found
+
+
+def test_tables_in_tic_tac_toe_win_as_often_as_enumeration_says() -> None:
+    mine, theirs = torch.tensor([0.1, 1, 0.1, 2, 5, 2, 0.1, 1, 1]), torch.tensor([3.0, 1, 3, 0.2, 0.2, 1, 4, 0.2, 3])
+    players = {
+        name: TabularPlayer(lambda turn: torch.zeros_like(turn.seat), weights.unsqueeze(0))
+        for name, weights in (("mine", mine), ("theirs", theirs))
+    }
+    count = 60_000
+    played = Arena(TicTacToe(), players, rows=4096, seed=1).play([Game(k, ("mine", "theirs")) for k in range(count)])
+    first = played.returns[:, 0]
+    for sign, chance in zip((1, 0, -1), chances_of_tables(mine, theirs), strict=True):
+        share = float((first.sign() == sign).double().mean())
+        assert abs(share - chance) < 4 * (chance * (1 - chance) / count) ** 0.5
+
+
 @pytest.mark.parametrize("rules", [TicTacToe(), KuhnPoker(), Backgammon()], ids=lambda rules: type(rules).__name__)
 def test_games_are_the_same_at_any_batch_size(rules) -> None:
     players = {"a": random_player, "b": random_player, "first": first_legal}
