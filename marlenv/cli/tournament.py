@@ -88,11 +88,15 @@ def _rate(options: argparse.Namespace) -> None:
 
 
 def _standings(ledger: object, level: float) -> str:
+    from marlenv.tournament.config import Config
+    from marlenv.tournament.plan import verdict
     from marlenv.tournament.report import standings
     from marlenv.tournament.store import Ledger
 
     assert isinstance(ledger, Ledger)
-    rows, note = standings(ledger.played(), list(ledger.config["players"]), level)
+    played = ledger.played(moves=False)
+    rows, note = standings(played, list(ledger.config["players"]), level)
+    note = "\n".join(line for line in (note, verdict(Config.of(ledger.config), played, level)) if line)
     if not rows:
         return note
     head = list(rows[0])

@@ -24,9 +24,10 @@ from marlenv.tournament.openings import Opening, read_opening, read_suite
 from marlenv.tournament.play import Arena, make_board
 from marlenv.tournament.players import Player, random_player
 from marlenv.tournament.schedule import Chance
+from marlenv.tournament.sequential import SPRT
 from marlenv.tournament.turns import Board
 
-SCHEDULES = ("round_robin", "gauntlet", "swiss", "knockout", "focal", "teams")
+SCHEDULES = ("round_robin", "gauntlet", "swiss", "knockout", "focal", "teams", "match")
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,13 @@ class Config:
             a class, is called with the options and makes one.
         options: of the env.
         schedule: ``"round_robin"``, ``"gauntlet"`` (of ``challengers``), ``"swiss"``, ``"knockout"``, ``"focal"``
-            (``focal`` policies among the others) or ``"teams"`` (every way to give each group a policy).
+            (``focal`` policies among the others), ``"teams"`` (every way to give each group a policy) or ``"match"``
+            (of two, in rounds, until ``sprt`` is decided).
         double: whether each pair plays from both seats; not in a Swiss tournament, which balances seats itself.
         cycles: how often the schedule is repeated; in a knockout, how many games (or pairs, if double) a match has.
-        rounds: of a Swiss tournament.
+        rounds: of a Swiss tournament; of a match, at most.
+        sprt: the fields of :class:`SPRT`, for a match that ends as soon as it is clear whether the first player is
+            stronger.
         challengers: of a gauntlet; the other players are its field.
         focal: the players that are judged; the others are the background.
         roles: the groups or seats that focal players take, one choice after another; each group alone if left out.
@@ -73,6 +77,7 @@ class Config:
     double: bool = True
     cycles: int = 1
     rounds: int = 5
+    sprt: dict[str, float] | None = None
     challengers: tuple[str, ...] = ()
     focal: tuple[str, ...] = ()
     roles: tuple[tuple[str, ...], ...] = ()
@@ -100,6 +105,12 @@ class Config:
             raise SpecError(f"tournament: expected two players or more, got {list(self.players)}")
         if self.chance not in get_args(Chance):
             raise SpecError(f"tournament: chance {self.chance!r}: {nearest(self.chance, get_args(Chance))}")
+        if self.sprt is not None:
+            self.test()
+            if self.schedule != "match":
+                raise SpecError(f"tournament: sprt is for schedule 'match', got {self.schedule!r}")
+        if self.schedule == "match" and len(self.players) != 2:
+            raise SpecError(f"tournament: a match is between two players, got {list(self.players)}")
         if self.opening_plies is not None:
             whole("tournament", "opening_plies", self.opening_plies, 1)
         named = {"challengers": self.challengers, "focal": self.focal}
@@ -164,6 +175,16 @@ class Config:
         """The fields, as they go into the ledger."""
         table: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return table
+
+    def test(self) -> SPRT:
+        """The sequential test of a match."""
+        known = [f.name for f in fields(SPRT)]
+        for name in self.sprt or {}:
+            if name not in known:
+                raise SpecError(f"tournament: sprt: there is no field {name!r}; {nearest(name, known)}")
+        if self.sprt is None or not {"elo0", "elo1"} <= self.sprt.keys():
+            raise SpecError(f"tournament: sprt needs elo0 and elo1, got {self.sprt}")
+        return SPRT(**self.sprt)
 
     def game(self) -> tuple[Any, Rules[Any] | None]:
         """What is played, as an arena takes it, and the rules if it has any."""

@@ -8,10 +8,10 @@ from dataclasses import replace
 from marlenv.errors import SpecError, UnknownName, nearest
 from marlenv.tournament.config import Config
 from marlenv.tournament.play import Arena, Played
-from marlenv.tournament.rounds import knockout_match, swiss_pairs
+from marlenv.tournament.rounds import knockout_match, match_counts, swiss_pairs
 from marlenv.tournament.schedule import Game, cross_play_teams, focal_background, gauntlet, repeated, round_robin
 
-OF_ROUNDS = ("swiss", "knockout")  # which depend on those before
+OF_ROUNDS = ("swiss", "knockout", "match")  # which depend on those before
 OF_TWO = ("round_robin", "gauntlet", *OF_ROUNDS)
 
 
@@ -41,7 +41,7 @@ def following(config: Config, arena: Arena, played: Played) -> list[Game]:
     games = repeated(
         _cycles(config, arena.groups, played, number),
         openings=len(config.openings),
-        both=config.double and config.schedule in ("round_robin", "gauntlet", "knockout"),
+        both=config.double and config.schedule in ("round_robin", "gauntlet", "knockout", "match"),
         chance=config.chance,
     )
     if before:
@@ -56,6 +56,9 @@ def _cycles(config: Config, groups: dict[str, str], played: Played, number: int)
     if config.schedule in OF_ROUNDS:
         if config.schedule == "knockout":
             pairs = knockout_match(names, played)
+        elif config.schedule == "match":
+            going = config.sprt is None or config.test().decide(sprt_counts(config, played)) == "go on"
+            pairs = [(names[0], names[1])] if number < config.rounds and going else []
         else:
             pairs = swiss_pairs(names, played) if number < config.rounds else []
         return [[Game(0, pair, round=number) for pair in pairs]] * cycles
@@ -72,6 +75,30 @@ def _cycles(config: Config, groups: dict[str, str], played: Played, number: int)
     if config.schedule == "teams":
         return [_teams(by_group, groups)] * cycles
     return [_focal(config, by_group, groups)] * cycles
+
+
+def sprt_counts(config: Config, played: Played) -> list[int]:
+    """The counts of a match, as its sequential test takes them."""
+    return match_counts(list(config.players), played, pairs=config.double)
+
+
+def verdict(config: Config, played: Played, level: float = 0.95) -> str:
+    """What the sequential test of a match says, and how strong that makes the first player; "" without a test.
+
+    >>> from marlenv.tournament.play import blank
+    >>> verdict(Config.of({"env": "chess", "players": {"a": "random", "b": "random"}}), blank([], 2))
+    ''
+    """
+    if config.sprt is None or not played.games:
+        return ""
+    test, counts, names = config.test(), sprt_counts(config, played), list(config.players)
+    every = config.cycles * max(len(config.openings), 1)
+    found = test.estimate(counts, level, every=every)
+    says = test.decide(counts).replace("go on", "neither stronger nor not, so far,")
+    return (
+        f"{names[0]!r} is {says} by the test of {test.elo0:g} "
+        f"against {test.elo1:g} points: {found.elo:+.0f} ({found.low:+.0f} to {found.high:+.0f}) over {names[1]!r}"
+    )
 
 
 def _populations(config: Config, groups: dict[str, str]) -> dict[str, list[str]]:

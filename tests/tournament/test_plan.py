@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from marlenv.errors import BadNotation, PoolError, SpecError, UnknownName
+from marlenv.tournament import random_player
 from marlenv.tournament.config import Config
 from marlenv.tournament.drive import open_ledger, run
 from marlenv.tournament.export import board_of, positions
-from marlenv.tournament.plan import following
+from marlenv.tournament.plan import following, sprt_counts, verdict
 from marlenv.tournament.play import blank
 from marlenv.tournament.schedule import Game
 
@@ -86,6 +87,34 @@ def test_rounds_go_on_with_new_openings_dice_and_numbers(tmp_path: Path) -> None
         pairs = Counter((game.round, frozenset(game.players), game.opening) for game in games)
         assert set(pairs.values()) == {2 if schedule == "knockout" else 1}
         assert len({game.chance for game in games}) == len(pairs)
+
+
+def takes_the_centre(turn: Any) -> torch.Tensor:
+    return torch.where(turn.legal[:, 4], 4, random_player(turn))
+
+
+def test_a_match_ends_when_it_is_clear_who_is_stronger(tmp_path: Path) -> None:
+    text = (
+        'env = "tic_tac_toe"\nschedule = "match"\nrounds = 200\ncycles = 5\nsprt = {elo0 = 0, elo1 = 60}\n'
+        '[players]\na = "%s"\nb = "random"\n'
+    )
+    for first, says in (("test_plan:takes_the_centre", "'a' is stronger by the test of 0 against 60 points: +"),
+                        ("random", "'a' is not stronger by")):  # fmt: skip
+        (tmp_path / "t.toml").write_text(text % first)
+        ledger = open_ledger(Config.read(tmp_path / "t.toml"), tmp_path / f"{len(first)}.sqlite")
+        run(ledger)
+        config, played = Config.of(ledger.config), ledger.played()
+        assert len(played.games) % 10 == 0
+        assert 20 < len(played.games) < 2000
+        for pair in zip(played.games[::2], played.games[1::2], strict=True):
+            assert pair[0].players[::-1] == pair[1].players == ("b", "a")
+        counts, scores = sprt_counts(config, played), played.scores()
+        points = scores[::2] + 1 - scores[1::2]
+        assert counts == [int((points == p).sum()) for p in (2, 1.5, 1, 0.5, 0)]
+        assert says in verdict(config, played)
+        before = [played.games[k].round for k in range(len(played.games))]
+        cut = sum(number < max(before) for number in before) // 2
+        assert config.test().decide([int((points[:cut] == p).sum()) for p in (2, 1.5, 1, 0.5, 0)]) == "go on"
 
 
 # --- teams and roles -----------------------------------------------------------------------------
@@ -177,6 +206,10 @@ def test_suites_are_played_from_and_replayed(tmp_path: Path, name: str) -> None:
     ("fields", "error", "says"),
     [
         ({"schedule": "team"}, SpecError, "schedule 'team'.*did you mean 'teams'"),
+        ({"schedule": "match"}, SpecError, "a match is between two players, got"),
+        ({"sprt": {"elo0": 0, "elo1": 5}}, SpecError, "sprt is for schedule 'match', got 'round_robin'"),
+        ({"sprt": {"elo0": 0, "elo": 5}}, SpecError, "sprt: there is no field 'elo'; did you mean 'elo"),
+        ({"sprt": {"elo0": 0}}, SpecError, "sprt needs elo0 and elo1"),
         ({"chance": "pair"}, SpecError, "chance 'pair'.*'pairs'"),
         ({"focal": ["z"]}, UnknownName, "focal: no player is called 'z'"),
         ({"focal": "a"}, SpecError, "focal must be given as lists of names in brackets"),
