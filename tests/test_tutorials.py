@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from marlenv.tournament.config import Config
+from marlenv.tournament.plan import following
 from marlenv.tournament.play import blank
 
 FOLDER = Path(__file__).resolve().parents[1] / "tutorials"
@@ -48,7 +49,8 @@ def test_a_tutorial_needs_no_torchrl(path: Path) -> None:
 def test_the_tournament_of_the_demo_is_won_by_who_plays_perfectly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(FOLDER / "tournament")
     config = Config.of({**tomllib.loads((FOLDER / "tournament" / "tic_tac_toe.toml").read_text()), "cycles": 4})
-    played = config.arena().play(config.games(blank([], 2)))
+    arena = config.arena()
+    played = arena.play(following(config, arena, blank([], 2)))
     seat = torch.tensor([[name == "minimax" for name in game.players] for game in played.games])
     assert len(played.games) == 48
     assert (played.returns[seat] >= 0).all()

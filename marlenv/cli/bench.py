@@ -16,6 +16,7 @@ SUITES = {
     "overhead": "what the env layer adds per step, against TorchRL",
     "physics": "scenarios, against VMAS and JaxMARL",
     "specs": "drawing from and checking nested specs, against TorchRL",
+    "tournament": "games from beginning to end, against OpenSpiel, TorchRL and a loop with networks",
     "train": "MAPPO on navigation from end to end, against TorchRL with VMAS (two threads)",
     "transforms": "what a usual chain of transforms adds per step, against TorchRL",
     "vector": "pools of envs in series and in processes, against TorchRL and Gymnasium",

@@ -59,6 +59,20 @@ def literal(value: str) -> Any:
         return value
 
 
+def duration(seconds: float) -> str:
+    """A time that people read at a glance.
+
+    >>> duration(7.4), duration(130), duration(9000)
+    ('7s', '2m10s', '2h30m')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+
+
 class Progress:
     """A progress bar on standard error; silent when that is not a terminal."""
 
@@ -75,8 +89,9 @@ class Progress:
             self._shown = now
             filled = 30 * self.done // max(1, self.total)
             rate = self.done / max(1e-9, now - self.started)
+            left = f"  {duration((self.total - self.done) / rate)} left" if 0 < self.done < self.total else ""
             print(
-                f"\r[{'#' * filled}{'.' * (30 - filled)}] {self.done}/{self.total} {self.unit}  {rate:,.0f}/s",
+                f"\r[{'#' * filled}{'.' * (30 - filled)}] {self.done}/{self.total} {self.unit}  {rate:,.0f}/s{left}   ",
                 end="" if self.done < self.total else "\n",
                 file=sys.stderr,
                 flush=True,

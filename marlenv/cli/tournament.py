@@ -14,6 +14,7 @@ HELP = {
     "resume": "go on with a tournament",
     "status": "how many games are played",
     "rate": "standings, with intervals",
+    "verify": "play some games again, and say which come out otherwise",
     "report": "write a page with standings and replays",
     "export": "write the games as .jsonl, or as .pgn for games that have it",
 }
@@ -25,7 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("verb", choices=list(HELP), help="what to do")
     parser.add_argument("file", type=Path, help="the TOML file of run, the ledger of the others")
     parser.add_argument("--ledger", type=Path, help="where run keeps the games; CONFIG.sqlite when left out")
+    parser.add_argument("--workers", type=int, default=0, help="how many processes play, on Ray; 0 for this one alone")
     parser.add_argument("--out", type=Path, help="the file that report and export write")
+    parser.add_argument("--games", type=int, default=20, help="how many games verify plays again")
     parser.add_argument("--level", type=float, default=0.95, help="of the intervals")
     parser.add_argument("--replays", type=int, default=100, help="how many games the report shows")
 
@@ -37,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
         "resume": _resume,
         "status": _status,
         "rate": _rate,
+        "verify": _verify,
         "report": _report,
         "export": _export,
     }
@@ -49,14 +53,14 @@ def _run(options: argparse.Namespace) -> None:
     from marlenv.tournament.drive import open_ledger
 
     path = options.ledger or options.file.with_suffix(".sqlite")
-    _play(open_ledger(Config.read(options.file), path).path)
+    _play(open_ledger(Config.read(options.file), path).path, options.workers)
 
 
 def _resume(options: argparse.Namespace) -> None:
-    _play(options.file)
+    _play(options.file, options.workers)
 
 
-def _play(path: Path) -> None:
+def _play(path: Path, workers: int) -> None:
     """Plays what is left, and prints the standings."""
     from marlenv.tournament import drive
     from marlenv.tournament.store import Ledger
@@ -64,7 +68,7 @@ def _play(path: Path) -> None:
     ledger = Ledger(path)
     left = ledger.counts()
     progress = Progress(left["open"] + left["leased"], "games")
-    drive.run(ledger, progress.step)
+    drive.run(ledger, progress.step, workers=workers)
     print(f"{ledger.counts()['finished']} games: {path}")
     print(_standings(ledger, 0.95))
 
@@ -84,16 +88,28 @@ def _rate(options: argparse.Namespace) -> None:
 
 
 def _standings(ledger: object, level: float) -> str:
+    from marlenv.tournament.config import Config
+    from marlenv.tournament.plan import verdict
     from marlenv.tournament.report import standings
     from marlenv.tournament.store import Ledger
 
     assert isinstance(ledger, Ledger)
-    rows, note = standings(ledger.played(), list(ledger.config["players"]), level)
+    played = ledger.played(moves=False)
+    rows, note = standings(played, list(ledger.config["players"]), level)
+    note = "\n".join(line for line in (note, verdict(Config.of(ledger.config), played, level)) if line)
     if not rows:
         return note
     head = list(rows[0])
     text = table([list(row.values()) for row in rows], head, right=range(1, len(head)))
     return f"{text}\n{note}" if note else text
+
+
+def _verify(options: argparse.Namespace) -> None:
+    from marlenv.tournament.store import Ledger
+    from marlenv.tournament.verify import verify
+
+    warnings = verify(Ledger(options.file), options.games)
+    print("\n".join(f"warning: {text}" for text in warnings) or "all games came out the same")
 
 
 def _report(options: argparse.Namespace) -> None:

@@ -1,5 +1,6 @@
 """Players play a schedule; who is stronger, how sure is that, and is it a number at all."""
 
+from marlenv.tournament.adjudicate import Adjudication, material
 from marlenv.tournament.aggregate import (
     aggregate_interval,
     iqm,
@@ -9,9 +10,10 @@ from marlenv.tournament.aggregate import (
 )
 from marlenv.tournament.asking import ENDINGS
 from marlenv.tournament.bootstrap import Replicates, interval
-from marlenv.tournament.cross_play import CrossPlay, cross_play
+from marlenv.tournament.cross_play import CrossPlay, cross_play, team_returns
 from marlenv.tournament.defects import defects
 from marlenv.tournament.engines import UCIPlayer
+from marlenv.tournament.exploitability import exploitability
 from marlenv.tournament.game_theory import (
     Decomposition,
     NashAverage,
@@ -20,7 +22,9 @@ from marlenv.tournament.game_theory import (
     decompose,
     nash_average,
 )
+from marlenv.tournament.gtp import GTPPlayer
 from marlenv.tournament.mcts import MCTSPlayer
+from marlenv.tournament.openings import Opening
 from marlenv.tournament.play import Arena, Played
 from marlenv.tournament.players import CRASH, RESIGN, TIME, ModulePlayer, Player, TabularPlayer, random_player
 from marlenv.tournament.ratings import Interval, Ratings, rate
@@ -37,9 +41,10 @@ from marlenv.tournament.schedule import (
     swiss_round,
     with_openings,
 )
-from marlenv.tournament.sequential import SPRT, confidence_sequence, expected_score
+from marlenv.tournament.sequential import SPRT, Estimate, confidence_sequence, expected_score
 from marlenv.tournament.store import Ledger
 from marlenv.tournament.turns import Turn
+from marlenv.tournament.verify import verify
 
 __all__ = [
     "CRASH",
@@ -47,15 +52,19 @@ __all__ = [
     "RESIGN",
     "SPRT",
     "TIME",
+    "Adjudication",
     "Arena",
     "CrossPlay",
     "Decomposition",
+    "Estimate",
+    "GTPPlayer",
     "Game",
     "Interval",
     "Ledger",
     "MCTSPlayer",
     "ModulePlayer",
     "NashAverage",
+    "Opening",
     "Played",
     "Player",
     "Ratings",
@@ -76,10 +85,12 @@ __all__ = [
     "decompose",
     "defects",
     "expected_score",
+    "exploitability",
     "focal_background",
     "gauntlet",
     "interval",
     "iqm",
+    "material",
     "nash_average",
     "optimality_gap",
     "performance_profile",
@@ -88,5 +99,7 @@ __all__ = [
     "rate",
     "round_robin",
     "swiss_round",
+    "team_returns",
+    "verify",
     "with_openings",
 ]

@@ -12,12 +12,14 @@ from torch import Tensor
 from marlenv.errors import IllegalAction, ShapeError
 from marlenv.rng import GOLDEN, RowRNG, mix
 from marlenv.tournament.players import CRASH, RESIGN, TIME, Player
+from marlenv.tournament.schedule import Game
 from marlenv.tournament.streams import streams
 from marlenv.tournament.turns import Board, Positions, Turn
 
 OVER, CUT, RESIGNED, ILLEGAL, CRASHED, OUT_OF_TIME = range(6)
-ENDINGS = ("over", "move limit", "resigned", "illegal move", "crash", "out of time")
-"""How a game can end, by the number in ``Played.ending``; from ``"resigned"`` on somebody forfeited it."""
+ENDINGS = ("over", "move limit", "resigned", "illegal move", "crash", "out of time", "adjudicated")
+"""How a game can end, by the number in ``Played.ending``; from ``"resigned"`` to ``"out of time"`` somebody forfeited
+it."""
 REASONS = {RESIGN: RESIGNED, CRASH: CRASHED, TIME: OUT_OF_TIME}
 
 
@@ -31,6 +33,8 @@ class Asker:
         seed: of their randomness.
         forfeits: whether a player that fails loses the game; else the failure is raised.
         move_seconds: how long a player may think about a position; None for as long as it likes.
+        game_seconds: how long about all positions of a game.
+        increment: what each move adds to that.
         shape: rows and seats of the arena.
     """
 
@@ -44,22 +48,59 @@ class Asker:
         forfeits: bool,
         move_seconds: float | None,
         shape: tuple[int, int],
+        game_seconds: float | None = None,
+        increment: float = 0.0,
     ) -> None:
         self.board, self.names, self.players, self.seed = board, names, players, seed
+        first = [next(k for k, other in enumerate(players) if other is player) for player in players]
+        self._first = torch.tensor(first)  # who is entered under several names is asked once
+        self._called = [" or ".join(repr(n) for n, k in zip(names, first, strict=True) if k == f) for f in first]
         self.forfeits, self.move_seconds = forfeits, move_seconds
+        self.game_seconds, self.increment = game_seconds, increment
+        self._keys = torch.zeros(shape, dtype=torch.int64)  # of the randomness of each seat
         self.drawn = torch.zeros(shape, dtype=torch.int64)  # how much of its randomness each seat has used
+        self.used = torch.zeros(shape, dtype=torch.float64)  # seconds
+        self._allowed: Tensor | None = None  # seconds that a seat may use, those for its next move not among them
+        if game_seconds is not None:
+            self._allowed = torch.full(shape, game_seconds, dtype=torch.float64)
+        self.moves: list[list[int]] | None = None
+        if any(getattr(player, "wants_moves", False) for player in players):
+            self.moves = [[] for _ in range(shape[0])]
         self._memory: dict[tuple[int, int], TensorDictBase] = {}
 
-    def begin(self, rows: Tensor) -> None:
-        """Forgets what was remembered of the games that were played in some rows."""
-        self.drawn[rows] = 0
+    def begin(self, rows: Tensor, ids: Tensor, games: Sequence[Game]) -> None:
+        """Forgets what was remembered of the games that were played in some rows.
+
+        Args:
+            rows: int64 ``[R]``.
+            ids: of the games that begin there; int64 ``[R]``.
+            games: the games themselves.
+        """
+        seats = torch.arange(self._keys.shape[1])
+        self._keys[rows] = mix(streams(self.seed, ids, 0).unsqueeze(1) + seats * GOLDEN)
+        self.drawn[rows], self.used[rows] = 0, 0
+        if self._allowed is not None and self.game_seconds is not None:
+            self._allowed[rows] = self.game_seconds
+        if self.moves is not None:
+            for row, game in zip(rows.tolist(), games, strict=True):
+                self.moves[row] = list(self.board.opening(game))
         for (index, _), held in self._memory.items():
             held[rows] = self._blank(index, held[rows])
 
     def keep(self, mask: Tensor) -> None:
         """Drops the rows outside ``mask``."""
-        self.drawn = self.drawn[mask]
+        self._keys, self.drawn, self.used = self._keys[mask], self.drawn[mask], self.used[mask]
+        self._allowed = None if self._allowed is None else self._allowed[mask]
+        if self.moves is not None:
+            self.moves = [moves for moves, kept in zip(self.moves, mask.tolist(), strict=True) if kept]
         self._memory = {key: held[mask] for key, held in self._memory.items()}
+
+    def add(self, codes: Tensor, made: Tensor) -> None:
+        """Notes the moves that were made; int64 ``[B, k]``."""
+        if self.moves is not None and codes.shape[-1] == 1:
+            for moves, code, kept in zip(self.moves, codes[:, 0].tolist(), made.tolist(), strict=True):
+                if kept:
+                    moves.append(code)
 
     def __call__(self, positions: Positions, who: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
         """The actions of those to move, and why there is none.
@@ -73,13 +114,13 @@ class Asker:
             Actions ``[K, ...]``, -1 where there is none, and the number of the ending that this means; int8 ``[K]``.
         """
         row, seat = positions.row, positions.seat
-        mover = who[row, seat]
+        mover = self._first[who[row, seat]]
         found = mover.unique().tolist()
         failed = torch.zeros(len(row), dtype=torch.int8)
         action: Tensor | None = None
         for index in found:
             mine = None if len(found) == 1 else (mover == index).nonzero().squeeze(-1)
-            answer, why = self._checked(index, positions, mine, ids)
+            answer, why = self._checked(index, positions, mine, who, ids)
             if mine is None:
                 action, failed = answer, why
             else:
@@ -89,36 +130,58 @@ class Asker:
         assert action is not None
         return action, failed
 
-    def _checked(self, index: int, positions: Positions, mine: Tensor | None, ids: Tensor) -> tuple[Tensor, Tensor]:
+    def _checked(
+        self, index: int, positions: Positions, mine: Tensor | None, who: Tensor, ids: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """A player's answer, and where it forfeits."""
         began = time.perf_counter()
         answer = self._answer(index, positions, mine, ids)
         rows = len(answer)
         why = torch.zeros(rows, dtype=torch.int8)
         flat = answer.reshape(rows, -1)[:, 0] if answer.numel() else answer.new_zeros(rows)
-        if not answer.is_floating_point():
+        if not answer.is_floating_point() and bool((flat < 0).any()):
             for said, ending in REASONS.items():
                 why[flat == said] = ending
-        if self.move_seconds is not None and time.perf_counter() - began > self.move_seconds * max(rows, 1):
-            why[:] = OUT_OF_TIME
+        late = self._late(positions, mine, (time.perf_counter() - began) / max(rows, 1))
+        if late is not None:
+            why[late] = OUT_OF_TIME
         fine = self.board.permits(positions, mine, answer)
+        if bool(fine.all()) and not bool(why.any()):
+            return answer, why
         why[~fine & (why == 0)] = ILLEGAL
         if not self.forfeits and bool((why > RESIGNED).any()):
-            self._raise(index, positions, mine, ids, answer, why)
+            self._raise(positions, mine, who, ids, answer, why)
         return torch.where((why > 0).reshape(-1, *[1] * (answer.ndim - 1)), -1, answer), why
 
+    def _late(self, positions: Positions, mine: Tensor | None, seconds: float) -> Tensor | None:
+        """Where a player that took so long for each position is out of time; bool ``[R]``, None without limits."""
+        row, seat = positions.row, positions.seat
+        if mine is not None:
+            row, seat = row[mine], seat[mine]
+        used = self.used[row, seat] + seconds
+        self.used[row, seat] = used
+        if self.move_seconds is None and self._allowed is None:
+            return None
+        late = torch.full(row.shape, self.move_seconds is not None and seconds > self.move_seconds)
+        if self._allowed is not None:
+            allowed = self._allowed[row, seat]
+            late |= used > allowed
+            self._allowed[row, seat] = allowed + self.increment
+        return late
+
     def _raise(
-        self, index: int, positions: Positions, mine: Tensor | None, ids: Tensor, answer: Tensor, why: Tensor
+        self, positions: Positions, mine: Tensor | None, who: Tensor, ids: Tensor, answer: Tensor, why: Tensor
     ) -> None:
         k = int((why > RESIGNED).nonzero()[0])
         at = k if mine is None else int(mine[k])
-        who, game = self.names[index], int(ids[positions.row[at]])
+        row = int(positions.row[at])
+        name, game = self.names[int(who[row, positions.seat[at]])], int(ids[row])
         if int(why[k]) == ILLEGAL:
             chose = answer[k].tolist()
             legal = self.board.legal_names(positions, at)
-            raise IllegalAction(f"Arena: player {who!r} chose {chose} in game {game}, where {legal} are legal")
+            raise IllegalAction(f"Arena: player {name!r} chose {chose} in game {game}, where {legal} are legal")
         raise IllegalAction(
-            f"Arena: player {who!r} has no move in game {game} ({ENDINGS[int(why[k])]}); forfeits=True lets it lose"
+            f"Arena: player {name!r} has no move in game {game} ({ENDINGS[int(why[k])]}); forfeits=True lets it lose"
         )
 
     def _answer(self, index: int, positions: Positions, mine: Tensor | None, ids: Tensor) -> Tensor:
@@ -127,7 +190,7 @@ class Asker:
             return self._asked(index, positions, mine, ids)
         except Exception as error:
             if not self.forfeits:
-                error.add_note(f"while player {self.names[index]!r} was to move")
+                error.add_note(f"while player {self._called[index]} was to move")
                 raise
         answers: list[Tensor | None] = []
         every = torch.arange(len(positions.row)) if mine is None else mine
@@ -145,16 +208,19 @@ class Asker:
         row, seat = positions.row, positions.seat
         if mine is not None:
             row, seat = row[mine], seat[mine]
-        key = streams(self.seed, ids[row], 0) + seat * GOLDEN
-        rng = RowRNG.of(mix(key), self.drawn[row, seat])
+        rng = RowRNG.of(self._keys[row, seat], self.drawn[row, seat])
         memory = self._recall(index, positions, row, seat)
-        answer = torch.as_tensor(self.players[index](Turn(positions, mine, ids[row], rng, memory)))
+        moves, clock = None, None if self._allowed is None else (self._allowed - self.used)[row]
+        if self.moves is not None and getattr(self.players[index], "wants_moves", False):
+            moves = [list(self.moves[k]) for k in row.tolist()]
+        turn = Turn(positions, mine, ids[row], rng, memory, moves, clock, self.increment)
+        answer = torch.as_tensor(self.players[index](turn))
         if answer.dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32):
             answer = answer.to(torch.int64)
         want = self.board.shape(positions, len(row))
         if tuple(answer.shape) != want:
             raise ShapeError(
-                f"Arena: player {self.names[index]!r} must return an action per row {list(want)}, got "
+                f"Arena: player {self._called[index]} must return an action per row {list(want)}, got "
                 f"{list(answer.shape)}"
             )
         self.drawn[row, seat] = rng.counter

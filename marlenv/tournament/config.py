@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import inspect
+import json
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Size
+from typing import Any, get_args
 
 from marlenv.envs.registry import load
 from marlenv.errors import SpecError, UnknownName, nearest, whole
 from marlenv.games import TurnBasedEnv
 from marlenv.games.rules import Rules
 from marlenv.registration import find, make
-from marlenv.rng import RowRNG
+from marlenv.tournament.adjudicate import Adjudication, material
 from marlenv.tournament.engines import UCIPlayer
+from marlenv.tournament.gtp import GTPPlayer
 from marlenv.tournament.mcts import MCTSPlayer
-from marlenv.tournament.play import Arena, Played
+from marlenv.tournament.openings import Opening, read_opening, read_suite
+from marlenv.tournament.play import Arena, make_board
 from marlenv.tournament.players import Player, random_player
-from marlenv.tournament.rounds import knockout_match, swiss_pairs
-from marlenv.tournament.schedule import Game, gauntlet, round_robin, with_openings
+from marlenv.tournament.schedule import Chance
+from marlenv.tournament.sequential import SPRT
+from marlenv.tournament.turns import Board
 
-SCHEDULES = ("round_robin", "gauntlet", "swiss", "knockout")
+SCHEDULES = ("round_robin", "gauntlet", "swiss", "knockout", "focal", "teams", "match")
 
 
 @dataclass(frozen=True)
@@ -35,22 +36,37 @@ class Config:
 
     Args:
         env: a name that :func:`marlenv.make` knows.
-        players: by name: ``"random"``, ``"mcts"`` or ``"module:callable"``, or a table with that as ``kind`` and
-            options beside it. A function with an argument ``turn`` is a player; any other function, or a class, is
-            called with the options and makes one.
+        players: by name: ``"random"``, ``"mcts"``, ``"uci"``, ``"gtp"`` or ``"module:callable"``, or a table with that
+            as ``kind`` and options beside it. A function with an argument ``turn`` is a player; any other function, or
+            a class, is called with the options and makes one.
         options: of the env.
-        schedule: ``"round_robin"``, ``"gauntlet"`` (of ``challengers``), ``"swiss"`` or ``"knockout"``.
-        double: whether each pair plays from both seats.
+        schedule: ``"round_robin"``, ``"gauntlet"`` (of ``challengers``), ``"swiss"``, ``"knockout"``, ``"focal"``
+            (``focal`` policies among the others), ``"teams"`` (every way to give each group a policy) or ``"match"``
+            (of two, in rounds, until ``sprt`` is decided).
+        double: whether each pair plays from both seats; not in a Swiss tournament, which balances seats itself.
         cycles: how often the schedule is repeated; in a knockout, how many games (or pairs, if double) a match has.
-        rounds: of a Swiss tournament.
+        rounds: of a Swiss tournament; of a match, at most.
+        sprt: the fields of :class:`SPRT`, for a match that ends as soon as it is clear whether the first player is
+            stronger.
         challengers: of a gauntlet; the other players are its field.
-        openings: moves to begin with, as people of the game write them; each game is played from each, from both seats.
+        focal: the players that are judged; the others are the background.
+        roles: the groups or seats that focal players take, one choice after another; each group alone if left out.
+        populations: who can play which group; everybody everything if left out.
+        openings: how games begin, each as a list of moves, the first of which may be ``"fen ..."``; or the name of a
+            file (``.epd``, ``.pgn``, or text with an opening in each line). Each game is played from each.
+        opening_plies: how many moves are taken from each game of a PGN file.
+        chance: what has the same dice and cards: ``"pairs"``, the games of a pair that sits both ways; ``"cycles"``,
+            all games of a cycle; or ``"games"``, none.
         rows: how many games are played at once.
         block: how many games are leased from the ledger, and written, at a time; four for each row when left out.
         max_plies: cut games off after so many moves.
         seed: of all games.
         forfeits: whether a player that fails loses the game; else the tournament stops with its error.
         move_seconds: how long a player may take for a move.
+        game_seconds: how long for all its moves of a game.
+        increment: the seconds that each move adds to that.
+        adjudicate: when games end before their end: a table with the fields of :class:`Adjudication`, its score
+            ``"material"`` (of chess) or ``"module:function"``.
         seats: of an env: ``"groups"``, ``"agents"``, or the agents of each.
     """
 
@@ -61,14 +77,23 @@ class Config:
     double: bool = True
     cycles: int = 1
     rounds: int = 5
+    sprt: dict[str, float] | None = None
     challengers: tuple[str, ...] = ()
+    focal: tuple[str, ...] = ()
+    roles: tuple[tuple[str, ...], ...] = ()
+    populations: dict[str, tuple[str, ...]] = field(default_factory=dict)
     openings: tuple[tuple[str, ...], ...] = ()
+    opening_plies: int | None = None
+    chance: Chance = "pairs"
     rows: int = 1024
     block: int | None = None
     max_plies: int | None = None
     seed: int = 0
     forfeits: bool = True
     move_seconds: float | None = None
+    game_seconds: float | None = None
+    increment: float = 0.0
+    adjudicate: dict[str, Any] | None = None
     seats: Any = None
 
     def __post_init__(self) -> None:
@@ -78,15 +103,32 @@ class Config:
             whole("tournament", name, getattr(self, name), 1)
         if len(self.players) < 2:
             raise SpecError(f"tournament: expected two players or more, got {list(self.players)}")
-        for name in self.challengers:
-            if name not in self.players:
-                raise UnknownName(
-                    f"tournament: challengers: no player is called {name!r}; {nearest(name, self.players)}"
-                )
+        if self.chance not in get_args(Chance):
+            raise SpecError(f"tournament: chance {self.chance!r}: {nearest(self.chance, get_args(Chance))}")
+        if self.sprt is not None:
+            self.test()
+            if self.schedule != "match":
+                raise SpecError(f"tournament: sprt is for schedule 'match', got {self.schedule!r}")
+        if self.schedule == "match" and len(self.players) != 2:
+            raise SpecError(f"tournament: a match is between two players, got {list(self.players)}")
+        if self.opening_plies is not None:
+            whole("tournament", "opening_plies", self.opening_plies, 1)
+        named = {"challengers": self.challengers, "focal": self.focal}
+        named |= {f"populations: {group}": names for group, names in self.populations.items()}
+        for where, names in named.items():
+            for name in names:
+                if name not in self.players:
+                    raise UnknownName(
+                        f"tournament: {where}: no player is called {name!r}; {nearest(name, self.players)}"
+                    )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Config:
+    def of(cls, given: Mapping[str, Any], folder: Path | str = ".") -> Config:
         """The tournament that a table of fields describes.
+
+        Args:
+            given: the fields.
+            folder: where the files are that it names.
 
         Raises:
             SpecError: a field is missing, or there is none of that name; names the nearest.
@@ -101,8 +143,18 @@ class Config:
         if not isinstance(given["players"], Mapping):
             raise SpecError(f"tournament: players must be a table of names, got {given['players']!r}")
         values = dict(given)
-        values["challengers"] = tuple(values.get("challengers", ()))
-        values["openings"] = tuple(tuple(str(m) for m in moves) for moves in values.get("openings", ()))
+        openings = values.get("openings", ())
+        if isinstance(openings, str):
+            openings = read_suite(Path(folder) / openings, values.get("opening_plies"))
+        values["openings"] = _tuples("openings", openings)
+        values["roles"] = _tuples("roles", values.get("roles", ()))
+        populations = values.get("populations", {})
+        if not isinstance(populations, Mapping):
+            raise SpecError(f"tournament: populations must be a table of names by group, got {populations!r}")
+        groups = zip(populations, _tuples("populations", populations.values()), strict=True)
+        values["populations"] = dict(groups)
+        for name in ("challengers", "focal"):
+            (values[name],) = _tuples(name, [values.get(name, ())])
         return cls(**values)
 
     @classmethod
@@ -114,18 +166,40 @@ class Config:
             more = "; two players of one name?" if "overwrite" in str(error) else ""
             raise SpecError(f"{path}: this is no TOML: {error}{more}") from None
         try:
-            return cls.of(given)
+            return cls.of(given, Path(path).parent)
         except Exception as error:
             error.add_note(f"in {path}")
             raise
 
     def table(self) -> dict[str, Any]:
         """The fields, as they go into the ledger."""
-        return {
-            **asdict(self),
-            "challengers": list(self.challengers),
-            "openings": [list(moves) for moves in self.openings],
-        }
+        table: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return table
+
+    def test(self) -> SPRT:
+        """The sequential test of a match."""
+        known = [f.name for f in fields(SPRT)]
+        for name in self.sprt or {}:
+            if name not in known:
+                raise SpecError(f"tournament: sprt: there is no field {name!r}; {nearest(name, known)}")
+        if self.sprt is None or not {"elo0", "elo1"} <= self.sprt.keys():
+            raise SpecError(f"tournament: sprt needs elo0 and elo1, got {self.sprt}")
+        return SPRT(**self.sprt)
+
+    def game(self) -> tuple[Any, Rules[Any] | None]:
+        """What is played, as an arena takes it, and the rules if it has any."""
+        build = partial(make, self.env, **self.options)
+        if find(self.env).kind == "scenario":
+            return build(num_envs=self.rows), None
+        first = build()
+        if isinstance(first, TurnBasedEnv):
+            return first, first.rules
+        return build, None
+
+    def board(self) -> Board:
+        """What games are played on."""
+        game, rules = self.game()
+        return make_board(game, self._openings(rules), self.seed, self.seats, self._adjudication())
 
     def arena(self) -> Arena:
         """What the games are played in; loads the env and the players.
@@ -133,72 +207,47 @@ class Config:
         Raises:
             SpecError: a player that does not load; names it.
         """
-        build = partial(make, self.env, **self.options)
-        first = build()
-        rules = first.rules if isinstance(first, TurnBasedEnv) else None
-        game: Any = rules or build
-        if find(self.env).kind == "scenario":
-            game = build(num_envs=self.rows)
-        if self.openings and rules is None:
-            raise SpecError(f"tournament: openings are of games with rules, and {self.env!r} has none")
-        openings = [read_moves(rules, moves) for moves in self.openings] if rules is not None else []
+        game, rules = self.game()
         return Arena(
             game,
             {name: load_player(name, given) for name, given in self.players.items()},
             rows=self.rows,
-            openings=openings,
-            max_plies=self.max_plies or getattr(first, "max_plies", None),
+            openings=self._openings(rules),
+            max_plies=self.max_plies or getattr(game, "max_plies", None),
             seed=self.seed,
             seats=self.seats,
             forfeits=self.forfeits,
             move_seconds=self.move_seconds,
+            game_seconds=self.game_seconds,
+            increment=self.increment,
+            adjudicate=self._adjudication(),
             record=rules is not None,
         )
 
-    def games(self, played: Played) -> list[Game]:
-        """The games to play next, once all that were scheduled are over; none at the end.
+    def _adjudication(self) -> Adjudication | None:
+        if self.adjudicate is None:
+            return None
+        table, known = dict(self.adjudicate), [f.name for f in fields(Adjudication)]
+        for name in table:
+            if name not in known:
+                raise SpecError(f"tournament: adjudicate: there is no field {name!r}; {nearest(name, known)}")
+        score = table.pop("score", "material")
+        if score != "material" and (not isinstance(score, str) or ":" not in score):
+            raise SpecError(f"tournament: adjudicate: score must be 'material' or 'module:function', got {score!r}")
+        return Adjudication(material if score == "material" else load(score), **table)
 
-        Args:
-            played: the games so far, all of them.
-        """
-        names, before = list(self.players), len(played.games)
-        if self.schedule in ("round_robin", "gauntlet"):
-            if before:
-                return []
-            field_ = [name for name in names if name not in self.challengers]
-            games = (
-                round_robin(names, double=self.double, cycles=self.cycles)
-                if self.schedule == "round_robin"
-                else [g for _ in range(self.cycles) for g in gauntlet(self.challengers, field_, double=self.double)]
-            )
-            number = 0
-        else:
-            number = played.games[-1].round + 1 if before else 0
-            if self.schedule == "swiss":
-                pairs = swiss_pairs(names, played) if number < self.rounds else []
-            else:
-                pairs = knockout_match(names, played)
-            legs = [(a, b) for a, b in pairs for _ in range(self.cycles)]
-            both = self.double and self.schedule == "knockout"
-            legs = [seats for a, b in legs for seats in ([(a, b), (b, a)] if both else [(a, b)])]
-            games = [Game(0, seats) for seats in legs]
-        if self.openings:
-            games = with_openings(games, len(self.openings), paired=self.schedule != "swiss")
-        renumbered = enumerate(games, before)
-        return [replace(g, id=k, round=number or g.round, chance=_later(g.chance, before)) for k, g in renumbered]
+    def _openings(self, rules: Rules[Any] | None) -> list[Opening]:
+        if self.openings and rules is None:
+            raise SpecError(f"tournament: openings are of games with rules, and {self.env!r} has none")
+        return [read_opening(rules, words) for words in self.openings] if rules is not None else []
 
 
-def _later(chance: int | None, before: int) -> int | None:
-    return None if chance is None else chance + before
-
-
-def read_moves(rules: Rules[Any], moves: tuple[str, ...]) -> list[int]:
-    """Moves as people of the game write them, as actions."""
-    state, actions = rules.start(Size([]), rng=RowRNG(0, [])), []
-    for text in moves:
-        actions.append(rules.read_action(state, text))
-        state = rules.play(state, torch.tensor(actions[-1]))
-    return actions
+def _tuples(where: str, given: Any) -> tuple[tuple[str, ...], ...]:
+    """Lists of texts as tuples."""
+    lists = [] if isinstance(given, str) else [*given]
+    if isinstance(given, str) or any(isinstance(one, str) for one in lists):
+        raise SpecError(f"tournament: {where} must be given as lists of names in brackets, got {given!r}")
+    return tuple(tuple(str(word) for word in one) for one in lists)
 
 
 def load_player(name: str, given: Any) -> Player:
@@ -211,7 +260,8 @@ def load_player(name: str, given: Any) -> Player:
     kind = table.pop("kind", None)
     if not isinstance(kind, str):
         raise SpecError(
-            f"player {name!r}: expected 'random', 'mcts', 'uci', 'module:callable' or a table with kind, got {given!r}"
+            f"player {name!r}: expected 'random', 'mcts', 'uci', 'gtp', 'module:callable' or a table with kind, "
+            f"got {given!r}"
         )
     if kind not in KINDS and ":" not in kind:
         raise SpecError(f"player {name!r}: kind {kind!r}: {nearest(kind, KINDS)}, or module:callable")
@@ -231,4 +281,4 @@ def load_player(name: str, given: Any) -> Player:
     return player
 
 
-KINDS: dict[str, Callable[..., Any]] = {"random": random_player, "mcts": MCTSPlayer, "uci": UCIPlayer}
+KINDS: dict[str, Callable[..., Any]] = {"random": random_player, "mcts": MCTSPlayer, "uci": UCIPlayer, "gtp": GTPPlayer}

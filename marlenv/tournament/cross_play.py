@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from marlenv.errors import ShapeError, whole
+from marlenv.errors import PoolError, ShapeError, whole
 from marlenv.tournament.bootstrap import quantiles
 from marlenv.tournament.likelihood import Array, Flags
+from marlenv.tournament.play import Played
 
 
 class CrossPlay(NamedTuple):
@@ -60,6 +61,44 @@ def cross_play(returns: object, *, level: float = 0.95, replicates: int = 2000, 
         gaps.append(own_again - others_again)
     low, high = quantiles(np.array(gaps), level)
     return CrossPlay(mean, own, others, own - others, (float(low), float(high)))
+
+
+def team_returns(played: Played) -> tuple[list[str], Array]:
+    """The policies of games between two teams, and what :func:`cross_play` takes: the returns of each pair of them.
+
+    A game counts as the mean over its seats, so this is for tasks that teams share; the two teams are told apart by
+    the first two policies of a game that differ.
+
+    Args:
+        played: every pair of policies, each with itself too, equally often.
+
+    Raises:
+        PoolError: some pair has not played, or not as often as others.
+
+    >>> from marlenv.games import MatrixGame
+    >>> from marlenv.tournament import Arena, TabularPlayer, cross_play_teams
+    >>> def always(action):
+    ...     return lambda turn: torch.full_like(turn.seat, action)
+    >>> arena = Arena(MatrixGame("stag_hunt"), {"stag": always(0), "hare": always(1)})
+    >>> names, returns = team_returns(arena.play(cross_play_teams(["stag", "hare"], {s: [s] for s in arena.seats})))
+    >>> names, returns[..., 0].tolist()
+    (['stag', 'hare'], [[2.0, 0.5], [0.5, 1.0]])
+    """
+    names = list(dict.fromkeys(name for game in played.games for name in game.players))
+    cells: dict[tuple[str, str], list[float]] = {(a, b): [] for a in names for b in names}
+    for game, mean in zip(played.games, played.returns.mean(1).tolist(), strict=True):
+        team = list(dict.fromkeys(game.players))
+        if len(team) > 2:
+            raise PoolError(f"team_returns: expected games of two policies at most, got {team} in game {game.id}")
+        cells[team[0], team[-1]].append(mean)
+    counts = {len(cell) for cell in cells.values()}
+    if len(counts) != 1 or 0 in counts:
+        rare = min(cells, key=lambda pair: len(cells[pair]))
+        raise PoolError(
+            f"team_returns: every pair of policies must have played equally often, and {rare[0]!r} with {rare[1]!r} "
+            f"did {len(cells[rare])} times; use cross_play_teams"
+        )
+    return names, np.array([[cells[a, b] for b in names] for a in names])
 
 
 def _means(mean: Array, own: Flags) -> tuple[float, float]:

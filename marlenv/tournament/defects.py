@@ -58,7 +58,7 @@ def _seat(results: Results) -> list[str]:
     return [f"who sits first scores {mean:.0%} against equals; compare players who sat in both seats equally often"]
 
 
-def _wins(results: Results) -> Array:
+def wins(results: Results) -> Array:
     """Who is surely better than whom when they meet, both seats together; bool ``[n, n]``."""
     both = results.counts + results.counts.transpose(1, 0, 2)[..., ::-1]
     total = both.sum(-1)
@@ -69,10 +69,10 @@ def _wins(results: Results) -> Array:
 
 
 def _circles(results: Results) -> list[str]:
-    wins, names = _wins(results) > 0, results.names
+    over, names = wins(results) > 0, results.names
     for i, j, k in combinations(range(len(names)), 3):
         for a, b, c in ((i, j, k), (i, k, j)):
-            if wins[a, b] and wins[b, c] and wins[c, a]:
+            if over[a, b] and over[b, c] and over[c, a]:
                 circle = " over ".join(repr(names[x]) for x in (a, b, c, a))
                 return [f"they win in a circle, so one number per player says little: {circle}"]
     return []
@@ -98,7 +98,7 @@ def _alike(played: Played) -> list[str]:
 def _forfeits(played: Played) -> list[str]:
     out: dict[tuple[str, str], int] = {}
     for game, ending, culprit in zip(played.games, played.ending.tolist(), played.culprit.tolist(), strict=True):
-        if ending >= ILLEGAL:
+        if culprit >= 0 and ending >= ILLEGAL:
             key = (game.players[culprit], ENDINGS[ending])
             out[key] = out.get(key, 0) + 1
     return [f"{name!r} forfeited {count} games: {why}" for (name, why), count in sorted(out.items())]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
-from marlenv.errors import PoolError
+from marlenv.errors import PoolError, whole
 from marlenv.tournament.config import Config
-from marlenv.tournament.play import blank
+from marlenv.tournament.plan import OF_ROUNDS, following
+from marlenv.tournament.play import Arena, Played, blank
+from marlenv.tournament.schedule import Game
 from marlenv.tournament.store import Ledger, me
 
 
@@ -22,30 +26,129 @@ def open_ledger(config: Config, path: Path | str) -> Ledger:
     """
     path = Path(path)
     if not path.exists():
-        config.arena()
-        return Ledger.create(path, config.table(), config.games(blank([], 2)))
+        arena = config.arena()
+        games = following(config, arena, blank([], len(arena.seats)))
+        try:
+            return Ledger.create(path, config.table(), games)
+        except PoolError:
+            if not path.exists():
+                raise  # else another process was faster, and we play from its ledger
     ledger, table = Ledger(path), config.table()
     if other := sorted(name for name in table if ledger.config.get(name) != table[name]):
         raise PoolError(f"ledger {path}: it is of a tournament with other {', '.join(other)}; choose another --ledger")
     return ledger
 
 
-def run(ledger: Ledger, progress: Callable[[int], None] | None = None, *, lease_seconds: float = 600.0) -> None:
+class Crew(Protocol):
+    """Who plays blocks of games."""
+
+    size: int
+    """How many blocks at once."""
+
+    @property
+    def free(self) -> bool:
+        """Whether it can play one more."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether it plays any."""
+
+    def start(self, games: list[Game]) -> None:
+        """Takes a block."""
+
+    def finished(self, seconds: float) -> list[Played]:
+        """The blocks that have ended, waiting some time for one."""
+
+    def close(self) -> None:
+        """Lets go."""
+
+
+class Here:
+    """Plays blocks of games in this process, one after another.
+
+    Args:
+        arena: in which they are played.
+        progress: called with the number of games that ended.
+    """
+
+    size = 1
+
+    def __init__(self, arena: Arena, progress: Callable[[int], None]) -> None:
+        self.arena, self.progress, self._games = arena, progress, list[Game]()
+
+    @property
+    def free(self) -> bool:
+        """Whether it has nothing to play."""
+        return not self._games
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has something to play."""
+        return bool(self._games)
+
+    def start(self, games: list[Game]) -> None:
+        """Takes a block."""
+        self._games = games
+
+    def finished(self, seconds: float) -> list[Played]:
+        """Plays it."""
+        played, self._games = self.arena.play(self._games, self.progress), []
+        return [played]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def run(
+    ledger: Ledger,
+    progress: Callable[[int], None] | None = None,
+    *,
+    workers: int = 0,
+    lease_seconds: float = 600.0,
+) -> None:
     """Plays all that is left of a tournament; after a crash, call it again.
 
     Args:
         ledger: what is played; several processes may play from one.
         progress: called with the number of games that ended, whenever some did.
-        lease_seconds: after how long games that were leased on another host, and not finished, are played here.
+        workers: how many processes play, on Ray; this one leases games for them and writes what they played. With 0 it
+            plays by itself.
+        lease_seconds: after how long games that were leased on another host, whose process gave no sign of life, are
+            played here.
     """
+    whole("tournament", "workers", workers, 0)
     config = Config.of(ledger.config)
-    arena, owner = config.arena(), me()
-    block = config.block or 4 * config.rows
-    while True:
-        games = ledger.lease(owner, block, lease_seconds)
-        if games:
-            ledger.finish(owner, arena.play(games, progress))
-        elif not ledger.extend(config.games):
-            return
-        elif ledger.counts()["leased"]:  # somebody else is about to finish them
-            time.sleep(0.05)
+    arena, owner, block = config.arena(), me(), config.block or 4 * config.rows
+    tell, renewed = progress or (lambda count: None), time.monotonic()
+
+    def ended(count: int) -> None:
+        nonlocal renewed
+        tell(count)
+        if time.monotonic() - renewed > lease_seconds / 4:
+            renewed = time.monotonic()
+            ledger.renew(owner, lease_seconds)
+
+    crew: Crew = Here(arena, ended)
+    if workers:
+        from marlenv.tournament.ray import RayCrew
+
+        crew = RayCrew(ledger.config, workers)
+    try:
+        while True:
+            share = -(-ledger.counts()["open"] // crew.size)  # so that all have something to do
+            while crew.free and (games := ledger.lease(owner, min(block, max(share, 1)), lease_seconds)):
+                crew.start(games)
+            if crew.busy:
+                for played in crew.finished(lease_seconds / 4):
+                    ledger.finish(owner, played)
+                    if workers:
+                        tell(len(played.games))
+                ended(0)
+            elif config.schedule in OF_ROUNDS and not ledger.extend(partial(following, config, arena)):
+                return
+            elif ledger.counts()["leased"]:  # somebody else is about to finish them
+                time.sleep(0.05)
+            elif not ledger.counts()["open"]:
+                return
+    finally:
+        crew.close()

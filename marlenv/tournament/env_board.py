@@ -110,6 +110,7 @@ class EnvBoard:
         self.env, self.seed = env, seed
         self._rows: Rows = BatchRows(env) if env.batch_size else SingleRows(env, make)
         self.seats = seats_of(env, seats)
+        self.groups = {seat: "/".join(env.tree.place[agents[0]][0]) for seat, agents in self.seats.items()}
         self.kinds = kinds_of(env, self.seats, single=not isinstance(seats, Mapping) and not whole_groups(env, seats))
         self.at = torch.zeros(0, dtype=torch.int64)  # which row of the env each row of the arena is
         self.data: TensorDictBase = self._rows.data
@@ -134,14 +135,18 @@ class EnvBoard:
         self.data = self._rows.data
         self._returns[at] = 0
 
+    def opening(self, game: Game) -> Sequence[int]:
+        """Envs begin with none."""
+        return ()
+
     def keep(self, mask: Tensor) -> None:
         """Drops the rows outside ``mask``; the env does not step them again."""
         self.at = self.at[mask]
 
     def over(self) -> tuple[Tensor, Tensor]:
-        """Which games have ended, and which of them the env cut off; bool ``[B]`` each."""
+        """Which games have ended, bool ``[B]``, and 1, the ending, where the env cut them off; int8 ``[B]``."""
         ended, terminated = (self.data[name][self.at].reshape(-1) for name in ("done", "terminated"))
-        return ended, ended & ~terminated
+        return ended, (ended & ~terminated).to(torch.int8)
 
     def returns(self, rows: Tensor) -> Tensor:
         """What each seat earned, the mean over its agents; float ``[R, P]``."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from marlenv.errors import Unsupported
 from marlenv.games.rules import Rules
+from marlenv.tournament.adjudicate import ADJUDICATED
 from marlenv.tournament.asking import CUT, ENDINGS, OVER
 from marlenv.tournament.config import Config
 from marlenv.tournament.play import Moves, Played
@@ -23,9 +25,12 @@ def positions(board: RulesBoard, game: Game, moves: Moves) -> tuple[list[Any], l
 
     Moves of an opening are among them.
     """
-    rules, opening = board.rules, [] if game.opening is None else list(board.openings[game.opening])
-    board.begin([Game(game.id, game.players, chance=game.chance)], None)
-    state, made = board.state, [*([m] for m in opening), *moves]
+    rules, moves_before = board.rules, () if game.opening is None else board.openings[game.opening].moves
+    board.begin([replace(game, opening=None)], None)
+    state = board.state
+    if game.opening is not None and (start := board.openings[game.opening].start) is not None:
+        state = start
+    made = [*([m] for m in moves_before), *moves]
     states = [state]
     for move in made:
         action = torch.tensor([move]) if rules.simultaneous else torch.tensor(move)
@@ -37,8 +42,7 @@ def positions(board: RulesBoard, game: Game, moves: Moves) -> tuple[list[Any], l
 
 def board_of(ledger: Ledger) -> RulesBoard | None:
     """What the games of a ledger were played on; None where that is an env without rules."""
-    config = {**ledger.config, "players": {"a": "random", "b": "random"}, "challengers": []}
-    board = Config.of(config).arena().board
+    board = Config.of(ledger.config).board()
     return board if isinstance(board, RulesBoard) else None
 
 
@@ -62,6 +66,7 @@ def lines(played: Played) -> Iterator[dict[str, Any]]:
             "ending": ENDINGS[ending],
             "forfeited_by": game.players[culprit] if culprit >= 0 else None,
             "moves": played.moves[k] if played.moves else [],
+            "seconds": played.seconds[k].tolist(),
         }
 
 
@@ -85,7 +90,9 @@ def pgn(ledger: Ledger) -> Iterator[str]:
             ]
         header = dict(zip(rules.players, game.players, strict=True))
         header |= {"event": str(ledger.config["env"]), "round": f"{game.round + 1}.{game.id}", "result": result}
-        header["termination"] = {OVER: "normal", CUT: "adjudication"}.get(ending, ENDINGS[ending])
+        header["termination"] = {OVER: "normal", CUT: "adjudication", ADJUDICATED: "adjudication"}.get(
+            ending, ENDINGS[ending]
+        )
         sheet = rules.score_sheet(states[:-1], moves, header)
         if sheet is None:
             raise Unsupported(f"export: {type(rules).__name__} has no score sheets; export .jsonl")

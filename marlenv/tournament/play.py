@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -16,8 +17,10 @@ from marlenv.errors import PoolError, SpecError, UnknownName, nearest, whole
 from marlenv.games import TurnBasedEnv
 from marlenv.games.rules import Rules
 from marlenv.rng import ROW_STEP, mix
+from marlenv.tournament.adjudicate import Adjudication
 from marlenv.tournament.asking import CUT, Asker
 from marlenv.tournament.env_board import EnvBoard, Seats
+from marlenv.tournament.openings import Opening
 from marlenv.tournament.players import Player
 from marlenv.tournament.results import Results
 from marlenv.tournament.rules_board import RulesBoard
@@ -43,6 +46,9 @@ class Played(NamedTuple):
     """A number that two games share if their moves are the same; int64 ``[G]``."""
     moves: list[Moves]
     """The moves of each game, in each of them an action per seat that moved; empty unless the arena records them."""
+    seconds: Tensor
+    """How long the player of each seat thought, in all; of positions that it was asked about at once, each counts
+    alike. float64 ``[G, P]``, and the only number here that differs when games are played again."""
 
     @property
     def cut(self) -> Tensor:
@@ -100,7 +106,7 @@ class Arena:
             batched. Envs are seeded for each game; a batched one must give its state away, randomness included.
         players: by name.
         rows: how many games are played at once; a batched env has as many as it has.
-        openings: moves to begin with, for games of rules that name an opening.
+        openings: moves to begin with, or positions (:class:`Opening`), for games of rules that name an opening.
         max_plies: cut games off after so many moves, or steps of an env.
         seed: of all games.
         seats: who is a player's in an env: ``"groups"``, ``"agents"``, or the agents of each seat, all of one group;
@@ -109,6 +115,9 @@ class Arena:
             error is raised. A forfeit costs -1, which the others share where the game is zero-sum; in an env it costs
             1 of what was earned.
         move_seconds: how long a player may take, per position that it is asked about.
+        game_seconds: how long for all its moves of a game, each its share of those that it is asked about at once.
+        increment: the seconds that each move adds to that.
+        adjudicate: when games of rules are ended before their end.
         record: keep the moves.
 
     >>> from marlenv.games import TicTacToe
@@ -125,23 +134,30 @@ class Arena:
         players: Mapping[str, Player],
         *,
         rows: int = 1024,
-        openings: Sequence[Sequence[int]] = (),
+        openings: Sequence[Opening | Sequence[int]] = (),
         max_plies: int | None = None,
         seed: int = 0,
         seats: Seats | None = None,
         forfeits: bool = False,
         move_seconds: float | None = None,
+        game_seconds: float | None = None,
+        increment: float = 0.0,
+        adjudicate: Adjudication | None = None,
         record: bool = False,
     ) -> None:
         whole("Arena", "rows", rows, 1)
         if max_plies is not None:
             whole("Arena", "max_plies", max_plies, 1)
-        if move_seconds is not None and not move_seconds > 0:
-            raise SpecError(f"Arena: move_seconds must be above 0, got {move_seconds}")
+        for name, seconds in (("move_seconds", move_seconds), ("game_seconds", game_seconds)):
+            if seconds is not None and not seconds > 0:
+                raise SpecError(f"Arena: {name} must be above 0, got {seconds}")
+        if not increment >= 0:
+            raise SpecError(f"Arena: increment must be 0 or more, got {increment}")
         self.names, self.players = list(players), list(players.values())
         self.rows, self.max_plies, self.seed = rows, max_plies, seed
-        self.forfeits, self.move_seconds, self.record = forfeits, move_seconds, record
-        self.board = make_board(game, openings, seed, seats)
+        self.forfeits, self.record = forfeits, record
+        self.move_seconds, self.game_seconds, self.increment = move_seconds, game_seconds, increment
+        self.board = make_board(game, openings, seed, seats, adjudicate)
         self.row_steps = 0
         """How many positions were stepped."""
 
@@ -149,6 +165,15 @@ class Arena:
     def seats(self) -> dict[str, list[str]]:
         """The agents of each seat, in the order in which a game names its players."""
         return self.board.seats
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The group of each seat; in a game of rules each is its own."""
+        return self.board.groups
+
+    def check(self, games: Iterable[Game]) -> None:
+        """Raises where a game cannot be played: too few players, or somebody whom the arena does not have."""
+        self._places(list(games))
 
     def play(self, games: Iterable[Game], progress: Callable[[int], None] | None = None) -> Played:
         """Plays all games of a schedule.
@@ -162,7 +187,7 @@ class Arena:
             IllegalAction: a player chose an action that the rules forbid; names it and the game.
         """
         todo, seats = list(games), len(self.seats)
-        who = torch.tensor([self._places(game, seats) for game in todo], dtype=torch.int64).reshape(-1, seats)
+        who = self._places(todo)
         ids = torch.tensor([game.id for game in todo], dtype=torch.int64)
         out = blank(todo, seats)
         row = torch.arange(min(self.board.rows(self.rows), len(todo)))  # which game of the schedule each row plays
@@ -176,12 +201,15 @@ class Arena:
             self.seed,
             forfeits=self.forfeits,
             move_seconds=self.move_seconds,
+            game_seconds=self.game_seconds,
+            increment=self.increment,
             shape=(len(row), seats),
         )
         record = _Record() if self.record else None
         self.board.begin([todo[k] for k in row.tolist()], None)
+        asker.begin(torch.arange(len(row)), ids[row], [todo[k] for k in row.tolist()])
         while len(row):
-            ended = self._ended(out, row)
+            ended = self._ended(out, row, asker)
             if len(ended):
                 if progress is not None:
                     progress(len(ended))
@@ -190,8 +218,9 @@ class Arena:
                 if len(fresh):
                     again = ended[: len(fresh)]
                     row[again] = fresh
-                    asker.begin(again)
-                    self.board.begin([todo[k] for k in fresh.tolist()], again)
+                    following_games = [todo[k] for k in fresh.tolist()]
+                    self.board.begin(following_games, again)
+                    asker.begin(again, ids[fresh], following_games)
                 if len(fresh) < len(ended):  # nothing is left for these rows
                     keep = torch.ones_like(row, dtype=torch.bool).index_fill(0, ended[len(fresh) :], False)
                     row = row[keep]
@@ -217,6 +246,7 @@ class Arena:
         self.row_steps += len(row)
         codes = self.board.step(asked, actions, failures)
         made = out.culprit[row] < 0
+        asker.add(codes, made)
         digest = out.digest[row]
         for code in codes.unbind(-1):
             digest = mix(digest * ROW_STEP + code + 1)
@@ -225,33 +255,42 @@ class Arena:
         if record is not None:
             record.add(row[made], codes[made])
 
-    def _ended(self, out: Played, row: Tensor) -> Tensor:
+    def _ended(self, out: Played, row: Tensor, asker: Asker) -> Tensor:
         """Which rows have ended, their results written down; int64 ``[E]``."""
         over, cut = self.board.over()
         forfeited = out.culprit[row] >= 0
         if self.max_plies is not None:
-            cut = cut | (~over & (out.plies[row] >= self.max_plies))
-        ended = (over | cut | forfeited).nonzero().squeeze(-1)
+            cut = torch.where(~over & (out.plies[row] >= self.max_plies), CUT, cut)
+        ended = (over | (cut > 0) | forfeited).nonzero().squeeze(-1)
         if len(ended):
             games = row[ended]
             returns, lost = self.board.returns(ended), forfeited[ended]
             if bool(lost.any()):
                 returns[lost] = self.board.forfeited(returns[lost], out.culprit[games[lost]])
-            out.returns[games] = returns
-            out.ending[games] = torch.where(lost, out.ending[games], cut[ended].to(torch.int8))
+            out.returns[games], out.seconds[games] = returns, asker.used[ended]
+            out.ending[games] = torch.where(lost, out.ending[games], cut[ended])
         return ended
 
-    def _places(self, game: Game, seats: int) -> list[int]:
-        """Which player sits in each seat of a game."""
-        if len(game.players) != seats:
-            raise PoolError(
-                f"Arena: game {game.id} has {len(game.players)} players, and the game has {seats} seats: "
-                f"{list(self.seats)}"
-            )
-        for name in game.players:
-            if name not in self.names:
-                raise UnknownName(f"Arena: game {game.id}: no player is called {name!r}; {nearest(name, self.names)}")
-        return [self.names.index(name) for name in game.players]
+    def _places(self, games: Sequence[Game]) -> Tensor:
+        """Which player sits in each seat of some games; int64 ``[G, P]``."""
+        seats, known = len(self.seats), dict[tuple[str, ...], int]()
+        place, table = {name: k for k, name in enumerate(self.names)}, list[list[int]]()
+        for game in games:
+            if game.players in known:
+                continue
+            if len(game.players) != seats:
+                raise PoolError(
+                    f"Arena: game {game.id} has {len(game.players)} players, and the game has {seats} seats: "
+                    f"{list(self.seats)}"
+                )
+            for name in game.players:
+                if name not in place:
+                    says = nearest(name, self.names)
+                    raise UnknownName(f"Arena: game {game.id}: no player is called {name!r}; {says}")
+            known[game.players] = len(table)
+            table.append([place[name] for name in game.players])
+        which = torch.tensor([known[game.players] for game in games], dtype=torch.int64)
+        return torch.tensor(table, dtype=torch.int64).reshape(-1, seats)[which]
 
 
 class _Record:
@@ -268,8 +307,9 @@ class _Record:
     def by_game(self, count: int) -> list[Moves]:
         games, codes = torch.cat(self._games), torch.cat(self._codes)
         order = games.argsort(stable=True)
-        sizes = torch.bincount(games, minlength=count).tolist()
-        return [part.tolist() for part in codes[order].split(sizes)]
+        ends = [0, *torch.bincount(games, minlength=count).cumsum(0).tolist()]
+        moves: Moves = codes[order].numpy().tolist()
+        return [moves[a:b] for a, b in pairwise(ends)]
 
 
 def blank(games: list[Game], seats: int) -> Played:
@@ -284,10 +324,17 @@ def blank(games: list[Game], seats: int) -> Played:
         torch.full((n,), -1, dtype=torch.int64),
         whole_numbers.clone(),
         [],
+        torch.zeros(n, seats, dtype=torch.float64),
     )
 
 
-def make_board(game: Any, openings: Sequence[Sequence[int]], seed: int, seats: Seats | None) -> Board:
+def make_board(
+    game: Any,
+    openings: Sequence[Opening | Sequence[int]],
+    seed: int,
+    seats: Seats | None,
+    adjudicate: Adjudication | None = None,
+) -> Board:
     """What games are played on."""
     if not isinstance(game, (Rules, EnvBase)) and not callable(game):
         raise SpecError(f"Arena: expected rules, an env, or a function that makes one, got {type(game).__name__}")
@@ -296,9 +343,11 @@ def make_board(game: Any, openings: Sequence[Sequence[int]], seed: int, seats: S
     if isinstance(rules, Rules):
         if seats is not None:
             raise SpecError("Arena: seats= are of envs; in a game of rules each player has one")
-        return RulesBoard(rules, openings, seed)
+        return RulesBoard(rules, openings, seed, adjudicate)
     if not isinstance(first, EnvBase):
         raise SpecError(f"Arena: expected an env, and {game!r} made {type(first).__name__}")
+    if adjudicate is not None:
+        raise SpecError(f"Arena: adjudicate= is for games of rules, and {type(first).__name__} has none")
     if openings:
         raise SpecError(f"Arena: openings are of games with rules, and {type(first).__name__} has none")
     return EnvBoard(first, None if first is game else game, seed, seats)

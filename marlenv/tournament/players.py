@@ -35,6 +35,8 @@ class Player(Protocol):
 
 def random_player(turn: Turn) -> Tensor:
     """Plays any legal action, all equally likely; any within the bounds where actions are numbers."""
+    if turn.rules is not None and not turn.rules.simultaneous:
+        return turn.rules.pick(turn.state, turn.rng.uniform())
     if turn.legal is not None:
         return picked(turn.legal, turn.rng.uniform(shape=turn.legal.shape[1:-1]))
     spec = turn.spec

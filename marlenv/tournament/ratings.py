@@ -264,7 +264,8 @@ def rate(results: Results, *, draws: Draws = "davidson", seat: bool | None = Non
     if model.draws and not (inside[..., WIN] + inside[..., LOSS]).any():
         raise PoolError("rate: all games that count were drawn, so draws have no finite weight; say draws='half'")
     x = maximum(model, inside[None], anchors(groups, len(counts), model))[0]
-    if (np.abs(x) > FAR / 2).any():
+    errors = np.diagonal(spread(model, x, inside, groups))
+    if (np.abs(x) > FAR / 2).any() or np.nanmax(errors, initial=0) > (FAR * ELO) ** 2:  # the likelihood is flat there
         raise PoolError(
             "rate: there are no likeliest strengths, as draws (or a seat) seem to be worth more without bound; "
             "play more games, or say draws='half' or seat=False"

@@ -11,12 +11,14 @@ import numpy as np
 from jinja2 import Environment, PackageLoader  # torch needs it and brings it
 from markupsafe import Markup
 
-from marlenv.errors import PoolError, Unsupported
+from marlenv.errors import PoolError, ShapeError, Unsupported
 from marlenv.tournament.asking import ENDINGS
+from marlenv.tournament.cross_play import cross_play, team_returns
 from marlenv.tournament.defects import defects
 from marlenv.tournament.export import board_of, positions
 from marlenv.tournament.play import Played
 from marlenv.tournament.ratings import Ratings, rate
+from marlenv.tournament.response import response
 from marlenv.tournament.results import Results
 from marlenv.tournament.store import Ledger
 
@@ -76,6 +78,7 @@ def write_report(ledger: Ledger, path: Path, *, level: float = 0.95, replays: in
     played, names = ledger.played(), list(ledger.config["players"])
     rows, note = standings(played, names, level)
     results = results_of(played, names) if played.games else Results(tuple(names))
+    order = [row["player"] for row in rows]
     page = Environment(loader=PackageLoader("marlenv.tournament", "page"), autoescape=True).get_template("report.html")
     text = page.render(
         title=ledger.config["env"],
@@ -84,8 +87,14 @@ def write_report(ledger: Ledger, path: Path, *, level: float = 0.95, replays: in
         rows=rows,
         note=note,
         warnings=defects(played, results) if played.games else [],
-        names=[row["player"] for row in rows],
-        cross=_cross(results, [row["player"] for row in rows]),
+        names=order,
+        cross=_cross(results, order),
+        graph=response(results, order, level),
+        accounts=_accounts(played, order),
+        teams=_teams(played) if ledger.config["schedule"] in ("teams", "focal") else [],
+        gap=_gap(played, level) if ledger.config["schedule"] == "teams" else "",
+        scale=Ratings.scale,
+        schedule=_schedule(ledger, played),
         seats=_by_seat(played, results),
         endings=_endings(played),
         plot=_plot(rows, level),
@@ -115,6 +124,66 @@ def _by_seat(played: Played, results: Results) -> list[tuple[str, int, int, int]
 def _endings(played: Played) -> list[tuple[str, int]]:
     counts = np.bincount(played.ending.numpy(), minlength=len(ENDINGS))
     return [(name, int(n)) for name, n in zip(ENDINGS, counts, strict=True) if n]
+
+
+def _accounts(played: Played, order: list[str]) -> list[list[str]]:
+    """Of each player: games, forfeits by their reason, seconds that it thought about a game."""
+    games, seconds = dict.fromkeys(order, 0), dict.fromkeys(order, 0.0)
+    forfeits: dict[str, dict[str, int]] = {name: {} for name in order}
+    ends = zip(played.games, played.ending.tolist(), played.culprit.tolist(), played.seconds.tolist(), strict=True)
+    for game, ending, culprit, used in ends:
+        for name in set(game.players):
+            games[name] += 1
+        for name, one in zip(game.players, used, strict=True):
+            seconds[name] += one
+        if culprit >= 0:
+            mine = forfeits[game.players[culprit]]
+            mine[ENDINGS[ending]] = mine.get(ENDINGS[ending], 0) + 1
+    return [
+        [
+            name,
+            f"{games[name]}",
+            ", ".join(f"{why}: {count}" for why, count in sorted(forfeits[name].items())) or "none",
+            f"{seconds[name] / max(games[name], 1):.3g}",
+        ]
+        for name in order
+    ]
+
+
+def _teams(played: Played, most: int = 200) -> list[list[str]]:
+    """The mean return of each seat, for each way in which players were seated; the first of them."""
+    by_team: dict[tuple[str, ...], list[list[float]]] = {}
+    for game, returns in zip(played.games, played.returns.tolist(), strict=True):
+        by_team.setdefault(game.players, []).append(returns)
+    return [
+        [" - ".join(team), f"{len(returns)}", ", ".join(f"{x:.3g}" for x in np.mean(returns, 0))]
+        for team, returns in list(by_team.items())[:most]
+    ]
+
+
+def _gap(played: Played, level: float) -> str:
+    """What playing with oneself is worth, where everybody played with everybody."""
+    try:
+        found = cross_play(team_returns(played)[1], level=level)
+    except (PoolError, ShapeError):
+        return ""
+    low, high = found.interval
+    return (
+        f"With themselves policies return {found.self_play:.3g} on average, with others {found.cross_play:.3g}: "
+        f"a gap of {found.gap:.3g} ({low:.3g} to {high:.3g})."
+    )
+
+
+def _schedule(ledger: Ledger, played: Played, most: int = 500) -> dict[str, Any]:
+    """The games as they were scheduled, the first of them, with what came out."""
+    done = {game.id: k for k, game in enumerate(played.games)}
+    games, lines = ledger.games(), []
+    for game in games[:most]:
+        k = done.get(game.id)
+        out = "to play" if k is None else ", ".join(f"{x:.3g}" for x in played.returns[k].tolist())
+        opening = "" if game.opening is None else f"{game.opening}"
+        lines.append([f"{game.id}", f"{game.round}", " - ".join(game.players), opening, out])
+    return {"lines": lines, "more": len(games) - len(lines)}
 
 
 def _plot(rows: list[dict[str, str]], level: float) -> list[dict[str, Any]]:

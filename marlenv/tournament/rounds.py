@@ -47,6 +47,23 @@ def knockout_match(names: Sequence[str], played: Played) -> list[tuple[str, str]
     return [(a, b) for a, b in zip(places[::2], places[1::2], strict=False) if a is not None and b is not None]
 
 
+def match_counts(names: Sequence[str], played: Played, *, pairs: bool) -> list[int]:
+    """What a sequential test of a match of two takes: how often the first of the names won, drew and lost.
+
+    Args:
+        names: the two.
+        played: the games.
+        pairs: whether they come in pairs that sit both ways; then five counts, by the points of a pair.
+    """
+    scores = played.scores().tolist() if played.games else []
+    mine = [x if game.players[0] == names[0] else 1 - x for game, x in zip(played.games, scores, strict=True)]
+    step = 2 if pairs else 1
+    counts = [0] * (2 * step + 1)
+    for k in range(0, len(mine), step):
+        counts[round(2 * (step - sum(mine[k : k + step])))] += 1
+    return counts
+
+
 def _winner(pair: tuple[str | None, str | None], points: dict[str, float], names: Sequence[str]) -> str:
     a, b = pair
     if a is None or b is None or a not in points or b not in points:

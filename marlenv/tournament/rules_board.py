@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import IllegalAction, PoolError
+from marlenv.errors import IllegalAction, PoolError, SpecError
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
+from marlenv.tournament.adjudicate import ADJUDICATED, Adjudication, Judge
+from marlenv.tournament.openings import Opening
 from marlenv.tournament.schedule import Game
 from marlenv.tournament.streams import CHANCE, streams
 from marlenv.tournament.turns import Positions
@@ -55,13 +57,25 @@ class RulesBoard:
 
     Args:
         rules: of the game.
-        openings: moves to begin with.
+        openings: moves to begin with, or positions.
         seed: of dice and cards.
+        adjudicate: when games are ended before their end.
     """
 
-    def __init__(self, rules: Rules[Any], openings: Sequence[Sequence[int]], seed: int) -> None:
-        self.rules, self.openings, self.seed = rules, openings, seed
+    def __init__(
+        self,
+        rules: Rules[Any],
+        openings: Sequence[Opening | Sequence[int]],
+        seed: int,
+        adjudicate: Adjudication | None = None,
+    ) -> None:
+        if adjudicate is not None and (rules.simultaneous or len(rules.players) != 2):
+            raise SpecError(f"Arena: adjudicate= is for games of two who move in turn, got {type(rules).__name__}")
+        self._how, self._judge = adjudicate, None if adjudicate is None else Judge(adjudicate, 0)
+        self.rules, self.seed = rules, seed
+        self.openings = [Opening.of(given) for given in openings]
         self.seats = {name: [name] for name in rules.players}
+        self.groups = {name: name for name in rules.players}
         self._state: Any = None
 
     def rows(self, wanted: int) -> int:
@@ -71,11 +85,19 @@ class RulesBoard:
     def begin(self, games: Sequence[Game], rows: Tensor | None) -> None:
         """Begins games in ``rows``, or in new ones."""
         new = self._begun(games)
+        if self._how is not None and rows is None:
+            self._judge = Judge(self._how, len(games))
+        elif self._judge is not None and rows is not None:
+            self._judge.begin(rows)
         if rows is None:
             self._state = new
         else:
             pairs = zip(self._state, new, strict=True)
             self._state = type(new)(*(a.index_copy(0, rows, b) for a, b in pairs))
+
+    def opening(self, game: Game) -> Sequence[int]:
+        """The moves that a game begins with."""
+        return () if game.opening is None else self.openings[game.opening].moves
 
     @property
     def state(self) -> Any:
@@ -85,15 +107,25 @@ class RulesBoard:
     def keep(self, mask: Tensor) -> None:
         """Drops the rows outside ``mask``."""
         self._state = type(self._state)(*(leaf[mask] for leaf in self._state))
+        if self._judge is not None:
+            self._judge.keep(mask)
 
     def over(self) -> tuple[Tensor, Tensor]:
-        """Which games have ended, and which of them were cut off by the game itself; bool ``[B]`` each."""
+        """Which games have ended, bool ``[B]``, and the ending of those that were ended before; int8 ``[B]``."""
         over = self.rules.over(self._state)
-        return over, torch.zeros_like(over)
+        if self._judge is None:
+            return over, torch.zeros_like(over, dtype=torch.int8)
+        decided = self._judge.decided & ~over
+        return over | decided, decided.to(torch.int8) * ADJUDICATED
 
     def returns(self, rows: Tensor) -> Tensor:
         """What each seat earned; float ``[R, P]``."""
-        return self.rules.returns(type(self._state)(*(leaf[rows] for leaf in self._state))).to(torch.float32)
+        state = type(self._state)(*(leaf[rows] for leaf in self._state))
+        returns = self.rules.returns(state).to(torch.float32)
+        if self._judge is None:
+            return returns
+        decided, winner = self._judge.decided[rows] & ~self.rules.over(state), self._judge.winner[rows].float()
+        return torch.where(decided.unsqueeze(1), torch.stack([winner, 0 - winner], -1), returns)
 
     def forfeited(self, returns: Tensor, culprit: Tensor) -> Tensor:
         """The returns of games that somebody forfeits: -1, and +1 shared among the others where the sum is zero."""
@@ -116,6 +148,8 @@ class RulesBoard:
 
     def permits(self, positions: RulesPositions, mine: Tensor | None, action: Tensor) -> Tensor:
         """Whether actions are legal; bool ``[R]``."""
+        if not self.rules.simultaneous:
+            return self.rules.permits(positions.state(mine), action)
         legal = positions.legal if mine is None else positions.legal[mine]
         inside = action.clamp(0, legal.shape[-1] - 1)
         return legal.gather(-1, inside.unsqueeze(-1)).squeeze(-1) & (inside == action)
@@ -141,6 +175,8 @@ class RulesBoard:
             self._state = where(still, self._state, played)
         else:
             self._state = self.rules.play(self._state, action)
+        if self._judge is not None:
+            self._judge.look(self._judge.how.score(self.rules, self._state), ~lost)
         return action if self.rules.simultaneous else action.unsqueeze(-1)
 
     def _begun(self, games: Sequence[Game]) -> Any:
@@ -151,8 +187,11 @@ class RulesBoard:
         for number in sorted({game.opening for game in games if game.opening is not None}):
             if not 0 <= number < len(self.openings):
                 raise PoolError(f"Arena: opening {number} is named, and there are {len(self.openings)}")
-            mine = torch.tensor([game.opening == number for game in games])
-            for move in self.openings[number]:
+            mine, opening = torch.tensor([game.opening == number for game in games]), self.openings[number]
+            if opening.start is not None:
+                others = type(state)(*(leaf.expand(len(games), *leaf.shape[1:]) for leaf in opening.start))
+                state = where(mine, others, state)
+            for move in opening.moves:
                 action = torch.full((len(games),), move)
                 legal = self.rules.permits(state, action)
                 if not bool((legal | ~mine).all()):

@@ -7,13 +7,16 @@ asked again after each round.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import networkx as nx
 
 from marlenv.errors import PoolError, UnknownName, nearest, whole
+
+Chance = Literal["games", "pairs", "cycles"]
+"""What has the same dice and cards: nothing, the games of a pair that sits both ways, all games of a cycle."""
 
 
 @dataclass(frozen=True)
@@ -103,43 +106,67 @@ def gauntlet(challengers: Sequence[str], field: Sequence[str], *, double: bool =
 
 
 def focal_background(
-    focal: Sequence[str], background: Sequence[str], seats: int, focal_seats: Iterable[Sequence[int]]
+    focal: Sequence[str],
+    background: Sequence[str] | Mapping[str, Sequence[str]],
+    seats: int | Sequence[str],
+    focal_seats: Iterable[Sequence[int]],
 ) -> list[Game]:
     """Focal policies among background ones: every choice of both, for each way to seat the focal ones.
 
     Args:
         focal: the policies that are judged.
-        background: the population that they meet.
-        seats: how many seats the game has.
+        background: the population that they meet, of which one takes all other seats; or a population for each role,
+            of which one takes all other seats of that role.
+        seats: how many seats the game has; or the role of each.
         focal_seats: the seats that focal policies take, for each of the roles to try: ``[[0], [1, 2]]``.
 
     >>> [game.players for game in focal_background(["me"], ["x", "y"], 3, [[0], [1, 2]])]
     [('me', 'x', 'x'), ('me', 'y', 'y'), ('x', 'me', 'me'), ('y', 'me', 'me')]
+    >>> roles = ["wolf", "wolf", "sheep"]
+    >>> [game.players for game in focal_background(["me"], {"wolf": ["w"], "sheep": ["a", "b"]}, roles, [[0]])]
+    [('me', 'w', 'a'), ('me', 'w', 'b')]
     """
-    roster([*focal, *background], "focal_background")
-    whole("focal_background", "seats", seats, 1)
+    roles = [""] * whole("focal_background", "seats", seats, 1) if isinstance(seats, int) else list(seats)
+    by_role = background
+    if not isinstance(by_role, Mapping):
+        by_role, roles = {"": by_role}, [""] * len(roles)
+    roster([*focal, *dict.fromkeys(p for names in by_role.values() for p in names)], "focal_background")
+    if lost := sorted(set(roles) - set(by_role)):
+        raise PoolError(f"focal_background: no population for the roles {lost}; there are {sorted(by_role)}")
     games = []
     for taken in focal_seats:
-        if not taken or not set(taken) <= set(range(seats)):
-            raise PoolError(f"focal_background: focal seats must be some of 0..{seats - 1}, got {list(taken)}")
-        games += [tuple(me if s in taken else them for s in range(seats)) for me, them in product(focal, background)]
+        if not taken or not set(taken) <= set(range(len(roles))):
+            raise PoolError(f"focal_background: focal seats must be some of 0..{len(roles) - 1}, got {list(taken)}")
+        others = list(dict.fromkeys(role for s, role in enumerate(roles) if s not in taken))
+        for me, them in product(focal, product(*(by_role[role] for role in others))):
+            by = dict(zip(others, them, strict=True))
+            games.append(tuple(me if s in taken else by[role] for s, role in enumerate(roles)))
     return _numbered(enumerate(games))
 
 
-def cross_play_teams(policies: Sequence[str], group_map: Mapping[str, Sequence[str]]) -> list[Game]:
+def cross_play_teams(
+    policies: Sequence[str] | Mapping[str, Sequence[str]], group_map: Mapping[str, Sequence[str]]
+) -> list[Game]:
     """Every way to give each group of a group map a policy; ``players`` are by agent, in the order of the map.
+
+    Args:
+        policies: for all groups, or those of each group.
+        group_map: the agents of each group.
 
     >>> teams = cross_play_teams(["a", "b"], {"wolves": ["w0", "w1"], "sheep": ["s"]})
     >>> [game.players for game in teams]
     [('a', 'a', 'a'), ('a', 'a', 'b'), ('b', 'b', 'a'), ('b', 'b', 'b')]
     """
-    roster(policies, "cross_play_teams", least=1)
     sizes = [len(agents) for agents in group_map.values()]
     if not sizes or not all(sizes):
         raise PoolError(f"cross_play_teams: expected groups with agents, got {dict(group_map)}")
-    teams = product(policies, repeat=len(sizes))
+    if isinstance(policies, Mapping) and (lost := [group for group in group_map if group not in policies]):
+        raise PoolError(f"cross_play_teams: no policies for the groups {lost}; there are some for {sorted(policies)}")
+    each = [policies[group] if isinstance(policies, Mapping) else policies for group in group_map]
+    for names in each:
+        roster(names, "cross_play_teams", least=1)
     return _numbered(
-        enumerate(tuple(p for p, size in zip(team, sizes, strict=True) for _ in range(size)) for team in teams)
+        enumerate(tuple(p for p, size in zip(team, sizes, strict=True) for _ in range(size)) for team in product(*each))
     )
 
 
@@ -150,11 +177,33 @@ def with_openings(games: Iterable[Game], openings: int, *, paired: bool = True) 
     [(('a', 'b'), 0, 0), (('b', 'a'), 0, 0)]
     """
     whole("with_openings", "openings", openings, 1)
+    return repeated([games], openings=openings, both=paired)
+
+
+def repeated(
+    cycles: Iterable[Iterable[Game]], *, openings: int = 0, both: bool = False, chance: Chance = "pairs"
+) -> list[Game]:
+    """All games of some cycles, each from each opening, and from both seats.
+
+    Args:
+        cycles: the games of each.
+        openings: how many there are; 0 for the start of the game.
+        both: whether each is played once more with the seats turned round.
+        chance: what has the same dice and cards; with ``"cycles"``, all games of a cycle from one opening.
+
+    >>> games = repeated([[Game(0, ("a", "b"))], [Game(0, ("b", "c"))]], both=True, chance="pairs")
+    >>> [(game.id, game.players, game.chance) for game in games]
+    [(0, ('a', 'b'), 0), (1, ('b', 'a'), 0), (2, ('b', 'c'), 1), (3, ('c', 'b'), 1)]
+    """
     out: list[Game] = []
-    for number, (game, opening) in enumerate(product(games, range(openings))):
-        seatings = [game.players, game.players[::-1]] if paired else [game.players]
-        for players in seatings:
-            out.append(replace(game, id=len(out), players=players, opening=opening, chance=number))
+    starts: list[int | None] = [*range(openings)] or [None]
+    pair = 0
+    for number, games in enumerate(cycles):
+        for game, (k, opening) in product(games, enumerate(starts)):
+            same = {"games": None, "pairs": pair, "cycles": number * len(starts) + k}[chance]
+            for players in [game.players, game.players[::-1]] if both else [game.players]:
+                out.append(Game(len(out), players, game.round, opening, same))
+            pair += 1
     return out
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from marlenv.errors import ShapeError, SpecError
+from marlenv.errors import ShapeError, SpecError, whole
+from marlenv.tournament.brownian import Walk
 from marlenv.tournament.likelihood import Array
 
 Verdict = Literal["stronger", "not stronger", "go on"]
@@ -22,6 +23,20 @@ def expected_score(elo: float) -> float:
     return float(1 / (1 + 10 ** (-elo / 400)))
 
 
+def elo_of(score: float) -> float:
+    """How many points stronger a player is whose score to expect is ``score``: :func:`expected_score` turned round."""
+    return float(400 * np.log10(score / (1 - score)))
+
+
+class Estimate(NamedTuple):
+    """How many points stronger a player is, judged from a sequential test."""
+
+    elo: float
+    """As likely too high as too low."""
+    low: float
+    high: float
+
+
 def likeliest_with_mean(shares: Array, values: Array, mean: float) -> Array:
     """The chances nearest to ``shares`` in likelihood under which ``values`` average ``mean``; ``[k]``.
 
@@ -30,12 +45,16 @@ def likeliest_with_mean(shares: Array, values: Array, mean: float) -> Array:
     """
     off = values - mean
     low, high = -1 / off.max(), -1 / off.min()
-    for _ in range(200):
-        t = (low + high) / 2
-        if (shares * off / (1 + t * off)).sum() > 0:
-            low = t
-        else:
-            high = t
+    t = (low + high) / 2
+    for _ in range(200):  # Newton's steps, or halves where those lead out
+        each = off / (1 + t * off)
+        value = float((shares * each).sum())
+        low, high = (t, high) if value > 0 else (low, t)
+        following = t + value / float((shares * each**2).sum())
+        following = following if low < following < high else (low + high) / 2
+        if abs(following - t) <= 1e-15 * max(1.0, abs(t)):
+            break
+        t = following
     return shares / (1 + t * off)
 
 
@@ -82,6 +101,13 @@ class SPRT:
         Args:
             counts: three numbers, won, drawn and lost games; or five, pairs of games by their points 2, 1.5, 1, 0.5, 0.
         """
+        seen = self._counts(counts)
+        if not seen.any():
+            return 0.0
+        shares, values = seen / seen.sum(), np.linspace(1, 0, len(seen))
+        return float(seen @ self._rates(shares, values))
+
+    def _counts(self, counts: object) -> Array:
         seen = np.asarray(counts, dtype=float)
         if seen.shape not in ((3,), (5,)):
             raise ShapeError(
@@ -89,18 +115,61 @@ class SPRT:
             )
         if not ((seen >= 0).all() and np.isfinite(seen).all()):
             raise SpecError(f"SPRT: counts must be finite and not negative, got {seen.tolist()}")
-        if not seen.any():
-            return 0.0
-        seen = np.where(seen == 0, 1e-3, seen)  # what has not happened yet is not impossible
-        values, shares = np.linspace(1, 0, len(seen)), seen / seen.sum()
+        return np.where(seen == 0, 1e-3, seen) if seen.any() else seen  # what has not happened yet is not impossible
+
+    def _rates(self, shares: Array, values: Array) -> Array:
+        """What each outcome adds to the log likelihood ratio, where outcomes have these shares."""
         under = [likeliest_with_mean(shares, values, expected_score(elo)) for elo in (self.elo0, self.elo1)]
-        return float((seen * (np.log(under[1]) - np.log(under[0]))).sum())
+        return np.asarray(np.log(under[1]) - np.log(under[0]))
 
     def decide(self, counts: object) -> Verdict:
         """Whether to stop, and with what; see :meth:`ratio` for the counts."""
         low, high = self.bounds
         ratio = self.ratio(counts)
         return "stronger" if ratio >= high else "not stronger" if ratio <= low else "go on"
+
+    def estimate(self, counts: object, level: float = 0.95, *, every: int = 1) -> Estimate:
+        """How strong a player is after the test has stopped, or has been given up; plain numbers would be too extreme.
+
+        A test stops when a player happens to look good or bad. So outcomes are ordered by what they say: failed early,
+        failed late, not decided (by the ratio), passed late, passed early. The bounds are the differences at which an
+        outcome as good, or as bad, as this one would be rare; at ``elo`` it would be as likely better as worse.
+
+        Args:
+            counts: when it stopped; see :meth:`ratio`.
+            level: the chance that the bounds hold the true difference.
+            every: how many games (or pairs) were played between looks.
+
+        >>> found = SPRT(elo0=0, elo1=40).estimate([120, 90, 80], every=20)
+        >>> [round(points) for points in found]
+        [40, 2, 75]
+        """
+        seen = self._counts(counts)
+        whole("SPRT.estimate", "every", every, 1)
+        if not 0 < level < 1:
+            raise SpecError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
+        if not seen.any():
+            raise SpecError("SPRT.estimate: no game has been played")
+        games, ratio = round(float(np.asarray(counts, dtype=float).sum())), self.ratio(counts)
+        shares, values = seen / seen.sum(), np.linspace(1, 0, len(seen))
+        tail = (1 - level) / 2
+        found = [self._mean_where(share, shares, values, games, ratio, every) for share in (0.5, 1 - tail, tail)]
+        return Estimate(*(elo_of(mean) for mean in found))
+
+    def _mean_where(self, share: float, shares: Array, values: Array, games: int, ratio: float, every: int) -> float:
+        """The mean score at which a share of outcomes is worse than the one that was seen."""
+        low, high = 1e-6, 1 - 1e-6
+        for _ in range(32):
+            mean = (low + high) / 2
+            true = likeliest_with_mean(shares, values, mean)
+            rates = self._rates(true, values)
+            drift = float(true @ rates)
+            walk = Walk(drift, float(true @ rates**2) - drift**2, *self.bounds, every)
+            if walk.below(games, ratio) > share:
+                low = mean
+            else:
+                high = mean
+        return low
 
 
 def confidence_sequence(scores: object, level: float = 0.95) -> tuple[Array, Array]:

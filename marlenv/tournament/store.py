@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,19 @@ from marlenv.errors import PoolError
 from marlenv.tournament.play import Moves, Played
 from marlenv.tournament.schedule import Game
 
-VERSION = 1
+VERSION = 2
 OPEN, LEASED, FINISHED = range(3)
 SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE game (
   id INTEGER PRIMARY KEY, round INTEGER NOT NULL, players TEXT NOT NULL, opening INTEGER, chance INTEGER,
   state INTEGER NOT NULL DEFAULT 0, owner TEXT, lease_until REAL,
-  returns TEXT, plies INTEGER, ending INTEGER, culprit INTEGER, digest INTEGER, moves TEXT
+  returns TEXT, plies INTEGER, ending INTEGER, culprit INTEGER, digest INTEGER, moves TEXT, seconds TEXT
 );
 CREATE INDEX game_state ON game (state, id);
 """
 GAME = "id, round, players, opening, chance"
-RESULT = "returns, plies, ending, culprit, digest, moves"
+RESULT = "returns, plies, ending, culprit, digest, moves, seconds"
 
 
 def me() -> str:
@@ -119,6 +120,8 @@ class Ledger:
             os.link(draft, path)  # fails where another process was faster
         except FileExistsError:
             raise PoolError(f"ledger {path}: the file exists; resume it, or choose another name") from None
+        except sqlite3.Error as error:
+            raise OSError(f"ledger {path}: {error}; nothing was written") from error
         finally:
             db.close()
             for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
@@ -142,7 +145,7 @@ class Ledger:
         with _transaction(self._db, self.path):
             counts = self.counts()
             if not counts["open"] and not counts["leased"]:
-                _insert(self._db, following(self.played()))
+                _insert(self._db, following(self.played(moves=False)))
                 counts = self.counts()
         return bool(counts["open"] + counts["leased"])
 
@@ -157,37 +160,46 @@ class Ledger:
             for dead in (o for o in owners if o != owner and gone(o)):
                 self._db.execute("UPDATE game SET state = ? WHERE state = ? AND owner = ?", (OPEN, LEASED, dead))
             self._db.execute("UPDATE game SET state = ? WHERE state = ? AND lease_until < ?", (OPEN, LEASED, now))
-            query = f"SELECT {GAME} FROM game WHERE state = ? ORDER BY id LIMIT ?"
-            games = [_game(row) for row in self._db.execute(query, (OPEN, count))]
-            self._db.executemany(
-                "UPDATE game SET state = ?, owner = ?, lease_until = ? WHERE id = ?",
-                [(LEASED, owner, now + seconds, game.id) for game in games],
+            following = "SELECT id FROM game WHERE state = ? ORDER BY id LIMIT ?"
+            games = self._games(f"WHERE id IN ({following})", (OPEN, count))
+            self._db.execute(
+                f"UPDATE game SET state = ?, owner = ?, lease_until = ? WHERE id IN ({following})",
+                (LEASED, owner, now + seconds, OPEN, count),
             )
         return games
+
+    def renew(self, owner: str, seconds: float = 600.0) -> None:
+        """Keeps the games that an owner has leased, some time longer."""
+        with _transaction(self._db, self.path):
+            self._db.execute(
+                "UPDATE game SET lease_until = ? WHERE state = ? AND owner = ?", (time.time() + seconds, LEASED, owner)
+            )
 
     def finish(self, owner: str, played: Played) -> int:
         """Writes what came out, all in one transaction; how many games were still the owner's to finish."""
         rows = [
             (
                 FINISHED,
-                json.dumps(returns),
+                str(returns),
                 plies,
                 ending,
                 culprit,
                 digest,
-                json.dumps(moves, separators=(",", ":")),
+                str(moves).replace(" ", ""),
+                str(seconds),
                 game.id,
                 LEASED,
                 owner,
             )
-            for game, returns, plies, ending, culprit, digest, moves in zip(
+            for game, returns, plies, ending, culprit, digest, moves, seconds in zip(
                 played.games,
-                played.returns.tolist(),
+                played.returns.numpy().tolist(),
                 played.plies.tolist(),
                 played.ending.tolist(),
                 played.culprit.tolist(),
                 played.digest.tolist(),
                 played.moves or [[] for _ in played.games],
+                ((1e6 * played.seconds).round() / 1e6).numpy().tolist(),
                 strict=True,
             )
         ]
@@ -195,29 +207,33 @@ class Ledger:
             before = self._db.total_changes
             self._db.executemany(
                 "UPDATE game SET state = ?, returns = ?, plies = ?, ending = ?, culprit = ?, digest = ?, moves = ?, "
-                "owner = NULL, lease_until = NULL WHERE id = ? AND state = ? AND owner = ?",
+                "seconds = ?, owner = NULL, lease_until = NULL WHERE id = ? AND state = ? AND owner = ?",
                 rows,
             )
             return self._db.total_changes - before
 
     def games(self) -> list[Game]:
         """The schedule as far as it is known."""
-        return [_game(row) for row in self._db.execute(f"SELECT {GAME} FROM game ORDER BY id")]
+        return self._games()
 
-    def played(self) -> Played:
-        """All finished games, in the order of their numbers."""
+    def _games(self, where: str = "", values: tuple[Any, ...] = ()) -> list[Game]:
+        return _made(self._db.execute(f"SELECT {GAME} FROM game {where} ORDER BY id", values))
+
+    def played(self, *, moves: bool = True) -> Played:
+        """All finished games, in the order of their numbers; without their moves if those are not needed."""
         query = f"SELECT {GAME}, {RESULT} FROM game WHERE state = ? ORDER BY id"
         rows = self._db.execute(query, (FINISHED,)).fetchall()
-        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [[] for _ in range(11)]
-        moves: list[Moves] = [json.loads(text) for text in columns[10]]
+        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [[] for _ in range(12)]
+        made: list[Moves] = [json.loads(text) for text in columns[10]] if moves else []
         return Played(
-            [_game(row[:5]) for row in rows],
+            _made(row[:5] for row in rows),
             torch.tensor([json.loads(text) for text in columns[5]]),
             torch.tensor(columns[6], dtype=torch.int64),
             torch.tensor(columns[7], dtype=torch.int8),
             torch.tensor(columns[8], dtype=torch.int64),
             torch.tensor(columns[9], dtype=torch.int64),
-            moves,
+            made,
+            torch.tensor([json.loads(text) for text in columns[11]], dtype=torch.float64),
         )
 
     def counts(self) -> dict[str, int]:
@@ -249,9 +265,17 @@ def _transaction(db: sqlite3.Connection, path: Path) -> Iterator[None]:
 
 
 def _insert(db: sqlite3.Connection, games: Iterable[Game]) -> None:
-    rows = ((g.id, g.round, json.dumps(g.players), g.opening, g.chance) for g in games)
+    text = cache(json.dumps)
+    rows = ((g.id, g.round, text(g.players), g.opening, g.chance) for g in games)
     db.executemany(f"INSERT OR IGNORE INTO game ({GAME}) VALUES (?, ?, ?, ?, ?)", rows)
 
 
-def _game(row: Any) -> Game:
-    return Game(row[0], tuple(json.loads(row[2])), row[1], row[3], row[4])
+def _made(rows: Iterable[Any]) -> list[Game]:
+    """The games of rows; those of the same players share them."""
+    known: dict[str, tuple[str, ...]] = {}
+    out = []
+    for number, turn, text, opening, chance in rows:
+        if text not in known:
+            known[text] = tuple(json.loads(text))
+        out.append(Game(number, known[text], turn, opening, chance))
+    return out

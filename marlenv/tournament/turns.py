@@ -65,10 +65,21 @@ class Turn:
         games: the ids of their games; int64 ``[R]``.
         rng: randomness of each game and seat.
         memory: what the player keeps, ``[R, *lead]``; None where it keeps nothing.
+        moves: of each game so far, for players with ``wants_moves``.
+        clock: the seconds that each seat has left; None without clocks.
+        increment: the seconds that are added for each move.
     """
 
     def __init__(
-        self, positions: Positions, mine: Tensor | None, games: Tensor, rng: RowRNG, memory: TensorDictBase | None
+        self,
+        positions: Positions,
+        mine: Tensor | None,
+        games: Tensor,
+        rng: RowRNG,
+        memory: TensorDictBase | None,
+        moves: list[list[int]] | None = None,
+        clock: Tensor | None = None,
+        increment: float = 0.0,
     ) -> None:
         self._positions, self._mine = positions, mine
         self.games = games
@@ -77,6 +88,11 @@ class Turn:
         """Randomness of each game and seat, whatever other rows there are."""
         self.memory = memory
         """What the player keeps for each game and seat, to be written into; None for players without ``memory``."""
+        self.moves = moves
+        """The moves of each game so far, those of its opening among them, where one moves at a time; None for players
+        without a true attribute ``wants_moves``."""
+        self.clock, self.increment = clock, increment
+        """The seconds that each seat has left, ``[R, P]``, None without clocks; and those added for each move."""
 
     @property
     def rules(self) -> Rules[Any] | None:
@@ -132,6 +148,8 @@ class Board(Protocol):
 
     seats: dict[str, list[str]]
     """The agents of each seat."""
+    groups: dict[str, str]
+    """The group of each seat."""
 
     def rows(self, wanted: int) -> int:
         """How many games are played at once, if so many are wanted."""
@@ -139,11 +157,14 @@ class Board(Protocol):
     def begin(self, games: Sequence[Game], rows: Tensor | None) -> None:
         """Begins games in ``rows``, or in new ones."""
 
+    def opening(self, game: Game) -> Sequence[int]:
+        """The moves that a game begins with."""
+
     def keep(self, mask: Tensor) -> None:
         """Drops the rows outside ``mask``."""
 
     def over(self) -> tuple[Tensor, Tensor]:
-        """Which games have ended, and which of them the game itself cut off; bool ``[B]`` each."""
+        """Which games have ended, bool ``[B]``, and the ending of those that were ended before; int8 ``[B]``."""
 
     def returns(self, rows: Tensor) -> Tensor:
         """What each seat earned; float ``[R, P]``."""

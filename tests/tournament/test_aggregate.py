@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from marlenv.errors import ShapeError, SpecError
+from marlenv.errors import PoolError, ShapeError, SpecError
 from marlenv.tournament import (
+    Game,
     aggregate_interval,
     cross_play,
     iqm,
     optimality_gap,
     performance_profile,
     probability_of_improvement,
+    team_returns,
 )
+from marlenv.tournament.play import blank
 
 RNG = np.random.default_rng(0)
 SCORES, OTHERS = RNG.gamma(2.0, size=(9, 5)), RNG.gamma(2.5, size=(7, 5)).round(1)
@@ -70,6 +74,18 @@ def test_self_play_beats_cross_play_by_what_conventions_are_worth() -> None:
     np.testing.assert_allclose(result.table, mean, atol=0.4)
     alike = cross_play(np.full((3, 3, 5), 7.0))
     assert (alike.gap, alike.interval) == (0, (0, 0))
+
+
+def test_returns_of_teams_are_those_of_their_games() -> None:
+    games = [Game(k, team) for k, team in enumerate([("a", "a"), ("a", "b"), ("b", "a"), ("b", "b")] * 2)]
+    played = blank(games, 2)._replace(returns=torch.arange(16.0).reshape(8, 2))
+    names, returns = team_returns(played)
+    assert names == ["a", "b"]
+    assert returns.tolist() == [[[0.5, 8.5], [2.5, 10.5]], [[4.5, 12.5], [6.5, 14.5]]]
+    with pytest.raises(PoolError, match="and 'b' with 'b' did 1 times; use cross_play_teams"):
+        team_returns(blank(games[:7], 2))
+    with pytest.raises(PoolError, match="expected games of two policies at most, got"):
+        team_returns(blank([Game(0, ("a", "b", "c"))], 3))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import chess
+import chess.pgn
 import pytest
 import torch
 
@@ -19,7 +21,10 @@ from marlenv.errors import IllegalAction, SpecError, Unsupported
 from marlenv.games import TicTacToe
 from marlenv.games.chess import Chess
 from marlenv.tournament import ENDINGS, Arena, Game, UCIPlayer, random_player, round_robin
-from marlenv.tournament.config import load_player
+from marlenv.tournament.config import Config, load_player
+from marlenv.tournament.drive import open_ledger
+from marlenv.tournament.export import pgn
+from marlenv.tournament.store import me
 
 FAKE = [sys.executable, str(Path(__file__).parent / "fake_engine.py")]
 STOCKFISH = shutil.which("stockfish") or shutil.which("/usr/games/stockfish")
@@ -74,7 +79,7 @@ def test_processes_end_with_the_player(fake: Callable[..., UCIPlayer]) -> None:
     game = [Game(k, ("a", "a")) for k in range(2)]
     Arena(Chess(), {"a": player}, max_plies=4).play(game)
     assert player._crew is not None
-    pids = [engine.process.pid for engine in player._crew.engines if engine.process]
+    pids = [engine.process.pid for engine in player._crew.programs if engine.process]
     assert len(pids) == 2
     again = pickle.loads(pickle.dumps(player))
     assert again._crew is None
@@ -86,10 +91,37 @@ def test_processes_end_with_the_player(fake: Callable[..., UCIPlayer]) -> None:
     Arena(Chess(), {"a": player}, max_plies=2).play(game)  # it can be asked again
 
 
+def test_an_engine_gives_up_where_it_finds_itself_lost_for_long(fake: Callable[..., UCIPlayer]) -> None:
+    """It despairs in three of four moves, so three moves running are found and four are not."""
+    for moves, ending in ((3, "resigned"), (4, "move limit")):
+        players = {"sad": fake("despairs", resign=8.0, resign_moves=moves), "random": random_player}
+        played = Arena(Chess(), players, forfeits=True, max_plies=24).play([Game(0, ("sad", "random"))])
+        assert [ENDINGS[k] for k in played.ending.tolist()] == [ending]
+        assert played.returns.tolist() == ([[-1, 1]] if moves == 3 else [[0, 0]])
+        assert int(played.plies[0]) == (4 if moves == 3 else 24)
+
+
+def test_engines_are_told_the_clocks(
+    fake: Callable[..., UCIPlayer], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAKE_LOG", str(tmp_path / "log"))
+    arena = Arena(Chess(), {"a": fake(clock=True), "b": random_player}, game_seconds=60, increment=0.25, max_plies=8)
+    played = arena.play([Game(0, ("a", "b"))])
+    said = [line.split(" | ")[0].split() for line in (tmp_path / "log").read_text().splitlines()]
+    assert [words[1::2] for words in said] == [["wtime", "btime", "winc", "binc"]] * 4
+    assert said[0][2:9:2] == ["60000", "60000", "250", "250"]
+    left = [int(words[2]) for words in said]
+    assert all(b <= a + 250 for a, b in zip(left, left[1:], strict=False))
+    assert 0 < float(played.seconds[0, 0]) < 60
+    assert float(played.seconds[0, 0]) * 1000 >= 60000 + 3 * 250 - left[-1] - 1
+    with pytest.raises(SpecError, match="clock=True needs an arena with clocks: say game_seconds"):
+        Arena(Chess(), {"a": fake(clock=True)}, max_plies=2).play([Game(0, ("a", "a"))])
+
+
 def test_what_cannot_play_is_said() -> None:
     with pytest.raises(SpecError, match="no program 'no_such_engine' was found; install the engine"):
         UCIPlayer("no_such_engine")
-    with pytest.raises(SpecError, match="expected one of nodes, depth and move_seconds"):
+    with pytest.raises(SpecError, match="expected one of nodes, depth, move_seconds and clock"):
         UCIPlayer(FAKE, nodes=1, depth=1)
     with pytest.raises(SpecError, match="nodes"):
         UCIPlayer(FAKE, nodes=0)
@@ -114,6 +146,60 @@ def test_stockfish_beats_chance_and_plays_the_same_games_again() -> None:
     assert played[0].scores()[1::2].tolist() == [0.0, 0.0]
 
 
+OTHERS = {"ethereal": "ethereal-chess", "toga": "toga2", "gnu": "gnuchess"}
+FOUND = {name: shutil.which(program) or shutil.which(f"/usr/games/{program}") for name, program in OTHERS.items()}
+
+
+@pytest.mark.slow
+@needs_stockfish
+@pytest.mark.skipif(not any(FOUND.values()), reason="needs engines: apt install ethereal-chess toga2 gnuchess")
+def test_a_round_robin_of_real_engines_goes_on_when_one_is_killed(tmp_path: Path) -> None:
+    """Every game is played, who is killed loses one game, and who sees more wins more."""
+    kinds: dict[str, Any] = {
+        name: {"kind": "uci", "command": [path, *(["--uci"] if name == "gnu" else [])], "move_seconds": 0.02}
+        for name, path in FOUND.items()
+        if path is not None
+    }
+    for nodes in (1, 400):
+        kinds[f"fish{nodes}"] = {"kind": "uci", "command": [STOCKFISH], "nodes": nodes, "options": {"Hash": 1}}
+    config = Config.of(
+        {"env": "chess", "players": kinds, "openings": [["e4", "e5"]], "max_plies": 80, "rows": 4, "seed": 1}
+    )
+    ledger = open_ledger(config, tmp_path / "engines.sqlite")
+    arena, games = config.arena(), ledger.lease(me(), 1000)
+    place = arena.names.index("fish400")
+    fish, asked = arena.players[place], 0
+
+    def killed(turn: Any) -> torch.Tensor:
+        nonlocal asked
+        asked += 1
+        if asked == 20:
+            process = fish._crew.programs[0].process
+            os.kill(process.pid, signal.SIGKILL)
+        return fish(turn)
+
+    arena.players[place] = killed
+    ledger.finish(me(), arena.play(games))
+    for player in [*arena.players, fish]:
+        getattr(player, "close", lambda: None)()
+    played = ledger.played()
+    assert ledger.counts() == {"open": 0, "leased": 0, "finished": len(kinds) * (len(kinds) - 1)}
+    crashed = [k for k, how in enumerate(played.ending.tolist()) if ENDINGS[how] == "crash"]
+    by_fish = [k for k in crashed if played.games[k].players[int(played.culprit[k])] == "fish400"]
+    assert len(by_fish) == 1
+    assert "illegal move" not in {ENDINGS[how] for how in played.ending.tolist()}
+    results = played.results(list(kinds))
+    table = dict(zip(results.names, results.points.tolist(), strict=True))
+    assert table["fish400"] > table["fish1"]
+    text = "".join(pgn(ledger))
+    with io.StringIO(text) as file:
+        read = iter(lambda: chess.pgn.read_game(file), None)
+        sheets = list(read)
+    assert len(sheets) == len(played.games)
+    assert all(not sheet.errors for sheet in sheets)
+    assert sum(sheet.headers["Termination"] == "crash" for sheet in sheets) == len(crashed)
+
+
 @pytest.mark.slow
 @needs_stockfish
 @pytest.mark.parametrize("chess960", [False, True])
@@ -125,7 +211,7 @@ def test_an_engine_that_is_killed_loses_one_game(chess960: bool) -> None:
         nonlocal asked
         asked += 1
         if asked == 5 and player._crew is not None:
-            process = player._crew.engines[0].process
+            process = player._crew.programs[0].process
             assert process is not None
             os.kill(process.pid, signal.SIGKILL)
         return player(turn)

@@ -62,7 +62,7 @@ def test_a_batched_scenario_plays_the_same_games_at_any_batch_size(seats: str) -
         assert played.plies.tolist() == [6] * 5
         assert played.cut.all()
         plain = plain or played
-        for got, want in zip(played[1:-1], plain[1:-1], strict=True):
+        for got, want in zip(played[1:6], plain[1:6], strict=True):
             torch.testing.assert_close(got, want, rtol=0, atol=0)
     assert len(plain.digest.unique()) == 5
     assert plain.returns.shape == (5, len(arena.seats))
@@ -185,6 +185,26 @@ def test_a_player_that_takes_too_long_loses() -> None:
         [Game(0, ("first", "slow"))]
     )
     assert (played.ending.tolist(), played.culprit.tolist()) == ([5], [1])
+
+
+def test_a_player_whose_clock_runs_out_loses() -> None:
+    import time
+
+    def slow(turn: Turn) -> torch.Tensor:
+        time.sleep(0.05)
+        return first_legal(turn)
+
+    def steps(**clocks: float) -> tuple[int, int]:
+        arena = Arena(TicTacToe(), {"slow": slow, "last": last_legal}, forfeits=True, **clocks)
+        played = arena.play([Game(0, ("slow", "last"))])
+        assert 0.05 * played.plies[0] / 2 <= played.seconds[0, 0] < 5
+        assert played.seconds[0, 1] < 0.05
+        return int(played.ending[0]), int(played.plies[0])
+
+    assert steps(game_seconds=0.08) == (5, 2)  # its second move is too late
+    assert steps(game_seconds=10.0)[0] == 0
+    assert steps(game_seconds=0.08, increment=10.0)[0] == 0
+    assert steps(game_seconds=0.01, increment=10.0) == (5, 0)  # what a move adds is for the next one
 
 
 def test_forfeits_in_an_env_cost_one() -> None:

@@ -273,6 +273,8 @@ def test_draws_and_wins_that_never_meet_have_no_maximum() -> None:
     games = Results.of([("a", "b", 1), ("b", "c", 0.5), ("c", "a", 0.5)])
     with pytest.raises(PoolError, match="no likeliest strengths.*play more games, or say draws='half' or seat=False"):
         rate(games, seat=False)
+    with pytest.raises(PoolError, match="no likeliest strengths"):  # a win and a draw: both are worth without bound
+        rate(Results.of([("a", "b", 1), ("b", "a", 0.5)]))
     first = Results.of([("a", "b", 1), ("b", "a", 1), ("a", "b", 0.5), ("b", "a", 0.5)])  # who sits second never wins
     with pytest.raises(PoolError, match="no likeliest strengths"):
         rate(first)

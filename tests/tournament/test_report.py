@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
@@ -18,6 +19,7 @@ from marlenv.tournament import Arena, Game, Results, TabularPlayer, random_playe
 from marlenv.tournament.defects import defects
 from marlenv.tournament.mcts import MCTSPlayer
 from marlenv.tournament.play import blank
+from marlenv.tournament.store import Ledger
 
 TOML = """
 env = "tic_tac_toe"
@@ -55,21 +57,139 @@ def test_the_commands_play_rate_report_and_export(toml: Path, capsys: pytest.Cap
         assert one["returns"] == line["returns"]
 
 
+CIRCLE = """
+env = "matrix_game"
+options = {payoffs = "rock_paper_scissors"}
+cycles = 30
+[players]
+rock = {kind = "test_report:always", action = 0}
+paper = {kind = "test_report:always", action = 1}
+scissors = {kind = "test_report:always", action = 2}
+late = "test_report:resigns"
+"""
+
+
+def always(action: int):
+    return lambda turn: torch.full_like(turn.seat, action)
+
+
+def resigns(turn) -> torch.Tensor:
+    return torch.full_like(turn.seat, -1)
+
+
+def test_the_page_shows_circles_accounts_and_the_schedule(tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text(CIRCLE.replace("late =", "# late ="))
+    main(["tournament", "run", str(tmp_path / "t.toml")])
+    main(["tournament", "report", str(tmp_path / "t.sqlite")])
+    page = (tmp_path / "t.html").read_text()
+    assert "100% (100-100) of what was won is" in page
+    graph = re.search(r'<svg id="graph".*?</svg>', page, re.S)[0]
+    assert graph.count("<line") == graph.count('class="sure"') == 3
+    assert sorted(re.findall(r"<text[^>]*>(.*?)</text>", graph)) == ["paper", "rock", "scissors"]
+    shares = re.search(r'<table id="shares">.*?</table>', page, re.S)[0]
+    assert shares.count("<td>33% (33-33)</td>") == 6
+    assert "they win in a circle" in page
+    schedule = re.search(r'<details id="schedule">.*?</details>', page, re.S)[0]
+    assert schedule.count("<tr>") == 181
+    (tmp_path / "t.toml").write_text(CIRCLE)
+    main(["tournament", "run", str(tmp_path / "t.toml"), "--ledger", str(tmp_path / "b.sqlite")])
+    main(["tournament", "report", str(tmp_path / "b.sqlite")])
+    accounts = re.search(r'<table id="accounts">.*?</table>', (tmp_path / "b.html").read_text(), re.S)[0]
+    assert "<tr><td>late</td><td>180</td><td>resigned: 180</td>" in accounts
+    assert accounts.count("<td>none</td>") == 3
+
+
+def test_the_page_of_teams_says_what_training_together_was_worth(tmp_path: Path) -> None:
+    """Two MARL policies on a scenario, each with itself and with the other, from both sides of the team."""
+    text = (
+        'env = "simple_tag"\nschedule = "teams"\ncycles = 2\nrows = 4\noptions = {max_steps = 3, compile = "none"}\n'
+        '[players]\nstays = {kind = "test_report:goes", speed = 0.0}\nruns = {kind = "test_report:goes", speed = 1.0}\n'
+    )
+    (tmp_path / "t.toml").write_text(text)
+    main(["tournament", "run", str(tmp_path / "t.toml")])
+    main(["tournament", "report", str(tmp_path / "t.sqlite")])
+    page = (tmp_path / "t.html").read_text()
+    teams = re.search(r'<table id="teams">.*?</table>', page, re.S)[0]
+    assert re.findall(r"<td>([a-z]+ - [a-z]+)</td><td>2</td>", teams) == [
+        "stays - stays", "stays - runs", "runs - stays", "runs - runs",
+    ]  # fmt: skip
+    assert "With themselves policies return" in page
+    assert "This env keeps no positions to replay" in page
+
+
+DRAWS = torch.Generator().manual_seed(0)
+
+
+def own_generator(turn) -> torch.Tensor:
+    """Draws from a generator that no seed of the tournament reaches."""
+    return torch.multinomial(turn.legal.float(), 1, generator=DRAWS).squeeze(1)
+
+
+def test_players_who_do_not_play_by_the_seed_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = 'env = "tic_tac_toe"\ncycles = 3\n[players]\na = "random"\nb = "mcts"\n'
+    for last, says in (
+        ("", "all games came out the same"),
+        ('c = "test_report:own_generator"\n', "'c' does not play by"),
+    ):
+        (tmp_path / "t.toml").write_text(text + last)
+        ledger = tmp_path / f"{len(last)}.sqlite"
+        main(["tournament", "run", str(tmp_path / "t.toml"), "--ledger", str(ledger)])
+        before = Ledger(ledger).played().digest
+        assert main(["tournament", "verify", str(ledger), "--games", "100"]) == 0
+        assert says in capsys.readouterr().out
+        assert torch.equal(Ledger(ledger).played().digest, before)
+
+
+def goes(speed: float):
+    return lambda turn: torch.full((*turn.data.batch_size, 2), speed)
+
+
 @pytest.mark.slow
 def test_a_browser_steps_through_a_game(toml: Path) -> None:
+    """Chromium itself: forward and back by button and by key, the ends, another game; and nothing in its log."""
     browser = shutil.which("chromium")
     if browser is None:
         pytest.skip("needs chromium: apt install chromium")
     main(["tournament", "run", str(toml)])
     main(["tournament", "report", str(toml.with_suffix(".sqlite"))])
     page = toml.with_suffix(".html")
-    clicks = "<script>find('forward').click(); find('forward').click(); find('back').click();</script></body>"
-    page.write_text(page.read_text().replace("</body>", clicks))
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000", "--dump-dom"]
-    dom = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=True).stdout
-    assert re.search(r'id="where">1 of \d+<', dom)
-    assert 'class="now"' in dom
+    script = """<script>
+    const said = [], board = () => find("board").innerHTML, note = () => said.push(find("where").textContent, board());
+    onerror = (text) => said.push("error " + text);
+    note(); find("forward").click(); note(); find("forward").click(); find("back").click(); note();
+    dispatchKey = (key) => document.dispatchEvent(new KeyboardEvent("keydown", { key }));
+    dispatchKey("ArrowRight"); dispatchKey("ArrowLeft"); note();
+    find("last").click(); note(); find("first").click(); note();
+    find("game").value = 1; find("game").onchange(); note(); find("forward").click();
+    const out = { id: "said", textContent: JSON.stringify(said) };
+    document.body.append(Object.assign(document.createElement("pre"), out));
+    </script></body>"""
+    page.write_text(page.read_text().replace("</body>", script))
+    shot = toml.with_suffix(".png")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000", "--enable-logging=stderr"]
+    command = [browser, *flags, "--window-size=900,2200"]
+    done = subprocess.run(
+        [*command, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=120, check=True
+    )
+    dom = done.stdout
+    assert "CONSOLE" not in done.stderr
+    said = json.loads(html.unescape(re.search(r'<pre id="said">(.*?)</pre>', dom, re.S)[1]))
+    where, boards = said[::2], said[1::2]
+    length = int(re.match(r"0 of (\d+)", where[0])[1])
+    assert [text.split()[0] for text in where] == ["0", "1", "1", "1", str(length), "0", "0"]
+    assert ": over, returns" in where[4]
+    assert boards[0] == boards[5] != boards[1] == boards[2] == boards[3] != boards[4]
+    assert all("<svg" in board for board in boards)
+    assert dom.count('class="now"') == 1
     assert 'id="none" hidden' in dom
+    subprocess.run([*command, f"--screenshot={shot}", page.as_uri()], capture_output=True, timeout=120, check=True)
+    from PIL import Image
+
+    with Image.open(shot) as picture:  # something is drawn where the standings, the graph and the board are
+        grey = picture.convert("L")
+        height = grey.height // 3
+        thirds = [grey.crop((0, k * height, grey.width, (k + 1) * height)).getextrema() for k in range(3)]
+    assert all(low < 80 < 250 < high for low, high in thirds)
 
 
 @pytest.mark.slow
@@ -138,10 +258,9 @@ def test_a_player_that_is_entered_twice_is_noticed() -> None:
         "s": spread,
     }
     played = Arena(TicTacToe(), players).play(round_robin(["first", "copy", "last"], double=True))
-    found = [w for w in defects(played, played.results()) if "play alike" in w]
-    assert len(found) == 1
-    assert "'copy'" in found[0]
-    assert "'first'" in found[0]
+    found = defects(played, played.results())
+    says = "'copy' and 'first' play alike, move by move, against all whom both met; one player entered twice?"
+    assert found == [says]
     varied = Arena(TicTacToe(), players).play(round_robin(["first", "s", "last"], double=True, cycles=10))
     assert not [w for w in defects(varied, varied.results()) if "play alike" in w]
 

@@ -7,6 +7,7 @@ import pytest
 
 from marlenv.errors import ShapeError, SpecError
 from marlenv.tournament import SPRT, confidence_sequence, expected_score
+from marlenv.tournament.brownian import Walk
 from marlenv.tournament.sequential import likeliest_with_mean
 
 
@@ -101,6 +102,106 @@ def test_bounds_depend_on_the_past_alone() -> None:
         np.testing.assert_array_equal(confidence_sequence(scores[:part])[1], high[:part])
 
 
+# --- after stopping ------------------------------------------------------------------------------
+
+
+def ended_low_by_waves(walk: Walk, games: float) -> float:
+    """The chance to have ended low, as a sum over eigenfunctions of the interval; a book's other way to write it."""
+    width, push = walk.high - walk.low, walk.drift / walk.variance
+    n = np.arange(1, 400)
+    rate = walk.variance * (n * np.pi / width) ** 2 / 2 + walk.drift * push / 2
+    flow = np.pi * walk.variance / width**2 * n * np.sin(n * np.pi * -walk.low / width) * np.exp(push * walk.low)
+    odds = np.exp(-2 * push * np.array([walk.low, walk.high]))
+    ever = walk.high / width if walk.drift == 0 else (1 - odds[1]) / (odds[0] - odds[1])
+    return float(ever - (flow * np.exp(-rate * games) / rate).sum())
+
+
+@pytest.mark.parametrize("drift", [-0.3, -0.01, 0.0, 0.02, 0.2])
+@pytest.mark.parametrize("games", [3, 20, 90, 700])
+def test_paths_end_as_often_as_a_book_says(drift: float, games: int) -> None:
+    walk = Walk(drift, 0.5, -3.0, 2.0)
+    ended = walk.ended_low(games)
+    assert ended == pytest.approx(ended_low_by_waves(walk, games), abs=1e-9)
+    other = Walk(-drift, 0.5, -2.0, 3.0).ended_low(games)  # seen in a mirror: who ended high
+    assert ended + other + walk.alive_below(games, games + 1, 99.0) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("drift", [-0.2, -0.03])
+def test_with_one_bound_the_time_to_it_is_inverse_gaussian(drift: float) -> None:
+    stats = pytest.importorskip("scipy.stats", reason="needs scipy: pip install -e '.[test]'")
+    mean, shape = 3.0 / -drift, 9.0 / 0.5  # of the time at which -3 is reached
+    law = stats.invgauss(mean / shape, scale=shape)
+    for games in (5, 30, 200):
+        assert Walk(drift, 0.5, -3.0, 60.0).ended_low(games) == pytest.approx(law.cdf(games), abs=1e-9)
+
+
+def test_paths_that_are_looked_at_now_and_then_end_as_simulated_ones() -> None:
+    rng, every, walk = np.random.default_rng(0), 10, Walk(0.01, 0.05, -3.0, 2.5, 10)
+    ends, values, x, alive = np.zeros(20_000), np.zeros(20_000), np.zeros(20_000), np.ones(20_000, dtype=bool)
+    for games in range(every, 4001, every):
+        x[alive] += rng.normal(walk.drift * every, np.sqrt(walk.variance * every), alive.sum())
+        out = alive & ((x < walk.low) | (x > walk.high))
+        ends[out], values[out] = games, x[out]
+        alive &= ~out
+    for games, value in ((50, 3.0), (200, -3.2), (200, 0.5), (400, 2.7)):
+        worse = ((ends < games) & (values < walk.low)).mean() + (replayed_until(walk, games) < value).mean()
+        assert walk.below(games, value) == pytest.approx(worse, abs=0.015)
+
+
+def replayed_until(walk: Walk, games: int) -> np.ndarray:
+    """Values at one look of the paths that had not ended before; infinite for the others."""
+    rng, x, alive = np.random.default_rng(1), np.zeros(20_000), np.ones(20_000, dtype=bool)
+    for look in range(walk.every, games + 1, walk.every):
+        alive &= (x > walk.low) & (x < walk.high) if look > walk.every else alive
+        x += rng.normal(walk.drift * walk.every, np.sqrt(walk.variance * walk.every), len(x))
+    return np.where(alive, x, np.inf)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kinds", "every", "true"), [(3, 10, 0), (3, 10, 40), (5, 5, 40), (5, 5, -30), (3, 100, 40), (3, 10, 120)]
+)
+def test_estimates_after_stopping_are_honest(kinds: int, every: int, true: float, sized) -> None:
+    """Their intervals hold the truth at least as often as they say, and they are not biased; plain means are."""
+    test, values, count = SPRT(0, 40), np.linspace(1, 0, kinds), sized(300, 2000)
+    even = np.array([0.3, 0.4, 0.3]) if kinds == 3 else np.array([0.1, 0.2, 0.4, 0.2, 0.1])
+    chances = likeliest_with_mean(even, values, expected_score(true))
+    rng, held, above, plain, games = np.random.default_rng(abs(true) + every), [], [], [], []
+    for _ in range(count):
+        counts = rng.multinomial(every, chances)
+        while test.decide(counts) == "go on":
+            counts += rng.multinomial(every, chances)
+        found = test.estimate(counts, every=every)
+        held.append(found.low <= true <= found.high)
+        above.append(found.elo > true)
+        games.append(counts.sum())
+        plain.append(counts @ values / counts.sum() > expected_score(true))
+    error = 4 / np.sqrt(count)
+    wider = 0.02 if np.mean(games) < 100 else 0  # where few games are played, bounds are a little wide
+    assert 0.933 - error * 0.218 / 4 <= np.mean(held) <= 0.967 + wider + error * 0.218 / 4
+    assert abs(np.mean(above) - 0.5) <= 0.03 + error / 4
+    if every == 10 and true in (0, 40):
+        assert abs(np.mean(plain) - 0.5) > 0.1  # failed tests look worse, passed ones better than they are
+
+
+def test_an_estimate_lies_within_its_bounds_and_tells_good_from_bad() -> None:
+    test = SPRT(0, 40)
+    order = [[70, 90, 120], [170, 240, 180], [120, 90, 74], [40, 10, 12]]  # failed, undecided, passed, passed early
+    found = [test.estimate(counts) for counts in order]
+    assert all(one.low < one.elo < one.high for one in found)
+    assert [one.elo for one in found] == sorted(one.elo for one in found)
+    wide, narrow = test.estimate(order[0], 0.99), test.estimate(order[0], 0.5)
+    assert wide.low < found[0].low < narrow.low < narrow.high < found[0].high < wide.high
+    assert wide.elo == narrow.elo
+    mirrored = SPRT(-40, 0).estimate(order[0][::-1])
+    assert mirrored.elo == pytest.approx(-found[0].elo, abs=1e-5)
+    assert (mirrored.low, mirrored.high) == (
+        pytest.approx(-found[0].high, abs=1e-4),
+        pytest.approx(-found[0].low, abs=1e-4),
+    )
+
+
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
@@ -108,6 +209,9 @@ def test_bounds_depend_on_the_past_alone() -> None:
         (lambda: SPRT(0, 10, alpha=0.6, beta=0.6), SpecError, "add up to less than 1"),
         (lambda: SPRT(0, 10).ratio([1, 2]), ShapeError, r"expected 3 counts \(won, drawn, lost\) or 5"),
         (lambda: SPRT(0, 10).ratio([1, 2, -3]), SpecError, "not negative"),
+        (lambda: SPRT(0, 10).estimate([0, 0, 0]), SpecError, "no game has been played"),
+        (lambda: SPRT(0, 10).estimate([1, 0, 0], every=0), SpecError, "every must be an integer from 1 on, got 0"),
+        (lambda: SPRT(0, 10).estimate([1, 0, 0], 95), SpecError, "level must be between 0 and 1"),
         (lambda: confidence_sequence([2.0]), SpecError, "scores must lie from 0 to 1"),
         (lambda: confidence_sequence([1.0], 95), SpecError, "level must be between 0 and 1"),
     ],

@@ -1,0 +1,171 @@
+"""Engines of Go, and of other games on such boards, as players: programs that speak GTP.
+
+Source: Farneback 2002, GTP version 2, https://www.lysator.liu.se/~gunnar/gtp/gtp2-spec-draft2/gtp2-spec.html
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from marlenv.errors import BadNotation, SpecError, Unsupported
+from marlenv.games.rules import Rules
+from marlenv.rng import RowRNG
+from marlenv.tournament.players import RESIGN
+from marlenv.tournament.processes import WRONG, Answer, EnginePlayer, Program
+from marlenv.tournament.turns import Turn
+
+COLORS = ("black", "white")  # of the seats
+
+
+class GTPPlayer(EnginePlayer):
+    """Plays what an engine plays that speaks GTP: ``GTPPlayer("gnugo --mode gtp --level 1")``.
+
+    For each move the engine is shown the whole game, from an empty board on. What it plays depends on nothing else if
+    its seed is fixed and it remembers nothing, or is started anew for each move (``restart``). Games have two seats,
+    black and white, and are written as GTP writes them: Go, Hex, Othello. An engine that ends, refuses, answers nothing
+    or plays an illegal move loses that game where the arena has ``forfeits=True``, and is started again for the others.
+
+    Args:
+        command: the program, with its arguments.
+        move_seconds: how long it may take for a move, if the engine knows ``time_settings``.
+        setup: commands that are sent after the board is cleared.
+        restart: whether it is started anew for each move, as GNU Go has to be: it remembers what it has read.
+        processes: how many of them think at the same time.
+        patience: seconds to wait for an answer beyond ``move_seconds``; then it counts as lost.
+
+    Raises:
+        SpecError: there is no such program.
+
+    >>> GTPPlayer("gnugo --mode gtp --seed 1", restart=True)  # doctest: +SKIP
+    GTPPlayer('gnugo --mode gtp --seed 1')
+    """
+
+    wants_moves = True
+    """The arena keeps the moves of each game for it."""
+
+    def __init__(
+        self,
+        command: str | Sequence[str],
+        *,
+        move_seconds: float | None = None,
+        setup: Sequence[str] = (),
+        restart: bool = False,
+        processes: int = 1,
+        patience: float = 30.0,
+    ) -> None:
+        super().__init__(command, processes, patience)
+        if isinstance(setup, str) or any("\n" in line for line in setup):
+            raise SpecError(f"GTPPlayer: setup must be a list of commands, a line each, got {setup!r}")
+        self.setup, self.restart, self.move_seconds = list(setup), restart, move_seconds
+        self._said: dict[tuple[int, ...], tuple[Any, tuple[str, ...]]] = {}
+
+    def __call__(self, turn: Turn) -> Tensor:
+        rules = turn.rules
+        if rules is None or rules.simultaneous or len(rules.players) != 2 or turn.moves is None:
+            got = "an env" if rules is None else type(rules).__name__
+            raise Unsupported(f"GTPPlayer: engines that speak GTP play games of black and white, got {got}")
+        first = self._beginning(rules)
+        games = [self._shown(rules, tuple(moves)) for moves in turn.moves]
+        seats = turn.seat.tolist()
+        asked = [
+            _Question([*first, *game], COLORS[seat], self.move_seconds or 0.0)
+            for game, seat in zip(games, seats, strict=True)
+        ]
+        answers, state = self._ask(asked), turn.state
+        return torch.tensor([self._action(rules, state, k, said.move) for k, said in enumerate(answers)])
+
+    def _beginning(self, rules: Any) -> list[str]:
+        """What is said before a game."""
+        size, komi = getattr(rules, "size", getattr(rules, "width", None)), getattr(rules, "komi", None)
+        lines = [] if size is None else [f"boardsize {size}"]
+        lines += ["clear_board", *([] if komi is None else [f"komi {komi:g}"]), *self.setup]
+        seconds = self.move_seconds
+        return [*lines, *([] if seconds is None else [f"time_settings 0 {max(1, round(seconds))} 1"])]
+
+    def _shown(self, rules: Rules[Any], moves: tuple[int, ...]) -> list[str]:
+        """The moves of a game, said to the engine; of what was said two plies before, nothing is worked out again."""
+        known = next((moves[:k] for k in (len(moves), len(moves) - 1, len(moves) - 2) if moves[:k] in self._said), ())
+        if known in self._said:
+            state, lines = self._said.pop(known)
+        else:
+            state, lines = rules.start(torch.Size([]), rng=RowRNG(0, [])), ()
+        for move in moves[len(known) :]:
+            lines = (*lines, f"play {COLORS[int(rules.player(state))]} {rules.action_name(state, move)}")
+            state = rules.play(state, torch.tensor(move))
+        if len(self._said) > 4096:
+            self._said.clear()
+        self._said[moves] = state, lines
+        return list(lines)
+
+    @staticmethod
+    def _action(rules: Rules[Any], state: Any, k: int, said: str | int) -> int:
+        if isinstance(said, int):
+            return said
+        if said.lower() == "resign":
+            return RESIGN
+        try:
+            return rules.read_action(type(state)(*(leaf[k] for leaf in state)), said)
+        except BadNotation:
+            return WRONG
+
+    def _program(self, *about: Any) -> Program:
+        return GTPProgram(self.command, self.patience, self.restart)
+
+    def __repr__(self) -> str:
+        return f"GTPPlayer({shlex.join(self.command)!r})"
+
+
+class _Question(NamedTuple):
+    """What to say first, who is to move, and how long it takes to think about it."""
+
+    before: list[str]
+    color: str
+    seconds: float
+
+
+class GTPProgram(Program):
+    """One process that speaks GTP.
+
+    Args:
+        command: the program, with its arguments.
+        seconds: how long it may take for an answer, beyond the time to think.
+        restart: whether it is started anew for each move.
+    """
+
+    def __init__(self, command: Sequence[str], seconds: float, restart: bool) -> None:
+        super().__init__(command, seconds)
+        self.restart = restart
+
+    async def greet(self) -> None:
+        """Waits until it speaks GTP."""
+        await self._ask("protocol_version")
+
+    async def answer(self, question: _Question) -> Answer:
+        """Its move after a game."""
+        for line in question.before:
+            await self._ask(line)
+        move = await self._ask(f"genmove {question.color}")
+        if self.restart and (process := self.process) is not None:
+            self.kill()
+            await process.wait()
+        return Answer(move)
+
+    async def _ask(self, command: str) -> str:
+        """What it says to a command.
+
+        Raises:
+            ValueError: it refuses.
+        """
+        await self.say(command)
+        while not (said := await self.line()):  # what is left of the answer before
+            pass
+        if not said.startswith("="):
+            raise ValueError(said)
+        while await self.line():  # an answer ends with an empty line
+            pass
+        return said[1:].strip()

@@ -1,0 +1,165 @@
+"""Programs that play: processes that are asked for moves over their standard input and output, several at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import shutil
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from marlenv.errors import SpecError, whole
+from marlenv.tournament.players import CRASH, TIME
+
+WRONG = -4
+"""The answer for a move that is none, or not legal."""
+
+
+class Answer(NamedTuple):
+    """What a program says about a position."""
+
+    move: str | int
+    """The move, or CRASH or TIME where there is none."""
+    score: float | None = None
+    """How good it finds its position, in pawns (or points); None where it does not say."""
+
+
+class Program(ABC):
+    """One process, which is started when it is first asked, and again after it has failed.
+
+    Args:
+        command: the program, with its arguments.
+        seconds: how long it may take for an answer.
+    """
+
+    def __init__(self, command: Sequence[str], seconds: float) -> None:
+        self.command, self.seconds = command, seconds
+        self.process: asyncio.subprocess.Process | None = None
+
+    @abstractmethod
+    async def greet(self) -> None:
+        """What is said once, after it has been started."""
+
+    @abstractmethod
+    async def answer(self, question: Any) -> Answer:
+        """Its move in a position."""
+
+    async def move(self, question: Any) -> Answer:
+        """Its move in a position; CRASH or TIME where it has none."""
+        try:
+            async with asyncio.timeout(self.seconds + getattr(question, "seconds", 0)):
+                if self.process is None:
+                    pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+                    self.process = await asyncio.create_subprocess_exec(
+                        *self.command, stdin=pipe, stdout=pipe, stderr=none
+                    )
+                    await self.greet()
+                return await self.answer(question)
+        except TimeoutError:
+            self.kill()
+            return Answer(TIME)
+        except (EOFError, OSError, IndexError, ValueError):  # the last one: a line without an end
+            self.kill()
+            return Answer(CRASH)
+
+    async def say(self, *lines: str) -> None:
+        """Sends it lines."""
+        assert self.process is not None
+        assert self.process.stdin is not None
+        self.process.stdin.write("".join(f"{line}\n" for line in lines).encode())
+        await self.process.stdin.drain()
+
+    async def line(self) -> str:
+        """Its next line, without the end of line."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        if line := await self.process.stdout.readline():
+            return line.decode(errors="replace").rstrip()
+        raise EOFError
+
+    def kill(self) -> None:
+        """Ends the process, whatever it does."""
+        process, self.process = self.process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+
+
+class Crew:
+    """The processes of a player, and the thread in which their answers are waited for."""
+
+    def __init__(self, programs: Sequence[Program]) -> None:
+        self.programs = list(programs)
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="engines", daemon=True)
+        self.thread.start()
+        self.close = weakref.finalize(self, _end, self.programs, self.loop, self.thread)
+
+    def ask(self, questions: Sequence[Any]) -> list[Answer]:
+        """An answer to each question."""
+        return asyncio.run_coroutine_threadsafe(self._share(questions), self.loop).result()
+
+    async def _share(self, questions: Sequence[Any]) -> list[Answer]:
+        count = len(self.programs)
+        answers = [Answer(CRASH)] * len(questions)
+
+        async def some(first: int) -> None:
+            for k in range(first, len(questions), count):
+                answers[k] = await self.programs[first].move(questions[k])
+
+        await asyncio.gather(*(some(first) for first in range(count)))
+        return answers
+
+
+class EnginePlayer(ABC):
+    """What players that are programs share: the command, and the processes.
+
+    Args:
+        command: the program, with its arguments.
+        processes: how many of them think at the same time.
+        patience: seconds to wait for an answer, beyond the time that it is given to think.
+    """
+
+    def __init__(self, command: str | Sequence[str], processes: int, patience: float) -> None:
+        self.command, who = shlex.split(command) if isinstance(command, str) else list(command), type(self).__name__
+        if not self.command or shutil.which(self.command[0]) is None:
+            raise SpecError(f"{who}: no program {command!r} was found; install the engine or give its whole path")
+        whole(who, "processes", processes, 1)
+        self.processes, self.patience = processes, patience
+        self._crew: Crew | None = None
+
+    def _ask(self, questions: Sequence[Any], *about: Any) -> list[Answer]:
+        """An answer to each question; the programs are those of :meth:`_program`."""
+        if self._crew is None:
+            self._crew = Crew([self._program(*about) for _ in range(self.processes)])
+        return self._crew.ask(questions)
+
+    @abstractmethod
+    def _program(self, *about: Any) -> Program:
+        """One more program."""
+
+    def close(self) -> None:
+        """Ends the processes; the next turn starts them again."""
+        if self._crew is not None:
+            self._crew.close()
+            self._crew = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_crew": None}  # another process starts its own
+
+
+def _end(programs: list[Program], loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    async def ended() -> None:
+        held = [program.process for program in programs if program.process is not None]
+        for program in programs:
+            program.kill()
+        await asyncio.gather(*(process.wait() for process in held))
+
+    asyncio.run_coroutine_threadsafe(ended(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)
+    loop.close()

@@ -1,0 +1,108 @@
+"""Engines that speak GTP as players: what they play is what they said, after the whole game was shown to them."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import marlenv
+from marlenv.errors import SpecError, Unsupported
+from marlenv.games import Go, Hex, KuhnPoker
+from marlenv.tournament import ENDINGS, Arena, Game, GTPPlayer, random_player, round_robin
+from marlenv.tournament.config import load_player
+
+FAKE = [sys.executable, str(Path(__file__).parent / "fake_gtp.py")]
+GNUGO = shutil.which("gnugo") or shutil.which("/usr/games/gnugo")
+
+
+@pytest.fixture
+def fake() -> Iterator[Callable[..., GTPPlayer]]:
+    made: list[GTPPlayer] = []
+
+    def make(*words: str, **options: Any) -> GTPPlayer:
+        made.append(GTPPlayer([*FAKE, *words], **options))
+        return made[-1]
+
+    yield make
+    for player in made:
+        player.close()
+
+
+def first_by_name(turn: Any) -> torch.Tensor:
+    """What the fake engine plays, from the position alone."""
+    out = []
+    for k in range(len(turn)):
+        names = turn.rules.legal_names(type(turn.state)(*(leaf[k] for leaf in turn.state)))
+        out.append(names[min(names)])
+    return torch.tensor(out)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_moves_are_those_of_the_engine(fake: Callable[..., GTPPlayer], processes: int) -> None:
+    """The engine knows a cell as taken only if it was shown the game, so a wrong or missing move is noticed."""
+    games = [Game(k, seats, opening=k % 2) for k, seats in enumerate([("a", "b"), ("b", "a"), ("a", "a")] * 3)]
+    played = [
+        Arena(Hex(4), {"a": player, "b": random_player}, rows=4, record=True, openings=[[], [0, 5]]).play(games)
+        for player in (fake(processes=processes), first_by_name)
+    ]
+    assert torch.equal(played[0].digest, played[1].digest)
+    assert len(played[0].digest.unique()) > 3
+
+
+@pytest.mark.parametrize(
+    ("fails", "ending"),
+    [
+        ("dies", "crash"),
+        ("refuses", "crash"),
+        ("cheats", "illegal move"),
+        ("hangs", "out of time"),
+        ("gives up", "resigned"),
+    ],
+)
+def test_an_engine_that_fails_loses_that_game_alone(fake: Callable[..., GTPPlayer], fails: str, ending: str) -> None:
+    players = {"fails": fake(fails, patience=1.5 if fails == "hangs" else 30.0), "random": random_player}
+    games = round_robin(list(players), double=True, cycles=2)
+    played = Arena(Hex(4), players, forfeits=True).play(games)
+    lost = [k for k, how in enumerate(played.ending.tolist()) if ENDINGS[how] == ending]
+    assert lost
+    assert {ENDINGS[how] for how in played.ending.tolist()} <= {ending, "over"}
+    assert all(played.returns[k, played.games[k].players.index("fails")] < 0 for k in lost)
+
+
+def test_what_cannot_play_is_said(fake: Callable[..., GTPPlayer]) -> None:
+    with pytest.raises(SpecError, match="GTPPlayer: no program 'no_such_engine' was found"):
+        GTPPlayer("no_such_engine")
+    with pytest.raises(SpecError, match="setup must be a list of commands"):
+        GTPPlayer(FAKE, setup="set_random_seed 1")
+    player = fake()
+    with pytest.raises(Unsupported, match="play games of black and white, got KuhnPoker"):
+        Arena(KuhnPoker(num_players=3), {"a": player}).play([Game(0, ("a",) * 3)])
+    env = marlenv.make("simple_tag", num_envs=2, max_steps=2, compile="none")
+    with pytest.raises(Unsupported, match="got an env"):
+        Arena(env, {"a": player}).play([Game(0, ("a", "a"))])
+    assert pickle.loads(pickle.dumps(player))._crew is None
+    loaded = load_player("x", {"kind": "gtp", "command": FAKE})
+    assert isinstance(loaded, GTPPlayer)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(GNUGO is None, reason="needs GNU Go: apt install gnugo")
+def test_gnu_go_beats_chance_and_plays_the_same_games_again() -> None:
+    games = [Game(k, seats) for k, seats in enumerate([("gnu", "random"), ("random", "gnu")])]
+    played = []
+    for processes, rows in ((1, 2), (2, 1)):
+        command = [str(GNUGO), "--mode", "gtp", "--level", "0", "--seed", "1", "--chinese-rules", "--capture-all-dead"]
+        player = GTPPlayer(command, setup=["set_random_seed 1"], restart=True, processes=processes)
+        arena = Arena(Go(7), {"gnu": player, "random": random_player}, rows=rows, max_plies=120, forfeits=True)
+        played.append(arena.play(games))
+        player.close()
+    assert torch.equal(played[0].digest, played[1].digest)
+    assert played[0].ending.tolist() == [0, 0]
+    assert played[0].scores().tolist() == [1.0, 0.0]

@@ -1,0 +1,235 @@
+"""Schedules from a config: each is the one that its fields describe, and mistakes name the nearest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from marlenv.errors import BadNotation, PoolError, SpecError, UnknownName
+from marlenv.tournament import random_player
+from marlenv.tournament.config import Config
+from marlenv.tournament.drive import open_ledger, run
+from marlenv.tournament.export import board_of, positions
+from marlenv.tournament.plan import following, sprt_counts, verdict
+from marlenv.tournament.play import blank
+from marlenv.tournament.schedule import Game
+
+TAG = {"env": "simple_tag", "options": {"max_steps": 2, "compile": "none"}, "rows": 4}
+
+
+def planned(names: str = "abc", **fields: Any) -> list[Game]:
+    config = Config.of({"env": "tic_tac_toe", "players": dict.fromkeys(names.split() or names, "random"), **fields})
+    arena = config.arena()
+    return following(config, arena, blank([], len(arena.seats)))
+
+
+def seatings(games: list[Game]) -> Counter[tuple[str, ...]]:
+    return Counter(game.players for game in games)
+
+
+@pytest.mark.parametrize("schedule", ["round_robin", "gauntlet"])
+@pytest.mark.parametrize("double", [True, False])
+def test_cycles_openings_and_both_seats_multiply(schedule: str, double: bool) -> None:
+    openings = [["1"], ["5", "1"], ["8"]]
+    more = {"challengers": ["a"]} if schedule == "gauntlet" else {}
+    games = planned("a b c", schedule=schedule, double=double, cycles=2, openings=openings, **more)
+    pairs = [("a", "b"), ("a", "c")] + ([("b", "c")] if schedule == "round_robin" else [])
+    assert len(games) == len(pairs) * 2 * 3 * (1 + double)
+    met = Counter((frozenset(game.players), game.opening) for game in games)
+    assert set(met) == {(frozenset(pair), k) for pair, k in product(pairs, range(3))}
+    assert set(met.values()) == {2 * (1 + double)}
+    if double:  # each pair of games: both seats, one opening, the same dice and cards
+        for one, other in zip(games[::2], games[1::2], strict=True):
+            assert (one.players[::-1], one.opening, one.chance) == (other.players, other.opening, other.chance)
+        assert set(Counter(game.chance for game in games).values()) == {2}
+    assert [game.id for game in games] == list(range(len(games)))
+
+
+def test_what_has_the_same_dice_is_as_the_config_says() -> None:
+    own = planned("a b c", cycles=3, chance="games")
+    assert {game.chance for game in own} == {None}
+    dealt = planned("a b c", cycles=3, chance="cycles")
+    assert Counter(game.chance for game in dealt) == {0: 6, 1: 6, 2: 6}
+
+
+def test_all_pairings_of_a_cycle_get_the_same_cards() -> None:
+    """Duplicate: players who play alike earn alike, game by game, whoever they are."""
+    players = dict.fromkeys("ab", "test_plan:first_legal")
+    config = Config.of({"env": "kuhn_poker", "players": players, "cycles": 20, "chance": "cycles"})
+    arena = config.arena()
+    games = following(config, arena, blank([], 2))
+    played = arena.play(games)
+    by_deal: dict[int, set[tuple[float, ...]]] = {}
+    for game, returns in zip(games, played.returns.tolist(), strict=True):
+        by_deal.setdefault(game.chance, set()).add(tuple(returns))
+    assert all(len(found) == 1 for found in by_deal.values())
+    assert len(set().union(*by_deal.values())) > 1
+
+
+def first_legal(turn: Any) -> torch.Tensor:
+    return turn.legal.int().argmax(-1)
+
+
+def test_rounds_go_on_with_new_openings_dice_and_numbers(tmp_path: Path) -> None:
+    for schedule, rounds in (("swiss", 3), ("knockout", 2)):
+        fields = {"schedule": schedule, "rounds": 3, "openings": [["1"], ["5"]], "env": "tic_tac_toe"}
+        config = Config.of({**fields, "players": dict.fromkeys("abcd", "random")})
+        ledger = open_ledger(config, tmp_path / f"{schedule}.sqlite")
+        run(ledger)
+        games = ledger.games()
+        assert [game.id for game in games] == list(range(len(games)))
+        assert {game.round for game in games} == set(range(rounds))
+        pairs = Counter((game.round, frozenset(game.players), game.opening) for game in games)
+        assert set(pairs.values()) == {2 if schedule == "knockout" else 1}
+        assert len({game.chance for game in games}) == len(pairs)
+
+
+def takes_the_centre(turn: Any) -> torch.Tensor:
+    return torch.where(turn.legal[:, 4], 4, random_player(turn))
+
+
+def test_a_match_ends_when_it_is_clear_who_is_stronger(tmp_path: Path) -> None:
+    text = (
+        'env = "tic_tac_toe"\nschedule = "match"\nrounds = 200\ncycles = 5\nsprt = {elo0 = 0, elo1 = 60}\n'
+        '[players]\na = "%s"\nb = "random"\n'
+    )
+    for first, says in (("test_plan:takes_the_centre", "'a' is stronger by the test of 0 against 60 points: +"),
+                        ("random", "'a' is not stronger by")):  # fmt: skip
+        (tmp_path / "t.toml").write_text(text % first)
+        ledger = open_ledger(Config.read(tmp_path / "t.toml"), tmp_path / f"{len(first)}.sqlite")
+        run(ledger)
+        config, played = Config.of(ledger.config), ledger.played()
+        assert len(played.games) % 10 == 0
+        assert 20 < len(played.games) < 2000
+        for pair in zip(played.games[::2], played.games[1::2], strict=True):
+            assert pair[0].players[::-1] == pair[1].players == ("b", "a")
+        counts, scores = sprt_counts(config, played), played.scores()
+        points = scores[::2] + 1 - scores[1::2]
+        assert counts == [int((points == p).sum()) for p in (2, 1.5, 1, 0.5, 0)]
+        assert says in verdict(config, played)
+        before = [played.games[k].round for k in range(len(played.games))]
+        cut = sum(number < max(before) for number in before) // 2
+        assert config.test().decide([int((points[:cut] == p).sum()) for p in (2, 1.5, 1, 0.5, 0)]) == "go on"
+
+
+# --- teams and roles -----------------------------------------------------------------------------
+
+
+def test_every_group_gets_every_policy() -> None:
+    games = planned("a b c", schedule="teams", cycles=2)
+    assert seatings(games) == dict.fromkeys(product("abc", "abc"), 2)
+    games = planned("a b", schedule="teams", **TAG)
+    assert seatings(games) == dict.fromkeys(product("ab", "ab"), 1)
+    games = planned("a b", schedule="teams", seats="agents", **TAG)  # three of one group, one of the other
+    assert seatings(games) == {(x, x, x, y): 1 for x, y in product("ab", "ab")}
+    who = {"prey": ["agent_0"], "two": ["adversary_0", "adversary_1"], "one": ["adversary_2"]}
+    assert seatings(planned("a b", schedule="teams", seats=who, **TAG)) == {
+        (y, x, x): 1 for x, y in product("ab", "ab")
+    }
+
+
+def test_checkpoints_play_the_groups_that_they_were_trained_for() -> None:
+    populations = {"adversary": ["w1", "w2"], "agent": ["s1", "s2"]}
+    games = planned("w1 w2 s1 s2", schedule="teams", populations=populations, **TAG)
+    assert seatings(games) == dict.fromkeys(product(["w1", "w2"], ["s1", "s2"]), 1)
+
+
+def test_focal_players_take_roles_among_the_background() -> None:
+    games = planned("me x y", schedule="focal", focal=["me"])
+    assert seatings(games) == {("me", "x"): 1, ("me", "y"): 1, ("x", "me"): 1, ("y", "me"): 1}
+    populations = {"adversary": ["me", "w"], "agent": ["s1", "s2", "me"]}
+    names = "me w s1 s2"
+    games = planned(names, schedule="focal", focal=["me"], populations=populations, **TAG)
+    assert seatings(games) == {("me", "s1"): 1, ("me", "s2"): 1, ("w", "me"): 1}
+    games = planned(names, schedule="focal", focal=["me"], populations=populations, seats="agents",
+                    roles=[["adversary_1"], ["adversary"], ["agent", "adversary_0"]], **TAG)  # fmt: skip
+    assert seatings(games) == {
+        ("w", "me", "w", "s1"): 1, ("w", "me", "w", "s2"): 1,
+        ("me", "me", "me", "s1"): 1, ("me", "me", "me", "s2"): 1,
+        ("me", "w", "w", "me"): 1,
+    }  # fmt: skip
+
+
+def test_a_tournament_of_teams_is_played_from_its_ledger(tmp_path: Path) -> None:
+    config = Config.of({**TAG, "schedule": "teams", "players": {"a": "random", "b": "random"}, "cycles": 2})
+    ledger = open_ledger(config, tmp_path / "a.sqlite")
+    run(ledger)
+    assert ledger.counts()["finished"] == 8
+    assert ledger.played().returns.shape == (8, 2)
+
+
+# --- openings ------------------------------------------------------------------------------------
+
+
+ENDGAME = "6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1"
+SUITES = {
+    "suite.epd": f'{ENDGAME.rsplit(" ", 2)[0]} id "back rank";\n\n4k3/8/8/8/8/8/4P3/4K3 w - -\n',
+    "suite.pgn": f'[White "x"]\n\n1. e4 e5 2. Nf3 *\n\n[SetUp "1"]\n[FEN "{ENDGAME}"]\n\n1. Kf2 Kf8 2. Ke3 *\n',
+    "suite.txt": "# from a book\ne4 e5 Nf3  # the knight\n\nd4\n",
+}
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_suites_are_played_from_and_replayed(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(SUITES[name])
+    text = (
+        f'env = "chess"\nopenings = "{name}"\nopening_plies = 2\nmax_plies = 4\n[players]\na = "random"\nb = "random"\n'
+    )
+    (tmp_path / "t.toml").write_text(text)
+    ledger = open_ledger(Config.read(tmp_path / "t.toml"), tmp_path / "a.sqlite")
+    (tmp_path / name).unlink()  # what is played stands in the ledger
+    run(ledger)
+    board, played = board_of(ledger), ledger.played()
+    assert board is not None
+    rules: Any = board.rules
+    firsts = {
+        "suite.epd": [ENDGAME, "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1"],
+        "suite.pgn": ["rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", ENDGAME],
+        "suite.txt": ["rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"] * 2,
+    }[name]
+    lengths = {"suite.epd": [0, 0], "suite.pgn": [2, 2], "suite.txt": [2, 1]}[name]
+    assert sorted(game.opening for game in played.games) == [0, 0, 1, 1]
+    for game, moves in zip(played.games, played.moves, strict=True):
+        states, made = positions(board, game, moves)
+        assert game.opening is not None
+        assert rules.fens(type(states[0])(*(x.unsqueeze(0) for x in states[0]))) == [firsts[game.opening]]
+        assert len(made) == lengths[game.opening] + len(moves)
+        assert len(states) == len(made) + 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "says"),
+    [
+        ({"schedule": "team"}, SpecError, "schedule 'team'.*did you mean 'teams'"),
+        ({"schedule": "match"}, SpecError, "a match is between two players, got"),
+        ({"sprt": {"elo0": 0, "elo1": 5}}, SpecError, "sprt is for schedule 'match', got 'round_robin'"),
+        ({"sprt": {"elo0": 0, "elo": 5}}, SpecError, "sprt: there is no field 'elo'; did you mean 'elo"),
+        ({"sprt": {"elo0": 0}}, SpecError, "sprt needs elo0 and elo1"),
+        ({"chance": "pair"}, SpecError, "chance 'pair'.*'pairs'"),
+        ({"focal": ["z"]}, UnknownName, "focal: no player is called 'z'"),
+        ({"focal": "a"}, SpecError, "focal must be given as lists of names in brackets"),
+        ({"populations": ["a"]}, SpecError, "populations must be a table of names by group"),
+        ({"populations": {"x": ["q"]}}, UnknownName, "populations: x: no player is called 'q'"),
+        ({"schedule": "teams", "populations": {"player_9": ["a"]}}, UnknownName, "there is no group 'player_9'"),
+        ({"schedule": "focal"}, SpecError, "needs the field focal"),
+        ({"schedule": "focal", "focal": ["a"], "roles": [["nobody"]]}, UnknownName, "no group or seat 'nobody'"),
+        ({"schedule": "focal", "focal": ["a", "b", "c"]}, SpecError, "nobody is left to play"),
+        ({"schedule": "gauntlet"}, PoolError, "expected challengers and a field"),
+        ({"env": "kuhn_poker", "options": {"num_players": 3}}, SpecError, "is for games of two.*'teams' or 'focal'"),
+        ({"openings": "nowhere.epd"}, SpecError, "openings: there is no file nowhere.epd"),
+        ({"openings": [["z9"]]}, BadNotation, "no legal move is called 'z9'"),
+        ({"openings": [["fen 8/8 w - - 0 1"]]}, SpecError, "positions of TicTacToe cannot be read; give moves"),
+        ({"openings": [["1", "2", "4", "5", "7"]]}, BadNotation, "nothing is left to play after"),
+        ({"openings": [["1", "2", "4", "5", "7", "8"]]}, BadNotation, "the game is over before '8'"),
+    ],
+)  # fmt: skip
+def test_schedules_that_do_not_fit_are_refused_and_nothing_is_written(tmp_path: Path, fields, error, says) -> None:
+    players = dict.fromkeys("abc", "random")
+    with pytest.raises(error, match=says):
+        open_ledger(Config.of({"env": "tic_tac_toe", "players": players, **fields}), tmp_path / "a.sqlite")
+    assert not list(tmp_path.iterdir())
