@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from marlenv.scenarios.parts.units import ARCHER, FIGHTER, HEALER, KINDS
@@ -55,7 +56,7 @@ class Skirmish(Scenario):
         units = [(kind, f"{kind.name}_{i}") for kind, count in counts.items() for i in range(count)]
         self.kinds = [kind for kind, _ in units]
         world = World(x_semidim=self.semidim, y_semidim=self.semidim)
-        how = {"action_size": 3, "u_multiplier": (2.0, 2.0, 1.0), "collide": False}
+        how: dict[str, Any] = {"action_size": 3, "u_multiplier": (2.0, 2.0, 1.0), "collide": False}
         self.teams: dict[str, Bodies] = {
             team: world.add(team, [Agent(Sphere(k.radius), name=f"{team}_{n}", color=team, **how) for k, n in units])
             for team in TEAMS

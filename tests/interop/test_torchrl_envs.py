@@ -27,11 +27,7 @@ OUTSIDE = {
     "bounded half-infinite",
     "multi-categorical single",
 }  # what TorchRL draws is not in the spec
-NATIVE = [
-    name
-    for name in marlenv.available()
-    if "/" not in name and name not in {"jaxmarl", "meltingpot", "open_spiel", "pettingzoo", "smacv2", "vmas"}
-]
+NATIVE = [name for name in marlenv.available() if "/" not in name and name not in marlenv.available("wrapper")]
 
 
 @pytest.mark.parametrize("example", [e for e in SPECS if e.name not in ONCE_FOR_ALL], ids=lambda e: e.name)
@@ -92,7 +88,14 @@ def test_torchrl_finds_nothing_wrong_with_our_own_envs(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["pettingzoo/simple_tag_v3", "pettingzoo/tictactoe_v3", "open_spiel/tic_tac_toe", "vmas/balance"]
+    "name",
+    [
+        "pettingzoo/simple_tag_v3",
+        "pettingzoo/tictactoe_v3",
+        "open_spiel/tic_tac_toe",
+        "vmas/balance",
+        "gym/CartPole-v1",
+    ],
 )
 @pytest.mark.sim
 def test_torchrl_finds_nothing_wrong_with_wrappers(name: str) -> None:
