@@ -303,6 +303,23 @@ def test_games_that_are_over_wait(game: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("game", FAST)
+def test_games_that_are_over_stay_as_they_are_and_pay_no_more(game: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    played = []
+    for numba in (True, False):
+        monkeypatch.setattr("marlenv.games.fast.compiled.NUMBA", numba)
+        env = marlenv.make(game, num_envs=90, seed=1)
+        td = env.reset()
+        for _ in range(50):  # nobody resets
+            data = env.step(env.rand_action(td))
+            played.append(data["next"])
+            td = env.step_mdp(data)
+        assert bool(td["done"].all())
+    for a, b in zip(played[:50], played[50:], strict=True):
+        assert not differences(a, b)
+
+
+@pytest.mark.parametrize("game", FAST)
 def test_what_was_handed_out_is_never_written_again(game: str) -> None:
     env = marlenv.make(game, num_envs=200, seed=0)
     kept, td = [], env.reset()

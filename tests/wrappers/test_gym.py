@@ -193,8 +193,10 @@ class OldPole:
 
 @pytest.mark.parametrize("action", [0, 1])
 def test_time_limits_of_the_older_interface_truncate(action: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("marlenv.wrappers.gym.spaces.version", lambda: (0, 21))
-    env = GymWrapper(OldPole(), categorical_action_encoding=True)
+    gym = pytest.importorskip("gym")
+    monkeypatch.setattr(gym, "__version__", "0.21.0")  # whatever the backend is
+    old = type("GymsPole", (OldPole, gym.Env), {})()
+    env = GymWrapper(old, categorical_action_encoding=True)
     env.set_seed(3)
     data = env.rollout(9, lambda td: td.set("action", torch.tensor(action)))
     assert env._env.seeds == (3,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from torch import Size, Tensor
@@ -53,10 +54,11 @@ def _many(spec: TensorSpec, batch: Size) -> TensorSpec:
 
 def is_modern(env: Any) -> bool:
     """Whether an env has the interface of gymnasium, and of gym from 0.26 on: seeds go to ``reset``."""
-    return any(one.__module__.partition(".")[0] == "gymnasium" for one in type(env).__mro__) or version() >= (0, 26)
+    libraries = {one.__module__.partition(".")[0] for one in type(env).__mro__}
+    return "gymnasium" in libraries or version("gym" if "gym" in libraries else None) >= (0, 26)
 
 
-def version() -> tuple[int, ...]:
-    """The version of gym, if that is the backend; a higher one otherwise."""
-    library = gym_backend()
-    return (1,) if library.__name__ not in KNOWN[1:] else tuple(int(n) for n in library.__version__.split(".")[:2])
+def version(library: str | None = None) -> tuple[int, ...]:
+    """The version of gym, if that is the library, or the backend where none is named; a higher one otherwise."""
+    module = gym_backend() if library is None else importlib.import_module(library)
+    return (1,) if module.__name__ not in KNOWN[1:] else tuple(int(n) for n in module.__version__.split(".")[:2])
