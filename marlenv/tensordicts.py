@@ -96,6 +96,21 @@ def write(td: TensorDictBase, key: str | tuple[str, ...], value: Any) -> None:
     put(node, key[-1], value)
 
 
+def store(td: TensorDictBase, key: str | tuple[str, ...], value: Any) -> None:
+    """Writes like ``td.set``; a plain tensor that fits as it is takes the short way there."""
+    *above, name = (key,) if isinstance(key, str) else key
+    node: Any = td
+    for step in above:
+        node = get(node, step) if type(node) is TensorDict else None
+    inside = raw(node)
+    if inside is None or type(value) is not Tensor or value.shape[: node.ndim] != node.batch_size:
+        td.set(key, value)
+    elif node.device is not None and node.device != value.device:
+        td.set(key, value)
+    else:
+        inside[name] = value
+
+
 def plant(td: TensorDictBase | dict[str, Any], where: Sequence[str], value: Any) -> None:
     """Writes the entry at a path, of a tensordict or a dict.
 

@@ -13,9 +13,8 @@ from torch import Size, Tensor
 
 from marlenv.envs.plan import ActionEntry
 from marlenv.envs.stepping import check_input
-from marlenv.keys import nested
 from marlenv.rng import RowRNG
-from marlenv.tensordicts import get, is_nested, lazy, new, parts, put
+from marlenv.tensordicts import fetch, get, is_nested, lazy, new, parts, put
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -42,7 +41,7 @@ def rand_action(env: EnvBase, td: TensorDictBase | None) -> TensorDictBase:
         return out.update(drawn)
     for entry, value in zip(plan.actions, stream.take(shape, plan.actions), strict=True):
         if entry.mask is not None:
-            value = entry.spec.from_unit(value, None if td is None else td.get(nested(entry.mask), None))
+            value = entry.spec.from_unit(value, None if td is None else fetch(td, entry.mask))
         node: Any = out
         for name, batch in entry.levels:
             below = get(node, name)
@@ -78,7 +77,7 @@ def _rand_rows(
         for entry in own:
             part = unit[..., at : at + prod(entry.draw)].reshape(Size((*shape[1:], *entry.draw)))
             at += prod(entry.draw)
-            mask = None if entry.mask is None else td.get(nested(entry.mask), None)
+            mask = None if entry.mask is None else fetch(td, entry.mask)
             td.set(entry.key, entry.spec.from_unit(part.to(entry.spec.unit_dtype), mask))
     return out if parts(out) is not None else lazy(tds, 0)
 

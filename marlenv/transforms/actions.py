@@ -70,7 +70,7 @@ class ActionMask(Transform):
         return tensordict_reset  # the mask is read when kept and reset rows are merged
 
     def _on_reset(self, tensordict: TensorDictBase) -> None:
-        mask = tensordict.get(self.mask_key).bool()
+        mask = fetch(tensordict, self.mask_key).bool()
         self.container.full_action_spec[self.action_key].update_mask(open_rows(mask))
 
 

@@ -20,7 +20,7 @@ from torch import Size, Tensor, nn
 from marlenv.errors import KeyMissing, SpecError, nearest_first
 from marlenv.keys import NestedKey, beside, last, nested, path
 from marlenv.specs import Bounded, Composite, Stacked, TensorSpec, Unbounded
-from marlenv.tensordicts import fetch, separate, write
+from marlenv.tensordicts import fetch, separate, store, write
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -153,7 +153,7 @@ class Transform(nn.Module):
             if isinstance(value, list):
                 write(tensordict, inner, [self._inv_apply_transform(one) for one in value])
             elif value is not None:
-                tensordict.set(inner, self._inv_apply_transform(value))
+                store(tensordict, inner, self._inv_apply_transform(value))
         return tensordict
 
     def _each(self, td: TensorDictBase, must: bool) -> set[NestedKey]:
@@ -166,7 +166,7 @@ class Transform(nn.Module):
             elif value is not None:
                 made = self._apply_transform(value)
                 held = new != old and isinstance(made, Tensor) and isinstance(value, Tensor)
-                td.set(new, separate([made], [value])[0] if held else made)
+                store(td, new, separate([made], [value])[0] if held else made)
             elif must and not self.missing_tolerance:
                 raise self.no_entry(old, td.keys(True, True))
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from tensordict.nn import TensorDictModule
@@ -17,12 +17,31 @@ from marlenv.interop import group_keys, to_torchrl
 from marlenv.optional import need
 from marlenv.registration import make
 
-ROWS, STEPS, EPOCHS, MINIBATCH = 600, 100, 2, 6000
-BATCHES, SEEDS = 10, 5  # of the comparison of returns
+STEPS = 100
+BATCHES, SEEDS = 50, 5  # of the comparison of returns
 THREADS = 2
 SEEN, ACTED = ("agents", "observation"), ("agents", "action")
 WHO, PEER = "marlenv bench train", "TorchRL + VMAS"
 STUDENT = 2.776  # the 97.5 % quantile of Student's t with four degrees of freedom, for five seeds
+
+
+class Settings(NamedTuple):
+    """The sizes and rates of a training."""
+
+    rows: int
+    epochs: int
+    minibatch: int
+    rate: float
+    gamma: float
+
+    @property
+    def frames(self) -> int:
+        """Of a batch."""
+        return self.rows * STEPS
+
+
+SPEED = Settings(rows=600, epochs=2, minibatch=6000, rate=3e-4, gamma=0.9)  # many envs, few updates
+LEARNING = Settings(rows=64, epochs=4, minibatch=1600, rate=1e-3, gamma=0.95)  # of tutorials/training/ppo_navigation.py
 
 
 class Learner:
@@ -30,15 +49,26 @@ class Learner:
 
     Args:
         env: an env of TorchRL with the group ``"agents"``.
+        player: what plays it, with a ``rollout``; the env itself, or ours behind it.
         keys: for ``loss.set_keys``.
+        settings: of the training.
         flags: whether the group lacks done flags of its own, and the root's must be spread over its agents.
         seed: of the networks, of the policy's draws and of the minibatches.
     """
 
-    def __init__(self, env: Any, keys: Callable[[Any], dict[str, Any]], *, flags: bool, seed: int = 0) -> None:
+    def __init__(
+        self,
+        env: Any,
+        player: Any,
+        keys: Callable[[Any], dict[str, Any]],
+        settings: Settings,
+        *,
+        flags: bool,
+        seed: int = 0,
+    ) -> None:
         torch.manual_seed(seed)
         modules, objectives = need("torchrl.modules", WHO), need("torchrl.objectives", WHO)
-        self.env, self.flags = env, flags
+        self.player, self.settings, self.flags = player, settings, flags
         agents, wide = env.full_observation_spec[SEEN].shape[1:]
         size = env.full_action_spec[ACTED].shape[-1]
 
@@ -60,25 +90,29 @@ class Learner:
             log_prob_key=("agents", "action_log_prob"),
         )
         critic = TensorDictModule(network(1, True), [SEEN], [("agents", "state_value")])
-        self.loss = objectives.ClipPPOLoss(self.policy, critic)
+        self.loss = objectives.ClipPPOLoss(self.policy, critic, entropy_coeff=1e-3, normalize_advantage=True)
         self.loss.set_keys(**keys(self.loss))
-        self.loss.make_value_estimator(objectives.ValueEstimators.GAE, gamma=0.9, lmbda=0.9)
-        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=3e-4)
+        self.loss.make_value_estimator(objectives.ValueEstimators.GAE, gamma=settings.gamma, lmbda=settings.gamma)
+        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=settings.rate)
         self.start = env.reset()
         self.batch: Any = None
 
     @torch.no_grad()
-    def sample(self) -> int:
-        """A batch of frames."""
-        self.batch = self.env.rollout(STEPS, self.policy, break_when_any_done=False)
-        return ROWS * STEPS
+    def sample(self, player: Any = None) -> int:
+        """A batch of frames.
+
+        Args:
+            player: what plays them, where it is not the one that is trained with.
+        """
+        self.batch = (player or self.player).rollout(STEPS, self.policy, break_when_any_done=False)
+        return self.settings.frames
 
     @torch.no_grad()
     def forward(self) -> int:
         """The policy alone, as often as a batch asks it."""
         for _ in range(STEPS):
             self.policy(self.start.copy())
-        return ROWS * STEPS
+        return self.settings.frames
 
     def learn(self) -> int:
         """A few epochs on the last batch."""
@@ -90,15 +124,15 @@ class Learner:
         with torch.no_grad():
             self.loss.value_estimator(data)
         flat = data.reshape(-1)
-        for _ in range(EPOCHS):
-            for pick in torch.randperm(len(flat)).split(MINIBATCH):
+        for _ in range(self.settings.epochs):
+            for pick in torch.randperm(len(flat)).split(self.settings.minibatch):
                 losses = self.loss(flat[pick])
                 total: Tensor = losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]
                 self.optimizer.zero_grad()
                 total.backward()
                 nn.utils.clip_grad_norm_(self.loss.parameters(), 1.0)
                 self.optimizer.step()
-        return ROWS * STEPS
+        return self.settings.frames
 
     def learned(self) -> float:
         """The return per agent of an episode, after learning from some batches."""
@@ -109,19 +143,21 @@ class Learner:
         return float(self.batch["next", "agents", "reward"].sum(1).mean())
 
 
-def sides(seed: int = 0) -> dict[str, Learner]:
+def sides(settings: Settings, seed: int = 0) -> dict[str, Learner]:
     """Ours, and TorchRL's with VMAS."""
     need("vmas", WHO)
-    mine = to_torchrl(make("navigation", num_envs=ROWS, seed=seed, max_steps=STEPS, clamp_actions=True))
+    rows = settings.rows
+    env = make("navigation", num_envs=rows, seed=seed, max_steps=STEPS, clamp_actions=True)
+    mine = to_torchrl(env)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs = need("torchrl.envs.libs.vmas", WHO).VmasEnv("navigation", num_envs=ROWS, seed=seed, max_steps=STEPS)
+        theirs = need("torchrl.envs.libs.vmas", WHO).VmasEnv("navigation", num_envs=rows, seed=seed, max_steps=STEPS)
     same = {name: ("agents", name) for name in ("action", "reward", "done", "terminated")}
     same |= {"value": ("agents", "state_value"), "sample_log_prob": ("agents", "action_log_prob")}
     same |= {name: ("agents", name) for name in ("advantage", "value_target")}
     return {
-        "marlenv": Learner(mine, lambda loss: group_keys(mine, "agents", loss), flags=False, seed=seed),
-        "torchrl": Learner(theirs, lambda loss: same, flags=True, seed=seed),
+        "marlenv": Learner(mine, env, lambda loss: group_keys(mine, "agents", loss), settings, flags=False, seed=seed),
+        "torchrl": Learner(theirs, theirs, lambda loss: same, settings, flags=True, seed=seed),
     }
 
 
@@ -138,20 +174,26 @@ def measure(rounds: int, *, only: str = "") -> list[Figure]:
 
 
 def _sampling(rounds: int) -> list[Figure]:
-    ours, theirs = sides().values()
-    sampled = interleaved({"ours": ours.sample, "theirs": theirs.sample, "policy": ours.forward}, rounds)
-    what = f"MAPPO on navigation, {ROWS} x {STEPS}: sampling"
+    ours, theirs = sides(SPEED).values()
+    bridged = to_torchrl(make("navigation", num_envs=SPEED.rows, seed=0, max_steps=STEPS, clamp_actions=True))
+    parts = {"ours": ours.sample, "theirs": theirs.sample, "policy": ours.forward}
+    sampled = interleaved(parts | {"bridged": lambda: ours.sample(bridged)}, rounds)
+    what = f"MAPPO on navigation, {SPEED.rows} x {STEPS}: sampling"
+    alone = "the policy alone"
     return [
         Figure(what, sampled["ours"], sampled["theirs"], PEER, "us/frame"),
-        Figure(what, sampled["ours"], sampled["policy"], "the policy alone", "us/frame"),
+        Figure(what, sampled["ours"], sampled["policy"], alone, "us/frame"),
+        Figure(
+            f"{what} by TorchRL's rollout, to_torchrl(env)", sampled["bridged"], sampled["policy"], alone, "us/frame"
+        ),
     ]
 
 
 def _learning(rounds: int) -> list[Figure]:
-    ours, theirs = sides().values()
+    ours, theirs = sides(SPEED).values()
     ours.sample(), theirs.sample()
     learned = interleaved({"ours": ours.learn, "theirs": theirs.learn}, rounds)
-    what = f"MAPPO on navigation, {ROWS} x {STEPS}: learning"
+    what = f"MAPPO on navigation, {SPEED.rows} x {STEPS}: learning"
     return [Figure(what, learned["ours"], learned["theirs"], PEER, "us/frame")]
 
 
@@ -159,7 +201,7 @@ def _returns(rounds: int) -> list[Figure]:
     """Means over seeds; 95 % intervals of them, by Student's t, are printed."""
     found: dict[str, list[float]] = {"marlenv": [], "torchrl": []}
     for seed in range(SEEDS):
-        for name, side in sides(seed).items():
+        for name, side in sides(LEARNING, seed).items():
             with torch.random.fork_rng():
                 torch.manual_seed(seed)
                 found[name].append(side.learned())
@@ -169,5 +211,5 @@ def _returns(rounds: int) -> list[Figure]:
         low, high = means[name] - half, means[name] + half
         seeds = " ".join(f"{value:.2f}" for value in values)
         print(f"{name}: return per agent {means[name]:.2f} ({low:.2f} to {high:.2f}); by seed: {seeds}")
-    what = f"MAPPO on navigation: return per agent after {ROWS * STEPS * BATCHES:,} frames, {SEEDS} seeds"
+    what = f"MAPPO on navigation: return per agent after {LEARNING.frames * BATCHES:,} frames, {SEEDS} seeds"
     return [Figure(what, means["marlenv"], means["torchrl"], PEER, "return")]
