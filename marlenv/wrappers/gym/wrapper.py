@@ -15,6 +15,7 @@ from marlenv.tensordicts import get, new
 from marlenv.wrappers._backend import gym_backend
 from marlenv.wrappers._base import ClassValue
 from marlenv.wrappers._gymlike import GymLikeEnv
+from marlenv.wrappers.gym.beside import Beside, fit
 from marlenv.wrappers.gym.outputs import frame, opened, outcome
 from marlenv.wrappers.gym.spaces import Spaces, is_modern
 from marlenv.wrappers.gym.vectors import Rows
@@ -114,6 +115,10 @@ class GymWrapper(GymLikeEnv):
         self._reward_shape = self.reward_spec.shape
         flag = Binary(shape=(*lead, 1), dtype=torch.bool)
         self.full_done_spec = Composite({name: flag.clone() for name in FLAGS}, shape=lead)
+
+    @classmethod
+    def _side_by_side(cls, envs: Any) -> Beside | None:
+        return Beside(envs) if fit(envs, GymWrapper) else None
 
     def _reward_of_one(self, env: Any) -> TensorSpec:
         return Unbounded((1,))
