@@ -79,6 +79,24 @@ def gymnastic(kind: str, count: int) -> tuple[Callable[[], int], Callable[[], No
     return play, env.close
 
 
+def worlds_alone(count: int) -> Callable[[], int]:
+    """The worlds of :func:`make_zoo` without any library: what no side can be faster than."""
+    worlds = [need("mpe2.simple_spread_v3", WHO).parallel_env(max_cycles=25) for _ in range(count)]
+    for world in worlds:
+        world.reset(seed=0)
+    actions = [{agent: world.action_space(agent).sample() for agent in world.agents} for world in worlds]
+
+    def play() -> int:
+        for _ in range(STEPS):
+            for world, chosen in zip(worlds, actions, strict=True):
+                world.step(chosen)
+                if not world.agents:
+                    world.reset()
+        return STEPS * count
+
+    return play
+
+
 def compared(name: str, count: int, make: Callable[[str], Any], rounds: int, *, gym: bool) -> list[Figure]:
     """The figures of ``count`` envs."""
     peers = need("torchrl.envs", WHO)
@@ -92,6 +110,8 @@ def compared(name: str, count: int, make: Callable[[str], Any], rounds: int, *, 
     }
     sides = {side: _flat(env) if side == "torchrl 2 workers" else stepping(env) for side, env in pools.items()}
     closing: list[Callable[[], Any]] = [env.close for env in pools.values()]
+    if not gym:
+        sides["the worlds alone"] = worlds_alone(count)
     for kind in ("async", "sync") if gym else ():
         sides[f"gymnasium {kind}"], close = gymnastic(kind, count)
         closing.append(close)
@@ -103,7 +123,7 @@ def compared(name: str, count: int, make: Callable[[str], Any], rounds: int, *, 
                 close()
     pairs = [
         ("parallel", "torchrl parallel"), ("parallel", "torchrl 2 workers"), ("serial", "torchrl serial"),
-        ("parallel", "gymnasium async"), ("serial", "gymnasium sync"),
+        ("parallel", "gymnasium async"), ("serial", "gymnasium sync"), ("serial", "the worlds alone"),
     ]  # fmt: skip
     return [Figure(f"{count} {name}, {a}", got[a], got[b], b, "us/env step") for a, b in pairs if b in got]
 
