@@ -102,6 +102,8 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
     """Whether a partial reset costs no more than a look at the flags; on GPUs the look is then left out."""
     starts_again: bool = False  # whether a closed env starts when it is used
 
+    _side_by_side: Any = None
+    """Makes what steps a list of envs of this class and packs their data at once, see :class:`~marlenv.SerialEnv`."""
     _auto_reset: AutoReset | None = None
     _batch_size: Size
     _device: torch.device | None

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from marlenv.errors import KeyMissing, ShapeError, SpecError, SpecTypeError, Unsupported, whole
 from marlenv.groups import open_rows
-from marlenv.keys import NestedKey
+from marlenv.keys import NestedKey, level
 from marlenv.specs import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec, Unbounded
 from marlenv.specs.discrete import Discrete
 from marlenv.tensordicts import fetch, write
@@ -356,10 +356,11 @@ class DiscreteActionProjection(DrawingActions):
 class MultiAction(Transform):
     """Plays several actions, one after the other, in one step.
 
-    The outside gives them along one more dimension, and gets the rewards along it (zeros once a row is done).
+    The outside gives them along one more dimension, and gets the rewards along it (zeros once a row is done). It comes
+    behind the batch, and in a group behind the agents: ``[*B, A, n, ...]``.
 
     Args:
-        dim: where the actions stand: how many dimensions behind those of the batch, from 1 on.
+        dim: where the actions stand: how many dimensions behind those of the batch or of the group, from 1 on.
         stack_rewards: give the rewards of all; else the last one.
         stack_observations: give the observations of all; else the last ones.
         action_key: an action of the env; all of them when left out.
@@ -396,30 +397,37 @@ class MultiAction(Transform):
             self.out_keys_inv = list(env.action_keys)
         self.stacked = [*(env.reward_keys if self.stack_rewards else ())]
         self.stacked += env.observation_keys if self.stack_observations else ()
-        self.at = len(env.batch_size) + self.dim - 1
+        sides = (env.full_action_spec, env.full_reward_spec, env.full_observation_spec)
+        self.at = {key: self._place(key, sides) for key in (*self.in_keys_inv, *self.out_keys_inv, *self.stacked)}
+
+    def _place(self, key: NestedKey, sides: Sequence[Composite]) -> int:
+        """Where the new dimension of an entry stands: behind those that all entries beside it have."""
+        node = level(key)
+        beside = next((side[node] for side in sides if node and node in side.keys(True)), sides[0])
+        return beside.ndim + self.dim - 1
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Gives actions, rewards and observations the new dimension, whose size is not known."""
-        for _inner, outer in zip(self.in_keys_inv, self.out_keys_inv, strict=True):
-            leaf = specs["action"][outer]
-            specs["action"][outer] = self._many(leaf)
+        for outer in self.out_keys_inv:
+            specs["action"][outer] = self._many(specs["action"][outer], self.at[outer])
         for kind in ("reward", "observation"):
             for key in self.stacked:
                 if key in specs[kind]:
-                    specs[kind][key] = self._many(specs[kind][key])
+                    specs[kind][key] = self._many(specs[kind][key], self.at[key])
 
-    def _many(self, leaf: TensorSpec) -> TensorSpec:
-        wide = leaf.unsqueeze(self.at)
-        wide.shape = torch.Size((*wide.shape[: self.at], -1, *wide.shape[self.at + 1 :]))
+    @staticmethod
+    def _many(leaf: TensorSpec, at: int) -> TensorSpec:
+        wide = leaf.unsqueeze(at)
+        wide.shape = torch.Size((*wide.shape[:at], -1, *wide.shape[at + 1 :]))
         return wide
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for key in self.stacked:
             value = fetch(tensordict_reset, key)
             if value is not None:  # one observation, as often as there were others
-                kept = fetch(tensordict, key)
-                size = kept.shape[self.at] if kept is not None and kept.ndim == value.ndim + 1 else 1
-                write(tensordict_reset, key, torch.stack([value] * size, self.at))
+                kept, at = fetch(tensordict, key), self.at[key]
+                size = kept.shape[at] if kept is not None and kept.ndim == value.ndim + 1 else 1
+                write(tensordict_reset, key, torch.stack([value] * size, at))
         return tensordict_reset
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -427,12 +435,12 @@ class MultiAction(Transform):
             actions = fetch(tensordict, outer)
             if actions is None:
                 raise self.no_entry(outer, tensordict.keys(True, True))
-            write(tensordict, inner, actions.select(self.at, 0))
+            write(tensordict, inner, actions.select(self.at[outer], 0))
         return tensordict
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         told, env = self.told(tensordict), self.parent
-        columns = [fetch(told, outer).unbind(self.at) for outer in self.out_keys_inv]
+        columns = [fetch(told, outer).unbind(self.at[outer]) for outer in self.out_keys_inv]
         told = self._inv_call(told)
         found: dict[NestedKey, list[Tensor]] = {key: [fetch(next_tensordict, key)] for key in self.stacked}
         for actions in zip(*(column[1:] for column in columns), strict=True):
@@ -444,7 +452,7 @@ class MultiAction(Transform):
                 stopped = over.reshape(*over.shape, *[1] * (value.ndim - over.ndim))
                 values.append(torch.where(stopped, 0, value) if key in env.reward_keys else value)  # type: ignore[union-attr]
         for key, values in found.items():
-            write(next_tensordict, key, torch.stack(values, self.at))
+            write(next_tensordict, key, torch.stack(values, self.at[key]))
         return next_tensordict
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:

@@ -6,9 +6,9 @@ import os
 import time
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase
@@ -28,6 +28,15 @@ from marlenv.vector.protocol import Failure, plain
 from marlenv.vector.worker import Recipe
 
 INDEX = "env_index"
+
+
+class Wait(TypedDict, total=False):
+    """How long to wait, and for how many."""
+
+    max_get: int | None
+    timeout: float | None
+
+
 Stack = Literal["dense", "maybe_dense", "lazy"]
 STACKS = ("dense", "maybe_dense", "lazy")
 
@@ -237,7 +246,12 @@ class AsyncEnvPool(BatchedEnv):
 
     def _pump(self, timeout: float | None) -> None:
         """Takes in the answers that have come, after the first."""
-        for (kind, i), said in self.channel.gather(self._channels, timeout):
+        try:
+            answers = self.channel.gather(self._channels, timeout)
+        except KeyboardInterrupt:
+            self._abort()
+            raise
+        for (kind, i), said in answers:
             if isinstance(said, Failure) and kind != "ask":
                 self._refuse(kind, said)
             self._ready[kind][i] = said
@@ -251,25 +265,20 @@ class AsyncEnvPool(BatchedEnv):
 
     def _ask(self, method: str, *args: Any, only: Sequence[int] | None = None, each: Any = None) -> list[Any]:
         """Asks envs something, and waits for all answers."""
-        self._idle(method)
+        self._refuse_busy(f"{type(self).__name__}.{method}", range(self.num_envs))
         rows = range(self.num_envs) if only is None else only
         for n, i in enumerate(rows):
             self._tell("ask", i, method, *(args if each is None else each[n]))
         ready = self._ready["ask"]
-        try:
-            while len(ready) < len(rows):
-                self._pump(None)
-        except KeyboardInterrupt:
-            self._abort()
-            raise
+        while len(ready) < len(rows):
+            self._pump(None)
         answers = [ready.pop(i) for i in rows]
         if failure := next((one for one in answers if isinstance(one, Failure)), None):
             self._refuse(method, failure)
         return answers
 
-    def _idle(self, what: str) -> None:
-        if busy := sorted(i for kind in KINDS for i in self._asked[kind]):
-            who = f"{type(self).__name__}.{what}"
+    def _refuse_busy(self, who: str, envs: Iterable[int]) -> None:
+        if busy := sorted(i for i in envs if any(i in asked for asked in self._asked.values())):
             raise SpecError(
                 f"{who}: envs {busy} are still at work, or their data were not received; receive them first"
             )
@@ -336,26 +345,21 @@ class AsyncEnvPool(BatchedEnv):
         self._hand_out("step", tensordict, env_index)
 
     def async_step_recv(
-        self,
-        min_get: int | None = None,
-        env_index: int | None = None,
-        *,
-        max_get: int | None = None,
-        timeout: float | None = None,
+        self, min_get: int | None = None, env_index: int | None = None, **wait: Unpack[Wait]
     ) -> TensorDictBase:
         """The data of steps: waits until enough envs have answered.
 
         Args:
             min_get: how many to wait for; :attr:`min_get` of the pool (1, unless it is changed) when left out.
             env_index: wait for this env alone; its data come without a dimension in front.
-            max_get: how many at most; all that have answered when left out.
-            timeout: seconds to wait.
+            **wait: ``max_get``, how many at most (all that have answered when left out), and ``timeout``, the seconds
+                to wait.
 
         Raises:
             SpecError: more are waited for than are at work.
             TimeoutError: too few have answered in time; nothing is lost, they can be received later.
         """
-        return self._received("step", min_get, env_index, max_get, timeout)[0]
+        return self._received("step", min_get, env_index, **wait)[0]
 
     def async_step_and_maybe_reset_send(
         self, tensordict: TensorDictBase, env_index: int | Sequence[int] | None = None
@@ -364,15 +368,10 @@ class AsyncEnvPool(BatchedEnv):
         self._hand_out("step_and_maybe_reset", tensordict, env_index)
 
     def async_step_and_maybe_reset_recv(
-        self,
-        min_get: int | None = None,
-        env_index: int | None = None,
-        *,
-        max_get: int | None = None,
-        timeout: float | None = None,
+        self, min_get: int | None = None, env_index: int | None = None, **wait: Unpack[Wait]
     ) -> tuple[TensorDictBase, TensorDictBase]:
         """The data of steps, and those to go on from; arguments and errors are those of :meth:`async_step_recv`."""
-        step, following = self._received("step_and_maybe_reset", min_get, env_index, max_get, timeout)
+        step, following = self._received("step_and_maybe_reset", min_get, env_index, **wait)
         return step, following
 
     def async_reset_send(
@@ -384,26 +383,17 @@ class AsyncEnvPool(BatchedEnv):
         self._hand_out("reset", tensordict, env_index)
 
     def async_reset_recv(
-        self,
-        min_get: int | None = None,
-        env_index: int | None = None,
-        *,
-        max_get: int | None = None,
-        timeout: float | None = None,
+        self, min_get: int | None = None, env_index: int | None = None, **wait: Unpack[Wait]
     ) -> TensorDictBase:
         """The data of resets; arguments and errors are those of :meth:`async_step_recv`."""
-        return self._received("reset", min_get, env_index, max_get, timeout)[0]
+        return self._received("reset", min_get, env_index, **wait)[0]
 
     def _hand_out(self, kind: str, td: TensorDictBase | None, env_index: Any) -> None:
         who = f"{type(self).__name__}.async_{kind}_send"
         if self.is_closed:
             self.start()
         rows = self._addressed(who, td, env_index)
-        busy = sorted(i for i, _ in rows if any(i in self._asked[other] for other in KINDS))
-        if busy:
-            raise SpecError(
-                f"{who}: envs {busy} are still at work, or their data were not received; receive them first"
-            )
+        self._refuse_busy(who, [i for i, _ in rows])
         for i, row in rows:
             sent = None if row is None else row.exclude("next", INDEX).unsqueeze(0)
             self._asked[kind][i] = None if row is None else shallow(row)
@@ -446,7 +436,12 @@ class AsyncEnvPool(BatchedEnv):
         return list(zip(numbers, td.unbind(0), strict=True))
 
     def _received(
-        self, kind: str, min_get: int | None, env_index: int | None, max_get: int | None, timeout: float | None
+        self,
+        kind: str,
+        min_get: int | None,
+        env_index: int | None,
+        max_get: int | None = None,
+        timeout: float | None = None,
     ) -> tuple[TensorDictBase, Any]:
         who = f"{type(self).__name__}.async_{kind}_recv"
         ready, asked = self._ready[kind], self._asked[kind]
@@ -474,12 +469,8 @@ class AsyncEnvPool(BatchedEnv):
             self._pump(0)
             if left(until) == 0 and not any(self._ready.values()):
                 raise TimeoutError(f"{who}: {have} of {least} envs have answered in time; receive them later")
-        try:
-            before = sum(map(len, self._ready.values()))
-            self._pump(seconds)
-        except KeyboardInterrupt:
-            self._abort()
-            raise
+        before = sum(map(len, self._ready.values()))
+        self._pump(seconds)
         if left(until) == 0 and sum(map(len, self._ready.values())) == before:
             raise TimeoutError(f"{who}: {have} of {least} envs have answered in time; receive them later")
 

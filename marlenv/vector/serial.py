@@ -46,6 +46,8 @@ class SerialEnv(BatchedEnv):
     children_envs: list[EnvBase]
     """The children, in order."""
     _made = False
+    _together: tuple[list[EnvBase], Any] | None = None
+    """The children that were looked at, and what steps them at once, if anything does."""
     _seeds: list[int | None]
     _first = 0
     """The number of the first child, where the children are part of a larger pool."""
@@ -150,6 +152,8 @@ class SerialEnv(BatchedEnv):
         if self.is_closed:
             self.start()
         on = self._any_row(get(tensordict, STEP), tensordict)
+        if all(on) and (beside := self._beside()) is not None:
+            return self._step_beside(beside, tensordict)
         stepped: list[Any] = []
         for i, (child, td, go) in enumerate(zip(self.children_envs, split(tensordict), on, strict=True)):
             self._at[0] = i
@@ -163,6 +167,36 @@ class SerialEnv(BatchedEnv):
             still = standing(self, tensordict).unbind(0)
             stepped = [s if one is None else one for one, s in zip(stepped, still, strict=True)]
         return self._stack(stepped)
+
+    def _beside(self) -> Any:
+        """What steps the children at once and packs their data; None where each is stepped by itself."""
+        children = self.children_envs
+        if self._together is None or self._together[0] != children:
+            make, ours = type(children[0])._side_by_side, type(children[0]).step is EnvBase.step
+            self._together = [*children], make(children) if make is not None and ours else None
+        beside = self._together[1]
+        if beside is None or self.share_individual_td or self.device is not None:
+            return None
+        return beside if all(map(beside.is_plain, children)) else None
+
+    def _step_beside(self, beside: Any, td: TensorDictBase) -> TensorDictBase:
+        """The "next" data of children that are stepped at once."""
+        answers: list[Any] = []
+        lost: dict[int, TensorDictBase] = {}
+        for i, (child, action) in enumerate(
+            zip(self.children_envs, beside.actions(self.children_envs, td), strict=True)
+        ):
+            self._at[0] = i
+            try:
+                answers.append(beside.play(child, action))
+            except Exception as error:
+                row = split(td)[i]
+                lost[i] = cut_off(child, row) if self.on_failure == "restart" else row
+                self._restarted(i, error, {})
+                answers.append(None)
+        if not lost:
+            return beside.packed(answers)
+        return self._stack([lost[i] if one is None else beside.packed([one])[0] for i, one in enumerate(answers)])
 
     def _restarted(self, i: int, error: Exception, options: Options) -> TensorDictBase:
         """What a child that failed starts with after it was made anew; raises the error unless that is asked for."""

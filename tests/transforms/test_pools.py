@@ -1,4 +1,4 @@
-"""Transforms around pools of envs in processes: the same entries as around a series in this process."""
+"""Transforms around pools of envs in processes and threads: the same entries as around a series in this process."""
 
 from __future__ import annotations
 
@@ -9,23 +9,39 @@ from typing import Any
 import pytest
 from tensordict import TensorDict
 
-from marlenv import EnvBase, ParallelEnv, SerialEnv, TransformedEnv
+from marlenv import AsyncEnvPool, EnvBase, ParallelEnv, SerialEnv, TransformedEnv
 from marlenv.specs import Composite
-from marlenv.testing.catalogue import transforms
+from marlenv.testing.catalogue import envs, transforms
 from marlenv.testing.comparison import differences
 from marlenv.testing.mocks import CountingEnv
 
-PLAIN = [one for one in transforms.TRANSFORMS if one.suits(CountingEnv(2, batch_size=[3]))]
+PICTURES = next(one.make for one in envs.ENVS if one.name == "pictures")
+MAKERS = {
+    "numbers": [partial(CountingEnv, n) for n in (2, 3, 2)],  # which do not all end at once
+    "pictures": [PICTURES, PICTURES],
+}
+SUITS = {"numbers": CountingEnv(2, batch_size=[3]), "pictures": PICTURES()}
+CASES = [(kind, one) for kind, env in SUITS.items() for one in transforms.TRANSFORMS if one.suits(env)]
+POOLS = {
+    "processes": lambda kind: ParallelEnv(len(MAKERS[kind]), MAKERS[kind]),
+    "threads": lambda kind: AsyncEnvPool(MAKERS[kind]),
+    "processes, each in its own time": lambda kind: AsyncEnvPool(MAKERS[kind], backend="multiprocessing"),
+}
 
 
-MAKERS = [partial(CountingEnv, n) for n in (2, 3, 2)]  # which do not all end at once
+@pytest.fixture(scope="module", params=POOLS)
+def pools(request: pytest.FixtureRequest) -> Iterator[dict[str, EnvBase]]:
+    envs = {kind: POOLS[request.param](kind) for kind in MAKERS}
+    yield envs
+    for env in envs.values():
+        env.close()
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[EnvBase]:
-    env = ParallelEnv(3, MAKERS)
-    yield env
-    env.close()
+def first(number: Any) -> int:
+    """Of however many steps and rows."""
+    while isinstance(number, list):
+        number = number[0]
+    return int(number)
 
 
 def played(env: EnvBase) -> TensorDict:
@@ -36,10 +52,16 @@ def played(env: EnvBase) -> TensorDict:
         return td.update({key: leaf.project(leaf.zero() + 0.5) for key, leaf in spec.items(True, True)})
 
     data = env.rollout(7, half, break_when_any_done=False)
-    return data.exclude(*[key for key in data.keys(True, True) if "time_" in str(key)])
+    for place in (data, data["next"]):
+        if "env_index" in place.keys():
+            assert [first(one) for one in place["env_index"]] == list(range(len(data)))
+    where = [key for key in data.keys(True, True) if "time_" in str(key)]
+    return data.exclude("env_index", ("next", "env_index"), *where)
 
 
-@pytest.mark.parametrize("one", PLAIN, ids=lambda one: one.name)
-def test_around_a_pool_is_around_a_series(one: Any, pool: EnvBase) -> None:
-    around_both = (TransformedEnv(env, one.make()) for env in (pool, SerialEnv(3, MAKERS)))
+@pytest.mark.parametrize(("kind", "one"), CASES, ids=lambda value: getattr(value, "name", value))
+def test_around_a_pool_is_around_a_series(kind: str, one: Any, pools: dict[str, EnvBase]) -> None:
+    series = SerialEnv(len(MAKERS[kind]), MAKERS[kind])
+    around_both = [TransformedEnv(env, one.make()) for env in (pools[kind], series)]
     assert not differences(*map(played, around_both))
+    assert around_both[0].observation_spec == around_both[1].observation_spec

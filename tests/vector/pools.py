@@ -29,6 +29,7 @@ KINDS = {
     "scenario": lambda: [(native, {"name": "simple_spread", "max_steps": n}) for n in (3, 5, 9, 4)],
     "game": lambda: [(native, {"name": "tic_tac_toe"})] * 4,
     "pettingzoo": lambda: [(native, {"name": "pettingzoo/simple_tag_v3", "max_cycles": n}) for n in (3, 5, 9, 4)],
+    "gymnasium": lambda: [(native, {"name": "gym/CartPole-v1", "max_episode_steps": n}) for n in (3, 5, 9, 4)],
     "turns": lambda: [(native, {"name": "pettingzoo/tictactoe_v3"})] * 4,
     "transformed": lambda: [(transformed, {"max_steps": n}) for n in (2, 3, 9, 4)],
 }

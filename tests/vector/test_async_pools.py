@@ -23,7 +23,9 @@ def made(kind, backend, **options):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("kind", ["counting", "rows", "groups", "uneven agents", "transformed", "pettingzoo"])
+@pytest.mark.parametrize(
+    "kind", ["counting", "rows", "groups", "uneven agents", "transformed", "pettingzoo", "gymnasium"]
+)
 def test_asynchronous_is_serial_entry_by_entry(kind, backend):
     makers, kwargs = zip(*KINDS[kind](), strict=True)
     serial = SerialEnv(len(makers), list(makers), create_env_kwargs=list(kwargs))

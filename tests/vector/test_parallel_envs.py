@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 import torch
 from pools import KINDS, assert_equal, pool
@@ -10,6 +13,7 @@ from scripted_actions import Script
 import marlenv
 from marlenv import ParallelEnv, SerialEnv, TransformedEnv
 from marlenv.testing import CountingEnv, GroupedEnv
+from marlenv.vector.buffers import Bell
 
 
 @pytest.mark.parametrize(
@@ -204,4 +208,27 @@ def test_resets_take_keyword_arguments():
 def test_pools_keep_the_contract():
     env = pool(ParallelEnv, "groups", num_processes=2)
     env.check_env_specs()
+    env.close()
+
+
+def test_a_step_is_one_wake_up_per_process_and_nothing_in_pipes(monkeypatch):
+    env = pool(ParallelEnv, "groups", num_processes=2)
+    td = env.rand_action(env.reset())  # the first asks for a seed
+    rung = []
+    monkeypatch.setattr(Bell, "ring", lambda self, ring=Bell.ring: (rung.append(self), ring(self)))
+    for worker in env._workers:  # the side of the pool of everything that could be sent or received
+        worker.pipe.close()
+    for _ in range(5):
+        _, td = env.step_and_maybe_reset(env.rand_action(td))
+    assert len(rung) == 10
+    env.close()
+
+
+def test_processes_are_forked_from_one_that_has_imported_torch():
+    env = ParallelEnv(2, CountingEnv)
+    env.reset()
+    parents = {int(Path(f"/proc/{one.process.pid}/stat").read_text().split(")")[1].split()[1]) for one in env._workers}
+    assert len(parents) == 1
+    assert os.getpid() not in parents
+    assert "libtorch" in Path(f"/proc/{parents.pop()}/maps").read_text()
     env.close()

@@ -76,7 +76,7 @@ def test_a_node_that_is_lost_is_a_worker_that_is_lost(nodes):
     env.close()
 
 
-@pytest.mark.parametrize("kind", ["counting", "groups", "transformed"])
+@pytest.mark.parametrize("kind", ["counting", "groups", "transformed", "gymnasium", "pettingzoo"])
 def test_actors_are_serial_entry_by_entry(machine, kind):
     serial, parallel = pool(SerialEnv, kind), pool(ParallelEnv, kind, num_processes=2, backend="ray")
     for how in ({}, {"break_when_any_done": False}, {"break_when_all_done": True}):

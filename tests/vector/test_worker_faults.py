@@ -17,7 +17,7 @@ import pytest
 import torch
 from pools import Fragile
 
-from marlenv import ParallelEnv, SerialEnv
+from marlenv import AsyncEnvPool, ParallelEnv, SerialEnv
 from marlenv.errors import SpecError, WorkerFailed
 from marlenv.testing import CountingEnv, GroupedEnv
 
@@ -171,6 +171,31 @@ def test_pools_end_with_their_last_reference():
     del env
     gc.collect()
     assert left_behind()[0] == []
+
+
+@pytest.mark.parametrize("end", ["close", "error", "interrupt", "kill", "forgotten"])
+def test_asynchronous_pools_leave_nothing_behind(end):
+    makers = [Fragile, partial(Fragile, fails_at=1, how={"error": "raise", "kill": "kill"}.get(end, "hang"))]
+    env = AsyncEnvPool(makers, backend="multiprocessing")
+    td = env.rand_action(env.reset())
+    assert len(multiprocessing.active_children()) >= 2
+    pids = [channel.process.pid for channel in env._channels]
+    if end == "close":
+        env.close()
+    elif end == "forgotten":
+        del env
+        gc.collect()
+    elif end == "interrupt":
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            env.step(td)
+    else:
+        with pytest.raises(WorkerFailed, match=r"env 1 failed in 'step'"):
+            env.step(td)
+    until = time.monotonic() + 20
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+        assert time.monotonic() < until, "a process is left, if only as a zombie"
+        time.sleep(0.02)
 
 
 def test_an_interrupt_ends_the_processes():

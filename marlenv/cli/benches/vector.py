@@ -1,4 +1,4 @@
-"""Many envs at once: Gymnasium's cart-pole, the same object behind every side's own base class.
+"""Many envs at once: Gymnasium's cart-pole behind every library's own wrapper, and a world of PettingZoo's.
 
 All sides get their actions made, step and start anew what is done. TorchRL is given its best form for few processes
 too: a ``ParallelEnv`` of ``SerialEnv``s. PufferLib cannot be measured beside us: its build needs a compiler's headers
@@ -13,13 +13,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import torch
-from tensordict import TensorDict, TensorDictBase
-
-import marlenv.specs
 from marlenv.cli.benches.timing import Figure, interleaved
 from marlenv.cli.text import number, table
-from marlenv.envs import EnvBase
 from marlenv.optional import need
 from marlenv.vector import ParallelEnv, SerialEnv
 from marlenv.vector.protocol import Command
@@ -30,44 +25,12 @@ WHO = "marlenv bench vector"
 
 
 def make_pole(library: str) -> Any:
-    """A cart-pole over one of the libraries, ``"marlenv"`` or ``"torchrl"``."""
-    import numpy as np
-
+    """Gymnasium's cart-pole over one of the libraries, ``"marlenv"`` or ``"torchrl"``."""
     if library == "torchrl":
-        base, specs = need("torchrl.envs", WHO).EnvBase, need("torchrl.data", WHO)
-    else:
-        base, specs = EnvBase, marlenv.specs
-    cartpole = need("gymnasium.envs.classic_control.cartpole", WHO).CartPoleEnv
-    no, yes = torch.zeros(1, dtype=torch.bool), torch.ones(1, dtype=torch.bool)
+        return need("torchrl.envs", WHO).GymEnv("CartPole-v1")
+    from marlenv.wrappers import GymEnv
 
-    class Pole(base):  # type: ignore[misc, valid-type]
-        """Gymnasium's cart-pole."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.sim = cartpole()
-            self.observation_spec = specs.Composite(observation=specs.Unbounded((4,)))
-            self.action_spec = specs.Categorical(2, (), dtype=torch.int64)
-            self.reward_spec = specs.Unbounded((1,))
-            self.done_spec = specs.Composite(
-                done=specs.Categorical(2, (1,), dtype=torch.bool),
-                terminated=specs.Categorical(2, (1,), dtype=torch.bool),
-            )
-
-        def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDict:
-            seen = torch.from_numpy(np.asarray(self.sim.reset()[0], np.float32))
-            return TensorDict({"observation": seen, "done": no.clone(), "terminated": no.clone()}, [])
-
-        def _step(self, tensordict: TensorDictBase) -> TensorDict:
-            seen, reward, over, _, _ = self.sim.step(int(tensordict["action"]))
-            flag = yes if over else no
-            data = {"observation": torch.from_numpy(np.asarray(seen, np.float32)), "reward": torch.tensor([reward])}
-            return TensorDict({**data, "done": flag.clone(), "terminated": flag.clone()}, [])
-
-        def _set_seed(self, seed: int | None) -> None:
-            self.sim.reset(seed=seed)
-
-    return Pole()
+    return GymEnv("CartPole-v1")
 
 
 def make_zoo(library: str) -> Any:
@@ -103,8 +66,7 @@ def stepping(env: Any) -> Callable[[], int]:
 def gymnastic(kind: str, count: int) -> tuple[Callable[[], int], Callable[[], None]]:
     """The same with a vector of Gymnasium's; and what ends it."""
     gym = need("gymnasium", WHO)
-    cartpole = need("gymnasium.envs.classic_control.cartpole", WHO).CartPoleEnv
-    makers = [cartpole] * count
+    makers = [partial(gym.make, "CartPole-v1")] * count
     env = gym.vector.AsyncVectorEnv(makers, shared_memory=True) if kind == "async" else gym.vector.SyncVectorEnv(makers)
     env.reset(seed=0)
     actions = [env.action_space.sample() for _ in range(8)]
@@ -115,6 +77,24 @@ def gymnastic(kind: str, count: int) -> tuple[Callable[[], int], Callable[[], No
         return STEPS * count
 
     return play, env.close
+
+
+def worlds_alone(count: int) -> Callable[[], int]:
+    """The worlds of :func:`make_zoo` without any library: what no side can be faster than."""
+    worlds = [need("mpe2.simple_spread_v3", WHO).parallel_env(max_cycles=25) for _ in range(count)]
+    for world in worlds:
+        world.reset(seed=0)
+    actions = [{agent: world.action_space(agent).sample() for agent in world.agents} for world in worlds]
+
+    def play() -> int:
+        for _ in range(STEPS):
+            for world, chosen in zip(worlds, actions, strict=True):
+                world.step(chosen)
+                if not world.agents:
+                    world.reset()
+        return STEPS * count
+
+    return play
 
 
 def compared(name: str, count: int, make: Callable[[str], Any], rounds: int, *, gym: bool) -> list[Figure]:
@@ -130,6 +110,8 @@ def compared(name: str, count: int, make: Callable[[str], Any], rounds: int, *, 
     }
     sides = {side: _flat(env) if side == "torchrl 2 workers" else stepping(env) for side, env in pools.items()}
     closing: list[Callable[[], Any]] = [env.close for env in pools.values()]
+    if not gym:
+        sides["the worlds alone"] = worlds_alone(count)
     for kind in ("async", "sync") if gym else ():
         sides[f"gymnasium {kind}"], close = gymnastic(kind, count)
         closing.append(close)
@@ -141,7 +123,7 @@ def compared(name: str, count: int, make: Callable[[str], Any], rounds: int, *, 
                 close()
     pairs = [
         ("parallel", "torchrl parallel"), ("parallel", "torchrl 2 workers"), ("serial", "torchrl serial"),
-        ("parallel", "gymnasium async"), ("serial", "gymnasium sync"),
+        ("parallel", "gymnasium async"), ("serial", "gymnasium sync"), ("serial", "the worlds alone"),
     ]  # fmt: skip
     return [Figure(f"{count} {name}, {a}", got[a], got[b], b, "us/env step") for a, b in pairs if b in got]
 
@@ -158,7 +140,7 @@ def parts(count: int) -> str:
     block = SerialEnv(count // WORKERS, partial(make_pole, "marlenv"))
     td = pool.rand_action(pool.reset())
     few = block.rand_action(block.reset())
-    sims: list[Any] = [child.sim for child in block.children_envs]
+    sims: list[Any] = [child._env for child in block.children_envs]
     layout: Any = pool._layout
 
     def signal() -> None:

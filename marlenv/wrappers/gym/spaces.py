@@ -43,7 +43,10 @@ class Spaces:
 
     def told(self, action: Tensor | Any) -> Any:
         """The action as the simulator takes it."""
-        value = self.action.to_numpy(action)
+        return self.decoded(self.action.to_numpy(action))
+
+    def decoded(self, value: Any) -> Any:
+        """An action that is an array, as the simulator takes it."""
         value = int(value) if self._alone else value
         return value if self._decode is None else self._decode(value)
 

@@ -15,6 +15,7 @@ from marlenv.tensordicts import get, new
 from marlenv.wrappers._backend import gym_backend
 from marlenv.wrappers._base import ClassValue
 from marlenv.wrappers._gymlike import GymLikeEnv
+from marlenv.wrappers.gym.beside import side_by_side
 from marlenv.wrappers.gym.outputs import frame, opened, outcome
 from marlenv.wrappers.gym.spaces import Spaces, is_modern
 from marlenv.wrappers.gym.vectors import Rows
@@ -56,6 +57,7 @@ class GymWrapper(GymLikeEnv):
 
     libname: ClassVar[str] = "gymnasium"
     git_url: ClassVar[str] = "https://github.com/Farama-Foundation/Gymnasium"
+    _side_by_side = classmethod(side_by_side)
 
     def __init__(
         self,
@@ -127,9 +129,7 @@ class GymWrapper(GymLikeEnv):
     def read_obs(self, observations: Any) -> dict[str, Any]:
         """Observations, and pixels where asked for, as a dict of tensors."""
         data: dict[str, Any] = {} if self.pixels_only else self._spaces.read(observations)
-        if self.from_pixels:
-            data["pixels"] = self._pixels()
-        return data
+        return {**data, "pixels": self._pixels()} if self.from_pixels else data
 
     def read_reward(self, reward: Any) -> Tensor:
         """The reward as a tensor."""

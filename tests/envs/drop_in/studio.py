@@ -3,7 +3,7 @@
 
 import torch
 from tensordict import TensorDict
-from torchrl.data import Bounded, Categorical, Composite, Unbounded
+from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase
 
 
@@ -11,9 +11,9 @@ class Studio(EnvBase):
     SHAPES = {"observation": (3,), "precise": (2,), "whole": (2,), "pixels": (4, 6, 3)}
     DTYPES = {"precise": torch.float64, "whole": torch.int64, "pixels": torch.uint8}
 
-    def __init__(self, groups=None, batch_size=(), limit=3, goals=1):
+    def __init__(self, groups=None, batch_size=(), limit=3, goals=1, choices=0):
         super().__init__(batch_size=batch_size)
-        self.groups, self.limit, self.goals = groups or {(): None}, limit, goals
+        self.groups, self.limit, self.goals, self.choices = groups or {(): None}, limit, goals, choices
         batch = self.batch_size
         obs, act, rew = (Composite(shape=batch) for _ in range(3))
         for group, agents in self.groups.items():
@@ -25,9 +25,13 @@ class Studio(EnvBase):
                     leaves[name] = Bounded(0, 255, (*lead, *shape), dtype=dtype)
                 else:
                     leaves[name] = Unbounded((*lead, *shape), dtype=dtype)
+            actions = {"action": Bounded(-1.0, 3.0, (*lead, 2))}
+            if choices:
+                actions["choice"] = Categorical(choices, lead, dtype=torch.int64)
+                leaves["choice_mask"] = Binary(choices, (*lead, choices), dtype=torch.bool)
             for spec, entries in (
                 (obs, leaves),
-                (act, {"action": Bounded(-1.0, 3.0, (*lead, 2))}),
+                (act, actions),
                 (rew, {"reward": Unbounded((*lead, goals))}),
             ):
                 if agents is None:
@@ -50,6 +54,8 @@ class Studio(EnvBase):
                 value = torch.sin(number + 1.7 * t) * 3
                 value = (value + 3) * 40 if name == "pixels" else value
                 data[name] = value.to(self.DTYPES.get(name, torch.float32))
+            if self.choices:
+                data["choice_mask"] = data["observation"][..., :1] * torch.arange(-1.0, self.choices - 1) <= 1
             if agents is None:
                 out.update(data)
             else:
@@ -72,6 +78,9 @@ class Studio(EnvBase):
         rows = torch.arange(max(1, self.batch_size.numel())).reshape(self.t.shape)
         done = self.t >= self.limit + rows
         return out.update({"done": done, "terminated": done.clone()})
+
+    def lives(self):
+        return 5 - (self.t // 2).squeeze(-1).long()
 
     def _set_seed(self, seed):
         pass
