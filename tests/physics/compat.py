@@ -57,12 +57,13 @@ class Beside:
         rows: how many.
         seed: of both.
         mode: options for both envs.
-        stiff: how many times as far as a last bit moves it a step may end.
+        tier: how fast ours is.
+        stiff: how many times further off than the bounds a step may end.
         options: of the scenario.
 
     """
 
-    def __init__(self, path, folder, rows=16, seed=3, mode=None, stiff=0, **options):
+    def __init__(self, path, folder, rows=16, seed=3, mode=None, stiff=0, tier="none", **options):
         (folder / "scenarios").mkdir()
         for one in path.parent.glob(f"{path.stem}*.py"):  # with its helpers
             shutil.copy(one, folder / "scenarios" / one.name)
@@ -72,7 +73,9 @@ class Beside:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.theirs = in_vmas(path, rows, seed, **mode, **options)
-            self.ours = load(folder / "scenarios" / path.name, rows, seed=seed, randomness="vmas", **mode, **options)
+            self.ours = load(
+                folder / "scenarios" / path.name, rows, seed=seed, randomness="vmas", compile=tier, **mode, **options
+            )
         self.coin = torch.Generator().manual_seed(seed)
         self.errors = {}
         self.theirs.seed(seed)

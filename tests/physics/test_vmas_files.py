@@ -3,6 +3,7 @@
 import importlib
 import random
 import sys
+from functools import partial
 from pathlib import Path
 
 import compat
@@ -12,8 +13,10 @@ import torch
 from compat import FILES, Beside
 
 from marlenv.errors import NotInSpec, ShapeError, SpecError, UnknownName
-from marlenv.physics.vmas_compat import load
+from marlenv.physics import vmas_compat
+from marlenv.physics.jit.tiers import Compiled
 
+load = partial(vmas_compat.load, compile="none")
 MINE = {p.stem: p for p in sorted((Path(__file__).parent / "vmas_files").glob("*.py")) if p.stem != "formation_shapes"}
 """Files as users of VMAS write them."""
 SOME = ["balance", "discovery", "drone", "football", "navigation", "simple_spread", "simple_world_comm", "transport"]
@@ -59,6 +62,26 @@ def test_a_file_of_a_user_is_equal(name, tmp_path):
 @pytest.mark.parametrize("name", ["pilots", "chatter"])
 def test_choices_are_equal(name, several, tmp_path):
     equal(MINE[name], tmp_path, mode={"continuous_actions": False, "multidiscrete_actions": several})
+
+
+def is_machine_code(env):
+    return [isinstance(engine, Compiled) for engine, _ in env.world.fast._engines.values()]
+
+
+def test_machine_code_is_equal(tmp_path):
+    both = Beside(FILES["balance"], tmp_path, tier="aot")
+    both.run(20)
+    assert is_machine_code(both.ours) == [True] * 3  # the motion, and two distances
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["navigation", "flocking", "wind_flocking", "lidar_maze", "delivery", "herd", "swing"])
+def test_machine_code_of_every_kind_is_equal(name, tmp_path):
+    tense = {"delivery": 9}  # joints that pull hard make more of last bits
+    both = Beside({**FILES, **MINE}[name], tmp_path, tier="aot", stiff=tense.get(name, 0))
+    both.run(30)
+    assert is_machine_code(both.ours)
+    assert all(is_machine_code(both.ours))
 
 
 def test_a_wrong_number_is_seen(tmp_path, monkeypatch):

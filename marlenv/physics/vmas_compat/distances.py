@@ -12,11 +12,14 @@ from torch import Tensor
 from marlenv.errors import SpecError
 from marlenv.physics.laws import entities as laws
 from marlenv.physics.laws import shapes
+from marlenv.physics.laws.world_plan import PerEntity
 from marlenv.physics.maths.geometry import LINE_WIDTH, Segment, closest_on_box, closest_on_line, heading, length, sides
 from marlenv.physics.maths.rays import hit_box, hit_disc, hit_line
+from marlenv.physics.maths.rowwise import EntityIndex, pick
 from marlenv.physics.task.relations import Outlines
 from marlenv.physics.vmas_compat.engine import outline
-from marlenv.physics.vmas_compat.entities import Box, Entity, Line, Sphere
+from marlenv.physics.vmas_compat.entities import Entity, Line, Sphere
+from marlenv.physics.vmas_compat.pure import GIVEN, Fast, Gap, Rays
 
 
 class Near:
@@ -25,7 +28,7 @@ class Near:
     def __init__(self) -> None:
         self._kept: dict[tuple[int, int], tuple[Any, ...]] = {}
 
-    def between(self, a: Entity, b: Entity) -> tuple[Tensor, Tensor]:
+    def between(self, a: Entity, b: Entity, fast: Fast) -> tuple[Tensor, Tensor]:
         """How far apart two outlines are, metres, and whether they overlap; ``[B]``, bool ``[B]``.
 
         The result is shared: whoever hands it out clones it.
@@ -40,10 +43,8 @@ class Near:
             gap = length(way[:, 0], way[:, 1]) - a.shape.radius - b.shape.radius
             found = gap, gap < 0
         else:
-            one, two = _Seen(a), _Seen(b)
-            gaps, overlaps = _outlines(outline(a.shape), outline(b.shape))(one, two)  # type: ignore[arg-type]
-            found = gaps[0], overlaps[0]
-        self._kept[key] = self._kept[id(b), id(a)] = (seen, versions, found)
+            found = _gap(a, b, fast)
+        self._kept[key] = (seen, versions, found)
         if a is not b:
             self._kept[id(b), id(a)] = (
                 (seen[1], seen[0], seen[3], seen[2]),
@@ -55,6 +56,18 @@ class Near:
     def forget(self) -> None:
         """Lets go of what is kept."""
         self._kept.clear()
+
+
+def _gap(a: Entity, b: Entity, fast: Fast) -> tuple[Tensor, Tensor]:
+    shapes = outline(a.shape), outline(b.shape)
+    outlines = _outlines(*shapes)
+    engine = fast.engine(("gap", *shapes), lambda: Gap(outlines))
+    if engine is None:
+        gaps, overlaps = outlines(_Seen(a), _Seen(b))  # type: ignore[arg-type]
+        return gaps[0], overlaps[0]
+    poses = torch.stack([torch.cat((x.state.pos, x.state.rot), 1) for x in (a, b)], 1)
+    told = engine[0].transition(engine[1], {GIVEN: poses})[2][GIVEN]
+    return told[:, 0], told[:, 1] > 0
 
 
 @lru_cache(maxsize=1024)
@@ -93,7 +106,7 @@ def from_point(entity: Entity, point: Tensor) -> Tensor:
 
 
 def along_rays(
-    entity: Entity, angles: Tensor, far: float, others: Sequence[Entity], met: Callable[[Entity], bool]
+    entity: Entity, angles: Tensor, far: float, others: Sequence[Entity], met: Callable[[Entity], bool], fast: Fast
 ) -> Tensor:
     """How far rays go until they meet something, metres; ``[R, B]``.
 
@@ -103,38 +116,73 @@ def along_rays(
         far: what rays that miss get, metres.
         others: all entities.
         met: which of them can be met.
+        fast: what is machine code.
 
     """
-    found: dict[type, list[Entity]] = {Box: [], Sphere: [], Line: []}
-    for other in others:
-        if other is entity or not met(other):
-            continue
+    bodies = [other for other in others if other is not entity and met(other)]
+    for other in bodies:
         if not (other.collides(entity) and entity.collides(other)):
             raise SpecError(
                 f"cast_rays: rays meet what the agent collides with, and {entity} and {other} do not collide; "
                 f"leave it out in the entity_filter"
             )
-        found[type(other.shape)].append(other)
-    best = angles.new_full((), far).expand(angles.shape)
-    if not any(found.values()):
-        return best.clone()
-    rays, start = heading(angles).unsqueeze(2), entity.state.pos.t().unsqueeze(1)  # [2, R, 1, B], [2, 1, B]
-    for kind, bodies in found.items():
-        if not bodies:
-            continue
-        way = (torch.stack([b.state.pos.t() for b in bodies], 1) - start).unsqueeze(1)  # [2, 1, M, B]
-        if kind is Sphere:
-            hit = hit_disc(way, rays, _sizes(tuple(b.shape.radius for b in bodies), way), far)
-        else:
-            turn = heading(torch.stack([b.state.rot[:, 0] for b in bodies])).unsqueeze(1)
-            half = _sizes(tuple(b.shape.length / 2 for b in bodies), way)
-            if kind is Line:
-                hit = hit_line(way, rays, turn, half, far)
-            else:
-                hit = hit_box(way, rays, turn, half, _sizes(tuple(b.shape.width / 2 for b in bodies), way), far)
-        best = torch.minimum(best, hit.amin(1))
-    return best
+    if not bodies:
+        return torch.full_like(angles, far)
+    hits = _hits(tuple(outline(body.shape) for body in bodies), far)
+    engine = fast.engine((hits, angles.shape[0]), lambda: Rays(hits, angles.shape[0], len(bodies)))
+    if engine is None:
+        poses = torch.stack([torch.cat((b.state.pos.t(), b.state.rot.t())) for b in bodies], 1)
+        return hits(entity.state.pos.t(), angles, poses)
+    poses = torch.stack([torch.cat((b.state.pos, b.state.rot), 1) for b in (entity, *bodies)], 1)
+    given = {"rays": angles.t().unsqueeze(-1), "bodies": poses}
+    told: Tensor = engine[0].transition(engine[1], given)[2]["rays"]
+    return told.t()
 
 
-def _sizes(values: tuple[float, ...], like: Tensor) -> Tensor:
-    return like.new_tensor(values).unsqueeze(-1)
+@lru_cache(maxsize=1024)
+def _hits(bodies: tuple[shapes.Shape, ...], far: float) -> Hits:
+    return Hits(bodies, far)
+
+
+class Hits:
+    """How far rays go among bodies of known shapes.
+
+    Args:
+        bodies: their shapes.
+        far: what rays that miss get, metres.
+
+    """
+
+    def __init__(self, bodies: Sequence[shapes.Shape], far: float) -> None:
+        self.far = far
+        kinds = [[i for i, shape in enumerate(bodies) if isinstance(shape, k)] for k in HIT]
+        self.kinds = [(kind, EntityIndex(at)) for kind, at in zip(HIT, kinds, strict=True) if at]
+        """The kinds of shapes that there are, and which bodies have them."""
+        self.sizes = {
+            kind: [PerEntity([size(bodies[i]) for i in at.at]) for size in SIZES[kind]] for kind, at in self.kinds
+        }
+
+    def __call__(self, start: Tensor, angles: Tensor, poses: Tensor) -> Tensor:
+        """How far, ``[R, B]``: from ``start`` ``[2, B]`` along ``angles`` ``[R, B]``, among poses ``[3, M, B]``."""
+        best = angles.new_full((), self.far).expand(angles.shape)
+        rays = heading(angles).unsqueeze(2)  # [2, R, 1, B]
+        for kind, at in self.kinds:
+            there = pick(poses, at)
+            way = (there[:2] - start.unsqueeze(1)).unsqueeze(1)  # [2, 1, M, B]
+            turn = () if kind is shapes.Sphere else (heading(there[2]).unsqueeze(1),)
+            hit = HIT[kind](way, rays, *turn, *(size.on(way) for size in self.sizes[kind]), self.far)
+            best = torch.minimum(best, hit.amin(1))
+        return best
+
+
+HIT: dict[type[shapes.Shape], Callable[..., Tensor]] = {
+    shapes.Box: hit_box,
+    shapes.Sphere: hit_disc,
+    shapes.Line: hit_line,
+}
+SIZES: dict[type[shapes.Shape], list[Callable[[Any], float]]] = {
+    shapes.Box: [lambda s: s.length / 2, lambda s: s.width / 2],
+    shapes.Sphere: [lambda s: s.radius],
+    shapes.Line: [lambda s: s.length / 2],
+}
+"""What there is to know of a shape to meet it."""

@@ -16,6 +16,7 @@ from marlenv.physics.laws.joints import Link
 from marlenv.physics.laws.world_plan import WorldPlan, touching
 from marlenv.physics.maths.geometry import shorten
 from marlenv.physics.vmas_compat.entities import Agent, Box, Entity, Line, Sphere
+from marlenv.physics.vmas_compat.pure import Motions
 
 BODY = (
     "movable", "rotatable", "collide", "mass", "drag", "linear_friction", "angular_friction", "max_speed", "v_range",
@@ -90,7 +91,7 @@ class Engine:
         self.movers = self.bodies[:movers]
         self.still = self.bodies[movers:]
         self.acting = [isinstance(body, Agent) for body in self.movers]
-        self._steady: tuple[list[Tensor], Tensor, Tensor] | None = None
+        self._seen: dict[str, list[tuple[Tensor, int]]] = {}  # what does not move, and its version, when it was stacked
 
     # --- a step ----------------------------------------------------------------------------------
 
@@ -104,9 +105,33 @@ class Engine:
         pulls = [self._pulls(world, motion)] if any(body.gravity is not None for body in self.movers) else None
         rows = world.batch_dim
         bends = torch.stack([j.bend(rows) for j in self.inferred]) if self.inferred else None
-        after = self.stepper(motion, [force], torque, pulls, bends)
+        after = self._moved(world, motion, force, torque, pulls, bends)
         for place, body in enumerate(self.movers):
             body.state.moved(after, place)
+
+    def _moved(
+        self,
+        world: Any,
+        motion: Motion,
+        force: Tensor,
+        torque: Sequence[Tensor] | None,
+        pulls: Sequence[Tensor] | None,
+        bends: Tensor | None,
+    ) -> Motion:
+        """The motion a step later: by machine code where it can be had."""
+        key = id(self), torque is not None, pulls is not None
+        engine = world.fast.engine(key, lambda: Motions(self.stepper, *key[1:], len(self.inferred)))
+        if engine is None:
+            return self.stepper(motion, [force], torque, pulls, bends)
+        given = {"force": force.permute(2, 1, 0)}
+        if torque is not None:
+            given["torque"] = torque[0].unsqueeze(0).permute(2, 1, 0)
+        if pulls is not None:
+            given["gravity"] = pulls[0].permute(2, 1, 0)
+        if bends is not None:
+            given["bends"] = bends.unsqueeze(0).permute(2, 1, 0)
+        after = engine[0].transition({**engine[1], **motion._asdict()}, given)[0]
+        return Motion(*(after[name] for name in Motion._fields))
 
     def _motion(self) -> Motion:
         """Where all entities are, ``[2, E, B]`` and ``[E, B]``: what the last step gave, where nothing was assigned."""
@@ -123,14 +148,12 @@ class Engine:
 
     def _moved_still(self, name: str) -> Any:
         """What an entity that never moves was assigned since the last step."""
-        held = self._seen.get(name) if hasattr(self, "_seen") else None
+        held = self._seen.get(name)
         now = [getattr(body.state, name) for body in self.still]
         same = held is not None and all(a is b and a._version == v for a, (b, v) in zip(now, held, strict=True))
         return None if same else now
 
     def _stacked(self, name: str) -> Tensor:
-        if not hasattr(self, "_seen"):
-            self._seen: dict[str, list[tuple[Tensor, int]]] = {}
         values = [getattr(body.state, name) for body in self.bodies]
         self._seen[name] = [(x, x._version) for x in values[len(self.movers) :]]
         return (

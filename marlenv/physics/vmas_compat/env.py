@@ -17,10 +17,12 @@ from marlenv.groups.maps import GroupMap, numbered_groups
 from marlenv.groups.side_by_side import fitted, side_by_side
 from marlenv.keys import DONE_NAMES, Path, nested
 from marlenv.physics.env.specs import action_spec, numbers
+from marlenv.physics.jit.tiers import Tier
 from marlenv.physics.task.actions import Control, Mode
 from marlenv.physics.vmas_compat.draws import Draws
 from marlenv.physics.vmas_compat.environment import Environment, Told
 from marlenv.physics.vmas_compat.pictures import draw_row
+from marlenv.physics.vmas_compat.pure import Fast
 from marlenv.physics.vmas_compat.scenario import BaseScenario
 from marlenv.specs import Binary, Composite, StackedComposite, TensorSpec, Unbounded
 from marlenv.tensordicts import get, nest, parts, plant, rows
@@ -57,6 +59,8 @@ class VmasFileEnv(EnvBase):
         clamp_actions: whether numbers outside their range are cut to it; otherwise they act as they are.
         categorical_actions: with choices: whether they are numbered or one-hot.
         grad_enabled: whether gradients flow through steps.
+        compile: ``"auto"``: motion, distances and rays become machine code where that takes seconds at most;
+            ``"aot"``: they must; ``"none"``: separate operations. The file's own code runs as it is.
         run_type_checks: check every action and every answer against its spec.
         **options: the scenario's, as ``make_world`` takes them.
 
@@ -78,6 +82,7 @@ class VmasFileEnv(EnvBase):
         clamp_actions: bool = False,
         categorical_actions: bool = True,
         grad_enabled: bool = False,
+        compile: Tier = "auto",
         run_type_checks: bool = False,
         **options: Any,
     ) -> None:
@@ -97,6 +102,9 @@ class VmasFileEnv(EnvBase):
             clamp=clamp_actions, grad=grad_enabled, quiet=quiet, options=options,
         )  # fmt: skip
         """The scenario at work, agent by agent."""
+        if compile not in ("auto", "aot", "none"):
+            raise SpecError(f"load: compile must be 'auto', 'aot' or 'none', got {compile!r}")
+        self.world.fast = Fast(compile, num_envs, self.device)
         seed = fresh_seed() if seed is None else seed
         draws.seed(seed)
         self._make_specs(group_map, self.environment.reset())

@@ -13,6 +13,7 @@ from marlenv.physics.vmas_compat import distances
 from marlenv.physics.vmas_compat.draws import current_draws
 from marlenv.physics.vmas_compat.engine import Engine
 from marlenv.physics.vmas_compat.entities import Agent, Entity, Landmark, everything
+from marlenv.physics.vmas_compat.pure import Fast
 from marlenv.physics.vmas_compat.states import Vectorized
 from marlenv.physics.vmas_compat.utils import (
     ANGULAR_FRICTION,
@@ -58,7 +59,7 @@ class World(Vectorized):
     ) -> None:
         if batch_dim < 1:
             raise ShapeError(f"World: batch_dim must be at least 1, got {batch_dim}")
-        super().__init__(batch_dim, device)
+        super().__init__(batch_dim, torch.device(device))
         self.draws = current_draws(batch_dim, device)
         """Where random numbers come from: the env's."""
         self._agents: list[Agent] = []
@@ -70,6 +71,8 @@ class World(Vectorized):
         self._collision_force, self._joint_force = collision_force, joint_force
         self._contact_margin, self._torque_constraint_force = contact_margin, torque_constraint_force
         self._joints: dict[frozenset[str], Any] = {}
+        self.fast = Fast("none", batch_dim, self._device)
+        """What of it is machine code; set by the env."""
         self._near = distances.Near()
         self._engines: dict[Any, Engine] = {}
 
@@ -184,6 +187,7 @@ class World(Vectorized):
         """Moves its tensors and its entities."""
         super().to(device)
         self._engines.clear()
+        self.fast = Fast(self.fast.tier, self._batch_dim, torch.device(device))
         for entity in self.entities:
             entity.to(device)
 
@@ -226,13 +230,13 @@ class World(Vectorized):
     def get_distance(self, entity_a: Entity, entity_b: Entity, env_index: int | None = None) -> Tensor:
         """How far apart the outlines of two entities are, negative where they overlap; ``[B]``, metres."""
         self._check_batch_index(env_index)
-        gap = self._near.between(entity_a, entity_b)[0]
+        gap = self._near.between(entity_a, entity_b, self.fast)[0]
         return gap.clone() if env_index is None else gap[env_index].clone()
 
     def is_overlapping(self, entity_a: Entity, entity_b: Entity, env_index: int | None = None) -> Tensor:
         """Whether two entities overlap; bool ``[B]``."""
         self._check_batch_index(env_index)
-        over = self._near.between(entity_a, entity_b)[1]
+        over = self._near.between(entity_a, entity_b, self.fast)[1]
         return over.clone() if env_index is None else over[env_index].clone()
 
     def get_distance_from_point(self, entity: Entity, test_point_pos: Tensor, env_index: int | None = None) -> Tensor:
@@ -249,7 +253,7 @@ class World(Vectorized):
         entity_filter: Callable[[Any], bool] = lambda _: False,
     ) -> Tensor:
         """How far rays from an entity go, in the directions ``angles`` ``[B, R]``, radians; ``[B, R]``, metres."""
-        return distances.along_rays(entity, angles.t(), max_range, self.entities, entity_filter).t()
+        return distances.along_rays(entity, angles.t(), max_range, self.entities, entity_filter, self.fast).t()
 
     def cast_ray(
         self,
@@ -259,4 +263,5 @@ class World(Vectorized):
         entity_filter: Callable[[Any], bool] = lambda _: False,
     ) -> Tensor:
         """How far one ray goes, in the directions ``angles`` ``[B]``, radians; ``[B]``, metres."""
-        return distances.along_rays(entity, angles.unsqueeze(0), max_range, self.entities, entity_filter)[0]
+        rays = angles.unsqueeze(0)
+        return distances.along_rays(entity, rays, max_range, self.entities, entity_filter, self.fast)[0]
