@@ -16,7 +16,7 @@ FILES = {"balance": "balance", "navigation": "navigation", "simple_spread": "mpe
 
 def measure_file(name: str, rows: int, rounds: int, clocks: dict[str, Any], enough: Any) -> Figure:
     """A step of our env, tensordicts and all, against a step of VMAS; actions drawn in advance for both."""
-    folder = Path(need("vmas", "marlenv bench physics").__file__).parent / "scenarios"
+    folder = Path(str(need("vmas", "marlenv bench physics").__file__)).parent / "scenarios"
     env = load(folder / f"{FILES[name]}.py", rows, seed=0)
     data = env.rand_action(env.reset())
 

@@ -37,7 +37,7 @@ class Near:
         key, versions = (id(a), id(b)), tuple(x._version for x in seen)
         kept = self._kept.get(key)
         if kept is not None and kept[1] == versions and all(x is y for x, y in zip(kept[0], seen, strict=True)):
-            return kept[2]  # type: ignore[no-any-return]
+            return kept[2]
         if isinstance(a.shape, Sphere) and isinstance(b.shape, Sphere):
             way = seen[0] - seen[1]
             gap = length(way[:, 0], way[:, 1]) - a.shape.radius - b.shape.radius

@@ -282,7 +282,7 @@ def _like(make: str) -> Callable[..., Tensor]:
 
     def draw(draws: Draws, x: Tensor, *args: Any, **options: Any) -> Tensor:
         out = torch.empty_like(x, **options)
-        generator = {"generator": draws.generator} if draws.shared else {}
+        generator: dict[str, Any] = {"generator": draws.generator} if draws.shared else {}
         if make == "randint_like":
             low, high = (0, args[0]) if len(args) == 1 else args
             return out.random_(low, high, **generator) if generator else _random_(draws, out, low, high)

@@ -90,7 +90,7 @@ class _Lone:
     @property
     def inner(self) -> Tensor:
         """What the dynamics remembers, ``[n, 1, B]``."""
-        return self.dynamics.drone_state.t().unsqueeze(1)  # type: ignore[no-any-return]
+        return self.dynamics.drone_state.t().unsqueeze(1)
 
     @inner.setter
     def inner(self, value: Tensor) -> None:

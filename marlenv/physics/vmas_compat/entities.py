@@ -29,11 +29,11 @@ class _Outline:
 
     def circumscribed_radius(self) -> float:
         """The largest distance from the centre to the outline, metres."""
-        return self.reach  # type: ignore[attr-defined, no-any-return]
+        return self.reach  # type: ignore[attr-defined]
 
     def get_delta_from_anchor(self, anchor: Sequence[float]) -> tuple[float, float]:
         """The point at the relative coordinates ``anchor``, metres from the centre."""
-        return self.anchor(anchor[0], anchor[1])  # type: ignore[attr-defined, no-any-return]
+        return self.anchor(anchor[0], anchor[1])  # type: ignore[attr-defined]
 
     def get_geometry(self) -> Any:
         """What a picture shows of it."""
@@ -381,10 +381,10 @@ class Agent(Entity):
         """The standard deviation of noise on its actions."""
         return self._action.u_noise
 
-    @Entity.batch_dim.setter  # type: ignore[attr-defined, untyped-decorator]
+    @Entity.batch_dim.setter  # type: ignore[untyped-decorator]
     def batch_dim(self, batch_dim: int) -> None:
         """How many rows."""
-        Entity.batch_dim.fset(self, batch_dim)  # type: ignore[attr-defined]
+        Entity.batch_dim.fset(self, batch_dim)
         self._action.batch_dim = batch_dim
 
     def action_callback(self, world: Any) -> None:

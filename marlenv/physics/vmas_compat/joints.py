@@ -42,7 +42,7 @@ class JointConstraint:
 
     def pos_point(self, entity: Any) -> Tensor:
         """Where an entity is held, ``[B, 2]``."""
-        return entity.state.pos + self.get_delta_anchor(entity)  # type: ignore[no-any-return]
+        return entity.state.pos + self.get_delta_anchor(entity)
 
     def bend(self, rows: int) -> Tensor:
         """How far the first is turned against the second, ``[B]``."""

@@ -67,17 +67,17 @@ def _public(module: ModuleType) -> Names:
     return {name: value for name, value in vars(module).items() if not name.startswith("__")}
 
 
-def _made(name: str, names: Names = {}, **below: ModuleType) -> ModuleType:  # noqa: B006
+def _made(name: str, names: Names | None = None, **below: Any) -> ModuleType:
     module = ModuleType(name, "VMAS's names, by marlenv.")
     module.__path__ = []
-    vars(module).update(names, **below)
+    vars(module).update(names or {}, **below)
     return module
 
 
 def tree() -> ModuleType:
     """``vmas`` and all that is in it, as modules of ours."""
     refused = {name: Refused(name) for name in INSTEAD}
-    kinds = {
+    kinds: dict[str, Any] = {
         file: _made(f"vmas.simulator.dynamics.{file}", {name: getattr(dynamics, name) for name in names})
         for file, names in DYNAMICS.items()
     }
@@ -97,7 +97,7 @@ def tree() -> ModuleType:
         environment=_made("vmas.simulator.environment", {name: refused[name] for name in ("Environment", "Wrapper")}),
     )
     front = {name: refused[name] for name in ("make_env", "render_interactively", "Wrapper")}
-    return _made("vmas", front, simulator=simulator, make_env=refused["make_env"])  # type: ignore[arg-type]
+    return _made("vmas", front, simulator=simulator, make_env=refused["make_env"])
 
 
 class Importer:

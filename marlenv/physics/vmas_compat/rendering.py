@@ -239,7 +239,7 @@ def render_function_util(
     squares = []
     for (x, y), rgb in zip(places.tolist(), values.tolist(), strict=True):
         squares.append(FilledPolygon([(x, y), (x + step, y), (x + step, y + step), (x, y + step)]))
-        squares[-1].set_color(*rgb[:3], alpha=rgb[3] if len(rgb) > 3 else cmap_alpha)
+        squares[-1].set_color(rgb[0], rgb[1], rgb[2], alpha=rgb[3] if len(rgb) > 3 else cmap_alpha)
     return Compound(squares)
 
 

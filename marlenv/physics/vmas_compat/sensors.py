@@ -89,7 +89,8 @@ class Lidar(Sensor):
             end = start + far * start.new_tensor((math.cos(angle), math.sin(angle)))
             ray, point = rendering.Line(start, end, width=0.05), rendering.make_circle(0.01)
             ray.set_color(0, 0, 0, alpha=self.alpha)
-            point.set_color(*self.render_color, alpha=self.alpha)
+            red, green, blue = self.render_color
+            point.set_color(red, green, blue, alpha=self.alpha)
             point.add_attr(rendering.Transform(translation=end))
             geoms += [ray, point]
         return geoms

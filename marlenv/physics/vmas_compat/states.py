@@ -41,7 +41,8 @@ class Vectorized:
     """Whose it is, for messages."""
 
     def __init__(self, batch_dim: int | None = None, device: Any = None) -> None:
-        self._batch_dim, self._device = batch_dim, device
+        self._batch_dim: Any = batch_dim
+        self._device = device
 
     def __repr__(self) -> str:
         return self.who or type(self).__name__

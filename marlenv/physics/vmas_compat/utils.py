@@ -35,8 +35,21 @@ DONE_TYPE = Tensor
 
 MANY_TRIES = 50_000
 
-Color = Enum("Color", {name.upper(): rgb for name, rgb in COLORS.items()})  # type: ignore[misc]
-"""VMAS's colours: the same as ours."""
+
+class Color(Enum):
+    """VMAS's colours: the same as ours."""
+
+    RED = COLORS["red"]
+    GREEN = COLORS["green"]
+    BLUE = COLORS["blue"]
+    LIGHT_GREEN = COLORS["light_green"]
+    WHITE = COLORS["white"]
+    GRAY = COLORS["gray"]
+    BLACK = COLORS["black"]
+    ORANGE = COLORS["orange"]
+    PINK = COLORS["pink"]
+    PURPLE = COLORS["purple"]
+    YELLOW = COLORS["yellow"]
 
 
 def override(cls: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
