@@ -15,11 +15,12 @@ from compat import FILES, Beside
 from marlenv.errors import NotInSpec, ShapeError, SpecError, UnknownName
 from marlenv.physics import vmas_compat
 from marlenv.physics.jit.tiers import Compiled
+from marlenv.testing import run_contract
 
 load = partial(vmas_compat.load, compile="none")
 MINE = {p.stem: p for p in sorted((Path(__file__).parent / "vmas_files").glob("*.py")) if p.stem != "formation_shapes"}
 """Files as users of VMAS write them."""
-SOME = ["balance", "discovery", "drone", "football", "navigation", "simple_spread", "simple_world_comm", "transport"]
+SOME = ["balance", "football", "navigation", "simple_spread", "simple_world_comm"]
 LONG = {"pollock": 12, "road_traffic": 6, "sampling": 15}
 """Steps of what is slow in VMAS."""
 CHASE = MINE["chase"]
@@ -82,6 +83,24 @@ def test_machine_code_of_every_kind_is_equal(name, tmp_path):
     both.run(30)
     assert is_machine_code(both.ours)
     assert all(is_machine_code(both.ours))
+
+
+@pytest.mark.slow
+def test_machine_code_is_made_anew_for_other_masses(tmp_path):
+    both = Beside(FILES["het_mass"], tmp_path, tier="aot")
+    both.run(40, restarts=range(4, 40, 5))
+    assert is_machine_code(both.ours) == [True] * 4  # no more than a user waits for
+
+
+@pytest.mark.parametrize(
+    "name", ["chase", *(pytest.param(n, marks=pytest.mark.slow) for n in ("formation", "chatter"))]
+)
+def test_the_contract_holds(name):
+    def make(num_envs=3, seed=0):
+        return load(MINE[name], num_envs, seed=seed)
+
+    broken = [str(result) for result in run_contract(make, steps=16) if result.verdict not in ("held", "skipped")]
+    assert not broken
 
 
 def test_a_wrong_number_is_seen(tmp_path, monkeypatch):

@@ -119,7 +119,7 @@ class Engine:
         bends: Tensor | None,
     ) -> Motion:
         """The motion a step later: by machine code where it can be had."""
-        key = id(self), torque is not None, pulls is not None
+        key = self.stepper, torque is not None, pulls is not None
         engine = world.fast.engine(key, lambda: Motions(self.stepper, *key[1:], len(self.inferred)))
         if engine is None:
             return self.stepper(motion, [force], torque, pulls, bends)
