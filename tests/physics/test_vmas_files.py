@@ -15,6 +15,7 @@ from compat import FILES, Beside
 from marlenv.errors import NotInSpec, ShapeError, SpecError, UnknownName
 from marlenv.physics import vmas_compat
 from marlenv.physics.jit.tiers import Compiled
+from marlenv.physics.vmas_compat.loader import draws_nothing
 from marlenv.testing import run_contract
 
 load = partial(vmas_compat.load, compile="none")
@@ -192,6 +193,23 @@ def test_a_reset_of_one_row_draws_what_a_reset_of_all_draws():
     every = envs[1].reset()["agents", "observation"]
     torch.testing.assert_close(some[1], every[1])
     assert torch.equal(some[[0, 2, 3]], first["agents", "observation"][[0, 2, 3]])
+
+
+@pytest.mark.parametrize(
+    ("line", "quiet"),
+    [
+        ("return agent.state.pos", True),
+        ("return agent.state.pos + 0.1 * torch.randn(3, 2)", False),
+        ("self.reset_world_at(0); return agent.state.pos", False),
+        ("from torch.nn import functional as F; return F.relu(agent.state.pos)", False),
+        ("return agent.state.pos.clone().normal_()", False),
+        ("import somewhere; return somewhere.noise(agent.state.pos)", False),
+    ],
+)
+def test_steps_are_watched_unless_their_text_shows_that_they_draw_nothing(line, quiet, tmp_path):
+    file = tmp_path / "task.py"
+    file.write_text(said("return agent.state.pos\n", line + "\n"))
+    assert draws_nothing(file) is quiet
 
 
 def test_vmas_itself_is_untouched():

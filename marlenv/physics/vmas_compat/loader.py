@@ -26,7 +26,8 @@ QUIET = {
 DRAWS = {
     "uniform", "normal", "bernoulli", "exponential", "multinomial", "poisson", "dropout", "distributions", "geometric",
     "cauchy", "log_normal", "random", "nn", "shuffle", "sample", "choice", "choices", "exec", "eval", "getattr",
-    "importlib", "import_module", "__import__", "globals", "vars",
+    "importlib", "import_module", "__import__", "globals", "vars", "binomial", "gumbel_softmax", "rrelu",
+    "alpha_dropout", "make_world", "reset_world_at", "env_reset_world_at",
 }  # fmt: skip
 """The names by which a scenario could draw, with or without an underscore at their end."""
 STARTS = ("rand", "spawn", "find_random_pos")
@@ -146,7 +147,7 @@ def _may_draw(node: ast.AST) -> bool:
         return True
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-        if any(name.split(".")[0] not in QUIET for name in modules):
+        if any(name.partition(".")[0] not in QUIET or name.startswith("torch.") for name in modules):
             return True
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     name = node.name.rpartition(".")[2] if isinstance(node, ast.alias) else name
