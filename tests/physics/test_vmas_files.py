@@ -57,7 +57,7 @@ def test_every_file_of_vmas_is_equal(name, tmp_path):
 
 @pytest.mark.parametrize("name", MINE)
 def test_a_file_of_a_user_is_equal(name, tmp_path):
-    equal(MINE[name], tmp_path, 40)
+    equal(MINE[name], tmp_path, 22 if name != "cars" else 12)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -93,9 +93,8 @@ def test_machine_code_is_made_anew_for_other_masses(tmp_path):
     assert is_machine_code(both.ours) == [True] * 4  # no more than a user waits for
 
 
-@pytest.mark.parametrize(
-    "name", ["chase", *(pytest.param(n, marks=pytest.mark.slow) for n in ("formation", "chatter"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["chase", "formation", "chatter"])
 def test_the_contract_holds(name):
     def make(num_envs=3, seed=0):
         return load(MINE[name], num_envs, seed=seed)
