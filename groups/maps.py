@@ -72,6 +72,16 @@ def prefix_of(name: str) -> str:
     return head if head and tail.isdigit() else name
 
 
+def numbered_groups(names: Sequence[str]) -> GroupMap:
+    """The groups of TorchRL's ``VmasEnv``: by name prefix if every name has a number; a lone ``"agent"`` is
+    ``"agents"``.
+    """
+    if any(prefix_of(name) == name for name in names):
+        return {"agents": list(names)}
+    found = MarlGroupMapType.BY_NAME_PREFIX.get_group_map(names)
+    return {"agents": found["agent"]} if list(found) == ["agent"] else found
+
+
 def _by_spec(names: Sequence[str], specs: Mapping[str, TensorSpec]) -> dict[str, list[str]]:
     if missing := [name for name in names if name not in specs]:
         raise GroupError(f"MarlGroupMapType.BY_SPEC: no spec for agents {missing}; specs are given for {sorted(specs)}")

@@ -57,7 +57,7 @@ SUB_ROOMS: dict[str, list[set[str]]] = {  # inside a folder: files and folders, 
         {"env"},
     ],
     "marlenv/wrappers": [
-        {"_agent", "_backend", "_base", "_batched_data", "_info_dicts", "_spaces"},
+        {"_agent", "_backend", "_base", "_info_dicts", "_spaces"},
         {"_agent_data", "_episode_flags", "_roster", "_space_values"},
         {"_agents", "_batched", "_reading"},
         {"_gymlike", "_parallel", "_turns"},
@@ -89,7 +89,7 @@ SUB_ROOMS: dict[str, list[set[str]]] = {  # inside a folder: files and folders, 
         {"drive", "response"},
         {"report"},
     ],
-    "marlenv/physics": [{"maths"}, {"laws"}, {"task"}, {"simulation"}, {"jit"}, {"env"}],
+    "marlenv/physics": [{"maths"}, {"laws"}, {"task"}, {"simulation"}, {"jit"}, {"env"}, {"vmas_compat"}],
 }
 LEVEL = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
 ALLOWED = {("marlenv/envs/env.py", "marlenv.transforms")}  # the named exception: EnvBase.append_transform

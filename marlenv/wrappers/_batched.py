@@ -13,11 +13,11 @@ from torch import Tensor
 from marlenv.errors import whole
 from marlenv.groups import GroupTree, MarlGroupMapType, group_specs, resolve
 from marlenv.groups.maps import GroupMap
+from marlenv.groups.side_by_side import COLUMNS, check_rewards, fitted, side_by_side
 from marlenv.keys import DONE_NAMES, Path, nested
 from marlenv.specs import Binary, Composite, StackedComposite, TensorSpec, Unbounded
 from marlenv.tensordicts import get, nest, parts, plant, rows
 from marlenv.wrappers._agent import AgentSpecs, all_observations, check_named, with_shared_infos
-from marlenv.wrappers._batched_data import COLUMNS, check_rewards, fitted, side_by_side
 from marlenv.wrappers._roster import AgentsWrapper
 
 

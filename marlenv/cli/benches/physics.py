@@ -4,7 +4,7 @@ Parts: ``rollout`` (machine code, random actions drawn inside, all data kept), `
 seen after steps), ``eager`` (every operation on its own),
 ``staggered`` (episodes of 100 steps, of which rows are at different ones), ``jaxmarl``, ``reset`` (half of 1,024 rows,
 against all of them), ``face`` (what the tensordicts of a step add), ``compile`` (what a tier costs before the first
-step).
+step), ``compat`` (VMAS's own files, unmodified, at 1,024 rows).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROWS = (1, 32, 1024, 16384)
 CUDA_ROWS = (*ROWS, 65536)
 STEPS = {1: 2048, 32: 512, 1024: 64, 16384: 64}
 """Of a rollout, by the number of rows."""
-PARTS = ("rollout", "compact", "eager", "staggered", "jaxmarl", "reset", "face", "compile")
+PARTS = ("rollout", "compact", "eager", "staggered", "jaxmarl", "reset", "face", "compile", "compat")
 JAXMARL = {"simple_spread": "MPE_simple_spread_v3", "simple_tag": "MPE_simple_tag_v3"}
 CPU = dict.fromkeys(("marlenv", "vmas", "half", "all", "step", "bare"), time.process_time)
 """One thread each: on a busy machine CPU time is the fairer one."""
@@ -224,6 +224,16 @@ def _face(names: list[str], _: list[int], rounds: int) -> list[Figure]:
     return figures
 
 
+def _compat(names: list[str], _: list[int], rounds: int) -> list[Figure]:
+    from marlenv.cli.benches.vmas_files import FILES, measure_file
+
+    figures = []
+    for name in (name for name in names if name in FILES):
+        figures.append(measure_file(name, 1024, rounds, CPU, _enough))
+        _tell(figures)
+    return figures
+
+
 def _compile(names: list[str], _: list[int], rounds: int) -> list[Figure]:
     """Seconds to the first step in a new process, with an empty cache (ours) and after a restart (the other column)."""
     figures = []
@@ -252,4 +262,5 @@ MEASURES: dict[str, Callable[[list[str], list[int], int], list[Figure]]] = {
     "reset": _reset,
     "face": _face,
     "compile": _compile,
+    "compat": _compat,
 }

@@ -92,6 +92,10 @@ class Picture:
         rim = _darker(ink) if filled else ink
         self._pen.line([*pixels, pixels[0], pixels[1]], fill=rim, width=max(1, round(width * FINE)), joint="curve")
 
+    def text(self, at: Point, words: str, color: Color = "black") -> None:
+        """A short text in the middle of a place; metres."""
+        self._pen.text(self._pixel(at), words, fill=_rgb(color), anchor="mm", font_size=12 * FINE)
+
     def heat(self, values: Tensor, half: Point, color: Color = (0.2, 0.55, 0.45)) -> None:
         """Values in [0, 1] ``[nx, ny]`` as colours of a rectangle of ``2 * half`` metres about the origin."""
         share = values.clamp(0, 1).t().flip(0).unsqueeze(-1)

@@ -6,18 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from marlenv.errors import GroupError
-from marlenv.groups.maps import GroupMap, MarlGroupMapType, prefix_of
 from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.wrappers._agent import AgentSpecs, unknown_agent
 from marlenv.wrappers._spaces import spec_of
-
-
-def groups_of(names: Sequence[str]) -> GroupMap:
-    """TorchRL's groups: by name prefix if every name has a number; a lone group ``"agent"`` is called ``"agents"``."""
-    if any(prefix_of(name) == name for name in names):
-        return {"agents": list(names)}
-    found = MarlGroupMapType.BY_NAME_PREFIX.get_group_map(names)
-    return {"agents": found["agent"]} if list(found) == ["agent"] else found
 
 
 def specs_of(sim: Any, categorical: bool) -> dict[str, AgentSpecs]:

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from marlenv.envs.seeding import fresh_seed
 from marlenv.errors import SpecError, SpecTypeError, UnknownName, nearest, whole
-from marlenv.groups.maps import GroupMap, MarlGroupMapType
+from marlenv.groups.maps import GroupMap, MarlGroupMapType, numbered_groups
 from marlenv.optional import need
 from marlenv.wrappers._agent import AgentSpecs
 from marlenv.wrappers._base import own_options
 from marlenv.wrappers._batched import BatchedAgentsEnv
-from marlenv.wrappers.vmas.agents import groups_of, listed, shaped, specs_of
+from marlenv.wrappers.vmas.agents import listed, shaped, specs_of
 from marlenv.wrappers.vmas.partial_reset import Generators, reset_rows
 
 SEEDS = 1 << 32  # VMAS takes smaller ones
@@ -88,7 +88,7 @@ class VmasWrapper(BatchedAgentsEnv):
         return env
 
     def default_groups(self, names: Sequence[str]) -> GroupMap:
-        return groups_of(names)
+        return numbered_groups(names)
 
     def agent_specs(self) -> dict[str, AgentSpecs]:
         with self._generators():

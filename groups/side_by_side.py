@@ -1,6 +1,4 @@
-"""The data of agents in a batch of worlds, ``[B, ...]`` each, as group tensors ``[B, A, ...]``, for
-``BatchedAgentsEnv``.
-"""
+"""The data of agents in a batch of worlds, ``[B, ...]`` each, as group tensors ``[B, A, ...]``."""
 
 from __future__ import annotations
 
@@ -8,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from marlenv.groups.tree import GroupTree
 from tensordict import TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError
-from marlenv.groups import GroupTree
 from marlenv.keys import DONE_NAMES
 from marlenv.specs import TensorSpec
 from marlenv.tensordicts import fetch, lazy, nest, new

@@ -1,0 +1,183 @@
+"""A scenario file at work: worlds, actions, steps and resets, agent by agent, in VMAS's order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from marlenv.errors import ShapeError, SpecError
+from marlenv.physics.laws import entities as laws
+from marlenv.physics.task.actions import Control, Mode
+from marlenv.physics.vmas_compat.draws import Draws
+from marlenv.physics.vmas_compat.entities import Agent
+from marlenv.physics.vmas_compat.scenario import BaseScenario
+from marlenv.physics.vmas_compat.world import World
+
+
+class Told(NamedTuple):
+    """What a scenario says of all agents, in order: each entry has one value per agent."""
+
+    observations: list[Any]
+    infos: list[dict[str, Tensor]]
+    rewards: list[Tensor]
+    over: Tensor
+    """Whether rows are over, bool ``[B]``."""
+
+
+class Environment:
+    """Many rows of a scenario in VMAS's form.
+
+    Args:
+        scenario: an instance of the file's ``Scenario``.
+        rows: how many, ``B``.
+        device: where they live.
+        draws: where random numbers come from.
+        mode: what actions are.
+        clamp: whether continuous actions outside their range are cut to it.
+        grad: whether gradients flow.
+        quiet: whether steps are known to draw nothing, so that nobody needs to watch.
+        options: of the scenario's ``make_world``.
+
+    """
+
+    def __init__(
+        self,
+        scenario: BaseScenario,
+        rows: int,
+        device: torch.device,
+        draws: Draws,
+        mode: Mode,
+        *,
+        clamp: bool = False,
+        grad: bool = False,
+        quiet: bool = False,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.scenario, self.rows, self.device, self.draws, self.mode = scenario, rows, device, draws, mode
+        self.grad, self.quiet = grad, quiet
+        with self._open():
+            self.world: Any = scenario.env_make_world(rows, device, **options)
+        who = type(scenario).__name__
+        if not isinstance(self.world, World):
+            raise TypeError(f"{who}.make_world: expected the World that it made, got {type(self.world).__name__}")
+        self.agents: list[Agent] = self.world.policy_agents
+        """The agents that a policy moves, in order."""
+        if not self.agents:
+            raise SpecError(f"{who}: there is no agent that a policy moves")
+        names = [agent.name for agent in self.agents]
+        if len(set(names)) < len(names):
+            raise SpecError(f"{who}: agents need names of their own, got {names}")
+        self.controls = _controls(self.agents, self.world.dim_c, mode, clamp)
+        """The actions of agents that are alike, and which agents these are."""
+
+    @contextmanager
+    def _open(self, row: int | None = None, *, quiet: bool = False) -> Iterator[None]:
+        """Runs the scenario's code: without gradients unless they were asked for, and with its draws taken over."""
+        watch = nullcontext() if quiet and row is None else self.draws.govern(row)
+        with self.draws.current(), torch.set_grad_enabled(self.grad and torch.is_grad_enabled()), watch:
+            yield
+
+    # --- an episode ------------------------------------------------------------------------------
+
+    def reset(self, where: Tensor | None = None) -> Told:
+        """New episodes in the rows ``where`` (bool ``[B]``) or in all; what is said of the others is of no use."""
+        before, rng = self.draws.rng.counter, self.draws.rng
+        if where is None or bool(where.all()):
+            with self._open():
+                self.scenario.env_reset_world_at(None)
+                return self.told(rewards=False)
+        for row in where.nonzero().flatten().tolist():
+            with self._open(row):
+                self.scenario.env_reset_world_at(row)
+        with self._open():
+            told = self.told(rewards=False)
+        rng.counter = torch.where(where, rng.counter, before)
+        return told
+
+    def step(self, actions: Sequence[Tensor]) -> Told:
+        """One step of all rows.
+
+        Args:
+            actions: those of each of :attr:`controls`, ``[B, A, width]``.
+
+        """
+        scenario = self.scenario
+        with self._open(quiet=self.quiet):
+            for (control, agents), action in zip(self.controls, actions, strict=True):
+                self._act(control, agents, action)
+            for agent in self.world.agents:
+                scenario.env_process_action(agent)
+            scenario.pre_step()
+            self.world.step()
+            scenario.post_step()
+            return self.told()
+
+    def _act(self, control: Control, agents: Sequence[Agent], action: Tensor) -> None:
+        u, said = control.decode(action, self.draws)  # type: ignore[arg-type]
+        for i, agent in enumerate(agents):
+            agent.action._u = u[:, i].t()
+            if said is not None:
+                agent.action._c = said[:, i].t()
+
+    def told(self, *, rewards: bool = True) -> Told:
+        """What the scenario says now: rewards first, then observations and infos, and whether rows are over."""
+        scenario, agents = self.scenario, self.agents
+        gained = [self._reward(agent) for agent in agents] if rewards else []
+        seen = [_own(scenario.observation(agent)) for agent in agents]
+        infos = [_own(scenario.info(agent)) for agent in agents]
+        over = self._over() if rewards else torch.zeros(self.rows, dtype=torch.bool, device=self.device)
+        return Told(seen, infos, gained, over)
+
+    def _reward(self, agent: Agent) -> Tensor:
+        reward = self.scenario.reward(agent)
+        if not isinstance(reward, Tensor) or reward.numel() != self.rows or reward.shape[:1] != (self.rows,):
+            got = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__
+            raise ShapeError(
+                f"{type(self.scenario).__name__}.reward({agent.name!r}): expected [B] with B = {self.rows}, got {got}"
+            )
+        return reward.clone().reshape(self.rows)
+
+    def _over(self) -> Tensor:
+        over = self.scenario.done()
+        if not isinstance(over, Tensor) or over.shape != (self.rows,):
+            got = list(over.shape) if isinstance(over, Tensor) else type(over).__name__
+            raise ShapeError(f"{type(self.scenario).__name__}.done: expected bool [B] with B = {self.rows}, got {got}")
+        return over.bool() if over.dtype != torch.bool else over.clone()
+
+    def to(self, device: torch.device) -> None:
+        """Moves the world."""
+        self.device = device
+        self.draws.to(device)
+        self.scenario.to(device)
+
+
+def _own(value: Any) -> Any:
+    """A tensor, or a nested dict of them, in memory of its own: the next agent's turn may change it."""
+    return value.clone() if isinstance(value, Tensor) else {name: _own(one) for name, one in value.items()}
+
+
+def _controls(agents: Sequence[Agent], channels: int, mode: Mode, clamp: bool) -> list[tuple[Control, list[Agent]]]:
+    """The actions of agents, those of equal size and kind together."""
+    alike: dict[Any, list[Agent]] = {}
+    for agent in agents:
+        alike.setdefault((agent.action_size, tuple(agent.discrete_action_nvec), agent.silent), []).append(agent)
+    return [
+        (Control("agents", [_kind(agent) for agent in some], channels, mode, clamp=clamp), some)
+        for some in alike.values()
+    ]
+
+
+def _kind(agent: Agent) -> laws.Agent:
+    """What the engine needs to know of an agent to read its actions."""
+    each = {name: agent.action.numbers(name) for name in ("u_range", "u_multiplier", "u_noise")}
+    return laws.Agent(
+        action_size=agent.action_size,
+        nvec=agent.discrete_action_nvec,
+        silent=agent.silent,
+        c_noise=agent.c_noise,
+        **each,  # type: ignore[arg-type]
+    )

@@ -1,0 +1,157 @@
+"""Runs an unmodified scenario file of VMAS on our engine."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from marlenv.envs.seeding import fresh_seed
+from marlenv.errors import SpecError, UnknownName, whole
+from marlenv.physics.vmas_compat.draws import Draws, Way
+from marlenv.physics.vmas_compat.env import VmasFileEnv
+from marlenv.physics.vmas_compat.modules import Importer, run
+from marlenv.physics.vmas_compat.scenario import BaseScenario
+
+QUIET = {
+    "torch", "math", "typing", "vmas", "numpy", "os", "pathlib", "dataclasses", "abc", "collections", "functools",
+    "itertools", "enum", "copy", "time", "xml", "warnings", "__future__",
+}  # fmt: skip
+"""Modules that draw no random numbers, but for what :data:`DRAWS` names."""
+DRAWS = {
+    "uniform", "normal", "bernoulli", "exponential", "multinomial", "poisson", "dropout", "distributions", "geometric",
+    "cauchy", "log_normal", "random", "nn", "shuffle", "sample", "choice", "choices", "exec", "eval", "getattr",
+    "importlib", "import_module", "__import__", "globals", "vars", "binomial", "gumbel_softmax", "rrelu",
+    "alpha_dropout", "make_world", "reset_world_at", "env_reset_world_at",
+}  # fmt: skip
+"""The names by which a scenario could draw, with or without an underscore at their end."""
+STARTS = ("rand", "spawn", "find_random_pos")
+"""What further such names begin with."""
+RESETS = {"make_world", "reset_world_at", "__init__"}
+
+
+def load(
+    path_or_module: str | Path | ModuleType,
+    num_envs: int = 1,
+    *,
+    device: torch.device | str | int | None = None,
+    seed: int | None = None,
+    randomness: Way = "rows",
+    **options: Any,
+) -> VmasFileEnv:
+    """An env of a scenario file that was written for VMAS, as it is: a class ``Scenario(BaseScenario)`` with functions
+    of single agents. VMAS need not be installed.
+
+    What the file imports from ``vmas`` are marlenv's classes of the same names; worlds move by marlenv's engine. The
+    file is executed anew for every env, and no module of Python's is touched.
+
+    Args:
+        path_or_module: the file, a module, or a module's dotted name.
+        num_envs: how many rows, ``B``.
+        device: where they live.
+        seed: of all that is random.
+        randomness: ``"rows"``: what the file draws belongs to the rows; ``"vmas"``: one generator for all, with the
+            numbers of VMAS's for the same seed (:mod:`marlenv.physics.vmas_compat.draws`).
+        **options: those of :class:`VmasFileEnv`; all others are the scenario's.
+
+    Raises:
+        UnknownName: there is no such file, or it has no class ``Scenario``.
+        ImportError: the file imports what marlenv has not; it says what there is.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "still.py"
+    >>> _ = file.write_text('''
+    ... from vmas.simulator.core import Agent, World
+    ... from vmas.simulator.scenario import BaseScenario
+    ... class Scenario(BaseScenario):
+    ...     def make_world(self, batch_dim, device, **kwargs):
+    ...         world = World(batch_dim, device)
+    ...         world.add_agent(Agent(name="agent_0"))
+    ...         return world
+    ...     def reset_world_at(self, env_index=None): ...
+    ...     def observation(self, agent): return agent.state.pos
+    ...     def reward(self, agent): return -agent.state.pos.norm(dim=-1)
+    ... ''')
+    >>> load(file, num_envs=3).rollout(4)["next", "agents", "reward"].shape
+    torch.Size([3, 4, 1, 1])
+
+    """
+    path = _path(path_or_module)
+    rows = whole("load", "num_envs", num_envs, 1)
+    seed = fresh_seed() if seed is None else seed
+    draws = Draws(randomness, rows, torch.device("cpu" if device is None else device), seed)
+    module = ModuleType(f"marlenv_vmas_{path.stem}")
+    with draws.current(), draws.govern():
+        run(path, module, Importer(draws, path.parent))
+    kind = getattr(module, "Scenario", None)
+    if not (isinstance(kind, type) and issubclass(kind, BaseScenario)):
+        others = sorted(n for n, x in vars(module).items() if isinstance(x, type) and issubclass(x, BaseScenario))
+        hint = f"; it has {[n for n in others if n != 'BaseScenario']}" if others else ""
+        raise UnknownName(f"load: {path.name} has no class Scenario(BaseScenario){hint}")
+    with draws.current(), draws.govern():
+        scenario = kind()
+    return VmasFileEnv(scenario, num_envs, draws=draws, device=device, seed=seed, quiet=draws_nothing(path), **options)
+
+
+def _path(where: str | Path | ModuleType) -> Path:
+    """The file that is meant."""
+    if isinstance(where, ModuleType):
+        found = inspect.getsourcefile(where)
+        if found is None:
+            raise UnknownName(f"load: the module {where.__name__} has no source file")
+        return Path(found)
+    if not isinstance(where, (str, Path)):
+        raise SpecError(f"load: expected a path, a module or its dotted name, got {type(where).__name__}")
+    path = Path(where)
+    if path.suffix == ".py" or path.exists():
+        if not path.is_file():
+            raise UnknownName(f"load: there is no file {str(path)!r} (from {Path.cwd()})")
+        return path
+    try:
+        spec = importlib.util.find_spec(str(where))
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
+        raise UnknownName(f"load: there is no file and no module {str(where)!r}; give a path that ends in .py")
+    return Path(spec.origin)
+
+
+def draws_nothing(path: Path) -> bool:
+    """Whether the text of a file shows that its steps draw no random numbers: then nobody needs to watch them."""
+    return not any(_may_draw(node) for node in _played(ast.parse(path.read_text())))
+
+
+def _played(tree: ast.AST) -> list[ast.AST]:
+    """All that a step could run: everything but the functions that make and reset worlds, and policies."""
+    out, queue = [], [tree]
+    while queue:
+        node = queue.pop()
+        if isinstance(node, ast.FunctionDef) and node.name in RESETS:
+            continue
+        if isinstance(node, ast.ClassDef) and any("HeuristicPolicy" in ast.dump(base) for base in node.bases):
+            continue
+        if isinstance(node, ast.If) and "__main__" in ast.dump(node.test):
+            continue
+        out.append(node)
+        queue += ast.iter_child_nodes(node)
+    return out
+
+
+def _may_draw(node: ast.AST) -> bool:
+    if isinstance(node, ast.ImportFrom) and node.level:
+        return True
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        if any(name.partition(".")[0] not in QUIET or name.startswith("torch.") for name in modules):
+            return True
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    name = node.name.rpartition(".")[2] if isinstance(node, ast.alias) else name
+    return name.rstrip("_") in DRAWS or name in DRAWS or name.startswith(STARTS)
+
+
+__all__ = ["load"]

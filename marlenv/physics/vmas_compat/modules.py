@@ -1,0 +1,191 @@
+"""What a scenario file gets when it imports ``vmas``, ``random`` or ``numpy``: ours, for this file alone.
+
+Nothing is put into ``sys.modules``: a file is executed with an ``__import__`` of its own, which holds for what its
+functions import later, too. A vmas that is installed stays as it is.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from marlenv.physics.vmas_compat import (
+    controllers,
+    dynamics,
+    entities,
+    joints,
+    rendering,
+    scenario,
+    sensors,
+    states,
+    utils,
+    world,
+)
+from marlenv.physics.vmas_compat.draws import Draws
+
+Names = Mapping[str, Any]
+CORE: Names = {
+    "Action": states.Action, "Agent": entities.Agent, "AgentState": states.AgentState, "Box": entities.Box,
+    "Entity": entities.Entity, "EntityState": states.EntityState, "Landmark": entities.Landmark,
+    "Line": entities.Line, "Shape": entities.Shape, "Sphere": entities.Sphere,
+    "TorchVectorizedObject": states.Vectorized, "World": world.World,
+}  # fmt: skip
+DYNAMICS = {
+    "common": ("Dynamics",), "diff_drive": ("DiffDrive",), "drone": ("Drone",), "forward": ("Forward",),
+    "holonomic": ("Holonomic",), "holonomic_with_rot": ("HolonomicWithRotation",),
+    "kinematic_bicycle": ("KinematicBicycle",), "roatation": ("Rotation",), "rotation": ("Rotation",),
+    "static": ("Static",),
+}  # fmt: skip
+INSTEAD = {
+    "make_env": "marlenv.physics.vmas_compat.load(path)",
+    "render_interactively": "marlenv play, or frames of env.render()",
+    "Environment": "the env that marlenv.physics.vmas_compat.load(path) returns",
+    "Wrapper": "marlenv.interop",
+    "Viewer": "env.render()",
+}
+"""Parts of vmas that run envs and not scenarios, and what does so here."""
+
+
+class Refused:
+    """A part of vmas that a file may import, and that says what to use instead when it is used."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError(f"vmas.{self.name}: not part of scenarios; use {INSTEAD[self.name]} instead")
+
+    def __repr__(self) -> str:
+        return f"<vmas.{self.name}: use {INSTEAD[self.name]}>"
+
+
+def _public(module: ModuleType) -> Names:
+    return {name: value for name, value in vars(module).items() if not name.startswith("__")}
+
+
+def _made(name: str, names: Names | None = None, **below: Any) -> ModuleType:
+    module = ModuleType(name, "VMAS's names, by marlenv.")
+    module.__path__ = []
+    vars(module).update(names or {}, **below)
+    return module
+
+
+def tree() -> ModuleType:
+    """``vmas`` and all that is in it, as modules of ours."""
+    refused = {name: Refused(name) for name in INSTEAD}
+    kinds: dict[str, Any] = {
+        file: _made(f"vmas.simulator.dynamics.{file}", {name: getattr(dynamics, name) for name in names})
+        for file, names in DYNAMICS.items()
+    }
+    policy = {name: getattr(scenario, name) for name in ("BaseHeuristicPolicy", "RandomPolicy")}
+    controller = _made("vmas.simulator.controllers.velocity_controller", _public(controllers))
+    simulator = _made(
+        "vmas.simulator",
+        core=_made("vmas.simulator.core", CORE),
+        utils=_made("vmas.simulator.utils", _public(utils)),
+        scenario=_made("vmas.simulator.scenario", {"BaseScenario": scenario.BaseScenario}),
+        sensors=_made("vmas.simulator.sensors", {"Lidar": sensors.Lidar, "Sensor": sensors.Sensor}),
+        joints=_made("vmas.simulator.joints", {"Joint": joints.Joint, "JointConstraint": joints.JointConstraint}),
+        dynamics=_made("vmas.simulator.dynamics", **kinds),
+        controllers=_made("vmas.simulator.controllers", velocity_controller=controller),
+        heuristic_policy=_made("vmas.simulator.heuristic_policy", policy),
+        rendering=_made("vmas.simulator.rendering", {**_public(rendering), "Viewer": refused["Viewer"]}),
+        environment=_made("vmas.simulator.environment", {name: refused[name] for name in ("Environment", "Wrapper")}),
+    )
+    front = {name: refused[name] for name in ("make_env", "render_interactively", "Wrapper")}
+    return _made("vmas", front, simulator=simulator, make_env=refused["make_env"])
+
+
+class Importer:
+    """The imports of one scenario file.
+
+    Args:
+        draws: whose ``random`` and ``numpy.random`` it gets.
+        folder: where the file is; files beside it that import vmas are loaded in the same way.
+
+    """
+
+    def __init__(self, draws: Draws, folder: Path) -> None:
+        self.folder = folder
+        self._vmas = tree()
+        self._beside: dict[str, ModuleType] = {}
+        self._others = {"random": _random(draws), "numpy": _numpy(draws)}
+        self.builtins = {**vars(builtins), "__import__": self}
+
+    def __call__(
+        self, name: str, globals: Any = None, locals: Any = None, fromlist: Sequence[str] | None = (), level: int = 0
+    ) -> Any:
+        top = name.partition(".")[0]
+        if level == 0 and top == "vmas":
+            return self._found(self._vmas, name, fromlist)
+        if level == 0 and top in self._others:
+            builtins.__import__(name)
+            return self._found(self._others[top], name, fromlist)
+        if (path := self._sibling(name, level)) is not None:
+            return self._beside_it(name, path)
+        return builtins.__import__(name, globals, locals, fromlist or (), level)
+
+    def _found(self, top: ModuleType, name: str, fromlist: Sequence[str] | None) -> Any:
+        module: Any = top
+        for part in name.split(".")[1:]:
+            module = getattr(module, part, None)
+            if module is None:
+                raise ImportError(f"{name}: marlenv knows no module {part!r} of {top.__name__}; {_known(top)}")
+        if not fromlist:
+            return top
+        for wanted in fromlist:
+            if wanted != "*" and not hasattr(module, wanted):
+                raise ImportError(
+                    f"from {name} import {wanted}: marlenv's {name} has no {wanted!r}; it has {_known(module)}"
+                )
+        return module
+
+    def _sibling(self, name: str, level: int) -> Path | None:
+        """The file beside the scenario that an import means, where it imports vmas itself."""
+        path = self.folder / f"{name.replace('.', '/')}.py"
+        if level > 1 or not name or not path.is_file() or "vmas" not in path.read_text():
+            return None
+        return path
+
+    def _beside_it(self, name: str, path: Path) -> ModuleType:
+        if name not in self._beside:
+            self._beside[name] = module = ModuleType(name)
+            run(path, module, self)
+        return self._beside[name]
+
+
+def run(path: Path, module: ModuleType, importer: Importer) -> None:
+    """Executes a file as ``module``, with the imports of ``importer``."""
+    module.__file__ = str(path)
+    vars(module)["__builtins__"] = importer.builtins
+    exec(compile(path.read_text(), str(path), "exec"), vars(module))
+
+
+def _known(module: ModuleType) -> list[str]:
+    return sorted(name for name in vars(module) if not name.startswith("_"))
+
+
+def _random(draws: Draws) -> ModuleType:
+    """``random`` with the functions of the env's own generator."""
+    import random
+
+    own = {name: getattr(draws.random, name) for name in dir(draws.random) if not name.startswith("_")}
+    return _made("random", {**_public(random), **{name: own[name] for name in own if name in vars(random)}})
+
+
+def _numpy(draws: Draws) -> ModuleType:
+    """``numpy``, whose ``numpy.random`` has the env's own generator."""
+    import numpy
+
+    own = {name: getattr(draws.numpy, name) for name in dir(draws.numpy) if not name.startswith("_")}
+    governed = _made("numpy.random", {**_public(numpy.random), **own})
+    below = {name: getattr(numpy, name) for name in numpy.__all__ if hasattr(numpy, name)}
+    return _made("numpy", {**_public(numpy), **below, "random": governed})
+
+
+__all__ = ["Importer", "run", "tree"]
+assert importlib.util  # vmas loads it: scenarios use it without saying so
