@@ -27,9 +27,11 @@ jaxmarl() {
   there jaxmarl 0.2.0 || get jaxmarl==0.2.0 jax==0.10.2 flax==0.12.8 chex==0.1.92
 }
 
-# What it needs is there already; its wrappers are compared with our transforms.
+# What it needs is there already, but for what writes its films; moviepy asks for an older Pillow than ours and works with it.
 sb3() {
   there stable_baselines3 2.9.2 || get --no-deps stable_baselines3==2.9.2
+  there sb3_contrib 2.9.2 || get --no-deps sb3_contrib==2.9.2
+  there moviepy 2.2.1 || get --no-deps moviepy==2.2.1 proglog==0.1.12 decorator==5.2.1
 }
 
 # Melting Pot's setup downloads pictures and bots from a server that is no package index. The substrates need none of

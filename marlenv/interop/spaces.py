@@ -61,6 +61,28 @@ def space_of(who: str, key: str, spec: TensorSpec) -> Any:
     return spaces.Box(*ends, tuple(spec.shape), dtype)
 
 
+def check_mask(who: str, name: str, mask: TensorSpec | None, actions: Any) -> None:
+    """Raises where legal actions are no plain mask of all actions.
+
+    Args:
+        who: the adapter, for errors.
+        name: of the agent or the group, for errors.
+        mask: the spec of ``action_mask`` of one agent, if it has one.
+        actions: the space of its actions.
+
+    Raises:
+        SpecError: the mask is no bool for each action.
+    """
+    if mask is None:
+        return
+    n = getattr(actions, "n", mask.shape[-1])
+    if mask.dtype != torch.bool or mask.shape[-1] != n:
+        raise SpecError(
+            f"{who}: the action_mask of {name!r} must be bool [{n}], got {mask.dtype} {list(mask.shape)}; "
+            f"chess gives such masks with mask='bool'"
+        )
+
+
 def value_of(space: Any, value: Any) -> Any:
     """What an agent observed, arrays or dicts of them, as a value of its space.
 
@@ -72,4 +94,4 @@ def value_of(space: Any, value: Any) -> Any:
         return {name: value_of(space[name], one) for name, one in value.items()}
     if type(space).__name__ == "Discrete":
         return np.int64(value)
-    return np.array(value, dtype=space.dtype)
+    return np.asarray(value, dtype=space.dtype)
