@@ -2,6 +2,7 @@
 
 from marlenv.interop.gymnasium import to_gymnasium, to_gymnasium_vector
 from marlenv.interop.pettingzoo import to_pettingzoo_aec, to_pettingzoo_parallel
+from marlenv.interop.pymarl import to_pymarl
 from marlenv.interop.sb3 import to_sb3_vec_env
 from marlenv.interop.torchrl import from_torchrl, group_keys, to_torchrl
 
@@ -12,6 +13,7 @@ __all__ = [
     "to_gymnasium_vector",
     "to_pettingzoo_aec",
     "to_pettingzoo_parallel",
+    "to_pymarl",
     "to_sb3_vec_env",
     "to_torchrl",
 ]
