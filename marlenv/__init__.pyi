@@ -36,6 +36,7 @@ from marlenv.interop import to_gymnasium_vector as to_gymnasium_vector
 from marlenv.interop import to_pettingzoo_aec as to_pettingzoo_aec
 from marlenv.interop import to_pettingzoo_parallel as to_pettingzoo_parallel
 from marlenv.interop import to_pymarl as to_pymarl
+from marlenv.interop import to_rllib as to_rllib
 from marlenv.interop import to_sb3_vec_env as to_sb3_vec_env
 from marlenv.interop import to_torchrl as to_torchrl
 from marlenv.physics import Scenario as Scenario

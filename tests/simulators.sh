@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what only the slow tests use and `.[dev]` leaves out: Ray, Melting Pot, JaxMARL, Stable-Baselines3, MO-Gymnasium,
-# DeepMind Control, engines of chess and Go, and Chromium.
+# Installs what only the slow tests use and `.[dev]` leaves out: Ray, RLlib, Melting Pot, JaxMARL, Stable-Baselines3,
+# MO-Gymnasium, DeepMind Control, engines of chess and Go, and Chromium.
 #
 #   VENV=.venv tests/simulators.sh               all
 #   PYTHON=python3 tests/simulators.sh jaxmarl   one of them
@@ -21,6 +21,12 @@ get() {
 
 ray() {
   there ray 2.60.0 || get ray==2.60.0
+}
+
+rllib() {
+  ray
+  there pyarrow 26.0.1 && there ormsgpack 1.13.1 ||
+    get --no-deps pyarrow==26.0.1 lz4==4.4.5 ormsgpack==1.13.1 tensorboardX==2.6.5
 }
 
 jaxmarl() {
@@ -66,11 +72,11 @@ packaged() {
   fi
 }
 
-SIMULATORS='ray jaxmarl sb3 meltingpot mo_gymnasium dm_control'
+SIMULATORS='ray rllib jaxmarl sb3 meltingpot mo_gymnasium dm_control'
 PACKAGED='stockfish ethereal-chess toga2 gnuchess gnugo chromium'
 for one in ${@:-$SIMULATORS $PACKAGED}; do
   case $one in
-    ray | jaxmarl | sb3 | meltingpot | mo_gymnasium | dm_control) "$one" ;;
+    ray | rllib | jaxmarl | sb3 | meltingpot | mo_gymnasium | dm_control) "$one" ;;
     stockfish | ethereal-chess | toga2 | gnuchess | gnugo | chromium) packaged "$one" ;;
     *) echo "$0: no simulator is called $one; there are $SIMULATORS $PACKAGED" >&2; exit 2 ;;
   esac

@@ -64,7 +64,13 @@ SUB_ROOMS: dict[str, list[set[str]]] = {  # inside a folder: files and folders, 
         {"dm_control", "envpool", "gym", "jaxmarl", "meltingpot", "open_spiel", "pettingzoo", "smacv2", "vmas"},
         {"index"},
     ],
-    "marlenv/interop": [{"spaces", "torchrl"}, {"agents"}, {"face"}, {"gymnasium", "pettingzoo", "pymarl", "sb3"}],
+    "marlenv/interop": [
+        {"spaces", "torchrl"},
+        {"agents"},
+        {"face"},
+        {"teams"},
+        {"gymnasium", "pettingzoo", "pymarl", "rllib", "sb3"},
+    ],
     "marlenv/interop/torchrl": [{"drawn", "keys", "specs"}, {"from_env", "to_env"}],
     "marlenv/tournament": [
         {

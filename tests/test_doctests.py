@@ -12,7 +12,7 @@ import torch
 import marlenv
 
 SKIP = {"marlenv.cli.__main__"}  # runs the command line when imported
-NEEDS = {"marlenv.interop.sb3": "stable_baselines3"}
+NEEDS = {"marlenv.interop.rllib": "ray.rllib", "marlenv.interop.sb3": "stable_baselines3"}
 """Rooms with examples of what only the slow tier installs."""
 
 
@@ -32,7 +32,7 @@ def needed(name: str) -> str | None:
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if needed(n) else n for n in modules()])
 def test_docstring_examples(name: str) -> None:
     if other := needed(name):
-        pytest.importorskip(other, reason=f"needs {other}: VENV=.venv tests/simulators.sh")
+        pytest.importorskip(other, reason=f"needs {other}: VENV=.venv tests/simulators.sh", exc_type=ImportError)
     module = importlib.import_module(name)
     names = {public: getattr(marlenv, public) for public in marlenv.__all__}
     import tensordict

@@ -3,6 +3,7 @@
 from marlenv.interop.gymnasium import to_gymnasium, to_gymnasium_vector
 from marlenv.interop.pettingzoo import to_pettingzoo_aec, to_pettingzoo_parallel
 from marlenv.interop.pymarl import to_pymarl
+from marlenv.interop.rllib import to_rllib
 from marlenv.interop.sb3 import to_sb3_vec_env
 from marlenv.interop.torchrl import from_torchrl, group_keys, to_torchrl
 
@@ -14,6 +15,7 @@ __all__ = [
     "to_pettingzoo_aec",
     "to_pettingzoo_parallel",
     "to_pymarl",
+    "to_rllib",
     "to_sb3_vec_env",
     "to_torchrl",
 ]

@@ -13,7 +13,7 @@ from marlenv.envs import EnvBase
 from marlenv.errors import GroupError, SpecTypeError
 from marlenv.interop.agents import HIDDEN
 from marlenv.interop.spaces import check_mask, space_of, value_of
-from marlenv.keys import Path, nested, path
+from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite, StackedComposite
 from marlenv.specs.plain import is_plain
 from marlenv.tensordicts import fetch
@@ -27,26 +27,30 @@ class Face:
         env: our env.
         each: every agent of every row is one of many, ``[B * A]``, instead of a group that acts as one.
         hide: entries of the group that are not observed, besides those that no library knows.
+        group: the group; the one that acts when left out.
 
     Raises:
-        SpecTypeError: it is no env of ours, or more than one group acts.
+        SpecTypeError: it is no env of ours, or more than one group acts and none is named.
         GroupError: with ``each``, the agents of the group differ.
     """
 
-    def __init__(self, who: str, env: Any, *, each: bool = False, hide: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, who: str, env: Any, *, each: bool = False, hide: tuple[str, ...] = (), group: Path | None = None
+    ) -> None:
         if not isinstance(env, EnvBase):
             raise SpecTypeError(f"{who}: expected an env of marlenv, got {type(env).__name__}")
-        if len(env.action_keys) != 1:
+        if group is None and len(env.action_keys) != 1:
             raise SpecTypeError(
                 f"{who}: expected an env in which one agent, or one group, acts, got actions {env.action_keys}; "
                 f"to_pettingzoo_parallel takes every env with groups"
             )
         self.who, self.env, self.each = who, env, each
-        *at, self._action = path(env.action_keys[0])
-        self.path: Path = tuple(at)
+        own = [key for key in env.action_keys if group in (None, path(key)[:-1])]
+        self.action_key: NestedKey = own[0]
+        self.path: Path = path(own[0])[:-1]
         whole: Composite = env.full_observation_spec_unbatched
         seen = whole[nested(self.path)] if self.path else whole
-        action = env.full_action_spec_unbatched[env.action_keys[0]]
+        action = env.full_action_spec_unbatched[self.action_key]
         self.agents = seen.shape[0] if seen.ndim else 1
         self.rows = env.batch_size.numel()
         self._dim = bool(seen.ndim)
@@ -104,12 +108,12 @@ class Face:
 
     def told(self, td: TensorDictBase, action: Any) -> TensorDictBase:
         """The data with an action of the space, with the batch in front."""
-        spec = self.env.full_action_spec[self.env.action_keys[0]]
+        spec = self.env.full_action_spec[self.action_key]
         if is_plain(spec):
             value = torch.as_tensor(np.asarray(action)).to(device=spec.device, dtype=spec.dtype).reshape(spec.shape)
         else:
             value = spec.encode(np.asarray(action).reshape(spec.shape[:-1]))
-        return td.set(self.env.action_keys[0], value)
+        return td.set(self.action_key, value)
 
     def paid(self, following: TensorDictBase) -> NDArray[np.float64]:
         """The reward of every row, the sum over agents, ``[*B]``; with ``each`` of every agent, ``[B * A]``."""

@@ -25,7 +25,7 @@ from marlenv.specs import (
 def space_of(who: str, key: str, spec: TensorSpec) -> Any:
     """The space of what a spec allows; values of it are those that :meth:`marlenv.specs.TensorSpec.to_numpy` gives.
 
-    One-hot values become numbers, as spaces have them.
+    One-hot values become numbers, as spaces have them; numbers of several agents ``MultiDiscrete``.
 
     Args:
         who: the adapter, for errors.
@@ -45,8 +45,12 @@ def space_of(who: str, key: str, spec: TensorSpec) -> Any:
         return spaces.Discrete(spec.n)
     if isinstance(spec, OneHot) and spec.ndim == 1:
         return spaces.Discrete(spec.n)
-    if isinstance(spec, (MultiCategorical, MultiOneHot)):
+    if isinstance(spec, (MultiCategorical, MultiOneHot)) and spec.ndim == 1:
         return spaces.MultiDiscrete(np.asarray([int(n) for n in spec.nvec]))
+    if (isinstance(spec, Categorical) and spec.ndim == 1 and spec.dtype != torch.bool and spec.shape[0] > 0) or (
+        isinstance(spec, OneHot) and spec.ndim == 2
+    ):
+        return spaces.MultiDiscrete(np.full(spec.shape[0], spec.n))
     if not isinstance(spec, (Binary, Bounded, Categorical, Unbounded)) or -1 in spec.shape:
         raise SpecError(f"{who}: entry {key!r} is {spec!r}; Gymnasium has no space of such values")
     dtype = torch.empty(0, dtype=spec.dtype).numpy().dtype
