@@ -77,7 +77,7 @@ class Teams:
         return out
 
     def column(self, td: TensorDictBase, name: str, default: Any = None) -> dict[str, Any]:
-        """Rewards, the sum over a group; flags, where all of a group have them; ``mask`` and ``alive``, where one has."""
+        """Rewards, the sum of a group; flags, where all of a group have them; ``mask`` and ``alive``, where one has."""
         out: dict[str, Any] = {}
         for group, face in self._faces.items():
             value = fetch(td, (*face.path, name))
