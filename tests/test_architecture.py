@@ -65,7 +65,7 @@ SUB_ROOMS: dict[str, list[set[str]]] = {  # inside a folder: files and folders, 
         {"index"},
     ],
     "marlenv/interop": [
-        {"spaces", "torchrl"},
+        {"jax", "spaces", "torchrl"},
         {"agents"},
         {"face"},
         {"teams"},

@@ -12,7 +12,11 @@ import torch
 import marlenv
 
 SKIP = {"marlenv.cli.__main__"}  # runs the command line when imported
-NEEDS = {"marlenv.interop.rllib": "ray.rllib", "marlenv.interop.sb3": "stable_baselines3"}
+NEEDS = {
+    "marlenv.interop.jax": "jax",
+    "marlenv.interop.rllib": "ray.rllib",
+    "marlenv.interop.sb3": "stable_baselines3",
+}
 """Rooms with examples of what only the slow tier installs."""
 
 

@@ -1,6 +1,7 @@
 """Us for other libraries: our envs, specs and keys in their terms, theirs in ours. Imported on use."""
 
 from marlenv.interop.gymnasium import to_gymnasium, to_gymnasium_vector
+from marlenv.interop.jax import from_jax, to_jax
 from marlenv.interop.pettingzoo import to_pettingzoo_aec, to_pettingzoo_parallel
 from marlenv.interop.pymarl import to_pymarl
 from marlenv.interop.rllib import to_rllib
@@ -8,10 +9,12 @@ from marlenv.interop.sb3 import to_sb3_vec_env
 from marlenv.interop.torchrl import from_torchrl, group_keys, to_torchrl
 
 __all__ = [
+    "from_jax",
     "from_torchrl",
     "group_keys",
     "to_gymnasium",
     "to_gymnasium_vector",
+    "to_jax",
     "to_pettingzoo_aec",
     "to_pettingzoo_parallel",
     "to_pymarl",
