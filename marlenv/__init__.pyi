@@ -29,9 +29,11 @@ from marlenv.groups import MarlGroupMapType as MarlGroupMapType
 from marlenv.groups import TurnView as TurnView
 from marlenv.groups import check_marl_grouping as check_marl_grouping
 from marlenv.groups import compact_turns as compact_turns
+from marlenv.interop import from_alf as from_alf
 from marlenv.interop import from_jax as from_jax
 from marlenv.interop import from_torchrl as from_torchrl
 from marlenv.interop import group_keys as group_keys
+from marlenv.interop import to_alf as to_alf
 from marlenv.interop import to_gymnasium as to_gymnasium
 from marlenv.interop import to_gymnasium_vector as to_gymnasium_vector
 from marlenv.interop import to_jax as to_jax

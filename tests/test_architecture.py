@@ -69,8 +69,9 @@ SUB_ROOMS: dict[str, list[set[str]]] = {  # inside a folder: files and folders, 
         {"agents"},
         {"face"},
         {"teams"},
-        {"gymnasium", "pettingzoo", "pymarl", "rllib", "sb3"},
+        {"alf", "gymnasium", "pettingzoo", "pymarl", "rllib", "sb3"},
     ],
+    "marlenv/interop/alf": [{"time_step"}, {"env", "from_env"}, {"suites"}],
     "marlenv/interop/torchrl": [{"drawn", "keys", "specs"}, {"from_env", "to_env"}],
     "marlenv/tournament": [
         {

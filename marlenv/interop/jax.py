@@ -54,7 +54,7 @@ def _arrays(td: TensorDictBase, at: str, dlpack: Any, keep: bool) -> dict[str, A
             value = td.get(name)
         except RuntimeError as error:  # a lazy stack of unequal shapes
             raise SpecError(
-                f"to_jax: the agents of entry {key!r} differ in shape, and arrays of JAX do not; pad them (unequal='pad')"
+                f"to_jax: the agents of entry {key!r} differ in shape, which JAX has not; pad them (unequal='pad')"
             ) from error
         if isinstance(value, TensorDictBase):
             out[name] = _arrays(value, f"{key}/", dlpack, keep)
