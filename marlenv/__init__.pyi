@@ -34,6 +34,7 @@ from marlenv.interop import from_jax as from_jax
 from marlenv.interop import from_torchrl as from_torchrl
 from marlenv.interop import group_keys as group_keys
 from marlenv.interop import to_alf as to_alf
+from marlenv.interop import to_benchmarl as to_benchmarl
 from marlenv.interop import to_gymnasium as to_gymnasium
 from marlenv.interop import to_gymnasium_vector as to_gymnasium_vector
 from marlenv.interop import to_jax as to_jax

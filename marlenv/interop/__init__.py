@@ -1,6 +1,7 @@
 """Us for other libraries: our envs, specs and keys in their terms, theirs in ours. Imported on use."""
 
 from marlenv.interop.alf import from_alf, to_alf
+from marlenv.interop.benchmarl import to_benchmarl
 from marlenv.interop.gymnasium import to_gymnasium, to_gymnasium_vector
 from marlenv.interop.jax import from_jax, to_jax
 from marlenv.interop.pettingzoo import to_pettingzoo_aec, to_pettingzoo_parallel
@@ -15,6 +16,7 @@ __all__ = [
     "from_torchrl",
     "group_keys",
     "to_alf",
+    "to_benchmarl",
     "to_gymnasium",
     "to_gymnasium_vector",
     "to_jax",
