@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from torch import Size, Tensor
+from torch.utils.dlpack import from_dlpack
 
 from marlenv.errors import DtypeError, SpecError, SpecTypeError
 from marlenv.optional import need
@@ -102,7 +103,7 @@ def from_jax(arrays: Mapping[str, Any], batch_size: Sequence[int] = ()) -> Tenso
     torch.Size([4, 3, 2])
     """
     values = {
-        name: from_jax(value, batch_size) if isinstance(value, Mapping) else torch.from_dlpack(value)
+        name: from_jax(value, batch_size) if isinstance(value, Mapping) else from_dlpack(value)
         for name, value in arrays.items()
     }
     return new(values, Size(batch_size))

@@ -1,7 +1,7 @@
 """BenchMARL: our envs as its tasks.
 
-Tested with BenchMARL 1.5.2 (https://github.com/facebookresearch/BenchMARL) beside torchrl 0.11.1 and tensordict 0.11.0, and
-with no later ones; it is imported on use.
+Tested with BenchMARL 1.5.2 (https://github.com/facebookresearch/BenchMARL), which is imported on use, beside torchrl
+0.11.1 and tensordict 0.11.0; it runs with no later ones.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class MarlenvTask(common.TaskClass):
     """
 
     def __init__(self, name: str, config: dict[str, Any]) -> None:
-        whole("to_benchmarl", "max_steps", config.get("max_steps"), 1)
+        whole("to_benchmarl", "max_steps", config["max_steps"], 1)
         self._entry = find(name)
         super().__init__(name=name, config=config)
 

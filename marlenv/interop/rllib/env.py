@@ -7,13 +7,18 @@ from typing import Any
 import numpy as np
 
 from marlenv.envs import EnvBase
-from marlenv.errors import NeedsReset, Unsupported, nearest
+from marlenv.errors import MissingExtra, NeedsReset, Unsupported, nearest
 from marlenv.interop.agents import Agents
 from marlenv.interop.teams import Teams
 from marlenv.optional import need
 
 WHO = "to_rllib"
-multi: Any = need("ray.rllib.env.multi_agent_env", f"marlenv.{WHO}")
+try:
+    multi: Any = need("ray.rllib.env.multi_agent_env", f"marlenv.{WHO}")
+except MissingExtra:
+    raise
+except ImportError as error:  # Ray is there without what RLlib needs besides
+    raise MissingExtra(f'marlenv.{WHO} needs all of RLlib: {error}; pip install "ray[rllib]"') from error
 KINDS: dict[str, Any] = {"agents": Agents, "groups": Teams}
 
 

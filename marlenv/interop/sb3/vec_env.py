@@ -56,7 +56,7 @@ class RowsAndAgents(base.VecEnv):
         if self._seeds[0] is not None:
             self.inner.set_seed(self._seeds[0])
         self._td = self.inner.reset(**options)
-        self.reset_infos = [{} for _ in range(self.num_envs)]
+        self.reset_infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         self._dead = np.zeros(self.num_envs, dtype=bool)
         self._reset_seeds()
         self._reset_options()
@@ -152,8 +152,9 @@ class RowsAndAgents(base.VecEnv):
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         """Whether a transform of this class is around the env; of Gymnasium's wrappers there are none."""
-        chain = getattr(self.inner, "transform", None)
-        found = [chain, *(chain if hasattr(chain, "__iter__") else [])]
+        chain: Any = getattr(self.inner, "transform", None)
+        inside: list[Any] = list(chain) if hasattr(chain, "__iter__") else []
+        found = [chain, *inside]
         return [any(isinstance(one, wrapper_class) for one in found)] * len(list(self._get_indices(indices)))
 
     def _refuse_some(self, what: str, indices: Any) -> None:
