@@ -52,7 +52,7 @@ tutorials: $(STAMP)
 	@for script in tutorials/[0-9]*.py; do echo "== $$script"; $(RUN) $(BIN)/python $$script || exit 1; done
 
 learn: $(STAMP)
-	@for run in "ppo_navigation.py" "ppo_navigation.py --critic own" "qmix_spread.py" "maddpg_tag.py" \
+	@for run in "ppo_navigation.py" "ppo_navigation.py --critic own" "ppo_gymnasium.py" "qmix_spread.py" "maddpg_tag.py" \
 		"self_play.py" "self_play.py --game connect_four"; do \
 		echo "== $$run"; $(RUN) $(BIN)/python tutorials/training/$$run --out runs/training || exit 1; done
 

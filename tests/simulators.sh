@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what only the slow tests use and `.[dev]` leaves out: Ray, Melting Pot, JaxMARL, Stable-Baselines3, MO-Gymnasium,
-# DeepMind Control, engines of chess and Go, and Chromium.
+# Installs what only the slow tests use and `.[dev]` leaves out: Ray, RLlib, Melting Pot, JaxMARL, Stable-Baselines3,
+# SuperSuit, BenchMARL, MO-Gymnasium, DeepMind Control, engines of chess and Go, and Chromium.
 #
 #   VENV=.venv tests/simulators.sh               all
 #   PYTHON=python3 tests/simulators.sh jaxmarl   one of them
@@ -23,13 +23,37 @@ ray() {
   there ray 2.60.0 || get ray==2.60.0
 }
 
+rllib() {
+  ray
+  there pyarrow 26.0.1 && there ormsgpack 1.13.1 ||
+    get --no-deps pyarrow==26.0.1 lz4==4.4.5 ormsgpack==1.13.1 tensorboardX==2.6.5
+}
+
 jaxmarl() {
   there jaxmarl 0.2.0 || get jaxmarl==0.2.0 jax==0.10.2 flax==0.12.8 chex==0.1.92
 }
 
-# What it needs is there already; its wrappers are compared with our transforms.
+# What it needs is there already, but for what writes its films; moviepy asks for an older Pillow than ours and works with it.
 sb3() {
   there stable_baselines3 2.9.2 || get --no-deps stable_baselines3==2.9.2
+  there sb3_contrib 2.9.2 || get --no-deps sb3_contrib==2.9.2
+  there moviepy 2.2.1 || get --no-deps moviepy==2.2.1 proglog==0.1.12 decorator==5.2.1
+}
+
+supersuit() {
+  there supersuit 3.11.0 || get --no-deps supersuit==3.11.0 tinyscaler==1.2.8
+}
+
+# BenchMARL needs an older TorchRL than ours, and so an environment of its own, in which all else is that of ours.
+benchmarl() {
+  local home site
+  home=$("$PYTHON" -c 'import sys; print(sys.prefix)')/benchmarl
+  "$home/bin/python" -c 'import benchmarl' 2>/dev/null && return
+  "$PYTHON" -m venv "$home"
+  site=$("$home/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  echo "import site; site.addsitedir('$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" >"$site/ours.pth"
+  "$home/bin/pip" install --quiet --disable-pip-version-check --no-deps benchmarl==1.5.2 torchrl==0.11.1 \
+    tensordict==0.11.0 hydra-core==1.3.8 omegaconf==2.4.0 antlr4-python3-runtime==4.9.3
 }
 
 # Melting Pot's setup downloads pictures and bots from a server that is no package index. The substrates need none of
@@ -64,11 +88,11 @@ packaged() {
   fi
 }
 
-SIMULATORS='ray jaxmarl sb3 meltingpot mo_gymnasium dm_control'
+SIMULATORS='ray rllib jaxmarl sb3 supersuit benchmarl meltingpot mo_gymnasium dm_control'
 PACKAGED='stockfish ethereal-chess toga2 gnuchess gnugo chromium'
 for one in ${@:-$SIMULATORS $PACKAGED}; do
   case $one in
-    ray | jaxmarl | sb3 | meltingpot | mo_gymnasium | dm_control) "$one" ;;
+    ray | rllib | jaxmarl | sb3 | supersuit | benchmarl | meltingpot | mo_gymnasium | dm_control) "$one" ;;
     stockfish | ethereal-chess | toga2 | gnuchess | gnugo | chromium) packaged "$one" ;;
     *) echo "$0: no simulator is called $one; there are $SIMULATORS $PACKAGED" >&2; exit 2 ;;
   esac

@@ -64,7 +64,14 @@ SUB_ROOMS: dict[str, list[set[str]]] = {  # inside a folder: files and folders, 
         {"dm_control", "envpool", "gym", "jaxmarl", "meltingpot", "open_spiel", "pettingzoo", "smacv2", "vmas"},
         {"index"},
     ],
-    "marlenv/interop": [{"spaces", "torchrl"}, {"agents"}, {"gymnasium", "pettingzoo"}],
+    "marlenv/interop": [
+        {"jax", "spaces", "torchrl"},
+        {"agents"},
+        {"face"},
+        {"teams"},
+        {"alf", "benchmarl", "gymnasium", "pettingzoo", "pymarl", "rllib", "sb3"},
+    ],
+    "marlenv/interop/alf": [{"time_step"}, {"env", "from_env"}, {"suites"}],
     "marlenv/interop/torchrl": [{"drawn", "keys", "specs"}, {"from_env", "to_env"}],
     "marlenv/tournament": [
         {

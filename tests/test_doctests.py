@@ -12,6 +12,13 @@ import torch
 import marlenv
 
 SKIP = {"marlenv.cli.__main__"}  # runs the command line when imported
+NEEDS = {
+    "marlenv.interop.benchmarl": "benchmarl.environments",
+    "marlenv.interop.jax": "jax",
+    "marlenv.interop.rllib": "ray.rllib",
+    "marlenv.interop.sb3": "stable_baselines3",
+}
+"""Rooms with examples of what only the slow tier installs."""
 
 
 def modules() -> list[str]:
@@ -23,8 +30,14 @@ def modules() -> list[str]:
     return sorted(found - SKIP)
 
 
-@pytest.mark.parametrize("name", modules())
+def needed(name: str) -> str | None:
+    return next((module for room, module in NEEDS.items() if f"{name}.".startswith(f"{room}.")), None)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if needed(n) else n for n in modules()])
 def test_docstring_examples(name: str) -> None:
+    if other := needed(name):
+        pytest.importorskip(other, reason=f"needs {other}: VENV=.venv tests/simulators.sh", exc_type=ImportError)
     module = importlib.import_module(name)
     names = {public: getattr(marlenv, public) for public in marlenv.__all__}
     import tensordict

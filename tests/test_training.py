@@ -14,6 +14,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "tutorials" / "training"
 RUNS = {
     "mappo_navigation": ["ppo_navigation.py"],
     "ippo_navigation": ["ppo_navigation.py", "--critic", "own"],
+    "ppo_gymnasium": ["ppo_gymnasium.py"],
     "qmix_spread": ["qmix_spread.py"],
     "maddpg_tag": ["maddpg_tag.py"],
     "self_play_tic_tac_toe": ["self_play.py"],

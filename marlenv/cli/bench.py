@@ -13,6 +13,7 @@ from marlenv.specs.dtypes import usable_device
 
 SUITES = {
     "games": "random legal play with resets, against OpenSpiel, TorchRL and Pgx",
+    "interop": "a step through each adapter to another library, against the raw env's",
     "overhead": "what the env layer adds per step, against TorchRL",
     "physics": "scenarios, against VMAS and JaxMARL",
     "specs": "drawing from and checking nested specs, against TorchRL",

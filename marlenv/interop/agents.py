@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.errors import SpecError, SpecTypeError, Unsupported
+from marlenv.errors import SpecTypeError, Unsupported
 from marlenv.groups import GroupTree, Packer
-from marlenv.interop.spaces import space_of, value_of
+from marlenv.interop.spaces import check_mask, space_of, value_of
 from marlenv.keys import Path, nested
 from marlenv.specs import Composite
 from marlenv.tensordicts import fetch
@@ -52,7 +51,7 @@ class Agents:
             name: space_of(who, f"{name}/action", spec["action"]) for name, spec in self._own("action").items()
         }
         for name, spec in seen.items():
-            self._check_mask(name, spec)
+            check_mask(who, name, spec.get("action_mask", None), self.action_spaces[name])
 
     def _own(self, kind: str) -> dict[str, Composite]:
         """The entries of one kind of every agent."""
@@ -60,16 +59,6 @@ class Agents:
         return {
             name: whole[nested(path)][i] for path, names in self.tree.groups.items() for i, name in enumerate(names)
         }
-
-    def _check_mask(self, name: str, spec: Composite) -> None:
-        """Raises where legal actions are no plain mask of all actions."""
-        mask = spec.get("action_mask", None)
-        n = None if mask is None else getattr(self.action_spaces[name], "n", mask.shape[-1])
-        if mask is not None and (mask.dtype != torch.bool or mask.shape[-1] != n):
-            raise SpecError(
-                f"{self.who}: the action_mask of {name!r} must be bool [{n}], got {mask.dtype} {list(mask.shape)}; "
-                f"chess gives such masks with mask='bool'"
-            )
 
     def reset(self, seed: int | None) -> TensorDictBase:
         """Starts an episode; the data of its start, without a batch."""

@@ -25,7 +25,7 @@ from marlenv.specs import (
 def space_of(who: str, key: str, spec: TensorSpec) -> Any:
     """The space of what a spec allows; values of it are those that :meth:`marlenv.specs.TensorSpec.to_numpy` gives.
 
-    One-hot values become numbers, as spaces have them.
+    One-hot values become numbers, as spaces have them; numbers of several agents ``MultiDiscrete``.
 
     Args:
         who: the adapter, for errors.
@@ -45,8 +45,12 @@ def space_of(who: str, key: str, spec: TensorSpec) -> Any:
         return spaces.Discrete(spec.n)
     if isinstance(spec, OneHot) and spec.ndim == 1:
         return spaces.Discrete(spec.n)
-    if isinstance(spec, (MultiCategorical, MultiOneHot)):
+    if isinstance(spec, (MultiCategorical, MultiOneHot)) and spec.ndim == 1:
         return spaces.MultiDiscrete(np.asarray([int(n) for n in spec.nvec]))
+    if (isinstance(spec, Categorical) and spec.ndim == 1 and spec.dtype != torch.bool and spec.shape[0] > 0) or (
+        isinstance(spec, OneHot) and spec.ndim == 2
+    ):
+        return spaces.MultiDiscrete(np.full(spec.shape[0], spec.n))
     if not isinstance(spec, (Binary, Bounded, Categorical, Unbounded)) or -1 in spec.shape:
         raise SpecError(f"{who}: entry {key!r} is {spec!r}; Gymnasium has no space of such values")
     dtype = torch.empty(0, dtype=spec.dtype).numpy().dtype
@@ -61,6 +65,28 @@ def space_of(who: str, key: str, spec: TensorSpec) -> Any:
     return spaces.Box(*ends, tuple(spec.shape), dtype)
 
 
+def check_mask(who: str, name: str, mask: TensorSpec | None, actions: Any) -> None:
+    """Raises where legal actions are no plain mask of all actions.
+
+    Args:
+        who: the adapter, for errors.
+        name: of the agent or the group, for errors.
+        mask: the spec of ``action_mask`` of one agent, if it has one.
+        actions: the space of its actions.
+
+    Raises:
+        SpecError: the mask is no bool for each action.
+    """
+    if mask is None:
+        return
+    n = getattr(actions, "n", mask.shape[-1])
+    if mask.dtype != torch.bool or mask.shape[-1] != n:
+        raise SpecError(
+            f"{who}: the action_mask of {name!r} must be bool [{n}], got {mask.dtype} {list(mask.shape)}; "
+            f"chess gives such masks with mask='bool'"
+        )
+
+
 def value_of(space: Any, value: Any) -> Any:
     """What an agent observed, arrays or dicts of them, as a value of its space.
 
@@ -72,4 +98,4 @@ def value_of(space: Any, value: Any) -> Any:
         return {name: value_of(space[name], one) for name, one in value.items()}
     if type(space).__name__ == "Discrete":
         return np.int64(value)
-    return np.array(value, dtype=space.dtype)
+    return np.asarray(value, dtype=space.dtype)

@@ -10,13 +10,11 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import ShapeError
-from marlenv.specs import Binary, Bounded, Categorical, Composite, MultiCategorical, TensorSpec, Unbounded
+from marlenv.specs import Composite, TensorSpec
+from marlenv.specs.plain import is_plain
 from marlenv.tensordicts import new
 from marlenv.wrappers._space_values import encoder_of
 from marlenv.wrappers._spaces import kind_of
-
-PLAIN = (Binary, Bounded, Categorical, MultiCategorical, Unbounded)
-"""Specs whose values are numbers as simulators give them."""
 
 NO, YES = torch.zeros(1, dtype=torch.bool), torch.ones(1, dtype=torch.bool)
 
@@ -49,7 +47,7 @@ def reader_of(who: str, space: Any, spec: TensorSpec) -> Callable[[Any], Any]:
     if isinstance(spec, Composite):
         return _composite(who, space, spec)
     encode = encoder_of(space) if kind_of(space) is not None else None
-    if type(spec) not in PLAIN:
+    if not is_plain(spec):
         return lambda value: spec.encode(value if encode is None else encode(value), ignore_device=True)
     dtype, shape = torch.empty(0, dtype=spec.dtype).numpy().dtype, spec.shape
 

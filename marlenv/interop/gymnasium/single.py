@@ -9,7 +9,7 @@ from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
 from marlenv.errors import NeedsReset, Unsupported
-from marlenv.interop.gymnasium.face import Face
+from marlenv.interop.face import Face
 from marlenv.optional import need
 
 gymnasium: Any = need("gymnasium", "marlenv.to_gymnasium")

@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
 from marlenv.errors import NeedsReset, Unsupported, nearest
-from marlenv.interop.gymnasium.face import Face
+from marlenv.interop.face import Face
 from marlenv.optional import need
 
 vectors: Any = need("gymnasium.vector", "marlenv.to_gymnasium_vector")

@@ -12,7 +12,7 @@ from marlenv.wrappers.gym.outputs import opened
 
 FINAL = ("final_obs", "final_observation")
 """Under what names infos hold final observations: gymnasium's, and gym's."""
-MASKED = {"gymnasium.SyncVectorEnv", "gymnasium.AsyncVectorEnv", "marlenv.VectorOfRows"}
+MASKED = {"gymnasium.SyncVectorEnv", "gymnasium.AsyncVectorEnv", "marlenv.VectorOfRows", "marlenv.VectorOfAlf"}
 """Vectors whose ``reset`` takes a mask of rows."""
 
 

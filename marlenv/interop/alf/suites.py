@@ -1,0 +1,125 @@
+"""How ALF makes environments: ``load`` of a suite, and ``create_environment`` on top of it, with our envs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from marlenv.envs import EnvBase
+from marlenv.errors import Unsupported
+from marlenv.interop.alf.env import AlfEnvironment
+from marlenv.registration import make
+from marlenv.transforms import TimeLimit, TransformedEnv
+from marlenv.vector import ParallelEnv, SerialEnv
+
+Load = Callable[..., Any]
+
+
+class ParallelAlfEnvironment(AlfEnvironment):
+    """Many envs, each in a process of its own, as one batched environment.
+
+    Args:
+        env_constructors: a function that makes an env of ours, for each.
+    """
+
+    def __init__(self, env_constructors: Sequence[Callable[[], EnvBase]]) -> None:
+        super().__init__(ParallelEnv(len(env_constructors), list(env_constructors)))
+
+
+class ThreadEnvironment(AlfEnvironment):
+    """One env in the main process, for evaluation and play.
+
+    Args:
+        env_constructor: a function that makes an env of ours.
+    """
+
+    def __init__(self, env_constructor: Callable[[], EnvBase]) -> None:
+        super().__init__(SerialEnv(1, env_constructor))
+
+
+def suite(make_env: Callable[..., EnvBase], *, batched: bool) -> Load:
+    """A ``load`` like those of ALF's suites, for :func:`create_environment`.
+
+    Args:
+        make_env: makes an env of ours of a name; with ``batched`` it takes ``num_envs``.
+        batched: whether what it makes has rows, so that no processes are needed around it.
+
+    >>> load = suite(marlenv.make, batched=True)
+    >>> load("simple_spread", batch_size=2, max_episode_steps=25).batch_size
+    2
+    """
+
+    def load(
+        environment_name: str, *, batch_size: int | None = None, max_episode_steps: int = 0,
+        alf_env_wrappers: Sequence[Callable[[EnvBase], EnvBase]] = (), **options: Any,
+    ) -> Any:  # fmt: skip
+        env = make_env(environment_name, **({"num_envs": batch_size or 1} if batched else {}), **options)
+        if max_episode_steps > 0:
+            env = TransformedEnv(env, TimeLimit(max_episode_steps))
+        for wrapper in alf_env_wrappers:
+            env = wrapper(env)
+        return AlfEnvironment(env) if batched else env
+
+    load.batched = batched  # type: ignore[attr-defined]
+    return load
+
+
+load = suite(make, batched=True)
+"""All envs that ``marlenv list`` names and that have rows."""
+
+
+def create_environment(
+    env_name: str, env_load_fn: Load = load, *, num_parallel_environments: int = 30, nonparallel: bool = False,
+    seed: int | None = None, **options: Any,
+) -> AlfEnvironment:  # fmt: skip
+    """A batched environment of a name: as the suite makes it, or of processes, or of one env in this process.
+
+    Args:
+        env_name: the task.
+        env_load_fn: the suite's ``load``; with ``load.batched`` its env has rows of its own.
+        num_parallel_environments: how many envs.
+        nonparallel: one env, in this process.
+        seed: every env gets its own from it, the same ones in the same order.
+        **options: of ``env_load_fn``.
+
+    Raises:
+        Unsupported: ``env_load_fn`` does not say whether it is ``batched``.
+
+    >>> create_environment("simple_spread", num_parallel_environments=4, max_episode_steps=25).batch_size
+    4
+    """
+    if not hasattr(env_load_fn, "batched"):
+        raise Unsupported(f"create_environment: {env_load_fn!r} has no .batched; suite(make, batched=True) makes one")
+    number = 1 if nonparallel else num_parallel_environments
+    if env_load_fn.batched:
+        made = env_load_fn(env_name, batch_size=number, **options)
+    else:
+
+        def one() -> Any:
+            return env_load_fn(env_name, **options)
+
+        made = ThreadEnvironment(one) if nonparallel else ParallelAlfEnvironment([one] * number)
+    if seed is not None:
+        made.seed(seed)
+    return made
+
+
+def create_eval_environment(
+    train: AlfEnvironment, make_env: Callable[[], EnvBase], *, evaluate: bool, no_thread_env_for_conf: bool
+) -> AlfEnvironment | None:
+    """The environment beside that of training, by the flags of ALF's ``TrainerConfig``.
+
+    Args:
+        train: what is trained on.
+        make_env: makes one env of ours.
+        evaluate: whether there is to be an evaluation.
+        no_thread_env_for_conf: whether nothing may run in this process.
+
+    Returns:
+        For evaluation one env, in a process with ``no_thread_env_for_conf`` and else in this one. Without evaluation
+        None, but for one in this process beside processes, where its configuration is looked at.
+    """
+    if no_thread_env_for_conf:
+        return ParallelAlfEnvironment([make_env]) if evaluate else None
+    beside = evaluate or isinstance(train, ParallelAlfEnvironment)
+    return ThreadEnvironment(make_env) if beside else None

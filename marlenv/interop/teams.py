@@ -1,0 +1,99 @@
+"""The groups of an env, each as one agent, for adapters to libraries whose data are dicts by agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from tensordict import TensorDictBase
+
+from marlenv.envs import EnvBase
+from marlenv.errors import SpecTypeError, Unsupported
+from marlenv.groups import GroupTree
+from marlenv.interop.face import Face
+from marlenv.tensordicts import fetch
+
+
+class Teams:
+    """What each group of an env observes, does and gets, as :class:`~marlenv.interop.agents.Agents` has it of agents.
+
+    A group observes and acts in vectors, those of its agents one after another; masks and images stay ``[A, ...]``. Its
+    reward is the sum, and it is done when all of its agents are.
+
+    Args:
+        who: the adapter, for errors.
+        env: with groups, and one row.
+
+    Raises:
+        SpecTypeError: it is no env of ours, or has no groups.
+        Unsupported: it has several rows.
+    """
+
+    def __init__(self, who: str, env: Any) -> None:
+        if not isinstance(env, EnvBase) or not getattr(env, "group_map", None):
+            raise SpecTypeError(f"{who}: expected an env of marlenv with groups of agents, got {type(env).__name__}")
+        if env.batch_size.numel() != 1:
+            raise Unsupported(f"{who}: expected an env with one row, got batch size {list(env.batch_size)}; num_envs=1")
+        self.who, self.env = who, env
+        self._faces = {"/".join(path): Face(who, env, group=path) for path in GroupTree(env.group_map).groups}
+        self.names = list(self._faces)
+        self.observation_spaces = {name: _flat(face.observation_space) for name, face in self._faces.items()}
+        self.action_spaces = {name: _flat(face.action_space) for name, face in self._faces.items()}
+
+    def reset(self, seed: int | None) -> TensorDictBase:
+        """Starts an episode; the data of its start, without a batch."""
+        if seed is not None:
+            self.env.set_seed(seed)
+        return self._lone(self.env.reset())
+
+    def step(self, td: TensorDictBase, actions: Mapping[str, Any]) -> TensorDictBase:
+        """Plays actions, by group and as spaces have them; groups that are left out do anything legal.
+
+        Returns:
+            What followed, without a batch.
+        """
+        if unknown := sorted(set(actions) - set(self.names)):
+            raise SpecTypeError(f"{self.who}: no groups are called {unknown}; there are {self.names}")
+        data = td.unsqueeze(0) if self.env.batch_size else td
+        for name, face in self._faces.items():
+            if name in actions:
+                face.told(data, actions[name])
+            else:
+                spec = self.env.full_action_spec[face.action_key]
+                data.set(face.action_key, spec.zero())
+        return self._lone(self.env.step(data).get("next"))
+
+    def _lone(self, td: TensorDictBase) -> TensorDictBase:
+        return td[0] if self.env.batch_size else td
+
+    def observations(self, td: TensorDictBase, only: Any = None) -> dict[str, Any]:
+        """What groups observe, as values of their spaces."""
+        out: dict[str, Any] = {}
+        for name, face in self._faces.items():
+            if only is None or name in only:
+                seen, space = face.seen(td), self.observation_spaces[name]
+                out[name] = seen.reshape(space.shape) if isinstance(seen, np.ndarray) else seen
+        return out
+
+    def column(self, td: TensorDictBase, name: str, default: Any = None) -> dict[str, Any]:
+        """Rewards, the sum of a group; flags, where all of a group have them; ``mask`` and ``alive``, where one has."""
+        out: dict[str, Any] = {}
+        for group, face in self._faces.items():
+            value = fetch(td, (*face.path, name))
+            if value is None:
+                value = fetch(td, (name,))
+            if value is None:
+                out[group] = default
+            elif name == "reward":
+                out[group] = float(value.double().sum())
+            else:
+                out[group] = bool(value.any() if name in ("mask", "alive") else value.all())
+        return out
+
+
+def _flat(space: Any) -> Any:
+    """A space of vectors for one of matrices, a row for each agent; other spaces as they are."""
+    if type(space).__name__ != "Box" or len(space.shape) != 2:
+        return space
+    return type(space)(space.low.reshape(-1), space.high.reshape(-1), dtype=space.dtype)

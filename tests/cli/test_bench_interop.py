@@ -1,0 +1,34 @@
+"""``marlenv bench interop`` times every adapter beside the raw env, with the same number of steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from marlenv.cli.__main__ import main
+from marlenv.cli.benches import interop
+from marlenv.errors import MissingExtra
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interop, "STEPS", 60)  # beyond the end of an episode
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_line_for_every_adapter_that_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "interop", "--rounds", "1"]) in (0, None)
+    said = capsys.readouterr()
+    for what in interop.CASES:
+        assert what in said.out or f"{what} is left out: " in said.err
+    for what in ("to_gymnasium_vector", "to_pettingzoo_aec", "to_pymarl", "to_alf"):
+        assert what in said.out
+    assert "(raw)" in said.out
+
+
+def test_what_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def missing(env: object) -> None:
+        raise MissingExtra("it needs something")
+
+    monkeypatch.setattr(interop, "CASES", {"to_nothing": (lambda: interop.scenario(1), missing)})
+    assert interop.measure(1) == []
+    assert "to_nothing is left out: it needs something" in capsys.readouterr().err

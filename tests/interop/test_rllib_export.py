@@ -1,0 +1,172 @@
+"""Our envs behind RLlib's interface of many agents: RLlib's checker, our numbers, and PPO on Ray."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import marlenv
+from marlenv import to_rllib
+from marlenv.errors import EnvClosed, NeedsReset, SpecError, SpecTypeError, Unsupported
+from marlenv.testing.mocks import GroupedEnv
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings
+WHERE = "needs ray[rllib]: VENV=.venv tests/simulators.sh rllib"
+for part in ("ray", "pyarrow", "lz4", "ormsgpack", "tensorboardX"):
+    pytest.importorskip(part, reason=WHERE)
+
+
+def scenario(name: str = "simple_tag", **options: Any) -> Any:
+    return marlenv.make(name, compile="none", **{"max_steps": 20, "continuous_actions": False, **options})
+
+
+@pytest.mark.parametrize("agents", ["agents", "groups"])
+@pytest.mark.parametrize("name", ["simple_tag", "navigation", "tic_tac_toe"])
+def test_rllibs_checker_passes(name: str, agents: str) -> None:
+    from ray.rllib.utils.pre_checks.env import check_multiagent_environments
+
+    env = marlenv.make(name) if name == "tic_tac_toe" else scenario(name)
+    check_multiagent_environments(to_rllib(env, agents))
+
+
+@pytest.mark.parametrize("agents", ["agents", "groups"])
+def test_numbers_are_those_of_our_env(agents: str) -> None:
+    theirs, env = to_rllib(scenario(), agents), scenario()
+    env.set_seed(4)
+    td, (seen, _) = env.reset(), theirs.reset(seed=4)
+    for step in range(20):
+        moves = {agent: (step + i) % 9 for i, agent in enumerate([*(f"adversary_{i}" for i in range(3)), "agent_0"])}
+        td["adversary", "action"] = torch.tensor([[moves[f"adversary_{i}"] for i in range(3)]])
+        td["agent", "action"] = torch.tensor([[moves["agent_0"]]])
+        if agents == "groups":
+            told = {group: td[group, "action"][0].numpy() for group in ("adversary", "agent")}
+            told["agent"] = int(told["agent"][0])  # alone, without a dimension of agents
+            assert all(theirs.action_spaces[group].contains(told[group]) for group in told)
+        else:
+            told = moves
+        seen, rewards, terminated, truncated, _ = theirs.step(told)
+        after = env.step(td)["next"]
+        if agents == "groups":
+            assert np.array_equal(seen["adversary"], after["adversary", "observation"][0].flatten().numpy())
+            assert rewards["adversary"] == pytest.approx(float(after["adversary", "reward"].double().sum()))
+            assert np.array_equal(seen["agent"], after["agent", "observation"][0, 0].numpy())
+        else:
+            for i in range(3):
+                assert np.array_equal(seen[f"adversary_{i}"], after["adversary", "observation"][0, i].numpy())
+                assert rewards[f"adversary_{i}"] == float(after["adversary", "reward"][0, i])
+        assert all(theirs.observation_spaces[agent].contains(one) for agent, one in seen.items())
+        assert not any(terminated.values())
+        assert all(truncated.values()) is (step == 19)
+        td = env.step_mdp(td)
+
+
+def test_players_in_turn() -> None:
+    game = to_rllib(marlenv.make("tic_tac_toe"))
+    seen, _ = game.reset(seed=0)
+    for mover, move in zip("xoxox", (0, 3, 1, 4, 2), strict=True):
+        assert list(seen) == [mover]
+        assert seen[mover]["action_mask"][move] == 1
+        seen, rewards, terminated, truncated, _ = game.step({mover: move})
+    assert set(seen) == {"x", "o"}
+    assert rewards == {"x": 1.0, "o": -1.0}
+    assert terminated == {"x": True, "o": True, "__all__": True}
+    assert not any(truncated.values())
+
+
+def test_agents_that_die_hear_of_it_once() -> None:
+    inner = GroupedEnv(
+        {"wolves": ["w0", "w1"], "sheep": ["s0"]}, terminate={"s0": 2, "w0": 4}, truncate={"w1": 6}, rule="all"
+    )
+    env = to_rllib(inner)
+    env.reset(seed=0)
+    heard: dict[str, list[int]] = {}
+    for step in range(1, 7):
+        seen, _, terminated, truncated, _ = env.step({one: env.action_spaces[one].sample() for one in env.agents})
+        for one in seen:
+            heard.setdefault(one, []).append(step)
+        ended = [one for one in terminated if one != "__all__" and (terminated[one] or truncated[one])]
+        assert ended == {2: ["s0"], 4: ["w0"], 6: ["w1"]}.get(step, [])
+    assert {one: steps[-1] for one, steps in heard.items()} == {"s0": 2, "w0": 4, "w1": 6}
+    assert truncated["__all__"]
+
+
+@pytest.fixture(scope="module")
+def machine() -> Any:
+    """Ray on this machine."""
+    import ray
+
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    here = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
+    runtime = {"env_vars": {"PYTHONPATH": here}}
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=runtime)
+    yield
+    ray.shutdown()
+
+
+def made(config: dict[str, Any]) -> Any:
+    agents, name = config["agents"], config["name"]
+    options = {"illegal": "lose"} if name == "tic_tac_toe" else {"compile": "none", "max_steps": 25}
+    return to_rllib(marlenv.make(name, **options), agents)
+
+
+@pytest.mark.parametrize(
+    ("name", "agents"), [("simple_tag", "agents"), ("simple_tag", "groups"), ("tic_tac_toe", "agents")]
+)
+def test_two_iterations_of_ppo_on_ray(name: str, agents: str, machine: Any) -> None:
+    """A real algorithm, with an env runner in a process of its own."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.connectors.env_to_module import FlattenObservations
+    from ray.tune.registry import register_env
+
+    register_env("ours", made)
+    of = {"x", "o"} if name == "tic_tac_toe" else {"adversary", "agent"}
+    config = (
+        PPOConfig()
+        .environment("ours", env_config={"name": name, "agents": agents})
+        .env_runners(
+            num_env_runners=1,
+            env_to_module_connector=lambda env=None, spaces=None, device=None: FlattenObservations(multi_agent=True),
+        )
+        .multi_agent(policies=of, policy_mapping_fn=lambda agent, *_, **__: agent.partition("_")[0])
+        .training(train_batch_size_per_learner=250, minibatch_size=50, num_epochs=2)
+        .debugging(seed=0)
+    )
+    algorithm = config.build_algo()
+    try:
+        results = [algorithm.train() for _ in range(2)]
+        for result in results:
+            assert set(result["learners"]) >= of
+            for one in of:
+                assert np.isfinite(result["learners"][one]["total_loss"])
+        last = results[-1]["env_runners"]
+        assert last["episode_len_mean"] == 25 if name == "simple_tag" else last["episode_len_mean"] <= 9
+        assert results[-1]["num_env_steps_sampled_lifetime"] >= 500
+    finally:
+        algorithm.stop()
+
+
+def closed() -> Any:
+    env = to_rllib(scenario())
+    env.close()
+    return env.reset()
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "says"),
+    [
+        (lambda: to_rllib("simple_tag"), SpecTypeError, "with groups of agents, got str"),
+        (lambda: to_rllib("simple_tag", "groups"), SpecTypeError, "with groups of agents, got str"),
+        (lambda: to_rllib(scenario(num_envs=2), "groups"), Unsupported, r"one row, got batch size \[2\]"),
+        (lambda: to_rllib(scenario(), "group"), Unsupported, "did you mean 'groups'"),
+        (lambda: to_rllib(marlenv.make("chess")), SpecError, "'white' must be bool .4672."),
+        (lambda: to_rllib(scenario()).step({}), NeedsReset, "reset"),
+        (closed, EnvClosed, "closed"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call: Any, kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind, match=says):
+        call()
