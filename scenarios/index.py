@@ -60,6 +60,7 @@ SCENARIOS: list[Registration] = [
     _entry("circle_trajectory", "debug.circle_trajectory:CircleTrajectory", "An agent runs around a circle."),
     _entry("diff_drive", "debug.diff_drive:DiffDriveScenario", "A robot with two wheels, and agents that are pushed."),
     _entry("goal", "debug.goal:Goal", "An agent goes to a goal, by velocities."),
+    _entry("het_mass", "debug.het_mass:HetMass", "Two agents of unknown masses run along a line."),
     _entry("line_trajectory", "debug.line_trajectory:LineTrajectory", "An agent runs along a line."),
     _entry("pollock", "debug.pollock:Pollock", "Agents, lines and boxes in a small room: all contacts."),
     _entry("vel_control", "debug.vel_control:VelControl", "Three velocity controllers with different limits."),

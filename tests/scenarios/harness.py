@@ -24,6 +24,8 @@ OURS = {"commons", "rescue", "skirmish"}
 IN_VMAS = sorted(WHERE.keys() - OURS)
 QUIET = {"asym_joint": {"obs_noise": 0}}
 """Options without which what agents observe is random, by default."""
+AS_FORCES = {"het_mass": {"mass", "f_range"}}
+"""What a scenario of ours makes of the forces, as it differs between rows; the rest compares what comes of it."""
 BODY = (
     "mass",
     "movable",
@@ -72,7 +74,7 @@ class Pair:
     def __init__(
         self, name, options=None, rows=64, memory=None, done=None, rest=None, mode="continuous", stiff=False, infos=True
     ):
-        options = {**QUIET.get(name, {}), **(options or {})}
+        self.name, options = name, {**QUIET.get(name, {}), **(options or {})}
         kind = {"continuous_actions": mode == "continuous", "multidiscrete_actions": mode == "multidiscrete"}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -145,7 +147,7 @@ class Pair:
         assert torch.equal(torch.tensor(world.laws.gravity), theirs._gravity)
         for ours, body in self.bodies:
             acting = ACTING if isinstance(body, core.Agent) else ()
-            for at in (*BODY, *acting):
+            for at in [at for at in (*BODY, *acting) if at not in AS_FORCES.get(self.name, ())]:
                 values = [getattr(which, at) for which in (ours.kind, body)]
                 if at in LAWS:  # the world's, where a body has none of its own
                     values = [getattr(world.laws, at) if value is None else value for value in values]

@@ -30,6 +30,9 @@ def goals_of_each_other(s):
 PLUS = {
     "ball_trajectory": {"infos": False},
     "discovery": {"rest": lambda s: s.covered_targets.any(-1)},
+    "het_mass": {
+        "memory": lambda s: {"mass": torch.tensor([a.mass for a in s.world.agents]).expand(s.world.batch_dim, 2)}
+    },
     "joint_passage": {"done": rod_at_goal},
     "joint_passage_size": {
         "done": rod_at_goal,
@@ -138,6 +141,8 @@ CASES = [
     ("goal", {}),
     ("goal", {"u_range": 2, "a_range": 0.5, "dt_delay": 2, "min_input_norm": 0.5, "linear_friction": 0.3,
               "pos_shaping_factor": 3, "time_rew_coeff": -0.2, "energy_rew_coeff": 0.3}),
+    ("het_mass", {}),
+    ("het_mass", {"green_mass": 0.5, "blue_mass": 3, "mass_noise": 0.3}),
     ("line_trajectory", {}),
     ("pollock", {"n_agents": 5, "n_lines": 4, "n_boxes": 4}),
     ("pollock", {"n_agents": 4, "n_lines": 2, "n_boxes": 2, "lidar": True}),

@@ -22,10 +22,10 @@ CAUSES = {
         "multi_give_way", "navigation", "passage", "pollock", "reverse_transport", "transport", "waterfall", "wheel",
     },
     "a reset of one row": {
-        "asym_joint", "ball_trajectory", "buzz_wire", "joint_passage", "joint_passage_size", "waterfall",
+        "asym_joint", "ball_trajectory", "buzz_wire", "het_mass", "joint_passage", "joint_passage_size", "waterfall",
     },
     "reset at once": {
-        "asym_joint", "ball_passage", "ball_trajectory", "give_way", "joint_passage", "passage", "simple_adversary",
+        "asym_joint", "ball_passage", "ball_trajectory", "give_way", "het_mass", "joint_passage", "passage", "simple_adversary",
         "simple_push", "simple_reference", "simple_speaker_listener", "wind_flocking",
     },
     "the last one": {"wind_flocking"},
@@ -177,7 +177,7 @@ def our_starts(name, rows):
 def starts(sim, entities, pos, state):
     acting = [i for i, e in enumerate(entities) if any(e.name in group.names for group in sim.groups.values())]
     left = [(pos[:, a, 0] > pos[:, b, 0]).float() for a in acting for b in acting if a < b]
-    goal = [x for entry in ("goal", "goals") if (found := state.get(f"memory.{entry}")) is not None
+    goal = [x for entry in ("goal", "goals", "mass") if (found := state.get(f"memory.{entry}")) is not None
             for x in found.float().reshape(-1, len(pos))]  # fmt: skip
     return torch.cat((pos.flatten(1), *(x.unsqueeze(1) for x in left + goal)), 1)
 

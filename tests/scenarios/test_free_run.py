@@ -14,6 +14,7 @@ with warnings.catch_warnings():
 OPTIONS = {
     "ball_passage": {"fixed_passage": True},
     "discovery": {"targets_respawn": False},
+    "het_mass": {"mass_noise": 0},
     "reverse_transport": {"package_mass": 5},
     "transport": {"package_mass": 5},
     "wheel": {"line_mass": 3},

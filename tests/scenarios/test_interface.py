@@ -149,7 +149,7 @@ def test_agents_of_different_groups_have_different_colours(name):
 def test_all_of_them_are_there():
     assert set(harness.IN_VMAS) == {
         "ball_trajectory", "buzz_wire", "dropout", "joint_passage_size", "multi_give_way", "passage",
-        "asym_joint", "circle_trajectory", "diff_drive", "goal", "line_trajectory", "pollock", "simple",
+        "asym_joint", "circle_trajectory", "diff_drive", "goal", "het_mass", "line_trajectory", "pollock", "simple",
         "simple_adversary",
         "simple_crypto", "simple_push", "simple_reference", "vel_control",
         "balance", "ball_passage", "dispersion", "discovery", "flocking", "give_way", "joint_passage", "navigation",

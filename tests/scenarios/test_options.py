@@ -67,7 +67,7 @@ ODD = [
 """What VMAS 1.5.2 runs, to the edge."""
 BELOW_ZERO = {
     ("asym_joint", "mass_ratio"), ("asym_joint", "max_speed_1"), ("buzz_wire", "max_speed_1"), ("pollock", "n_boxes"),
-    ("vel_control", "green_mass"), ("joint_passage_size", "mass_ratio"), ("joint_passage_size", "max_speed_1"),
+    ("vel_control", "green_mass"), ("het_mass", "green_mass"), ("het_mass", "blue_mass"), ("het_mass", "mass_noise"), ("joint_passage_size", "mass_ratio"), ("joint_passage_size", "max_speed_1"),
     ("multi_give_way", "a_range"), ("goal", "a_range"), ("circle_trajectory", "a_range"),
     ("multi_give_way", "u_range"), ("goal", "u_range"), ("circle_trajectory", "u_range"), ("pollock", "n_lines"),
     ("multi_give_way", "linear_friction"), ("goal", "linear_friction"), ("circle_trajectory", "linear_friction"),
@@ -120,6 +120,12 @@ REFUSED = [
         "joint_length=10.0 is out of range",
     ),
     ("sampling", {"agent_radius": 2.1}, "at most the size of the field"),  # counts cells from the other end
+    *(
+        ("het_mass", {option: x}, "must be at most green_mass" if x else "is out of range")
+        for option in ("green_mass", "blue_mass")
+        for x in (0.0, 0.01, 0.5)
+    ),
+    ("het_mass", {"mass_noise": 10.0}, "must be at most green_mass"),  # masses below 0
     *(
         ("multi_give_way", {"n_agents": n}, f"n_agents={n} is out of range") for n in (-1, 0, 1, 2, 7)
     ),  # it makes four agents all the same
