@@ -25,8 +25,8 @@ CAUSES = {
         "asym_joint", "ball_trajectory", "buzz_wire", "het_mass", "joint_passage", "joint_passage_size", "waterfall",
     },
     "reset at once": {
-        "asym_joint", "ball_passage", "ball_trajectory", "give_way", "het_mass", "joint_passage", "passage", "simple_adversary",
-        "simple_push", "simple_reference", "simple_speaker_listener", "wind_flocking",
+        "asym_joint", "ball_passage", "ball_trajectory", "give_way", "het_mass", "joint_passage", "passage",
+        "simple_adversary", "simple_push", "simple_reference", "simple_speaker_listener", "wind_flocking",
     },
     "the last one": {"wind_flocking"},
     "actions that are late when an episode ends": {"circle_trajectory", "give_way", "goal"},

@@ -67,7 +67,8 @@ ODD = [
 """What VMAS 1.5.2 runs, to the edge."""
 BELOW_ZERO = {
     ("asym_joint", "mass_ratio"), ("asym_joint", "max_speed_1"), ("buzz_wire", "max_speed_1"), ("pollock", "n_boxes"),
-    ("vel_control", "green_mass"), ("het_mass", "green_mass"), ("het_mass", "blue_mass"), ("het_mass", "mass_noise"), ("joint_passage_size", "mass_ratio"), ("joint_passage_size", "max_speed_1"),
+    ("vel_control", "green_mass"), ("het_mass", "green_mass"), ("het_mass", "blue_mass"), ("het_mass", "mass_noise"),
+    ("joint_passage_size", "mass_ratio"), ("joint_passage_size", "max_speed_1"),
     ("multi_give_way", "a_range"), ("goal", "a_range"), ("circle_trajectory", "a_range"),
     ("multi_give_way", "u_range"), ("goal", "u_range"), ("circle_trajectory", "u_range"), ("pollock", "n_lines"),
     ("multi_give_way", "linear_friction"), ("goal", "linear_friction"), ("circle_trajectory", "linear_friction"),
