@@ -100,6 +100,21 @@ def units(s: Any, team: str, other: str) -> Tensor:
     return torch.cat((between(s.teams[team].pos, s.teams[other].pos), health), -1)
 
 
+def players(s: Any, team: str) -> Tensor:
+    """Of football: the other players of a team as each blue one sees them, ``[B, A, n * 8]``."""
+    blue, side = s.sides["blue"], s.sides[team]
+    pos, vel = (-between(getattr(blue, at), getattr(side, at)) for at in ("pos", "vel"))
+    own = [x.unsqueeze(1).expand(-1, len(blue), -1, -1) for x in (side.vel, getattr(s.memory, f"{team}_force"))]
+    whole = torch.cat((pos, vel, *own), -1)
+    return (but_oneself(whole) if team == "blue" else whole).flatten(2)
+
+
+def right_goal(s: Any) -> Tensor:
+    """Of football."""
+    return torch.tensor([s.pitch_length / 2 + s.ball_size / 2, 0.0])
+
+
+PLAYERS = "where the agent is, seen from it; the velocity relative to it; its velocity; its force"
 QUANTITIES: dict[str, list[Quantity]] = {
     "commons": [
         Quantity(
@@ -154,6 +169,17 @@ QUANTITIES: dict[str, list[Quantity]] = {
         )
     ],
     "dropout": [Quantity("whether the goal was reached", "0 or 1", lambda s: s.memory.eaten.float().reshape(-1, 1, 1))],
+    "football": [
+        Quantity("own force", "N", lambda s: s.memory.blue_force),
+        Quantity("where the agent is, seen from the ball", "m", lambda s: s.sides["blue"].pos - s.ball.pos[:, None]),
+        Quantity("own velocity, relative to the ball's", "m/s", lambda s: s.sides["blue"].vel - s.ball.vel[:, None]),
+        Quantity("the ball, seen from the goal to score in", "m", lambda s: s.ball.pos[:, None] - right_goal(s)),
+        Quantity("the ball's velocity", "m/s", lambda s: s.ball.vel[:, None]),
+        Quantity("the ball's force", "N", lambda s: s.memory.ball_force[:, None]),
+        Quantity("where the agent is, seen from that goal", "m", lambda s: s.sides["blue"].pos - right_goal(s)),
+        Quantity(f"for each adversary: {PLAYERS}", "m, m/s, m/s, N", lambda s: players(s, "red")),
+        Quantity(f"for each teammate: {PLAYERS}", "m, m/s, m/s, N", lambda s: players(s, "blue")),
+    ],
     "joint_passage_size": [
         Quantity(f"the agent, seen from the {n} gap", "m", lambda s, n=n: s.agents.pos - getattr(s.memory, n)[:, None])
         for n in ("large", "small")

@@ -22,7 +22,7 @@ from quantities import QUANTITIES as QUANTITIES_OF
 from torch import Tensor
 
 import marlenv
-from marlenv.physics import Agent, Lidar
+from marlenv.physics import Agent, Lidar, Scenario
 from marlenv.physics.laws.bodies import Bodies, Body
 from marlenv.physics.maths.views import join, others
 
@@ -94,6 +94,8 @@ def bodies_of(found: Mapping[str, Any]) -> Iterator[tuple[str, Bodies]]:
             yield key, value
         elif isinstance(value, Body):
             yield key, value.alone
+        elif isinstance(value, Scenario):
+            continue  # that of a part which knows its whole
         elif isinstance(value, dict):
             yield from bodies_of(value)
         elif type(value).__module__.startswith("marlenv.scenarios") and hasattr(value, "__dict__"):  # a wall, a rod

@@ -26,6 +26,7 @@ SCENARIOS: list[Registration] = [
     _entry("discovery", "discovery:Discovery", "Agents look for targets that need several of them at once."),
     _entry("dropout", "dropout:Dropout", "One agent goes to the goal; each that moves costs energy."),
     _entry("flocking", "flocking:Flocking", "Agents flock around a moving target between obstacles."),
+    _entry("football", "football.scenario:Football", "Two teams play football; scripted players may be one."),
     _entry("give_way", "give_way:GiveWay", "Two agents swap places through a corridor with a bay."),
     _entry("joint_passage", "joint_passage:JointPassage", "Two agents carry a rod through a gap that is narrower."),
     _entry("joint_passage_size", "joint_passage_size:JointPassageSize", "The same with agents and gaps of two sizes."),

@@ -337,16 +337,18 @@ class Simulation:
         )
         for name, parts in observations.items():
             for part in () if isinstance(parts, Tensor) else parts.values():
-                self._check("observe", {name: part}, 3, set(observations))
+                self._check("observe", {name: part}, 3, set(observations), parts=True)
 
-    def _check(self, method: str, got: Mapping[str, Tensor], ndim: int, names: set[str] | None = None) -> None:
+    def _check(
+        self, method: str, got: Mapping[str, Tensor], ndim: int, names: set[str] | None = None, *, parts: bool = False
+    ) -> None:
         groups = self.controls
         if (names or set(got)) != set(groups):
             raise GroupError(f"{self._who(method)}: expected the groups {sorted(groups)}, got {sorted(names or got)}")
         for name, x in got.items():
             agents = (groups[name].agents, 1) if method == "rewards" else (groups[name].agents,)
-            if x.ndim != ndim or x.shape[0] != TRIAL or x.shape[1] not in agents:
-                expected = ["B", agents[0], "d"][:ndim]
+            if (x.ndim < ndim if parts else x.ndim != ndim) or x.shape[0] != TRIAL or x.shape[1] not in agents:
+                expected = ["B", agents[0], "d"][:ndim] + ["..."] * parts
                 raise ShapeError(
                     f"{self._who(method)}: {name!r} must be {expected} (B = {TRIAL} in this trial), got {list(x.shape)}"
                 )
