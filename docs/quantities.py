@@ -93,6 +93,13 @@ def in_sight(sensor: Any, without: Tensor) -> Tensor:
     return torch.cat((near.offset, torch.ones_like(near.offset[..., :1])), -1) * there
 
 
+def living(s: Any, side: str, rest: str) -> Tensor:
+    """Of predator_prey: where each of the rest is, as those of a side see them, and 1; zeros for the dead."""
+    places = between(getattr(s, side).pos, getattr(s, rest).pos)
+    whole = torch.cat((places, torch.ones_like(places[..., :1])), -1) * s.alive()[rest][:, None, :, None]
+    return (but_oneself(whole) if side == rest else whole).flatten(2)
+
+
 def units(s: Any, team: str, other: str) -> Tensor:
     """Of skirmish: where the units of a team are and their health, as each of another's sees them; ``[B, A, A, 3]``."""
     count, full = len(s.kinds), torch.tensor([kind.health for kind in s.kinds])
@@ -133,6 +140,22 @@ QUANTITIES: dict[str, list[Quantity]] = {
             "for each other agent in sight, the nearest first: where it is, seen from the agent, and 1; else zeros",
             "m, 0 or 1",
             lambda s: in_sight(s.mates[0], torch.zeros(len(s.agents.pos), len(s.agents)) > 0).flatten(2),
+        ),
+    ],
+    "predator_prey": [
+        Quantity("own energy", "0 to 1", lambda s: s.memory.energy.unsqueeze(-1)),
+        *(
+            Quantity(
+                f"for each {who}: where it is, seen from the agent, and 1; zeros for the dead",
+                "m, 0 or 1",
+                lambda s, a=side, b=rest: living(s, a, b),
+            )
+            for side, rest, who in (
+                ("predators", "predators", "other predator"),
+                ("predators", "prey", "prey"),
+                ("prey", "prey", "other prey"),
+                ("prey", "predators", "predator"),
+            )
         ),
     ],
     "skirmish": [

@@ -81,8 +81,9 @@ def slices(name: str, seed: int = 0, steps: int = STEPS) -> dict[tuple[str, ...]
         agents, value = env.group_map[group[-1]], data[(*group, "observation")]
         own = next(key for key, some in bodies.items() if [entity.name for entity in some.entities] == agents)
         found[group] = whole[group[-1]][own]
+        alive = data.get((*group, "alive"), torch.ones(value.shape[:2], dtype=torch.bool)).unsqueeze(-1)
         for out, said in by_join:
-            if own in said and out.shape == value.shape and torch.allclose(out, value):
+            if own in said and out.shape == value.shape and torch.allclose(out * alive, value):
                 found[group] = said[own]
     return found
 

@@ -33,6 +33,7 @@ SCENARIOS: list[Registration] = [
     _entry("multi_give_way", "multi_give_way:MultiGiveWay", "Four agents cross where two corridors meet."),
     _entry("navigation", "navigation:Navigation", "Agents go to their goals without bumping into each other."),
     _entry("passage", "passage:Passage", "Five agents pass through gaps in a wall."),
+    _entry("predator_prey", "predator_prey:PredatorPrey", "Predators catch prey or starve; both have young."),
     _entry("rescue", "rescue:Rescue", "Agents look for victims behind walls, in sight of each other or not."),
     _entry("reverse_transport", "reverse_transport:ReverseTransport", "Agents inside a hollow package push it."),
     _entry("sampling", "sampling:Sampling", "Agents gather samples from a field, each cell of it once."),

@@ -37,7 +37,8 @@ Kept: TypeAlias = "Mapping[tuple[str, ...], Tensor]"
 SHARED = ""
 """The key under which infos carry what belongs to a row and not to a group."""
 LIFE = ("alive", "mask")
-"""Names among the infos of groups, where agents may die, which data hold beside the observations."""
+"""Names among the infos of groups, where agents may die: who lives now, and who lived before the step. Data hold them
+beside the observations, both as whoever lives and is not done."""
 TOUCH = 1e-5  # metres; bodies that overlap by less touch
 TRIAL = 11  # rows of the trial; unlikely to be the size of anything else
 
@@ -177,7 +178,7 @@ class Simulation:
                 moment.state[f"comm.{name}"] = words.contiguous()
             self.scenario.after_step()
             rewards = self._rewards(alive)
-            observations, infos = self._observe()
+            observations, infos = self._observe(alive)
             over = self._over()
             moment.state["over"] = over
             return moment.close(), observations, rewards, over, infos
@@ -229,14 +230,16 @@ class Simulation:
             )
             moment.forces[name], moment.torques[name] = self._limits[name](force, torque)
 
-    def _observe(self) -> tuple[Observations, Infos]:
+    def _observe(self, before: Grouped | None = None) -> tuple[Observations, Infos]:
+        """Observations and infos; ``before`` is who lived before the step."""
         observations: Observations = dict(self._by_group("observe", self.scenario.observe()))
         infos = {
             group: self._spread(group, values) for group, values in self._by_group("info", self.scenario.info()).items()
         }
         for name, lives in self._alive().items():
             observations[name] = _where(lives, observations[name])
-            infos[name] = infos.get(name, {}) | dict.fromkeys(LIFE, lives)
+            lived = lives if before is None else before[name]
+            infos[name] = infos.get(name, {}) | dict(zip(LIFE, (lives, lived), strict=True))
         if shared := self.scenario.shared_info():
             infos[SHARED] = dict(shared)
         if torch.get_default_dtype() != torch.float32:  # what a scenario computes without saying a dtype

@@ -19,7 +19,7 @@ with warnings.catch_warnings():
     from vmas.simulator import core
 
 WHERE = {entry.name: entry.options["scenario"] for entry in SCENARIOS}
-OURS = {"commons", "rescue", "skirmish"}
+OURS = {"commons", "predator_prey", "rescue", "skirmish"}
 """Scenarios that VMAS does not have."""
 IN_VMAS = sorted(WHERE.keys() - OURS)
 QUIET = {"asym_joint": {"obs_noise": 0}}

@@ -130,6 +130,7 @@ def test_every_row_has_its_picture(name):
         "simple_push",
         "simple_speaker_listener",
         "simple_tag",
+        "predator_prey",
         "simple_world_comm",
         "skirmish",
     ],

@@ -152,8 +152,9 @@ class Layout:
         if not self.mortal:
             return flags
         terminated, truncated, _ = flags
-        alive = get(node, "alive").unsqueeze(-1)
-        terminated, truncated = terminated | ~alive, truncated & alive
+        alive, before = (get(node, name).unsqueeze(-1) for name in LIFE)
+        lives = alive & (before | ~truncated)  # who is born in the last step of all has not lived
+        terminated, truncated = terminated | ~lives, truncated & lives
         done = terminated | truncated
         for name in LIFE:
             put(node, name, ~done.squeeze(-1))
