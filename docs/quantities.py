@@ -93,6 +93,13 @@ def in_sight(sensor: Any, without: Tensor) -> Tensor:
     return torch.cat((near.offset, torch.ones_like(near.offset[..., :1])), -1) * there
 
 
+def living(s: Any, side: str, rest: str) -> Tensor:
+    """Of predator_prey: where each of the rest is, as those of a side see them, and 1; zeros for the dead."""
+    places = between(getattr(s, side).pos, getattr(s, rest).pos)
+    whole = torch.cat((places, torch.ones_like(places[..., :1])), -1) * s.alive()[rest][:, None, :, None]
+    return (but_oneself(whole) if side == rest else whole).flatten(2)
+
+
 def units(s: Any, team: str, other: str) -> Tensor:
     """Of skirmish: where the units of a team are and their health, as each of another's sees them; ``[B, A, A, 3]``."""
     count, full = len(s.kinds), torch.tensor([kind.health for kind in s.kinds])
@@ -100,6 +107,21 @@ def units(s: Any, team: str, other: str) -> Tensor:
     return torch.cat((between(s.teams[team].pos, s.teams[other].pos), health), -1)
 
 
+def players(s: Any, team: str) -> Tensor:
+    """Of football: the other players of a team as each blue one sees them, ``[B, A, n * 8]``."""
+    blue, side = s.sides["blue"], s.sides[team]
+    pos, vel = (-between(getattr(blue, at), getattr(side, at)) for at in ("pos", "vel"))
+    own = [x.unsqueeze(1).expand(-1, len(blue), -1, -1) for x in (side.vel, getattr(s.memory, f"{team}_force"))]
+    whole = torch.cat((pos, vel, *own), -1)
+    return (but_oneself(whole) if team == "blue" else whole).flatten(2)
+
+
+def right_goal(s: Any) -> Tensor:
+    """Of football."""
+    return torch.tensor([s.pitch_length / 2 + s.ball_size / 2, 0.0])
+
+
+PLAYERS = "where the agent is, seen from it; the velocity relative to it; its velocity; its force"
 QUANTITIES: dict[str, list[Quantity]] = {
     "commons": [
         Quantity(
@@ -118,6 +140,22 @@ QUANTITIES: dict[str, list[Quantity]] = {
             "for each other agent in sight, the nearest first: where it is, seen from the agent, and 1; else zeros",
             "m, 0 or 1",
             lambda s: in_sight(s.mates[0], torch.zeros(len(s.agents.pos), len(s.agents)) > 0).flatten(2),
+        ),
+    ],
+    "predator_prey": [
+        Quantity("own energy", "0 to 1", lambda s: s.memory.energy.unsqueeze(-1)),
+        *(
+            Quantity(
+                f"for each {who}: where it is, seen from the agent, and 1; zeros for the dead",
+                "m, 0 or 1",
+                lambda s, a=side, b=rest: living(s, a, b),
+            )
+            for side, rest, who in (
+                ("predators", "predators", "other predator"),
+                ("predators", "prey", "prey"),
+                ("prey", "prey", "other prey"),
+                ("prey", "predators", "predator"),
+            )
         ),
     ],
     "skirmish": [
@@ -154,6 +192,17 @@ QUANTITIES: dict[str, list[Quantity]] = {
         )
     ],
     "dropout": [Quantity("whether the goal was reached", "0 or 1", lambda s: s.memory.eaten.float().reshape(-1, 1, 1))],
+    "football": [
+        Quantity("own force", "N", lambda s: s.memory.blue_force),
+        Quantity("where the agent is, seen from the ball", "m", lambda s: s.sides["blue"].pos - s.ball.pos[:, None]),
+        Quantity("own velocity, relative to the ball's", "m/s", lambda s: s.sides["blue"].vel - s.ball.vel[:, None]),
+        Quantity("the ball, seen from the goal to score in", "m", lambda s: s.ball.pos[:, None] - right_goal(s)),
+        Quantity("the ball's velocity", "m/s", lambda s: s.ball.vel[:, None]),
+        Quantity("the ball's force", "N", lambda s: s.memory.ball_force[:, None]),
+        Quantity("where the agent is, seen from that goal", "m", lambda s: s.sides["blue"].pos - right_goal(s)),
+        Quantity(f"for each adversary: {PLAYERS}", "m, m/s, m/s, N", lambda s: players(s, "red")),
+        Quantity(f"for each teammate: {PLAYERS}", "m, m/s, m/s, N", lambda s: players(s, "blue")),
+    ],
     "joint_passage_size": [
         Quantity(f"the agent, seen from the {n} gap", "m", lambda s, n=n: s.agents.pos - getattr(s.memory, n)[:, None])
         for n in ("large", "small")

@@ -22,7 +22,7 @@ from quantities import QUANTITIES as QUANTITIES_OF
 from torch import Tensor
 
 import marlenv
-from marlenv.physics import Agent, Lidar
+from marlenv.physics import Agent, Lidar, Scenario
 from marlenv.physics.laws.bodies import Bodies, Body
 from marlenv.physics.maths.views import join, others
 
@@ -81,8 +81,9 @@ def slices(name: str, seed: int = 0, steps: int = STEPS) -> dict[tuple[str, ...]
         agents, value = env.group_map[group[-1]], data[(*group, "observation")]
         own = next(key for key, some in bodies.items() if [entity.name for entity in some.entities] == agents)
         found[group] = whole[group[-1]][own]
+        alive = data.get((*group, "alive"), torch.ones(value.shape[:2], dtype=torch.bool)).unsqueeze(-1)
         for out, said in by_join:
-            if own in said and out.shape == value.shape and torch.allclose(out, value):
+            if own in said and out.shape == value.shape and torch.allclose(out * alive, value):
                 found[group] = said[own]
     return found
 
@@ -94,6 +95,8 @@ def bodies_of(found: Mapping[str, Any]) -> Iterator[tuple[str, Bodies]]:
             yield key, value
         elif isinstance(value, Body):
             yield key, value.alone
+        elif isinstance(value, Scenario):
+            continue  # that of a part which knows its whole
         elif isinstance(value, dict):
             yield from bodies_of(value)
         elif type(value).__module__.startswith("marlenv.scenarios") and hasattr(value, "__dict__"):  # a wall, a rod

@@ -103,12 +103,11 @@ def store(td: TensorDictBase, key: str | tuple[str, ...], value: Any) -> None:
     for step in above:
         node = get(node, step) if type(node) is TensorDict else None
     inside = raw(node)
-    if inside is None or type(value) is not Tensor or value.shape[: node.ndim] != node.batch_size:
-        td.set(key, value)
-    elif node.device is not None and node.device != value.device:
-        td.set(key, value)
-    else:
+    plain = inside is not None and type(value) is Tensor and node.device in (None, value.device)
+    if plain and value.shape[: node.ndim] == node.batch_size:
         inside[name] = value
+    else:
+        td.set(key, value)
 
 
 def plant(td: TensorDictBase | dict[str, Any], where: Sequence[str], value: Any) -> None:

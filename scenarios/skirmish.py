@@ -23,9 +23,9 @@ class Skirmish(Scenario):
     """Units move, or stand and act: fighters and archers hurt the nearest of the other team, healers heal their own.
 
     An action is a force and a number; above 0 the unit stands and acts on a target within its reach: for a healer the
-    most hurt of the others of its team. All act at once. A unit without health is dead: it stays where it fell, its
-    actions do nothing, and it observes zeros; ``info.alive`` says who lives. Names of units say their kind
-    (``red_healer_0``), for a ``group_map`` with groups of kinds within teams.
+    most hurt of the others of its team. All act at once. A unit without health is dead (``alive``, ``mask``, ``done``):
+    it stays where it fell, its actions do nothing, and it observes zeros and gets nothing. Names of units say their
+    kind (``red_healer_0``), for a ``group_map`` with groups of kinds within teams.
 
     - observation ``[B, A, 8 + 3 (2 A - 1)]``: own position and velocity, health (a share), kind (fighter, archer,
       healer); for the others of the team, then for the other team: where they are, seen from the unit, and their
@@ -124,8 +124,7 @@ class Skirmish(Scenario):
                 for there, x in ((units, own), (self.teams[foe], foes))
             ]
             kind = kinds.expand(self.rows, -1, -1)
-            whole = join(units.pos, units.vel, own, kind, others(about[0]), about[1])
-            seen[team] = torch.where((own > 0).unsqueeze(-1), whole, 0.0)
+            seen[team] = join(units.pos, units.vel, own, kind, others(about[0]), about[1])
         return seen
 
     def rewards(self) -> Mapping[str, Tensor]:
@@ -134,8 +133,8 @@ class Skirmish(Scenario):
     def over(self) -> Tensor:
         return (self.memory.red <= 0).all(1) | (self.memory.blue <= 0).all(1)
 
-    def info(self) -> Mapping[str, Mapping[str, Tensor]]:
-        return {team: {"alive": getattr(self.memory, team) > 0} for team in TEAMS}
+    def alive(self) -> Mapping[str, Tensor]:
+        return {team: getattr(self.memory, team) > 0 for team in TEAMS}
 
     def draw(self, picture: Picture) -> None:
         """A cross on healers; the dead are gray."""

@@ -36,6 +36,9 @@ Kept: TypeAlias = "Mapping[tuple[str, ...], Tensor]"
 
 SHARED = ""
 """The key under which infos carry what belongs to a row and not to a group."""
+LIFE = ("alive", "mask")
+"""Names among the infos of groups, where agents may die: who lives now, and who lived before the step. Data hold them
+beside the observations, both as whoever lives and is not done."""
 TOUCH = 1e-5  # metres; bodies that overlap by less touch
 TRIAL = 11  # rows of the trial; unlikely to be the size of anything else
 
@@ -164,17 +167,18 @@ class Simulation:
 
         """
         moment = self.world.stage.open(state)
-        moment.state["steps"] = state["steps"] + 1
         try:
-            said = self._decode(actions)
+            alive = self._alive()
+            moment.state["steps"] = state["steps"] + 1
+            said = self._decode(actions, alive)
             self.scenario.before_step()
             self._drive()
             self.world.step()
             for name, words in said.items():
                 moment.state[f"comm.{name}"] = words.contiguous()
             self.scenario.after_step()
-            rewards = self._rewards()
-            observations, infos = self._observe()
+            rewards = self._rewards(alive)
+            observations, infos = self._observe(alive)
             over = self._over()
             moment.state["over"] = over
             return moment.close(), observations, rewards, over, infos
@@ -191,17 +195,28 @@ class Simulation:
 
     # --- the parts of a step ---------------------------------------------------------------------
 
-    def _decode(self, actions: Mapping[str, Tensor]) -> Grouped:
-        """Sets the physical actions; returns what is said."""
+    def _alive(self) -> Grouped:
+        """Who lives, bool ``[B, A]`` of every group that acts; empty where nobody can die."""
+        alive = self._by_group("alive", self.scenario.alive())
+        everybody = self.world.stage.moment.state["over"].new_ones(())
+        rows = self.world.stage.moment.rows
+        return {
+            name: alive[name] if name in alive else everybody.expand(rows, control.agents)
+            for name, control in (self.controls if alive else {}).items()
+        }
+
+    def _decode(self, actions: Mapping[str, Tensor], alive: Grouped) -> Grouped:
+        """Sets the physical actions, those of the dead to 0; returns what is said."""
         moment, said = self.world.stage.moment, {}
         for name, control in self.controls.items():
             if name not in actions:
                 raise KeyMissing(
                     f"actions of {name!r} are missing, got {sorted(actions)}; needed: {sorted(self.controls)}"
                 )
-            moment.controls[name], words = control.decode(actions[name], moment.rng)
+            u, words = control.decode(actions[name], moment.rng)
+            moment.controls[name] = torch.where(alive[name].t(), u, 0.0) if alive else u
             if words is not None:
-                said[name] = words
+                said[name] = torch.where(alive[name].t(), words, 0.0) if alive else words
         return said
 
     def _drive(self) -> None:
@@ -215,11 +230,16 @@ class Simulation:
             )
             moment.forces[name], moment.torques[name] = self._limits[name](force, torque)
 
-    def _observe(self) -> tuple[Observations, Infos]:
+    def _observe(self, before: Grouped | None = None) -> tuple[Observations, Infos]:
+        """Observations and infos; ``before`` is who lived before the step."""
         observations: Observations = dict(self._by_group("observe", self.scenario.observe()))
         infos = {
             group: self._spread(group, values) for group, values in self._by_group("info", self.scenario.info()).items()
         }
+        for name, lives in self._alive().items():
+            observations[name] = _where(lives, observations[name])
+            lived = lives if before is None else before[name]
+            infos[name] = infos.get(name, {}) | dict(zip(LIFE, (lives, lived), strict=True))
         if shared := self.scenario.shared_info():
             infos[SHARED] = dict(shared)
         if torch.get_default_dtype() != torch.float32:  # what a scenario computes without saying a dtype
@@ -236,12 +256,14 @@ class Simulation:
             for name, x in values.items()
         }
 
-    def _rewards(self) -> Grouped:
+    def _rewards(self, alive: Grouped) -> Grouped:
+        """Those of the step, and 0 for whoever was dead before it."""
         rows = self.world.stage.moment.rows
-        return {
+        rewards = {
             name: single(r).expand(rows, len(self.groups[name]))
             for name, r in self._by_group("rewards", self.scenario.rewards()).items()
         }
+        return {name: torch.where(alive[name], r, 0.0) if alive else r for name, r in rewards.items()}
 
     def _over(self) -> Tensor:
         over = self.scenario.over()
@@ -258,6 +280,7 @@ class Simulation:
             self._check_layout(state)
             self._check_observations(observations)
             self._check_infos(infos)
+            self._check_alive(state)
             self.observations, self.infos = observations, infos
             integer = self.mode != "continuous"
             still = {
@@ -337,19 +360,38 @@ class Simulation:
         )
         for name, parts in observations.items():
             for part in () if isinstance(parts, Tensor) else parts.values():
-                self._check("observe", {name: part}, 3, set(observations))
+                self._check("observe", {name: part}, 3, set(observations), parts=True)
 
-    def _check(self, method: str, got: Mapping[str, Tensor], ndim: int, names: set[str] | None = None) -> None:
+    def _check(
+        self, method: str, got: Mapping[str, Tensor], ndim: int, names: set[str] | None = None, *, parts: bool = False
+    ) -> None:
         groups = self.controls
         if (names or set(got)) != set(groups):
             raise GroupError(f"{self._who(method)}: expected the groups {sorted(groups)}, got {sorted(names or got)}")
         for name, x in got.items():
             agents = (groups[name].agents, 1) if method == "rewards" else (groups[name].agents,)
-            if x.ndim != ndim or x.shape[0] != TRIAL or x.shape[1] not in agents:
-                expected = ["B", agents[0], "d"][:ndim]
+            if (x.ndim < ndim if parts else x.ndim != ndim) or x.shape[0] != TRIAL or x.shape[1] not in agents:
+                expected = ["B", agents[0], "d"][:ndim] + ["..."] * parts
                 raise ShapeError(
                     f"{self._who(method)}: {name!r} must be {expected} (B = {TRIAL} in this trial), got {list(x.shape)}"
                 )
+
+    def _check_alive(self, state: State) -> None:
+        """Raises where not all agents live at the start, or an info has a name that is taken."""
+        self.world.stage.open(state)
+        try:
+            alive, own = self._by_group("alive", self.scenario.alive()), self.scenario.info()
+        finally:
+            self.world.stage.shut()
+        for name, lives in alive.items():
+            if name not in self.controls or lives.dtype != torch.bool or not lives.all():
+                raise ValueError(
+                    f"{self._who('alive')}: expected bool [B, A] of groups among {sorted(self.controls)}, all True "
+                    f"when an episode begins, got {name!r}: {lives.dtype} {list(lives.shape)}, "
+                    f"{int(lives.bool().sum())} of {lives.numel()} True"
+                )
+        if taken := sorted({key for values in own.values() for key in values if key in LIFE}) if alive else []:
+            raise KeyMissing(f"{self._who('info')}: {taken} are given by {self._who('alive')}; leave them out")
 
     def _check_infos(self, infos: Infos) -> None:
         for name, values in infos.items():
@@ -387,6 +429,17 @@ class _Limits:
                 most = limit.on(torque)
                 torque = torque.clamp(-most, most)
         return force, torque
+
+
+def _where(lives: Tensor, seen: Tensor | dict[str, Tensor]) -> Tensor | dict[str, Tensor]:
+    """What agents observe, ``[B, A, ...]``, and zeros for those who do not live (bool ``[B, A]``)."""
+    if isinstance(seen, dict):
+        return {part: torch.where(_fitting(lives, x), x, 0) for part, x in seen.items()}
+    return torch.where(_fitting(lives, seen), seen, 0)
+
+
+def _fitting(lives: Tensor, x: Tensor) -> Tensor:
+    return lives.reshape(*lives.shape, *(1,) * (x.ndim - 2))
 
 
 def _agent(kind: object) -> Agent:

@@ -92,6 +92,9 @@ def the_dead_do_not_change(case: Case) -> None:
                 )
             goes_on = ~data["next", "done"].flatten(len(env.batch_size)).any(-1)
             goes_on = goes_on.reshape(*goes_on.shape, *[1] * (terminated.ndim - goes_on.ndim))
+            alive = data.get(("next", *nested((*key[:-1], "alive"))), None)
+            if before is not None and alive is not None:
+                before = before & ~alive.reshape(before.shape)  # born again
             only = terminated & ~truncated
             over[key] = (only if before is None else only | before) & goes_on
 

@@ -19,11 +19,13 @@ with warnings.catch_warnings():
     from vmas.simulator import core
 
 WHERE = {entry.name: entry.options["scenario"] for entry in SCENARIOS}
-OURS = {"commons", "rescue", "skirmish"}
+OURS = {"commons", "predator_prey", "rescue", "skirmish"}
 """Scenarios that VMAS does not have."""
 IN_VMAS = sorted(WHERE.keys() - OURS)
 QUIET = {"asym_joint": {"obs_noise": 0}}
 """Options without which what agents observe is random, by default."""
+AS_FORCES = {"het_mass": {"mass", "f_range"}}
+"""What a scenario of ours makes of the forces, as it differs between rows; the rest compares what comes of it."""
 BODY = (
     "mass",
     "movable",
@@ -54,6 +56,52 @@ def make(name, rows, *, seed=0, max_steps=None, **options):
     return ScenarioEnv(load(WHERE[name])(**options), rows, seed=seed, max_steps=max_steps, compile="none")
 
 
+class Luck:
+    """Random numbers of scripted players, the same in VMAS and here: for all players and rows, new in each step."""
+
+    def __init__(self):
+        self.step = 0
+
+    def randn(self, *shape, device=None):
+        shape = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        few = torch.randn(torch.Size(shape[1:]).numel(), generator=torch.Generator().manual_seed(self.step))
+        return few.reshape(shape[1:]).expand(shape).clone()
+
+    def given_to_vmas(self, env):
+        """VMAS's players draw from it; and the rows do not go where those of others would."""
+        scope = type(env.scenario).make_world.__globals__
+        if "AgentPolicy" not in scope or isinstance(scope["torch"], Torch):
+            return
+        scope["torch"], policy = Torch(self), scope["AgentPolicy"]
+        among_rows = policy.check_better_positions
+
+        def row_by_row(self, agent, env_index):
+            rows = torch.nonzero(env_index).flatten().tolist()
+            every = torch.arange(len(env_index))
+            found = [among_rows(self, agent, every == row) for row in rows]
+            return torch.cat(found) if found else torch.zeros(0, 2)
+
+        policy.check_better_positions = row_by_row
+
+    def given_to_us(self, scenario):
+        def normal(*shape):  # agents first, where there are two dimensions or more
+            return self.randn(scenario.rows * (shape[0] if len(shape) > 1 else 1), *shape[1:] or shape).reshape(
+                scenario.rows, *shape
+            )
+
+        scenario.__dict__["normal"] = normal
+
+
+class Torch:
+    """PyTorch with the random numbers of :class:`Luck`."""
+
+    def __init__(self, luck):
+        self.randn = luck.randn
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
 class Pair:
     """Both, with the start of VMAS.
 
@@ -72,17 +120,22 @@ class Pair:
     def __init__(
         self, name, options=None, rows=64, memory=None, done=None, rest=None, mode="continuous", stiff=False, infos=True
     ):
-        options = {**QUIET.get(name, {}), **(options or {})}
+        self.name, options = name, {**QUIET.get(name, {}), **(options or {})}
         kind = {"continuous_actions": mode == "continuous", "multidiscrete_actions": mode == "multidiscrete"}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.theirs = vmas.make_env(name, num_envs=rows, seed=0, **kind, **(options or {}))
+        self.luck = Luck()
+        self.luck.given_to_vmas(self.theirs)
         self.theirs.reset()
         self.memory, self.done, self.rest, self.stiff, self.infos = memory, done, rest, stiff, infos
         self.sim = Simulation(load(WHERE[name])(**(options or {})), mode)
+        if name == "football":
+            self.luck.given_to_us(self.sim.scenario)
         self.numbers = mode == "continuous"
         ours = sorted((e for b in self.sim.world.groups.values() for e in b.entities), key=lambda e: e.order)
-        self.bodies = list(zip(ours, self.theirs.world.entities, strict=True))
+        real = [body for body in self.theirs.world.entities if "Trajectory" not in body.name]  # not in pictures only
+        self.bodies = list(zip(ours, real, strict=True))
         self.groups = {name: self.sim.groups[name].names for name in self.sim.controls}
         self.agents = {agent.name: agent for agent in self.theirs.world.agents}
         self.state = self.spawned()
@@ -145,7 +198,7 @@ class Pair:
         assert torch.equal(torch.tensor(world.laws.gravity), theirs._gravity)
         for ours, body in self.bodies:
             acting = ACTING if isinstance(body, core.Agent) else ()
-            for at in (*BODY, *acting):
+            for at in [at for at in (*BODY, *acting) if at not in AS_FORCES.get(self.name, ())]:
                 values = [getattr(which, at) for which in (ours.kind, body)]
                 if at in LAWS:  # the world's, where a body has none of its own
                     values = [getattr(world.laws, at) if value is None else value for value in values]
@@ -170,6 +223,7 @@ class Pair:
 
     def step(self, actions):
         """Both take a step; raises unless they agree."""
+        self.luck.step += 1
         seen, rewards, dones, infos = self.theirs.step([action.clone() for action in actions])
         data = {a: each for a, *each in zip(self.agents_acting(), actions, seen, rewards, infos, strict=True)}
         acts = {group: torch.stack([data[name][0] for name in names], 1) for group, names in self.groups.items()}
@@ -183,7 +237,10 @@ class Pair:
             self._compare("vel", self.state["vel"][:, at].T, body.state.vel)
             self._compare("rot", self.state["rot"][at, :, None], body.state.rot)
         for group, names in self.groups.items():
-            self._compare("observation", observed[group][fixed], torch.stack([data[n][1] for n in names], 1)[fixed])
+            whole = observed[group]
+            for part, seen in (whole if isinstance(whole, dict) else {"": whole}).items():
+                wanted = torch.stack([data[n][1][part] if part else data[n][1] for n in names], 1)
+                self._compare("observation", seen[fixed], wanted[fixed])
             rewards = torch.stack([data[n][2].flatten() for n in names], 1)
             self.paid = max(self.paid, rewards.abs().max().item())
             self._compare("reward", gained[group], rewards)

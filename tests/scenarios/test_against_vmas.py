@@ -30,6 +30,9 @@ def goals_of_each_other(s):
 PLUS = {
     "ball_trajectory": {"infos": False},
     "discovery": {"rest": lambda s: s.covered_targets.any(-1)},
+    "het_mass": {
+        "memory": lambda s: {"mass": torch.tensor([a.mass for a in s.world.agents]).expand(s.world.batch_dim, 2)}
+    },
     "joint_passage": {"done": rod_at_goal},
     "joint_passage_size": {
         "done": rod_at_goal,
@@ -65,6 +68,19 @@ CASES = [
     ("flocking", {}),
     ("flocking", {"n_agents": 1}),
     ("flocking", {"n_agents": 2, "n_obstacles": 3, "collision_reward": -0.5, "dist_shaping_factor": 2}),
+    ("football", {}),
+    ("football", {"ai_red_agents": False, "enable_shooting": True, "n_red_agents": 2, "pos_shaping_factor_ball_goal": 3,
+                  "pos_shaping_factor_agent_ball": 2, "distance_to_ball_trigger": 0.1, "shooting_radius": 1,
+                  "shooting_angle": 5, "u_rot_multiplier": 0.01}),
+    ("football", {"physically_different": True, "n_blue_agents": 5, "spawn_in_formation": True, "enable_shooting": True,
+                  "ai_strength": (1, 0.7), "ai_decision_strength": (1, 0.5), "ai_precision_strength": (0, 0.8),
+                  "n_traj_points": 2, "shooting_radius": 1}),
+    ("football", {"spawn_in_formation": True, "only_blue_formation": False, "randomise_formation_indices": True,
+                  "n_blue_agents": 4, "formation_agents_per_column": 3, "observe_teammates": False, "goal_size": 0.5,
+                  "observe_adversaries": False, "formation_noise": 0.5, "ball_mass": 0.1, "u_multiplier": 0.3}),
+    ("football", {"disable_ai_red": True, "n_blue_agents": 2, "n_red_agents": 1,
+                  "dict_obs": True, "pitch_width": 1, "pitch_length": 1.2, "scoring_reward": 7, "goal_depth": 0.2}),
+    ("football", {"n_red_agents": 0, "agent_size": 0.05, "ball_size": 0.04, "max_speed": 0.5, "ball_max_speed": 2}),
     ("give_way", {}),
     ("give_way", {"mirror_passage": True, "observe_rel_pos": True, "done_on_completion": True, "box_agents": True,
                   "agent_collision_penalty": -0.1, "passage_collision_penalty": -0.2, "energy_rew_coeff": 0.3,
@@ -138,6 +154,8 @@ CASES = [
     ("goal", {}),
     ("goal", {"u_range": 2, "a_range": 0.5, "dt_delay": 2, "min_input_norm": 0.5, "linear_friction": 0.3,
               "pos_shaping_factor": 3, "time_rew_coeff": -0.2, "energy_rew_coeff": 0.3}),
+    ("het_mass", {}),
+    ("het_mass", {"green_mass": 0.5, "blue_mass": 3, "mass_noise": 0.3}),
     ("line_trajectory", {}),
     ("pollock", {"n_agents": 5, "n_lines": 4, "n_boxes": 4}),
     ("pollock", {"n_agents": 4, "n_lines": 2, "n_boxes": 2, "lidar": True}),

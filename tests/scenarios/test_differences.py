@@ -18,21 +18,23 @@ pytestmark = pytest.mark.reference
 NAMES = harness.IN_VMAS
 CAUSES = {
     "in some row of the batch": {
-        "balance", "ball_passage", "buzz_wire", "give_way", "joint_passage", "joint_passage_size", "kinematic_bicycle",
+        "balance", "ball_passage", "buzz_wire", "football", "give_way",
+        "joint_passage", "joint_passage_size", "kinematic_bicycle",
         "multi_give_way", "navigation", "passage", "pollock", "reverse_transport", "transport", "waterfall", "wheel",
     },
     "a reset of one row": {
-        "asym_joint", "ball_trajectory", "buzz_wire", "joint_passage", "joint_passage_size", "waterfall",
+        "asym_joint", "ball_trajectory", "buzz_wire", "het_mass", "joint_passage", "joint_passage_size", "waterfall",
     },
     "reset at once": {
-        "asym_joint", "ball_passage", "ball_trajectory", "give_way", "joint_passage", "passage", "simple_adversary",
-        "simple_push", "simple_reference", "simple_speaker_listener", "wind_flocking",
+        "asym_joint", "ball_passage", "ball_trajectory", "give_way", "het_mass", "joint_passage", "passage",
+        "simple_adversary", "simple_push", "simple_reference", "simple_speaker_listener", "wind_flocking",
     },
     "the last one": {"wind_flocking"},
     "actions that are late when an episode ends": {"circle_trajectory", "give_way", "goal"},
     "done only when": {"joint_passage", "joint_passage_size"},
     "noise on the rod's angle turns the rod itself": {"asym_joint", "joint_passage", "joint_passage_size"},
     "infos are always 0": {"ball_trajectory"},
+    "where those of another row would go": {"football"},
     "agents are put in the origin when single rows are reset": {"simple_crypto"},
 }  # fmt: skip
 """The words with which a page says it, and the scenarios that differ in that way."""
@@ -175,9 +177,9 @@ def our_starts(name, rows):
 
 
 def starts(sim, entities, pos, state):
-    acting = [i for i, e in enumerate(entities) if any(e.name in group.names for group in sim.groups.values())]
-    left = [(pos[:, a, 0] > pos[:, b, 0]).float() for a in acting for b in acting if a < b]
-    goal = [x for entry in ("goal", "goals") if (found := state.get(f"memory.{entry}")) is not None
+    acting = [(i, e.group) for i, e in enumerate(entities) if e.group in sim.groups]
+    left = [(pos[:, a, 0] > pos[:, b, 0]).float() for a, g in acting for b, h in acting if a < b and g == h]
+    goal = [x for entry in ("goal", "goals", "mass") if (found := state.get(f"memory.{entry}")) is not None
             for x in found.float().reshape(-1, len(pos))]  # fmt: skip
     return torch.cat((pos.flatten(1), *(x.unsqueeze(1) for x in left + goal)), 1)
 

@@ -14,6 +14,7 @@ with warnings.catch_warnings():
 OPTIONS = {
     "ball_passage": {"fixed_passage": True},
     "discovery": {"targets_respawn": False},
+    "het_mass": {"mass_noise": 0},
     "reverse_transport": {"package_mass": 5},
     "transport": {"package_mass": 5},
     "wheel": {"line_mass": 3},
@@ -33,6 +34,7 @@ def drift(name, options, rows, steps):
     """How far ours and a twin one bit away are from VMAS after every step; ``[steps, rows]`` each."""
     pair = Left(name, options, rows)
     twin = vmas.make_env(name, num_envs=rows, seed=0, **options)
+    pair.luck.given_to_vmas(twin)
     twin.reset()
     for (_, body), copy in zip(pair.bodies, twin.world.entities, strict=True):
         for at in ("vel", "rot", "ang_vel"):

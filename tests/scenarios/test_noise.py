@@ -79,7 +79,7 @@ def theirs(name, option, rows):
 
 def test_all_options_that_make_noise_are_here():
     fields = {(name, f.name) for name in harness.WHERE for f in dataclasses.fields(load(harness.WHERE[name]))}
-    assert {(name, field) for name, field in fields if "noise" in field} == set(NOISY)
+    assert {(name, field) for name, field in fields if "obs_noise" in field} == set(NOISY)
 
 
 @pytest.mark.parametrize(("name", "option"), NOISY, ids=lambda x: x)

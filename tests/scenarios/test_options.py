@@ -67,7 +67,20 @@ ODD = [
 """What VMAS 1.5.2 runs, to the edge."""
 BELOW_ZERO = {
     ("asym_joint", "mass_ratio"), ("asym_joint", "max_speed_1"), ("buzz_wire", "max_speed_1"), ("pollock", "n_boxes"),
-    ("vel_control", "green_mass"), ("joint_passage_size", "mass_ratio"), ("joint_passage_size", "max_speed_1"),
+    ("football", "formation_agents_per_column"),
+    ("football", "n_traj_points"),
+    ("football", "agent_size"),
+    ("football", "goal_size"),
+    ("football", "goal_depth"),
+    ("football", "pitch_length"),
+    ("football", "pitch_width"),
+    ("football", "ball_mass"),
+    ("football", "ball_size"),
+    ("football", "max_speed"),
+    ("football", "ball_max_speed"),
+    ("football", "n_red_agents"),
+    ("vel_control", "green_mass"), ("het_mass", "green_mass"), ("het_mass", "blue_mass"), ("het_mass", "mass_noise"),
+    ("joint_passage_size", "mass_ratio"), ("joint_passage_size", "max_speed_1"),
     ("multi_give_way", "a_range"), ("goal", "a_range"), ("circle_trajectory", "a_range"),
     ("multi_give_way", "u_range"), ("goal", "u_range"), ("circle_trajectory", "u_range"), ("pollock", "n_lines"),
     ("multi_give_way", "linear_friction"), ("goal", "linear_friction"), ("circle_trajectory", "linear_friction"),
@@ -96,7 +109,7 @@ NOBODY = {
         "simple_spread",
         "wheel",
     )
-} | {("simple_tag", "num_adversaries")}
+} | {("simple_tag", "num_adversaries"), ("football", "ai_blue_agents")}
 """VMAS steps a world in which nobody acts; an env without actions is none."""
 REFUSED = [
     (
@@ -120,6 +133,15 @@ REFUSED = [
         "joint_length=10.0 is out of range",
     ),
     ("sampling", {"agent_radius": 2.1}, "at most the size of the field"),  # counts cells from the other end
+    ("football", {"ball_size": 2.0}, "'Ball', which collide, overlap at every start"),  # larger than the pitch
+    ("football", {"ball_size": 10.0}, "'Ball', which collide, overlap at every start"),
+    ("football", {"formation_agents_per_column": 0}, "agents_per_column=0 is out of range"),
+    *(
+        ("het_mass", {option: x}, "must be at most green_mass" if x else "is out of range")
+        for option in ("green_mass", "blue_mass")
+        for x in (0.0, 0.01, 0.5)
+    ),
+    ("het_mass", {"mass_noise": 10.0}, "must be at most green_mass"),  # masses below 0
     *(
         ("multi_give_way", {"n_agents": n}, f"n_agents={n} is out of range") for n in (-1, 0, 1, 2, 7)
     ),  # it makes four agents all the same
@@ -250,7 +272,7 @@ def test_what_vmas_runs_and_we_do_not_means_nothing(name, options, says):
 def test_what_is_refused_is_refused_on_the_page(name, option):
     about = load(harness.WHERE[name]).__doc__
     text = re.search(rf"^        {option}: (.*(?:\n            .*)*)", about, re.M)[1]
-    assert re.search(r"from [\d.]+ (?:to \d+|on)|above 0", text), text
+    assert re.search(r"from [\d.]+ (?:to \d+|on)|above 0|not both", text), text
 
 
 @pytest.mark.parametrize("name", harness.WHERE)

@@ -12,6 +12,7 @@ from marlenv.scenarios.commons_policy import CommonsPolicy
 from marlenv.scenarios.discovery_policy import DiscoveryPolicy
 from marlenv.scenarios.flocking_policy import FlockingPolicy
 from marlenv.scenarios.navigation_policy import NavigationPolicy
+from marlenv.scenarios.predator_prey_policy import PredatorPreyPolicy
 from marlenv.scenarios.rescue_policy import RescuePolicy
 from marlenv.scenarios.skirmish_policy import SkirmishPolicy
 from marlenv.scenarios.transport_policy import TransportPolicy
@@ -30,7 +31,12 @@ POLICIES = {
     "wheel": WheelPolicy,
 }
 ALL = {**POLICIES, "navigation": NavigationPolicy}
-OURS = {"commons": CommonsPolicy, "rescue": RescuePolicy, "skirmish": SkirmishPolicy}
+OURS = {
+    "commons": CommonsPolicy,
+    "predator_prey": PredatorPreyPolicy,
+    "rescue": RescuePolicy,
+    "skirmish": SkirmishPolicy,
+}
 EPISODES, STEPS = 200, 150
 
 

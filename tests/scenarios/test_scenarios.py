@@ -242,7 +242,8 @@ def test_units_of_a_skirmish_hurt_the_nearest_living_enemy_in_reach():
     health = env.get_state()["memory.blue"]
     torch.testing.assert_close(health, torch.tensor([1.44, 0.0, 0.8, 0.76, 0.8]).expand(ROWS, 5))
     torch.testing.assert_close(data["red", "reward"].squeeze(-1), torch.tensor(0.1 / 5.4).expand(ROWS, 5))
-    assert torch.equal(data["blue", "reward"], -data["red", "reward"])
+    assert data["blue", "alive"][0].tolist() == [True, False, True, True, True]
+    assert torch.equal(data["blue", "reward"], -data["red", "reward"] * data["blue", "alive"].unsqueeze(-1))
     assert not all_act(env, data)["red", "reward"].any()
 
 
@@ -253,7 +254,9 @@ def test_a_healer_of_a_skirmish_heals_the_most_hurt_living_in_reach_to_the_full_
     env, td = skirmish({f"red_{unit}": health for unit, health in hurt.items()}, places)
     data = all_act(env, td, red=["healer_0"])
     torch.testing.assert_close(env.get_state()["memory.red"], torch.tensor([0.55, 0.0, 0.77, 0.1, 0.1]).expand(ROWS, 5))
-    torch.testing.assert_close(data["red", "reward"].squeeze(-1), torch.tensor(0.05 / 5.4).expand(ROWS, 5))
+    torch.testing.assert_close(
+        data["red", "reward"].squeeze(-1), torch.tensor([0.05 / 5.4, 0, *[0.05 / 5.4] * 3]).expand(ROWS, 5)
+    )
     env, td = skirmish({"red_archer_0": 0.77}, places)
     all_act(env, td, red=["healer_0"])
     assert torch.allclose(env.get_state()["memory.red"][:, 2], torch.tensor(0.8))
@@ -271,12 +274,13 @@ def test_the_dead_of_a_skirmish_do_nothing_and_the_last_death_ends_it():
     data = all_act(env, all_act(env, data, forces=(0.0, 1.0)))
     assert torch.equal(start, env.get_state()["pos"][..., at])
     assert not data["red", "observation"][:, 1].any()
-    assert data["red", "info", "alive"].squeeze(-1)[0].tolist() == [True, False, True, True, True]
+    assert data["red", "alive"][0].tolist() == [True, False, True, True, True]
     assert not data["terminated"].any()
     put(env, red_fighter_0=(0.0, 0.0))
     data = all_act(env, td, red=["fighter_0"])
     assert data["terminated"].all()
-    torch.testing.assert_close(data["red", "reward"].squeeze(-1), torch.tensor(1 + 0.05 / 5.4).expand(ROWS, 5))
+    won = 1 + 0.05 / 5.4
+    torch.testing.assert_close(data["red", "reward"].squeeze(-1), torch.tensor([won, 0, won, won, won]).expand(ROWS, 5))
 
 
 def test_a_skirmish_can_have_groups_of_kinds_within_teams():

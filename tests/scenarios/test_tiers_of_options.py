@@ -21,6 +21,7 @@ ODD = [
     ("kinematic_bicycle", {"max_speed": 0.0, "max_steering_angle": 0.0}),
     ("navigation", {"n_lidar_rays": 0, "pos_shaping_factor": 3.0}),
     ("navigation", {"lidar_range": 0.0}),
+    ("predator_prey", {"n_predators": 1, "n_prey": 2, "birth": 1.0, "reach": 0.5, "hunger": 0.3}),
     ("rescue", {"n_agents": 1, "n_victims": 1, "n_walls": 1, "reach": 0.6}),
     ("rescue", {"sight": 0.0, "comms_range": 0.3, "n_rays": 1}),
     ("sampling", {"lidar_range": 0.0, "agent_radius": 1.0}),

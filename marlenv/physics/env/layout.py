@@ -20,7 +20,7 @@ from marlenv.groups.specs import PAD_MASK
 from marlenv.keys import Path
 from marlenv.physics.env.grouping import Grouping, wrap
 from marlenv.physics.jit.kernel import Field, result_fields
-from marlenv.physics.simulation import SHARED, Simulation
+from marlenv.physics.simulation import LIFE, SHARED, Simulation
 from marlenv.tensordicts import fetch, get, is_nested, new, plant, put, raw, write
 
 FLAGS = ("terminated", "truncated", "done")
@@ -86,7 +86,9 @@ class Layout:
         device: torch.device | None,
     ) -> None:
         self.batch, self.device, self._grouping, self._pad_masks = batch, device, grouping, pad_masks
-        self.direct = len(grouping.whole) == len(tree.groups) and not grouping.plan.padded
+        self.mortal = any(_of_life(entry.field) for entry in entries[0])
+        """Whether agents may die while their row goes on."""
+        self.direct = len(grouping.whole) == len(tree.groups) and not grouping.plan.padded and not self.mortal
         """Whether the groups are those of the world, so that every entry of the data is a value of the simulation."""
         self.paths = {group: path for path, group in grouping.whole.items()}
         """Group of the world -> where it is in the data."""
@@ -138,11 +140,25 @@ class Layout:
             node = self._grouping.join(level.path, groups, self.batch, self.device) if level.path else out
             if level.path in self._pad_masks:
                 put(node, PAD_MASK, self._pad_masks[level.path].expand(*self.batch, *level.agents).clone())
-            for name, flag in zip(FLAGS, views[3 * i : 3 * i + 3], strict=True):
+            own = views[3 * i : 3 * i + 3]
+            for name, flag in zip(FLAGS, self._with_deaths(node, own) if level.path else own, strict=True):
                 put(node, name, flag)
             if level.path:
                 plant(out, level.path, node)
         return out
+
+    def _with_deaths(self, node: TensorDict, flags: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The flags of a group: the dead are terminated, and never truncated later; nobody who is done lives."""
+        if not self.mortal:
+            return flags
+        terminated, truncated, _ = flags
+        alive, before = (get(node, name).unsqueeze(-1) for name in LIFE)
+        lives = alive & (before | ~truncated)  # who is born in the last step of all has not lived
+        terminated, truncated = terminated | ~lives, truncated & lives
+        done = terminated | truncated
+        for name in LIFE:
+            put(node, name, ~done.squeeze(-1))
+        return terminated, truncated, done
 
     def first(self, values: Sequence[Tensor], batch: Size | None = None) -> TensorDict:
         """The data that a step starts from.
@@ -266,10 +282,17 @@ def world_entries(simulation: Simulation) -> tuple[list[Entry], list[Entry]]:
 def _entry(field: Field) -> Entry:
     """Numbers without a dimension of their own, such as rewards and many infos, get one."""
     group, what, *_ = field.name
+    if _of_life(field):
+        return Entry(field, (group,), field.name[-1], Size(field.shape))
     shared = group == SHARED
     lone = what == "reward" or (what == "info" and len(field.shape) < 2 - shared)
     path = field.name[shared:]
     return Entry(field, path[:-1], path[-1], Size((*field.shape, *(1,) * lone)))
+
+
+def _of_life(field: Field) -> bool:
+    """Whether it says who lives."""
+    return field.name[1:-1] == ("info",) and field.name[0] != SHARED and field.name[-1] in LIFE
 
 
 def by_group(entries: Sequence[Entry], values: Mapping[Path, Tensor]) -> dict[str, dict[str, Any]]:
@@ -279,7 +302,7 @@ def by_group(entries: Sequence[Entry], values: Mapping[Path, Tensor]) -> dict[st
     out: dict[str, dict[str, Any]] = {}
     for entry in entries:
         group = entry.field.name[0]
-        inside = entry.node if group == SHARED else entry.field.name[1:-1]
+        inside = entry.node if group == SHARED else () if _of_life(entry.field) else entry.field.name[1:-1]
         plant(out.setdefault(group, {}), (*inside, entry.name), entry.shaped(values[entry.field.name]))
     return out
 

@@ -60,7 +60,9 @@ class ScenarioEnv(SimulationEnv):
     ``(group, "reward")``                 ``[B, A, 1]``  what the step was worth to them
     ``(group, "info", ...)``              ``[B, A, k]``  what else the scenario says about agents
     ``("info", ...)``                     ``[B, k]``     and about the row
-    done, terminated, truncated           ``[B, 1]``     at the root, and for the agents of each group the same
+    ``(group, "alive")``, ``"mask"``      ``[B, A]``     who lives and acts, where agents may die
+    done, terminated, truncated           ``[B, 1]``     at the root, and for the agents of each group; the dead are
+                                                         done while their row goes on
     ===================================== ============== =====================================================
 
     Row ``i`` of a batch lives the same life in a batch of any size. The task terminates; a time limit truncates.

@@ -12,8 +12,10 @@ from torch import Tensor
 
 from marlenv.groups import GroupTree, pad
 from marlenv.keys import Path, nested
+from marlenv.physics.simulation import LIFE
 from marlenv.physics.task.actions import Control
 from marlenv.specs import (
+    Binary,
     Bounded,
     Categorical,
     Composite,
@@ -29,7 +31,11 @@ def free(entries: Mapping[str, Any], lead: int) -> Composite:
     """Unbounded specs of the shapes and dtypes of ``entries``, without their first ``lead`` dimensions."""
     return Composite(
         {
-            n: Unbounded(x.shape[lead:], dtype=x.dtype) if isinstance(x, Tensor) else free(x, lead)
+            n: free(x, lead)
+            if not isinstance(x, Tensor)
+            else Binary(shape=x.shape[lead:], dtype=torch.bool)
+            if n in LIFE and lead == 2
+            else Unbounded(x.shape[lead:], dtype=x.dtype)
             for n, x in entries.items()
         }
     )

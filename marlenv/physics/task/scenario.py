@@ -130,6 +130,14 @@ class Scenario(ABC):
         """Whether the task has ended; bool ``[B]``. None: it never does."""
         return None
 
+    def alive(self) -> Mapping[str, Tensor]:
+        """Who lives, where agents may die while the row goes on; ``{group: bool [B, A]}``, all of groups left out.
+
+        All live when an episode begins. The dead observe zeros, get no reward after the step of their death, their
+        actions do nothing, and they are done; who lives again begins anew. Data then have ``alive`` and ``mask``.
+        """
+        return {}
+
     def info(self) -> Mapping[str, Mapping[str, Tensor]]:
         """What else is worth knowing about agents; ``{group: {name: [B, A] or [B, A, k]}}``."""
         return {}
