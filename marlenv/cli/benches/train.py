@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import torch
-from tensordict.nn import TensorDictModule
+from tensordict.nn import InteractionType, TensorDictModule, set_interaction_type
 from torch import Tensor, nn
 
 from marlenv.cli.benches.timing import Figure, interleaved
@@ -86,6 +86,7 @@ class Learner:
             spec=env.full_action_spec_unbatched,
             distribution_class=modules.TanhNormal,
             distribution_kwargs={"low": -1.0, "high": 1.0},
+            default_interaction_type=InteractionType.RANDOM,
             return_log_prob=True,
             log_prob_key=("agents", "action_log_prob"),
         )
@@ -135,11 +136,12 @@ class Learner:
         return self.settings.frames
 
     def learned(self) -> float:
-        """The return per agent of an episode, after learning from some batches."""
+        """The return per agent of episodes of the likeliest actions, after learning from some batches."""
         for _ in range(BATCHES):
             self.sample()
             self.learn()
-        self.sample()
+        with set_interaction_type(InteractionType.DETERMINISTIC):
+            self.sample()
         return float(self.batch["next", "agents", "reward"].sum(1).mean())
 
 
