@@ -103,8 +103,12 @@ def store(td: TensorDictBase, key: str | tuple[str, ...], value: Any) -> None:
     for step in above:
         node = get(node, step) if type(node) is TensorDict else None
     inside = raw(node)
-    plain = inside is not None and type(value) is Tensor and node.device in (None, value.device)
-    if plain and value.shape[: node.ndim] == node.batch_size:
+    if (
+        inside is not None
+        and type(value) is Tensor
+        and value.shape[: node.ndim] == node.batch_size
+        and node.device in (None, value.device)
+    ):
         inside[name] = value
     else:
         td.set(key, value)
