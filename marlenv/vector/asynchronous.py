@@ -8,7 +8,7 @@ import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase
@@ -28,15 +28,6 @@ from marlenv.vector.protocol import Failure, plain
 from marlenv.vector.worker import Recipe
 
 INDEX = "env_index"
-
-
-class Wait(TypedDict, total=False):
-    """How long to wait, and for how many."""
-
-    max_get: int | None
-    timeout: float | None
-
-
 Stack = Literal["dense", "maybe_dense", "lazy"]
 STACKS = ("dense", "maybe_dense", "lazy")
 
@@ -345,21 +336,26 @@ class AsyncEnvPool(BatchedEnv):
         self._hand_out("step", tensordict, env_index)
 
     def async_step_recv(
-        self, min_get: int | None = None, env_index: int | None = None, **wait: Unpack[Wait]
+        self,
+        min_get: int | None = None,
+        env_index: int | None = None,
+        *,
+        max_get: int | None = None,
+        timeout: float | None = None,
     ) -> TensorDictBase:
         """The data of steps: waits until enough envs have answered.
 
         Args:
             min_get: how many to wait for; :attr:`min_get` of the pool (1, unless it is changed) when left out.
             env_index: wait for this env alone; its data come without a dimension in front.
-            **wait: ``max_get``, how many at most (all that have answered when left out), and ``timeout``, the seconds
-                to wait.
+            max_get: how many at most; all that have answered when left out.
+            timeout: the seconds to wait.
 
         Raises:
             SpecError: more are waited for than are at work.
             TimeoutError: too few have answered in time; nothing is lost, they can be received later.
         """
-        return self._received("step", min_get, env_index, **wait)[0]
+        return self._received("step", min_get, env_index, max_get, timeout)[0]
 
     def async_step_and_maybe_reset_send(
         self, tensordict: TensorDictBase, env_index: int | Sequence[int] | None = None
@@ -368,10 +364,15 @@ class AsyncEnvPool(BatchedEnv):
         self._hand_out("step_and_maybe_reset", tensordict, env_index)
 
     def async_step_and_maybe_reset_recv(
-        self, min_get: int | None = None, env_index: int | None = None, **wait: Unpack[Wait]
+        self,
+        min_get: int | None = None,
+        env_index: int | None = None,
+        *,
+        max_get: int | None = None,
+        timeout: float | None = None,
     ) -> tuple[TensorDictBase, TensorDictBase]:
         """The data of steps, and those to go on from; arguments and errors are those of :meth:`async_step_recv`."""
-        step, following = self._received("step_and_maybe_reset", min_get, env_index, **wait)
+        step, following = self._received("step_and_maybe_reset", min_get, env_index, max_get, timeout)
         return step, following
 
     def async_reset_send(
@@ -383,10 +384,15 @@ class AsyncEnvPool(BatchedEnv):
         self._hand_out("reset", tensordict, env_index)
 
     def async_reset_recv(
-        self, min_get: int | None = None, env_index: int | None = None, **wait: Unpack[Wait]
+        self,
+        min_get: int | None = None,
+        env_index: int | None = None,
+        *,
+        max_get: int | None = None,
+        timeout: float | None = None,
     ) -> TensorDictBase:
         """The data of resets; arguments and errors are those of :meth:`async_step_recv`."""
-        return self._received("reset", min_get, env_index, **wait)[0]
+        return self._received("reset", min_get, env_index, max_get, timeout)[0]
 
     def _hand_out(self, kind: str, td: TensorDictBase | None, env_index: Any) -> None:
         who = f"{type(self).__name__}.async_{kind}_send"
