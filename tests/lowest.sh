@@ -40,13 +40,13 @@ PY
 # What needs a peer or a simulator stays out; so do three things that torch learned later: graphs of rules, a `torch.device`
 # block counts as the default device, and an error of torch.compile gives the reason of a function that is kept out of graphs.
 mapfile -t files < <(grep -rLE --include='test_*.py' \
-  '(import|from) (torchrl|vmas|pettingzoo|pyspiel|scipy|chess|torchrl_oracle|surface|twin_envs|harness|spiel|spiel_mirror|chess_reference|described)\b' \
+  '(import|from) (torchrl|vmas|pettingzoo|gymnasium|pyspiel|scipy|chess|torchrl_oracle|surface|twin_envs|harness|spiel|spiel_mirror|chess_reference|described)\b' \
   tests/groups tests/specs tests/envs tests/vector tests/games/*.py tests/physics/test_env.py tests/test_keys.py \
   tests/test_rng.py tests/test_owned_data.py | grep -v test_compiled_steps)
-# The last two names left out are of PettingZoo's tasks in pools of envs. networkx 3.0 warns wherever it reads a list of edges and there is no pandas or scipy; newer ones do not.
+# The last three names left out are of tasks of PettingZoo and Gymnasium in pools of envs. networkx 3.0 warns wherever it reads a list of edges and there is no pandas or scipy; newer ones do not.
 "$home/bin/pytest" -q -p no:cacheprovider -m "not slow and not sim and not reference" "${files[@]}" \
   -W "ignore:pandas not found:ImportWarning" -W "ignore:scipy not found:ImportWarning" \
   --deselect tests/specs/test_devices.py::test_the_default_device_counts \
-  -k "not one_graph and not compile and not pettingzoo and not (parallel_is_serial and turns)"
+  -k "not one_graph and not compile and not pettingzoo and not gymnasium and not (parallel_is_serial and turns)"
 cd "$root"
 rm -rf "$build"

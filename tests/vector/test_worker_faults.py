@@ -74,7 +74,8 @@ def pool(how, at=2, **options):
     ],
 )
 def test_a_child_that_fails_is_named(how, text):
-    env = pool(how, timeout=0.5 if how == "hang" else None)
+    env = pool(how)
+    env.timeout = 0.5 if how == "hang" else None  # processes may take longer to start
     env.rand_step(env.reset())
     td = env.rand_step(env.reset(torch_masks(env)))
     with pytest.raises(WorkerFailed, match=text) as caught:
