@@ -20,6 +20,14 @@ HIDDEN = ("alive", "mask", "info", "pad_mask")
 """Entries of groups that are no observations for other libraries."""
 
 
+def check_one_row_of_groups(who: str, env: Any) -> None:
+    """Raises unless it is an env of ours with groups of agents and one row."""
+    if not isinstance(env, EnvBase) or not getattr(env, "group_map", None):
+        raise SpecTypeError(f"{who}: expected an env of marlenv with groups of agents, got {type(env).__name__}")
+    if env.batch_size.numel() != 1:
+        raise Unsupported(f"{who}: expected an env with one row, got batch size {list(env.batch_size)}; num_envs=1")
+
+
 class Agents:
     """What each agent of an env observes, does and gets.
 
@@ -33,10 +41,7 @@ class Agents:
     """
 
     def __init__(self, who: str, env: Any) -> None:
-        if not isinstance(env, EnvBase) or not getattr(env, "group_map", None):
-            raise SpecTypeError(f"{who}: expected an env of marlenv with groups of agents, got {type(env).__name__}")
-        if env.batch_size.numel() != 1:
-            raise Unsupported(f"{who}: expected an env with one row, got batch size {list(env.batch_size)}; num_envs=1")
+        check_one_row_of_groups(who, env)
         self.who, self.env = who, env
         self.tree = GroupTree(env.group_map)
         self.names = [name for names in self.tree.groups.values() for name in names]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from tensordict import TensorDictBase
 
-from marlenv.envs import EnvBase
-from marlenv.errors import SpecTypeError, Unsupported
+from marlenv.errors import SpecTypeError
 from marlenv.groups import GroupTree
+from marlenv.interop.agents import check_one_row_of_groups
 from marlenv.interop.face import Face
 from marlenv.tensordicts import fetch
 
@@ -31,10 +31,7 @@ class Teams:
     """
 
     def __init__(self, who: str, env: Any) -> None:
-        if not isinstance(env, EnvBase) or not getattr(env, "group_map", None):
-            raise SpecTypeError(f"{who}: expected an env of marlenv with groups of agents, got {type(env).__name__}")
-        if env.batch_size.numel() != 1:
-            raise Unsupported(f"{who}: expected an env with one row, got batch size {list(env.batch_size)}; num_envs=1")
+        check_one_row_of_groups(who, env)
         self.who, self.env = who, env
         self._faces = {"/".join(path): Face(who, env, group=path) for path in GroupTree(env.group_map).groups}
         self.names = list(self._faces)
