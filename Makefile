@@ -53,7 +53,9 @@ tutorials: $(STAMP)
 
 learn: $(STAMP)
 	@for run in "ppo_navigation.py" "ppo_navigation.py --critic own" "ppo_gymnasium.py" "qmix_spread.py" "maddpg_tag.py" \
-		"self_play.py" "self_play.py --game connect_four"; do \
+		"self_play.py" "self_play.py --game connect_four" \
+		"ppo_scenarios.py" "ppo_scenarios.py --scenario predator_prey" "ppo_scenarios.py --scenario rescue" \
+		"ppo_scenarios.py --scenario skirmish" "ppo_scenarios.py --scenario territory"; do \
 		echo "== $$run"; $(RUN) $(BIN)/python tutorials/training/$$run --out runs/training || exit 1; done
 
 wheel: $(STAMP)

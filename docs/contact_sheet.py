@@ -27,6 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "navigation": {"comms_range": 1.0},
     "sampling": {"comms_range": 1.0},
     "joint_passage": {"n_passages": 2},
+    "road_traffic": {"is_testing_mode": True},
 }
 """What shows more than the defaults do."""
 

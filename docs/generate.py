@@ -62,6 +62,17 @@ MEANING = {
     "outcome": "why the game ended: an index into `env.outcomes`, 0 while it goes on",
     "done": "`done` is `terminated` (the task ended) or `truncated` (cut off)",
 }
+USES = {
+    "isaac_lab": """import gymnasium
+import isaaclab_tasks  # after Isaac Lab's AppLauncher has started its app
+import marlenv
+from isaaclab_tasks.utils import parse_env_cfg
+
+task = "Isaac-Ant-v0"
+env = marlenv.IsaacLabWrapper(gymnasium.make(task, cfg=parse_env_cfg(task, num_envs=2)))
+data = env.rollout(100)""",
+}
+"""Examples of wrappers that take what was made already."""
 FLAGS = ("done", "terminated", "truncated")
 MANY = 2  # rows of the envs that are looked at
 
@@ -77,10 +88,11 @@ def subject(env: Any) -> Any:
 def about(thing: Any) -> docstrings.Doc:
     """The docstring of a class; of a wrapper, with what its bases add."""
     doc = docstrings.parse(thing)
+    home = f"{'.'.join(thing.__module__.split('.')[:3])}." if inspect.isclass(thing) else ""
     for base in thing.__mro__[1:] if inspect.isclass(thing) else ():
         if base.__module__.startswith("marlenv.wrappers") and base.__doc__:
             more = docstrings.parse(base)
-            if base.__module__ == thing.__module__:
+            if base.__module__ == thing.__module__ or base.__module__.startswith(home):
                 doc.body = f"{doc.body}\n\n{more.body}"
             doc.args += [arg for arg in more.args if arg[0] not in {*dict(doc.args), "env"}]
     doc.args = [arg for arg in doc.args if not arg[0].startswith("*")]
@@ -114,11 +126,22 @@ def native_page(name: str) -> str:
             "Reward": sentence(doc.bullets.get("reward")) or reward_text(thing),
             "Ends": ends_text(entry, env, doc),
             "Options": options_text(entry, thing, doc, env),
+            "Learning curve": learning_curve(name),
             "Source": source(thing, doc),
             "Differs from VMAS": vmas_text(doc),
             "Versions": versions(name),
         }
     return page(entry, sections)
+
+
+def learning_curve(name: str) -> str:
+    """The curve of the script that learns it, where there is one."""
+    curve = f"pictures/training/ppo_{name}.svg"
+    if not (ROOT / "docs" / curve).exists():
+        return ""
+    script = f"tutorials/training/ppo_scenarios.py --scenario {name}"
+    more = "[scripts that learn](../train.md#scripts-that-learn)"
+    return f"![a learning curve of {name}](../{curve})\n\nBy `{script}`: {more}."
 
 
 def wrapper_page(name: str) -> str:
@@ -143,6 +166,8 @@ def page(entry: Registration, sections: dict[str, str]) -> str:
     if entry.kind != "wrapper":
         words = "some steps into an episode" if entry.kind == "scenario" else "after some moves"
         head += f"\n\n![{entry.name} {words}](../pictures/{entry.name}.png){{ width=300 }}"
+    if entry.kind == "scenario":
+        head += f"\n![{entry.name}, a film](../pictures/films/{entry.name}.webp){{ width=300 loading=lazy }}"
     return "\n\n".join([head, *(f"## {title}\n\n{text.strip()}" for title, text in sections.items() if text)]) + "\n"
 
 
@@ -155,11 +180,14 @@ def wrapper_use(entry: Registration, thing: Any) -> str:
     named = re.search(rf"{entry.name}/[^\s,]+", entry.summary)
     task = named[0] if named else entry.name
     listed = ""
-    if hasattr(thing, "available_envs"):
+    if entry.name not in USES and any("available_envs" in vars(base) for base in thing.__mro__):
         home = "marlenv" if thing.__name__ in marlenv._HOMES else thing.__module__  # type: ignore[attr-defined]
         listed = f"\n\n`{home}.{thing.__name__}.available_envs` lists the tasks."
     seed = ", seed=0" if getattr(thing, "can_be_seeded", True) else ""
-    code = f'import marlenv\n\nenv = marlenv.make("{task}", num_envs={MANY}{seed})\ndata = env.rollout(100)'
+    code = (
+        USES.get(entry.name)
+        or f'import marlenv\n\nenv = marlenv.make("{task}", num_envs={MANY}{seed})\ndata = env.rollout(100)'
+    )
     return f"{install}\n\n```py\n{code}\n```{listed}"
 
 
@@ -168,13 +196,21 @@ def extras() -> set[str]:
     return set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 
 
+def groups_of(name: str) -> str:
+    """What an example prints of the groups: how many agents they have, or the names in one of several trees."""
+    first, inner = next(iter(marlenv.make(name, 1).group_map.items()))
+    if isinstance(inner, list):
+        return "{group: len(agents) for group, agents in env.group_map.items()}"
+    return f'env.group_map["{first}"]'
+
+
 def use(entry: Registration) -> str:
     """An example that runs, what it prints, and three commands."""
     name = entry.name
     code = f"""import marlenv
 
 env = marlenv.make("{name}", num_envs={MANY}, seed=0)
-print({{group: len(agents) for group, agents in env.group_map.items()}})
+print({groups_of(name)})
 print(env.rollout(3).batch_size)
 """
     out = io.StringIO()
@@ -352,17 +388,18 @@ def env_index() -> str:
 
 
 def gallery() -> str:
-    """All scenarios at a glance."""
+    """All scenarios at a glance, in films."""
     parts = [
         f"# Gallery of scenarios\n\n{NOTE}\n\n`env.render(row)` draws any row of a scenario, uint8 `[H, W, 3]`, "
         'without a screen: `pip install "marlenv-torch[video]"`.'
     ]
-    parts.append("![scenarios](../pictures/scenarios.png)")
-    lines = ["| scenario | agents | what it is |", "|---|---|---|"]
+    lines = ["| | scenario | agents | what it is |", "|---|---|---|---|"]
     for name in available("scenario"):
         with looked_at(name) as env:
-            groups = ", ".join(f"{len(agents)} {group}" for group, agents in env.group_map.items())
-        lines.append(f"| [{name}]({name}.md) | {groups} | {sentence(find(name).summary)} |")
+            counts = env.tree.groups.items()
+            groups = ", ".join(f"{len(agents)} {' '.join(path)}" for path, agents in counts)
+        film = f"![{name}, a film](../pictures/films/{name}.webp){{ width=200 loading=lazy }}"
+        lines.append(f"| {film} | [{name}]({name}.md) | {groups} | {sentence(find(name).summary)} |")
     return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
 
 

@@ -107,6 +107,21 @@ def units(s: Any, team: str, other: str) -> Tensor:
     return torch.cat((between(s.teams[team].pos, s.teams[other].pos), health), -1)
 
 
+def floor(s: Any, team: str, kind: str) -> Tensor:
+    """Of territory: whose the cells around each agent are, ``[B, A, 25]``, cell by cell."""
+    owned = {name: getattr(s.memory, name).unflatten(1, (s.n_cells, s.n_cells)) for name in s.teams}
+    out, side = [], 2 * s.semidim / s.n_cells
+    for row, places in enumerate(s.teams[team][kind].pos.tolist()):
+        for x, y in places:
+            i, j = (min(int((at + s.semidim) // side), s.n_cells - 1) for at in (x, y))
+            for a, b in ((i + di, j + dj) for di in range(-2, 3) for dj in range(-2, 3)):
+                if not (0 <= a < s.n_cells and 0 <= b < s.n_cells) or owned[team][row, a, b]:
+                    out.append(1.0)
+                else:
+                    out.append(-1.0 if any(x[row, a, b] for x in owned.values()) else 0.0)
+    return torch.tensor(out).reshape(len(owned[team]), -1, 25)
+
+
 def players(s: Any, team: str) -> Tensor:
     """Of football: the other players of a team as each blue one sees them, ``[B, A, n * 8]``."""
     blue, side = s.sides["blue"], s.sides[team]
@@ -121,6 +136,52 @@ def right_goal(s: Any) -> Tensor:
     return torch.tensor([s.pitch_length / 2 + s.ball_size / 2, 0.0])
 
 
+def from_car(s: Any, points: Tensor) -> Tensor:
+    """Of road_traffic: points ``[B, A, n, 2]`` as each car sees them, in units of ten lengths of a car."""
+    way = torch.view_as_complex((points - s.cars.pos.unsqueeze(2)).contiguous())
+    turned = way * torch.polar(torch.ones_like(s.cars.rot), -s.cars.rot).unsqueeze(-1)
+    return torch.view_as_real(turned) / (10 * s.agent_length)
+
+
+PAIR = torch.tensor([8, 9])
+"""Of the numbers about another car, its velocity."""
+
+
+def nearest_cars(s: Any) -> Tensor:
+    """Of road_traffic: corners, velocities and distances of the two nearest cars, ``[B, A, 22]``."""
+    pos, rot, count = s.cars.pos, s.cars.rot, len(s.cars)
+    far, which = (torch.cdist(pos, pos) + 99 * torch.eye(count)).topk(2, largest=False)
+    box = torch.tensor([(1.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0)]) * torch.tensor(s.size) / 2
+    turn = torch.polar(torch.ones_like(rot), rot).unsqueeze(-1)
+    corners = pos.unsqueeze(2) + torch.view_as_real(torch.view_as_complex(box) * turn)
+    rows = torch.arange(len(pos)).reshape(-1, 1, 1)
+    parts = []
+    for k in range(2):
+        one = which[..., k]
+        speed = s.cars.vel.norm(dim=-1)[rows[..., 0], one]
+        off = rot[rows[..., 0], one] - rot
+        vel = torch.stack((speed * off.cos(), speed * off.sin()), -1) / s.max_speed
+        seen = torch.cat(
+            (from_car(s, corners[rows[..., 0], one]).flatten(2), vel, far[..., k : k + 1] / (3 * s.lane_width)), -1
+        )
+        blank = torch.tensor([1.0] * 8 + [0.0] * 2 + [1.0])
+        parts.append(torch.where(far[..., k : k + 1] >= 10 * s.agent_length, blank, seen))
+    return torch.cat(parts, -1)
+
+
+def on_road(s: Any, name: str) -> Tensor:
+    """Of road_traffic: a note, ``[B, A]``."""
+    s.watch.look()
+    note: Tensor = getattr(s.notes, name)
+    return note
+
+
+def lanes(s: Any, name: str) -> Tensor:
+    """Of road_traffic: a distance in units of three lanes, ``[B, A, 1]``."""
+    return on_road(s, name).unsqueeze(-1) / (3 * s.lane_width)
+
+
+LANES = "three lanes"
 PLAYERS = "where the agent is, seen from it; the velocity relative to it; its velocity; its force"
 QUANTITIES: dict[str, list[Quantity]] = {
     "commons": [
@@ -184,6 +245,15 @@ QUANTITIES: dict[str, list[Quantity]] = {
             for team, other in (("red", "blue"), ("blue", "red"))
         ),
     ],
+    "territory": [
+        Quantity(
+            "the 5 x 5 cells around: 1 own or outside, 0 nobody's, -1 of another team",
+            "-1, 0 or 1",
+            lambda s, t=team, k=kind: floor(s, t, k),
+        )
+        for team in ("red", "green", "blue")
+        for kind in ("scouts", "guards")
+    ],
     "dispersion": [
         Quantity(
             "for each food: where it is, seen from the agent; whether it is eaten",
@@ -216,6 +286,23 @@ QUANTITIES: dict[str, list[Quantity]] = {
             "m",
             lambda s: s.lidar_range - s.lidars[0].measure(),
         )
+    ],
+    "road_traffic": [
+        Quantity("own speed", "max_speed", lambda s: s.cars.vel.norm(dim=-1, keepdim=True) / s.max_speed),
+        Quantity(
+            "the next points of the route, seen from the car",
+            "ten lengths of a car",
+            lambda s: from_car(s, s.watch.aims(on_road(s, "on")).permute(3, 2, 1, 0)).flatten(2),
+        ),
+        Quantity("how far the center line is", LANES, lambda s: lanes(s, "off")),
+        Quantity("how far the line to the left is", LANES, lambda s: lanes(s, "left")),
+        Quantity("how far the line to the right is", LANES, lambda s: lanes(s, "right")),
+        Quantity(
+            "for each of the two nearest cars, seen from the car: its four corners, from the front left on; its "
+            "velocity; how far its middle is",
+            "ten lengths of a car, max_speed, three lanes",
+            nearest_cars,
+        ),
     ],
     "sampling": [Quantity("the field around, by the highest value", "", around)],
     "simple_adversary": [Quantity(GOAL, "m", lambda s: at(s.memory.goal, s.landmarks.pos) - s.friends.pos)],

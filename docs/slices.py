@@ -27,6 +27,8 @@ from marlenv.physics.laws.bodies import Bodies, Body
 from marlenv.physics.maths.views import join, others
 
 ROWS, STEPS, NEAR = 64, 4, 1e-5
+QUIET = {"obs_noise": 0.0, "is_add_noise": False}
+"""Noise equals nothing."""
 UNITS = {"position": "m", "velocity": "m/s", "rotation": "rad", "angular velocity": "rad/s"}
 QUANTITIES = {"position": "pos", "velocity": "vel", "rotation": "rot", "angular velocity": "ang_vel"}
 
@@ -42,7 +44,7 @@ class Slice(NamedTuple):
 
 def slices(name: str, seed: int = 0, steps: int = STEPS) -> dict[tuple[str, ...], list[Slice]]:
     """The slices of every group's observation, with the default options but for noise."""
-    quiet = {"obs_noise": 0.0} if "obs_noise" in vars(marlenv.make(name).scenario) else {}  # noise equals nothing
+    quiet = {option: x for option, x in QUIET.items() if option in vars(marlenv.make(name).scenario)}
     env = marlenv.make(name, ROWS, seed=seed, compile="none", **quiet)
     env.rollout(steps, break_when_any_done=False, auto_reset=True)
     bodies: dict[str, Bodies] = {}
@@ -78,9 +80,9 @@ def slices(name: str, seed: int = 0, steps: int = STEPS) -> dict[tuple[str, ...]
         data = env.set_state(env.get_state())
     found = {}
     for group in env.tree.groups:
-        agents, value = env.group_map[group[-1]], data[(*group, "observation")]
+        agents, value = list(env.tree.groups[group]), data[(*group, "observation")]
         own = next(key for key, some in bodies.items() if [entity.name for entity in some.entities] == agents)
-        found[group] = whole[group[-1]][own]
+        found[group] = whole[env.grouping.whole[group]][own]
         alive = data.get((*group, "alive"), torch.ones(value.shape[:2], dtype=torch.bool)).unsqueeze(-1)
         for out, said in by_join:
             if own in said and out.shape == value.shape and torch.allclose(out * alive, value):
@@ -97,6 +99,9 @@ def bodies_of(found: Mapping[str, Any]) -> Iterator[tuple[str, Bodies]]:
             yield key, value.alone
         elif isinstance(value, Scenario):
             continue  # that of a part which knows its whole
+        elif isinstance(value, dict) and any(isinstance(inner, dict) for inner in value.values()):
+            kinds = [one for inner in value.values() if isinstance(inner, dict) for one in inner.values()]
+            yield from bodies_of({_name(one, i): one for i, one in enumerate(kinds)})  # of teams with kinds alike
         elif isinstance(value, dict):
             yield from bodies_of(value)
         elif type(value).__module__.startswith("marlenv.scenarios") and hasattr(value, "__dict__"):  # a wall, a rod

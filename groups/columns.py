@@ -6,7 +6,7 @@ their values fit. Everything else, and every complaint about values, is the pack
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Self
 
@@ -60,12 +60,13 @@ class AgentColumn:
         for i, value in enumerate(values):
             if value is None:
                 continue
-            if not self._takes(value):
+            if not self.takes(value):
                 return None
             out[i] = value
         return torch.from_numpy(out)
 
-    def _takes(self, value: Any) -> bool:
+    def takes(self, value: Any) -> bool:
+        """Whether a value has the shape and the kind of the entry."""
         if isinstance(value, (np.ndarray, np.generic)):
             fits = value.shape == self.shape or (self.single and value.shape in ((), (1,)))
             return fits and (self.fractions or value.dtype.kind != "f")
@@ -89,6 +90,10 @@ class Columns:
         """The columns of all groups; None if a group's agents differ, or do not observe plain arrays."""
         groups = [(w, agents, _columns_of([per_agent[a] for a in agents])) for w, agents in tree.groups.items()]
         return None if any(c is None for _, _, c in groups) else cls([(w, a, c) for w, a, c in groups if c is not None])
+
+    def __iter__(self) -> Iterator[tuple[Path, tuple[str, ...], list[AgentColumn]]]:
+        """Path, agents and columns of every group."""
+        return ((where, agents, columns) for where, agents, columns, _ in self._groups)
 
     def pack(self, data: Mapping[str, Any]) -> TensorDict | None:
         """The group tensors of one moment; None if a value does not fit."""

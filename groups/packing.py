@@ -65,7 +65,8 @@ class Packer:
         """The spec of what :meth:`pack` returns."""
         self._plans = {p: self._plan(p, [per_agent[a] for a in agents], unequal) for p, agents in tree.groups.items()}
         self._pad_masks = {p: self._constants(agents, per_agent, unequal) for p, agents in tree.groups.items()}
-        self._columns = Columns.of(tree, per_agent)
+        self.columns = Columns.of(tree, per_agent)
+        """The entries as columns, where they are plain arrays of equal agents."""
         self._dense = {p: not isinstance(self.spec[nested(p)], StackedComposite) for p in tree.groups}
 
     def _plan(self, group: Path, specs: list[Composite], unequal: Unequal) -> list[list[PackedEntry]]:
@@ -124,7 +125,7 @@ class Packer:
         if strangers := data.keys() - self.tree.place.keys():
             name = sorted(strangers)[0]
             raise GroupError(f"pack: unknown agents {sorted(strangers)}; {nearest(name, self.tree.place)}")
-        made = None if self._columns is None else self._columns.pack(data)
+        made = None if self.columns is None else self.columns.pack(data)
         if made is None:
             made = self._pack_groups(data)
         return made if device is None or device.type == "cpu" else made.to(device)

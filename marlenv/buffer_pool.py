@@ -42,6 +42,10 @@ class BufferPool:
         self._free: dict[int, list[Tensor]] = {}
         self._most: Counter[int] = Counter()
 
+    def __reduce__(self) -> tuple[type[BufferPool], tuple[()]]:
+        """Copies, and what is read again from a file, begin with nothing."""
+        return BufferPool, ()
+
     @property
     def free(self) -> int:
         """Bytes that are kept and not lent."""

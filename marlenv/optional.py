@@ -17,9 +17,12 @@ EXTRAS = {
     "meltingpot": "meltingpot",
     "jax": "jaxmarl",
     "jaxmarl": "jaxmarl",
+    "brax": "brax",
+    "jumanji": "jumanji",
     "gymnasium": "gymnasium",
     "mo_gymnasium": "mo_gymnasium",
     "dm_control": "dm_control",
+    "sklearn": "openml",
     "numba": "numba",
     "PIL": "video",
     "imageio": "video",
@@ -33,12 +36,21 @@ EXTRAS = {
     "torchrl": "torchrl",
     "ray": "ray",
     "envpool": "envpool",
+    "cuda": "cuda",
     "hypothesis": "test",
     "pytest": "test",
 }
 # module -> how to install what no extra can
 ELSEWHERE = {
+    "isaacgym": "get Isaac Gym from https://developer.nvidia.com/isaac-gym, then pip install it and IsaacGymEnvs",
+    "isaacgymenvs": "get Isaac Gym from https://developer.nvidia.com/isaac-gym, then pip install it and IsaacGymEnvs",
+    "isaaclab": "pip install isaaclab[isaacsim] --extra-index-url https://pypi.nvidia.com",
+    "mlagents_envs": "pip install --no-deps --ignore-requires-python mlagents-envs==1.1.0, and "
+    "protobuf==3.20.3 grpcio pyyaml cloudpickle filelock pillow",
     "smacv2": "pip install git+https://github.com/oxwhirl/smacv2.git and the game itself: its README says how",
+    "habitat": "https://github.com/facebookresearch/habitat-lab says how",
+    "robohive": "pip install robohive, and robohive_init, which fetches its robots",
+    "procgen": "pip install --no-deps procgen2 gym3 (they ask for an older numpy than they need), and pip install cffi",
 }
 
 

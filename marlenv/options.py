@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from marlenv.errors import nearest
@@ -36,6 +37,33 @@ def check_options(
             if isinstance(known, Mapping):
                 listed = " Its options: " + (", ".join(f"{key}={value!r}" for key, value in known.items()) or "none")
             raise TypeError(f"{who} has no option {name!r}; {nearest(name, names)}{listed}{more}")
+
+
+@contextmanager
+def naming_options(who: str, given: Iterable[str], known: Iterable[str]) -> Iterator[None]:
+    """Within it, a simulator's complaint about an option that it does not have names the nearest of a wrapper's, too.
+
+    Args:
+        who: the wrapper.
+        given: the options that the simulator is handed.
+        known: those of the wrapper.
+
+    >>> with naming_options("GymEnv", ["from_pixel"], ["from_pixels"]):
+    ...     int(from_pixel=True)
+    Traceback (most recent call last):
+    TypeError: GymEnv has no option 'from_pixel', and neither has the simulator; did you mean 'from_pixels'?
+    """
+    try:
+        yield
+    except TypeError as error:
+        says = str(error)
+        odd = next((name for name in given if "keyword argument" in says and f"'{name}'" in says), None)
+        if odd is None:
+            raise
+        hint = nearest(odd, known)
+        if odd == "num_workers":
+            hint = f"pools are made by name: ParallelEnv(n, functools.partial({who}, ...))"
+        raise TypeError(f"{who} has no option {odd!r}, and neither has the simulator; {hint}") from error
 
 
 def takes(factory: Any, option: str, *, unsure: bool = False) -> bool:

@@ -71,7 +71,9 @@ def make(
             given["device"] = device
     if max_steps is not None and takes(factory, "max_steps", unsure=batched):
         given["max_steps"], max_steps = max_steps, None
-    env = _build(name, factory, batched, num_envs, given)
+    if batched:  # one where a factory has to be told
+        given[entry.count_option] = 1 if num_envs is None and needs(factory, entry.count_option) else num_envs
+    env = _build(name, factory, None if batched else num_envs, given)
     if device is not None and env.device != device:
         env = env.to(device)
     if max_steps is not None:
@@ -210,12 +212,10 @@ def _check_factory(who: str, factory: Any) -> None:
         )
 
 
-def _build(
-    name: str, factory: Callable[..., Any], batched: bool, num_envs: int | None, options: dict[str, Any]
-) -> EnvBase:
-    if num_envs is not None and not batched:
-        return SerialEnv(num_envs, factory, create_env_kwargs=options)
-    env = factory(num_envs=num_envs, **options) if batched else factory(**options)
+def _build(name: str, factory: Callable[..., Any], in_series: int | None, options: dict[str, Any]) -> EnvBase:
+    if in_series is not None:
+        return SerialEnv(in_series, factory, create_env_kwargs=options)
+    env = factory(**options)
     if not isinstance(env, EnvBase):
         raise SpecError(f"make({name!r}): made a {type(env).__name__}; expected an env (a marlenv.EnvBase)")
     return env

@@ -40,6 +40,7 @@ def signed(x: int) -> int:
 UNSIGNED_GOLDEN, UNSIGNED_1, UNSIGNED_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of SplitMix64
 GOLDEN, MIX_1, MIX_2 = signed(UNSIGNED_GOLDEN), signed(UNSIGNED_1), signed(UNSIGNED_2)
 ROW_STEP = signed(0xD1B54A32D192ED03)
+SHIFTS, FACTORS = np.array((30, 27, 31), np.uint64), np.array((UNSIGNED_1, UNSIGNED_2), np.uint64)
 
 
 def mix(x: Tensor) -> Tensor:
@@ -53,8 +54,12 @@ def mix(x: Tensor) -> Tensor:
     return x ^ ((x >> 31) & ((1 << 33) - 1))
 
 
-def _mixed(x: int) -> int:
-    """:func:`mix` of one number."""
+def mixed(x: int) -> int:
+    """:func:`mix` of one number.
+
+    >>> mixed(1) == int(mix(torch.tensor(1)))
+    True
+    """
     x &= WORD
     x = ((x ^ (x >> 30)) * UNSIGNED_1) & WORD
     x = ((x ^ (x >> 27)) * UNSIGNED_2) & WORD
@@ -69,15 +74,26 @@ def mix_(x: Tensor) -> Tensor:
     """
     if x.is_cpu and not torch.compiler.is_compiling():  # NumPy shifts words without a sign, and needs no masks
         word = x.numpy().view(np.uint64)
-        word ^= word >> 30
-        word *= UNSIGNED_1
-        word ^= word >> 27
-        word *= UNSIGNED_2
-        word ^= word >> 31
+        word ^= word >> SHIFTS[0]
+        word *= FACTORS[0]
+        word ^= word >> SHIFTS[1]
+        word *= FACTORS[1]
+        word ^= word >> SHIFTS[2]
         return x
     x.bitwise_xor_((x >> 30).bitwise_and_((1 << 34) - 1)).mul_(MIX_1)
     x.bitwise_xor_((x >> 27).bitwise_and_((1 << 37) - 1)).mul_(MIX_2)
     return x.bitwise_xor_((x >> 31).bitwise_and_((1 << 33) - 1))
+
+
+def _plain(x: Tensor) -> bool:
+    """Whether nobody watches what is done to a tensor: no tracer, no transform of functions, no mode."""
+    return (
+        not torch.compiler.is_compiling()
+        and type(x) is Tensor
+        and not torch._C._are_functorch_transforms_active()
+        and torch._C._len_torch_dispatch_stack() == 0
+        and not torch._C._get_tracing_state()
+    )
 
 
 def row_keys(seed: int | Tensor, rows: Size, device: torch.device | None = None) -> Tensor:
@@ -88,7 +104,7 @@ def row_keys(seed: int | Tensor, rows: Size, device: torch.device | None = None)
     """
     index = torch.arange(math.prod(rows), dtype=torch.int64, device=device).reshape(rows)
     if isinstance(seed, int):  # a number of the host, which nothing is copied for
-        return mix(index * ROW_STEP + _mixed(seed + GOLDEN))
+        return mix(index * ROW_STEP + mixed(seed + GOLDEN))
     start = torch.as_tensor(seed, dtype=torch.int64, device=device) + GOLDEN
     return mix(mix(start) + index * ROW_STEP)
 
@@ -192,12 +208,12 @@ class RowRNG:
         ndim = self.key.ndim
         if rows_last:
             at = self.counter + lane.reshape((*shape, *[1] * ndim))
-            x = mix(self.key + at * GOLDEN)
+            x = self.key + at * GOLDEN
         else:
             spread = (*self.key.shape, *[1] * len(shape))
-            x = mix(self.key.reshape(spread) + (self.counter.reshape(spread) + lane.reshape(tuple(shape))) * GOLDEN)
+            x = self.key.reshape(spread) + (self.counter.reshape(spread) + lane.reshape(tuple(shape))) * GOLDEN
         self.counter = self.counter + count
-        return x
+        return mix_(x) if _plain(x) else mix(x)
 
     def uniform(
         self,

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what only the slow tests use and `.[dev]` leaves out: Ray, RLlib, Melting Pot, JaxMARL, Stable-Baselines3,
-# SuperSuit, BenchMARL, MO-Gymnasium, DeepMind Control, engines of chess and Go, and Chromium.
+# SuperSuit, PufferLib, BenchMARL, MO-Gymnasium, gym in both of its generations, Procgen, scikit-learn, DeepMind Control,
+# MaMuJoCo, Brax, Jumanji, ML-Agents, NVIDIA's cuda-core, engines of chess and Go, and Chromium.
 #
 #   VENV=.venv tests/simulators.sh               all
 #   PYTHON=python3 tests/simulators.sh jaxmarl   one of them
@@ -44,14 +45,26 @@ supersuit() {
   there supersuit 3.11.0 || get --no-deps supersuit==3.11.0 tinyscaler==1.2.8
 }
 
+# Its wheel brings tests of its own, which would stand in for others' `tests`.
+pufferlib() {
+  there pufferlib 2.0.2 && return
+  get --no-deps pufferlib==2.0.2
+  rm -rf "$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tests"
+}
+
+# Lets an environment, a folder, find what it lacks in ours.
+share() {
+  local purelib='import sysconfig; print(sysconfig.get_path("purelib"))'
+  echo "import site; site.addsitedir('$("$PYTHON" -c "$purelib")')" >"$("$1/bin/python" -c "$purelib")/ours.pth"
+}
+
 # BenchMARL needs an older TorchRL than ours, and so an environment of its own, in which all else is that of ours.
 benchmarl() {
-  local home site
+  local home
   home=$("$PYTHON" -c 'import sys; print(sys.prefix)')/benchmarl
   "$home/bin/python" -c 'import benchmarl' 2>/dev/null && return
   "$PYTHON" -m venv "$home"
-  site=$("$home/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-  echo "import site; site.addsitedir('$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" >"$site/ours.pth"
+  share "$home"
   "$home/bin/pip" install --quiet --disable-pip-version-check --no-deps benchmarl==1.5.2 torchrl==0.11.1 \
     tensordict==0.11.0 hydra-core==1.3.8 omegaconf==2.4.0 antlr4-python3-runtime==4.9.3
 }
@@ -76,8 +89,74 @@ mo_gymnasium() {
   there mo-gymnasium 1.3.2 || get --no-deps mo-gymnasium==1.3.2
 }
 
+# Both of gym's generations want an older numpy than ours, and 0.21 an older setuptools to be built with: each has an
+# environment of its own, in which all else is that of ours.
+gym() {
+  gym_generation 0.21.0
+  gym_generation 0.26.2 gym-notices==0.0.8
+}
+
+gym_generation() {
+  local home
+  home=$("$PYTHON" -c 'import sys; print(sys.prefix)')/gym-$1
+  "$home/bin/python" -c 'import gym' 2>/dev/null && return
+  "$PYTHON" -m venv "$home"
+  "$home/bin/pip" install --quiet --disable-pip-version-check setuptools==65.5.0 wheel==0.37.1
+  "$home/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation "gym==$1" "${@:2}" \
+    numpy==1.26.4 cloudpickle==3.1.1 pyglet==1.5.27
+  share "$home"
+}
+
+# Its official name, procgen, has no wheels for Python 3.11; gym3 asks for an older numpy and works with ours.
+procgen() {
+  there procgen2 0.10.7 || get --no-deps procgen2==0.10.7 gym3==0.3.3
+}
+
+# Robots of several agents; what it requires is there.
+mamujoco() {
+  dm_control # which has the version of MuJoCo that both work with
+  there gymnasium-robotics 1.4.2 || get --no-deps gymnasium-robotics==1.4.2
+}
+
+# OpenML's data sets come through scikit-learn; what else that needs is there.
+openml() {
+  there scikit-learn 1.9.1 || get --no-deps scikit-learn==1.9.1 joblib==1.6.0 threadpoolctl==3.8.0 narwhals==2.29.0
+}
+
 dm_control() {
   there dm-control 1.0.50 && there mujoco 3.17.0 || get dm-control==1.0.50 mujoco==3.17.0
+}
+
+# The rest of what Brax asks for draws its pages and trains its agents.
+brax() {
+  jaxmarl
+  dm_control
+  there brax 0.14.2 && there mujoco-mjx 3.17.0 ||
+    get --no-deps brax==0.14.2 mujoco-mjx==3.17.0 jaxopt==0.8.5 trimesh==5.2.0 etils==1.15.0 ml_collections tensorboardX==2.6.5
+}
+
+jumanji() {
+  jaxmarl
+  there jumanji 1.1.2 || get --no-deps jumanji==1.1.2 esquilax==2.1.0 jax-tqdm==0.4.0
+}
+
+# Its classes work beside our protobuf; its protocol wants an old one, and so has an environment of its own, in which all
+# else is that of ours.
+mlagents() {
+  there mlagents-envs 1.1.0 || there mlagents_envs 1.1.0 || get --no-deps --ignore-requires-python mlagents-envs==1.1.0
+  local home
+  home=$("$PYTHON" -c 'import sys; print(sys.prefix)')/mlagents
+  "$home/bin/python" -c 'import mlagents_envs.environment' 2>/dev/null && return
+  "$PYTHON" -m venv "$home"
+  "$home/bin/pip" install --quiet --disable-pip-version-check --no-deps --ignore-requires-python mlagents-envs==1.1.0 \
+    protobuf==3.20.3 grpcio==1.85.3
+  share "$home"
+}
+
+# NVIDIA's compiler for GPUs and what calls it, which need neither a GPU nor a driver; PyTorch stays the build that it is.
+cuda() {
+  there cuda-core 1.2.2 && there nvidia-cuda-nvrtc-cu12 12.9.86 ||
+    get --no-deps cuda-core==1.2.2 cuda-bindings==12.9.10 cuda-pathfinder==1.9.1 nvidia-cuda-nvrtc-cu12==12.9.86
 }
 
 # Engines and a browser from the system's packages. Where we may not install those, their tests are skipped and say so.
@@ -88,12 +167,15 @@ packaged() {
   fi
 }
 
-SIMULATORS='ray rllib jaxmarl sb3 supersuit benchmarl meltingpot mo_gymnasium dm_control'
+SIMULATORS='ray rllib jaxmarl sb3 supersuit pufferlib benchmarl meltingpot mo_gymnasium gym procgen openml dm_control mamujoco brax jumanji mlagents cuda'
 PACKAGED='stockfish ethereal-chess toga2 gnuchess gnugo chromium'
 for one in ${@:-$SIMULATORS $PACKAGED}; do
-  case $one in
-    ray | rllib | jaxmarl | sb3 | supersuit | benchmarl | meltingpot | mo_gymnasium | dm_control) "$one" ;;
-    stockfish | ethereal-chess | toga2 | gnuchess | gnugo | chromium) packaged "$one" ;;
-    *) echo "$0: no simulator is called $one; there are $SIMULATORS $PACKAGED" >&2; exit 2 ;;
-  esac
+  if [[ " $SIMULATORS " == *" $one "* ]]; then
+    "$one"
+  elif [[ " $PACKAGED " == *" $one "* ]]; then
+    packaged "$one"
+  else
+    echo "$0: no simulator is called $one; there are $SIMULATORS $PACKAGED" >&2
+    exit 2
+  fi
 done

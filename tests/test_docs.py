@@ -174,6 +174,34 @@ def test_every_native_env_has_a_picture_on_its_page(name: str) -> None:
     assert f"(../pictures/{name}.png)" in (ROOT / "docs" / "envs" / f"{name}.md").read_text()
 
 
+@pytest.mark.parametrize("name", available("scenario"))
+def test_every_scenario_has_a_film_on_its_page_and_in_the_gallery(name: str) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install -e '.[video]'")
+    path = ROOT / "docs" / "pictures" / "films" / f"{name}.webp"
+    assert path.exists(), f"{name} has no film; run: python docs/films.py {name}"
+    assert path.stat().st_size < 80_000
+    film = image.open(path)
+    assert film.n_frames >= 2
+    first = film.convert("RGB").tobytes()
+    film.seek(film.n_frames - 1)
+    assert film.convert("RGB").tobytes() != first
+    for page in (name, "gallery"):
+        assert f"(../pictures/films/{name}.webp)" in (ROOT / "docs" / "envs" / f"{page}.md").read_text()
+
+
+def test_a_film_shows_what_is_drawn_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install -e '.[video]'")
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import films
+
+    drawn, kept = films.film_of("wheel"), image.open(ROOT / "docs" / "pictures" / "films" / "wheel.webp")
+    assert kept.n_frames <= len(drawn)  # equal frames that follow each other are one
+    for at, frame in ((0, drawn[0]), (kept.n_frames - 1, drawn[-1])):
+        kept.seek(at)
+        pixels = [torch.tensor(bytearray(x.convert("RGB").tobytes())).float() for x in (kept, frame)]
+        assert (pixels[0] - pixels[1]).abs().mean() < 2, "run: python docs/films.py wheel"
+
+
 @pytest.mark.parametrize("name", ["go", "balance", "simple_tag", "leduc_poker"])
 def test_pictures_show_what_is_drawn_now(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install -e '.[video]'")

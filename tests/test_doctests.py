@@ -15,6 +15,7 @@ SKIP = {"marlenv.cli.__main__"}  # runs the command line when imported
 NEEDS = {
     "marlenv.interop.benchmarl": "benchmarl.environments",
     "marlenv.interop.jax": "jax",
+    "marlenv.interop.pufferlib": "pufferlib",
     "marlenv.interop.rllib": "ray.rllib",
     "marlenv.interop.sb3": "stable_baselines3",
 }

@@ -19,11 +19,17 @@ RUNS = {
     "maddpg_tag": ["maddpg_tag.py"],
     "self_play_tic_tac_toe": ["self_play.py"],
     "self_play_connect_four": ["self_play.py", "--game", "connect_four"],
+    **{
+        f"ppo_{name}": ["ppo_scenarios.py", "--scenario", name]
+        for name in ("territory", "commons", "predator_prey", "rescue", "skirmish")
+    },
 }
 LINES = 130
 
 
-VARIATIONS = {"ippo_navigation", "self_play_connect_four"}  # of scripts that are run already
+VARIATIONS = {
+    *("ippo_navigation", "self_play_connect_four", "ppo_commons", "ppo_predator_prey", "ppo_rescue", "ppo_skirmish")
+}  # of scripts that are run already
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in VARIATIONS)) for n in RUNS])

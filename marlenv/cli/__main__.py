@@ -19,6 +19,7 @@ COMMANDS = {
     "check": "run the contract on an env",
     "play": "play a game in the terminal",
     "rollout": "play an env, print a summary and keep the data",
+    "profile": "see where the time of a step goes",
     "tournament": "play tournaments, rate players, write reports",
     "bench": "compare speeds with the peers that are installed",
 }

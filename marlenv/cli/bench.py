@@ -1,4 +1,4 @@
-"""``marlenv bench SUITE``: both sides in one run, interleaved, one thread, medians."""
+"""``marlenv bench SUITE``: both sides in one run, interleaved, one thread where nothing else is said, medians."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ SUITES = {
     "interop": "a step through each adapter to another library, against the raw env's",
     "overhead": "what the env layer adds per step, against TorchRL",
     "physics": "scenarios, against VMAS and JaxMARL",
+    "rollout": "rollouts with a policy in the loop, against steps by hand and TorchRL with VMAS",
     "specs": "drawing from and checking nested specs, against TorchRL",
+    "threads": "two threads against one in rollouts of scenarios and of games, and in steps of games",
     "tournament": "games from beginning to end, against OpenSpiel, TorchRL and a loop with networks",
     "train": "MAPPO on navigation from end to end, against TorchRL with VMAS (two threads)",
     "transforms": "what a usual chain of transforms adds per step, against TorchRL",

@@ -9,6 +9,8 @@ from typing import Any
 from marlenv.cli.text import literal, parse_options
 from marlenv.errors import SpecError
 
+OWN = {"num_envs": "envs", "device": "device", "seed": "seed", "max_steps": "max_steps"}
+"""What ``make`` is told by options of the commands."""
 NAME = "an env of `marlenv list`, family/task, or module:callable, which may be what marlenv.register takes"
 
 
@@ -26,6 +28,9 @@ def configure(parser: argparse.ArgumentParser, *, envs: int | None = None) -> No
 def options_of(options: argparse.Namespace) -> dict[str, Any]:
     """The env's own options: those of ``--set``, and ``group_map``."""
     given = parse_options(options.set)
+    for name in OWN.keys() & given.keys():
+        if hasattr(options, OWN[name]):
+            raise SpecError(f"--set {name}= is said by an option of its own: --{OWN[name].replace('_', '-')}")
     if options.group_map is not None:
         given["group_map"] = group_map(options.group_map)
     return given

@@ -68,7 +68,14 @@ def _play(path: Path, workers: int) -> None:
     ledger = Ledger(path)
     left = ledger.counts()
     progress = Progress(left["open"] + left["leased"], "games")
-    drive.run(ledger, progress.step, workers=workers)
+
+    def step(count: int) -> None:
+        if progress.done + count > progress.total:  # another round was scheduled
+            known = ledger.counts()
+            progress.total = progress.done + max(count, known["open"] + known["leased"])
+        progress.step(count)
+
+    drive.run(ledger, step, workers=workers)
     print(f"{ledger.counts()['finished']} games: {path}")
     print(_standings(ledger, 0.95))
 

@@ -209,13 +209,13 @@ class Key:
     """``<kind>_key``: the nested key of the only leaf of its kind."""
 
     def __init__(self, kind: str) -> None:
-        self.kind = kind
+        self.kind, self.plural = kind, f"{kind}_keys"
         self.__doc__ = f"The {kind} key, when there is one only; what losses want in ``set_keys``."
 
     def __get__(self, env: EnvBase | None, owner: type | None = None) -> Any:
         if env is None:
             return self
-        keys: list[NestedKey] = getattr(env.plan, f"{self.kind}_keys")
+        keys: list[NestedKey] = getattr(env.plan, self.plural)
         if self.kind == "done":  # done, terminated and truncated of one level count as one
             keys = [k for k in keys if (k if isinstance(k, str) else k[-1]) == "done"] or keys
         if len(keys) != 1:

@@ -6,7 +6,7 @@ The bodies are one call each into the modules beside this one.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -105,6 +105,8 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
     _side_by_side: Any = None
     """Makes what steps a list of envs of this class and packs their data at once, see :class:`~marlenv.SerialEnv`."""
     _auto_reset: AutoReset | None = None
+    _mask_keys: Mapping[NestedKey, NestedKey] = {}
+    """Where the masks of actions stand that are not called ``action_mask`` or after their action."""
     _batch_size: Size
     _device: torch.device | None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Size
@@ -76,22 +77,27 @@ class Plan:
         """What is a reward of one step, and not of the next; ``"reward"`` also where an env has no reward spec."""
         self.left_out = left if self.reward_keys else ["reward"]
         """The same one by one."""
-        self.rows = _entries_of_rows(action, observation, self.batch_ndim)
+        named = env._mask_keys
+        self.rows = _entries_of_rows(action, observation, self.batch_ndim, named)
         """The actions of each row, where rows are lazily stacked because they differ."""
         keys = self.action_keys if self.rows is None else []  # rows that differ check their own
-        self.actions = [_entry(key, action, observation) for key in keys]
+        self.actions = [_entry(key, action, observation, named) for key in keys]
         self.dense_actions = all(isinstance(entry.spec, DENSE) and -1 not in entry.spec.shape for entry in self.actions)
         self.dynamic = any(
             _differ(spec, self.batch_ndim) for spec in (observation, reward, action, state, done)
         ) or any(-1 in leaf.shape for side in (env.output_spec, env.input_spec) for leaf in side.values(True, True))
 
 
-def _entry(key: NestedKey, action: Composite, observation: Composite) -> ActionEntry:
+Named = Mapping[NestedKey, NestedKey]  # the masks of actions, where one was told
+
+
+def _entry(key: NestedKey, action: Composite, observation: Composite, named: Named) -> ActionEntry:
     where = path(key)
     levels = [(where[i - 1], action[nested(where[:i])].shape) for i in range(1, len(where))]
     draw = Size() if isinstance(action[key], Composite) else action[key].unit_shape[action.ndim :]
     numbered = isinstance(action[key], (Categorical, MultiCategorical))
-    return ActionEntry(where, action[key], _mask_of(key, action[key], observation), levels, draw, numbered)
+    mask = _mask_of(key, action[key], observation, named.get(key))
+    return ActionEntry(where, action[key], mask, levels, draw, numbered)
 
 
 def _differ(spec: Composite, batch_ndim: int) -> bool:
@@ -99,17 +105,21 @@ def _differ(spec: Composite, batch_ndim: int) -> bool:
     return isinstance(spec, StackedComposite) and spec.dim == 0 and batch_ndim > 0
 
 
-def _entries_of_rows(action: Composite, observation: Composite, batch_ndim: int) -> list[list[ActionEntry]] | None:
+def _entries_of_rows(
+    action: Composite, observation: Composite, batch_ndim: int, named: Named
+) -> list[list[ActionEntry]] | None:
     if not _differ(action, batch_ndim):
         return None
     pairs = zip(action.unbind(0), observation.unbind(0), strict=True)
-    return [[_entry(key, does, sees) for key in by_depth(does.keys(True, True))] for does, sees in pairs]
+    return [[_entry(key, does, sees, named) for key in by_depth(does.keys(True, True))] for does, sees in pairs]
 
 
-def _mask_of(key: NestedKey, spec: TensorSpec, observation: Composite) -> Path | None:
-    """Where the legal values of an action leaf are emitted: ``action_mask`` beside it, or ``<name>_mask``."""
+def _mask_of(key: NestedKey, spec: TensorSpec, observation: Composite, told: NestedKey | None) -> Path | None:
+    """Where the legal values of an action leaf are given: as told, or ``<name>_mask`` or ``action_mask`` beside it."""
     if not isinstance(spec, MASKED):
         return None
+    if told is not None and (flags := observation.get(told, None)) is not None and flags.shape == spec._mask_shape:
+        return path(told)
     *level, name = path(key)
     for candidate in (f"{name}_mask", "action_mask", "mask"):
         where = (*level, candidate)

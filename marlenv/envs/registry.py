@@ -25,6 +25,7 @@ class Registration:
         needs: the module that must be installed.
         batched: whether the factory takes ``num_envs`` and ``max_steps`` itself; None: its signature says it.
         summary: one line.
+        count_option: what a batched factory calls the number of envs.
         task_option: of a family: what its factory calls the task.
         tasks: of a family whose factory has no ``available_envs``: where the names of its tasks are.
         filmed: keyword arguments that the factory gets where pictures are wanted.
@@ -37,6 +38,7 @@ class Registration:
     needs: str | None = None
     batched: bool | None = False
     summary: str = ""
+    count_option: str = "num_envs"
     task_option: str | None = None
     tasks: str | None = None
     filmed: dict[str, Any] = field(default_factory=dict)
@@ -81,4 +83,5 @@ def load(where: str) -> Any:
     try:
         return getattr(found, name)
     except AttributeError as error:
-        raise UnknownName(f"module {module!r} has no {name!r}; {nearest(name, dir(found))}") from error
+        known = [one for one in dir(found) if not one.startswith("_")]
+        raise UnknownName(f"module {module!r} has no {name!r}; {nearest(name, known)}") from error

@@ -141,12 +141,12 @@ def step_and_maybe_reset(env: EnvBase, td: TensorDictBase) -> tuple[TensorDictBa
         td = td.to(env.device)
     tree = env.plan.reward_tree
     fresh: Any = step_in_one(env, td) if env.resets_in_one else False
+    if fresh is None:  # nothing is done
+        return td, advance(td, tree)
     if fresh is False:
         td = env.step(td)
-    elif fresh is not None and not _names(get(td, "next")) - tree.keys() - _names(
-        fresh
-    ):  # it has all that others wrote
-        following = advance(new({**td._tensordict, "next": fresh}, td.batch_size, td.device), tree)
+    elif not _names(get(td, "next")) - tree.keys() - _names(fresh):  # it has all that others wrote
+        following = advance(td, tree, fresh)
         env._on_reset(following)
         return td, following
     return td, env.maybe_reset(advance(td, tree))

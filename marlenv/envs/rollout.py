@@ -214,7 +214,7 @@ def stacked(env: EnvBase, steps: list[TensorDictBase], dim: int, options: Rollou
         contiguous = not env.plan.dynamic
     if options.compact:
         for step in steps:
-            put(step, "next", step.get("next").exclude(*env.observation_keys))
+            put(step, "next", step.get("next").exclude(*env.observation_keys).filter_empty_())
     if not contiguous:
         made = LazyStackedTensorDict.maybe_dense_stack(steps, dim, out=out)
     else:

@@ -102,6 +102,7 @@ def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase) -> None:
     """Raises unless every action is there, with its shape, on the env's device; looks at no values."""
     lead = td.batch_size
     lead = None if lead == env.batch_size else lead
+    device = env.device
     for entry in plan.actions:
         value: Any = td
         for name in entry.path:
@@ -111,10 +112,11 @@ def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase) -> None:
                     f"{type(env).__name__}.step: no action under {entry.key!r}; the data has "
                     f"{sorted(map(str, td.keys(True, True)))}"
                 )
-        if isinstance(value, list):
-            _check_parts(env, entry.key, entry.spec, value, lead or Size())
-        if not isinstance(value, Tensor):
-            continue
+        if type(value) is not Tensor:
+            if isinstance(value, list):
+                _check_parts(env, entry.key, entry.spec, value, lead or Size())
+            if not isinstance(value, Tensor):
+                continue
         want = entry.spec.shape if lead is None else Size((*lead, *entry.spec.shape))
         if value.shape != want and -1 not in want and not value.is_nested:
             raise ShapeError(
@@ -126,10 +128,10 @@ def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase) -> None:
                 f"is the "
                 f"number of a choice"
             )
-        if env.device is not None and value.device != env.device:
+        if device is not None and value.device != device:
             raise DeviceError(
-                f"{type(env).__name__}.step: action {entry.key!r} must be on {env.device}, got {value.device}; "
-                f"move the data with td.to({str(env.device)!r})"
+                f"{type(env).__name__}.step: action {entry.key!r} must be on {device}, got {value.device}; "
+                f"move the data with td.to({str(device)!r})"
             )
     if env.run_type_checks:
         _check_values(env, td, [(entry.key, entry.spec) for entry in plan.actions], "step")
@@ -283,7 +285,7 @@ def _present(spec: Composite, td: TensorDictBase | None, lead: Size) -> TensorDi
     return new(data, Size((*lead, *concrete(spec.shape))), None if td is None else td.device)
 
 
-def advance(td: TensorDictBase, rewards: dict[str, Any]) -> TensorDictBase:
+def advance(td: TensorDictBase, rewards: dict[str, Any], top: TensorDictBase | None = None) -> TensorDictBase:
     """The data that the next step starts from: ``"next"`` over the root, without rewards.
 
     Containers are new, leaves are shared: writing entries to the result does not touch ``td``.
@@ -291,10 +293,12 @@ def advance(td: TensorDictBase, rewards: dict[str, Any]) -> TensorDictBase:
     Args:
         td: what :func:`step` returned.
         rewards: the reward keys as a tree.
+        top: what takes the place of ``"next"``, if anything does.
     """
     plain = raw(td)
-    following = None if plain is None else plain.get("next")
+    following = top if top is not None or plain is None else plain.get("next")
     if plain is None or raw(following) is None:
+        td = td if top is None else td.copy().set("next", top)
         return step_mdp(td, exclude_action=False, reward_keys=_tree_keys(rewards))
     return _overlay(plain, following._tensordict, rewards, td.batch_size, td.device)  # type: ignore[union-attr]
 
@@ -313,7 +317,12 @@ def _overlay(
         if not is_nested(value):
             continue
         if name in top:
-            data[name] = group = _overlay_group(old.get(name), value, below or {})
+            mine, plain = old.get(name), raw(value)
+            if plain is not None and (inner := raw(mine)) is not None:  # as most are
+                group = _overlay(inner, plain, below or {}, value.batch_size, value.device)
+            else:
+                group = _overlay_group(mine, value, below or {})
+            data[name] = group
         elif below is None:
             data[name] = group = shallow(value)
         else:

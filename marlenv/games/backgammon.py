@@ -13,6 +13,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError
+from marlenv.games.fast.compiled_rules import CompiledRules
 from marlenv.games.parts import drawing
 from marlenv.games.parts.bits import counted, flags
 from marlenv.games.parts.tables import Table
@@ -190,6 +191,11 @@ class Backgammon(Rules[State]):
         again = state.again[..., None, None].expand(*state.turn.shape, 2, 1)
         sides = [mine[..., 0, BAR:], turn.unsqueeze(-1), theirs[..., 0, BAR:], ~turn.unsqueeze(-1)]
         return torch.cat([x.to(torch.float32) for x in (points, *sides, dice, again)], -1)
+
+    def fast_form(self) -> CompiledRules[State]:
+        """The same answers for envs of many rows, see :mod:`marlenv.games.fast`."""
+        options = (self.checkers, 1 + SCORING.index(self.scoring), int(self.hyper))
+        return CompiledRules(self, "backgammon_kernels", options, work=(300, 1500))
 
     # --- for people ------------------------------------------------------------------------------
 

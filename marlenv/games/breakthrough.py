@@ -13,6 +13,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import whole
+from marlenv.games.fast.boards import FastBoard
 from marlenv.games.parts import drawing
 from marlenv.games.parts.bits import cells, flags, planes
 from marlenv.games.rules import Rules
@@ -145,6 +146,10 @@ class Breakthrough(Rules[State]):
     def observe(self, state: State) -> Tensor:
         """Own stones, the other's, ones if it is my turn; bool ``[*B, 2, 3, rows, columns]``, top row first."""
         return planes(state.white, state.black, self.player(state), self.rows, self.columns)
+
+    def fast_form(self) -> FastBoard[State]:
+        """The same answers for envs of many rows, see :mod:`marlenv.games.fast`."""
+        return FastBoard(self, "breakthrough_kernels", (self.rows, self.columns), work=(60, 300))
 
     # --- for people ------------------------------------------------------------------------------
 

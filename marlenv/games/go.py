@@ -18,9 +18,10 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError, UnknownName, nearest, whole
+from marlenv.games.fast.boards import FastBoard
 from marlenv.games.parts import drawing
 from marlenv.games.parts.tables import Table
-from marlenv.games.rules import Rules, where
+from marlenv.games.rules import Rules, hashed, where
 from marlenv.rng import RowRNG, mix
 
 Repetition = Literal["allow", "draw", "forbid"]
@@ -271,6 +272,20 @@ class Go(Rules[State]):
             planes[..., seat, 5, :, :] = komi
         planes[..., 6, :, :] = left[..., None, None, None]
         return planes
+
+    def position_key(self, state: State) -> Tensor:
+        """Stones, whose turn it is, where it may play, and whether the last move was a pass; not the moves left."""
+        turn = torch.stack((self.player(state), (state.passes > 0).to(torch.int64)), -1)
+        return hashed(torch.cat((state.chain.sign().to(torch.int64), state.legal.to(torch.int64), turn), -1))
+
+    def fast_form(self) -> FastBoard[State]:
+        """The same answers for envs of many rows, see :mod:`marlenv.games.fast`."""
+        komi, near = (float(-self.komi), float(self.komi)), self._beside().array
+        number = torch.arange(self.cells + 1)
+        keys = mix(torch.stack((2 * number + 1, 2 * number + 2))).numpy()
+        repetition = get_args(Repetition).index(self.repetition)
+        board = (self.size, komi, repetition, self.longest, near, keys)
+        return FastBoard(self, "go_kernels", board, work=(30, 10 * self.cells))
 
     # --- for people ------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError, whole
+from marlenv.games.fast.compiled_rules import CompiledRules
 from marlenv.games.parts import cards, drawing
 from marlenv.games.parts.tables import Table
 from marlenv.games.rules import Rules, where
@@ -326,6 +327,11 @@ class Hanabi(Rules[State]):
             torch.stack((last.scored, last.token), -1).to(torch.bool),
         ]
         return torch.cat(parts, -1)
+
+    def fast_form(self) -> CompiledRules[State]:
+        """The same answers for envs of many rows, see :mod:`marlenv.games.fast`."""
+        options = (self.num_players, self.hand, self.colors, self.ranks, self.max_hints, self.max_lives)
+        return CompiledRules(self, "hanabi_kernels", options, work=(250, 2000))
 
     # --- for people ------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError, whole
+from marlenv.games.fast.boards import FastBoard
 from marlenv.games.parts import drawing
 from marlenv.games.parts.tables import Table
 from marlenv.games.rules import Rules
@@ -151,6 +152,10 @@ class Hex(Rules[State]):
         x, o = cells > 0, cells < 0
         turns = [(self.player(state) == seat)[..., None, None].expand(x.shape) for seat in (0, 1)]
         return torch.stack((x, o, turns[0], o, x, turns[1]), -3).unflatten(-3, (2, 3))
+
+    def fast_form(self) -> FastBoard[State]:
+        """The same answers for envs of many rows, see :mod:`marlenv.games.fast`."""
+        return FastBoard(self, "hex_kernels", (self.rows, self.width, self.swap), work=(100, 700))
 
     # --- for people ------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
+from marlenv.games.fast.compiled_rules import CompiledRules
 from marlenv.games.parts import cards, drawing
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
@@ -124,6 +125,10 @@ class KuhnPoker(Rules[State]):
             return torch.cat((seat, own, chips), -1)
         done = cards.one_hot(state.moves, 2).flatten(-2).unsqueeze(-2)
         return torch.cat((seat, own, done.expand((*shape, -1))), -1)
+
+    def fast_form(self) -> CompiledRules[State]:
+        """The same answers for envs of many rows, see :mod:`marlenv.games.fast`."""
+        return CompiledRules(self, "kuhn_kernels", (self.num_players, int(self.recall)), work=(30, 150))
 
     # --- for people ------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
+from marlenv.games.fast.compiled_rules import CompiledRules
 from marlenv.games.parts import cards, drawing
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
@@ -172,6 +173,10 @@ class LeducPoker(Rules[State]):
         return torch.cat([seat, own, *(x.unsqueeze(-2).expand((*shape, -1)) for x in shared)], -1).to(
             torch.bool if self.recall else torch.float32
         )
+
+    def fast_form(self) -> CompiledRules[State]:
+        """The same answers for envs of many rows, see :mod:`marlenv.games.fast`."""
+        return CompiledRules(self, "leduc_kernels", (self.num_players, int(self.recall)), work=(60, 300))
 
     # --- for people ------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError, nearest, whole
+from marlenv.games.fast.compiled_rules import CompiledRules
 from marlenv.games.parts import cards, drawing
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
@@ -159,6 +160,14 @@ class MatrixGame(Rules[State]):
             else torch.ones_like(state.played, dtype=torch.float32)
         )
         return torch.cat((chosen, left[..., None, None].expand((*chosen.shape[:-1], 1))), -1)
+
+    def fast_form(self) -> CompiledRules[State]:
+        """The same answers for envs of many rows, see :mod:`marlenv.games.fast`."""
+        table, players = self._table, len(self.players)
+        counts = torch.tensor(table.shape[:-1])
+        numbers = counts.numpy(), table.reshape(-1, players).numpy()
+        options = (players, self.n_actions, self.rounds or 0, *numbers)
+        return CompiledRules(self, "matrix_kernels", options, work=(30, 150))
 
     # --- for people ------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
+from marlenv.games.fast.boards import FastBoard
 from marlenv.games.parts import drawing
 from marlenv.games.parts.bits import cells, counted, flags, planes
 from marlenv.games.parts.tables import Table
@@ -127,6 +128,10 @@ class Othello(Rules[State]):
     def observe(self, state: State) -> Tensor:
         """Planes ``[3, 8, 8]``: own discs, the other's, ones if it is my turn; bool ``[*B, 2, 3, 8, 8]``."""
         return planes(*_by_seat(state), state.turn)
+
+    def fast_form(self) -> FastBoard[State]:
+        """The same answers for envs of many rows, see :mod:`marlenv.games.fast`."""
+        return FastBoard(self, "othello_kernels", (8,), work=(20, 300))
 
     # --- for people ------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import BadNotation, Unsupported, nearest
-from marlenv.rng import RowRNG
+from marlenv.rng import GOLDEN, RowRNG, mix_
 
 State = TypeVar("State", bound="tuple[Any, ...]")  # a NamedTuple of tensors, each [*B, ...]
 
@@ -122,6 +122,25 @@ class Rules(ABC, Generic[State]):
         """
         return picked(self.legal(state), unit)
 
+    def position_key(self, state: State) -> Tensor:
+        """A number that positions share if they are the same to all players; int64 ``[*B]``.
+
+        Of what all players observe and whose turn it is; rules whose observations count moves override it.
+
+        >>> from marlenv.games import Othello
+        >>> rules = Othello()
+        >>> key = rules.position_key(rules.start(torch.Size([2])))
+        >>> bool(key[0] == key[1])
+        True
+        """
+        seen = self.observe(state)
+        flat = seen.flatten(seen.ndim - 1 - len(self.observation_shape))
+        if flat.is_floating_point():
+            flat = (flat.to(torch.float32) + 0.0).view(torch.int32)  # so that -0 is 0
+        if self.simultaneous:
+            return hashed(flat)
+        return hashed(torch.cat((flat.to(torch.int64), self.player(state).unsqueeze(-1)), -1))
+
     # --- for people ------------------------------------------------------------------------------
 
     def show(self, state: State, *, color: bool = False) -> str:
@@ -201,6 +220,19 @@ def picked(legal: Tensor, unit: Tensor) -> Tensor:
     ranks = legal.cumsum(-1, dtype=torch.int32)
     place = (unit * ranks[..., -1]).to(torch.int32).unsqueeze(-1)
     return (ranks <= place).sum(-1).clamp(max=legal.shape[-1] - 1)
+
+
+def hashed(words: Tensor) -> Tensor:
+    """A number for each row of numbers, which other rows have by a chance of 2 ** -64; int64 ``[*B]``.
+
+    Args:
+        words: whole numbers or bool ``[*B, n]``.
+
+    >>> hashed(torch.tensor([[1, 2], [2, 1], [1, 2]])).unique().numel()
+    2
+    """
+    places = mix_(torch.arange(1, words.shape[-1] + 1, device=words.device) * GOLDEN)
+    return mix_(words.to(torch.int64) + places).sum(-1)
 
 
 def where(mask: Tensor, yes: State, no: State) -> State:

@@ -14,7 +14,7 @@ from marlenv.groups import GroupTree, Packer
 from marlenv.interop.spaces import check_mask, space_of, value_of
 from marlenv.keys import Path, nested
 from marlenv.specs import Composite
-from marlenv.tensordicts import fetch
+from marlenv.tensordicts import fetch, split, write
 
 HIDDEN = ("alive", "mask", "info", "pad_mask")
 """Entries of groups that are no observations for other libraries."""
@@ -26,6 +26,31 @@ def check_one_row_of_groups(who: str, env: Any) -> None:
         raise SpecTypeError(f"{who}: expected an env of marlenv with groups of agents, got {type(env).__name__}")
     if env.batch_size.numel() != 1:
         raise Unsupported(f"{who}: expected an env with one row, got batch size {list(env.batch_size)}; num_envs=1")
+
+
+def lone(td: TensorDictBase) -> TensorDictBase:
+    """The data of the only row, without a batch."""
+    while td.ndim:
+        td = split(td)[0]
+    return td
+
+
+def check_nobody_returns(who: str, left: set[str], agents: list[str]) -> None:
+    """Raises where agents that are done act again, which libraries with names of agents do not know.
+
+    Args:
+        who: the adapter, for errors.
+        left: those that were done before, in this episode.
+        agents: those that act now.
+
+    Raises:
+        Unsupported: some are in both.
+    """
+    if back := [agent for agent in agents if agent in left]:
+        raise Unsupported(
+            f"{who}: {back} were done and are born again, and a done agent may not come back there; make an env "
+            f"without births, such as predator_prey with birth=0"
+        )
 
 
 class Agents:
@@ -45,17 +70,18 @@ class Agents:
         self.who, self.env = who, env
         self.tree = GroupTree(env.group_map)
         self.names = [name for names in self.tree.groups.values() for name in names]
-        seen = {name: _shown(spec) for name, spec in self._own("observation").items()}
-        self._seen = Packer(self.tree, seen)
-        self._acts = Packer(self.tree, self._own("action"))
-        self._alone = {name: list(spec) == ["observation"] for name, spec in seen.items()}
+        shown = {name: _shown(spec) for name, spec in self._own("observation").items()}
+        self._observations = Packer(self.tree, shown)
+        self._actions = Packer(self.tree, self._own("action"))
+        self._alone = {name: list(spec) == ["observation"] for name, spec in shown.items()}
         self.observation_spaces = {
-            name: space_of(who, name, spec["observation"] if self._alone[name] else spec) for name, spec in seen.items()
+            name: space_of(who, name, spec["observation"] if self._alone[name] else spec)
+            for name, spec in shown.items()
         }
         self.action_spaces = {
             name: space_of(who, f"{name}/action", spec["action"]) for name, spec in self._own("action").items()
         }
-        for name, spec in seen.items():
+        for name, spec in shown.items():
             check_mask(who, name, spec.get("action_mask", None), self.action_spaces[name])
 
     def _own(self, kind: str) -> dict[str, Composite]:
@@ -66,33 +92,32 @@ class Agents:
         }
 
     def reset(self, seed: int | None) -> TensorDictBase:
-        """Starts an episode; the data of its start, without a batch."""
+        """Starts an episode; the data of its start."""
         if seed is not None:
             self.env.set_seed(seed)
-        return self._lone(self.env.reset())
+        return self.env.reset()
 
     def step(self, td: TensorDictBase, actions: Mapping[str, Any]) -> TensorDictBase:
         """Plays actions, by agent and as spaces have them; agents that are left out do anything legal.
 
         Returns:
-            What followed, without a batch.
+            What followed.
         """
         if unknown := sorted(set(actions) - set(self.names)):
             raise SpecTypeError(f"{self.who}: no agents are called {unknown}; there are {self.names}")
-        told = self._acts.pack({name: {"action": action} for name, action in actions.items()}, device=self.env.device)
+        given = {name: {"action": action} for name, action in actions.items()}
+        packed = self._actions.pack(given, device=self.env.device)
         for path in self.tree.groups:
-            td.set((*path, "action"), fetch(told, (*path, "action")))
-        data = td.unsqueeze(0) if self.env.batch_size else td
-        return self._lone(self.env.step(data).get("next"))
-
-    def _lone(self, td: TensorDictBase) -> TensorDictBase:
-        return td[0] if self.env.batch_size else td
+            action = fetch(packed, (*path, "action"))
+            write(td, (*path, "action"), action.reshape(*td.batch_size, *action.shape))
+        following: TensorDictBase = self.env.step(td).get("next")
+        return following
 
     def observations(self, td: TensorDictBase, only: Any = None) -> dict[str, Any]:
         """What agents observe, as values of their spaces."""
         return {
-            name: value_of(self.observation_spaces[name], seen["observation"] if self._alone[name] else seen)
-            for name, seen in self._seen.unpack(td, only).items()
+            name: value_of(self.observation_spaces[name], found["observation"] if self._alone[name] else found)
+            for name, found in self._observations.unpack(lone(td), only).items()
         }
 
     def column(self, td: TensorDictBase, name: str, default: Any = None) -> dict[str, Any]:

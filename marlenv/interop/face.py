@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from tensordict import TensorDictBase
+from torch import Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.errors import GroupError, SpecTypeError
+from marlenv.errors import GroupError, KeyMissing, SpecTypeError
 from marlenv.interop.agents import HIDDEN
 from marlenv.interop.spaces import check_mask, space_of, value_of
 from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite, StackedComposite
 from marlenv.specs.plain import is_plain
-from marlenv.tensordicts import fetch
+from marlenv.tensordicts import fetch, write
 
 
 class Face:
@@ -49,30 +51,37 @@ class Face:
         self.action_key: NestedKey = own[0]
         self.path: Path = path(own[0])[:-1]
         whole: Composite = env.full_observation_spec_unbatched
-        seen = whole[nested(self.path)] if self.path else whole
+        observed = whole[nested(self.path)] if self.path else whole
         action = env.full_action_spec_unbatched[self.action_key]
-        self.agents = seen.shape[0] if seen.ndim else 1
+        self.agents = observed.shape[0] if observed.ndim else 1
         self.rows = env.batch_size.numel()
-        self._dim = bool(seen.ndim)
+        keys = [path(key) for key in env.reward_keys]
+        self._reward = next((key for key in keys if key[:-1] == self.path), keys[0])
+        self._dim = bool(observed.ndim)
         self.lone = self._dim and (each or self.agents == 1)
         """Whether spaces are those of one agent, without a dimension of agents."""
         self.action_spec = action
         if self.lone:
             if each:
-                self._refuse_unequal(seen, action)
-            seen, action = seen[0], action[0]
-        shown = {name: spec for name, spec in seen.items() if name not in HIDDEN and name not in hide}
+                self._refuse_unequal(observed, action)
+            observed, action = observed[0], action[0]
+        shown = {name: spec for name, spec in observed.items() if name not in HIDDEN and name not in hide}
         self._names = list(shown)
+        self._plain = {name: is_plain(spec) for name, spec in observed.items()}
         self._bare = self._names == ["observation"]
-        self.observation_space = space_of(who, "observation", shown["observation"] if self._bare else Composite(shown))
-        self.action_space = space_of(who, "action", action)
-        self.masked = "action_mask" in seen.keys()
+        named = "/".join((*self.path, ""))
+        whole = shown["observation"] if self._bare else Composite(shown)
+        self.observation_space = space_of(
+            who, f"{named}observation" if self._bare else named[:-1] or "observation", whole
+        )
+        self.action_space = space_of(who, f"{named}action", action)
+        self.masked = "action_mask" in observed.keys()
         if self.masked and self.lone:
-            check_mask(who, "/".join(self.path), seen["action_mask"], self.action_space)
+            check_mask(who, "/".join(self.path), observed["action_mask"], self.action_space)
 
-    def _refuse_unequal(self, seen: Any, action: Any) -> None:
+    def _refuse_unequal(self, observed: Any, action: Any) -> None:
         """Raises where the agents of the group cannot stand for one another."""
-        for what, spec in (("observations", seen), ("actions", action)):
+        for what, spec in (("observations", observed), ("actions", action)):
             lazy = isinstance(spec, StackedComposite)
             if lazy or any(spec[i] != spec[0] for i in range(1, self.agents)):
                 raise GroupError(
@@ -80,23 +89,41 @@ class Face:
                     f"one of many equal envs here; put them into groups of their own, or pad them (unequal='pad')"
                 )
 
-    def seen(self, td: TensorDictBase) -> Any:
+    def observations(self, td: TensorDictBase) -> Any:
         """What is observed in data ``[*B]``, as values of the space, with the batch in front."""
-        return self._as_space({name: self._array(td, name) for name in self._names})
+        return self._as_space(self.entries(td, self._names))
+
+    def check_names(self, option: str, names: Iterable[str]) -> None:
+        """Raises unless all names are entries of the agents.
+
+        Args:
+            option: who names them, for the error.
+            names: of entries.
+        """
+        spec: Composite = self.env.full_observation_spec
+        known = sorted((spec[nested(self.path)] if self.path else spec).keys())
+        if wrong := [name for name in names if name not in known]:
+            raise KeyMissing(f"{self.who}: {option} names {wrong}, which are not observed; there are {known}")
+
+    def entries(self, td: TensorDictBase, names: Iterable[str]) -> dict[str, Any]:
+        """Entries of the agents as numbers, with the batch in front."""
+        return {name: self._array(td, name) for name in names}
 
     def _array(self, td: TensorDictBase, name: str) -> Any:
         """An entry of the agents as numbers, with the batch in front."""
         node: Any = fetch(td, self.path) if self.path else td
         batch, value = td.ndim, node.get(name)
-        spec = self.env.full_observation_spec[nested((*self.path, name))]
-        array = value.detach().cpu().numpy() if is_plain(spec) else spec.to_numpy(value)
+        array = value.detach().cpu().numpy() if self._plain[name] else self._observation_spec(name).to_numpy(value)
         if not isinstance(array, np.ndarray):
             return array
         if self.each:
             return array.reshape(self.rows * self.agents, *array.shape[batch + self._dim :])
         return array.squeeze(batch) if self.lone else array
 
-    def masks(self, td: TensorDictBase) -> NDArray[np.bool_]:
+    def _observation_spec(self, name: str) -> Any:
+        return self.env.full_observation_spec[nested((*self.path, name))]
+
+    def action_masks(self, td: TensorDictBase) -> NDArray[np.bool_]:
         """Which actions are legal; bool, with the batch in front."""
         return np.asarray(self._array(td, "action_mask"))
 
@@ -106,21 +133,20 @@ class Face:
             return value_of(space, value) if np.ndim(value) or isinstance(value, dict) else space.dtype.type(value)
         return {name: value_of(self.observation_space[name], value) for name, value in values.items()}
 
-    def told(self, td: TensorDictBase, action: Any) -> TensorDictBase:
+    def set_action(self, td: TensorDictBase, action: Any) -> TensorDictBase:
         """The data with an action of the space, with the batch in front."""
         spec = self.env.full_action_spec[self.action_key]
         if is_plain(spec):
-            value = torch.as_tensor(np.asarray(action)).to(device=spec.device, dtype=spec.dtype).reshape(spec.shape)
+            value = torch.as_tensor(np.asarray(action)).to(td.device or spec.device, spec.dtype).reshape(spec.shape)
         else:
             value = spec.encode(np.asarray(action).reshape(spec.shape[:-1]))
-        return td.set(self.action_key, value)
+        write(td, self.action_key, value)
+        return td
 
-    def paid(self, following: TensorDictBase) -> NDArray[np.float64]:
+    def rewards(self, following: TensorDictBase) -> NDArray[np.float64]:
         """The reward of every row, the sum over agents, ``[*B]``; with ``each`` of every agent, ``[B * A]``."""
-        keys = [path(key) for key in self.env.reward_keys]
-        reward = fetch(following, next((key for key in keys if key[:-1] == self.path), keys[0]))
-        flat = reward.detach().cpu().double().flatten(following.ndim)
-        return self._of_agents(flat.numpy()) if self.each else np.asarray(flat.sum(-1).numpy())
+        reward = _numbers(fetch(following, self._reward), following.ndim).astype(np.float64)
+        return self._of_agents(reward) if self.each else np.asarray(reward.sum(-1))
 
     def flags(self, following: TensorDictBase) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether rows are terminated, and truncated; bool ``[*B]``."""
@@ -130,19 +156,26 @@ class Face:
             if flag is None:
                 flag = fetch(following, (*self.path, name))
             none = np.zeros(tuple(following.batch_size), dtype=bool)
-            found.append(none if flag is None else flag.flatten(following.ndim).all(-1).cpu().numpy())
+            found.append(none if flag is None else np.asarray(_numbers(flag, following.ndim).all(-1)))
         return found[0], found[1]
 
-    def flags_of_agents(self, following: TensorDictBase) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def flags_of_agents(
+        self, following: TensorDictBase, of_rows: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether agents are terminated, and truncated, by themselves or with their row; bool ``[B * A]``."""
         found = []
-        for name, of_row in zip(("terminated", "truncated"), self.flags(following), strict=True):
+        for name, of_row in zip(("terminated", "truncated"), of_rows, strict=True):
             flag = fetch(following, (*self.path, name)) if self.path else None
-            whole = self._of_agents(of_row.reshape(-1, 1))
-            own = whole if flag is None else flag.flatten(following.ndim).cpu().numpy().reshape(-1)
-            found.append(whole | own)
+            whole = self._of_agents(of_row)
+            found.append(whole if flag is None else whole | _numbers(flag, following.ndim).reshape(-1))
         return found[0], found[1]
 
     def _of_agents(self, values: Any) -> NDArray[Any]:
         """Numbers of agents, or of rows, as numbers of agents; ``[B * A]``."""
-        return np.broadcast_to(values.reshape(self.rows, -1), (self.rows, self.agents)).reshape(-1)
+        return values.reshape(-1) if values.size == self.rows * self.agents else values.reshape(-1).repeat(self.agents)
+
+
+def _numbers(value: Tensor, batch_ndim: int) -> NDArray[Any]:
+    """A tensor ``[*B, ...]`` as numbers ``[*B, n]``, in the same memory where it is this machine's."""
+    array: NDArray[Any] = value.detach().cpu().numpy()
+    return array.reshape(*array.shape[:batch_ndim], -1)

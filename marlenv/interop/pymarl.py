@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from marlenv.envs import EnvBase
 from marlenv.errors import IllegalAction, NeedsReset, ShapeError, SpecError, Unsupported, nearest, whole
-from marlenv.interop.agents import Agents
+from marlenv.interop.agents import Agents, lone
 from marlenv.optional import need
 
 STYLES = ("pymarl", "epymarl")
@@ -99,10 +99,10 @@ class PyMARLEnv:
 
     def reset(self) -> Any:
         """Starts an episode; what all agents observe, and the state."""
-        self._begin(None)
+        self._start(None)
         return self.get_obs(), self.get_state()
 
-    def _begin(self, seed: int | None) -> None:
+    def _start(self, seed: int | None) -> None:
         self._td, self._steps = self._all.reset(seed), 0
 
     def step(self, actions: Sequence[int]) -> Any:
@@ -114,7 +114,7 @@ class PyMARLEnv:
         return reward, terminated or truncated, {"episode_limit": True} if truncated else {}
 
     def _play(self, actions: Sequence[int]) -> tuple[Any, bool, bool]:
-        td = self._held("step")
+        td = self._data("step")
         chosen = [int(action) for action in actions]
         if len(chosen) != self.n_agents:
             raise ShapeError(f"to_pymarl: expected {self.n_agents} actions, one for each agent, got {len(chosen)}")
@@ -125,8 +125,8 @@ class PyMARLEnv:
                     f"to_pymarl: {name!r} cannot play action {action}; get_avail_actions() allows {np.flatnonzero(row)}"
                 )
         acting = self._acting()
-        told = {name: action for name, action in zip(self.agents, chosen, strict=True) if acting[name]}
-        self._td = self._all.step(td, told)
+        played = {name: action for name, action in zip(self.agents, chosen, strict=True) if acting[name]}
+        self._td = self._all.step(td, played)
         self._steps += 1
         rewards = [float(value) for value in self._all.column(self._td, "reward", 0.0).values()]
         cut, over = (list(self._all.column(self._td, name, False).values()) for name in ("truncated", "done"))
@@ -137,21 +137,21 @@ class PyMARLEnv:
         """Whether the episode is cut off, by the env or by the limit."""
         return over or self._steps >= self.episode_limit
 
-    def _held(self, verb: str) -> Any:
+    def _data(self, verb: str) -> Any:
         if self._td is None:
             raise NeedsReset.before("to_pymarl", verb)
         return self._td
 
     def get_obs(self) -> list[NDArray[np.float32]]:
         """What every agent observes, float32 ``[obs_shape]``."""
-        seen = self._all.observations(self._held("get_obs"))
-        return [self._vector(name, seen[name]) for name in self.agents]
+        found = self._all.observations(self._data("get_obs"))
+        return [self._vector(name, found[name]) for name in self.agents]
 
-    def _vector(self, name: str, seen: Any) -> NDArray[np.float32]:
+    def _vector(self, name: str, observed: Any) -> NDArray[np.float32]:
         space = self._shown[name]
-        if isinstance(seen, dict):
-            seen = {key: seen[key] for key in space}
-        flat = np.asarray(self._spaces.flatten(space, seen), dtype=np.float32)
+        if isinstance(observed, dict):
+            observed = {key: observed[key] for key in space}
+        flat = np.asarray(self._spaces.flatten(space, observed), dtype=np.float32)
         return np.pad(flat, (0, self._size - len(flat)))
 
     def get_obs_agent(self, agent_id: int) -> NDArray[np.float32]:
@@ -164,9 +164,9 @@ class PyMARLEnv:
 
     def get_state(self) -> NDArray[np.float32]:
         """What is known of the whole env, float32 ``[state_shape]``."""
-        td = self._held("get_state")
+        td = self._data("get_state")
         if self._whole is not None:
-            return np.asarray(self._whole.to_numpy(td.get("state")), dtype=np.float32).reshape(-1)
+            return np.asarray(self._whole.to_numpy(lone(td).get("state")), dtype=np.float32).reshape(-1)
         return np.concatenate(self.get_obs())
 
     def get_state_size(self) -> int:
@@ -174,16 +174,16 @@ class PyMARLEnv:
         return int(self._whole.shape.numel() if self._whole is not None else self.n_agents * self._size)
 
     def _acting(self) -> dict[str, bool]:
-        td = self._held("get_avail_actions")
+        td = self._data("get_avail_actions")
         columns = [self._all.column(td, name, True) for name in ("mask", "alive")]
         return {name: bool(columns[0][name] and columns[1][name]) for name in self.agents}
 
     def get_avail_actions(self) -> list[list[int]]:
         """Which actions are legal, 0 or 1 for each, ``[n_agents, n_actions]``."""
-        seen, acting, most = self._all.observations(self._held("get_avail_actions")), self._acting(), max(self._counts)
+        found, acting, most = self._all.observations(self._data("get_avail_actions")), self._acting(), max(self._counts)
         rows = []
         for name, count in zip(self.agents, self._counts, strict=True):
-            mask = seen[name]["action_mask"].tolist() if self._masked(name) else [1] * count
+            mask = found[name]["action_mask"].tolist() if self._masked(name) else [1] * count
             rows.append([int(x) for x in mask] + [0] * (most - count) if acting[name] else [1] + [0] * (most - 1))
         return rows
 
@@ -247,7 +247,7 @@ class EPyMARLEnv(PyMARLEnv):
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         """Starts an episode; what all agents observe, and infos."""
-        self._begin(seed)
+        self._start(seed)
         return self.get_obs(), {}
 
     def step(self, actions: Sequence[int]) -> Any:

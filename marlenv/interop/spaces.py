@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from marlenv.errors import SpecError
+from marlenv.errors import GroupError, SpecError
 from marlenv.optional import need
 from marlenv.specs import (
     Binary,
@@ -17,6 +17,8 @@ from marlenv.specs import (
     MultiCategorical,
     MultiOneHot,
     OneHot,
+    Stacked,
+    StackedComposite,
     TensorSpec,
     Unbounded,
 )
@@ -34,11 +36,13 @@ def space_of(who: str, key: str, spec: TensorSpec) -> Any:
 
     Raises:
         SpecError: there is no such space; the text says which entry, and why.
+        GroupError: it is an entry of agents who differ in it.
 
     >>> space_of("here", "action", Categorical(3))
     Discrete(3)
     """
     spaces = need("gymnasium.spaces", who)
+    check_equal(who, key, spec)
     if isinstance(spec, Composite):
         return spaces.Dict({name: space_of(who, f"{key}/{name}", one) for name, one in spec.items()})
     if isinstance(spec, Categorical) and spec.shape == () and spec.dtype != torch.bool:
@@ -63,6 +67,24 @@ def space_of(who: str, key: str, spec: TensorSpec) -> Any:
         return spaces.Box(low, high, tuple(spec.shape), dtype)
     ends = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     return spaces.Box(*ends, tuple(spec.shape), dtype)
+
+
+def check_equal(who: str, key: str, spec: TensorSpec) -> None:
+    """Raises where a spec is one of agents who differ, and is wanted as one.
+
+    Args:
+        who: the adapter, for errors.
+        key: of the entry, for errors.
+        spec: of a group.
+
+    Raises:
+        GroupError: its agents differ.
+    """
+    if isinstance(spec, (Stacked, StackedComposite)):
+        raise GroupError(
+            f"{who}: the agents of entry {key!r} differ in it, {spec!r}, and they observe and act as one here; put "
+            f"them into groups of their own, or pad them (unequal='pad')"
+        )
 
 
 def check_mask(who: str, name: str, mask: TensorSpec | None, actions: Any) -> None:

@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 
 from marlenv.errors import SpecTypeError
 from marlenv.groups import GroupTree
-from marlenv.interop.agents import check_one_row_of_groups
+from marlenv.interop.agents import check_one_row_of_groups, lone
 from marlenv.interop.face import Face
 from marlenv.tensordicts import fetch
 
@@ -39,38 +39,35 @@ class Teams:
         self.action_spaces = {name: _flat(face.action_space) for name, face in self._faces.items()}
 
     def reset(self, seed: int | None) -> TensorDictBase:
-        """Starts an episode; the data of its start, without a batch."""
+        """Starts an episode; the data of its start."""
         if seed is not None:
             self.env.set_seed(seed)
-        return self._lone(self.env.reset())
+        return self.env.reset()
 
     def step(self, td: TensorDictBase, actions: Mapping[str, Any]) -> TensorDictBase:
         """Plays actions, by group and as spaces have them; groups that are left out do anything legal.
 
         Returns:
-            What followed, without a batch.
+            What followed.
         """
         if unknown := sorted(set(actions) - set(self.names)):
             raise SpecTypeError(f"{self.who}: no groups are called {unknown}; there are {self.names}")
-        data = td.unsqueeze(0) if self.env.batch_size else td
         for name, face in self._faces.items():
             if name in actions:
-                face.told(data, actions[name])
+                face.set_action(td, actions[name])
             else:
                 spec = self.env.full_action_spec[face.action_key]
-                data.set(face.action_key, spec.zero())
-        return self._lone(self.env.step(data).get("next"))
-
-    def _lone(self, td: TensorDictBase) -> TensorDictBase:
-        return td[0] if self.env.batch_size else td
+                td.set(face.action_key, spec.zero())
+        following: TensorDictBase = self.env.step(td).get("next")
+        return following
 
     def observations(self, td: TensorDictBase, only: Any = None) -> dict[str, Any]:
         """What groups observe, as values of their spaces."""
-        out: dict[str, Any] = {}
+        out, row = dict[str, Any](), lone(td)
         for name, face in self._faces.items():
             if only is None or name in only:
-                seen, space = face.seen(td), self.observation_spaces[name]
-                out[name] = seen.reshape(space.shape) if isinstance(seen, np.ndarray) else seen
+                found, space = face.observations(row), self.observation_spaces[name]
+                out[name] = found.reshape(space.shape) if isinstance(found, np.ndarray) else found
         return out
 
     def column(self, td: TensorDictBase, name: str, default: Any = None) -> dict[str, Any]:

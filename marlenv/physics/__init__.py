@@ -27,7 +27,7 @@ from marlenv.physics.maths.views import join, norm, others, rows_first, rows_las
 from marlenv.physics.simulation import SHARED, Simulation
 from marlenv.physics.task.controllers import VelocityController
 from marlenv.physics.task.heuristic import Heuristic
-from marlenv.physics.task.picture import Picture
+from marlenv.physics.task.picture import Picture, View
 from marlenv.physics.task.relations import distance, gap, offset, overlap
 from marlenv.physics.task.scenario import Scenario
 from marlenv.physics.task.sensors import Edges, Lidar, Near, Neighbours
@@ -65,6 +65,7 @@ __all__ = [
     "State",
     "Static",
     "VelocityController",
+    "View",
     "World",
     "alike",
     "distance",

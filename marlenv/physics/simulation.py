@@ -181,6 +181,7 @@ class Simulation:
             observations, infos = self._observe(alive)
             over = self._over()
             moment.state["over"] = over
+            self.scenario.end_step()
             return moment.close(), observations, rewards, over, infos
         finally:
             self.world.stage.shut()

@@ -105,6 +105,10 @@ class VideoRecorder(ObservationTransform):
         super().__init__(["pixels"] if in_keys is None else in_keys, out_keys)
         if max_frames is not None:
             whole("VideoRecorder", "max_frames", max_frames, 1)
+        if skip is not None:
+            whole("VideoRecorder", "skip", skip, 1)
+        if logger is not None and not callable(getattr(logger, "log_video", None)):
+            raise SpecError(f"VideoRecorder: logger must be a logger with log_video(), or None, got {logger!r}")
         self.logger, self.tag, self.skip, self.make_grid = logger, tag, skip, make_grid
         self.cropped = None if center_crop is None else CenterCrop(center_crop)
         self.max_frames, self.dump_on_done = max_frames, dump_on_done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import IO
 
 import torch
 from torch import Tensor
@@ -38,17 +39,20 @@ def write_video(path: str | Path, frames: Tensor, fps: float = 30, crf: int = 18
         crf: how much an mp4 may lose: 0 is nothing, 18 hard to see.
 
     Raises:
-        SpecError: the ending is another one.
+        SpecError: the ending is another one, or there are no frames per second.
+        ShapeError: there are no frames, or they have another shape.
     """
     path = Path(path)
+    if frames.ndim != 4 or frames.shape[-1] != 3 or 0 in frames.shape:
+        raise ShapeError(f"write_video: expected frames [T, H, W, 3], one or more, got {list(frames.shape)}")
+    if not fps > 0:
+        raise SpecError(f"write_video: fps must be above 0, got {fps}")
     kind = path.suffix[1:]
     if kind not in KINDS:
         raise SpecError(f"write_video: the file must end with one of {[f'.{k}' for k in KINDS]}, got {path.name!r}")
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind == "gif":
-        images = need("PIL.Image", "write_video")
-        film = [images.fromarray(frame.numpy()) for frame in frames.cpu()]
-        film[0].save(path, save_all=True, append_images=film[1:], duration=round(1000 / fps), loop=0)
+        write_gif(path, frames, fps)
         return path
     av = need("av", "write_video")
     height, width = (n - n % 2 for n in frames.shape[1:3])
@@ -61,13 +65,27 @@ def write_video(path: str | Path, frames: Tensor, fps: float = 30, crf: int = 18
     return path
 
 
+def write_gif(path: str | Path | IO[bytes], frames: Tensor, fps: float = 30) -> None:
+    """Writes frames ``[T, H, W, 3]`` as a gif, which says in a comment how long a frame lasts.
+
+    Equal frames that follow one another are one that lasts longer.
+    """
+    images, duration = need("PIL.Image", "write_gif"), max(20, 10 * round(100 / fps))
+    film = [images.fromarray(frame.numpy()) for frame in frames.cpu()]
+    options = {"duration": duration, "loop": 0, "comment": f"{duration} ms".encode()}
+    film[0].save(path, format="GIF", save_all=True, append_images=film[1:], **options)
+
+
 def read_video(path: str | Path) -> Tensor:
     """The frames of a file that :func:`write_video` wrote; uint8 ``[T, H, W, 3]``."""
-    path = Path(path)
+    path, found = Path(path), []
     if path.suffix == ".gif":
         images, sequence = need("PIL.Image", "read_video"), need("PIL.ImageSequence", "read_video")
         with images.open(path) as film:
-            found = [_bytes(frame.convert("RGB")) for frame in sequence.Iterator(film)]
+            said = film.info.get("comment", b"").split()
+            for frame in sequence.Iterator(film):
+                lasts = frame.info.get("duration", 0)
+                found += [_bytes(frame.convert("RGB"))] * (round(lasts / int(said[0])) if said[1:] == [b"ms"] else 1)
     else:
         with need("av", "read_video").open(str(path)) as container:
             found = [torch.from_numpy(f.to_ndarray(format="rgb24")) for f in container.decode(video=0)]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marlenv.errors import NotInSpec, SpecError, whole
 from marlenv.specs.base import TensorSpec
-from marlenv.specs.encoding import brief
+from marlenv.specs.encoding import as_array, brief
 
 FINE = 1 << 20  # more values than this need numbers in [0, 1) of double precision
 
@@ -26,9 +26,13 @@ def pick(unit: Tensor, mask: Tensor) -> Tensor:
     >>> pick(torch.tensor([0.0, 0.9]), torch.tensor([False, True, True]))
     tensor([1, 2])
     """
-    ranks = mask.cumsum(-1, dtype=torch.int32)
-    place = (unit * ranks[..., -1]).floor().unsqueeze(-1)
-    return (ranks <= place).sum(-1).clamp(max=mask.shape[-1] - 1)
+    allowed = mask if mask.dtype == torch.bool else mask != 0
+    ranks = allowed.cumsum(-1, dtype=torch.int32)
+    place = (unit * ranks[..., -1]).int().unsqueeze(-1)
+    if ranks.ndim > 1:  # the search takes one row for all numbers, or one for each
+        ranks = ranks.expand(*place.shape[:-1], -1)
+    found = torch.searchsorted(ranks.contiguous(), place.contiguous(), right=True).squeeze(-1)
+    return found.clamp(max=mask.shape[-1] - 1)
 
 
 def one_hot(index: Tensor, n: int, dtype: torch.dtype) -> Tensor:
@@ -168,7 +172,7 @@ class Discrete(TensorSpec):
 
     def to_numpy(self, val: Tensor, safe: bool | None = None) -> Any:
         """The numbers that the value stands for, as an array; ``safe`` checks it first."""
-        return self.to_categorical(val, safe).numpy(force=True)
+        return as_array(self.to_categorical(val, safe))
 
     def _detail(self) -> str:
         words = f"nvec={list(self.space_sizes)}" if len(self.space_sizes) > 1 else f"n={self.space_sizes[0]}"

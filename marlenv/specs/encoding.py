@@ -99,7 +99,19 @@ class Encoding(ABC):
         """The value as simulators take it: an array; ``safe`` checks it first. bfloat16 becomes float32."""
         if safe:
             self.assert_is_in(val)
-        return (val.float() if val.dtype == torch.bfloat16 else val).numpy(force=True)
+        return as_array(val.float() if val.dtype == torch.bfloat16 else val)
+
+
+def as_array(val: Tensor) -> Any:
+    """A tensor as an array, wherever it is; it shares the memory of one on the CPU.
+
+    >>> as_array(torch.ones(2, requires_grad=True))
+    array([1., 1.], dtype=float32)
+    """
+    try:
+        return val.numpy()  # force=True takes several times as long, needed or not
+    except (RuntimeError, TypeError):  # it has a gradient, a lazy sign, another device
+        return val.numpy(force=True)
 
 
 class MemoizedEncode:

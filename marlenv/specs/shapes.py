@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import ShapeError
+from marlenv.errors import ShapeError, SpecTypeError
 
 Reshape = Callable[[Tensor], Tensor]
 Names = list[str | None]
@@ -40,6 +40,8 @@ def size(shape: ShapeLike) -> Size:
         return Size()
     if type(shape) is Size:
         return shape
+    if isinstance(shape, str) or not (isinstance(shape, (int, np.integer)) or hasattr(shape, "__iter__")):
+        raise SpecTypeError(f"a size is an int or a sequence of them, got {shape!r}")
     return Size((int(shape),)) if isinstance(shape, (int, np.integer)) else Size(whole(s) for s in shape)
 
 

@@ -30,11 +30,21 @@ EXAMPLES = {
 }
 """Families of envs: the task that stands for them, and its options."""
 NONE = {
+    "brax": "XLA's numbers change with the machine",
     "dm_control": "MuJoCo's numbers change with the machine",
     "dm_soccer": "MuJoCo's numbers change with the machine",
+    "envpool": "its tasks are other games' and robots', and it is not on every machine",
+    "habitat": "the simulator is on few machines",
+    "isaac_lab": "the simulator is on few machines",
+    "isaacgym": "the simulator is on few machines",
     "jaxmarl": "XLA's numbers change with the machine",
+    "jumanji": "XLA's numbers change with the machine",
     "meltingpot": "its substrates cannot be seeded",
+    "openml": "its data sets are fetched from a server",
+    "procgen": "it observes pictures, of which the first numbers say nothing",
+    "robohive": "the simulator is on few machines",
     "smacv2": "the game is on few machines",
+    "unity_mlagents": "builds of Unity's are on no package registry",
 }
 """Families without a playthrough, and why."""
 

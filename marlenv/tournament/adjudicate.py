@@ -1,6 +1,6 @@
-"""Ending games that are decided: by a score that is high for long, as arbiters and match programs do.
+"""Ending games that are decided, as arbiters and match programs do: by a score that is high for long, by repetition.
 
-Repetition and want of progress are the business of the rules (``Chess(draws=...)``, ``Go(repetition=...)``).
+What the rules themselves say comes first (``Chess(draws=...)``, ``Go(repetition=...)``).
 """
 
 from __future__ import annotations
@@ -26,12 +26,16 @@ class Adjudication:
     """When games of two are ended before their end.
 
     Args:
-        score: takes rules and positions, returns how much better the first seat stands in each; float ``[B]``.
+        score: takes rules and positions, returns how much better the first seat stands in each; float ``[B]``. For
+            ``win`` and ``draw``.
         win: who is better by as much after each of ``win_plies`` moves running has won; None for nobody.
         win_plies: see there.
         draw: whose positions differ by no more after each of ``draw_plies`` moves running have drawn; None for nobody.
         draw_plies: see there.
-        after: how many moves are played before any draw.
+        after: how many moves are played before any such draw.
+        repetition: a game has been drawn when a position comes for the ``repetition``-th time since players were first
+            asked, the first one among them; None for never. Which positions are the same says
+            :meth:`~marlenv.games.Rules.position_key`. A game that its rules end by the same move is theirs.
 
     >>> from marlenv.games.chess import Chess
     >>> from marlenv.tournament import Arena, Game, random_player
@@ -41,18 +45,26 @@ class Adjudication:
     16.0
     """
 
-    score: Score
+    score: Score | None = None
     win: float | None = None
     win_plies: int = 6
     draw: float | None = None
     draw_plies: int = 20
     after: int = 0
+    repetition: int | None = None
 
     def __post_init__(self) -> None:
         for name, low in (("win_plies", 1), ("draw_plies", 1), ("after", 0)):
             whole("Adjudication", name, getattr(self, name), low)
-        if self.win is None and self.draw is None:
-            raise SpecError("Adjudication: say win= or draw=, the scores that decide a game")
+        if self.repetition is not None:
+            whole("Adjudication", "repetition", self.repetition, 2)
+        by_score = self.win is not None or self.draw is not None
+        if not by_score and self.repetition is None:
+            raise SpecError("Adjudication: say win= or draw=, the scores that decide a game, or repetition=")
+        if by_score and self.score is None:
+            raise SpecError("Adjudication: win= and draw= are about a score; say score=, such as material")
+        if self.score is not None and not by_score:
+            raise SpecError("Adjudication: a score decides nothing without win= or draw=; say one of them")
         if self.win is not None and not self.win > 0:
             raise SpecError(f"Adjudication: win must be above 0, got {self.win}")
         if self.draw is not None and not 0 <= self.draw < (self.win or float("inf")):
@@ -60,7 +72,7 @@ class Adjudication:
 
 
 class Judge:
-    """How long each of ``B`` games has been decided.
+    """How long each of ``B`` games has been decided, and which positions it has seen.
 
     Args:
         how: when it ends.
@@ -69,25 +81,45 @@ class Judge:
 
     def __init__(self, how: Adjudication, rows: int) -> None:
         self.how = how
-        self.lead, self.even, self.plies = (torch.zeros(rows, dtype=torch.int64) for _ in range(3))
+        self.lead, self.even, self.plies, self.repeats = (torch.zeros(rows, dtype=torch.int64) for _ in range(4))
+        self.seen = torch.zeros(rows, 64, dtype=torch.int64)  # keys of positions, by the number of the move
 
-    def begin(self, rows: Tensor) -> None:
-        """Other games are played in some rows."""
-        self.lead[rows], self.even[rows], self.plies[rows] = 0, 0, 0
+    def begin(self, rules: Rules[Any], state: Any, rows: Tensor | None) -> None:
+        """Other games begin in some rows, or in all, in these positions."""
+        rows = torch.arange(len(self.lead)) if rows is None else rows
+        self.lead[rows], self.even[rows], self.plies[rows], self.repeats[rows] = 0, 0, 0, 1
+        if self.how.repetition is not None:
+            self.seen[rows, 0] = rules.position_key(state)
 
     def keep(self, mask: Tensor) -> None:
         """Drops the rows outside ``mask``."""
         self.lead, self.even, self.plies = self.lead[mask], self.even[mask], self.plies[mask]
+        self.repeats, self.seen = self.repeats[mask], self.seen[mask]
 
-    def look(self, score: Tensor, moved: Tensor) -> None:
-        """Takes note of the scores after a move; of the games that ``moved``."""
+    def look(self, rules: Rules[Any], state: Any, moved: Tensor) -> None:
+        """Takes note of the positions after a move; of the games that ``moved``."""
+        if self.how.score is not None:
+            self._compare(self.how.score(rules, state), moved)
+        self.plies = self.plies + moved
+        if self.how.repetition is not None:
+            self._remember(rules.position_key(state))
+
+    def _compare(self, score: Tensor, moved: Tensor) -> None:
         win = float("inf") if self.how.win is None else self.how.win
         draw = -1.0 if self.how.draw is None else self.how.draw
         ahead = torch.where(score >= win, self.lead.clamp(min=0) + 1, 0)
         lead = torch.where(score <= -win, self.lead.clamp(max=0) - 1, ahead)
         even = torch.where((score.abs() <= draw) & (self.plies >= self.how.after), self.even + 1, 0)
         self.lead, self.even = torch.where(moved, lead, self.lead), torch.where(moved, even, self.even)
-        self.plies = self.plies + moved
+
+    def _remember(self, key: Tensor) -> None:
+        """Notes the positions, each at the number of its move; games that did not move stand where they stood."""
+        plies, size = self.plies.unsqueeze(1), self.seen.shape[1]
+        if int(self.plies.max()) >= size:
+            self.seen = torch.cat((self.seen, torch.zeros_like(self.seen)), 1)
+        self.seen.scatter_(1, plies, key.unsqueeze(1))
+        known = torch.arange(self.seen.shape[1]) <= plies
+        self.repeats = ((self.seen == key.unsqueeze(1)) & known).sum(1)
 
     @property
     def winner(self) -> Tensor:
@@ -97,7 +129,15 @@ class Judge:
     @property
     def decided(self) -> Tensor:
         """Which games are ended; bool ``[B]``."""
-        return (self.winner != 0) | (self.even >= self.how.draw_plies)
+        repeated = self.repeats >= (self.how.repetition or torch.inf)
+        return (self.winner != 0) | (self.even >= self.how.draw_plies) | repeated
+
+
+def check_material(rules: Rules[Any] | None) -> None:
+    """Raises Unsupported where :func:`material` cannot be counted."""
+    if not hasattr(rules, "from_fens"):
+        got = "an env" if rules is None else type(rules).__name__
+        raise Unsupported(f"material: it is counted in chess, got {got}; give a score of your own")
 
 
 def material(rules: Rules[Any], state: Any) -> Tensor:
@@ -109,8 +149,7 @@ def material(rules: Rules[Any], state: Any) -> Tensor:
     >>> material(rules, rules.from_fens(fens)).tolist()
     [18.0, -3.0]
     """
-    if not hasattr(rules, "from_fens"):
-        raise Unsupported(f"material: it is counted in chess, got {type(rules).__name__}; give a score of your own")
+    check_material(rules)
     from marlenv.games.chess.board import OPPONENT, OWN, PAWNS, TURN
     from marlenv.games.parts.bits import counted
 

@@ -9,8 +9,8 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import IllegalAction, ShapeError
-from marlenv.rng import GOLDEN, RowRNG, mix
+from marlenv.errors import IllegalAction, ShapeError, SpecError, Unsupported
+from marlenv.rng import GOLDEN, RowRNG, mix_
 from marlenv.tournament.players import CRASH, RESIGN, TIME, Player
 from marlenv.tournament.schedule import Game
 from marlenv.tournament.streams import streams
@@ -77,7 +77,7 @@ class Asker:
             games: the games themselves.
         """
         seats = torch.arange(self._keys.shape[1])
-        self._keys[rows] = mix(streams(self.seed, ids, 0).unsqueeze(1) + seats * GOLDEN)
+        self._keys[rows] = mix_(streams(self.seed, ids, 0).unsqueeze(1) + seats * GOLDEN)
         self.drawn[rows], self.used[rows] = 0, 0
         if self._allowed is not None and self.game_seconds is not None:
             self._allowed[rows] = self.game_seconds
@@ -113,10 +113,10 @@ class Asker:
         Returns:
             Actions ``[K, ...]``, -1 where there is none, and the number of the ending that this means; int8 ``[K]``.
         """
-        row, seat = positions.row, positions.seat
-        mover = self._first[who[row, seat]]
-        found = mover.unique().tolist()
-        failed = torch.zeros(len(row), dtype=torch.int8)
+        place = self._place(positions, None)
+        mover = self._first.index_select(0, who.reshape(-1).index_select(0, place))
+        found = mover.bincount().nonzero().squeeze(-1).tolist()
+        failed = torch.zeros(len(place), dtype=torch.int8)
         action: Tensor | None = None
         for index in found:
             mine = None if len(found) == 1 else (mover == index).nonzero().squeeze(-1)
@@ -125,7 +125,7 @@ class Asker:
                 action, failed = answer, why
             else:
                 if action is None:
-                    action = torch.zeros((len(row), *answer.shape[1:]), dtype=answer.dtype)
+                    action = torch.zeros((len(place), *answer.shape[1:]), dtype=answer.dtype)
                 action[mine], failed[mine] = answer.to(action.dtype), why
         assert action is not None
         return action, failed
@@ -138,16 +138,16 @@ class Asker:
         answer = self._answer(index, positions, mine, ids)
         rows = len(answer)
         why = torch.zeros(rows, dtype=torch.int8)
+        late = self._late(positions, mine, (time.perf_counter() - began) / max(rows, 1))
+        fine = self.board.permits(positions, mine, answer)
+        if late is None and answer.ndim == 1 and bool(fine.all()):
+            return answer, why
         flat = answer.reshape(rows, -1)[:, 0] if answer.numel() else answer.new_zeros(rows)
         if not answer.is_floating_point() and bool((flat < 0).any()):
             for said, ending in REASONS.items():
                 why[flat == said] = ending
-        late = self._late(positions, mine, (time.perf_counter() - began) / max(rows, 1))
         if late is not None:
             why[late] = OUT_OF_TIME
-        fine = self.board.permits(positions, mine, answer)
-        if bool(fine.all()) and not bool(why.any()):
-            return answer, why
         why[~fine & (why == 0)] = ILLEGAL
         if not self.forfeits and bool((why > RESIGNED).any()):
             self._raise(positions, mine, who, ids, answer, why)
@@ -155,19 +155,22 @@ class Asker:
 
     def _late(self, positions: Positions, mine: Tensor | None, seconds: float) -> Tensor | None:
         """Where a player that took so long for each position is out of time; bool ``[R]``, None without limits."""
-        row, seat = positions.row, positions.seat
-        if mine is not None:
-            row, seat = row[mine], seat[mine]
-        used = self.used[row, seat] + seconds
-        self.used[row, seat] = used
+        place, flat = self._place(positions, mine), self.used.view(-1)
+        used = flat.index_select(0, place) + seconds
+        flat.index_copy_(0, place, used)
         if self.move_seconds is None and self._allowed is None:
             return None
-        late = torch.full(row.shape, self.move_seconds is not None and seconds > self.move_seconds)
+        late = torch.full(place.shape, self.move_seconds is not None and seconds > self.move_seconds)
         if self._allowed is not None:
-            allowed = self._allowed[row, seat]
+            allowed = self._allowed.view(-1)[place]
             late |= used > allowed
-            self._allowed[row, seat] = allowed + self.increment
+            self._allowed.view(-1)[place] = allowed + self.increment
         return late
+
+    def _place(self, positions: Positions, mine: Tensor | None) -> Tensor:
+        """Where the numbers of seats that are asked stand, in the flat memory of ``[rows, seats]``; int64 ``[R]``."""
+        place = positions.row * self.drawn.shape[1] + positions.seat
+        return place if mine is None else place.index_select(0, mine)
 
     def _raise(
         self, positions: Positions, mine: Tensor | None, who: Tensor, ids: Tensor, answer: Tensor, why: Tensor
@@ -189,7 +192,7 @@ class Asker:
         try:
             return self._asked(index, positions, mine, ids)
         except Exception as error:
-            if not self.forfeits:
+            if not self.forfeits or isinstance(error, (SpecError, Unsupported)):  # it would lose every game
                 error.add_note(f"while player {self._called[index]} was to move")
                 raise
         answers: list[Tensor | None] = []
@@ -205,10 +208,10 @@ class Asker:
         return torch.cat([blank if a is None else a for a in answers])
 
     def _asked(self, index: int, positions: Positions, mine: Tensor | None, ids: Tensor) -> Tensor:
-        row, seat = positions.row, positions.seat
-        if mine is not None:
-            row, seat = row[mine], seat[mine]
-        rng = RowRNG.of(self._keys[row, seat], self.drawn[row, seat])
+        place = self._place(positions, mine)
+        row = positions.row if mine is None else positions.row.index_select(0, mine)
+        seat = positions.seat if mine is None else positions.seat.index_select(0, mine)
+        rng = RowRNG.of(*(x.view(-1).index_select(0, place) for x in (self._keys, self.drawn)))
         memory = self._recall(index, positions, row, seat)
         moves, clock = None, None if self._allowed is None else (self._allowed - self.used)[row]
         if self.moves is not None and getattr(self.players[index], "wants_moves", False):
@@ -223,7 +226,7 @@ class Asker:
                 f"Arena: player {self._called[index]} must return an action per row {list(want)}, got "
                 f"{list(answer.shape)}"
             )
-        self.drawn[row, seat] = rng.counter
+        self.drawn.view(-1).index_copy_(0, place, rng.counter)
         if memory is not None:
             self._memory[index, positions.kind][row, seat] = memory
         return answer

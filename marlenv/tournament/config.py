@@ -16,7 +16,7 @@ from marlenv.errors import SpecError, UnknownName, nearest, whole
 from marlenv.games import TurnBasedEnv
 from marlenv.games.rules import Rules
 from marlenv.registration import find, make
-from marlenv.tournament.adjudicate import Adjudication, material
+from marlenv.tournament.adjudicate import Adjudication, check_material, material
 from marlenv.tournament.engines import UCIPlayer
 from marlenv.tournament.gtp import GTPPlayer
 from marlenv.tournament.mcts import MCTSPlayer
@@ -27,6 +27,23 @@ from marlenv.tournament.schedule import Chance
 from marlenv.tournament.sequential import SPRT
 from marlenv.tournament.turns import Board
 
+KINDS_OF_VALUES: dict[str, tuple[tuple[type, ...], str]] = {
+    "env": ((str,), "a text"),
+    "schedule": ((str,), "a text"),
+    "chance": ((str,), "a text"),
+    "players": ((Mapping,), "a table"),
+    "options": ((Mapping,), "a table"),
+    "double": ((bool,), "true or false"),
+    "forfeits": ((bool,), "true or false"),
+    "sprt": ((Mapping,), "a table"),
+    "adjudicate": ((Mapping,), "a table"),
+    "move_seconds": ((int, float), "a number"),
+    "game_seconds": ((int, float), "a number"),
+    "increment": ((int, float), "a number"),
+    "seed": ((int,), "a whole number"),
+}
+ROUNDS = 5
+"""When nobody says how many; of few players in a Swiss tournament half as many, as later ones may be impossible."""
 SCHEDULES = ("round_robin", "gauntlet", "swiss", "knockout", "focal", "teams", "match")
 
 
@@ -45,7 +62,8 @@ class Config:
             (of two, in rounds, until ``sprt`` is decided).
         double: whether each pair plays from both seats; not in a Swiss tournament, which balances seats itself.
         cycles: how often the schedule is repeated; in a knockout, how many games (or pairs, if double) a match has.
-        rounds: of a Swiss tournament; of a match, at most.
+        rounds: of a Swiss tournament; of a match, at most. 5 when left out; in a Swiss tournament of eight players or
+            fewer half as many as there are players: whatever the results, so many can be paired.
         sprt: the fields of :class:`SPRT`, for a match that ends as soon as it is clear whether the first player is
             stronger.
         challengers: of a gauntlet; the other players are its field.
@@ -58,15 +76,15 @@ class Config:
         chance: what has the same dice and cards: ``"pairs"``, the games of a pair that sits both ways; ``"cycles"``,
             all games of a cycle; or ``"games"``, none.
         rows: how many games are played at once.
-        block: how many games are leased from the ledger, and written, at a time; four for each row when left out.
+        block: how many games are leased from the ledger, and written, at a time; eight for each row when left out.
         max_plies: cut games off after so many moves.
         seed: of all games.
         forfeits: whether a player that fails loses the game; else the tournament stops with its error.
         move_seconds: how long a player may take for a move.
         game_seconds: how long for all its moves of a game.
         increment: the seconds that each move adds to that.
-        adjudicate: when games end before their end: a table with the fields of :class:`Adjudication`, its score
-            ``"material"`` (of chess) or ``"module:function"``.
+        adjudicate: when games end before their end: a table with the fields of :class:`Adjudication`; the score of
+            ``win`` and ``draw`` is ``"material"`` (of chess) or ``"module:function"``.
         seats: of an env: ``"groups"``, ``"agents"``, or the agents of each.
     """
 
@@ -76,7 +94,7 @@ class Config:
     schedule: str = "round_robin"
     double: bool = True
     cycles: int = 1
-    rounds: int = 5
+    rounds: int = None  # type: ignore[assignment]  # a number in every config
     sprt: dict[str, float] | None = None
     challengers: tuple[str, ...] = ()
     focal: tuple[str, ...] = ()
@@ -97,22 +115,31 @@ class Config:
     seats: Any = None
 
     def __post_init__(self) -> None:
+        self._check_values()
         if self.schedule not in SCHEDULES:
             raise SpecError(f"tournament: schedule {self.schedule!r}: {nearest(self.schedule, SCHEDULES)}")
-        for name in ("cycles", "rounds", "rows"):
-            whole("tournament", name, getattr(self, name), 1)
         if len(self.players) < 2:
             raise SpecError(f"tournament: expected two players or more, got {list(self.players)}")
+        if self.rounds is None:
+            half = (len(self.players) + 1) // 2 if self.schedule == "swiss" else ROUNDS
+            object.__setattr__(self, "rounds", min(ROUNDS, half))
         if self.chance not in get_args(Chance):
             raise SpecError(f"tournament: chance {self.chance!r}: {nearest(self.chance, get_args(Chance))}")
         if self.sprt is not None:
             self.test()
             if self.schedule != "match":
                 raise SpecError(f"tournament: sprt is for schedule 'match', got {self.schedule!r}")
+        self._check_schedule()
+
+    def _check_schedule(self) -> None:
+        """Raises where fields do not fit the schedule or each other."""
+        if self.schedule == "swiss" and self.rounds > self._most_rounds():
+            raise SpecError(
+                f"tournament: in a Swiss tournament nobody meets twice, so {len(self.players)} players have rounds for "
+                f"{self._most_rounds()}, got rounds = {self.rounds}"
+            )
         if self.schedule == "match" and len(self.players) != 2:
             raise SpecError(f"tournament: a match is between two players, got {list(self.players)}")
-        if self.opening_plies is not None:
-            whole("tournament", "opening_plies", self.opening_plies, 1)
         named = {"challengers": self.challengers, "focal": self.focal}
         named |= {f"populations: {group}": names for group, names in self.populations.items()}
         for where, names in named.items():
@@ -121,6 +148,29 @@ class Config:
                     raise UnknownName(
                         f"tournament: {where}: no player is called {name!r}; {nearest(name, self.players)}"
                     )
+        for name, schedule in (("challengers", "gauntlet"), ("focal", "focal"), ("roles", "focal")):
+            if getattr(self, name) and self.schedule != schedule:
+                raise SpecError(f"tournament: {name} are for schedule {schedule!r}, got {self.schedule!r}")
+
+    def _most_rounds(self) -> int:
+        """How many rounds of a Swiss tournament there can be: nobody meets or rests twice."""
+        return len(self.players) - 1 + len(self.players) % 2
+
+    def _check_values(self) -> None:
+        """Raises where a field holds what it cannot mean, before anything is loaded or written."""
+        for name, (kinds, says) in KINDS_OF_VALUES.items():
+            value = getattr(self, name)
+            left_out = value is None and name in ("sprt", "adjudicate", "move_seconds", "game_seconds")
+            if not left_out and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
+                raise SpecError(f"tournament: {name} must be {says}, got {value!r}")
+        for name in ("cycles", "rounds", "rows", "block", "max_plies", "opening_plies"):
+            value = getattr(self, name)
+            if value is not None or name in ("cycles", "rows"):
+                whole("tournament", name, value, 1)
+        for where, table in (("sprt", self.sprt), ("adjudicate", self.adjudicate)):
+            for name, value in (table or {}).items():
+                if name != "score" and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                    raise SpecError(f"tournament: {where}: {name} must be a number, got {value!r}")
 
     @classmethod
     def of(cls, given: Mapping[str, Any], folder: Path | str = ".") -> Config:
@@ -151,7 +201,7 @@ class Config:
         populations = values.get("populations", {})
         if not isinstance(populations, Mapping):
             raise SpecError(f"tournament: populations must be a table of names by group, got {populations!r}")
-        groups = zip(populations, _tuples("populations", populations.values()), strict=True)
+        groups = zip(populations, _tuples("populations", [*populations.values()]), strict=True)
         values["populations"] = dict(groups)
         for name in ("challengers", "focal"):
             (values[name],) = _tuples(name, [values.get(name, ())])
@@ -162,6 +212,10 @@ class Config:
         """The tournament that a TOML file describes."""
         try:
             given = tomllib.loads(Path(path).read_text())
+        except FileNotFoundError:
+            raise SpecError(f"{path}: there is no such file; expected the TOML file of a tournament") from None
+        except UnicodeDecodeError:
+            raise SpecError(f"{path}: this is no TOML; a ledger is gone on with by `resume`") from None
         except tomllib.TOMLDecodeError as error:
             more = "; two players of one name?" if "overwrite" in str(error) else ""
             raise SpecError(f"{path}: this is no TOML: {error}{more}") from None
@@ -199,7 +253,7 @@ class Config:
     def board(self) -> Board:
         """What games are played on."""
         game, rules = self.game()
-        return make_board(game, self._openings(rules), self.seed, self.seats, self._adjudication())
+        return make_board(game, self._openings(rules), self.seed, self.seats, self._adjudication(rules))
 
     def arena(self) -> Arena:
         """What the games are played in; loads the env and the players.
@@ -220,11 +274,11 @@ class Config:
             move_seconds=self.move_seconds,
             game_seconds=self.game_seconds,
             increment=self.increment,
-            adjudicate=self._adjudication(),
+            adjudicate=self._adjudication(rules),
             record=rules is not None,
         )
 
-    def _adjudication(self) -> Adjudication | None:
+    def _adjudication(self, rules: Rules[Any] | None) -> Adjudication | None:
         if self.adjudicate is None:
             return None
         table, known = dict(self.adjudicate), [f.name for f in fields(Adjudication)]
@@ -234,7 +288,10 @@ class Config:
         score = table.pop("score", "material")
         if score != "material" and (not isinstance(score, str) or ":" not in score):
             raise SpecError(f"tournament: adjudicate: score must be 'material' or 'module:function', got {score!r}")
-        return Adjudication(material if score == "material" else load(score), **table)
+        by_score = not self.adjudicate.keys().isdisjoint(("score", "win", "draw"))
+        if by_score and score == "material":
+            check_material(rules)
+        return Adjudication((material if score == "material" else load(score)) if by_score else None, **table)
 
     def _openings(self, rules: Rules[Any] | None) -> list[Opening]:
         if self.openings and rules is None:

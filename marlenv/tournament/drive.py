@@ -106,7 +106,7 @@ def run(
     workers: int = 0,
     lease_seconds: float = 600.0,
 ) -> None:
-    """Plays all that is left of a tournament; after a crash, call it again.
+    """Plays all that is left of a tournament; after a crash or an error, call it again.
 
     Args:
         ledger: what is played; several processes may play from one.
@@ -118,7 +118,7 @@ def run(
     """
     whole("tournament", "workers", workers, 0)
     config = Config.of(ledger.config)
-    arena, owner, block = config.arena(), me(), config.block or 4 * config.rows
+    arena, owner, block = config.arena(), me(), config.block or 8 * config.rows
     tell, renewed = progress or (lambda count: None), time.monotonic()
 
     def ended(count: int) -> None:
@@ -134,6 +134,7 @@ def run(
 
         crew = RayCrew(ledger.config, workers)
     try:
+        ledger.release(owner)  # what this process began before, and an error ended
         while True:
             share = -(-ledger.counts()["open"] // crew.size)  # so that all have something to do
             while crew.free and (games := ledger.lease(owner, min(block, max(share, 1)), lease_seconds)):

@@ -78,12 +78,16 @@ class UCIPlayer(EnginePlayer):
             self.memory = TensorDict({"lost": torch.zeros(1, dtype=torch.int64)})
         self._chess960 = False
 
-    def __call__(self, turn: Turn) -> Tensor:
-        rules: Any = turn.rules  # chess is not loaded for those who play without
+    def check(self, rules: Any) -> None:
+        """Raises Unsupported where it cannot play: other games than chess."""
         if not hasattr(rules, "read_ucis"):
             raise Unsupported(
                 f"UCIPlayer: engines play chess, got {'an env' if rules is None else type(rules).__name__}"
             )
+
+    def __call__(self, turn: Turn) -> Tensor:
+        self.check(turn.rules)
+        rules: Any = turn.rules  # chess is not loaded for those who play without
         if self._chess960 != rules.chess960:
             self.close()
             self._chess960 = rules.chess960

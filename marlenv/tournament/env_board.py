@@ -69,11 +69,14 @@ class EnvPositions(Positions):
         """Envs do not give positions to players."""
         raise Unsupported("Turn.state: an env gives its players no positions; read turn.data")
 
-    @property
-    def observation(self) -> Tensor | None:
-        """The entry of that name, where it is one tensor."""
+    def observation(self, mine: Tensor | None) -> Tensor:
+        """The entry of that name, or the one tensor in it."""
         found = self.data.get("observation", None)
-        return found if isinstance(found, Tensor) else None
+        leaves = [found] if isinstance(found, Tensor) else [] if found is None else list(found.values(True, True))
+        if len(leaves) != 1:
+            shown = [nested(key) for key in self.data.keys(True, True)]
+            raise Unsupported(f"Turn.observation: the env shows no single one, but {shown}; read turn.data")
+        return leaves[0] if mine is None else leaves[0][mine]
 
     @property
     def legal(self) -> Tensor | None:
@@ -121,8 +124,8 @@ class EnvBoard:
         """How many games are played at once."""
         return self._rows.count(wanted)
 
-    def begin(self, games: Sequence[Game], rows: Tensor | None) -> None:
-        """Begins games in ``rows``, or in the first rows of the env."""
+    def begin(self, games: Sequence[Game], rows: Tensor | None) -> bool:
+        """Begins games in ``rows``, or in the first rows of the env; whether any of them may be over at once."""
         if rows is None:
             self.at = torch.arange(len(games))
             self._returns = torch.zeros(self._rows.size(len(games)), len(self.seats))
@@ -134,6 +137,7 @@ class EnvBoard:
         self._rows.begin(at, streams(self.seed, chance, CHANCE))
         self.data = self._rows.data
         self._returns[at] = 0
+        return True
 
     def opening(self, game: Game) -> Sequence[int]:
         """Envs begin with none."""

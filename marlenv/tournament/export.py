@@ -14,7 +14,8 @@ from marlenv.games.rules import Rules
 from marlenv.tournament.adjudicate import ADJUDICATED
 from marlenv.tournament.asking import CUT, ENDINGS, OVER
 from marlenv.tournament.config import Config
-from marlenv.tournament.play import Moves, Played
+from marlenv.tournament.moves import Moves
+from marlenv.tournament.play import Played
 from marlenv.tournament.rules_board import RulesBoard
 from marlenv.tournament.schedule import Game
 from marlenv.tournament.store import Ledger

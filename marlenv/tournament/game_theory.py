@@ -180,6 +180,9 @@ def central_path(table: Array) -> tuple[Array, Array]:
 def most_even(table: Array, x: Array, played: Flags) -> Array:
     """The weights of largest entropy among equilibria of the players in ``played``; ``[n played]``.
 
+    A barrier keeps away from the bounds of the others. Where it ends tells which of them hold exactly, and with these
+    as equations the answer is exact too, also where a bound holds by chance and costs nothing.
+
     Args:
         table: ``[n, n]``.
         x: ``[n]``, an equilibrium that plays all of them and whose slacks elsewhere are not 0; any scale.
@@ -188,22 +191,38 @@ def most_even(table: Array, x: Array, played: Flags) -> Array:
     p = x[played] / x[played].sum()
     equal = np.vstack([table[np.ix_(played, played)], np.ones(len(p))])  # all equilibria tie against those played
     bound = table[np.ix_(~played, played)]  # and win nothing from the others at best
-    mu = 1e-2 if len(bound) else 0.0
-    while True:
-        for _ in range(50):
-            room = -bound @ p
-            slope = np.log(p) + 1 + mu * (bound.T @ (1 / room))
-            curve = np.diag(1 / p) + mu * (bound.T / room**2) @ bound
-            inverse = np.linalg.inv(curve)
-            prices = np.linalg.lstsq(equal @ inverse @ equal.T, -equal @ inverse @ slope, rcond=1e-10)[0]
-            step = -inverse @ (slope + equal.T @ prices)
-            fall = max(1.0, (-step / p).max() / 0.9, ((bound @ step) / room).max(initial=0) / 0.9)
-            p = p + step / fall
-            if np.abs(step).max() < 1e-12:
-                break
-        if mu < 1e-11:
-            return p / p.sum()
+    if not len(bound):
+        return _climb(p, equal, bound, 0.0)
+    mu = 1e-2
+    while mu > 1e-12:
+        p = _climb(p, equal, bound, mu)
         mu *= 0.1
+    room, found = -bound @ p, []
+    for tied in {tuple(room < near) for near in 10.0 ** -np.arange(2, 9)}:
+        exact = _climb(p, np.vstack([bound[list(tied)], equal]), bound[:0], 0.0)
+        wrong = max((bound @ exact).max(), np.abs(equal[:-1] @ exact).max())
+        if wrong < 1e-13 and np.abs(exact - p).max() < 1e-5:
+            found.append(exact)
+    return max(found or [p], key=lambda weights: -(weights @ np.log(weights)))
+
+
+def _climb(p: Array, equal: Array, bound: Array, mu: float) -> Array:
+    """The weights of largest entropy with ``equal @ p`` 0 but for the last, which is 1, and a barrier at ``bound``.
+
+    Newton's steps, shortened where they would leave what is allowed; ``[n]``.
+    """
+    for _ in range(50):
+        room = -bound @ p
+        slope = np.log(p) + 1 + mu * (bound.T @ (1 / room))
+        curve = np.diag(1 / p) + mu * (bound.T / room**2) @ bound
+        inverse = np.linalg.inv(curve)
+        off = equal @ p - np.eye(len(equal))[-1]
+        prices = np.linalg.lstsq(equal @ inverse @ equal.T, off - equal @ inverse @ slope, rcond=1e-10)[0]
+        step = -inverse @ (slope + equal.T @ prices)
+        p = p + step / max(1.0, (-step / p).max() / 0.9, ((bound @ step) / room).max(initial=0) / 0.9)
+        if np.abs(step).max() < 1e-12:
+            break
+    return p / p.sum()
 
 
 # --- what is cyclic ------------------------------------------------------------------------------

@@ -64,13 +64,17 @@ class GTPPlayer(EnginePlayer):
         self.setup, self.restart, self.move_seconds = list(setup), restart, move_seconds
         self._said: dict[tuple[int, ...], tuple[Any, tuple[str, ...]]] = {}
 
-    def __call__(self, turn: Turn) -> Tensor:
-        rules = turn.rules
-        if rules is None or rules.simultaneous or len(rules.players) != 2 or turn.moves is None:
+    def check(self, rules: Rules[Any] | None) -> None:
+        """Raises Unsupported where it cannot play: games of other than two who move in turn, envs."""
+        if rules is None or rules.simultaneous or len(rules.players) != 2:
             got = "an env" if rules is None else type(rules).__name__
             raise Unsupported(f"GTPPlayer: engines that speak GTP play games of black and white, got {got}")
+
+    def __call__(self, turn: Turn) -> Tensor:
+        self.check(turn.rules)
+        rules: Any = turn.rules
         first = self._beginning(rules)
-        games = [self._shown(rules, tuple(moves)) for moves in turn.moves]
+        games = [self._shown(rules, tuple(moves)) for moves in turn.moves or ()]
         seats = turn.seat.tolist()
         asked = [
             _Question([*first, *game], COLORS[seat], self.move_seconds or 0.0)

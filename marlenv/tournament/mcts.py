@@ -40,13 +40,17 @@ class MCTSPlayer:
         whole("MCTSPlayer", "simulations", simulations, 1)
         self.simulations, self.explore = simulations, explore
 
-    def __call__(self, turn: Turn) -> Tensor:
-        rules = turn.rules
+    def check(self, rules: Rules[Any] | None) -> None:
+        """Raises Unsupported where it cannot think ahead: envs cannot be put into positions that it thinks of."""
         if rules is None or rules.hidden or rules.simultaneous:
             raise Unsupported(
                 "MCTSPlayer: it can only think about games of rules in which all see everything and move in turn; "
                 f"got {'an env' if rules is None else type(rules).__name__}"
             )
+
+    def __call__(self, turn: Turn) -> Tensor:
+        self.check(turn.rules)
+        rules: Any = turn.rules
         root = turn.state
         if "rng" in root._fields:  # dice of its own
             root = root._replace(rng=RowRNG.of(turn.rng.bits(), torch.zeros_like(turn.seat)).state)

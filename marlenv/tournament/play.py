@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,18 +16,17 @@ from marlenv.envs import EnvBase
 from marlenv.errors import PoolError, SpecError, UnknownName, nearest, whole
 from marlenv.games import TurnBasedEnv
 from marlenv.games.rules import Rules
-from marlenv.rng import ROW_STEP, mix
+from marlenv.rng import ROW_STEP, mix_
 from marlenv.tournament.adjudicate import Adjudication
 from marlenv.tournament.asking import CUT, Asker
 from marlenv.tournament.env_board import EnvBoard, Seats
+from marlenv.tournament.moves import MoveLists, Moves
 from marlenv.tournament.openings import Opening
 from marlenv.tournament.players import Player
 from marlenv.tournament.results import Results
 from marlenv.tournament.rules_board import RulesBoard
 from marlenv.tournament.schedule import Game
 from marlenv.tournament.turns import Board
-
-Moves = list[list[int]]
 
 
 class Played(NamedTuple):
@@ -44,7 +43,7 @@ class Played(NamedTuple):
     """The seat that forfeited, by an illegal move or by failing; int64 ``[G]``, -1 where none did."""
     digest: Tensor
     """A number that two games share if their moves are the same; int64 ``[G]``."""
-    moves: list[Moves]
+    moves: Sequence[Moves]
     """The moves of each game, in each of them an action per seat that moved; empty unless the arena records them."""
     seconds: Tensor
     """How long the player of each seat thought, in all; of positions that it was asked about at once, each counts
@@ -69,8 +68,11 @@ class Played(NamedTuple):
 
     def results(self, names: Sequence[str] | None = None) -> Results:
         """The counts of games of two: whoever earned more won, and whoever forfeited lost."""
-        rows = zip(self.games, self.scores().tolist(), strict=True)
-        return Results.of(((*game.players, won) for game, won in rows if len(set(game.players)) > 1), names)
+        known: dict[tuple[str, ...], int] = {}
+        places = (known.setdefault(game.players, len(known)) for game in self.games)
+        which = np.fromiter(places, np.int64, len(self.games))
+        pairs = [(first, second) for first, second in known]
+        return Results.tally(pairs, which, self.scores().numpy(), names)
 
     def pairs(self, names: Sequence[str] | None = None) -> Results:
         """The counts of every two seats of every game, as if they had played each other; for any number of seats.
@@ -120,6 +122,9 @@ class Arena:
         adjudicate: when games of rules are ended before their end.
         record: keep the moves.
 
+    Raises:
+        Unsupported: a player that cannot play this game at all.
+
     >>> from marlenv.games import TicTacToe
     >>> from marlenv.tournament.players import random_player
     >>> from marlenv.tournament.schedule import round_robin
@@ -158,6 +163,8 @@ class Arena:
         self.forfeits, self.record = forfeits, record
         self.move_seconds, self.game_seconds, self.increment = move_seconds, game_seconds, increment
         self.board = make_board(game, openings, seed, seats, adjudicate)
+        for name, player in players.items():
+            _check(name, player, getattr(self.board, "rules", None))
         self.row_steps = 0
         """How many positions were stepped."""
 
@@ -188,7 +195,7 @@ class Arena:
         """
         todo, seats = list(games), len(self.seats)
         who = self._places(todo)
-        ids = torch.tensor([game.id for game in todo], dtype=torch.int64)
+        ids = torch.from_numpy(np.fromiter((game.id for game in todo), np.int64, len(todo)))
         out = blank(todo, seats)
         row = torch.arange(min(self.board.rows(self.rows), len(todo)))  # which game of the schedule each row plays
         following = len(row)
@@ -215,18 +222,20 @@ class Arena:
                     progress(len(ended))
                 fresh = torch.arange(following, min(following + len(ended), len(todo)))
                 following += len(fresh)
+                over = False
                 if len(fresh):
                     again = ended[: len(fresh)]
                     row[again] = fresh
-                    following_games = [todo[k] for k in fresh.tolist()]
-                    self.board.begin(following_games, again)
+                    following_games = todo[following - len(fresh) : following]
+                    over = self.board.begin(following_games, again)
                     asker.begin(again, ids[fresh], following_games)
                 if len(fresh) < len(ended):  # nothing is left for these rows
                     keep = torch.ones_like(row, dtype=torch.bool).index_fill(0, ended[len(fresh) :], False)
                     row = row[keep]
                     asker.keep(keep)
                     self.board.keep(keep)
-                continue
+                if over or not len(row):
+                    continue
             self._step(out, row, who[row], ids[row], asker, record)
         return out if record is None else out._replace(moves=record.by_game(len(todo)))
 
@@ -238,8 +247,7 @@ class Arena:
             action, failed = asker(positions, who, ids)
             actions.append(action)
             failures.append(failed)
-            lost = failed.nonzero().squeeze(-1)
-            for k in lost.tolist():  # rare
+            for k in failed.nonzero().squeeze(-1).tolist():  # rare
                 game = int(row[positions.row[k]])
                 if int(out.culprit[game]) < 0 or int(positions.seat[k]) < int(out.culprit[game]):
                     out.culprit[game], out.ending[game] = positions.seat[k], failed[k]
@@ -247,13 +255,15 @@ class Arena:
         codes = self.board.step(asked, actions, failures)
         made = out.culprit[row] < 0
         asker.add(codes, made)
+        if any(bool(failed.any()) for failed in failures):
+            row, codes = row[made], codes[made]
         digest = out.digest[row]
         for code in codes.unbind(-1):
-            digest = mix(digest * ROW_STEP + code + 1)
-        out.digest[row] = torch.where(made, digest, out.digest[row])
-        out.plies[row] += made
+            digest = mix_(digest * ROW_STEP + code + 1)
+        out.digest[row] = digest
+        out.plies[row] += 1
         if record is not None:
-            record.add(row[made], codes[made])
+            record.add(row.clone(), codes)
 
     def _ended(self, out: Played, row: Tensor, asker: Asker) -> Tensor:
         """Which rows have ended, their results written down; int64 ``[E]``."""
@@ -289,8 +299,17 @@ class Arena:
                     raise UnknownName(f"Arena: game {game.id}: no player is called {name!r}; {says}")
             known[game.players] = len(table)
             table.append([place[name] for name in game.players])
-        which = torch.tensor([known[game.players] for game in games], dtype=torch.int64)
-        return torch.tensor(table, dtype=torch.int64).reshape(-1, seats)[which]
+        which = np.fromiter((known[game.players] for game in games), np.int64, len(games))
+        return torch.tensor(table, dtype=torch.int64).reshape(-1, seats)[torch.from_numpy(which)]
+
+
+def _check(name: str, player: Player, rules: Rules[Any] | None) -> None:
+    """Raises what a player with a method ``check`` says of a game that it cannot play."""
+    try:
+        getattr(player, "check", lambda rules: None)(rules)
+    except Exception as error:
+        error.add_note(f"player {name!r} cannot play this")
+        raise
 
 
 class _Record:
@@ -304,12 +323,10 @@ class _Record:
         self._games.append(games)
         self._codes.append(codes)
 
-    def by_game(self, count: int) -> list[Moves]:
+    def by_game(self, count: int) -> MoveLists:
         games, codes = torch.cat(self._games), torch.cat(self._codes)
         order = games.argsort(stable=True)
-        ends = [0, *torch.bincount(games, minlength=count).cumsum(0).tolist()]
-        moves: Moves = codes[order].numpy().tolist()
-        return [moves[a:b] for a, b in pairwise(ends)]
+        return MoveLists(codes[order].numpy(), torch.bincount(games, minlength=count).cumsum(0).numpy())
 
 
 def blank(games: list[Game], seats: int) -> Played:

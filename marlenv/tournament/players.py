@@ -26,7 +26,8 @@ class Player(Protocol):
     """Anything that chooses actions: called with a :class:`Turn`, returns int64 ``[R]``, or what the env's actions are.
 
     A player with an attribute ``memory``, a tensordict without batch dimensions, gets one of its own in ``turn.memory``
-    for each game and seat; what it writes there it finds at its next turn of the game.
+    for each game and seat; what it writes there it finds at its next turn of the game. One with a method ``check`` is
+    asked before anything is played: it is given the rules, None in an env, and raises Unsupported if it cannot play.
     """
 
     def __call__(self, turn: Turn) -> Tensor:

@@ -13,7 +13,7 @@ from marlenv.errors import WorkerFailed
 from marlenv.tournament.config import Config
 from marlenv.tournament.play import Arena, Played
 from marlenv.tournament.schedule import Game
-from marlenv.vector.ray import started
+from marlenv.vector.ray import SPREAD, started
 
 WHO = "tournament"
 
@@ -54,7 +54,7 @@ class RayCrew:
     ) -> None:
         self.ray = started(WHO)
         self.table, self.patience, self.lost = table, patience, 0
-        self.options = {"num_cpus": 0, "scheduling_strategy": "SPREAD", "max_concurrency": 1, **(options or {})}
+        self.options = {**SPREAD, **(options or {})}
         self.idle = [self._worker() for _ in range(count)]
         self.size = count
         self._busy: dict[Any, tuple[Any, list[Game]]] = {}

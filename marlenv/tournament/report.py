@@ -127,7 +127,7 @@ def _endings(played: Played) -> list[tuple[str, int]]:
 
 
 def _accounts(played: Played, order: list[str]) -> list[list[str]]:
-    """Of each player: games, forfeits by their reason, seconds that it thought about a game."""
+    """Of each player: games, forfeits by their reason, how long it thought about a game."""
     games, seconds = dict.fromkeys(order, 0), dict.fromkeys(order, 0.0)
     forfeits: dict[str, dict[str, int]] = {name: {} for name in order}
     ends = zip(played.games, played.ending.tolist(), played.culprit.tolist(), played.seconds.tolist(), strict=True)
@@ -144,10 +144,17 @@ def _accounts(played: Played, order: list[str]) -> list[list[str]]:
             name,
             f"{games[name]}",
             ", ".join(f"{why}: {count}" for why, count in sorted(forfeits[name].items())) or "none",
-            f"{seconds[name] / max(games[name], 1):.3g}",
+            _time(seconds[name] / max(games[name], 1)),
         ]
         for name in order
     ]
+
+
+def _time(seconds: float) -> str:
+    """A time with a unit in which it is no long number."""
+    if seconds >= 1:
+        return f"{seconds:.3g} s"
+    return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} µs"
 
 
 def _teams(played: Played, most: int = 200) -> list[list[str]]:
@@ -186,10 +193,10 @@ def _schedule(ledger: Ledger, played: Played, most: int = 500) -> dict[str, Any]
     return {"lines": lines, "more": len(games) - len(lines)}
 
 
-def _plot(rows: list[dict[str, str]], level: float) -> list[dict[str, Any]]:
-    """Where the marks of the rating plot stand, in percent of its width."""
+def _plot(rows: list[dict[str, str]], level: float) -> dict[str, list[dict[str, Any]]]:
+    """Where the marks and the scale of the rating plot stand, in percent of its width; empty without ratings."""
     if not rows or "Elo" not in rows[0]:
-        return []
+        return {}
     values = [[float(x) for x in (row["Elo"], *row[f"{100 * level:g} %"].split())] for row in rows]
     finite = [x for line in values for x in line if np.isfinite(x)] or [0.0]
     low, high = min(finite), max(finite)
@@ -198,10 +205,14 @@ def _plot(rows: list[dict[str, str]], level: float) -> list[dict[str, Any]]:
     def at(x: float) -> float:
         return float(np.clip(3 + 94 * (x - low) / width, 0, 100))
 
-    return [
+    lines = [
         {"name": row["player"], "at": at(elo) if np.isfinite(elo) else None, "low": at(a), "high": at(b)}
         for row, (elo, a, b) in zip(rows, values, strict=True)
     ]
+    size = 10.0 ** np.floor(np.log10(width / 2))
+    step = size * max(k for k in (1, 2, 5) if k * size <= width / 2)
+    marks = step * np.arange(np.ceil(low / step), np.floor(high / step) + 1)
+    return {"lines": lines, "marks": [{"at": at(x), "name": f"{x + 0.0:+.0f}" if x else "0"} for x in marks]}
 
 
 def _replays(ledger: Ledger, played: Played, count: int) -> dict[str, Any]:

@@ -41,9 +41,8 @@ def response(results: Results, order: list[str], level: float = 0.95, replicates
     mean = measured(payoffs)
     who = [results.names.index(name) for name in order]
     angle = 2 * np.pi * np.arange(n) / n - np.pi / 2
-    x, y = 250 + 170 * np.cos(angle), 210 + 170 * np.sin(angle)
     nodes = [
-        {"name": name, "x": round(x[k], 1), "y": round(y[k], 1), "r": round(5 + 15 * float(mean[0, i]) ** 0.5, 1)}
+        _node(name, angle[k], round(5 + 15 * float(mean[0, i]) ** 0.5, 1))
         for k, (name, i) in enumerate(zip(order, who, strict=True))
     ]
     sure, edges = wins(results) > 0, []
@@ -60,6 +59,20 @@ def response(results: Results, order: list[str], level: float = 0.95, replicates
         "edges": edges,
         "rows": [(name, text(0, i), text(1, i)) for name, i in zip(order, who, strict=True)],
         "cyclic": text(2, 0),
+    }
+
+
+def _node(name: str, angle: float, r: float) -> dict[str, Any]:
+    """A player on the circle, its name outside, where no arrow is."""
+    right, down, away = float(np.cos(angle)), float(np.sin(angle)), 178 + r
+    return {
+        "name": name,
+        "r": r,
+        "x": round(320 + 170 * right, 1),
+        "y": round(220 + 170 * down, 1),
+        "text_x": round(320 + away * right, 1),
+        "text_y": round(224 + (away + 4) * down, 1),
+        "anchor": "middle" if abs(right) < 0.2 else "start" if right > 0 else "end",
     }
 
 

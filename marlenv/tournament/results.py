@@ -75,6 +75,39 @@ class Results:
             counts[place[first], place[second], int(2 - 2 * score)] += 1
         return cls(tuple(known), counts)
 
+    @classmethod
+    def tally(
+        cls,
+        pairs: Sequence[tuple[str, str]],
+        which: NDArray[np.int64],
+        scores: Array,
+        names: Sequence[str] | None = None,
+    ) -> Results:
+        """The counts of many games of few pairs, as :meth:`of` gives them; those of a player against itself are left
+        out.
+
+        Args:
+            pairs: the names that sat first and second, as they come.
+            which: the pair of each game, int64 ``[G]``.
+            scores: the first one's: 1, 0.5 or 0; ``[G]``.
+            names: the players in order; without it as they come.
+
+        Raises:
+            UnknownName: a game of somebody who is not in ``names``.
+            PoolError: a score that is none.
+        """
+        results = cls.of([(a, b, 0.5) for a, b in pairs if a != b], names)  # refuses names that it does not know
+        odd = scores[~np.isin(scores, (0, 0.5, 1))]
+        if len(odd):
+            raise PoolError(f"Results.tally: the first player's score must be 1, 0.5 or 0, got {odd[0]!r}")
+        table = np.bincount(3 * which + (2 - 2 * scores).astype(np.int64), minlength=3 * len(pairs))
+        place = {name: i for i, name in enumerate(results.names)}
+        counts = np.zeros_like(results.counts)
+        for (a, b), row in zip(pairs, table.reshape(-1, 3), strict=True):
+            if a != b:
+                counts[place[a], place[b]] += row
+        return cls(results.names, counts)
+
     def __add__(self, other: Results) -> Results:
         """The games of both; of the same players."""
         if self.names != other.names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from marlenv.tournament.openings import Opening
 from marlenv.tournament.schedule import Game
 from marlenv.tournament.streams import CHANCE, streams
 from marlenv.tournament.turns import Positions
+
+ALONE = 3  # references to a tensor that only the state has: its tuple's, and two of who counts
 
 
 class RulesPositions(Positions):
@@ -44,12 +47,13 @@ class RulesPositions(Positions):
             self._legal = legal[self.row, self.seat] if self.rules.simultaneous else legal
         return self._legal
 
-    @property
-    def observation(self) -> Tensor:
-        """What the one to move may know; ``[K, ...]``."""
+    def observation(self, mine: Tensor | None) -> Tensor:
+        """What the one to move may know; ``[R, ...]``."""
         if self._observed is None:
-            self._observed = self.rules.observe(self.held)[self.row, self.seat]
-        return self._observed
+            self._observed = self.rules.observe(self.held)
+        row, seat = (self.row, self.seat) if mine is None else (self.row[mine], self.seat[mine])
+        seats = self._observed.shape[1]
+        return self._observed.flatten(0, 1).index_select(0, row * seats + seat)
 
 
 class RulesBoard:
@@ -82,18 +86,21 @@ class RulesBoard:
         """How many games are played at once."""
         return wanted
 
-    def begin(self, games: Sequence[Game], rows: Tensor | None) -> None:
-        """Begins games in ``rows``, or in new ones."""
+    def begin(self, games: Sequence[Game], rows: Tensor | None) -> bool:
+        """Begins games in ``rows``, or in new ones; whether any of them is over at once."""
         new = self._begun(games)
         if self._how is not None and rows is None:
             self._judge = Judge(self._how, len(games))
-        elif self._judge is not None and rows is not None:
-            self._judge.begin(rows)
+        if self._judge is not None:
+            self._judge.begin(self.rules, new, rows)
         if rows is None:
             self._state = new
         else:
-            pairs = zip(self._state, new, strict=True)
-            self._state = type(new)(*(a.index_copy(0, rows, b) for a, b in pairs))
+            alone = [sys.getrefcount(a) == ALONE and a.is_contiguous() and not a._is_view() for a in self._state]
+            trios = zip(self._state, new, alone, strict=True)
+            leaves = [a.index_copy_(0, rows, b) if mine else a.index_copy(0, rows, b) for a, b, mine in trios]
+            self._state = type(new)(*leaves)
+        return bool(self.rules.over(new).any())
 
     def opening(self, game: Game) -> Sequence[int]:
         """The moves that a game begins with."""
@@ -176,7 +183,7 @@ class RulesBoard:
         else:
             self._state = self.rules.play(self._state, action)
         if self._judge is not None:
-            self._judge.look(self._judge.how.score(self.rules, self._state), ~lost)
+            self._judge.look(self.rules, self._state, ~lost)
         return action if self.rules.simultaneous else action.unsqueeze(-1)
 
     def _begun(self, games: Sequence[Game]) -> Any:

@@ -19,7 +19,7 @@ Chance = Literal["games", "pairs", "cycles"]
 """What has the same dice and cards: nothing, the games of a pair that sits both ways, all games of a cycle."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Game:
     """One game to play.
 

@@ -1,8 +1,9 @@
 """The ledger of a tournament: a file that knows every game, its result and its moves, and survives anything.
 
-The schedule is written first. A game is leased before it is played and finished by one conditional update, a block of
-games in one transaction; whoever lost the lease in between writes nothing. Nothing that can be computed from games is
-kept. SQLite in WAL mode: two processes may play from one ledger.
+The schedule is written first. A game is leased before it is played and finished on condition that it is leased still, a
+block of games in one transaction; whoever lost the lease in between writes nothing. Rows are written once: a game with
+the schedule, its result when it is over. Nothing that can be computed from games is kept. SQLite in WAL mode: two
+processes may play from one ledger.
 """
 
 from __future__ import annotations
@@ -12,31 +13,46 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from marlenv.errors import PoolError
-from marlenv.tournament.play import Moves, Played
+from marlenv.tournament.moves import MoveLists
+from marlenv.tournament.play import Played
 from marlenv.tournament.schedule import Game
+from marlenv.tournament.spans import Span, holds, joined, marked, runs
 
-VERSION = 2
+VERSION = 4
 OPEN, LEASED, FINISHED = range(3)
+NO_MOVES = b"1"  # of a game whose moves were not kept, or that had none
 SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE game (
-  id INTEGER PRIMARY KEY, round INTEGER NOT NULL, players TEXT NOT NULL, opening INTEGER, chance INTEGER,
-  state INTEGER NOT NULL DEFAULT 0, owner TEXT, lease_until REAL,
-  returns TEXT, plies INTEGER, ending INTEGER, culprit INTEGER, digest INTEGER, moves TEXT, seconds TEXT
+  id INTEGER PRIMARY KEY, round INTEGER NOT NULL, players TEXT NOT NULL, opening INTEGER, chance INTEGER
 );
-CREATE INDEX game_state ON game (state, id);
+CREATE TABLE span (
+  start INTEGER PRIMARY KEY, stop INTEGER NOT NULL, state INTEGER NOT NULL, owner TEXT, lease_until REAL
+);
+CREATE TABLE result (
+  id INTEGER PRIMARY KEY, returns BLOB NOT NULL, plies INTEGER NOT NULL, ending INTEGER NOT NULL,
+  culprit INTEGER NOT NULL, digest INTEGER NOT NULL, moves BLOB NOT NULL, seconds BLOB NOT NULL
+)
 """
+PAGE = 16384  # bytes; a row holds the moves of a game, and few pages cost less than many
 GAME = "id, round, players, opening, chance"
 RESULT = "returns, plies, ending, culprit, digest, moves, seconds"
+FREE = "UPDATE span SET state = ?, owner = NULL, lease_until = NULL WHERE state = ?"
+FOLLOWING = f"""
+SELECT {GAME} FROM span CROSS JOIN game ON id >= start AND id < stop WHERE state = ? ORDER BY start, id LIMIT ?
+"""
 
 
 def me() -> str:
@@ -76,6 +92,8 @@ class Ledger:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        if self.path.is_dir():
+            raise PoolError(f"ledger {self.path}: that is a folder; name a file in it")
         if not self.path.is_file():
             raise PoolError(f"ledger {self.path}: there is no such file; `marlenv tournament run` makes one")
         with self.path.open("rb") as file:
@@ -91,7 +109,7 @@ class Ledger:
             self._db.close()
             raise PoolError(
                 f"ledger {self.path}: it has version {about.get('version')}, and this marlenv reads {VERSION}; "
-                f"use the marlenv that wrote it"
+                f"use the marlenv that wrote it, or play again into another --ledger: a seed gives the same games"
             )
         self.config: dict[str, Any] = json.loads(about["config"])
         """What is played, as it was given to :meth:`create`."""
@@ -101,17 +119,24 @@ class Ledger:
         """Makes a ledger, schedule and all, or nothing.
 
         Raises:
-            PoolError: the file exists.
+            PoolError: the file exists, or its folder does not.
+            OSError: it cannot be written.
         """
         path = Path(path)
+        if not path.parent.is_dir():
+            raise PoolError(f"ledger {path}: there is no folder {path.parent}; make it, or choose another place")
         if path.exists():
             raise PoolError(f"ledger {path}: the file exists; resume it, or choose another name")
         draft = path.with_name(f".{path.name}.{os.getpid()}")  # becomes the ledger when all is written
         draft.unlink(missing_ok=True)
-        db = _connect(draft)
         try:
-            db.executescript(SCHEMA)
-            with _transaction(db, draft):
+            db = _connect(draft)
+        except sqlite3.Error as error:
+            raise OSError(f"ledger {path}: {error}; nothing was written") from error
+        try:
+            with _transaction(db, draft):  # one for all: each waits for the disk
+                for statement in SCHEMA.split(";"):
+                    db.execute(statement)
                 rows = [("version", str(VERSION)), ("config", json.dumps(config, sort_keys=True))]
                 db.executemany("INSERT INTO about VALUES (?, ?)", rows)
                 _insert(db, games)
@@ -156,94 +181,81 @@ class Ledger:
         """
         now = time.time()
         with _transaction(self._db, self.path):
-            owners = [o for (o,) in self._db.execute("SELECT DISTINCT owner FROM game WHERE state = ?", (LEASED,))]
+            owners = {o for (o,) in self._db.execute("SELECT DISTINCT owner FROM span WHERE state = ?", (LEASED,))}
             for dead in (o for o in owners if o != owner and gone(o)):
-                self._db.execute("UPDATE game SET state = ? WHERE state = ? AND owner = ?", (OPEN, LEASED, dead))
-            self._db.execute("UPDATE game SET state = ? WHERE state = ? AND lease_until < ?", (OPEN, LEASED, now))
-            following = "SELECT id FROM game WHERE state = ? ORDER BY id LIMIT ?"
-            games = self._games(f"WHERE id IN ({following})", (OPEN, count))
-            self._db.execute(
-                f"UPDATE game SET state = ?, owner = ?, lease_until = ? WHERE id IN ({following})",
-                (LEASED, owner, now + seconds, OPEN, count),
-            )
+                self._db.execute(f"{FREE} AND owner = ?", (OPEN, LEASED, dead))
+            self._db.execute(f"{FREE} AND lease_until < ?", (OPEN, LEASED, now))
+            games = _made(self._db.execute(FOLLOWING, (OPEN, count)))
+            if games:
+                ids = np.array([game.id for game in games])
+                _write_spans(self._db, marked(_spans(self._db), ids, LEASED, owner, now + seconds))
         return games
+
+    def release(self, owner: str) -> None:
+        """Gives up the games that an owner has leased."""
+        with _transaction(self._db, self.path):
+            self._db.execute(f"{FREE} AND owner = ?", (OPEN, LEASED, owner))
 
     def renew(self, owner: str, seconds: float = 600.0) -> None:
         """Keeps the games that an owner has leased, some time longer."""
         with _transaction(self._db, self.path):
             self._db.execute(
-                "UPDATE game SET lease_until = ? WHERE state = ? AND owner = ?", (time.time() + seconds, LEASED, owner)
+                "UPDATE span SET lease_until = ? WHERE state = ? AND owner = ?", (time.time() + seconds, LEASED, owner)
             )
 
     def finish(self, owner: str, played: Played) -> int:
         """Writes what came out, all in one transaction; how many games were still the owner's to finish."""
-        rows = [
-            (
-                FINISHED,
-                str(returns),
-                plies,
-                ending,
-                culprit,
-                digest,
-                str(moves).replace(" ", ""),
-                str(seconds),
-                game.id,
-                LEASED,
-                owner,
-            )
-            for game, returns, plies, ending, culprit, digest, moves, seconds in zip(
-                played.games,
-                played.returns.numpy().tolist(),
-                played.plies.tolist(),
-                played.ending.tolist(),
-                played.culprit.tolist(),
-                played.digest.tolist(),
-                played.moves or [[] for _ in played.games],
-                ((1e6 * played.seconds).round() / 1e6).numpy().tolist(),
-                strict=True,
-            )
-        ]
+        kept = played.moves.packed() if isinstance(played.moves, MoveLists) else [NO_MOVES] * len(played.games)
+        ids = np.fromiter((game.id for game in played.games), np.int64, len(played.games))
+        rows = zip(
+            ids.tolist(),
+            _packed(played.returns),
+            played.plies.tolist(),
+            played.ending.tolist(),
+            played.culprit.tolist(),
+            played.digest.tolist(),
+            kept,
+            _packed(played.seconds),
+            strict=True,
+        )
         with _transaction(self._db, self.path):
+            spans = _spans(self._db)
+            mine = holds([span for span in spans if (span.state, span.owner) == (LEASED, owner)], ids)
             before = self._db.total_changes
-            self._db.executemany(
-                "UPDATE game SET state = ?, returns = ?, plies = ?, ending = ?, culprit = ?, digest = ?, moves = ?, "
-                "seconds = ?, owner = NULL, lease_until = NULL WHERE id = ? AND state = ? AND owner = ?",
-                rows,
-            )
-            return self._db.total_changes - before
+            self._db.executemany(f"INSERT OR IGNORE INTO result VALUES ({', '.join('?' * 8)})", compress(rows, mine))
+            written = self._db.total_changes - before
+            _write_spans(self._db, marked(spans, np.unique(ids[mine]), FINISHED))
+        return written
 
     def games(self) -> list[Game]:
         """The schedule as far as it is known."""
-        return self._games()
-
-    def _games(self, where: str = "", values: tuple[Any, ...] = ()) -> list[Game]:
-        return _made(self._db.execute(f"SELECT {GAME} FROM game {where} ORDER BY id", values))
+        return _made(self._db.execute(f"SELECT {GAME} FROM game ORDER BY id"))
 
     def played(self, *, moves: bool = True) -> Played:
         """All finished games, in the order of their numbers; without their moves if those are not needed."""
-        query = f"SELECT {GAME}, {RESULT} FROM game WHERE state = ? ORDER BY id"
-        rows = self._db.execute(query, (FINISHED,)).fetchall()
+        query = f"SELECT {GAME}, {RESULT} FROM game JOIN result USING (id) ORDER BY id"
+        rows = self._db.execute(query).fetchall()
         columns: list[Any] = list(zip(*rows, strict=True)) if rows else [[] for _ in range(12)]
-        made: list[Moves] = [json.loads(text) for text in columns[10]] if moves else []
         return Played(
             _made(row[:5] for row in rows),
-            torch.tensor([json.loads(text) for text in columns[5]]),
+            _unpacked(columns[5], np.float32),
             torch.tensor(columns[6], dtype=torch.int64),
             torch.tensor(columns[7], dtype=torch.int8),
             torch.tensor(columns[8], dtype=torch.int64),
             torch.tensor(columns[9], dtype=torch.int64),
-            made,
-            torch.tensor([json.loads(text) for text in columns[11]], dtype=torch.float64),
+            MoveLists.of(columns[10], columns[6]) if moves else [],
+            _unpacked(columns[11], np.float64),
         )
 
     def counts(self) -> dict[str, int]:
         """How many games are open, leased and finished."""
-        found = dict(self._db.execute("SELECT state, COUNT(*) FROM game GROUP BY state").fetchall())
+        found = dict(self._db.execute("SELECT state, SUM(stop - start) FROM span GROUP BY state").fetchall())
         return {name: found.get(state, 0) for state, name in enumerate(("open", "leased", "finished"))}
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=60, isolation_level=None)
+    db.execute(f"PRAGMA page_size = {PAGE}")  # of a new file; one that exists keeps its own
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     return db
@@ -264,10 +276,37 @@ def _transaction(db: sqlite3.Connection, path: Path) -> Iterator[None]:
         raise
 
 
+def _packed(numbers: Tensor) -> list[bytes]:
+    """The bytes of each row, little-endian."""
+    rows = numbers.numpy()
+    data, step = rows.astype(rows.dtype.newbyteorder("<")).tobytes(), rows.itemsize * rows.shape[1]
+    return [data[at : at + step] for at in range(0, len(data), step)]
+
+
+def _unpacked(rows: Sequence[bytes], dtype: type[np.floating[Any]]) -> Tensor:
+    flat = np.frombuffer(b"".join(rows), np.dtype(dtype).newbyteorder("<")).astype(dtype)
+    return torch.from_numpy(flat.reshape(len(rows), -1) if rows else flat)
+
+
 def _insert(db: sqlite3.Connection, games: Iterable[Game]) -> None:
-    text = cache(json.dumps)
-    rows = ((g.id, g.round, text(g.players), g.opening, g.chance) for g in games)
+    """Adds those games whose number is not there yet."""
+    games, spans, text = list(games), _spans(db), cache(json.dumps)
+    ids = np.fromiter((game.id for game in games), np.int64, len(games))
+    fresh = ~holds(spans, ids)
+    rows = ((g.id, g.round, text(g.players), g.opening, g.chance) for g in compress(games, fresh))
     db.executemany(f"INSERT OR IGNORE INTO game ({GAME}) VALUES (?, ?, ?, ?, ?)", rows)
+    more = [Span(start, stop, OPEN) for start, stop in runs(np.unique(ids[fresh]))]
+    _write_spans(db, joined(sorted([*spans, *more])))
+
+
+def _spans(db: sqlite3.Connection) -> list[Span]:
+    """What is true of which games, in their order."""
+    return [Span(*row) for row in db.execute("SELECT start, stop, state, owner, lease_until FROM span ORDER BY start")]
+
+
+def _write_spans(db: sqlite3.Connection, spans: Iterable[Span]) -> None:
+    db.execute("DELETE FROM span")
+    db.executemany("INSERT INTO span VALUES (?, ?, ?, ?, ?)", spans)
 
 
 def _made(rows: Iterable[Any]) -> list[Game]:

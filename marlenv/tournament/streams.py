@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from marlenv.rng import GOLDEN, ROW_STEP, mix, signed
+from marlenv.rng import GOLDEN, ROW_STEP, mix_, mixed, signed
 
 CHANCE = -1  # the stream of dice and cards; those of seats follow from 0
 
@@ -17,5 +16,4 @@ def streams(seed: int, ids: Tensor, stream: int) -> Tensor:
     >>> bool(both[1] == streams(7, torch.tensor([5]), 0)[0])
     True
     """
-    start = mix(torch.tensor(seed, dtype=torch.int64) + GOLDEN)
-    return mix(mix(start + ids * ROW_STEP) + signed((stream + 2) * GOLDEN))
+    return mix_(mix_(ids * ROW_STEP + mixed(seed + GOLDEN)) + signed((stream + 2) * GOLDEN))

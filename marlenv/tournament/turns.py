@@ -40,10 +40,9 @@ class Positions(ABC):
     def state(self, mine: Tensor | None) -> Any:
         """The positions themselves, where the game gives them away; those of ``mine``, or all."""
 
-    @property
     @abstractmethod
-    def observation(self) -> Tensor | None:
-        """What the one to move may know; ``[K, *lead, ...]``."""
+    def observation(self, mine: Tensor | None) -> Tensor:
+        """What the one to move may know; ``[R, *lead, ...]``, of those of ``mine``, or all."""
 
     @property
     @abstractmethod
@@ -118,8 +117,8 @@ class Turn:
 
     @cached_property
     def observation(self) -> Any:
-        """What it may know there; ``[R, *A, ...]``."""
-        return self._of(self._positions.observation)
+        """What it may know there, where that is one tensor; ``[R, *A, ...]``."""
+        return self._positions.observation(self._mine)
 
     @cached_property
     def legal(self) -> Any:
@@ -154,8 +153,8 @@ class Board(Protocol):
     def rows(self, wanted: int) -> int:
         """How many games are played at once, if so many are wanted."""
 
-    def begin(self, games: Sequence[Game], rows: Tensor | None) -> None:
-        """Begins games in ``rows``, or in new ones."""
+    def begin(self, games: Sequence[Game], rows: Tensor | None) -> bool:
+        """Begins games in ``rows``, or in new ones; whether any of them may be over at once."""
 
     def opening(self, game: Game) -> Sequence[int]:
         """The moves that a game begins with."""

@@ -49,8 +49,33 @@ class ActionMask(Transform):
         """The spec of the action, whose mask is kept up to date; known once it belongs to an env."""
         if self.container is None:
             raise SpecError("ActionMask.action_spec: belongs to no env; make TransformedEnv(env, ActionMask()) first")
-        spec: TensorSpec = self.container.full_action_spec[self.action_key]
+        spec: TensorSpec = self.container.full_action_spec[self.outer_key]
         return spec
+
+    def join(self, env: EnvBase) -> None:
+        """Finds the name that later transforms give to the action."""
+        super().join(env)
+        self.outer_key = self.container.name_outside(self, self.action_key)
+
+    def mask_keys(self) -> dict[NestedKey, NestedKey]:
+        """The mask, whatever it is called.
+
+        Raises:
+            SpecError: later transforms leave no such action, or rows that the mask does not fit.
+        """
+        rows, inner = self.container.batch_size, self._rows
+        if rows[len(rows) - len(inner) :] != inner:
+            raise SpecError(
+                f"ActionMask: later transforms give the env the batch size {list(rows)}, and its mask has "
+                f"{list(inner)}; put ActionMask after them"
+            )
+        if self.outer_key not in self.container.full_action_spec:
+            known = list(self.container.full_action_spec.keys(True, True))
+            raise SpecError(
+                f"ActionMask: later transforms leave no action {self.outer_key!r}, whose mask to keep, but {known}; "
+                f"put ActionMask after them"
+            )
+        return {self.outer_key: self.memory_of(self.mask_key)}
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Checks that there is a discrete action and a mask."""
@@ -61,17 +86,28 @@ class ActionMask(Transform):
         spec = specs["action"][self.action_key]
         if not isinstance(spec, Discrete) or "mask" not in spec.params:
             raise SpecError(f"ActionMask: the action must be discrete with a mask, got {spec!r}")
+        self._rows = specs["observation"].shape
+        self.kept_key = self.memory_of(self.mask_key)
+        if self.kept_key != self.mask_key:
+            specs["observation"][self.kept_key] = specs["observation"][self.mask_key].clone()
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        self._keep(next_tensordict)
         self._on_reset(next_tensordict)
         return next_tensordict
 
     def _reset(self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return tensordict_reset  # the mask is read when kept and reset rows are merged
+        self._keep(tensordict_reset)  # the mask is read when kept and reset rows are merged
+        return tensordict_reset
+
+    def _keep(self, td: TensorDictBase) -> None:
+        """Writes the mask where it still stands after later transforms, in place."""
+        if self.kept_key != self.mask_key:
+            write(td, self.kept_key, fetch(td, self.mask_key).clone())
 
     def _on_reset(self, tensordict: TensorDictBase) -> None:
-        mask = fetch(tensordict, self.mask_key).bool()
-        self.container.full_action_spec[self.action_key].update_mask(open_rows(mask))
+        mask = fetch(tensordict, self.kept_key).bool()
+        self.container.full_action_spec[self.outer_key].update_mask(open_rows(mask))
 
 
 class ActionDiscretizer(DrawingActions):
@@ -107,7 +143,9 @@ class ActionDiscretizer(DrawingActions):
         categorical: bool = True,
     ) -> None:
         super().__init__(in_keys_inv=[action_key], out_keys_inv=[out_action_key or action_key])
-        self.num_intervals = num_intervals if isinstance(num_intervals, Tensor) else torch.tensor(int(num_intervals))
+        if not isinstance(num_intervals, Tensor):
+            num_intervals = torch.tensor(whole("ActionDiscretizer", "num_intervals", num_intervals, 1))
+        self.num_intervals: Tensor = num_intervals
         if bool((self.num_intervals < 1).any()):
             raise SpecError(f"ActionDiscretizer: num_intervals must be 1 or more, got {num_intervals}")
         self.sampling = self.SamplingStrategy.MEDIAN if sampling is None else self.SamplingStrategy(sampling)
@@ -147,7 +185,13 @@ class ActionDiscretizer(DrawingActions):
         if self.single:
             state = state.reshape(state.shape[: self.low.ndim])
         number = torch.arange(len(self.nvec), device=self.low.device)
-        unit = self.units[0, state] if self.single else self.units[number, state]
+        try:
+            unit = self.units[0, state] if self.single else self.units[number, state]
+        except IndexError as error:
+            raise SpecError(
+                f"ActionDiscretizer: {self.out_keys_inv[0]!r} must be numbers of intervals, of which there are "
+                f"{self.nvec.tolist()}, got {state.tolist()}"
+            ) from error
         if self.sampling == self.SamplingStrategy.RANDOM:
             counts = self.nvec[0] if self.single else self.nvec
             unit = unit + self.stream.uniform(shape=state.shape[len(self.stream.rows) :]) / counts
@@ -227,7 +271,8 @@ class ActionScaling(Transform):
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Nothing more than the bounds of the action."""
-        if self.in_keys_inv and self.out_keys_inv[0] not in specs["action"]:
+        there = not self.in_keys_inv or self.out_keys_inv[0] in specs["action"]
+        if not (there or self.missing_tolerance):
             raise self.no_entry(self.in_keys_inv[0], specs["action"].keys(True, True), "the actions are")
 
     def derive(self, spec: TensorSpec) -> TensorSpec:

@@ -17,7 +17,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import dispatch
 from torch import Size, Tensor, nn
 
-from marlenv.errors import KeyMissing, SpecError, nearest_first
+from marlenv.errors import KeyMissing, SpecError, SpecTypeError, Unsupported, nearest_first
 from marlenv.keys import NestedKey, beside, last, nested, path
 from marlenv.specs import Bounded, Composite, Stacked, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch, separate, store, write
@@ -58,6 +58,8 @@ class Transform(nn.Module):
     """Whether it may be applied to many steps at once: single values, no memory, no randomness, nothing of an env."""
     invertible: ClassVar[bool] = False
     """Whether ``inv`` undoes what ``forward`` does."""
+    one_for_each: ClassVar[bool] = False
+    """Whether an entry of ``out_keys`` belongs to every one of ``in_keys``; of single values it always does."""
     enable_inv_on_reset: ClassVar[bool] = False
     """Whether ``_inv_call`` also sees what a reset is given; single values that ``in_keys_inv`` names always do."""
 
@@ -82,8 +84,9 @@ class Transform(nn.Module):
         self.__dict__.update(_container=None, _parent=None, _derived={}, _overwritten=frozenset())
 
     def _check_keys(self) -> None:
-        """Raises unless there are as many keys to read as to write, where single values are transformed."""
-        if type(self)._call is not Transform._call or type(self)._step is not Transform._step:
+        """Raises unless there are as many keys to read as to write, where one is written for each."""
+        single = type(self)._call is Transform._call and type(self)._step is Transform._step
+        if not (single or self.one_for_each):
             return
         for ins, outs in (("in_keys", "out_keys"), ("in_keys_inv", "out_keys_inv")):
             a, b = getattr(self, ins), getattr(self, outs)
@@ -177,6 +180,15 @@ class Transform(nn.Module):
         """The entries that are read and written; outside an env those of the usual names where none were given."""
         ins: list[NestedKey] = [self.default_name or self.on] if self.in_keys is None else self.in_keys
         return ins, self.default_out_keys(ins) if self.out_keys is None else self.out_keys
+
+    def need_keys(self) -> None:
+        """Raises where no entries were named and no env has said which there are.
+
+        Raises:
+            Unsupported: so it is.
+        """
+        if not self.in_keys:
+            raise Unsupported(f"{type(self).__name__}: an env says which entries there are; outside one give in_keys")
 
     def no_entry(self, key: NestedKey, known: Any, where: str = "the data has") -> KeyMissing:
         """The error for an entry that is not there; lists those that are, nearest first."""
@@ -338,6 +350,14 @@ class Transform(nn.Module):
         """What this transform writes besides ``out_keys`` and must find again at the next step."""
         return []
 
+    def known_before(self, tensordict: TensorDictBase, resetting: bool = False) -> TensorDictBase:
+        """The data of a step's beginning, or what a reset is given, as the transforms before this one know them."""
+        return tensordict
+
+    def mask_keys(self) -> dict[NestedKey, NestedKey]:
+        """Where the masks of actions stand that this transform knows of, by the actions' names outside."""
+        return {}
+
     def reseed(self, seed: int | None) -> None:
         """Called when the env is seeded, with a seed of the transform's own."""
 
@@ -434,6 +454,17 @@ def _key_list(keys: Sequence[NestedKey] | str) -> list[NestedKey]:
     if isinstance(keys, str) or (isinstance(keys, tuple) and keys and all(isinstance(part, str) for part in keys)):
         return [nested(path(keys))]  # one key, by itself
     return [nested(path(key)) for key in keys]
+
+
+def called(who: str, name: str, value: Any) -> Any:
+    """An option that is called.
+
+    Raises:
+        SpecTypeError: it cannot be.
+    """
+    if not callable(value):
+        raise SpecTypeError(f"{who}: {name} must be a function, got {value!r}")
+    return value
 
 
 def asked(

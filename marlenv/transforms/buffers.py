@@ -158,6 +158,8 @@ class Reward2GoTransform(_OnStoredData):
         keys = [("next", "reward")] if in_keys is None else in_keys
         super().__init__(keys, out_keys, keys, out_keys)
         self.done_key: NestedKey = done_key or "done"
+        if not isinstance(gamma, (int, float, Tensor, type(None))):
+            raise SpecTypeError(f"Reward2GoTransform: gamma must be a number, got {gamma!r}")
         self.gamma: Tensor
         self.register_buffer("gamma", torch.as_tensor(1.0 if gamma is None else gamma))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from tensordict import TensorDictBase
 from torch import Size, nn
 
-from marlenv.errors import BadIndex, SpecError
+from marlenv.errors import BadIndex, SpecError, SpecTypeError
 from marlenv.specs import Composite
 from marlenv.specs.shapes import concrete
 from marlenv.transforms.base import Transform
@@ -32,13 +33,18 @@ class Call(Transform):
         self.function = function
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return self.function(next_tensordict)
+        made = self.function(next_tensordict)
+        if not isinstance(made, TensorDictBase):
+            raise SpecTypeError(
+                f"{self.function!r} must return the tensordict that it edits, got {type(made).__name__}"
+            )
+        return made
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """The specs of what the function returns for zeros."""
         from marlenv.envs import make_composite_from_td
 
-        made = make_composite_from_td(self.function(observation_spec.zero()), unsqueeze_null_shapes=False)
+        made = make_composite_from_td(self._call(observation_spec.zero()), unsqueeze_null_shapes=False)
         for key, leaf in made.items(True, True):
             old = observation_spec.get(key, None)
             if old is None or (concrete(old.shape), old.dtype) != (leaf.shape, leaf.dtype):
@@ -85,11 +91,21 @@ class Compose(Transform):
     (2, StepCounter(max_steps=5))
     """
 
+    _moves = False  # whether one of them puts entries elsewhere, where those before it do not find them
+
     def __init__(self, *transforms: Any) -> None:
         super().__init__()
-        self.transforms = nn.ModuleList(as_transform(t) for t in transforms)
-        for transform in self:
-            transform.set_container(self)
+        self.transforms = nn.ModuleList()
+        for transform in transforms:
+            made = as_transform(transform)
+            self._refuse_if_there(made)
+            self.transforms.append(made)
+            made.set_container(self)
+
+    def _refuse_if_there(self, transform: Transform) -> None:
+        """Raises where a transform is in the chain already."""
+        if any(one is transform for one in self):
+            raise SpecError(f"Compose: {transform!r} is in this chain already; pass its copy, transform.clone()")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -124,6 +140,7 @@ class Compose(Transform):
     def insert(self, index: int, transform: Any) -> None:
         """Adds a transform before the one at ``index``; the specs of the env that the chain belongs to follow."""
         made = as_transform(transform)
+        self._refuse_if_there(made)
         before = list(self)
         made.set_container(self)
         self.transforms.insert(index, made)
@@ -167,14 +184,29 @@ class Compose(Transform):
         return next_tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        for transform in self:
-            tensordict_reset = transform._reset(tensordict, tensordict_reset)
+        given = self._known(tensordict, True) if self._moves else repeat(tensordict)
+        for transform, known in zip(self, given, strict=False):
+            tensordict_reset = transform._reset(known, tensordict_reset)
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        for transform in self:
-            next_tensordict = transform._step(tensordict, next_tensordict)
+        given = self._known(tensordict) if self._moves else repeat(tensordict)
+        for transform, known in zip(self, given, strict=False):
+            next_tensordict = transform._step(known, next_tensordict)
         return next_tensordict
+
+    def _known(self, tensordict: TensorDictBase, resetting: bool = False) -> list[TensorDictBase]:
+        """What every transform knows of data that all of them have seen."""
+        known = [tensordict]
+        for transform in reversed(list(self)[1:]):
+            known.append(transform.known_before(known[-1], resetting))
+        return known[::-1]
+
+    def known_before(self, tensordict: TensorDictBase, resetting: bool = False) -> TensorDictBase:
+        """The data as the transforms before the chain know them."""
+        for transform in reversed(list(self)):
+            tensordict = transform.known_before(tensordict, resetting)
+        return tensordict
 
     def _restored(self, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for transform in self:
@@ -182,8 +214,9 @@ class Compose(Transform):
         return tensordict_reset
 
     def _on_reset(self, tensordict: TensorDictBase) -> None:
-        for transform in self:
-            transform._on_reset(tensordict)
+        given = self._known(tensordict) if self._moves else repeat(tensordict)
+        for transform, known in zip(self, given, strict=False):
+            transform._on_reset(known)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         for transform in reversed(list(self)):
@@ -268,6 +301,7 @@ class Compose(Transform):
     def empty_cache(self) -> None:
         """Forgets the parents of all transforms."""
         super().empty_cache()
+        self._moves = any(type(leaf).known_before is not Transform.known_before for leaf in self.leaves())
         for transform in self:
             transform.empty_cache()
 

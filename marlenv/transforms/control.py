@@ -14,7 +14,7 @@ from marlenv.groups.reset import RESET
 from marlenv.keys import NestedKey, level, nested, path
 from marlenv.specs import Composite
 from marlenv.tensordicts import choose, fetch, get, put, rows
-from marlenv.transforms.base import Kind, Transform
+from marlenv.transforms.base import Kind, Transform, called
 from marlenv.transforms.frames import rows_done
 
 
@@ -49,7 +49,7 @@ class ConditionalSkip(Transform):
 
     def __init__(self, cond: Callable[[TensorDictBase], Any]) -> None:
         super().__init__()
-        self.cond = cond
+        self.cond = called("ConditionalSkip", "cond", cond)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         stepped = ~as_rows("ConditionalSkip", self.cond(tensordict), tensordict)
@@ -83,8 +83,9 @@ class ConditionalPolicySwitch(Transform):
     ) -> None:
         super().__init__()
         self.policy: Callable[[TensorDictBase], TensorDictBase]
+        called("ConditionalPolicySwitch", "policy", policy)
         self.__dict__["policy"] = policy  # it belongs to itself, also where it is a module
-        self.condition = condition
+        self.condition = called("ConditionalPolicySwitch", "condition", condition)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         where = as_rows("ConditionalPolicySwitch", self.condition(next_tensordict), next_tensordict)
@@ -202,6 +203,10 @@ class BatchSizeTransform(Transform):
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         return tensordict if self.reshape_fn is None else tensordict.reshape(self.inner)
+
+    def known_before(self, tensordict: TensorDictBase, resetting: bool = False) -> TensorDictBase:
+        """The data in the batch of the env."""
+        return self._inv_call(tensordict)
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
         return None if tensordict is None else self._inv_call(tensordict)

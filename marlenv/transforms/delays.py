@@ -112,6 +112,7 @@ class ObservationDelay(ObservationTransform):
     """
 
     default_name: ClassVar[str | None] = "observation"
+    one_for_each: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -181,6 +182,7 @@ class DropMessages(ObservationTransform, Drawing):
     """
 
     default_name: ClassVar[str | None] = "observation"
+    one_for_each: ClassVar[bool] = True
 
     def __init__(
         self,

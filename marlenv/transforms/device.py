@@ -14,7 +14,7 @@ from marlenv.errors import SpecError, Unsupported
 from marlenv.keys import NestedKey, level
 from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.specs.dtypes import usable_device
-from marlenv.tensordicts import fetch
+from marlenv.tensordicts import fetch, shallow
 from marlenv.transforms.base import Kind, Transform
 
 if TYPE_CHECKING:
@@ -82,6 +82,10 @@ class DeviceCastTransform(Transform):
         if self.whole:
             return tensordict if self.orig_device is None else tensordict.to(self.orig_device)
         return super()._inv_call(_anywhere(tensordict))
+
+    def known_before(self, tensordict: TensorDictBase, resetting: bool = False) -> TensorDictBase:
+        """The data where the env lives."""
+        return self._inv_call(shallow(tensordict))
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Moves stored data."""

@@ -151,6 +151,12 @@ class TransformedEnv(EnvBase):
         at = [i for i, leaf in enumerate(leaves) if any(leaf is one for one in own)] or [0]
         return leaves[: at[0]], leaves[at[-1] + 1 :]
 
+    def name_outside(self, transform: Transform, key: NestedKey) -> NestedKey:
+        """What the transforms after one of ours call an action or state."""
+        for leaf in self._around(transform)[1]:
+            key = dict(zip(leaf.in_keys_inv, leaf.out_keys_inv, strict=False)).get(key, key)
+        return key
+
     def told_to(self, transform: Transform, tensordict: TensorDictBase) -> TensorDictBase:
         """The data of a step as the env before ``transform`` takes them."""
         told = shallow(tensordict)
@@ -209,6 +215,8 @@ class TransformedEnv(EnvBase):
             tree = leaf.transform_tree(tree)
             if tree is not None:
                 self.__dict__.update(tree=tree, group_map=tree.group_map)
+        masks = [leaf.mask_keys() for leaf in self.chain.leaves()]
+        self._mask_keys = {k: mask for told in (base._mask_keys, *masks) for k, mask in told.items()}
 
     def _take_specs(self, batch_size: Size, device: torch.device | None, specs: dict[str, Composite]) -> None:
         self.__dict__.update(_batch_size=batch_size, _device=device, _cache={})

@@ -41,6 +41,8 @@ class CatFrames(ObservationTransform):
         as_inverse: only concatenate in ``inv``, when stored data are extended.
         reset_key: TorchRL's argument; the env knows which flags govern an entry.
         done_key: the name of the flag that ends an episode in stored data.
+        future: of stored data, concatenate a frame and those after it; without flags a row is one episode.
+        mask_key: of stored data, also write which frames stand for those that are not there, bool ``[*B, T, N]``.
 
     >>> env = TransformedEnv(marlenv.testing.CountingEnv(), CatFrames(3, -1, in_keys=["observation"]))
     >>> env.rollout(3)["next", "observation"]
@@ -51,6 +53,7 @@ class CatFrames(ObservationTransform):
 
     default_name: ClassVar[str | None] = "pixels"
     batch_ndim = 0
+    one_for_each: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -63,6 +66,8 @@ class CatFrames(ObservationTransform):
         as_inverse: bool = False,
         reset_key: NestedKey | None = None,
         done_key: NestedKey | None = None,
+        future: bool = False,
+        mask_key: NestedKey | None = None,
     ) -> None:
         super().__init__(in_keys, out_keys)
         if dim >= 0:
@@ -72,6 +77,7 @@ class CatFrames(ObservationTransform):
         self.N, self.dim = whole("CatFrames", "N", N, 1), dim
         self.padding, self.padding_value, self.as_inverse = padding, padding_value, as_inverse
         self.done_key: NestedKey = "done" if done_key is None else done_key
+        self.future, self.mask_key = bool(future), mask_key
 
     def join(self, env: EnvBase) -> None:
         """Finds the entries.
@@ -79,8 +85,9 @@ class CatFrames(ObservationTransform):
         Raises:
             SpecError: it was made for stored data only.
         """
-        if self.as_inverse:
-            raise SpecError("CatFrames: as_inverse=True is for stored data; leave it out in an env")
+        stored = {"as_inverse": self.as_inverse, "future": self.future, "mask_key": self.mask_key is not None}
+        for name in (name for name, given in stored.items() if given):
+            raise SpecError(f"CatFrames: {name}={getattr(self, name)!r} is for stored data; leave it out in an env")
         super().join(env)
         self.batch_ndim = len(env.batch_size)
 
@@ -150,39 +157,55 @@ class CatFrames(ObservationTransform):
         time = names.index("time") if "time" in names else tensordict.ndim - 1
         if tensordict.ndim == 0:
             raise SpecError("CatFrames: stored data need a dimension of time, got none")
-        done = fetch(tensordict, under("next", self.done_key))
-        if done is None:
-            raise self.no_entry(under("next", self.done_key), tensordict.keys(True, True))
-        ended = done.reshape(*tensordict.batch_size, -1)[..., 0].movedim(time, -1)
+        ended = self._ended(tensordict).movedim(time, -1)
         ins, outs = self._keys()
         for old, new in sorted(zip(ins, outs, strict=True), key=lambda pair: path(pair[0])[0] == "next"):
             value = fetch(tensordict, old)
             if value is None:
                 raise self.no_entry(old, tensordict.keys(True, True))
             here = nested(path(old)[1:]) if path(old)[0] == "next" else None
-            if here in ins:  # the continuation of what stands at the root
+            if here in ins and not self.future:  # the continuation of what stands at the root
                 before = fetch(tensordict, outs[ins.index(here)])
                 size = value.shape[self.dim]
                 made = torch.cat((before.narrow(self.dim, size, before.shape[self.dim] - size), value), self.dim)
             else:
                 made = self._windows(value, ended, time, tensordict.ndim)
             tensordict.set(new, made)
+        if self.mask_key is not None:
+            absent = [early for _, early in self._places(ended)]
+            tensordict.set(self.mask_key, torch.stack(absent, -1).movedim(-2, time))
         return tensordict
 
-    def _windows(self, value: Tensor, ended: Tensor, time: int, ndim: int) -> Tensor:
-        """Every frame of stored data with those before it in its episode; ``ended`` is bool ``[*B, T]``."""
-        value = value.movedim(time, ndim - 1)
-        now = torch.arange(ended.shape[-1], device=ended.device).expand(ended.shape)
+    def _ended(self, tensordict: TensorDictBase) -> Tensor:
+        """Where episodes end in stored data; bool ``[*B, T]``."""
+        done = fetch(tensordict, under("next", self.done_key))
+        if done is None and not self.future:
+            raise self.no_entry(under("next", self.done_key), tensordict.keys(True, True))
+        if done is None:
+            return torch.zeros(tensordict.batch_size, dtype=torch.bool, device=tensordict.device)
+        return done.reshape(*tensordict.batch_size, -1)[..., 0]
+
+    def _places(self, ended: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """For every frame of a window where it is, and where it is not of the episode, both ``[*B, T]``."""
+        size = ended.shape[-1]
+        now = torch.arange(size, device=ended.device).expand(ended.shape)
+        if self.future:
+            end = torch.cat((ended[..., :-1], torch.ones_like(ended[..., -1:])), -1)
+            final = torch.where(end, now, size).flip(-1).cummin(-1).values.flip(-1)
+            return [(torch.minimum(now + lead, final), now + lead > final) for lead in range(self.N)]
         fresh = torch.cat((torch.ones_like(ended[..., :1]), ended[..., :-1]), -1)
         first = torch.where(fresh, now, 0).cummax(-1).values
+        return [(torch.maximum(now - lag, first), now - lag < first) for lag in range(self.N - 1, -1, -1)]
+
+    def _windows(self, value: Tensor, ended: Tensor, time: int, ndim: int) -> Tensor:
+        """Every frame of stored data with its neighbours in its episode; ``ended`` is bool ``[*B, T]``."""
+        value = value.movedim(time, ndim - 1)
         frames = []
-        for lag in range(self.N - 1, -1, -1):
-            index = torch.maximum(now - lag, first)
-            index = index.reshape(*index.shape, *[1] * (value.ndim - ndim)).expand(value.shape)
-            frame = value.gather(ndim - 1, index)
+        for index, absent in self._places(ended):
+            wide = (*index.shape, *[1] * (value.ndim - ndim))
+            frame = value.gather(ndim - 1, index.reshape(wide).expand(value.shape))
             if self.padding == "constant":
-                early = (now - lag < first).reshape(*now.shape, *[1] * (value.ndim - ndim))
-                frame = frame.masked_fill(early, self.padding_value)
+                frame = frame.masked_fill(absent.reshape(wide), self.padding_value)
             frames.append(frame)
         return torch.cat(frames, self.dim).movedim(ndim - 1, time)
 
@@ -207,6 +230,7 @@ class TimeMaxPool(ObservationTransform):
     """
 
     default_name: ClassVar[str | None] = "observation"
+    one_for_each: ClassVar[bool] = True
 
     def __init__(
         self, in_keys: Keys = None, out_keys: Keys = None, T: int = 1, reset_key: NestedKey | None = None

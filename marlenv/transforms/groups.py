@@ -14,7 +14,7 @@ from marlenv.groups import GroupTree, regroup, regroup_spec
 from marlenv.groups.maps import GroupMap
 from marlenv.keys import NestedKey, level, nested
 from marlenv.specs import Categorical, Composite, OneHot, Unbounded
-from marlenv.tensordicts import fetch, write
+from marlenv.tensordicts import fetch, shallow, write
 from marlenv.transforms.base import Kind, ObservationTransform, Transform
 
 if TYPE_CHECKING:
@@ -79,6 +79,12 @@ class RegroupTransform(Transform):
                 write(tensordict, nested(path), sized)
         return regroup(tensordict, self.outer, self.inner) if len(here) == len(self.outer.groups) else tensordict  # type: ignore[arg-type]
 
+    def known_before(self, tensordict: TensorDictBase, resetting: bool = False) -> TensorDictBase:
+        """The data in the groups as they were, where those that remember something look for it."""
+        given = shallow(tensordict)
+        known = self._reset_env_preprocess(given) if resetting else self._inv_call(given)
+        return tensordict if known is None else known
+
     def _reset_env_preprocess(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
         if tensordict is None:
             return None
@@ -126,6 +132,7 @@ class TeamReward(Transform):
     """
 
     on: ClassVar[Kind] = "reward"
+    one_for_each: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -167,6 +174,7 @@ class TeamReward(Transform):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Adds up rewards of stored data, under ``"next"``."""
+        self.need_keys()
         self._call(tensordict.get("next", tensordict))
         return tensordict
 
@@ -193,6 +201,7 @@ class AgentIndex(Transform):
         if of not in ("group", "all"):
             raise SpecError(f"AgentIndex: of must be 'group' or 'all', got {of!r}")
         self.one_hot, self.of, self.name = one_hot, of, name
+        self.numbers: dict[NestedKey, tuple[Tensor, int]] = {}
 
     def join(self, env: EnvBase) -> None:
         """Numbers the agents."""
@@ -222,7 +231,13 @@ class AgentIndex(Transform):
         return next_tensordict
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Adds the numbers to stored data, under ``"next"`` too."""
+        """Adds the numbers to stored data, under ``"next"`` too.
+
+        Raises:
+            Unsupported: no env has said who the agents are.
+        """
+        if not self.numbers:
+            raise Unsupported("AgentIndex: who the agents are comes from an env; put it into one first")
         if (following := tensordict.get("next", None)) is not None:
             self._call(following)
         return self._call(tensordict)
@@ -276,6 +291,7 @@ class SharedObservation(ObservationTransform):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Adds the state to stored data, under ``"next"`` too."""
+        self.need_keys()
         if (following := tensordict.get("next", None)) is not None:
             self._call(following)
         return self._call(tensordict)

@@ -248,7 +248,13 @@ class EndOfLifeTransform(Transform):
         def found(node: Any, name: str) -> Any:
             return [getattr(one, name) for one in node] if isinstance(node, list) else getattr(node, name)
 
-        lives = reduce(found, self.eol_attribute.split("."), self.container.base_env)
+        try:
+            lives = reduce(found, self.eol_attribute.split("."), self.container.base_env)
+        except AttributeError as error:
+            raise SpecError(
+                f"EndOfLifeTransform: {error} on the way to {self.eol_attribute!r}; say by eol_attribute= where the "
+                f"env has its number of lives"
+            ) from error
         if isinstance(lives, list):
             lives = [one() if callable(one) else one for one in lives]
         lives = torch.as_tensor(lives() if callable(lives) else lives, dtype=torch.int64, device=self.container.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tensordict import TensorDictBase, is_tensor_collection
 
@@ -32,6 +32,8 @@ class RenameTransform(Transform):
     >>> env.observation_keys, env.action_keys
     (['count'], ['move'])
     """
+
+    one_for_each: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -93,9 +95,14 @@ class RenameTransform(Transform):
         for kinds, old, new in pairs:
             for key, name in zip(old, new, strict=True):
                 found = [kind for kind in kinds if key in specs[kind]]
-                if not found:
+                if not (found or self.missing_tolerance):
                     known = [k for kind in kinds for k in specs[kind].keys(True, True)]
                     raise self.no_entry(key, known, "the env has")
+                if found and any(name in specs[kind] for kind in kinds):
+                    raise SpecError(
+                        f"RenameTransform: {key!r} cannot become {name!r}, which the env has already; leave that out "
+                        f"first with ExcludeTransform, or take another name"
+                    )
                 for kind in found:
                     specs[kind][name] = specs[kind][key].clone()
                     if not self.create_copy:
@@ -141,7 +148,7 @@ class ExcludeTransform(Transform):
         """Leaves the specs out."""
         for key in self.excluded_keys if not self.inverse else ():
             found = [kind for kind in OUTPUTS if key in specs[kind]]
-            if not found:
+            if not (found or self.missing_tolerance):
                 known = [k for kind in OUTPUTS for k in specs[kind].keys(True, True)]
                 raise self.no_entry(key, known, "the env has")
             for kind in found:
@@ -173,7 +180,8 @@ class SelectTransform(Transform):
     def join(self, env: EnvBase) -> None:
         """Finds the rewards, flags and states that stay."""
         super().join(env)
-        self.kept = [*self.selected_keys, *env.state_keys]
+        memories = [key for key in env.observation_keys if not is_public(key)]
+        self.kept = [*self.selected_keys, *env.state_keys, *memories]
         self.kept += [*(env.reward_keys if self.keep_rewards else ()), *(env.done_keys if self.keep_dones else ())]
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
@@ -189,11 +197,12 @@ class SelectTransform(Transform):
         """Leaves the specs out; a key that no entry has is an error."""
         known = [key for kind in OUTPUTS for key in specs[kind].keys(True, True)]
         for key in self.selected_keys:
-            if not any(path(other)[: len(path(key))] == path(key) for other in known):
+            there = any(path(other)[: len(path(key))] == path(key) for other in known)
+            if not (there or self.missing_tolerance):
                 raise self.no_entry(key, known, "the env has")
         for kind, kept in (("observation", False), ("reward", self.keep_rewards), ("done", self.keep_dones)):
             for key in [] if kept else list(specs[kind].keys(True, True)):  # type: ignore[index]
-                if not any(path(key)[: len(path(one))] == path(one) for one in self.selected_keys):
+                if is_public(key) and not any(path(key)[: len(path(one))] == path(one) for one in self.selected_keys):
                     del specs[kind][key]  # type: ignore[index]
 
     def __repr__(self) -> str:

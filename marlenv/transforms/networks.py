@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from marlenv.errors import UnknownName, nearest
+from marlenv.errors import SpecError, UnknownName, nearest
 
 DEPTHS = {"resnet18": (False, (2, 2, 2, 2)), "resnet34": (False, (3, 4, 6, 3)), "resnet50": (True, (3, 4, 6, 3))}
 
@@ -146,12 +146,28 @@ def load_checkpoint(net: nn.Module, source: str, below: Sequence[str], prefix: s
         below: the names under which it holds the parameters.
         prefix: what the names of those of the network begin with.
         folder: where a download is kept; torch's own folder when left out.
+
+    Raises:
+        SpecError: there is no such file, it cannot be had, or it holds the parameters of another network.
     """
-    if "://" in source:
-        held = torch.hub.load_state_dict_from_url(source, model_dir=folder, map_location="cpu", progress=False)
-    else:
-        held = torch.load(source, map_location="cpu", weights_only=True)
+    try:
+        if "://" in source:
+            held = torch.hub.load_state_dict_from_url(source, model_dir=folder, map_location="cpu", progress=False)
+        else:
+            held = torch.load(source, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise SpecError(
+            f"cannot get the parameters from {source!r}: {error}; download the file elsewhere and put it into "
+            f"download_path={folder or torch.hub.get_dir() + '/checkpoints'!r}"
+        ) from error
     for name in below:
         held = held.get(name, held)
     found = {name[len(prefix) :]: value for name, value in held.items() if name.startswith(prefix)}
-    net.load_state_dict({k: v for k, v in found.items() if k in net.state_dict()}, strict=True)
+    want = net.state_dict()
+    unfit = [name for name, value in want.items() if name not in found or found[name].shape != value.shape]
+    if unfit:
+        raise SpecError(
+            f"{source!r} holds no parameters of a {type(net).__name__} like this: {len(unfit)} of {len(want)} are not "
+            f"there in their shape, such as {prefix + unfit[0]!r}; it holds {sorted(held)[:3]}, ..."
+        )
+    net.load_state_dict({name: found[name] for name in want})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from marlenv.errors import NotFinite, SpecError
+from marlenv.errors import NotFinite, SpecError, whole
 from marlenv.keys import NestedKey
 from marlenv.transforms.base import ObservationTransform
 
@@ -96,6 +96,7 @@ class ObservationNorm(ObservationTransform):
         Raises:
             SpecError: they are known, or those of a transform before are not, or the dimensions do not fit.
         """
+        whole("ObservationNorm.init_stats", "num_iter", num_iter, 1)
         dims = [reduce_dim] if isinstance(reduce_dim, int) else list(reduce_dim)
         cat_dim = dims[0] if cat_dim is None and len(dims) == 1 else cat_dim
         if cat_dim is None or cat_dim not in dims:

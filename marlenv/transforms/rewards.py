@@ -35,6 +35,7 @@ class RewardSum(Transform):
     """
 
     on: ClassVar[Kind] = "reward"
+    one_for_each: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -122,6 +123,8 @@ class RewardClipping(Transform):
         super().__init__(in_keys, out_keys)
         if clamp_min is None and clamp_max is None:
             raise SpecTypeError("RewardClipping: give clamp_min, clamp_max or both")
+        if clamp_min is not None and clamp_max is not None and bool((torch.as_tensor(clamp_min) > clamp_max).any()):
+            raise SpecError(f"RewardClipping: clamp_min must not be above clamp_max, got {clamp_min} and {clamp_max}")
         self.clamp_min: Tensor | None
         self.clamp_max: Tensor | None
         self.register_buffer("clamp_min", None if clamp_min is None else torch.as_tensor(clamp_min))
@@ -163,6 +166,9 @@ class RewardScaling(Transform):
         standard_normal: bool = False,
     ) -> None:
         super().__init__(in_keys, out_keys)
+        for name, value in (("loc", loc), ("scale", scale)):
+            if not isinstance(value, (int, float, Tensor)):
+                raise SpecTypeError(f"RewardScaling: {name} must be a number, got {value!r}")
         self.loc: Tensor
         self.scale: Tensor
         self.register_buffer("loc", torch.as_tensor(loc))
@@ -269,6 +275,7 @@ class TargetReturn(Transform):
     """
 
     on: ClassVar[Kind] = "reward"
+    one_for_each: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -281,6 +288,8 @@ class TargetReturn(Transform):
         super().__init__(in_keys, out_keys)
         if mode not in ("reduce", "constant"):
             raise SpecError(f"TargetReturn: mode must be 'reduce' or 'constant', got {mode!r}")
+        if not isinstance(target_return, (int, float, Tensor)):
+            raise SpecTypeError(f"TargetReturn: target_return must be a number, got {target_return!r}")
         self.target_return, self.mode = target_return, mode
 
     def default_out_keys(self, in_keys: list[NestedKey]) -> list[NestedKey]:

@@ -220,6 +220,8 @@ class FlattenObservation(_OfDimensions):
         super().__init__(in_keys, out_keys)
         self.first_dim = self._dim(first_dim, allow_positive_dim, "first_dim")
         self.last_dim = self._dim(last_dim, allow_positive_dim, "last_dim")
+        if (first_dim < 0) == (last_dim < 0) and first_dim > last_dim:
+            raise SpecError(f"FlattenObservation: last_dim must not come before first_dim={first_dim}, got {last_dim}")
 
     def _apply_transform(self, obs: Tensor) -> Tensor:
         return obs.flatten(self._at(self.first_dim), self._at(self.last_dim))
@@ -260,6 +262,7 @@ class _Together(Transform):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Puts stored data together, below ``"next"`` too."""
+        self.need_keys()
         following = tensordict.get("next", None)
         if following is not None and all(key in following for key in self.in_keys or ()):
             self._call(following)
@@ -333,6 +336,26 @@ class CatTensors(_Together):
             values = [v if short < v.ndim else v.unsqueeze(0 if self.dim < 0 else -1) for v in values]
         return torch.cat(values, self.dim)
 
+    def _fit(self, values: list[Any]) -> Tensor:
+        """One value of all, of specs.
+
+        Raises:
+            SpecError: they do not fit together.
+        """
+        try:
+            if all(isinstance(value, Tensor) for value in values):
+                return self._join_values(values)
+        except (RuntimeError, IndexError) as error:
+            raise self._unfit(values) from error
+        raise self._unfit(values)
+
+    def _unfit(self, values: list[Any]) -> SpecError:
+        shapes = [list(v.shape) if isinstance(v, Tensor) else type(v).__name__ for v in values]
+        return SpecError(
+            f"CatTensors: {self.in_keys} do not fit together along dimension {self.dim}, their shapes are {shapes}; "
+            f"unsqueeze_if_oor=True gives those a dimension that have none"
+        )
+
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Puts the whole in place of the parts."""
         for kind in ("observation", "reward", "state"):
@@ -346,10 +369,10 @@ class CatTensors(_Together):
                 )
             leaves = [spec[key] for key in keys]
             if all(isinstance(leaf, Bounded) for leaf in leaves):
-                low, high = (self._join_values([leaf.space[i] for leaf in leaves]) for i in range(2))
+                low, high = (self._fit([getattr(leaf.space, end) for leaf in leaves]) for end in ("low", "high"))
                 made: TensorSpec = Bounded(low, high, low.shape, dtype=low.dtype, device=low.device)
             else:
-                whole = self._join_values([leaf.zero() for leaf in leaves])
+                whole = self._fit([leaf.zero() for leaf in leaves])
                 made = Unbounded(whole.shape, dtype=whole.dtype, device=whole.device)
             self.respec_together(spec, made)
             return
@@ -422,8 +445,11 @@ class Stack(_Together):
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Puts the stack in place of the parts; of actions and states where the inverse is asked for."""
         for kind in ("observation", "reward", "done"):
-            if found := [specs[kind][key] for key in self.in_keys or () if key in specs[kind]]:
-                self.respec_together(specs[kind], self._join_values(found))
+            found = {key: specs[kind][key] for key in self.in_keys or () if key in specs[kind]}
+            if absent := [key for key in self.in_keys or () if found and key not in found]:
+                raise self.no_entry(absent[0], specs[kind].keys(True, True), f"the {kind}s are")
+            if found:
+                self.respec_together(specs[kind], self._join_values(list(found.values())))
         for kind in ("action", "state"):
             for whole in self.in_keys_inv:
                 keys = [key for key in self.out_keys_inv if key in specs[kind]]  # type: ignore[index]

@@ -17,7 +17,7 @@ from marlenv.keys import NestedKey, beside
 from marlenv.optional import need
 from marlenv.specs import Bounded, Composite, TensorSpec
 from marlenv.tensordicts import fetch
-from marlenv.transforms.base import Kind, Transform
+from marlenv.transforms.base import Kind, Transform, called
 
 
 class UnaryTransform(Transform):
@@ -51,7 +51,9 @@ class UnaryTransform(Transform):
         use_raw_nontensor: bool = False,
     ) -> None:
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
-        self.fn, self.inv_fn, self.use_raw_nontensor = fn, inv_fn, use_raw_nontensor
+        self.fn = called(type(self).__name__, "fn", fn)
+        self.inv_fn = None if inv_fn is None else called(type(self).__name__, "inv_fn", inv_fn)
+        self.use_raw_nontensor = use_raw_nontensor
 
     def _plain(self, value: Any) -> Any:
         if self.use_raw_nontensor or not isinstance(value, (NonTensorData, NonTensorStack)):
@@ -109,7 +111,7 @@ class Hash(UnaryTransform):
             use_raw_nontensor=use_raw_nontensor,
         )
         self.repertoire = {} if repertoire is None and in_keys_inv else repertoire
-        self.hash_fn, self.hash_seed = self.reproducible_hash if hash_fn is None else hash_fn, seed
+        self.hash_fn, self.hash_seed = called("Hash", "hash_fn", hash_fn or self.reproducible_hash), seed
 
     def _apply_transform(self, obs: Any) -> Any:
         return self.call_hash_fn(self._plain(obs))
@@ -216,7 +218,7 @@ class Tokenizer(UnaryTransform):
         if tokenizer is None or isinstance(tokenizer, str):
             auto = need("transformers", "Tokenizer").AutoTokenizer
             tokenizer = auto.from_pretrained(tokenizer or "google-bert/bert-base-uncased")
-        self.tokenizer = tokenizer
+        self.tokenizer = called("Tokenizer", "tokenizer", tokenizer)
         if additional_tokens:
             tokenizer.add_tokens(list(additional_tokens))
         self.skip_special_tokens, self.add_special_tokens = skip_special_tokens, add_special_tokens

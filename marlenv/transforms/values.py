@@ -59,6 +59,8 @@ class ClipTransform(Transform):
             made = None if limit is None else torch.as_tensor(limit)
             if made is not None and made.numel() != 1:
                 raise SpecTypeError(f"ClipTransform: {name} must be one number, got {list(made.shape)}")
+            if made is not None and bool(made.isnan()):
+                raise SpecError(f"ClipTransform: {name} must be a number, got nan")
             self.register_buffer(name, made)
         if low is not None and high is not None and low >= high:
             raise SpecError(f"ClipTransform: low must be below high, got {low} and {high}")
@@ -149,6 +151,9 @@ class DTypeCastTransform(Transform):
         out_keys_inv: Keys = None,
     ) -> None:
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
+        for name, given in (("dtype_in", dtype_in), ("dtype_out", dtype_out)):
+            if not isinstance(given, torch.dtype):
+                raise SpecTypeError(f"{type(self).__name__}: {name} must be a torch.dtype, got {given!r}")
         self.dtype_in, self.dtype_out = dtype_in, dtype_out
         self.finds_inputs = in_keys is None and in_keys_inv is None
 

@@ -40,6 +40,7 @@ class _Running(Transform):
     NAMES: ClassVar[tuple[str, str, str]]
     """What the three statistics of an entry are called."""
     standard_normal: ClassVar[bool] = True
+    one_for_each: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -52,6 +53,8 @@ class _Running(Transform):
         super().__init__(in_keys, out_keys)
         if not 0 < decay <= 1:
             raise SpecError(f"{type(self).__name__}: decay must be above 0 and at most 1, got {decay}")
+        if eps < 0:
+            raise SpecError(f"{type(self).__name__}: eps must not be below 0, got {eps}")
         self.lock, self.decay, self.eps, self.frozen = lock, decay, eps, False
         self._file: str | None = None
         self.levels: list[tuple[str, ...]] = [()]
@@ -169,7 +172,7 @@ class _Running(Transform):
         """Gives the normalised entries no bounds."""
         for key, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
             found = [kind for kind in ("observation", "reward") if key in specs[kind]]
-            if not found:
+            if not (found or self.missing_tolerance):
                 known = [k for kind in ("observation", "reward") for k in specs[kind].keys(True, True)]
                 raise self.no_entry(key, known, "the env gives")
             for kind in found:
@@ -222,8 +225,11 @@ class _Running(Transform):
         return Compose(*made) if len(made) > 1 else made[0]
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
+        mine_alone = None if self.in_keys is None else {_name(k, name) for k in self.in_keys for name in self.NAMES}
         for name, value in state_dict.items():
             own = name[len(prefix) :]
+            if mine_alone is not None and own not in mine_alone:
+                continue  # statistics of other entries; nn.Module says so
             if name.startswith(prefix) and "." not in own and own.rpartition("|")[2] in self.NAMES:
                 mine = self._buffers.get(own)
                 if mine is None or mine.shape != value.shape:
@@ -282,6 +288,7 @@ class VecNorm(_Running):
         decay: of the weight of old values, per step.
         eps: the least variance, and deviation.
         shapes: of the statistics, where they are not those of one row.
+        new_api: make a :class:`VecNormV2` instead, as in TorchRL.
 
     >>> env = TransformedEnv(marlenv.testing.CountingEnv(9, batch_size=[2]), VecNorm(["observation"], decay=1.0))
     >>> env.rollout(4)["next", "observation"][0].squeeze(-1)
@@ -289,6 +296,10 @@ class VecNorm(_Running):
     """
 
     NAMES = ("sum", "ssq", "count")
+
+    def __new__(cls, *args: Any, new_api: bool | None = None, **kwargs: Any) -> Any:
+        """The transform, or with ``new_api`` the second form of it."""
+        return VecNormV2(*args, **kwargs) if new_api else super().__new__(cls)
 
     def __init__(
         self,
@@ -299,6 +310,7 @@ class VecNorm(_Running):
         decay: float = 0.9999,
         eps: float = 1e-4,
         shapes: Sequence[torch.Size] | None = None,
+        new_api: bool | None = None,
     ) -> None:
         super().__init__(in_keys, out_keys, lock, decay, eps)
         self.shapes = None if shapes is None else list(shapes)

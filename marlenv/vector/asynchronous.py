@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-import weakref
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase
@@ -22,17 +20,16 @@ from marlenv.groups.done import strip
 from marlenv.groups.reset import RESET
 from marlenv.specs import NonTensor
 from marlenv.tensordicts import get, lazy, shallow
-from marlenv.vector.base import BatchedEnv, MakeEnv, Options
-from marlenv.vector.channels import Channel, left
-from marlenv.vector.protocol import Failure, plain
-from marlenv.vector.worker import Recipe
+from marlenv.vector.base import MakeEnv, Options
+from marlenv.vector.channels import left
+from marlenv.vector.questions import QuestionPool
 
 INDEX = "env_index"
 Stack = Literal["dense", "maybe_dense", "lazy"]
 STACKS = ("dense", "maybe_dense", "lazy")
 
 
-class AsyncEnvPool(BatchedEnv):
+class AsyncEnvPool(QuestionPool):
     """Several envs that are stepped each in its own time.
 
     ``async_step_send`` hands out actions and returns at once; ``async_step_recv`` waits until ``min_get`` envs have
@@ -49,7 +46,10 @@ class AsyncEnvPool(BatchedEnv):
         envs_per_worker: how many envs share a process.
         create_env_kwargs: keyword arguments for the makers; or a list with one dict per env.
         mp_start_method: how child processes start.
-        on_failure: as of :class:`SerialEnv`, for envs that raise an error.
+        timeout: seconds that an env may take for one answer; any time when left out. Threads cannot be ended: one that
+            hangs is left to itself.
+        on_failure: ``"restart"`` makes an env that fails, or is lost with its worker, anew: its step is marked as
+            truncated and counted in :attr:`failures`, and the other envs go on untouched.
         backend_options: options of Ray's actors, such as ``{"num_cpus": 1}``.
 
     >>> pool = AsyncEnvPool([marlenv.testing.CountingEnv] * 3)
@@ -60,8 +60,6 @@ class AsyncEnvPool(BatchedEnv):
     >>> pool.close()
     """
 
-    channel: type[Channel]
-    """How its envs are reached."""
     own_backend: str
 
     def __new__(cls, *args: Any, backend: str = "threading", **kwargs: Any) -> Any:
@@ -87,6 +85,7 @@ class AsyncEnvPool(BatchedEnv):
         envs_per_worker: int = 1,
         create_env_kwargs: Options | Sequence[Options] | None = None,
         mp_start_method: str | None = None,
+        timeout: float | None = None,
         on_failure: Literal["raise", "restart"] = "raise",
         backend_options: Options | None = None,
     ) -> None:
@@ -100,7 +99,8 @@ class AsyncEnvPool(BatchedEnv):
             raise SpecError(
                 f"{who}: exchange='shm', envs_per_worker and worker_affinity are for backend='multiprocessing'"
             )
-        if self.channel.remote and (envs := [i for i, maker in enumerate(makers) if isinstance(maker, EnvBase)]):
+        once = self.channel.remote or on_failure == "restart"
+        if once and (envs := [i for i, maker in enumerate(makers) if isinstance(maker, EnvBase)]):
             raise SpecError(f"{who}: env {envs[0]} is an env; give a function that makes it")
         self.env_makers, self.num_envs, self.min_get = makers, len(makers), 1
         self.stack, self.exchange = stack, exchange or "queue"
@@ -114,6 +114,7 @@ class AsyncEnvPool(BatchedEnv):
             create_env_kwargs=create_env_kwargs,
             share_individual_td=None if stack == "dense" else stack == "lazy" or None,
             mp_start_method=mp_start_method,
+            timeout=timeout,
             on_failure=on_failure,
             backend=self.own_backend,
             backend_options=backend_options,
@@ -140,41 +141,6 @@ class AsyncEnvPool(BatchedEnv):
 
     # --- starting and ending ---------------------------------------------------------------------
 
-    def _describe(self) -> None:
-        self._channels: list[Channel] = []
-        self._ready: dict[str, dict[int, Any]] = {kind: {} for kind in KINDS}
-        self._asked: dict[str, dict[int, TensorDictBase | None]] = {kind: {} for kind in KINDS}
-        self._finalizer: Any = None
-        self._launch()
-
-    def _launch(self) -> None:
-        each = self.envs_per_worker
-        made: list[Channel] = []
-        self._finalizer = weakref.finalize(self, _end, made, os.getpid())
-        self._channels = made
-        try:
-            for number, first in enumerate(range(0, self.num_envs, each)):
-                rows = range(first, min(first + each, self.num_envs))
-                recipes = [
-                    Recipe([self.create_env_fn[i]], [self.create_env_kwargs[i]], i, self.on_failure) for i in rows
-                ]
-                made.append(self._opened(number, recipes))
-            found = [one for part in self._ask("describe") for one in part]
-            self._adopt(found)
-        except BaseException:
-            self._abort()
-            raise
-        self._env_batch_sizes = [one.batch_size for one in found]
-
-    if TYPE_CHECKING:  # calling this class makes one of its kinds, which type checkers do not know
-
-        def _opened(self, number: int, recipes: list[Recipe]) -> Channel: ...
-    else:
-
-        @abstractmethod
-        def _opened(self, number, recipes):  # noqa: ANN001, ANN202
-            """A way to new envs."""
-
     def _adopt(self, children: Any) -> None:
         super()._adopt(children)
         locked = self.is_spec_locked
@@ -183,25 +149,6 @@ class AsyncEnvPool(BatchedEnv):
         states[INDEX] = NonTensor(self.batch_size, example_data=0)
         self.full_state_spec = states
         self.set_spec_lock_(locked)
-
-    def _start(self) -> None:
-        if not self._channels:
-            self._launch()
-
-    def _stop(self) -> None:
-        self._abort()
-
-    def _abort(self) -> None:
-        if self._finalizer is not None:
-            self._finalizer()
-        self._channels, self.is_closed = [], True
-        for kind in KINDS:
-            self._ready[kind].clear()
-            self._asked[kind].clear()
-
-    def _on_new_kwargs(self) -> None:
-        if self.is_closed:
-            self._abort()
 
     def shutdown(self) -> None:
         """Closes the envs, like :meth:`close`."""
@@ -223,56 +170,6 @@ class AsyncEnvPool(BatchedEnv):
     def stats(self, *, reset: bool = False) -> dict[str, float | int]:
         """Counters of shared slots; there are none."""
         return {}
-
-    # --- questions and answers -------------------------------------------------------------------
-
-    def _place(self, i: int) -> tuple[Channel, int]:
-        return self._channels[i // self.envs_per_worker], i % self.envs_per_worker
-
-    def _tell(self, kind: str, i: int, method: str, *args: Any) -> None:
-        channel, place = self._place(i)
-        if channel.remote:
-            args = tuple(plain(x) if isinstance(x, TensorDictBase) else x for x in args)
-        channel.ask((kind, i), place, method, *args)
-
-    def _pump(self, timeout: float | None) -> None:
-        """Takes in the answers that have come, after the first."""
-        try:
-            answers = self.channel.gather(self._channels, timeout)
-        except KeyboardInterrupt:
-            self._abort()
-            raise
-        for (kind, i), said in answers:
-            if isinstance(said, Failure) and kind != "ask":
-                self._refuse(kind, said)
-            self._ready[kind][i] = said
-
-    def _refuse(self, what: str, failure: Failure) -> None:
-        error = failure.raised(type(self).__name__, what)
-        if isinstance(failure.error, AttributeError) and what in ("get", "call"):
-            raise failure.error
-        self._abort()
-        raise error
-
-    def _ask(self, method: str, *args: Any, only: Sequence[int] | None = None, each: Any = None) -> list[Any]:
-        """Asks envs something, and waits for all answers."""
-        self._refuse_busy(f"{type(self).__name__}.{method}", range(self.num_envs))
-        rows = range(self.num_envs) if only is None else only
-        for n, i in enumerate(rows):
-            self._tell("ask", i, method, *(args if each is None else each[n]))
-        ready = self._ready["ask"]
-        while len(ready) < len(rows):
-            self._pump(None)
-        answers = [ready.pop(i) for i in rows]
-        if failure := next((one for one in answers if isinstance(one, Failure)), None):
-            self._refuse(method, failure)
-        return answers
-
-    def _refuse_busy(self, who: str, envs: Iterable[int]) -> None:
-        if busy := sorted(i for i in envs if any(i in asked for asked in self._asked.values())):
-            raise SpecError(
-                f"{who}: envs {busy} are still at work, or their data were not received; receive them first"
-            )
 
     # --- all at once -----------------------------------------------------------------------------
 
@@ -512,7 +409,7 @@ class AsyncEnvPool(BatchedEnv):
 
     def _set_seed(self, seed: int | None) -> None:
         for i in range(self.num_envs):
-            seed, _ = self._ask("seed", seed, self._static_seed, only=[i])[0]
+            seed, (self._seeds[i],) = self._ask("seed", seed, self._static_seed, only=[i])[0]
         self._last_seed = seed
 
     def _action_seed(self) -> int:
@@ -558,7 +455,6 @@ class AsyncEnvPool(BatchedEnv):
 
 BACKENDS: dict[str, type[AsyncEnvPool]] = {}
 """The classes of pools by their backends; each adds itself."""
-KINDS = ("step", "step_and_maybe_reset", "reset", "ask")
 
 
 class _Held:
@@ -573,10 +469,3 @@ class _Held:
 
 def _row(td: TensorDictBase, i: int) -> TensorDictBase:
     return td[i : i + 1]
-
-
-def _end(channels: list[Channel], pid: int) -> None:
-    if os.getpid() == pid:
-        for channel in channels:
-            channel.end(5.0)
-        channels.clear()

@@ -23,9 +23,11 @@ class ThreadingAsyncEnvPool(AsyncEnvPool, backend="threading"):
 
     channel = ThreadChannel
 
+    def _launch(self) -> None:
+        self._answers = queue.SimpleQueue[Any]()
+        super()._launch()
+
     def _opened(self, number: int, recipes: list[Recipe]) -> Channel:
-        if not number:
-            self._answers = queue.SimpleQueue[Any]()
         return ThreadChannel(recipes, self._answers)
 
 

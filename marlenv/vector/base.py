@@ -55,7 +55,7 @@ class BatchedEnv(EnvBase):
         use_buffers: whether data travel in memory that is allocated once; when left out, wherever sizes are fixed.
         metadata_from_workers: ask the child processes what they are, and make no child here; refused by
             :class:`SerialEnv`.
-        consolidate: pack data that travel without buffers into one piece.
+        consolidate: taken as TorchRL takes it; data that travel without buffers are one message per process anyway.
         daemon: end child processes with this one, at once.
         shutdown_timeout: seconds that child processes have to close.
         auto_wrap_envs: not read; functions of all kinds can be sent to processes.
@@ -270,6 +270,7 @@ class BatchedEnv(EnvBase):
         self._allow_done_after_reset = True  # the children have looked at theirs
         self.supports_set_state = all(child.supports_set_state for child in children)
         self._remembered = list(first.remembered)
+        self._mask_keys = dict(first._mask_keys)
         if self._share_given is None:
             self.share_individual_td = any(unlike(first, child, sizes=False) for child in children)
         self.set_spec_lock_(locked)

@@ -14,12 +14,12 @@ import signal
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as first_ready
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -27,8 +27,16 @@ from marlenv.vector.process import PRELOADED, packed
 from marlenv.vector.protocol import Failure, dump, load
 from marlenv.vector.worker import Block, Recipe
 
-Answered = tuple[Any, Any]
-"""The tag of a question, and its answer."""
+
+class Answered(NamedTuple):
+    """What a worker has said."""
+
+    tag: Any
+    """That of the question."""
+    said: Any
+    """The answer, or a failure."""
+    failures: list[int] | None = None
+    """How often each env of the block failed and was started again; None where the worker is lost."""
 
 
 class Channel(ABC):
@@ -44,16 +52,30 @@ class Channel(ABC):
     def __init__(self, recipes: Sequence[Recipe]) -> None:
         self.first, self.count = recipes[0].first, len(recipes)
         self.open: dict[Any, int] = {}
-        """The tags of the questions that wait for an answer, and the env that each is for."""
+        """The tags of the questions that wait for an answer, and the env that each is for; the oldest first."""
+        self.heard = 0.0
+        """When it was last heard of, or asked after a rest; in seconds of the monotonic clock."""
+        self.dead = False
+        """Whether the worker is lost."""
 
     def ask(self, tag: Any, place: int, method: str, *args: Any) -> None:
         """Asks an env something."""
+        if not self.open:
+            self.heard = time.monotonic()
         self.open[tag] = place
         self._send(tag, place, method, args)
 
+    def answered(self, tag: Any) -> None:
+        """Notes that a question was answered."""
+        self.open.pop(tag, None)
+        self.heard = time.monotonic()
+
     def lost(self, how: str) -> list[Answered]:
-        """Failures in answer to all that is open."""
-        answers = [(tag, Failure(self.first + place, how, "", None, lost=True)) for tag, place in self.open.items()]
+        """Failures in answer to all that is open, of the env at work first."""
+        self.dead = True
+        answers = [
+            Answered(tag, Failure(self.first + place, how, "", None, lost=True)) for tag, place in self.open.items()
+        ]
         self.open.clear()
         return answers
 
@@ -61,8 +83,16 @@ class Channel(ABC):
     def _send(self, tag: Any, place: int, method: str, args: Any) -> None: ...
 
     @abstractmethod
+    def kill(self) -> None:
+        """Ends the worker at once, if it can be ended."""
+
+    @abstractmethod
+    def close_soon(self) -> None:
+        """Lets the envs close; a worker that is at work does not hear, and is killed."""
+
+    @abstractmethod
     def end(self, timeout: float) -> None:
-        """Closes the envs, and waits for that so many seconds."""
+        """Waits so many seconds for that, and then ends the worker at once."""
 
     @classmethod
     @abstractmethod
@@ -70,12 +100,14 @@ class Channel(ABC):
         """The answers that have come; waits for the first of them."""
 
 
-def answer(blocks: list[Block], place: int, method: str, args: Any) -> Any:
-    """What a block answers, or how it failed."""
+def answer(blocks: list[Block], place: int, method: str, args: Any) -> tuple[Any, list[int]]:
+    """What a block answers, or how it failed; and how often its envs were started again."""
+    block = blocks[place]
     try:
-        return getattr(blocks[place], method)(*args)
+        said = getattr(block, method)(*args)
     except BaseException as error:
-        return Failure.of(error, blocks[place].at)
+        said = Failure.of(error, block.at)
+    return said, block.env.failures.tolist()
 
 
 def blocks_of(recipes: Sequence[Recipe]) -> list[Block]:
@@ -88,7 +120,7 @@ def blocks_of(recipes: Sequence[Recipe]) -> list[Block]:
 
 
 class ThreadChannel(Channel):
-    """A thread that steps its envs.
+    """A thread that steps its envs. A thread cannot be killed: one that hangs is left to itself.
 
     Args:
         recipes: what they are made from.
@@ -106,9 +138,15 @@ class ThreadChannel(Channel):
     def _send(self, tag: Any, place: int, method: str, args: Any) -> None:
         self.questions.put((tag, place, method, args))
 
-    def end(self, timeout: float) -> None:
+    def kill(self) -> None:
         self.questions.put(None)
-        self.thread.join(timeout)
+
+    def close_soon(self) -> None:
+        self.questions.put(None)
+
+    def end(self, timeout: float) -> None:
+        if not self.dead:
+            self.thread.join(timeout)
 
     @classmethod
     def gather(cls, channels: Sequence[Any], timeout: float | None) -> list[Answered]:
@@ -117,9 +155,10 @@ class ThreadChannel(Channel):
             found.append(answers.get(timeout=timeout) if timeout != 0 else answers.get_nowait())
             while True:
                 found.append(answers.get_nowait())
-        for channel, tag, _ in found:
-            channel.open.pop(tag, None)
-        return [(tag, said) for _, tag, said in found]
+        found = [one for one in found if not one[0].dead]  # a thread that was given up may wake later
+        for channel, tag, *_ in found:
+            channel.answered(tag)
+        return [Answered(*one) for _, *one in found]
 
 
 def _serve_thread(recipes: Sequence[Recipe], questions: Any, answers: Any, channel: ThreadChannel) -> None:
@@ -127,10 +166,10 @@ def _serve_thread(recipes: Sequence[Recipe], questions: Any, answers: Any, chann
         blocks: list[Block] = blocks_of(recipes)
         failed = None
     except BaseException as error:
-        blocks, failed = [], Failure.of(error, recipes[0].first)
+        blocks, failed = [], (Failure.of(error, recipes[0].first), None)
     while (question := questions.get()) is not None:
         tag, *asked = question
-        answers.put((channel, tag, failed or answer(blocks, *asked)))
+        answers.put((channel, tag, *(failed or answer(blocks, *asked))))
     for block in blocks:
         block.close()
 
@@ -170,12 +209,19 @@ class ProcessChannel(Channel):
         with contextlib.suppress(OSError):  # it is dead, as gathering will show
             self.pipe.send_bytes(dump((tag, place, method, args)))
 
-    def end(self, timeout: float) -> None:
+    def kill(self) -> None:
         with contextlib.suppress(OSError, ValueError):
-            if self.open:  # it will not hear
+            self.process.kill()
+
+    def close_soon(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            if self.open or self.dead:
                 self.process.kill()
             else:
                 self.pipe.send_bytes(dump(None))
+
+    def end(self, timeout: float) -> None:
+        with contextlib.suppress(OSError, ValueError):
             self.process.join(timeout)
             if self.process.is_alive():
                 self.process.kill()
@@ -193,9 +239,8 @@ class ProcessChannel(Channel):
                 found += pipes[ready].read()
         for channel in sentinels.values():
             if channel.open and not channel.process.is_alive():
-                found += channel.read() or channel.lost(
-                    f"its worker process ended with exit code {channel.process.exitcode}"
-                )
+                found += channel.read()  # what it said before it died
+                found += channel.lost(f"its worker process ended with exit code {channel.process.exitcode}")
         return found
 
     def read(self) -> list[Answered]:
@@ -203,9 +248,9 @@ class ProcessChannel(Channel):
         found = []
         with contextlib.suppress(EOFError, OSError):
             while self.pipe.poll():
-                tag, said = load(self.pipe.recv_bytes())
-                self.open.pop(tag, None)
-                found.append((tag, said))
+                one = Answered(*load(self.pipe.recv_bytes()))
+                self.answered(one.tag)
+                found.append(one)
         return found
 
 
@@ -213,7 +258,6 @@ def serve_questions(desk: Desk) -> None:
     """What the process of a :class:`ProcessChannel` runs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pool's process hears it, and ends its workers
     torch.set_num_threads(1)
-    parent = parent_process()
     blocks: list[Block] = []
     failed = None
     try:
@@ -221,24 +265,48 @@ def serve_questions(desk: Desk) -> None:
             os.sched_setaffinity(0, desk.affinity)
         blocks = blocks_of([load(recipe) for recipe in desk.recipes])
     except BaseException as error:
-        failed = Failure.of(error, desk.first)
-    hears: list[Any] = [desk.pipe] if parent is None else [desk.pipe, parent.sentinel]
-    while desk.pipe in first_ready(hears):
+        failed = Failure.of(error, desk.first), None
+    questions: Iterator[Any] = _heard(desk.pipe)
+    if len(desk.recipes) > 1:
+        questions = _heard_meanwhile(desk.pipe)
+    for tag, *asked in questions:
+        said, failures = failed or answer(blocks, *asked)
         try:
-            question = load(desk.pipe.recv_bytes())
-        except (EOFError, OSError):
-            break
-        if question is None:
-            break
-        tag, *asked = question
-        said = failed or answer(blocks, *asked)
-        try:
-            data = dump((tag, said))
+            data = dump((tag, said, failures))
         except Exception as error:
-            data = dump((tag, Failure.of(error, desk.first)))
+            data = dump((tag, Failure.of(error, desk.first), failures))
         desk.pipe.send_bytes(data)
     for block in blocks:
         block.close()
+
+
+def _heard(pipe: Connection) -> Iterator[Any]:
+    """The questions in a pipe, until it says that there are no more, or the pool's process is gone."""
+    parent = parent_process()
+    hears: list[Any] = [pipe] if parent is None else [pipe, parent.sentinel]
+    while pipe in first_ready(hears):
+        try:
+            question = load(pipe.recv_bytes())
+        except (EOFError, OSError):
+            return
+        if question is None:
+            return
+        yield question
+
+
+def _heard_meanwhile(pipe: Connection) -> Iterator[Any]:
+    """The same, taken out of the pipe while envs are at work: else the pool, with a large one to write, and the worker,
+    with a large answer, would wait for each other.
+    """
+    questions = queue.SimpleQueue[Any]()
+
+    def listen() -> None:
+        for question in _heard(pipe):
+            questions.put(question)
+        questions.put(None)
+
+    threading.Thread(target=listen, daemon=True).start()
+    return iter(questions.get, None)
 
 
 def left(until: float | None) -> float | None:

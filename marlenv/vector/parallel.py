@@ -137,7 +137,7 @@ class ParallelEnv(BatchedEnv):
         )
         worker: Any
         if self.backend == "ray":
-            worker = RayWorker(number, recipe, self.backend_options)
+            worker = RayWorker(number, recipe, self.backend_options, self._memory.failures[first:stop_])
         else:
             worker = Process(
                 number,
@@ -198,19 +198,25 @@ class ParallelEnv(BatchedEnv):
     def _ask(self, name: str, *args: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """Asks the blocks of all workers; returns their answers. ``each``: arguments per worker."""
         answers = self._answers(name, [args] * len(self._workers) if each is None else each)
-        if any(isinstance(answer, Failure) for answer in answers.values()):
-            self._refuse(name, answers)
+        self._refuse_failures(name, answers)
         return [answers.get(worker.number) for worker in self._workers]
 
     def _answers(self, name: str, each: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
         """The answers of the blocks by the numbers of their workers, failures among them."""
+        return self._told(self._workers, name, each)
+
+    def _told(self, workers: Sequence[Any], name: str, each: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
         try:
-            for worker, args in zip(self._workers, each, strict=True):
+            for worker, args in zip(workers, each, strict=True):
                 worker.ask(name, *args)
-            return self._watch.wait(self._workers, name, self.timeout)
+            return self._watch.wait(workers, name, self.timeout)
         except BaseException:
             self._abort()
             raise
+
+    def _refuse_failures(self, what: str, answers: dict[int, Any]) -> None:
+        if any(isinstance(answer, Failure) for answer in answers.values()):
+            self._refuse(what, answers)
 
     def _ask_on(
         self, name: str, each: Sequence[tuple[Any, ...]], instead: Callable[[], TensorDictBase] | None = None
@@ -269,11 +275,14 @@ class ParallelEnv(BatchedEnv):
         self._settle_one(new, None)
 
     def _settle_one(self, worker: Any, question: tuple[Any, ...] | None) -> Any:
-        if question is not None:
-            worker.ask(*question)
-        answers = self._watch.wait([worker], "restart", self.timeout)
-        if isinstance(answers.get(worker.number), Failure):
-            self._refuse("restart", answers)
+        try:
+            if question is not None:
+                worker.ask(*question)
+            answers = self._watch.wait([worker], "restart", self.timeout)
+        except BaseException:
+            self._abort()
+            raise
+        self._refuse_failures("restart", answers)
         return answers.get(worker.number)
 
     # --- acting ----------------------------------------------------------------------------------
@@ -464,12 +473,9 @@ class ParallelEnv(BatchedEnv):
     def _set_seed(self, seed: int | None) -> None:
         seeds: list[int | None] = []
         for worker in self._workers:
-            worker.ask("seed", seed, self._static_seed)
-            answers = self._watch.wait([worker], "set_seed", self.timeout)
-            answer = answers[worker.number]
-            if isinstance(answer, Failure):
-                self._refuse("set_seed", answers)
-            seed, own = answer
+            answers = self._told([worker], "seed", [(seed, self._static_seed)])
+            self._refuse_failures("set_seed", answers)
+            seed, own = answers[worker.number]
             seeds += own
         self._last_seed, self._seeds = seed, seeds
 

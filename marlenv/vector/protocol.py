@@ -104,6 +104,7 @@ class Description:
     _allow_done_after_reset: bool
     name: str
     remembered: list[NestedKey]
+    _mask_keys: dict[NestedKey, NestedKey]
 
     @staticmethod
     def of(env: EnvBase) -> Description:
@@ -111,7 +112,7 @@ class Description:
         specs = {f"full_{kind}_spec": getattr(env, f"full_{kind}_spec").clone() for kind in SIDE}
         groups, tree = getattr(env, "group_map", None), getattr(env, "tree", None)
         may = env._allow_done_after_reset
-        known = env.supports_set_state, may, repr(env), list(env.remembered)
+        known = env.supports_set_state, may, repr(env), list(env.remembered), dict(env._mask_keys)
         return Description(env.batch_size, env.device, specs, groups, tree, *known)
 
     def __getattr__(self, name: str) -> Any:

@@ -6,6 +6,9 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from marlenv.optional import need
 from marlenv.vector.base import Options
 from marlenv.vector.channels import Answered, Channel, answer, blocks_of
@@ -28,7 +31,11 @@ class Actor:
                 self.blocks = blocks_of([load(recipe) for recipe in self.recipes])
             return dump(answer(self.blocks, place, method, args))
         except BaseException as error:
-            return dump(Failure.of(error, load(self.recipes[place]).first))
+            return dump((Failure.of(error, load(self.recipes[place]).first), None))
+
+
+SPREAD: Options = {"num_cpus": 0.001, "scheduling_strategy": "SPREAD", "max_concurrency": 1}
+"""Of an actor, unless somebody says otherwise; those that ask for nothing at all may all land on one node."""
 
 
 def started(who: str) -> Any:
@@ -42,17 +49,16 @@ def started(who: str) -> Any:
 def actor(who: str, recipes: Sequence[Recipe], options: Options) -> Any:
     """A new actor."""
     ray = started(who)
-    given = {"num_cpus": 0, "scheduling_strategy": "SPREAD", "max_concurrency": 1, **options}
-    return ray.remote(Actor).options(**given).remote([packed(recipe) for recipe in recipes])
+    return ray.remote(Actor).options(**{**SPREAD, **options}).remote([packed(recipe) for recipe in recipes])
 
 
-def outcome(ray: Any, reference: Any, first: int) -> Any:
-    """What an actor answered; a failure where it, or its node, is lost."""
+def outcome(ray: Any, reference: Any, first: int) -> tuple[Any, list[int] | None]:
+    """What an actor answered, and how often its envs were started again; a failure where it, or its node, is lost."""
     try:
         return load(ray.get(reference))
     except ray.exceptions.RayError as error:
         how = f"its actor was lost: {str(error).splitlines()[0]}"
-        return Failure(first, how, "", None, lost=True)
+        return Failure(first, how, "", None, lost=True), None
 
 
 class RayWorker:
@@ -62,9 +68,11 @@ class RayWorker:
         number: of the worker.
         recipe: what its block is made from.
         options: those of the actor, such as ``num_cpus`` and ``resources``.
+        failures: where to count how often its envs were started again.
     """
 
-    def __init__(self, number: int, recipe: Recipe, options: Options) -> None:
+    def __init__(self, number: int, recipe: Recipe, options: Options, failures: Tensor) -> None:
+        self.failures, self.before = failures, failures.clone()
         self.number, self.first, self.count = number, recipe.first, len(recipe.makers)
         self.ray = started("ParallelEnv(backend='ray')")
         self.actor = actor("ParallelEnv(backend='ray')", [recipe], options)
@@ -80,7 +88,10 @@ class RayWorker:
     def read(self) -> Any:
         """The answer."""
         self.busy = False
-        return outcome(self.ray, self.reference, self.first)
+        said, failures = outcome(self.ray, self.reference, self.first)
+        if failures is not None:
+            self.failures.copy_(self.before + torch.tensor(failures))
+        return said
 
     def close_soon(self) -> None:
         """Lets the envs close."""
@@ -101,7 +112,8 @@ class RayWorker:
         """Kills an actor that takes too long, and says so."""
         self.end()
         self.busy = False
-        return Failure(self.first, f"no answer to {what!r} within {timeout:g} s", "", None, lost=True)
+        more = "" if self.count == 1 else f", of the actor of envs {self.first} to {self.first + self.count - 1}"
+        return Failure(self.first, f"no answer to {what!r} within {timeout:g} s{more}", "", None, lost=True)
 
 
 class RayWatch:
@@ -138,17 +150,26 @@ class RayChannel(Channel):
         self.actor = actor("AsyncEnvPool(backend='ray')", recipes, options)
         self.references: dict[Any, Any] = {}
 
+    closing: Sequence[Any] = ()
+
     def _send(self, tag: Any, place: int, method: str, args: Any) -> None:
         self.references[self.actor.run.remote(dump((place, method, args)))] = tag
 
+    def kill(self) -> None:
+        if self.ray.is_initialized():  # else Ray is gone, and would start again
+            with contextlib.suppress(Exception):
+                self.ray.kill(self.actor)
+
+    def close_soon(self) -> None:
+        if self.ray.is_initialized() and not self.open and not self.dead:
+            with contextlib.suppress(Exception):  # it is lost already
+                self.closing = [self.actor.run.remote(dump((place, "close", ()))) for place in range(self.count)]
+
     def end(self, timeout: float) -> None:
-        if not self.ray.is_initialized():
-            return
-        with contextlib.suppress(Exception):  # it is lost already
-            if not self.open:
-                closing = [self.actor.run.remote(dump((place, "close", ()))) for place in range(self.count)]
-                self.ray.wait(closing, num_returns=len(closing), timeout=timeout)
-            self.ray.kill(self.actor)
+        if self.closing and self.ray.is_initialized():
+            with contextlib.suppress(Exception):
+                self.ray.wait(self.closing, num_returns=len(self.closing), timeout=timeout)
+        self.kill()
 
     @classmethod
     def gather(cls, channels: Sequence[Any], timeout: float | None) -> list[Answered]:
@@ -159,8 +180,15 @@ class RayChannel(Channel):
         ray.wait(list(owners), num_returns=1, timeout=timeout)
         found = []
         for reference in ray.wait(list(owners), num_returns=len(owners), timeout=0)[0]:
+            if reference not in owners[reference].references:  # of an actor that was lost in this round
+                continue
             channel = owners[reference]
             tag = channel.references.pop(reference)
-            place = channel.open.pop(tag)
-            found.append((tag, outcome(ray, reference, channel.first + place)))
+            said, failures = outcome(ray, reference, channel.first + channel.open[tag])
+            if failures is None and said.lost:
+                channel.references.clear()
+                found += channel.lost(said.summary)
+                continue
+            channel.answered(tag)
+            found.append(Answered(tag, said, failures))
         return found

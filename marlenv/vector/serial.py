@@ -21,6 +21,7 @@ from marlenv.errors import SpecError
 from marlenv.groups.reset import read_masks
 from marlenv.tensordicts import entries, get, new, raw, split
 from marlenv.vector.base import BatchedEnv, Options, cut_off, made
+from marlenv.vector.fit import Fit
 
 
 class SerialEnv(BatchedEnv):
@@ -51,6 +52,9 @@ class SerialEnv(BatchedEnv):
     _seeds: list[int | None]
     _first = 0
     """The number of the first child, where the children are part of a larger pool."""
+    _checks = False
+    """Whether the data of every child are held against its specs, as they are in workers."""
+    _fits: dict[int, Fit]
     _at: Any
     """Holds the number of the child that is at work; in shared memory, where the child is in a process."""
 
@@ -63,7 +67,7 @@ class SerialEnv(BatchedEnv):
         self._adopt(children)
         self.__dict__["children_envs"], self._made = children, True
         self._seeds = [None] * self.num_workers
-        self._at = [0]
+        self._at, self._fits = [0], {}
 
     def _copied(self, child: EnvBase) -> EnvBase:
         try:
@@ -98,7 +102,8 @@ class SerialEnv(BatchedEnv):
             for i, own in enumerate(options):
                 self._at[0] = i
                 try:
-                    fresh.append(self.children_envs[i].reset(**own))
+                    one = self.children_envs[i].reset(**own)
+                    fresh.append(self._fitting(i, one) if self._checks else one)
                 except Exception as error:
                     fresh.append(self._restarted(i, error, own))
             return self._stack(fresh)
@@ -109,6 +114,7 @@ class SerialEnv(BatchedEnv):
                 self._at[0] = i
                 try:
                     told = child.reset(told, **options[i])
+                    told = self._fitting(i, told) if self._checks else told
                 except Exception as error:
                     told = self._restarted(i, error, options[i])
             fresh.append(present(child, told))
@@ -126,6 +132,7 @@ class SerialEnv(BatchedEnv):
             asked, told = self._told(child, asks[i]), self._told(child, tds[i])
             try:
                 told = reset_rows(child, asked, read_masks(child.plan.done, asked), told)
+                told = self._fitting(i, told) if self._checks else told
             except Exception as error:
                 told = self._restarted(i, error, {})
             fresh[i] = present(self.children_envs[i], told)
@@ -143,6 +150,14 @@ class SerialEnv(BatchedEnv):
             return None
         return written(td, list(fresh), list(fresh.values()))
 
+    def _fitting(self, i: int, td: TensorDictBase) -> TensorDictBase:
+        """The data of a child, held against its specs."""
+        child = self.children_envs[i]
+        fit = self._fits.get(i)
+        if fit is None or fit.plan is not child.plan:
+            fit = self._fits[i] = Fit(child)
+        return fit.check(td)
+
     def _told(self, child: EnvBase, td: TensorDictBase) -> TensorDictBase:
         if child.device is None or td.device == child.device:
             return td
@@ -158,7 +173,8 @@ class SerialEnv(BatchedEnv):
         for i, (child, td, go) in enumerate(zip(self.children_envs, split(tensordict), on, strict=True)):
             self._at[0] = i
             try:
-                stepped.append(get(child.step(self._told(child, td)), "next") if go else None)
+                one = get(child.step(self._told(child, td)), "next") if go else None
+                stepped.append(self._fitting(i, one) if go and self._checks else one)
             except Exception as error:
                 cut = cut_off(child, td) if self.on_failure == "restart" else td
                 self._restarted(i, error, {})

@@ -80,7 +80,7 @@ class SerialView(SerialEnv):
     def _describe(self) -> None:
         self.__dict__["children_envs"] = ()  # the mark that there are some
         self._adopt(self.children_envs)
-        self._made, self._seeds, self._at = True, [None] * self.num_workers, [0]
+        self._made, self._seeds, self._at, self._fits = True, [None] * self.num_workers, [0], {}
 
     def _start(self) -> None:
         """Nothing: the pool starts its children."""

@@ -56,7 +56,7 @@ class Block:
         self.env = SerialEnv(
             len(recipe.makers), recipe.makers, create_env_kwargs=recipe.options, on_failure=recipe.on_failure
         )
-        self.env._first = recipe.first
+        self.env._first, self.env._checks = recipe.first, True
         for i, seed in enumerate(recipe.seeds or []):
             if seed is not None:
                 self.env.children_envs[i].set_seed(seed)
@@ -71,6 +71,7 @@ class Block:
         """What a block of some of the envs does."""
         part = copy(self)
         part.env = self.env[rows]
+        part.env._checks = True
         return getattr(part, name)(*args)
 
     def ready(self) -> None:

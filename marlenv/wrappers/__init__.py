@@ -8,18 +8,27 @@ from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._gymlike import GymLikeEnv
 from marlenv.wrappers._info_dicts import BaseInfoDictReader, default_info_dict_reader
 from marlenv.wrappers._spaces import register_gym_spec_conversion
+from marlenv.wrappers.brax import BraxEnv, BraxWrapper
 from marlenv.wrappers.dm_control import DMControlEnv, DMControlWrapper, DMSoccerEnv, DMTeamsWrapper
 from marlenv.wrappers.envpool import MultiThreadedEnv, MultiThreadedEnvWrapper
-from marlenv.wrappers.gym import GymEnv, GymWrapper, MOGymEnv, MOGymWrapper
+from marlenv.wrappers.gym import GymEnv, GymWrapper, HabitatEnv, MOGymEnv, MOGymWrapper, RoboHiveEnv
+from marlenv.wrappers.isaac_lab import IsaacLabWrapper
+from marlenv.wrappers.isaacgym import IsaacGymEnv, IsaacGymWrapper
 from marlenv.wrappers.jaxmarl import JaxMARLEnv, JaxMARLWrapper
+from marlenv.wrappers.jumanji import JumanjiEnv, JumanjiWrapper
 from marlenv.wrappers.meltingpot import MeltingpotEnv, MeltingpotWrapper
 from marlenv.wrappers.open_spiel import OpenSpielEnv, OpenSpielWrapper
+from marlenv.wrappers.openml import OpenMLEnv
 from marlenv.wrappers.pettingzoo import PettingZooEnv, PettingZooWrapper
+from marlenv.wrappers.procgen import ProcgenEnv, ProcgenWrapper
 from marlenv.wrappers.smacv2 import SMACv2Env, SMACv2Wrapper
+from marlenv.wrappers.unity_mlagents import UnityMLAgentsEnv, UnityMLAgentsWrapper
 from marlenv.wrappers.vmas import VmasEnv, VmasWrapper
 
 __all__ = [
     "BaseInfoDictReader",
+    "BraxEnv",
+    "BraxWrapper",
     "DMControlEnv",
     "DMControlWrapper",
     "DMSoccerEnv",
@@ -28,20 +37,32 @@ __all__ = [
     "GymEnv",
     "GymLikeEnv",
     "GymWrapper",
+    "HabitatEnv",
+    "IsaacGymEnv",
+    "IsaacGymWrapper",
+    "IsaacLabWrapper",
     "JaxMARLEnv",
     "JaxMARLWrapper",
+    "JumanjiEnv",
+    "JumanjiWrapper",
     "MOGymEnv",
     "MOGymWrapper",
     "MeltingpotEnv",
     "MeltingpotWrapper",
     "MultiThreadedEnv",
     "MultiThreadedEnvWrapper",
+    "OpenMLEnv",
     "OpenSpielEnv",
     "OpenSpielWrapper",
     "PettingZooEnv",
     "PettingZooWrapper",
+    "ProcgenEnv",
+    "ProcgenWrapper",
+    "RoboHiveEnv",
     "SMACv2Env",
     "SMACv2Wrapper",
+    "UnityMLAgentsEnv",
+    "UnityMLAgentsWrapper",
     "VmasEnv",
     "VmasWrapper",
     "default_info_dict_reader",

@@ -18,6 +18,7 @@ class AgentSpecs(NamedTuple):
     observations: Composite
     """The entries that it observes, ``observation`` first of all."""
     action: TensorSpec
+    """What it does; a composite where that has several entries, each with a name of its own."""
     actions: int | None = None
     """The length of its ``action_mask``, if the simulator says which actions are legal."""
     info: Composite | None = None

@@ -12,6 +12,7 @@ from tensordict import TensorDict
 
 from marlenv.errors import KeyMissing, MarlenvError, SpecError
 from marlenv.groups import GroupTree, Packer
+from marlenv.groups.columns import Columns
 from marlenv.groups.specs import Unequal
 from marlenv.keys import Path, nested, path
 from marlenv.specs import Composite, NonTensor
@@ -52,6 +53,11 @@ class AgentData:
         nested_ = {a: [path(key) for key in s.observations.keys(True, True)] for a, s in agents.items()}
         self._inside = {a: [where for where in paths if len(where) > 1] for a, paths in nested_.items()}
         self._anything = {a: np.ones(s.actions, dtype=np.bool_) for a, s in agents.items() if s.actions is not None}
+
+    @property
+    def columns(self) -> Columns | None:
+        """The entries of a step as columns, where all there is to pack of an agent is in them; else None."""
+        return None if self._anything else self._steps.columns
 
     def pack(
         self, got: Mapping[str, AgentStep], gone: Collection[str], acting: Collection[str], *, step: int | None

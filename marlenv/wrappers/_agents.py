@@ -8,7 +8,7 @@ spawns and after its last step: its data are zeros, ``alive`` and ``mask`` are F
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -28,6 +28,7 @@ from marlenv.wrappers._episode_flags import EpisodeFlags
 from marlenv.wrappers._roster import AgentsWrapper
 
 FLAG = (1,)
+ActionsOf = Callable[[Any, set[str]], dict[str, Any]]
 
 
 class AgentsEnv(AgentsWrapper):
@@ -87,8 +88,13 @@ class AgentsEnv(AgentsWrapper):
         """Starts an episode; returns its first data."""
 
     @abstractmethod
-    def _play(self, tensordict: TensorDictBase) -> TensorDict:
-        """Plays the actions in ``tensordict``; returns the data of the step."""
+    def _play(self, actions_of: ActionsOf, source: Any) -> tuple[Mapping[str, AgentStep], Collection[str] | None]:
+        """Plays a step; returns what the agents got, and who acts next: everybody who is alive where that is None.
+
+        Args:
+            actions_of: gives the actions of some agents, of what holds those of all.
+            source: what it takes them from.
+        """
 
     # --- specs -----------------------------------------------------------------------------------
 
@@ -103,7 +109,7 @@ class AgentsEnv(AgentsWrapper):
         agents = with_shared_infos(self.tree, agents)
         masks = dict.fromkeys(("alive", "mask"), Binary(shape=(), dtype=torch.bool)) if self.use_mask else {}
         observed = {a: Composite({**all_observations(s), **masks}) for a, s in agents.items()}
-        acted = {a: Composite(action=s.action) for a, s in agents.items()}
+        acted = {a: self._action_entries(s) for a, s in agents.items()}
         rewards = {a: Composite(reward=s.reward or Unbounded(FLAG, dtype=torch.float32)) for a, s in agents.items()}
         self._root = RootData(self.root_specs())
         self.full_observation_spec = group_specs(self.tree, observed, unequal=self._unequal).update(self._root.specs)
@@ -129,7 +135,7 @@ class AgentsEnv(AgentsWrapper):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
         self._check_began("step")
-        return self._play(tensordict)
+        return self._emit(*self._play(self._actions_of, tensordict), first=False)
 
     def _step_and_reset(self, tensordict: TensorDictBase) -> tuple[TensorDict, TensorDict | None] | None:
         if get(tensordict, "next") is not None:  # values that the reset would have to keep
@@ -139,6 +145,11 @@ class AgentsEnv(AgentsWrapper):
             return following, None
         fresh = self._reset(None)
         return following, checked(self, self.plan.done, fresh, None, {}) if self._flags.ended else fresh
+
+    @staticmethod
+    def _action_entries(specs: AgentSpecs) -> Composite:
+        """All entries of what an agent does."""
+        return Composite(action=specs.action)
 
     def _actions_of(self, tensordict: TensorDictBase, agents: set[str]) -> dict[str, Any]:
         """The actions of some agents, as the simulator takes them."""

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from types import ModuleType, TracebackType
 from typing import Any, ClassVar, TypeVar
 
-from marlenv.errors import MissingExtra, Unsupported
+from marlenv.errors import MissingExtra, SpecError, SpecTypeError, Unsupported
 from marlenv.optional import has, need
 
 KNOWN = ("gymnasium", "gym")
@@ -45,7 +45,7 @@ class set_gym_backend:  # noqa: N801 - TorchRL's name
     """Sets the library that envs of gym are made with: for a ``with`` block, for a function, or forever.
 
     Args:
-        backend: ``"gym"``, ``"gymnasium"``, the module, or a function that returns it.
+        backend: ``"gym"``, ``"gymnasium"``, the module, a function that returns it, or an env of the library.
 
     Raises:
         MissingExtra: it is not installed.
@@ -58,6 +58,12 @@ class set_gym_backend:  # noqa: N801 - TorchRL's name
     def __init__(self, backend: str | ModuleType | Callable[[], ModuleType]) -> None:
         if isinstance(backend, str):
             backend = need(backend, "set_gym_backend")
+        elif hasattr(backend, "action_space"):
+            backend = _library_of(backend)
+        if not callable(backend) and not isinstance(backend, ModuleType):
+            raise SpecTypeError(
+                f"set_gym_backend: expected a module, its name or a function that returns it, got {backend!r}"
+            )
         self.backend: ModuleType = backend if isinstance(backend, ModuleType) else backend()
         self._tokens: list[Any] = []
 
@@ -79,6 +85,15 @@ class set_gym_backend:  # noqa: N801 - TorchRL's name
                 return function(*args, **kwargs)
 
         return within  # type: ignore[return-value]
+
+
+def _library_of(env: Any) -> ModuleType:
+    """The library that an env is of: that of its space of actions."""
+    of = {kind.__module__.partition(".")[0] for kind in type(env.action_space).__mro__}
+    name = next((name for name in KNOWN if name in of), None)
+    if name is None:
+        raise SpecTypeError(f"set_gym_backend: {type(env).__name__} is no env of {' or '.join(KNOWN)}")
+    return importlib.import_module(name)
 
 
 class implement_for:  # noqa: N801 - TorchRL's name
@@ -116,6 +131,13 @@ class implement_for:  # noqa: N801 - TorchRL's name
     ) -> None:
         self.module_name, self.from_version, self.to_version = module_name, from_version, to_version
         self.class_method = class_method
+        if not isinstance(module_name, str) and not callable(module_name):
+            raise SpecTypeError(
+                f"implement_for: expected a module's name or a function that imports it, got {module_name!r}"
+            )
+        for version in (from_version, to_version):
+            if version is not None and not (isinstance(version, str) and version[:1].isdigit()):
+                raise SpecError(f"implement_for: a version is a string such as '0.26', got {version!r}")
 
     def __call__(self, function: Callable[..., Any]) -> Any:
         return self._added(function, f"{function.__module__}.{function.__qualname__}")

@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import torch
 
 from marlenv.envs import EnvBase
-from marlenv.errors import MissingExtra, NeedsReset, SpecError, whole
+from marlenv.errors import MissingExtra, NeedsReset, SpecError, SpecTypeError, whole
 from marlenv.optional import need
-from marlenv.options import check_options
+from marlenv.options import check_options, naming_options
+from marlenv.wrappers._rows import check_rows
 
 Value = TypeVar("Value")
 
@@ -50,6 +51,8 @@ class EnvWrapper(EnvBase):
     """Where it comes from."""
     can_be_seeded: ClassVar[bool] = True
     """Whether ``set_seed`` decides about the simulator."""
+    rows_are_chosen: ClassVar[bool] = False
+    """Whether ``batch_size`` says how many rows there are; else the simulator's object does."""
     skips_frames: bool = True
     """Whether ``frame_skip`` may be more than 1."""
     _began: bool = False
@@ -67,15 +70,19 @@ class EnvWrapper(EnvBase):
     ) -> None:
         super().__init__(
             device=device,
-            batch_size=batch_size,
+            batch_size=batch_size if self.rows_are_chosen else None,
             allow_done_after_reset=allow_done_after_reset,
             run_type_checks=run_type_checks,
         )
         self.frame_skip = self.wrapper_frame_skip = self._checked_frame_skip(frame_skip)
+        if isinstance(env := kwargs.get("env"), EnvBase):
+            raise SpecTypeError(f"{type(self).__name__}: {type(env).__name__} is an env of marlenv's already")
         self._check_kwargs(kwargs)
         self._check_options(kwargs)
-        self._env = self._build_env(**kwargs)
+        with naming_options(type(self).__name__, kwargs, option_names(type(self))):
+            self._env = self._build_env(**kwargs)
         self._make_specs(self._env)
+        check_rows(type(self).__name__, batch_size, self.batch_size)
         self._init_env()
 
     @ClassValue
@@ -133,9 +140,13 @@ class EnvWrapper(EnvBase):
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Closes the simulator, if it can be closed."""
-        if not self.is_closed and hasattr(self._env, "close"):
-            self._env.close()
+        if not self.is_closed:
+            self._close_simulator()
         super().close(raise_if_closed=raise_if_closed)
+
+    def _close_simulator(self) -> None:
+        if hasattr(self._env, "close"):
+            self._env.close()
 
     def __getattr__(self, name: str) -> Any:
         try:

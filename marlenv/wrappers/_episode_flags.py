@@ -50,10 +50,11 @@ class EpisodeFlags:
         self._names = MASKS if masks else ()
         sizes = [len(agents) for agents in tree.groups.values()]
         self._split = [n for n in sizes for _ in FLAGS], [*(n for n in sizes for _ in self._names), 1, 1, 1]
-        self._mask_at: dict[str, int] = {}
+        self.mask_at: dict[str, int] = {}
+        """Where every agent's ``mask`` stands in what is shown."""
         for agents in tree.groups.values():  # whose masks stand behind their ``alive``
-            start = 2 * len(self._mask_at) + len(agents)
-            self._mask_at |= {agent: start + i for i, agent in enumerate(agents)}
+            start = 2 * len(self.mask_at) + len(agents)
+            self.mask_at |= {agent: start + i for i, agent in enumerate(agents)}
         self._all_here: Arrays | None = None
         self.open()
 
@@ -122,7 +123,7 @@ class EpisodeFlags:
         flags, words = self._shown[0].copy(), self._shown[1].copy()
         if self.masks:
             for agent in acting:
-                words[self._mask_at[agent]] = True
+                words[self.mask_at[agent]] = True
         ends = iter(torch.from_numpy(flags).unsafe_split_with_sizes(self._split[0]))
         others = iter(torch.from_numpy(words).unsafe_split_with_sizes(self._split[1]))
         for path in self.tree.groups:
@@ -135,6 +136,12 @@ class EpisodeFlags:
                 plain.update(zip(FLAGS, ends, strict=False))
                 plain.update(zip(self._names, others, strict=False))
         td._tensordict.update(zip(FLAGS, others, strict=False))
+
+    def shown(self) -> Arrays:
+        """Flags and masks now, without who acts next; not to be written to."""
+        if self._shown is None:
+            self._shown = self._now()
+        return self._shown
 
     def _now(self) -> Arrays:
         """What there is to show until somebody comes or goes."""

@@ -12,14 +12,14 @@ import numpy as np
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import KeyMissing, ResetError
+from marlenv.errors import KeyMissing, ResetError, SpecTypeError
 from marlenv.keys import nested, path
 from marlenv.tensordicts import fetch, new, put
 from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._info_dicts import default_info_dict_reader
 from marlenv.wrappers._reading import flag_of
 
-PLAIN = (Tensor, TensorDict)
+FLAGS = ("terminated", "truncated", "done")
 
 
 class GymLikeEnv(EnvWrapper):
@@ -55,7 +55,7 @@ class GymLikeEnv(EnvWrapper):
         if done is None:
             done = terminated if truncated is None else terminated | truncated
         terminated = done if terminated is None else terminated
-        over = bool(done if type(done) is bool else np.any(done))
+        over = done if type(done) is bool else bool(np.any(done))
         return flag_of(terminated), flag_of(truncated), flag_of(done), over
 
     def read_reward(self, reward: Any) -> Tensor:
@@ -92,14 +92,12 @@ class GymLikeEnv(EnvWrapper):
             if flags[3]:
                 break
         data = self.read_obs(obs)
-        known = self.full_done_spec
-        data |= {
-            name: flag
-            for name, flag in zip(("terminated", "truncated", "done"), flags, strict=False)
-            if flag is not None and (name != "truncated" or name in known)
-        }
+        known = self.plan.done_keys
+        for name, flag in zip(FLAGS, flags, strict=False):
+            if flag is not None and (name != "truncated" or name in known):
+                data[name] = flag
         out, where, reward = self._tensordict(data), self.reward_key, self.read_reward(total)
-        if isinstance(where, str):
+        if type(where) is str:
             put(out, where, reward)
         else:
             out.set(where, reward)
@@ -116,8 +114,10 @@ class GymLikeEnv(EnvWrapper):
         return self._with_info(self._tensordict(self.read_obs(obs)), info)
 
     def _tensordict(self, data: dict[str, Any]) -> TensorDict:
-        plain = all(type(value) in PLAIN for value in data.values())
-        return new(data, self.batch_size) if plain else TensorDict(data, batch_size=self.batch_size)
+        for value in data.values():
+            if type(value) is not Tensor and type(value) is not TensorDict:
+                return TensorDict(data, batch_size=self.batch_size)
+        return new(data, self.batch_size)
 
     def _with_info(self, out: TensorDictBase, info: Any) -> TensorDictBase:
         for reader in self.info_dict_reader:
@@ -143,9 +143,14 @@ class GymLikeEnv(EnvWrapper):
         reader = (
             default_info_dict_reader(ignore_private=ignore_private) if info_dict_reader is None else info_dict_reader
         )
+        if not callable(reader):
+            raise SpecTypeError(
+                f"{type(self).__name__}.set_info_dict_reader: expected a function of info dict and tensordict, "
+                f"such as a default_info_dict_reader, got {reader!r}"
+            )
         spec = getattr(reader, "info_spec", None)
         if spec is None and isinstance(reader, default_info_dict_reader):
-            reader.learn(self._example_info())
+            reader.learn(self._example_info(), self.batch_size)
             spec = reader.info_spec
         self.info_dict_reader.append(reader)
         if spec is not None:

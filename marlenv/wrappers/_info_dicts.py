@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from tensordict import TensorDictBase
+from torch import Size
 
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, SpecTypeError
 from marlenv.specs import Composite, TensorSpec, Unbounded
+
+NO_ROWS = Size()
 
 
 class BaseInfoDictReader(ABC):
@@ -46,6 +49,12 @@ class default_info_dict_reader(BaseInfoDictReader):  # noqa: N801 - TorchRL's na
         spec: Sequence[TensorSpec] | Mapping[str, TensorSpec] | Composite | None = None,
         ignore_private: bool = True,
     ) -> None:
+        if keys is not None and (isinstance(keys, str) or not isinstance(keys, Iterable)):
+            raise SpecTypeError(f"default_info_dict_reader: keys must be a list of names, got {keys!r}")
+        if spec is not None and not isinstance(spec, (Composite, Mapping, Sequence)):
+            raise SpecTypeError(
+                f"default_info_dict_reader: spec must be a composite, a dict or a list of specs, got {spec!r}"
+            )
         self.keys = None if keys is None else list(keys)
         self.ignore_private = ignore_private
         self._spec: Composite | None = None
@@ -67,25 +76,33 @@ class default_info_dict_reader(BaseInfoDictReader):  # noqa: N801 - TorchRL's na
         """The specs of what is written; None while they are not known."""
         return self._spec
 
-    def learn(self, info_dict: Mapping[str, Any]) -> None:
-        """Takes keys and specs from an example."""
+    def learn(self, info_dict: Mapping[str, Any], batch: Size = NO_ROWS) -> None:
+        """Takes keys and specs from an example.
+
+        Args:
+            info_dict: whose arrays have the batch in front.
+            batch: ``[*B]``; the specs are those of one env.
+        """
         found = Composite()
         for key, value in info_dict.items():
             array = np.asarray(value)
             private = self.ignore_private and key.startswith("_")
-            if not private and array.dtype.kind in "biuf" and (self.keys is None or key in self.keys):
+            numbers = array.dtype.kind in "biuf" and array.shape[: len(batch)] == batch
+            if not private and numbers and (self.keys is None or key in self.keys):
                 tensor = torch.as_tensor(array)
-                found[key] = Unbounded(tensor.shape, dtype=tensor.dtype)
+                found[key] = Unbounded(tensor.shape[len(batch) :], dtype=tensor.dtype)
         self.keys, self._spec = list(found), found
 
     def __call__(self, info_dict: dict[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
         if self._spec is None:
-            self.learn(info_dict)
+            self.learn(info_dict, tensordict.batch_size)
         for key, leaf in (self._spec or {}).items():
             if key in info_dict:
                 value = np.asarray(info_dict[key])
-                value = np.stack(list(value)) if value.dtype == object else value
-                tensordict.set(key, torch.as_tensor(value).to(leaf.dtype).reshape(leaf.shape))
+                if value.dtype == object:  # None in rows that lack it
+                    value = np.stack([np.zeros(leaf.shape) if one is None else one for one in value])
+                shape = (*tensordict.batch_size, *leaf.shape)
+                tensordict.set(key, torch.as_tensor(value).to(leaf.dtype).reshape(shape))
             else:
-                tensordict.set(key, leaf.zero())
+                tensordict.set(key, leaf.zero(tensordict.batch_size))
         return tensordict

@@ -9,7 +9,7 @@ from typing import Any
 from tensordict import TensorDict, TensorDictBase
 
 from marlenv.wrappers._agent import AgentStep
-from marlenv.wrappers._agents import AgentsEnv
+from marlenv.wrappers._agents import ActionsOf, AgentsEnv
 
 Actions = dict[str, Any]
 Step = Callable[[Actions], Mapping[str, AgentStep]]
@@ -36,14 +36,14 @@ class ParallelSimEnv(AgentsEnv):
         self._flags.open()
         return self._emit(self.sim_reset(self._take_seed()), None, first=True)
 
-    def _play(self, tensordict: TensorDictBase) -> TensorDict:
-        actions = self._actions_of(tensordict, self._flags.living)
+    def _play(self, actions_of: ActionsOf, source: Any) -> tuple[Mapping[str, AgentStep], None]:
+        actions = actions_of(source, self._flags.living)
         self._flags.steps += 1
         got: Mapping[str, AgentStep] = {}
         if actions:
             times = self.frame_skip
             got = self.sim_step(actions) if times == 1 else repeated(self.sim_step, actions, times)
-        return self._emit(got, None, first=False)
+        return got, None
 
 
 def repeated(step: Step, actions: Actions, times: int) -> Mapping[str, AgentStep]:

@@ -16,7 +16,7 @@ from marlenv.tensordicts import new
 from marlenv.wrappers._space_values import encoder_of
 from marlenv.wrappers._spaces import kind_of
 
-NO, YES = torch.zeros(1, dtype=torch.bool), torch.ones(1, dtype=torch.bool)
+NO, YES = np.zeros(1, dtype=bool), np.ones(1, dtype=bool)
 
 
 def flag_of(value: Any) -> Tensor | None:
@@ -28,7 +28,7 @@ def flag_of(value: Any) -> Tensor | None:
     if value is None:
         return None
     if type(value) is bool or np.ndim(value) == 0:
-        return (YES if value else NO).clone()
+        return torch.from_numpy((YES if value else NO).copy())
     return torch.from_numpy(np.array(value, dtype=bool).reshape(-1))
 
 

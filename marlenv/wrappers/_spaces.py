@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from marlenv.errors import SpecError
+from marlenv.errors import IllegalAction, SpecError, SpecTypeError
 from marlenv.specs import (
     Binary,
     Bounded,
@@ -35,6 +35,9 @@ def register_gym_spec_conversion(spec_type: type | str) -> Callable[[Convert], C
     Args:
         spec_type: the class of the space, or ``"module.Class"``.
 
+    Raises:
+        SpecTypeError: it is none.
+
     >>> class Coin: pass
     >>> @register_gym_spec_conversion(Coin)
     ... def coin(space, **options):
@@ -49,6 +52,11 @@ def register_gym_spec_conversion(spec_type: type | str) -> Callable[[Convert], C
             from marlenv.envs.registry import load
 
             kind = load(":".join(kind.rsplit(".", 1)))
+        if not isinstance(kind, type) or not callable(convert):
+            raise SpecTypeError(
+                f"register_gym_spec_conversion: expected a class, or 'module.Class', and a function, got {kind!r} and "
+                f"{convert!r}"
+            )
         _CUSTOM[kind] = convert
         return convert
 
@@ -151,6 +159,14 @@ _KNOWN: dict[str, Callable[[Any, bool, Any], TensorSpec]] = {
     "Tuple": _tuple,
     "Text": _text,
 }
+
+
+def check_choices(who: str, spec: TensorSpec, action: torch.Tensor) -> None:
+    """Raises IllegalAction where numbers of choices are none; ``action`` may have more dimensions in front."""
+    if isinstance(spec, (Categorical, MultiCategorical)):
+        n = spec.nvec if isinstance(spec, MultiCategorical) else spec.n
+        if bool(((action < 0) | (action >= n)).any()):
+            raise IllegalAction(f"{who}.step: actions are numbers from 0 to below {n}, got {action.tolist()}")
 
 
 def spec_of_array(array: Any) -> TensorSpec:

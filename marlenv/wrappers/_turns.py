@@ -10,7 +10,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from marlenv.errors import SpecError
 from marlenv.wrappers._agent import AgentStep
-from marlenv.wrappers._agents import AgentsEnv
+from marlenv.wrappers._agents import ActionsOf, AgentsEnv
 
 Observe = Literal["acting", "all"]
 Result = tuple[float, bool, bool]
@@ -91,11 +91,11 @@ class TurnSimEnv(AgentsEnv):
         got = looks if acting else {agent: look._replace(terminated=True) for agent, look in looks.items()}
         return self._emit(got, acting, first=True)
 
-    def _play(self, tensordict: TensorDictBase) -> TensorDict:
+    def _play(self, actions_of: ActionsOf, source: Any) -> tuple[dict[str, AgentStep], set[str]]:
         flags, turn, named = self._flags, self._turn, self.tree.place
         acting, looks = turn.acting & flags.living, turn.looks
         if acting:
-            actions = self._actions_of(tensordict, acting)
+            actions = actions_of(source, acting)
             flags.steps += 1
             results = self.sim_play(actions)
             turn.acting = self.sim_acting()
@@ -114,4 +114,4 @@ class TurnSimEnv(AgentsEnv):
             if result != NOTHING:
                 look = AgentStep(look.observations, reward, terminated, truncated, look.action_mask, look.info)
             got[agent] = look
-        return self._emit(got, following, first=False)
+        return got, following

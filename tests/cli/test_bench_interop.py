@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from marlenv.cli.__main__ import main
@@ -32,3 +34,23 @@ def test_what_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(interop, "CASES", {"to_nothing": (lambda: interop.scenario(1), missing)})
     assert interop.measure(1) == []
     assert "to_nothing is left out: it needs something" in capsys.readouterr().err
+
+
+def test_both_sides_play_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is checked against separate operations when it is made, in the turn that is not timed."""
+    from marlenv.physics.jit.tiers import Compiled
+
+    made: list[Any] = []
+    real = interop.make
+
+    def make(*given: Any, **options: Any) -> Any:
+        made.append(real(*given, **options))
+        return made[-1]
+
+    monkeypatch.setattr(interop, "make", make)
+    monkeypatch.setattr(
+        interop, "interleaved", lambda sides, rounds: {name: float(one()) for name, one in sides.items()}
+    )
+    figures = interop.measure(1, only="to_gymnasium_vector")
+    assert [(figure.ours, figure.peer) for figure in figures] == [(60.0, 60.0)]
+    assert [type(env.engine) for env in made] == [Compiled, Compiled]

@@ -7,9 +7,11 @@ import torch
 
 from marlenv.cli.benches import train
 from marlenv.errors import SpecError
+from marlenv.physics.jit import cache
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore")  # VMAS and TorchRL warn of their own ways
 def test_both_sides_have_the_same_networks_and_learn_from_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     small = train.Settings(rows=3, epochs=1, minibatch=8, rate=1e-3, gamma=0.9)

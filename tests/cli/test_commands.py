@@ -148,6 +148,10 @@ def test_the_summary_has_a_line_per_group() -> None:
         (["rollout", "simple_spread", "--steps", "0"], "--steps must be an integer from 1 on, got 0"),
         (["bench", "specs", "--rounds", "0"], "bench specs: --rounds must be an integer from 1 on, got 0"),
         (["rollout", "simple_spread", "--steps", "ten"], "argument --steps: invalid int value: 'ten'"),
+        (
+            ["rollout", "simple_spread", "--set", "max_steps=5"],
+            "--set max_steps= is said by an option of its own: --max-steps",
+        ),
         (["rollout", "simple_spread", "--set", "n_agents"], "--set takes name=value, got 'n_agents'"),
         (
             ["rollout", "simple_spread", "--policy", "greedy"],

@@ -85,14 +85,28 @@ BECAUSE: dict[str, str] = {
     "a chain has no keys of its own": "Compose(out_keys) Compose(out_keys_inv) Compose.inv(*)",
     "the last one when left out, as of lists": "Compose.pop(*) *3MTransform.pop(*) VIP*Transform.pop(*)",
     "TorchRL fails without them": "Bounded(low) Bounded(high)",
-    "pools are made by name: ParallelEnv(n, partial(DMControlEnv, ...))": "DMControlEnv(num_workers)",
+    "pools are made by name: ParallelEnv(n, partial(DMControlEnv, ...))": """
+        DMControlEnv(num_workers) HabitatEnv(num_workers) BraxEnv(num_workers)
+    """,
+    "infos of gym's envs are read on request": "RoboHiveEnv.read_info",
+    "whether there are pixels is said when an env is made": "RoboHiveEnv.set_from_pixels",
+    "cameras are given to the task, and no task of another name is made": """
+        RoboHiveEnv.CURR_DIR RoboHiveEnv.env_list RoboHiveEnv.register_envs RoboHiveEnv.register_visual_env
+    """,
+    "one name in all envs of gym's kind (`observations`)": "RoboHiveEnv.read_obs(observation)",
     "as those of the pool": "EnvBase.make_parallel(*) EnvBase.configure_parallel(*)",
     "TorchRL's pools say now 1 and now None, which is the pool's own min_get": "*AsyncEnvPool.*(min_get)",
-    f"{LATER}wrappers of simulators with one agent": """
-        in:envs.libs.brax in:envs.libs.habitat
-        in:envs.libs.isaac* in:envs.libs.jumanji in:envs.libs.openml in:envs.libs.procgen in:envs.libs.robohive
-        in:envs.libs.unity_mlagents EnvBase.register_gym
+    "pictures are in the data with `from_pixels=True`, and with `PixelRenderTransform(pass_tensordict=True)`": """
+        Jumanji*.make_render
     """,
+    "no wrappers of gym's kind here: a step is read by the base of simulators in JAX, or of many rows": """
+        Isaac*.read_* Isaac*.*info_dict* Jumanji*.read_* Jumanji*.*info_dict* IsaacGym*(categorical_action_encoding)
+        IsaacLabWrapper(convert_actions_to_numpy)
+    """,
+    "Isaac Lab resets what is done by itself, always": "IsaacLabWrapper(native_autoreset)",
+    "a reset env is not done": "IsaacLabWrapper(allow_done_after_reset)",
+    "what was asked for is in the env that was made": "UnityMLAgentsEnv.file_name UnityMLAgentsEnv.registered_name",
+    "a function of the package: `marlenv.register_gym(id, entry_point)`": "EnvBase.register_gym",
     "a constant that the class's own messages are made of": "*.ACCEPTED_SPECS *.SPEC_TYPE_ERROR *.CONFLICTING_KWARGS",
     "inside TorchRL's own machinery": """
         TensorSpec(*) TensorSpec.SPEC_HANDLED_FUNCTIONS TensorSpec.implements_for_spec SerialEnv.select_and_clone
@@ -100,6 +114,10 @@ BECAUSE: dict[str, str] = {
         VmasEnv.read_* VmasWrapper.read_* TicTacToeEnv.full TicTacToeEnv.win TicTacToeEnv.get_action_mask
         *Gym*.fast_encoding *Gym*.validated *Gym*.rebuild_with_kwargs DMControl*.fast_encoding DMControl*.validated
         DMControl*.rebuild_with_kwargs *Gym*.get_library_name implement_for.*
+        Habitat*.fast_encoding Habitat*.validated Habitat*.rebuild_with_kwargs Habitat*.get_library_name
+        RoboHive*.fast_encoding RoboHive*.validated RoboHive*.rebuild_with_kwargs RoboHive*.get_library_name
+        Isaac*.fast_encoding Isaac*.validated Isaac*.rebuild_with_kwargs Isaac*.get_library_name IsaacLabWrapper.seed
+        Jumanji*.fast_encoding Jumanji*.validated Jumanji*.key Brax*.jax
         set_gym_backend.clone EnvBase.eager PettingZoo*.cached_* OpenSpiel*.requires_grad
         Vmas*.from_pixels Vmas*.pixels_only
     """,
@@ -142,8 +160,7 @@ BECAUSE: dict[str, str] = {
         CatFrames.ACCEPTED_PADDING EndOfLifeTransform.NO_PARENT_ERR Reward2GoTransform.ENV_ERR TargetReturn.MODES
         TargetReturn.MODE_ERR VC1Transform.IMPORT_ERROR
     """,
-    "frames ahead, and samplers of replay buffers, are for stored data and stay in TorchRL": """
-        CatFrames(future) CatFrames(mask_key) CatFrames.future CatFrames.mask_key
+    "samplers of replay buffers are for stored data and stay in TorchRL": """
         CatFrames.make_rb_transform_and_sampler
         MultiAction.from_vla
     """,
@@ -155,11 +172,10 @@ BECAUSE: dict[str, str] = {
         VC1Transform.install_vc_models VC1Transform.make_noload_model
     """,
     "as of every chain": "R3MTransform.inv(*) VIP*Transform.inv(*) VC1Transform.inv(*)",
-    "ask for VecNormV2 by its name": "VecNorm(new_api)",
     "loggers are objects in this process; newer than the documents": """
         *Logger(use_ray_service) *Logger(service_*) *Logger.client *Logger.service_backend *Logger.start
         *Logger.shutdown
-        *Logger.is_alive *Logger.close(timeout) *Logger.flush(timeout) WandbLogger(log_env_packages)
+        *Logger.is_alive *Logger.close(timeout) *Logger.flush(timeout)
         WandbLogger.*(override_global_step) WandbLogger.log_scalar(commit) CSVLogger.print_log_dir
     """,
     "films are files; notebooks show them": "VideoRecorder.to_animation",

@@ -54,7 +54,7 @@ def test_data_are_packed_alike(seed: int, other: str | None) -> None:
     rng, specs = np.random.default_rng(seed), specs_of(other)
     data = {agent: entries(rng, spec) if rng.random() > 0.2 else {} for agent, spec in specs.items()}
     packer = Packer(TREE, specs)
-    assert (packer._columns is not None) == (other is None)
+    assert (packer.columns is not None) == (other is None)
     ours, theirs = packer.pack(data), packer._pack_groups(data)
     assert ours.batch_size == theirs.batch_size
     for agent in "abc":

@@ -44,17 +44,17 @@ def test_the_four_rows_of_step_type_and_discount() -> None:
     envs = [marlenv.TransformedEnv(CountingEnv(max_steps=n), marlenv.TimeLimit(m)) for n, m in ((9, 9), (2, 9), (9, 2))]
     alf = to_alf(SerialEnv(3, [lambda env=env: env for env in envs]))
     F, M, L = (int(one) for one in StepType)
-    told = [alf.reset(), *(alf.step(torch.ones(3, 1)) for _ in range(4))]
-    assert [one.step_type.tolist() for one in told] == [[F, F, F], [M, M, M], [M, L, L], [M, F, F], [M, M, M]]
-    assert [one.discount.tolist() for one in told] == [[1, 1, 1], [1, 1, 1], [1, 0, 1], [1, 1, 1], [1, 1, 1]]
-    assert [one.reward.tolist() for one in told] == [[0, 0, 0], [1, 1, 1], [1, 1, 1], [1, 0, 0], [1, 1, 1]]
-    seen = [one.observation["observation"].flatten().tolist() for one in told]
+    time_steps = [alf.reset(), *(alf.step(torch.ones(3, 1)) for _ in range(4))]
+    assert [one.step_type.tolist() for one in time_steps] == [[F, F, F], [M, M, M], [M, L, L], [M, F, F], [M, M, M]]
+    assert [one.discount.tolist() for one in time_steps] == [[1, 1, 1], [1, 1, 1], [1, 0, 1], [1, 1, 1], [1, 1, 1]]
+    assert [one.reward.tolist() for one in time_steps] == [[0, 0, 0], [1, 1, 1], [1, 1, 1], [1, 0, 0], [1, 1, 1]]
+    seen = [one.observation["observation"].flatten().tolist() for one in time_steps]
     assert seen == [[0, 0, 0], [1, 1, 1], [2, 2, 2], [3, 0, 0], [4, 1, 1]]
-    assert [one.prev_action.flatten().tolist() for one in told][3] == [1, 0, 0]
-    assert told[3].is_first().tolist() == [False, True, True]
-    assert told[2].is_last().tolist() == [False, True, True]
-    assert told[1].is_mid().all()
-    assert told[0].env_id.tolist() == [0, 1, 2]
+    assert [one.prev_action.flatten().tolist() for one in time_steps][3] == [1, 0, 0]
+    assert time_steps[3].is_first().tolist() == [False, True, True]
+    assert time_steps[2].is_last().tolist() == [False, True, True]
+    assert time_steps[1].is_mid().all()
+    assert time_steps[0].env_id.tolist() == [0, 1, 2]
 
 
 def test_time_steps_are_as_their_spec_says() -> None:
@@ -218,10 +218,6 @@ def closed() -> Any:
     return alf.reset()
 
 
-class Several(Robot):
-    batch_size = 3
-
-
 @pytest.mark.parametrize(
     ("call", "kind", "says"),
     [
@@ -229,7 +225,6 @@ class Several(Robot):
         (lambda: to_alf(marlenv.make("simple_tag", num_envs=2)), SpecTypeError, "one group, acts, got actions"),
         (lambda: to_alf(CountingEnv()), Unsupported, r"an env with rows, got batch size \[\]"),
         (lambda: from_alf(3), SpecTypeError, r"got int without \['batch_size', 'observation_spec'"),
-        (lambda: from_alf(Several(True)), Unsupported, "3 rows of Several cannot be reset one by one"),
         (lambda: create_environment("x", robotics), Unsupported, "has no .batched"),
         (closed, EnvClosed, "closed"),
     ],

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import marlenv
-from marlenv import GymEnv, GymWrapper, to_gymnasium, to_gymnasium_vector
-from marlenv.errors import NeedsReset, SpecTypeError, Unsupported
+from marlenv import GymEnv, GymWrapper, RewardScaling, register_gym, to_gymnasium, to_gymnasium_vector
+from marlenv.errors import KeyMissing, NeedsReset, SpecTypeError, Unsupported
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install -e '.[gymnasium]'")
 MODES = ["NEXT_STEP", "SAME_STEP", "DISABLED"]
@@ -113,3 +113,50 @@ def test_rows_that_are_done_must_be_reset_where_nothing_resets_them() -> None:
         vector.step(vector.action_space.sample())
     with pytest.raises(Unsupported, match=r"rows \[0, 1\] are done; reset them with options"):
         vector.step(vector.action_space.sample())
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are given for the length of a test."""
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.envs.registration.registry))
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(
+    "entry", ["navigation", lambda **options: marlenv.make("navigation", **options)], ids=["a name", "a function"]
+)
+def test_an_env_has_a_name_of_gymnasiums(entry: Any) -> None:
+    options = {"n_agents": 1, "max_steps": 7, "compile": "none"}
+    register_gym("TestedNavigation-v0", entry, max_episode_steps=5, reward_threshold=3.0, **options)
+    assert gymnasium.spec("TestedNavigation-v0").reward_threshold == 3.0
+    made, ours = gymnasium.make("TestedNavigation-v0"), to_gymnasium(task())
+    (seen, info), (wanted, _) = made.reset(seed=4), ours.reset(seed=4)
+    assert info == {}
+    for step in range(5):
+        assert np.array_equal(seen, wanted)
+        action = made.action_space.sample()
+        seen, *paid = made.step(action)[:4]
+        wanted, *want = ours.step(action)[:4]
+        assert paid == [*want[:2], step == 4]  # a limit of Gymnasium's truncates
+    vector = gymnasium.make_vec("TestedNavigation-v0", num_envs=3)
+    assert vector.reset(seed=0)[0].shape == (3, 18)
+    assert GymEnv("TestedNavigation-v0").rollout(9)["observation"].shape == (5, 18)
+
+
+@pytest.mark.usefixtures("registry")
+def test_transforms_and_infos_of_a_registered_env() -> None:
+    register_gym("Taxi-v9", GymEnv, transform=RewardScaling(0, 2.0), env_name="CartPole-v1")
+    env = gymnasium.make("Taxi-v9")
+    env.reset(seed=0)
+    assert env.step(0)[1] == 2.0
+    plain = gymnasium.make("Taxi-v9", transform=None)
+    plain.reset(seed=0)
+    assert plain.step(0)[1] == 1.0
+    register_gym("Pendulum-v9", marlenv.PendulumEnv, info_keys=["thdot"])
+    observed, info = gymnasium.make("Pendulum-v9").reset(seed=0)
+    assert "thdot" not in observed
+    assert float(info["thdot"]) == pytest.approx(
+        float(gymnasium.make("Pendulum-v9", info_keys=None).reset(seed=0)[0]["thdot"])
+    )
+    with pytest.raises(KeyMissing, match=r"info_keys names \['speed'\], which are not observed; there are .*'th'"):
+        gymnasium.make("Pendulum-v9", info_keys=["speed"])

@@ -32,7 +32,7 @@ with warnings.catch_warnings():
 import marlenv
 from marlenv import group_keys, to_torchrl
 from marlenv.errors import GroupError, KeyMissing
-from marlenv.testing.mocks import UnevenEnv
+from marlenv.testing.mocks import CountingEnv, UnevenEnv
 
 pytestmark = pytest.mark.filterwarnings("ignore:::torchrl", "ignore:::torch", "ignore:::tensordict")
 OBSERVATION, ACTION = ("agents", "observation"), ("agents", "action")
@@ -303,6 +303,10 @@ def test_the_keys_of_a_group() -> None:
 def test_groups_that_no_loss_can_take_are_named() -> None:
     with pytest.raises(GroupError, match="no group 'advesary' with actions; did you mean 'adversary'"):
         group_keys(marlenv.make("simple_tag"), "advesary")
+    with pytest.raises(GroupError, match=r"no group 'agents': the env has no groups, its actions are \['action'\]"):
+        group_keys(CountingEnv(), "agents")
+    with pytest.raises(TypeError, match=r"group_keys: expected an env, got str; pass marlenv.make\(...\)"):
+        group_keys("simple_tag", "agent")
     uneven = UnevenEnv()
     with pytest.raises(GroupError, match="agents of group .* differ .* pad them"):
         group_keys(uneven, next(iter(uneven.tree)))

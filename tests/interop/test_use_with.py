@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import marlenv
+import marlenv.interop
+
 pytestmark = pytest.mark.slow
 PAGE = (Path(__file__).parents[2] / "docs" / "use_with.md").read_text()
 BLOCKS = dict(re.findall(r"the slow tests run it with ([\w.]+)\" }\n(.*?)```", PAGE, re.S))
@@ -33,4 +36,11 @@ def test_an_example_runs(library: str, tmp_path: Path) -> None:
 
 
 def test_every_library_has_an_example() -> None:
-    assert set(BLOCKS) == {"supersuit", "stable_baselines3", "ray.rllib", "benchmarl", "jax"}
+    assert set(BLOCKS) == {"supersuit", "stable_baselines3", "pufferlib", "ray.rllib", "benchmarl", "jax"}
+
+
+def test_every_adapter_is_used_in_an_example_of_at_most_15_lines() -> None:
+    blocks = re.findall(r"^``` ?(?:python|\{ \.python[^\n]*\})\n(.*?)^```", PAGE, re.S | re.M)
+    assert max(len(block.splitlines()) for block in blocks) <= 15
+    code = "\n".join(blocks)
+    assert [name for name in marlenv.interop.__all__ if not re.search(rf"\b{name}\(", code)] == []

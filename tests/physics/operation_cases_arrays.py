@@ -420,6 +420,21 @@ cases(
     Z,
     I2,
 )
+LONG = torch.linspace(-3, 5, 200)
+cases(
+    "tables",
+    [
+        lambda i: LONG[i.clamp(0, 199)],
+        lambda i: LONG[i.clamp(-200, 199)],
+        lambda i: LONG.double()[i.clamp(0, 199)],
+        lambda i: torch.arange(400)[i.clamp(0, 399)],
+        lambda i: LONG.reshape(20, 10)[i.clamp(0, 19), (i % 10)],
+        lambda i: LONG.where(LONG < 4, INF)[i.clamp(0, 199)],
+        lambda i: (LONG > 0)[i.clamp(0, 199)],
+        lambda i: LONG[torch.tensor(7).expand_as(i)],
+    ],
+    I2,
+)
 cases(
     "picks",
     [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from sizes import some
+from sizes import compiled
 
 from marlenv.errors import NotCompiled, Unsupported
 from marlenv.physics import Agent, Landmark, Scenario, Simulation, Sphere, World, join
@@ -153,7 +153,7 @@ OTHERS = [name for name in available("scenario") if name != STIFF]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some(OTHERS, 3))
+@pytest.mark.parametrize("name", compiled(OTHERS, 6))
 def test_no_scenario_of_ours_is_a_false_alarm(name, monkeypatch):
     not_alarmed(name, monkeypatch)
 

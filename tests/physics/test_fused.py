@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from stepwise import stepwise
 from tensordict import is_non_tensor
 from tensordict.nn import TensorDictModule
 from torch import nn
 
-from marlenv.envs import EnvBase
 from marlenv.errors import KeyMissing, ShapeError
 from marlenv.physics.jit import cache
 from marlenv.registration import make
@@ -86,14 +86,14 @@ def test_every_policy_and_end_in_eager_mode(kind, options):
         for steps in (15, 4):  # the second one goes on with the same streams of random numbers
             same(
                 env.rollout(steps, policy_of(kind), **options),
-                EnvBase.rollout(reference, steps, policy_of(kind), **options),
+                stepwise(reference, steps, policy_of(kind), **options),
             )
 
 
 @pytest.mark.parametrize("name", ["navigation", "simple_tag", "simple_world_comm", "balance"])
 def test_scenarios_with_infos_ends_and_several_groups(name):
     reference, env = (make(name, num_envs=7, seed=2, max_steps=5, compile="none") for _ in range(2))
-    same(env.rollout(12, break_when_any_done=False), EnvBase.rollout(reference, 12, break_when_any_done=False))
+    same(env.rollout(12, break_when_any_done=False), stepwise(reference, 12, break_when_any_done=False))
 
 
 @pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
@@ -105,7 +105,7 @@ def test_machine_code_fused_is_machine_code_step_by_step(kind, options):
         for steps in (15, 4):
             same(
                 env.rollout(steps, policy_of(kind), **options),
-                EnvBase.rollout(reference, steps, policy_of(kind), **options),
+                stepwise(reference, steps, policy_of(kind), **options),
             )
 
 
@@ -117,7 +117,7 @@ def test_agents_have_the_flags_of_their_row_however_rare_ends_are(kind, steps):
     policy = None if kind == "random" else lambda td: td.update(env.full_action_spec.zero())
     with torch.no_grad():
         data = env.rollout(steps, policy, break_when_any_done=False)
-        same(data, EnvBase.rollout(reference, steps, policy, break_when_any_done=False))
+        same(data, stepwise(reference, steps, policy, break_when_any_done=False))
     assert data["next", "adversary", "truncated"].sum() == 5 * 3 * (steps // 18)
 
 
@@ -126,7 +126,7 @@ def test_agents_have_the_flags_of_their_row_however_rare_ends_are(kind, steps):
 )
 def test_discrete_actions(mode):
     reference, env = (make("simple_spread", num_envs=5, seed=2, max_steps=4, compile="none", **mode) for _ in range(2))
-    same(env.rollout(9, break_when_any_done=False), EnvBase.rollout(reference, 9, break_when_any_done=False))
+    same(env.rollout(9, break_when_any_done=False), stepwise(reference, 9, break_when_any_done=False))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_discrete_actions(mode):
 )
 def test_what_is_not_fused_goes_the_usual_way(options):
     reference, env = (make("simple_spread", num_envs=3, seed=2, max_steps=4, compile="none") for _ in range(2))
-    ours, theirs = env.rollout(6, **options), EnvBase.rollout(reference, 6, **options)
+    ours, theirs = env.rollout(6, **options), stepwise(reference, 6, **options)
     assert torch.equal(ours["next", "agents", "observation"], theirs["next", "agents", "observation"])
 
 
@@ -144,7 +144,7 @@ def test_groups_of_ones_own_go_the_usual_way():
     reference, env = (
         make("simple_tag", num_envs=3, seed=2, group_map="all_in_one_group", compile="none") for _ in range(2)
     )
-    same(env.rollout(3), EnvBase.rollout(reference, 3))
+    same(env.rollout(3), stepwise(reference, 3))
 
 
 def test_a_rollout_goes_on_where_another_one_ended():
@@ -153,11 +153,11 @@ def test_a_rollout_goes_on_where_another_one_ended():
     for _ in range(2):
         mine, theirs = (
             env.rollout(4, break_when_any_done=False),
-            EnvBase.rollout(reference, 4, break_when_any_done=False),
+            stepwise(reference, 4, break_when_any_done=False),
         )
         for _ in range(3):
             mine = env.rollout(4, tensordict=env.step_mdp(mine[:, -1]), **going)
-            theirs = EnvBase.rollout(reference, 4, tensordict=reference.step_mdp(theirs[:, -1]), **going)
+            theirs = stepwise(reference, 4, tensordict=reference.step_mdp(theirs[:, -1]), **going)
             same(mine, theirs)
 
 
@@ -201,3 +201,10 @@ def test_memory_is_not_used_again_while_somebody_holds_a_part_of_it(monkeypatch)
     where = second.untyped_storage().data_ptr()
     del second
     assert env.rollout(5)["next", "agents", "reward"].untyped_storage().data_ptr() == where
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_compact_rollouts_have_no_empty_nodes_of_infos(steps):
+    reference, env = (make("navigation", num_envs=3, seed=2, max_steps=2, compile="none") for _ in range(2))
+    options = {"compact": True, "break_when_any_done": False}
+    same(env.rollout(steps, **options), stepwise(reference, steps, **options))

@@ -1,13 +1,15 @@
 """Whatever a policy does to the data, the fused rollout is the plain one: values, keys, dtypes, errors, views."""
 
+from functools import partial
+
 import pytest
 import torch
+from stepwise import stepwise
 from tensordict import NonTensorData, TensorDict
 from tensordict.nn import TensorDictModule
 from test_fused import same
 from torch import nn
 
-from marlenv.envs import EnvBase
 from marlenv.errors import MarlenvError
 from marlenv.physics.jit import cache
 from marlenv.registration import make
@@ -112,7 +114,7 @@ ODD = [
 def both(tier, policy, **options):
     """What the fused rollout and the plain one give: data, or an error."""
     out = []
-    for roll in (lambda env: env.rollout, lambda env: lambda *a, **k: EnvBase.rollout(env, *a, **k)):
+    for roll in (lambda env: env.rollout, lambda env: lambda *a, **k: stepwise(env, *a, **k)):
         env = make("simple_spread", num_envs=7, seed=2, max_steps=4, compile=tier)
         try:
             out.append(roll(env)(9, policy(), **options))
@@ -155,6 +157,22 @@ def test_modules_that_write_under_next_or_over_observations(tier):
 
 
 @pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("name", ["simple_tag", "dispersion", "simple_speaker_listener"])
+@pytest.mark.parametrize("rows", [1, 7, 50])
+def test_training_data_arrive_row_by_row(name, rows, tier):
+    """All entries are contiguous, as a stack of steps, and equal to them; also where it ends early."""
+    for stop, steps in ((False, 9), (True, 9), (False, 1)):
+        out = []
+        for fused in (True, False):
+            env = make(name, num_envs=rows, seed=2, max_steps=4, compile=tier)
+            act = env.rand_action
+            out.append((env.rollout if fused else partial(stepwise, env))(steps, act, break_when_any_done=stop))
+        same(*out)
+        assert [key for key, x in out[0].items(True, True) if not x.is_contiguous()] == []
+        assert out[0].shape == (rows, min(4 if stop else 9, steps))
+
+
+@pytest.mark.parametrize("tier", TIERS)
 def test_policies_see_their_last_action(tier):
     def smooth():
         def act(td):
@@ -179,7 +197,7 @@ def test_policies_see_their_last_action(tier):
 def test_what_a_policy_keeps_is_what_it_would_keep_step_by_step(tier):
     """Data that a policy holds on to get what followed, and do not change with the data of the rollout."""
     kept = []
-    for roll in (lambda env: env.rollout, lambda env: lambda *a: EnvBase.rollout(env, *a)):
+    for roll in (lambda env: env.rollout, lambda env: lambda *a: stepwise(env, *a)):
         env, held, seen = make("simple_spread", num_envs=7, seed=2, compile=tier), [], []
 
         def act(td, held=held, seen=seen):
@@ -215,7 +233,7 @@ def test_a_policy_may_put_the_env_into_another_state(tier):
     out, envs, states = [], [], []
     for fused in (True, False):
         envs.append(make("simple_spread", num_envs=7, seed=2, max_steps=50, compile=tier))
-        roll = envs[-1].rollout if fused else lambda *a: EnvBase.rollout(envs[-1], *a)
+        roll = envs[-1].rollout if fused else lambda *a: stepwise(envs[-1], *a)
         out.append(roll(9, policy()))
     same(*out)
 
@@ -223,7 +241,7 @@ def test_a_policy_may_put_the_env_into_another_state(tier):
 @pytest.mark.parametrize("tier", TIERS)
 def test_data_to_go_on_from_stay_as_they_are(tier):
     env = make("simple_spread", num_envs=7, seed=2, max_steps=4, compile=tier)
-    for roll in (env.rollout, lambda *a, **k: EnvBase.rollout(env, *a, **k)):
+    for roll in (env.rollout, lambda *a, **k: stepwise(env, *a, **k)):
         td = env.step_mdp(env.step(env.rand_action(env.reset())))
         before = td.clone()
         roll(3, steer, tensordict=td, auto_reset=False)

@@ -46,21 +46,24 @@ GROUPS = [NAMES[i : i + 20] for i in range(0, len(NAMES), 20)]
     scope="module",
     params=[
         (),
+        pytest.param("one", marks=pytest.mark.slow),
         pytest.param(("-mno-avx512f",), marks=pytest.mark.slow),
         pytest.param(("-march=x86-64",), marks=pytest.mark.slow),
     ],
-    ids=["as it is", "registers of 32 bytes", "registers of 16 bytes"],
+    ids=["as it is", "one row", "registers of 32 bytes", "registers of 16 bytes"],
 )
 def library(request, tmp_path_factory):
-    if request.param and platform.machine() != "x86_64":
+    lanes, options = (1, ()) if request.param == "one" else (ROWS, request.param)
+    if options and platform.machine() != "x86_64":
         pytest.skip("an option of compilers for x86-64")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "OPTIONS", (*cache.OPTIONS, *request.param))
+        patch.setattr(cache, "OPTIONS", (*cache.OPTIONS, *options))
         if "MARLENV_CACHE" not in os.environ:
             patch.setenv("MARLENV_CACHE", str(tmp_path_factory.getbasetemp() / "kernels"))
         with Watched() as watched:
             made = Library(
-                {name: (f, [(shape, dtype) for _, shape, dtype in inputs]) for name, (f, inputs) in CASES.items()}
+                {name: (f, [(shape, dtype) for _, shape, dtype in inputs]) for name, (f, inputs) in CASES.items()},
+                lanes,
             )
         made.given = watched.given
         yield made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import threading
 
@@ -10,11 +12,11 @@ import torch
 from marlenv.scenarios.mpe.simple_spread import SimpleSpread
 from marlenv.scenarios.transport import Transport
 
-from marlenv import make
+from marlenv import make, threads
 from marlenv.errors import NeedsReset
 from marlenv.physics import Simulation
 from marlenv.physics.env import ScenarioEnv
-from marlenv.physics.jit import cache
+from marlenv.physics.jit import cache, kernel
 from marlenv.rng import RowRNG
 
 compiled = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
@@ -128,3 +130,78 @@ def test_an_error_in_a_method_leaves_nothing_open():
         simulation.transition(state, {"agents": torch.zeros(4, 9, 2)})
     with pytest.raises(NeedsReset, match="no state is open"):
         _ = simulation.scenario.agents.pos
+
+
+@compiled
+@pytest.mark.parametrize("name", ["navigation", "balance", "football"])
+@pytest.mark.parametrize("rows", [64 * 3, 600])
+def test_any_number_of_threads_computes_the_same(name, rows, monkeypatch):
+    """Bit for bit, with random actions, with a policy, and step by step; rows of every thread start episodes anew."""
+    monkeypatch.setattr(threads, "WORTH", 0.01)
+    asked, before = [], torch.get_num_threads()
+    shared = threads.shared
+    monkeypatch.setattr(kernel, "shared", lambda work: asked.append(shared(work)[0]) or shared(work))
+
+    def data(many):
+        torch.set_num_threads(many)
+        env = make(name, num_envs=rows, seed=0, max_steps=7, compile="aot")
+        drawn = env.rollout(20, break_when_any_done=False)
+        group = next(iter(env.group_map))
+
+        def policy(td):
+            return td.set(
+                (group, "action"),
+                td[group, "observation"][..., : env.full_action_spec[group, "action"].shape[-1]].tanh(),
+            )
+
+        played = env.rollout(9, policy, break_when_any_done=False)
+        td = env.rand_step(env.reset())
+        return drawn, played, td, env.get_state()
+
+    try:
+        one = data(1)
+        assert set(asked) == {1}
+        for many in (2, 3, 7):
+            asked.clear()
+            for a, b in zip(one, data(many), strict=True):
+                assert (a == b).all()
+            assert set(asked) == {many}
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_small_batches_stay_on_one_thread():
+    assert threads.shared(threads.WORTH) == threads.ONE
+    assert threads.shared(0) == threads.ONE
+
+
+@compiled
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_computes_the_same_on_one_thread():
+    """OpenMP's threads are not forked, and GNU's library would wait for them for ever."""
+    told = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=300, check=False)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.split() == ["child:", "1", "parent:", "0"]
+
+
+FORKS = """
+import os, signal, torch, marlenv
+from marlenv import threads
+threads.WORTH = 1
+torch.set_num_threads(2)
+envs = [marlenv.make("navigation", num_envs=64, seed=0, compile="aot"), marlenv.make("chess", num_envs=64)]
+def play():  # so little that PyTorch's own operations, which would wait too, take one thread
+    for env in envs:
+        env.set_seed(0)
+    return [env.rollout(3, break_when_any_done=False) for env in envs]
+expected = play()
+assert threads.shared(1e9)[0] == 2
+pid = os.fork()
+if not pid:
+    signal.alarm(60)
+    torch.set_num_threads(2)
+    print("child:", threads.shared(1e9)[0], flush=True)
+    assert all((a == b).all() for a, b in zip(play(), expected))
+    os._exit(0)
+print("parent:", os.waitpid(pid, 0)[1])
+"""

@@ -5,14 +5,15 @@ import platform
 import subprocess
 import sys
 import warnings
+from dataclasses import dataclass
 
 import pytest
 import torch
 from marlenv.scenarios.index import SCENARIOS
-from sizes import some
+from sizes import compiled
+from stepwise import stepwise
 
 from marlenv import RewardSum, SerialEnv, TransformedEnv
-from marlenv.envs import EnvBase
 from marlenv.envs.registry import load
 from marlenv.errors import NotCompiled, Unsupported
 from marlenv.physics import (
@@ -41,7 +42,7 @@ pytestmark = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ co
 WHERE = {entry.name: entry.options["scenario"] for entry in SCENARIOS}
 FAST = ("simple_spread", "transport", "wind_flocking")
 OTHERS = [name for name in WHERE if name not in FAST]
-SMALLER = {"pollock": {"n_agents": 3, "n_lines": 2, "n_boxes": 2}}
+SMALLER = {"pollock": {"n_agents": 3, "n_lines": 2, "n_boxes": 2}, "road_traffic": {"n_agents": 3}}
 """Too large for machine code by default."""
 ROWS = 37
 
@@ -94,7 +95,7 @@ def one_step_errors(scenario, steps, change=lambda state: state):
 
 @pytest.mark.parametrize(
     "name",
-    [*FAST, *some(OTHERS, 2, pytest.mark.slow)],
+    [*FAST, *compiled(OTHERS, 3, pytest.mark.slow)],
 )
 def test_machine_code_ends_where_separate_operations_end(name):
     worst, twin = one_step_errors(load(WHERE[name])(**SMALLER.get(name, {})), 20)
@@ -292,14 +293,14 @@ def test_auto_takes_machine_code_that_is_at_hand():
 
 @pytest.mark.parametrize("options", [{"grad_enabled": True}, {"device": "meta"}])
 def test_machine_code_says_what_it_cannot_do(options):
-    with pytest.raises(Unsupported, match="makes machine code for the CPU, without gradients"):
+    with pytest.raises(Unsupported, match="makes machine code for the CPU and for CUDA, without gradients"):
         _ = make("simple_spread", num_envs=2, compile="aot", **options).engine
 
 
 def test_machine_code_does_not_move_to_another_device_unsaid():
     env = make("simple_spread", num_envs=2, seed=0, compile="aot")
     env.rand_step(env.reset())
-    with pytest.raises(Unsupported, match="machine code for the CPU, without gradients, got device meta"):
+    with pytest.raises(Unsupported, match="machine code for the CPU and for CUDA, without gradients, got device meta"):
         _ = env.to("meta").engine
     assert make("simple_spread", num_envs=2, seed=0).to("meta").engine is not None
 
@@ -410,11 +411,13 @@ def test_the_warning_points_at_the_line_of_the_user(use):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*is deprecated:DeprecationWarning")  # PyTorch's compiler imports it
-@pytest.mark.parametrize("name", ["simple_spread", "wind_flocking"])
+@pytest.mark.parametrize(
+    "name", ["simple_spread", "wind_flocking", pytest.param("road_traffic", marks=pytest.mark.full)]
+)
 def test_the_graph_of_torch_compile_ends_where_separate_operations_end(name):
+    options = {"num_envs": 6, "seed": 3, "max_steps": 5, **SMALLER.get(name, {})}
     reference, ours = (
-        EnvBase.rollout(make(name, num_envs=6, seed=3, max_steps=5, compile=tier), 8, break_when_any_done=False)
-        for tier in ("none", "compile")
+        stepwise(make(name, compile=tier, **options), 8, break_when_any_done=False) for tier in ("none", "compile")
     )
     assert max(off(x, reference[key]) for key, x in entries(ours).items()) <= 1e-5
 
@@ -429,3 +432,33 @@ def test_auto_leaves_large_scenarios_alone_without_a_word(monkeypatch: pytest.Mo
     monkeypatch.setattr("marlenv.physics.jit.tiers.LARGEST", 50)
     with pytest.raises(Untraceable, match="is too large: more than 50 expressions"):
         make("simple_spread", num_envs=3, compile="aot", seed=0).rollout(2)
+
+
+@dataclass(eq=False)
+class SmallCounts(Scenario):
+    """Remembers a number of 32 bits."""
+
+    def build(self):
+        world = World()
+        self.agents = world.add("agents", [Agent(Sphere(0.1))])
+        world.remember(count=torch.tensor(0, dtype=torch.int32))
+        return world
+
+    def spawn(self):
+        self.agents.pos = self.uniform(-1, 1, 1, 2)
+
+    def observe(self):
+        return {"agents": self.agents.pos}
+
+    def rewards(self):
+        self.memory.count = self.memory.count + 1
+        return {"agents": self.memory.count.float().unsqueeze(1)}
+
+
+def test_memory_of_a_dtype_without_a_place_is_no_machine_code():
+    with pytest.raises(Untraceable, match=r"memory.count.* has dtype torch.int32; it can be .*torch.int64"):
+        make_scenario(SmallCounts, 16, compile="aot").reset()
+    env = make_scenario(SmallCounts, 16, seed=0)
+    with pytest.warns(NotCompiled, match="torch.int32"):
+        data = env.rollout(3)
+    assert data["next", "agents", "reward"][0].flatten().tolist() == [1.0, 2.0, 3.0]

@@ -24,6 +24,10 @@ MINE = {p.stem: p for p in sorted((Path(__file__).parent / "vmas_files").glob("*
 SOME = ["balance", "football", "navigation", "simple_spread", "simple_world_comm"]
 LONG = {"pollock": 12, "road_traffic": 6, "sampling": 15}
 """Steps of what is slow in VMAS."""
+STIFF = {"delivery": 9, "joint_passage": 9}
+"""Joints in ten substeps: one unit in the last place of positions moves their speeds by 5e-4 and 2.4e-4 in VMAS itself,
+and processors round differently; a fifth and half of that is allowed.
+"""
 CHASE = MINE["chase"]
 
 
@@ -52,12 +56,12 @@ def test_a_file_of_vmas_is_equal(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_every_file_of_vmas_is_equal(name, tmp_path):
-    equal(FILES[name], tmp_path, LONG.get(name, 60), rows=24, seed=11)
+    equal(FILES[name], tmp_path, LONG.get(name, 60), rows=24, seed=11, stiff=STIFF.get(name, 0))
 
 
 @pytest.mark.parametrize("name", MINE)
 def test_a_file_of_a_user_is_equal(name, tmp_path):
-    equal(MINE[name], tmp_path, 22 if name != "cars" else 12)
+    equal(MINE[name], tmp_path, 22 if name != "cars" else 12, stiff=STIFF.get(name, 0))
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -71,9 +75,10 @@ def is_machine_code(env):
 
 
 def test_machine_code_is_equal(tmp_path):
-    both = Beside(FILES["balance"], tmp_path, tier="aot")
-    both.run(20)
+    both = Beside(FILES["balance"], tmp_path, tier="aot", stiff=3)  # rewards are differences of numbers above 100,
+    both.run(20)  # of which a last bit is 1.5e-5
     assert is_machine_code(both.ours) == [True] * 3  # the motion, and two distances
+    assert both.ours.environment._compiled_results is not None  # and what it says
 
 
 @pytest.mark.slow
@@ -291,6 +296,12 @@ AGENT = 'Agent("agent_0")'
 WRONG = [
     (HEAD + "class Mine(BaseScenario): pass\n", UnknownName, r"no class Scenario\(BaseScenario\); it has \['Mine'\]"),
     ("from vmas.simulator.core import Planet\n", ImportError, "has no 'Planet'; it has .*'Agent'"),
+    (
+        HEAD + "from .parts import Wing\n",
+        ImportError,
+        "from .parts import Wing: .* executed on its own, .* package's n",
+    ),
+    ("x = 1\n", UnknownName, r"expected the file of a scenario .*task.py has none, .* made by marlenv.make\(name\)"),
     ("import vmas.simulator.weather\n", ImportError, "no module 'weather'"),
     ("from vmas import make_env\nmake_env('balance')\n", NotImplementedError, r"use marlenv.*load\(path\) instead"),
     (said("return world", "return None"), TypeError, "make_world: expected the World"),
@@ -320,6 +331,10 @@ def test_bad_arguments_are_errors():
         load("nowhere.py")
     with pytest.raises(UnknownName, match="no file and no module"):
         load("nowhere.at.all")
+    with pytest.raises(UnknownName, match=r"'sys' is not made of a file of Python; its origin is built-in"):
+        load("sys")
+    with pytest.raises(UnknownName, match=r"expected the file of a scenario for VMAS, .*json.__init__.py has none"):
+        load("json")
     with pytest.raises(SpecError, match="expected a path"):
         load(3)
     with pytest.raises(SpecError, match="randomness must be one of"):

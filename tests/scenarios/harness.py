@@ -19,10 +19,10 @@ with warnings.catch_warnings():
     from vmas.simulator import core
 
 WHERE = {entry.name: entry.options["scenario"] for entry in SCENARIOS}
-OURS = {"commons", "predator_prey", "rescue", "skirmish"}
+OURS = {"commons", "predator_prey", "rescue", "skirmish", "territory"}
 """Scenarios that VMAS does not have."""
 IN_VMAS = sorted(WHERE.keys() - OURS)
-QUIET = {"asym_joint": {"obs_noise": 0}}
+QUIET = {"asym_joint": {"obs_noise": 0}, "road_traffic": {"is_add_noise": False}}
 """Options without which what agents observe is random, by default."""
 AS_FORCES = {"het_mass": {"mass", "f_range"}}
 """What a scenario of ours makes of the forces, as it differs between rows; the rest compares what comes of it."""
@@ -114,22 +114,25 @@ class Pair:
         rest: rows (bool ``[B]``) in which VMAS moved something at random in this step: likewise.
         mode: the kind of actions.
         infos: whether the infos of VMAS are right; else only their names are compared.
+        late: whether that happens when all have seen what came before, and changes what is remembered.
         stiff: whether a step may also end ten times as far away as one that begins a last bit away.
     """
 
     def __init__(
-        self, name, options=None, rows=64, memory=None, done=None, rest=None, mode="continuous", stiff=False, infos=True
-    ):
+        self, name, options=None, rows=64, memory=None, done=None, rest=None, mode="continuous", stiff=False,
+        infos=True, late=False,
+    ):  # fmt: skip
         self.name, options = name, {**QUIET.get(name, {}), **(options or {})}
         kind = {"continuous_actions": mode == "continuous", "multidiscrete_actions": mode == "multidiscrete"}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.theirs = vmas.make_env(name, num_envs=rows, seed=0, **kind, **(options or {}))
+            self.theirs = vmas.make_env(name, num_envs=rows, seed=0, **kind, **options)
         self.luck = Luck()
         self.luck.given_to_vmas(self.theirs)
         self.theirs.reset()
         self.memory, self.done, self.rest, self.stiff, self.infos = memory, done, rest, stiff, infos
-        self.sim = Simulation(load(WHERE[name])(**(options or {})), mode)
+        self.late = late
+        self.sim = Simulation(load(WHERE[name])(**options), mode)
         if name == "football":
             self.luck.given_to_us(self.sim.scenario)
         self.numbers = mode == "continuous"
@@ -234,13 +237,15 @@ class Pair:
         for ours, body in self.bodies:
             at = self.sim.stepper.plan.place[ours.name]
             self._compare("pos", self.state["pos"][:, at].T[fixed], body.state.pos[fixed])
-            self._compare("vel", self.state["vel"][:, at].T, body.state.vel)
-            self._compare("rot", self.state["rot"][at, :, None], body.state.rot)
+            turned = fixed if self.late else torch.ones_like(fixed)
+            self._compare("vel", self.state["vel"][:, at].T[turned], body.state.vel[turned])
+            self._compare("rot", self.state["rot"][at, :, None][turned], body.state.rot[turned])
         for group, names in self.groups.items():
             whole = observed[group]
             for part, seen in (whole if isinstance(whole, dict) else {"": whole}).items():
                 wanted = torch.stack([data[n][1][part] if part else data[n][1] for n in names], 1)
-                self._compare("observation", seen[fixed], wanted[fixed])
+                shown = torch.ones_like(fixed) if self.late else fixed
+                self._compare("observation", seen[shown], wanted[shown])
             rewards = torch.stack([data[n][2].flatten() for n in names], 1)
             self.paid = max(self.paid, rewards.abs().max().item())
             self._compare("reward", gained[group], rewards)
@@ -250,6 +255,9 @@ class Pair:
                 theirs = torch.stack([data[n][3][key].reshape(len(over), -1) for n in names], 1)
                 self._compare("info", value.reshape(theirs.shape), theirs)
         self.follow()
+        for entry, value in self.memory(self.theirs.scenario).items() if self.late else ():
+            old = self.state[f"memory.{entry}"]
+            self.state[f"memory.{entry}"] = torch.where(fixed, old, value.movedim(0, -1).to(old.dtype))
 
     def _compare(self, what, ours, theirs):
         ours, theirs = ours.float(), theirs.float()

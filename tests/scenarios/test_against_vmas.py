@@ -27,6 +27,23 @@ def goals_of_each_other(s):
     return {"goals": torch.tensor(goals).expand(s.world.batch_dim, 2)}
 
 
+def on_the_road(s):
+    """Routes of cars, which points come next, and the part of the map."""
+    paths, parts = s.ref_paths_agent_related, s.parameters.map_type == "3"
+    part = (paths.scenario_id[:, 0] - 1) * parts
+    first = torch.tensor([0, len(s.ref_paths_map_related.long_term_intersection), 0])
+    first[2] = first[1] + len(s.ref_paths_map_related.long_term_merge_in)
+    path = paths.path_id + first[part.long()].unsqueeze(1)
+    return {"path": path.long(), "ahead": s.distances.closest_point_on_ref_path.long(), "part": part.long()}
+
+
+def sent_elsewhere(s):
+    """Rows in which VMAS let cars start anew at the end of the step: they are where routes begin for them."""
+    paths = s.ref_paths_agent_related
+    start = paths.long_term.take_along_dim(paths.point_id.long()[..., None, None], 2).squeeze(2)
+    return (start == torch.stack([agent.state.pos for agent in s.world.agents], 1)).all(-1).any(1)
+
+
 PLUS = {
     "ball_trajectory": {"infos": False},
     "discovery": {"rest": lambda s: s.covered_targets.any(-1)},
@@ -38,6 +55,7 @@ PLUS = {
         "done": rod_at_goal,
         "memory": lambda s: {"large": s.big_passage_pos, "small": s.small_passage_pos, "way": s.middle_angle[:, 0]},
     },
+    "road_traffic": {"memory": on_the_road, "rest": sent_elsewhere, "late": True},
     "sampling": {"memory": lambda s: {"places": torch.stack(s.locs, 1)}},
     "simple_adversary": {"memory": lambda s: goal_in_all_rows(s, s.world.agents[0].goal)},
     "simple_crypto": {
@@ -113,6 +131,29 @@ CASES = [
                     "enforce_bounds": True, "world_spawning_x": 1.5}),
     ("reverse_transport", {}),
     ("reverse_transport", {"n_agents": 2, "package_width": 0.4, "package_mass": 5}),
+    ("road_traffic", {}),
+    ("road_traffic", {"n_agents": 4, "is_testing_mode": True, "reward_reach_goal": 3}),
+    ("road_traffic", {"n_agents": 4, "map_type": "3", "scenario_probabilities": [0.3, 0.3, 0.4],
+                      "reward_reach_goal": 3}),
+    ("road_traffic", {"n_agents": 5, "map_type": "3", "scenario_probabilities": [0, 0.5, 0.5], "reward_reach_goal": 3,
+                      "is_testing_mode": True, "n_stored_steps": 1}),
+    ("road_traffic", {"n_agents": 8, "map_type": "3", "is_observe_distance_to_boundaries": False,
+                      "is_observe_vertices": False}),
+    ("road_traffic", {"n_agents": 5, "is_ego_view": False, "is_observe_distance_to_boundaries": False,
+                      "is_observe_ref_path_other_agents": True, "n_points_nearing_boundary": 3}),
+    ("road_traffic", {"n_agents": 5, "is_ego_view": False, "is_observe_vertices": False, "world_x_dim": 5,
+                      "world_y_dim": 4.2}),
+    ("road_traffic", {"n_agents": 6, "is_partial_observation": False, "n_nearing_agents_observed": 3,
+                      "is_observe_ref_path_other_agents": True, "is_observe_vertices": False}),
+    ("road_traffic", {"n_agents": 4, "is_partial_observation": False, "n_nearing_agents_observed": 1,
+                      "is_ego_view": False, "is_observe_ref_path_other_agents": True}),
+    ("road_traffic", {"n_agents": 4, "n_nearing_agents_observed": 3, "is_apply_mask": False, "agent_length": 0.22,
+                      "is_observe_distance_to_agents": False, "is_observe_distance_to_center_line": False,
+                      "n_points_short_term": 5, "sample_interval_ref_path": 1, "agent_width": 0.1, "lane_width": 0.2,
+                      "max_speed": 1.5, "max_steering_angle": 0.4, "dt": 0.1}),
+    ("road_traffic", {"n_agents": 4, "l_f": 0.1, "l_r": 0.05, "threshold_change_steering": 3, "reward_progress": 3,
+                      "threshold_near_boundary_high": 0.05, "threshold_near_boundary_low": 0.01, "reward_vel": 8,
+                      "threshold_near_other_agents_c2c_high": 0.5, "threshold_near_other_agents_c2c_low": 0.2}),
     ("sampling", {}),
     ("sampling",
      {"n_agents": 2, "shared_rew": False, "norm": False, "cov": [0.05, 0.1], "n_gaussians": 2, "xdim": 0.5}),
@@ -187,7 +228,8 @@ def run(name, options, rows, steps, monkeypatch, **more):
 @pytest.mark.reference
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[name for name, _ in CASES])
 def test_a_few_steps_are_those_of_vmas(name, options, monkeypatch):
-    heavy = name in {"joint_passage", "kinematic_bicycle", "sampling", "waterfall"} or "box_agents" in options
+    heavy = name in {"joint_passage", "kinematic_bicycle", "road_traffic", "sampling", "waterfall"}
+    heavy = heavy or "box_agents" in options
     run(name, options, 8, 3 if heavy else 12, monkeypatch)
 
 

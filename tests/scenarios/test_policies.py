@@ -14,7 +14,9 @@ from marlenv.scenarios.flocking_policy import FlockingPolicy
 from marlenv.scenarios.navigation_policy import NavigationPolicy
 from marlenv.scenarios.predator_prey_policy import PredatorPreyPolicy
 from marlenv.scenarios.rescue_policy import RescuePolicy
+from marlenv.scenarios.road_traffic_policy import RoadTrafficPolicy
 from marlenv.scenarios.skirmish_policy import SkirmishPolicy
+from marlenv.scenarios.territory_policy import TerritoryPolicy
 from marlenv.scenarios.transport_policy import TransportPolicy
 from marlenv.scenarios.wheel_policy import WheelPolicy
 from scipy.optimize import minimize
@@ -35,8 +37,11 @@ OURS = {
     "commons": CommonsPolicy,
     "predator_prey": PredatorPreyPolicy,
     "rescue": RescuePolicy,
+    "road_traffic": RoadTrafficPolicy,
     "skirmish": SkirmishPolicy,
+    "territory": TerritoryPolicy,
 }
+LARGE = {"road_traffic"}
 EPISODES, STEPS = 200, 150
 
 
@@ -152,8 +157,8 @@ def returns(name, policy, steps, rows=64):
     """What each agent of the first group gets in each row until it is done, the rest at random; ``[rows, agents]``."""
     env = harness.make(name, rows, seed=0, max_steps=steps)
     play = env.rand_action if policy is None else lambda td: policy(env.rand_action(td))
-    data, group = env.rollout(steps, play, break_when_all_done=True), next(iter(env.group_map))
-    rewards, dones = (data["next", *key].squeeze(-1).movedim(1, 0) for key in ((group, "reward"), ("done",)))
+    data, group = env.rollout(steps, play, break_when_all_done=True), next(iter(env.tree.groups))
+    rewards, dones = (data["next", *key].squeeze(-1).movedim(1, 0) for key in ((*group, "reward"), ("done",)))
     return torch.from_numpy(score(list(rewards), list(dones.unsqueeze(-1).expand_as(rewards))))
 
 
@@ -164,7 +169,7 @@ def surely(better, worse, by=0.1):
     return bool(np.quantile(means[0] - means[1] - by * abs(worse.mean().item()), 0.005) > 0)
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LARGE else n for n in OURS])
 def test_a_policy_of_ours_surely_beats_random_actions(name):
     policy = OURS[name]()
     policy.groups = policy.groups[:1]

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from sizes import some
+from sizes import LONG, some
 
 import marlenv
 import marlenv.physics.jit.cache as cache
@@ -24,10 +24,13 @@ ODD = [
     ("predator_prey", {"n_predators": 1, "n_prey": 2, "birth": 1.0, "reach": 0.5, "hunger": 0.3}),
     ("rescue", {"n_agents": 1, "n_victims": 1, "n_walls": 1, "reach": 0.6}),
     ("rescue", {"sight": 0.0, "comms_range": 0.3, "n_rays": 1}),
+    ("road_traffic", {"n_agents": 3, "is_testing_mode": True, "is_observe_distance_to_boundaries": False}),
+    ("road_traffic", {"n_agents": 3, "map_type": "3", "scenario_probabilities": (0.3, 0.3, 0.4), "is_ego_view": False}),
     ("sampling", {"lidar_range": 0.0, "agent_radius": 1.0}),
     ("simple_tag", {"bound": 0.0, "num_landmarks": 0}),
     ("simple_world_comm", {"num_adversaries": 1, "num_landmarks": 0}),
     ("skirmish", {"n_fighters": 1, "n_archers": 0, "n_healers": 2, "semidim": 0.3}),
+    ("territory", {"n_scouts": 1, "n_guards": 2, "n_cells": 3, "scout_reach": 0.6, "victory": 0.4}),
     ("wind_flocking", {"cover_angle_tolerance": 1.5, "v_range": 0.0}),
 ]
 QUICK = {"flocking", "simple_world_comm"}
@@ -36,7 +39,8 @@ GRAPHS = [
 ]
 SLOW = [
     *(case for case in ODD if case[0] in QUICK),
-    *some([case for case in ODD if case[0] not in QUICK], 2, pytest.mark.slow),
+    *some([case for case in ODD if case[0] not in {*QUICK, *LONG}], 2, pytest.mark.slow),
+    *(pytest.param(*case, marks=[pytest.mark.slow, pytest.mark.full]) for case in ODD if case[0] in LONG),
 ]
 
 

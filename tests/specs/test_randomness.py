@@ -29,6 +29,7 @@ from marlenv import (
 )
 from marlenv.errors import ShapeError, Unsupported
 from marlenv.specs.bounded import whole_of
+from marlenv.specs.discrete import pick
 from marlenv.testing.catalogue.specs import SPECS, mask
 from marlenv.testing.strategies import specs
 
@@ -294,3 +295,30 @@ def test_floats_never_leave_their_bounds(a, b, unit):
 
 def test_non_tensors_draw_their_example():
     assert NonTensor((), example_data="x").rand(rng=RowRNG()).data == "x"
+
+
+def _counted(unit, mask):
+    """The draw among allowed values by its definition, one element after the other."""
+    allowed = mask.nonzero().flatten().tolist()
+    return allowed[int(unit * len(allowed))] if allowed else len(mask) - 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 361])
+@pytest.mark.parametrize("shape", [(), (1,), (6,), (3, 4), (0,)])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.int64])
+def test_masked_draws_count_the_allowed_values(n, shape, dtype):
+    """Of masks and numbers however they lie in memory; nothing allowed gives the last value, 255 allows as 1 does."""
+    stream = torch.Generator().manual_seed(n)
+    for p in (0.0, 0.2, 0.5, 1.0):
+        wide = torch.rand((*shape, 2 * n), generator=stream) < p
+        masks = {"strided": wide[..., ::2], "turned": wide[..., :n].movedim(-1, 0).clone().movedim(0, -1)}
+        masks["one for all"] = (torch.rand(n, generator=stream) < p).expand(*shape, n)
+        unit = torch.rand((*shape[::-1],), generator=stream).permute(list(range(len(shape)))[::-1])
+        for name, allowed in masks.items():
+            given = allowed if dtype == torch.bool else 255 * allowed.to(dtype)
+            for value in (unit, torch.zeros(shape), torch.full(shape, 1 - 2.0**-24)):
+                got = pick(value, given)
+                want = [_counted(float(u), m) for u, m in zip(value.reshape(-1), allowed.reshape(-1, n), strict=True)]
+                assert got.dtype == torch.int64, name
+                assert got.reshape(-1).tolist() == want, name
+                assert got.shape == shape, name

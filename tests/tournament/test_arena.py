@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from marlenv.errors import IllegalAction, KeyMissing, PoolError, ShapeError, SpecError, UnknownName
+from marlenv.errors import IllegalAction, KeyMissing, PoolError, ShapeError, UnknownName
 from marlenv.games import Backgammon, KuhnPoker, MatrixGame, TicTacToe
-from marlenv.tournament.adjudicate import Adjudication
-from marlenv.tournament.config import Config
+from marlenv.tournament.moves import MoveLists
 from marlenv.tournament.play import Arena, Played
 from marlenv.tournament.players import ModulePlayer, TabularPlayer, random_player
+from marlenv.tournament.results import Results
 from marlenv.tournament.schedule import Game, round_robin, with_openings
 from marlenv.tournament.turns import Turn
 
@@ -148,6 +153,64 @@ def test_finished_rows_get_the_next_game_at_once() -> None:
     assert arena.row_steps == int(played.plies.sum())  # every step of every row was a move of a game
 
 
+def test_positions_that_a_player_keeps_stay_as_they_were() -> None:
+    """Finished rows get other games while players may still hold what they were given."""
+
+    class Shares(KuhnPoker):
+        def play(self, state: Any, action: torch.Tensor) -> Any:
+            return super().play(state, action)._replace(cards=state.cards)  # a tensor of the state before
+
+    kept: list[tuple[Any, list[torch.Tensor]]] = []
+
+    def keeper(turn: Turn) -> torch.Tensor:
+        kept.append((turn.state, [leaf.clone() for leaf in turn.state]))
+        return random_player(turn)
+
+    Arena(Shares(), {"a": keeper, "b": keeper}, rows=8).play(round_robin(["a", "b"], cycles=80))
+    assert len(kept) > 20
+    for state, copies in kept:
+        assert all(torch.equal(leaf, copy) for leaf, copy in zip(state, copies, strict=True))
+
+
+def test_a_game_that_is_over_as_it_begins_is_not_played_on() -> None:
+    won = [0, 3, 1, 4, 2]  # the first player's row
+    arena = Arena(TicTacToe(), {"a": random_player, "b": random_player}, rows=2, openings=[won, [0]])
+    games = [Game(k, ("a", "b"), opening=int(k % 3 == 0)) for k in range(12)]
+    played = arena.play(games)
+    at_once = torch.tensor([game.opening == 0 for game in games])
+    assert played.returns[at_once].tolist() == [[1.0, -1.0]] * 8
+    assert ((played.plies == 0) == at_once).all()
+
+
+def test_counts_of_many_games_are_those_of_their_list() -> None:
+    players = dict.fromkeys("abc", random_player)
+    games = [Game(k, pair) for k, pair in enumerate([("b", "a"), ("c", "c"), ("a", "c"), ("c", "b")] * 30)]
+    played = Arena(TicTacToe(), players, rows=16).play(games)
+    listed = [(*game.players, score) for game, score in zip(games, played.scores().tolist(), strict=True)]
+    want = Results.of([row for row in listed if row[0] != row[1]])
+    got = played.results()
+    assert got.names == want.names == ("b", "a", "c")
+    assert (got.counts == want.counts).all()
+    assert played.results(["a", "b", "c"]).names == ("a", "b", "c")
+    with pytest.raises(UnknownName, match="no player is called 'c'"):
+        played.results(["a", "b"])
+
+
+@given(
+    codes=st.lists(st.lists(st.lists(st.integers(-(2**40), 2**40), min_size=2, max_size=2), max_size=5), max_size=6),
+    shift=st.integers(0, 40),
+)
+def test_moves_are_packed_without_loss(codes: list[list[list[int]]], shift: int) -> None:
+    codes = [[[x >> shift for x in move] for move in game] for game in codes]
+    flat = np.array([move for game in codes for move in game], dtype=np.int64).reshape(-1, 2)
+    lists = MoveLists(flat, np.cumsum([len(game) for game in codes], dtype=np.int64))
+    assert lists == codes
+    again = MoveLists.of(lists.packed(), [len(game) for game in codes])
+    assert again == codes
+    assert [again[-k - 1] for k in range(len(codes))] == codes[::-1]
+    assert again[1:] == codes[1:]
+
+
 def test_openings_are_played_from_both_seats_with_the_same_cards() -> None:
     games = with_openings([Game(0, ("first", "first2"))], openings=2)
     arena = Arena(TicTacToe(), {"first": first_legal, "first2": first_legal}, openings=[[4], [0, 4]])
@@ -232,76 +295,4 @@ def broken(turn: Turn) -> torch.Tensor:
 )
 def test_mistakes_are_named(make, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
-        make()
-
-
-# --- adjudication --------------------------------------------------------------------------------
-
-
-def ahead(rules, state) -> torch.Tensor:
-    """In tic-tac-toe: 1 where the first seat has the centre, -1 where the second has, 0 where nobody."""
-    planes = rules.observe(state)[..., 0, :, :, :].flatten(-2)
-    return planes[..., 0, 4].float() - planes[..., 1, 4].float()
-
-
-@pytest.mark.parametrize("rows", [1, 7, 64])
-def test_decided_games_are_ended_as_soon_as_they_are(rows: int) -> None:
-    """By hand: the score after each move of the same games, played on."""
-    players = {"a": random_player, "b": random_player}
-    games = [Game(k, ("a", "b")) for k in range(60)]
-    how = Adjudication(ahead, win=1.0, win_plies=3, draw=0.5, draw_plies=4)
-    judged = Arena(TicTacToe(), players, rows=rows, adjudicate=how, record=True).play(games)
-    plain = Arena(TicTacToe(), players, record=True).play(games)
-    endings = set()
-    for k, moves in enumerate(plain.moves):
-        squares = [m for (m,) in moves]
-        lead = even = 0
-        ply, winner, ended = len(squares), plain.returns[k].tolist(), 0
-        for number in range(1, len(squares)):
-            owner = squares.index(4) % 2 if 4 in squares[:number] else None
-            lead, even = (0, even + 1) if owner is None else (lead + 1, 0)
-            if lead >= 3 or even >= 4:
-                ply, ended = number, 6
-                winner = [0.0, 0.0] if owner is None else [1.0, -1.0] if owner == 0 else [-1.0, 1.0]
-                break
-        assert (int(judged.plies[k]), judged.returns[k].tolist(), int(judged.ending[k])) == (ply, winner, ended)
-        endings.add((ended, tuple(winner)))
-    assert len(endings) >= 4
-
-
-def test_draws_are_not_adjudicated_early() -> None:
-    games = [Game(k, ("a", "a")) for k in range(20)]
-    how = Adjudication(lambda rules, state: torch.zeros(state.code.shape), draw=0.0, draw_plies=2, after=2)
-    played = Arena(TicTacToe(), {"a": random_player}, adjudicate=how).play(games)
-    assert set(played.plies.tolist()) == {4}  # before anybody can have won
-    assert played.returns.abs().sum() == 0
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: Adjudication(ahead), "say win= or draw="),
-        (lambda: Adjudication(ahead, win=-1), "win must be above 0, got -1"),
-        (lambda: Adjudication(ahead, win=1, draw=2), "draw must be from 0 to below win, got 2"),
-        (lambda: Adjudication(ahead, win=1, win_plies=0), "win_plies must be an integer from 1 on"),
-        (
-            lambda: Arena(MatrixGame("rock_paper_scissors"), {}, adjudicate=Adjudication(ahead, win=1)),
-            "games of two who move in turn, got MatrixGame",
-        ),
-        (
-            lambda: Config.of(
-                {"env": "chess", "players": {"a": "random", "b": "random"}, "adjudicate": {"wins": 3}}
-            ).arena(),
-            "adjudicate: there is no field 'wins'; did you mean 'win'",
-        ),
-        (
-            lambda: Config.of(
-                {"env": "chess", "players": {"a": "random", "b": "random"}, "adjudicate": {"win": 3, "score": "x"}}
-            ).arena(),
-            "score must be 'material' or 'module:function', got 'x'",
-        ),
-    ],
-)
-def test_mistakes_about_adjudication_are_named(make, says: str) -> None:
-    with pytest.raises(SpecError, match=says):
         make()

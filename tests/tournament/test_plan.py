@@ -89,6 +89,16 @@ def test_rounds_go_on_with_new_openings_dice_and_numbers(tmp_path: Path) -> None
         assert len({game.chance for game in games}) == len(pairs)
 
 
+@pytest.mark.parametrize(("players", "rounds"), [("ab", 1), ("abc", 2), ("abcd", 2), ("abcdef", 3), ("abcdefghi", 5)])
+def test_a_swiss_tournament_has_rounds_for_its_players(players: str, rounds: int, tmp_path: Path) -> None:
+    for seed in range(8):
+        config = Config("tic_tac_toe", dict.fromkeys(players, "random"), schedule="swiss", seed=seed)
+        ledger = open_ledger(config, tmp_path / f"{seed}.sqlite")
+        run(ledger)
+        assert {game.round for game in ledger.games()} == set(range(rounds))
+        assert config.rounds == rounds == config.table()["rounds"]
+
+
 def takes_the_centre(turn: Any) -> torch.Tensor:
     return torch.where(turn.legal[:, 4], 4, random_player(turn))
 

@@ -7,25 +7,27 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marlenv.errors import PoolError, SpecError, UnknownName
+from marlenv.errors import PoolError, SpecError, UnknownName, Unsupported
 from marlenv.tournament.config import Config
 from marlenv.tournament.drive import open_ledger, run
-from marlenv.tournament.play import Arena
+from marlenv.tournament.play import Arena, blank
+from marlenv.tournament.schedule import Game
+from marlenv.tournament.spans import Span, holds, joined, marked, runs
 from marlenv.tournament.store import Ledger, me
 
 CONFIG = {"env": "tic_tac_toe", "players": {"a": "random", "b": "random", "c": "random"}, "cycles": 7, "rows": 8}
 
 
 def content(ledger: Ledger) -> list[tuple[object, ...]]:
-    query = (
-        "SELECT id, round, players, opening, chance, state, returns, plies, ending, culprit, digest, moves FROM game"
-    )
-    return ledger._db.execute(f"{query} ORDER BY id").fetchall()
+    """All that is known of the games, but for how long players thought."""
+    columns = "id, round, players, opening, chance, returns, plies, ending, culprit, digest, moves"
+    return ledger._db.execute(f"SELECT {columns} FROM game LEFT JOIN result USING (id) ORDER BY id").fetchall()
 
 
 def finished(path: Path, **fields: object) -> Ledger:
@@ -62,6 +64,42 @@ def test_however_it_is_interrupted_the_games_are_the_same(
     assert content(ledger) == content(finished(folder / "b.sqlite", cycles=2))
 
 
+@given(
+    st.lists(st.tuples(st.sets(st.integers(0, 40)), st.integers(0, 2), st.sampled_from([None, "a", "b"])), max_size=6),
+    st.sets(st.integers(0, 40)),
+)
+def test_spans_say_what_a_row_per_game_says(marks: list[tuple[set[int], int, str | None]], known: set[int]) -> None:
+    plain: dict[int, tuple[int, str | None]] = dict.fromkeys(known, (0, None))
+    spans = [Span(start, stop, 0) for start, stop in runs(np.array(sorted(known), dtype=np.int64))]
+    for ids, state, owner in marks:
+        some = sorted(ids & known)
+        plain |= dict.fromkeys(some, (state, owner))
+        spans = marked(spans, np.array(some, dtype=np.int64), state, owner)
+        assert spans == joined(spans) == sorted(spans)
+        assert {k: (s.state, s.owner) for s in spans for k in range(s.start, s.stop)} == plain
+        assert sum(s.size for s in spans) == len(plain)
+    assert holds(spans, np.arange(41)).tolist() == [k in known for k in range(41)]
+
+
+def test_games_of_any_numbers_are_leased_in_order_and_finished_once(tmp_path: Path) -> None:
+    """With gaps between numbers, given in any order, some of a lease before others, and twice."""
+    games = [Game(number, ("a", "b")) for number in (70, 3, 4, 9, 71, 5)]
+    ledger = Ledger.create(tmp_path / "a.sqlite", Config.of(CONFIG).table(), games[:4])
+    ledger.add(games)
+    assert [g.id for g in ledger.games()] == [3, 4, 5, 9, 70, 71]
+    assert [g.id for g in ledger.lease("x:1", 4)] == [3, 4, 5, 9]
+    arena = Config.of(CONFIG).arena()
+    assert ledger.finish("x:1", arena.play([games[3], games[1], games[1], games[0]])) == 2  # 9 and 3, and not 70
+    assert ledger.counts() == {"open": 2, "leased": 2, "finished": 2}
+    assert [g.id for g in ledger.lease("y:1", 9)] == [70, 71]
+    ledger.release("x:1")
+    assert [g.id for g in ledger.lease("y:1", 9)] == [4, 5]
+    assert ledger.finish("y:1", arena.play([*games[4:], games[2], games[0]])) == 4
+    assert ledger.finish("y:1", blank([], 2)) == 0
+    assert ledger.lease("y:1", 9) == []
+    assert [g.id for g in ledger.played().games] == [3, 4, 5, 9, 70, 71]
+
+
 def test_who_lost_its_lease_writes_nothing(tmp_path: Path) -> None:
     config = Config.of(CONFIG)
     ledger = open_ledger(config, tmp_path / "a.sqlite")
@@ -93,6 +131,20 @@ def test_a_full_disk_is_an_error_and_costs_nothing(tmp_path: Path) -> None:
     ledger._db.execute("PRAGMA max_page_count = 100000")
     run(ledger)
     assert content(ledger) == content(finished(tmp_path / "b.sqlite", **config))
+
+
+def test_after_an_error_the_same_process_goes_on(tmp_path: Path) -> None:
+    """Its leases are its own, and it does not wait for them to run out."""
+    ledger = open_ledger(Config.of(CONFIG), tmp_path / "a.sqlite")
+
+    def interrupted(count: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(ledger, interrupted)
+    assert ledger.counts()["leased"] == 42
+    run(ledger)
+    assert content(ledger) == content(finished(tmp_path / "b.sqlite"))
 
 
 def test_what_is_in_the_ledger_is_what_the_arena_played(tmp_path: Path) -> None:
@@ -142,6 +194,22 @@ def test_openings_are_played_and_replayed(tmp_path: Path) -> None:
         ({"env": "cartpool"}, UnknownName, "cartpool"),
         ({"env": "pendulum"}, (SpecError, UnknownName), "pendulum"),
         ({"challengers": ["z"]}, UnknownName, "no player is called 'z'"),
+        ({"seed": "x"}, SpecError, "seed must be a whole number, got 'x'"),
+        ({"double": "no"}, SpecError, "double must be true or false, got 'no'"),
+        ({"options": 3}, SpecError, "options must be a table, got 3"),
+        ({"adjudicate": 3}, SpecError, "adjudicate must be a table, got 3"),
+        ({"adjudicate": {"repetition": "3"}}, SpecError, "adjudicate: repetition must be a number, got '3'"),
+        ({"adjudicate": {"repetition": 1}}, SpecError, "repetition must be an integer from 2 on, got 1"),
+        ({"move_seconds": "9"}, SpecError, "move_seconds must be a number, got '9'"),
+        ({"move_seconds": 0}, SpecError, "move_seconds must be above 0, got 0"),
+        ({"max_plies": "9"}, SpecError, "max_plies must be an integer from 1 on, got '9'"),
+        ({"schedule": 3}, SpecError, "schedule must be a text, got 3"),
+        ({"schedule": "swiss", "rounds": 4}, SpecError, "3 players have rounds for 3, got rounds = 4"),
+        ({"challengers": ["a"]}, SpecError, "challengers are for schedule 'gauntlet', got 'round_robin'"),
+        ({"roles": [["x"]]}, SpecError, "roles are for schedule 'focal', got 'round_robin'"),
+        ({"adjudicate": {"win": 5}}, Unsupported, "material: it is counted in chess, got TicTacToe"),
+        ({"populations": {"x": "a"}}, SpecError, r"populations must be given as lists .*, got \['a'\]"),
+        ({"block": 0}, SpecError, "block must be an integer from 1 on, got 0"),
     ],
 )
 def test_bad_configs_are_refused_and_nothing_is_written(tmp_path: Path, change, error, says: str) -> None:
@@ -154,6 +222,14 @@ def test_two_players_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.toml").write_text('env = "tic_tac_toe"\n[players]\na = "random"\na = "mcts"\n')
     with pytest.raises(SpecError, match="two players of one name"):
         Config.read(tmp_path / "t.toml")
+
+
+def test_a_file_that_is_no_config_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"t.toml: there is no such file; expected the TOML file"):
+        Config.read(tmp_path / "t.toml")
+    ledger = open_ledger(Config.of(CONFIG), tmp_path / "a.sqlite")
+    with pytest.raises(SpecError, match=r"a.sqlite: this is no TOML; a ledger is gone on with by `resume`"):
+        Config.read(ledger.path)
 
 
 def test_what_is_no_ledger_of_ours_is_refused(tmp_path: Path) -> None:
@@ -169,6 +245,20 @@ def test_what_is_no_ledger_of_ours_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PoolError, match="with other cycles, seed; choose another --ledger"):
         open_ledger(Config.of({**CONFIG, "seed": 4, "cycles": 2}), tmp_path / "a.sqlite")
     ledger._db.execute("UPDATE about SET value = '99' WHERE name = 'version'")
-    with pytest.raises(PoolError, match="has version 99, and this marlenv reads 2"):
+    with pytest.raises(PoolError, match="has version 99, and this marlenv reads 4"):
         Ledger(tmp_path / "a.sqlite")
     assert isinstance(Config.of(CONFIG).arena(), Arena)
+
+
+def test_places_where_no_ledger_can_be_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place, says in (
+        (tmp_path / "gone" / "a.sqlite", "there is no folder"),
+        (tmp_path / "file" / "a.sqlite", "there is no folder"),
+        (tmp_path, "the file exists"),
+    ):
+        with pytest.raises(PoolError, match=says):
+            Ledger.create(place, {"env": "tic_tac_toe"})
+    with pytest.raises(PoolError, match="that is a folder; name a file in it"):
+        Ledger(tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]

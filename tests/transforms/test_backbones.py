@@ -13,6 +13,7 @@ import marlenv
 from marlenv import R3MTransform, TransformedEnv, VC1Transform, VIPRewardTransform, VIPTransform
 from marlenv.errors import KeyMissing, SpecError, UnknownName
 from marlenv.testing.mocks import CountingEnv
+from marlenv.transforms import backbones
 from marlenv.transforms.networks import ResNet, ViT, load_checkpoint
 
 # of torchvision's networks without their last layer, and of timm's vit_base_patch16_224 without its head
@@ -63,6 +64,49 @@ def test_checkpoints_are_loaded(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), other.state_dict().values(), strict=True))
     made = R3MTransform("resnet18", ["pixels"], size=32, download=str(tmp_path / "r3m.pt"))
     assert torch.equal(made.encoder.conv1.weight, net.conv1.weight)
+
+
+def test_published_checkpoints_are_asked_for_and_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their URLs, which point at files here: small random networks in the layouts that were published."""
+    small = {"size": 24, "depth": 2, "heads": 3, "image": 32}
+    nets = {"r3m_18": ResNet("resnet18"), "model": ResNet("resnet18", 1024), "vc1_vitb": ViT(**small)}
+    heads = {"decoder.weight": torch.ones(1), "lang_rew.pred.0.weight": torch.ones(1)}
+    for file, net in nets.items():
+        inner = "" if file == "vc1_vitb" else "module.convnet."
+        held = {f"{inner}{name}": value for name, value in net.state_dict().items()} | heads
+        below = {"r3m_18": "r3m", "model": "vip", "vc1_vitb": "model"}[file]
+        torch.save({below: held}, tmp_path / f"{file}.pt")
+    for name, url in {"R3M": "r3m_{}.pt", "VIP": "model.pt", "VC1": "{}.pt"}.items():
+        monkeypatch.setattr(backbones, name, f"{tmp_path.as_uri()}/{url}")
+    monkeypatch.setitem(backbones.VC1_MODELS, "base", ("vc1_vitb", small))
+    kept = str(tmp_path / "kept")
+    made = {
+        "r3m_18": R3MTransform("resnet18", ["pixels"], download=True, download_path=kept).encoder,
+        "model": VIPTransform("resnet18", ["pixels"], download=True, download_path=kept).encoder,
+        "vc1_vitb": VC1Transform(["pixels"], ["vec"], "base", download_path=kept)[-1].net,
+    }
+    for file, net in made.items():
+        theirs = nets[file].state_dict()
+        assert all(torch.equal(value, theirs[name]) for name, value in net.state_dict().items()), file
+        assert (tmp_path / "kept" / f"{file}.pt").exists(), file
+    seen = TransformedEnv(Camera(), VC1Transform(["pixels"], ["vec"], "base", download_path=kept)).reset()["vec"]
+    assert seen.shape == (2, 24)
+
+
+def test_checkpoints_that_are_not_there_or_of_another_network(tmp_path: Path) -> None:
+    with pytest.raises(
+        SpecError, match=r"cannot get the parameters from 'file:///nowhere/r3m.pt': .*download_path='/k'"
+    ):
+        R3MTransform("resnet18", ["pixels"], download="file:///nowhere/r3m.pt", download_path="/k")
+    with pytest.raises(SpecError, match=r"cannot get the parameters from '/nowhere/r3m.pt': "):
+        R3MTransform("resnet18", ["pixels"], download="/nowhere/r3m.pt")
+    torch.save({"r3m": ResNet("resnet18").state_dict()}, tmp_path / "bare.pt")
+    with pytest.raises(
+        SpecError, match=r"holds no parameters of a ResNet like this: 120 of 120 .* 'module.convnet.conv1"
+    ):
+        R3MTransform("resnet18", ["pixels"], download=str(tmp_path / "bare.pt"))
+    with pytest.raises(SpecError, match=r"holds no parameters of a ResNet like this: "):
+        load_checkpoint(ResNet("resnet34"), str(tmp_path / "bare.pt"), ["r3m"], "")
 
 
 class Camera(CountingEnv):

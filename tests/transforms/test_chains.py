@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from marlenv.groups import GroupTree, regroup
 from tensordict import TensorDict
 
 import marlenv
@@ -205,3 +206,42 @@ def test_what_envs_of_a_pool_remember_is_theirs_whatever_is_done_outside(pool: A
         inside = inner_chain(kind, 3).transform.clone()
         want = TransformedEnv(bare, Compose(inside, outer(), marlenv.FrameSkipTransform(1 + (kind == "count"))))
         assert not differences(shown(ours), shown(played(want, 8))), kind
+
+
+REMEMBERING = ["frames", "pool", "late", "sum", "goal", "count", "init", "stats", "lost", "twice", "finite"]
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+@pytest.mark.parametrize("groups", [{"all": ["a", "b", "c"]}, {"x": ["c", "a"], "y": ["b"]}])
+def test_what_is_remembered_follows_the_agents_into_other_groups(name: str, groups: Any) -> None:
+    make, keys = BASES["two groups"]
+    link = LINKS[name]
+    plain = played(TransformedEnv(make(2), link(keys)), 9)
+    want = regroup(shown(plain.exclude("next")), GroupTree({"g": ["a", "b"], "h": ["c"]}), groups)
+    env = TransformedEnv(make(2), Compose(link(keys), marlenv.RegroupTransform(groups)))
+    env.check_env_specs()
+    assert not differences(shown(played(env, 9).exclude("next")).select(*want.keys()), want)
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_what_is_remembered_follows_the_rows_into_another_batch(name: str) -> None:
+    """Rows that end at different times."""
+    makers = [partial(CountingEnv, n) for n in (3, 4, 3, 5)]
+    grid = marlenv.BatchSizeTransform(reshape_fn=lambda td: td.reshape(2, 2, *td.shape[1:]))
+    env = TransformedEnv(SerialEnv(4, makers), Compose(LINKS[name](["observation"]), grid))
+    want = TransformedEnv(SerialEnv(4, makers), LINKS[name](["observation"]))
+    assert not differences(played(env, 9).reshape(4, 9), played(want, 9))
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_what_is_remembered_stays_where_all_else_is_left_out(name: str) -> None:
+    """``SelectTransform`` keeps the memories, whose names begin with an underscore."""
+    make = partial(CountingEnv, 5, batch_size=[2])
+    env = TransformedEnv(make(), Compose(LINKS[name](["observation"]), marlenv.SelectTransform("observation")))
+    data, want = played(env, 9), played(TransformedEnv(make(), LINKS[name](["observation"])), 9)
+    for key in ("observation", ("next", "observation"), ("next", "reward"), ("next", "done")):
+        assert torch.equal(data[key], want[key]), key
+    shown_too = {"episode"} if name == "stats" else set()  # under which the memories are
+    assert set(data["next"].exclude(*shown_too).keys()) >= {"observation", "reward", "done"}
+    public = {key for key in data["next"].exclude(*shown_too).keys() if key[0] != "_"}
+    assert public <= {"observation", "reward", "done", "terminated", "truncated"}

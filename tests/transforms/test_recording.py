@@ -7,6 +7,7 @@ import glob
 import json
 import struct
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,21 @@ def test_films_are_opened_again(tmp_path: Path, ending: str) -> None:
     want = torch.arange(5).mul(40)
     assert (made[:, 8, 12, 0].int() - want).abs().max() <= (0 if ending == "gif" else 6)
     assert made[:, 8, 12, 1:].max() <= (0 if ending == "gif" else 6)
+
+
+@pytest.mark.parametrize("ending", ["gif", "mp4"])
+@pytest.mark.parametrize("fps", [7, 30, 50])
+def test_frames_that_stay_the_same_are_read_again_one_by_one(tmp_path: Path, ending: str, fps: int) -> None:
+    """A gif keeps equal frames as one that lasts longer."""
+    if ending == "mp4":
+        pytest.importorskip("av", reason="comes with the extra video")
+    shades = torch.tensor([0, 0, 0, 120, 240, 240, 0, 0, 0, 0, 0])
+    film = shades.to(torch.uint8).reshape(-1, 1, 1, 1).expand(-1, 16, 24, 3)
+    made = read_video(write_video(tmp_path / f"film.{ending}", film, fps=fps))
+    assert made.shape == film.shape
+    assert (made[:, 8, 12, 0].int() - shades).abs().max() <= 6
+    still = read_video(write_video(tmp_path / f"still.{ending}", film[:3], fps=fps))
+    assert len(still) == 3
 
 
 def test_a_film_of_a_scenario_is_what_it_drew(tmp_path: Path) -> None:
@@ -234,6 +250,7 @@ def test_wandb_writes_offline(tmp_path: Path) -> None:
     losses = [(row["trainer/step"], round(row["loss"], 3)) for row in rows if "loss" in row]
     assert losses == [(0, 1.0), (1, 0.5), (2, 0.333)]
     assert (options["lr"], options["layers"]) == (0.1, [1, 2])
+    assert options["env"]["packages"]["torch"] == metadata.version("torch")
     films = glob.glob(str(Path(runs[0]).parent / "files" / "media" / "videos" / "*.mp4"))
     assert len(films) == 1
     same_film(films[0])
@@ -266,6 +283,11 @@ def test_mlflow_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         (lambda tmp: CSVLogger("x", tmp).log_video("a", torch.zeros(3, 4, 4)), ShapeError,
          r"CSVLogger.log_video: expected \[N, T, C, H, W\] of 1 or 3 colours, got \[3, 4, 4\]"),
         (lambda tmp: CSVLogger("x", tmp).log_histogram("a", [1.0]), Unsupported, r"csv files have no histograms"),
+        (lambda tmp: VideoRecorder(3, "x"), SpecError, r"logger must be a logger with log_video\(\), or None, got 3"),
+        (lambda tmp: VideoRecorder(None, "x", skip=0), SpecError, r"VideoRecorder: skip must be an integer from 1 on"),
+        (lambda tmp: write_video(f"{tmp}/a.gif", torch.zeros(0, 2, 2, 3)), ShapeError,
+         r"write_video: expected frames \[T, H, W, 3\], one or more, got \[0, 2, 2, 3\]"),
+        (lambda tmp: write_video(f"{tmp}/a.mp4", torch.zeros(1, 2, 2, 3), fps=0), SpecError, r"fps must be above 0"),
         (lambda tmp: write_video(f"{tmp}/a.avi", torch.zeros(1, 2, 2, 3)), SpecError,
          r"must end with one of \['.mp4', '.gif'\], got 'a.avi'"),
         (lambda tmp: CountingEnv().append_transform(PixelRenderTransform()), SpecError,

@@ -27,6 +27,18 @@ def moments(norm: Any, key: Any) -> tuple[float, torch.Tensor, torch.Tensor]:
     return float(count.max()), one, two
 
 
+def test_statistics_of_other_entries_are_refused() -> None:
+    one, other = (VecNorm(["observation"]) for _ in range(2))
+    TransformedEnv(CountingEnv(), one).rollout(2)
+    other.load_state_dict(one.state_dict())
+    assert torch.equal(other.loc["observation"], one.loc["observation"])
+    with pytest.raises(RuntimeError, match=r"Unexpected key\(s\) in state_dict: .*observation"):
+        VecNorm(["reward"]).load_state_dict(one.state_dict())
+    anything = VecNorm()  # finds its entries when it joins an env
+    anything.load_state_dict(one.state_dict())
+    assert float(anything.statistics("observation")[2]) == float(one.statistics("observation")[2])
+
+
 @pytest.mark.parametrize("kind", [VecNorm, partial(VecNormV2, reduce_batch_dims=True)])
 @pytest.mark.parametrize("scenario", [False, True])
 def test_a_partial_reset_measures_the_rows_that_are_reset(kind: Any, scenario: bool) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import warnings
 from typing import Any
 
 import pytest
@@ -10,15 +12,32 @@ import torchrl_oracle
 
 import marlenv
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of what torchrl looks for
+    import torchrl.record
+
 pytestmark = pytest.mark.reference
-theirs_of = torchrl_oracle.envs.transforms
-SHARED = [name for name in marlenv.transforms.__all__ if hasattr(theirs_of, name)]
-LACKING = {
-    ("CatFrames", "future"): "windows that look ahead are for stored data; newer than the documents",
-    ("CatFrames", "mask_key"): "the same",
-    ("VecNorm", "new_api"): "ask for VecNormV2 by its name",
+RECORDERS = ["VideoRecorder", "TensorDictRecorder", "PixelRenderTransform"]
+LOGGERS = {"CSVLogger": "csv", "TensorboardLogger": "tensorboard", "WandbLogger": "wandb", "MLFlowLogger": "mlflow"}
+THEIRS = {
+    name: getattr(torchrl_oracle.envs.transforms, name)
+    for name in marlenv.transforms.__all__
+    if hasattr(torchrl_oracle.envs.transforms, name)
 }
-"""What ours lack, and why."""
+PASSED_ON = {"VIPRewardTransform": "VIPTransform"}
+"""Ours hand their arguments to the constructor of another."""
+ON_PURPOSE = {
+    ("Transform", "in_keys"): "none, where none are given; None asks the env for them",
+    ("Transform", "in_keys_inv"): "the same",
+    ("ObservationTransform", "in_keys_inv"): "the same",
+}
+"""Where our default is another, and why."""
+
+
+def theirs_of(name: str) -> Any:
+    if name in LOGGERS:
+        return getattr(importlib.import_module(f"torchrl.record.loggers.{LOGGERS[name]}"), name)
+    return getattr(torchrl.record, name) if name in RECORDERS else THEIRS[name]
 
 
 def parameters(kind: Any) -> dict[str, inspect.Parameter]:
@@ -26,20 +45,27 @@ def parameters(kind: Any) -> dict[str, inspect.Parameter]:
     return {n: p for n, p in found.items() if n != "self" and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("name", [*THEIRS, *RECORDERS, *LOGGERS])
 def test_constructors_take_what_torchrls_take(name: str) -> None:
-    theirs, ours = parameters(getattr(theirs_of, name)), parameters(getattr(marlenv, name))
-    if name in ("VIPRewardTransform", "TransformedEnv"):  # which hand everything on
-        return
-    lacking = [n for n in theirs if n not in ours and (name, n) not in LACKING]
-    assert lacking == []
-    given = [n for n, p in theirs.items() if p.kind is p.POSITIONAL_OR_KEYWORD and n in ours]
+    theirs, ours = parameters(theirs_of(name)), parameters(getattr(marlenv, PASSED_ON.get(name, name)))
+    assert [n for n in theirs if n not in ours] == []
+    given = [n for n, p in theirs.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     assert [n for n in ours if n in given][: len(given)] == given
-    for n in given:
-        required = theirs[n].default is inspect.Parameter.empty
-        assert required or ours[n].default is not inspect.Parameter.empty, n
-    plain = (bool, int, float, str)
+    assert all(ours[n].kind is p.kind or ours[n].kind is p.POSITIONAL_OR_KEYWORD for n, p in theirs.items())
     differ = {
-        n: (theirs[n].default, ours[n].default) for n in theirs if n in ours and isinstance(theirs[n].default, plain)
+        n: (p.default, ours[n].default)
+        for n, p in theirs.items()
+        if p.default is not p.empty and repr(p.default) != repr(ours[n].default) and (name, n) not in ON_PURPOSE
     }
-    assert {n: pair for n, pair in differ.items() if repr(pair[0]) != repr(pair[1])} == {}
+    assert differ == {}
+
+
+def test_what_a_signature_does_not_say() -> None:
+    """torchrl's classes that are made by a metaclass, by their documents."""
+    assert list(parameters(marlenv.TransformedEnv))[:4] == ["base_env", "transform", "cache_specs", "auto_unwrap"]
+    assert marlenv.TransformedEnv(transform=marlenv.RewardSum(), base_env=marlenv.PendulumEnv())
+    for lib in (torchrl_oracle.envs, marlenv):
+        assert type(lib.VecNorm(["a"], decay=0.5, new_api=True)) is lib.VecNormV2
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # torchrl's says that the first form will go
+            assert type(lib.VecNorm(["a"], new_api=False)) is type(lib.VecNorm(["a"])) is lib.VecNorm

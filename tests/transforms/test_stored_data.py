@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+import torchrl_oracle
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
 
+import marlenv
 from marlenv import (
+    AgentIndex,
     BurnInTransform,
     CatFrames,
+    CatTensors,
     Compose,
     ObservationNorm,
     RandomCropTensorDict,
+    RegroupTransform,
     Reward2GoTransform,
     RewardScaling,
+    SharedObservation,
+    TeamReward,
     TransformedEnv,
 )
+from marlenv.errors import KeyMissing, SpecError, Unsupported
 from marlenv.testing.comparison import differences
-from marlenv.testing.mocks import CountingEnv
+from marlenv.testing.mocks import CountingEnv, GroupedEnv
 
 
 def test_stored_data_are_transformed_like_an_envs() -> None:
@@ -45,6 +54,82 @@ def test_frames_of_stored_data_are_those_of_the_env() -> None:
         made = CatFrames(3, -1, keys, padding=padding)(stored)
         for key in keys:
             assert torch.equal(made[key], want[key]), (padding, key)
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("padding", ["same", "constant"])
+@pytest.mark.parametrize("future", [False, True])
+@pytest.mark.parametrize("n", [1, 3, 9])
+@pytest.mark.parametrize("flags", [True, False])
+def test_windows_into_both_ways_and_their_masks_are_torchrls(padding: str, future: bool, n: int, flags: bool) -> None:
+    """Episodes that end within the data, windows longer than they are; looking ahead also where nothing ends."""
+    if not (flags or future):
+        with pytest.raises(KeyMissing, match="no entry \\('next', 'done'\\)"):
+            CatFrames(n, -1, ["x"])(TensorDict({"x": torch.ones(2, 1)}, [2]))
+        return
+    stream = torch.Generator().manual_seed(n)
+    data = TensorDict({"x": torch.rand(4, 7, 2, 3, generator=stream)}, [4, 7], names=[None, "time"])
+    if flags:
+        data["next", "done"] = torch.rand(4, 7, 1, generator=stream) < 0.3
+    options = {"padding": padding, "padding_value": -1.0, "future": future, "mask_key": "absent"}
+    made = [lib.CatFrames(n, -2, ["x"], ["windows"], **options)(data.clone()) for lib in (torchrl_oracle.envs, marlenv)]
+    for key in ("windows", "absent"):
+        assert torch.equal(*(td[key] for td in made)), key
+    turned = CatFrames(n, -2, ["x"], ["windows"], **options)(data.clone().transpose(0, 1))
+    assert torch.equal(turned["absent"].transpose(0, 1), made[1]["absent"])
+    assert torch.equal(turned["windows"].transpose(0, 1), made[1]["windows"])
+
+
+def test_windows_ahead_of_what_comes_next() -> None:
+    """torchrl refuses these."""
+    data = CountingEnv(3).rollout(5, break_when_any_done=False)
+    keys = ["observation", ("next", "observation")]
+    made = CatFrames(2, -1, keys, future=True)(data)
+    assert made["observation"].tolist() == [[0, 1], [1, 2], [2, 2], [0, 1], [1, 1]]
+    assert made["next", "observation"].tolist() == [[1, 2], [2, 3], [3, 3], [1, 2], [2, 2]]
+
+
+@pytest.mark.parametrize("option", [{"future": True}, {"mask_key": "absent"}, {"as_inverse": True}])
+def test_an_env_does_not_look_ahead(option: dict[str, object]) -> None:
+    name = next(iter(option))
+    with pytest.raises(SpecError, match=rf"CatFrames: {name}=.* is for stored data; leave it out in an env"):
+        TransformedEnv(CountingEnv(), CatFrames(2, -1, ["observation"], **option))
+
+
+OF_NOBODY = {
+    "CatTensors": (CatTensors, "CatTensors: an env says which entries there are; outside one give in_keys"),
+    "TeamReward": (TeamReward, "TeamReward: an env says which entries there are; outside one give in_keys"),
+    "SharedObservation": (SharedObservation, "SharedObservation: an env says which entries there are; outside one"),
+    "AgentIndex": (AgentIndex, "AgentIndex: who the agents are comes from an env; put it into one first"),
+    "RegroupTransform": (
+        lambda: RegroupTransform({"all": ["a"]}),
+        "RegroupTransform: the groups as they are come from",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_NOBODY)
+def test_what_only_an_env_can_tell_is_asked_for_outside_one(name: str) -> None:
+    make, says = OF_NOBODY[name]
+    data = GroupedEnv({"g": ["a", "b"]}).rollout(2)
+    with pytest.raises(Unsupported, match=says):
+        make()(data)
+
+
+def test_stored_data_of_groups_become_what_the_env_gives() -> None:
+    """Transforms that have been in an env, or are told the keys, make of its bare data what it gives."""
+    chain = [
+        lambda: TeamReward(in_keys=[("g", "reward")]),
+        AgentIndex,
+        lambda: SharedObservation([("g", "observation"), ("h", "observation")]),
+    ]
+    bare = GroupedEnv({"g": ["a", "b"], "h": ["c"]})
+    for make in chain:
+        env = TransformedEnv(GroupedEnv({"g": ["a", "b"], "h": ["c"]}), make())
+        for one in (bare, env):
+            one.set_seed(0)
+        data = env.transform(bare.rollout(3))
+        assert not differences(data, env.rollout(3)), make
 
 
 def test_crops_lie_within_trajectories() -> None:

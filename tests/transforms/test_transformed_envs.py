@@ -14,21 +14,18 @@ from torch import nn
 
 import marlenv
 from marlenv import (
-    ActionMask,
     Bounded,
-    Categorical,
     Compose,
     Composite,
     InitTracker,
     RewardSum,
-    SerialEnv,
     StepCounter,
     Transform,
     TransformedEnv,
     Unbounded,
 )
 from marlenv.errors import EnvClosed, KeyMissing, SpecError
-from marlenv.testing.mocks import CountingEnv, GroupedEnv, MaskedEnv, UnevenEnv
+from marlenv.testing.mocks import CountingEnv, GroupedEnv, UnevenEnv
 
 
 class Plus(Transform):
@@ -336,44 +333,6 @@ def test_modules_are_functions_too():
 
     env = TransformedEnv(CountingEnv(), Net())
     assert env.observation_spec["features"].shape == (3,)
-
-
-# --- action masks --------------------------------------------------------------------------------
-
-
-def test_the_action_spec_follows_the_mask():
-    env = TransformedEnv(MaskedEnv(n=4, batch_size=[2]), ActionMask())
-    td = env.reset()
-    for _ in range(4):
-        legal = td["action_mask"]
-        for _ in range(10):
-            drawn = env.action_spec.rand()
-            assert legal.gather(-1, drawn.unsqueeze(-1)).all()
-        td = env.step_mdp(env.step(td.set("action", drawn)))
-    env.check_env_specs()
-
-
-def test_masks_of_kept_and_reset_rows():
-    env = TransformedEnv(SerialEnv(2, MaskedEnv, create_env_kwargs=[{"max_steps": 1}, {"max_steps": 9}]), ActionMask())
-    td = env.reset()
-    _, td = env.step_and_maybe_reset(env.rand_action(td))
-    assert torch.equal(env.action_spec.mask, td["action_mask"])
-    assert td["action_mask"][:, 0].tolist() == [True, False]
-
-
-def test_faults_of_action_masks():
-    with pytest.raises(
-        KeyMissing, match=r"ActionMask: no observation entry 'action_mask'; the env has \['observation'\]"
-    ):
-        TransformedEnv(CountingEnv(), ActionMask())
-    with pytest.raises(KeyMissing, match=r"ActionMask: no action entry 'act'; the env has \['action'\]"):
-        TransformedEnv(MaskedEnv(), ActionMask(action_key="act"))
-    continuous = CountingEnv()
-    continuous.observation_spec = Composite(
-        observation=Unbounded((1,)), action_mask=Categorical(2, (1,), dtype=torch.bool)
-    )
-    with pytest.raises(SpecError, match=r"ActionMask: the action must be discrete with a mask, got Bounded"):
-        TransformedEnv(continuous, ActionMask())
 
 
 # --- the env under the transforms ----------------------------------------------------------------

@@ -169,6 +169,28 @@ def test_missing_entries_are_tolerated_by_all_transforms_of_an_env_at_once():
     env.rollout(1)
 
 
+TOLERANT = {
+    "RenameTransform": lambda lib: lib.RenameTransform(["nobody"], ["x"], ["nothing"], ["y"]),
+    "SelectTransform": lambda lib: lib.SelectTransform("th", "thdot", "params", "nobody"),
+    "ActionScaling": lambda lib: lib.ActionScaling(["nothing"]),
+    "VecNorm": lambda lib: lib.VecNorm(["nobody"], new_api=False),
+    "ObservationNorm": lambda lib: lib.ObservationNorm(0.0, 1.0, ["nobody"]),
+    "GrayScale": lambda lib: lib.GrayScale(["nobody"]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:This class is to be deprecated:FutureWarning")  # torchrl's VecNorm
+@pytest.mark.parametrize("name", TOLERANT)
+def test_entries_that_no_spec_has_are_passed_over_where_torchrl_passes_over_them(name):
+    for lib in LIBRARIES.values():
+        transform = TOLERANT[name](lib)
+        transform.set_missing_tolerance(True)
+        env = lib.TransformedEnv(lib.PendulumEnv(), transform)
+        assert env.rollout(2).shape == (2,)
+        assert "x" not in env.full_observation_spec.keys()
+        assert "y" not in env.full_action_spec.keys()
+
+
 def test_transforms_edit_the_zeros_that_buffers_are_made_from():
     found = []
     for lib in LIBRARIES.values():
@@ -185,6 +207,22 @@ def test_transforms_edit_the_zeros_that_buffers_are_made_from():
         found.append({key: (value.shape, value.dtype) for key, value in env.fake_tensordict().items(True, True)})
     assert {key: value for key, value in found[1].items() if "rng" not in key} == found[0]
     assert found[1]["twice"] == (torch.Size([]), torch.int64)
+
+
+def test_bounded_observations_are_put_together_as_torchrls():
+    """The bounds go side by side in ours; torchrl forgets them."""
+    data, keys = [], ["th", "thdot"]
+    for lib in LIBRARIES.values():
+        wide = lib.UnsqueezeTransform(-1, in_keys=keys, in_keys_inv=keys)
+        env = lib.TransformedEnv(lib.PendulumEnv(), lib.Compose(wide, lib.CatTensors(keys, "both", del_keys=False)))
+        td = env.reset().update({"th": torch.tensor([0.5]), "thdot": torch.tensor([-1.0])})
+        data.append(env.step(td.set("action", torch.tensor([1.0])))["next", "both"])
+    assert torch.equal(*data)
+    low = torch.tensor([-torch.pi, -8.0])
+    assert env.observation_spec["both"] == marlenv.Bounded(low, -low)
+    env.check_env_specs()
+    short = marlenv.CatTensors(keys, "both", unsqueeze_if_oor=True, del_keys=False)  # an IndexError in torchrl
+    TransformedEnv(marlenv.PendulumEnv(), short).check_env_specs()
 
 
 def test_the_action_mask_says_whose_mask_it_keeps():

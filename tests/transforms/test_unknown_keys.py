@@ -120,3 +120,14 @@ DIMENSIONS: dict[str, Callable[[], Any]] = {
 def test_dimensions_that_a_spec_does_not_have(name: str, rows: list[int]) -> None:
     with pytest.raises(SpecError, match=rf"{name}: there is no dimension -[23] behind the batch in a spec of shape"):
         TransformedEnv(CountingEnv(batch_size=rows), DIMENSIONS[name]())
+
+
+def test_a_name_that_is_taken_is_not_overwritten() -> None:
+    for keys in (([("observation")], ["done"]), (["observation"], ["reward"])):
+        with pytest.raises(
+            SpecError, match=rf"RenameTransform: 'observation' cannot become '{keys[1][0]}', which the env"
+        ):
+            TransformedEnv(CountingEnv(), marlenv.RenameTransform(*keys)).reset()
+    free = Compose(marlenv.ExcludeTransform("step_count"), marlenv.RenameTransform(["observation"], ["step_count"]))
+    env = TransformedEnv(CountingEnv(), Compose(marlenv.StepCounter(), free))
+    assert env.rollout(3)["step_count"].dtype == CountingEnv().observation_spec["observation"].dtype

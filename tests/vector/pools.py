@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import multiprocessing
 import os
 import signal
+import threading
 import time
 
 import torch
@@ -54,6 +58,21 @@ def pool(cls, kind, **options):
     return cls(len(makers), list(makers), create_env_kwargs=list(kwargs), **options)
 
 
+@contextlib.contextmanager
+def interrupted(seconds):
+    """Somebody presses Ctrl-C after a while; heard even where this process was started in the background, which leaves
+    interrupts ignored.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, before)
+
+
 def assert_equal(one, two, where=""):
     """The same keys, shapes, dtypes and values."""
     assert set(one.keys(True, True)) == set(two.keys(True, True)), where
@@ -69,36 +88,48 @@ class Fragile(EnvBase):
     """Counts, and fails in the way and at the step that it is told.
 
     Args:
-        fails_at: the step.
+        fails_at: the step, or the reset.
         how: ``"raise"``, ``"kill"``, ``"hang"``, ``"lie"`` (a shape that its spec does not have).
         once: a file: it fails only where that is there, and removes it.
+        where: ``"step"``, ``"reset"`` or ``"close"``.
+        size: how many numbers it observes.
     """
 
-    def __init__(self, fails_at=10**9, how="raise", once=None):
+    def __init__(self, fails_at=10**9, how="raise", once=None, where="step", size=1):
         super().__init__()
-        self.observation_spec = Composite(observation=Unbounded((1,)), noise=Unbounded((1,)))
+        self.observation_spec = Composite(observation=Unbounded((size,)), noise=Unbounded((1,)))
         self.action_spec = Unbounded((1,))
         self.reward_spec = Unbounded((1,))
-        self.fails_at, self.how, self.once, self.count = fails_at, how, once, 0
+        self.fails_at, self.how, self.once, self.where, self.size = fails_at, how, once, where, size
+        self.count = self.resets = 0
         self.rng = torch.Generator()
 
-    def _seen(self):
-        return {"observation": torch.tensor([float(self.count)]), "noise": torch.rand(1, generator=self.rng)}
+    def _seen(self, *, lies):
+        noise = torch.rand(1, generator=self.rng)
+        return {"observation": torch.full((self.size + lies,), float(self.count)), "noise": noise}
 
     def _reset(self, tensordict, **_):
         self.count = 0
-        return TensorDict(self._seen(), [])
+        self.resets += 1
+        return TensorDict(self._seen(lies=self.fails("reset", self.resets)), [])
 
     def _step(self, tensordict):
         self.count += 1
-        if self.count >= self.fails_at and (self.once is None or os.path.exists(self.once)):
-            if self.once:
-                os.remove(self.once)
-            self.fail()
-        reward = torch.ones(2 if self.count >= self.fails_at and self.how == "lie" else 1)
-        return TensorDict({**self._seen(), "reward": reward[:1], "done": torch.zeros(1, dtype=torch.bool)}, []).update(
-            {"observation": torch.zeros(2)} if len(reward) == 2 else {}
-        )
+        lies = self.fails("step", self.count)
+        return TensorDict({**self._seen(lies=lies), "reward": torch.ones(1), "done": torch.zeros(1, dtype=bool)}, [])
+
+    def close(self, *, raise_if_closed=True):
+        self.fails("close", self.fails_at)
+        super().close(raise_if_closed=raise_if_closed)
+
+    def fails(self, where, count):
+        """Fails, if it is to; says whether the data are to lie."""
+        if where != self.where or count < self.fails_at or not (self.once is None or os.path.exists(self.once)):
+            return False
+        if self.once:
+            os.remove(self.once)
+        self.fail()
+        return self.how == "lie"
 
     def fail(self):
         """Fails."""
@@ -111,3 +142,35 @@ class Fragile(EnvBase):
 
     def _set_seed(self, seed):
         self.rng.manual_seed(seed)
+
+
+def left_behind():
+    """The worker processes; and what this process still holds of shared memory and bells."""
+    held = []
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            held.append(os.readlink(f"/proc/self/fd/{fd}"))
+    with open("/proc/self/maps") as maps:
+        mapped = [line for line in maps if "memfd:marlenv" in line]
+    memory = [*mapped, *(name for name in held if "memfd:marlenv" in name or "[eventfd]" in name)]
+    names = [name for name in os.listdir("/dev/shm") if "marlenv" in name]
+    ours = [p for p in multiprocessing.active_children() if p.name.startswith("marlenv") and p.pid not in OTHERS]
+    return ours, memory + names
+
+
+OTHERS: set[int | None] = set()
+"""Worker processes of envs that tests of other files keep."""
+
+
+@contextlib.contextmanager
+def nothing_left_behind():
+    """Fails if what is done within leaves a process, shared memory, a bell, or an entry of ``/dev/shm``."""
+    gc.collect()
+    OTHERS.update(p.pid for p in left_behind()[0])
+    before, entries = left_behind()[1], set(os.listdir("/dev/shm"))
+    yield
+    gc.collect()
+    processes, names = left_behind()
+    assert processes == []
+    assert names == before
+    assert {name for name in os.listdir("/dev/shm") if name not in entries and str(os.getpid()) in name} == set()

@@ -19,6 +19,8 @@ import torch
 from marlenv import ParallelEnv
 from marlenv.testing import CountingEnv
 
+FLAT = 0.05
+"""By how much memory may grow, as a share."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -34,13 +36,41 @@ class Soaked(NamedTuple):
     """Episodes that ended by themselves."""
     memory: float
     """By how much the memory of this process grew from a tenth of the way to the end, as a share."""
+    workers: float
+    """The same of the worker that grew most, from its first steps to its end or the end of all."""
     descriptors: int
     """How many more files are open than in the beginning."""
 
 
-def resident() -> int:
-    """Bytes of this process in memory."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+def resident(pid: int | str = "self") -> int:
+    """Bytes of a process in memory; 0 where it is no more."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+class Grown:
+    """By how much workers grow, each from an age of so many steps on.
+
+    Args:
+        age: in steps.
+    """
+
+    def __init__(self, age: int) -> None:
+        self.age, self.born, self.young, self.most = age, dict[int, int](), dict[int, int](), 0.0
+
+    def look(self, step: int, pids: list[int]) -> None:
+        """Takes the size of those that have come of age; and of all of them every so often."""
+        for pid in pids:
+            if step - self.born.setdefault(pid, step) == self.age:
+                self.young[pid] = resident(pid)
+        if step % self.age == 0:
+            self.weigh()
+
+    def weigh(self) -> None:
+        """Notes who has grown most."""
+        self.most = max(self.most, *(resident(pid) / young - 1 for pid, young in self.young.items() if young), 0.0)
 
 
 def soak(steps: int, every: int, *, envs: int = 4, processes: int = 2, seed: int = 0) -> Soaked:
@@ -54,9 +84,10 @@ def soak(steps: int, every: int, *, envs: int = 4, processes: int = 2, seed: int
     action = torch.zeros(envs, 1)
     kills = cut = ends = transitions = 0
     open_files = len(os.listdir("/proc/self/fd"))
-    memory = 0
+    memory, grown = 0, Grown(max(steps // 2000, 30))
     for step in range(steps):
-        if chance.random() < 1 / every:
+        grown.look(step, [worker.process.pid for worker in env._workers])
+        if chance.random() < 1 / every and step < 0.8 * steps:  # the last workers grow old
             victim = chance.choice(env._workers)
             os.kill(victim.process.pid, signal.SIGKILL)
             kills += 1
@@ -72,11 +103,12 @@ def soak(steps: int, every: int, *, envs: int = 4, processes: int = 2, seed: int
         transitions += envs
         if step == steps // 10:
             memory = resident()
-    grown = resident() / memory - 1
+    more_memory = resident() / memory - 1
+    grown.weigh()
     failures = int(env.failures.sum())
     more = len(os.listdir("/proc/self/fd")) - open_files
     env.close()
-    return Soaked(transitions, kills, failures, cut, ends, grown, more)
+    return Soaked(transitions, kills, failures, cut, ends, more_memory, grown.most, more)
 
 
 def main() -> None:
@@ -90,7 +122,8 @@ def main() -> None:
     found = soak(options.steps, options.every)
     print(f"{options.steps} steps in {time.monotonic() - start:.0f} s: {found}")
     assert found.failures == found.cut, "a failure that is not in the data"
-    assert found.memory <= 0.05, f"memory grew by {found.memory:.1%}"
+    assert found.memory <= FLAT, f"memory grew by {found.memory:.1%}"
+    assert found.workers <= FLAT, f"the memory of a worker grew by {found.workers:.1%}"
     assert found.descriptors == 0, f"{found.descriptors} files more are open"
 
 

@@ -24,7 +24,7 @@ def made(kind, backend, **options):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
-    "kind", ["counting", "rows", "groups", "uneven agents", "transformed", "pettingzoo", "gymnasium"]
+    "kind", ["counting", "rows", "groups", "uneven agents", "transformed", "scenario", "pettingzoo", "gymnasium"]
 )
 def test_asynchronous_is_serial_entry_by_entry(kind, backend):
     makers, kwargs = zip(*KINDS[kind](), strict=True)

@@ -7,12 +7,13 @@ import inspect
 import pytest
 import torch
 import torchrl_oracle
+from pools import assert_equal
 from scripted_actions import Script
 from tensordict import LazyStackedTensorDict
 from twin_envs import load
 
 import marlenv
-from marlenv import SerialEnv, TransformedEnv
+from marlenv import ParallelEnv, SerialEnv, TransformedEnv
 from marlenv.errors import EnvClosed, SpecError
 from marlenv.testing import CountingEnv, GroupedEnv
 
@@ -23,15 +24,82 @@ def twins(**options):
         yield lib.SerialEnv(2, lambda library=library, **own: load("conventions", library).Counter(**own), **options)
 
 
+FACES = {
+    "SerialEnv": ["__init__", "configure_parallel", "start", "update_kwargs", "close"],
+    "ParallelEnv": ["__init__", "configure_parallel", "start", "update_kwargs", "close"],
+    "AsyncEnvPool": [
+        *["__init__", "shutdown", "stats"],
+        *[f"async_{kind}_{end}" for kind in ("step", "step_and_maybe_reset", "reset") for end in ("send", "recv")],
+    ],
+    "ProcessorAsyncEnvPool": ["__init__"],
+    "ThreadingAsyncEnvPool": ["__init__"],
+    "EnvCreator": ["__init__", "make_variant", "load_state_dict"],
+    "MultiThreadedEnv": ["__init__"],
+    "MultiThreadedEnvWrapper": ["__init__"],
+}
+"""What is called of every pool."""
+
+
 @pytest.mark.reference
-def test_keywords_and_their_defaults_are_torchrls():
-    theirs = inspect.signature(torchrl_oracle.envs.SerialEnv.__init__).parameters
-    ours = inspect.signature(SerialEnv.__init__).parameters
-    assert {name: (p.kind, p.default) for name, p in theirs.items()} == {
-        name: (p.kind, p.default) for name, p in ours.items() if name in theirs
+@pytest.mark.parametrize(("name", "method"), [(name, method) for name, methods in FACES.items() for method in methods])
+def test_keywords_and_their_defaults_are_torchrls(name, method):
+    theirs, ours = (
+        inspect.signature(getattr(getattr(lib, name), method)).parameters for lib in (torchrl_oracle.envs, marlenv)
+    )
+    named = {n: p for n, p in theirs.items() if p.kind is not p.VAR_KEYWORD}
+    assert {n: (p.kind, p.default) for n, p in named.items()} == {
+        n: (p.kind, p.default) for n, p in ours.items() if n in named
     }
-    theirs = inspect.signature(torchrl_oracle.envs.SerialEnv.configure_parallel).parameters
-    assert list(inspect.signature(SerialEnv.configure_parallel).parameters) == list(theirs)
+    places = [n for n, p in theirs.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert [n for n, p in ours.items() if p.kind is p.POSITIONAL_OR_KEYWORD][: len(places)] == places
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("name", ["SerialEnv", "ParallelEnv", "ProcessorAsyncEnvPool", "ThreadingAsyncEnvPool"])
+def test_nothing_public_of_torchrls_pools_is_missing(name):
+    theirs, ours = (getattr(lib, name) for lib in (torchrl_oracle.envs, marlenv))
+    own = [one for one in theirs.__mro__ if one.__module__.endswith(("batched_envs", "async_envs"))]
+    public = {method for one in own for method in vars(one) if not method.startswith("_")}
+    assert len(public) > 10
+    missing = {method for method in public if not hasattr(ours, method)}
+    assert missing <= {"select_and_clone", "non_blocking"}  # of its own buffers; an attribute of ours
+
+
+@pytest.mark.reference
+def test_asyncio_is_no_backend_of_either():
+    for lib in (torchrl_oracle.envs, marlenv):
+        with pytest.raises((NotImplementedError, ValueError)):
+            lib.AsyncEnvPool([CountingEnv], backend="asyncio")
+
+
+@pytest.mark.parametrize("consolidate", [True, False])
+def test_data_without_buffers_are_one_message_per_process_however_they_are_packed(consolidate):
+    """What ``consolidate`` is for: TorchRL's pieces are one message only with it."""
+    options = {"num_processes": 2, "use_buffers": False, "consolidate": consolidate}
+    env, same = ParallelEnv(4, GroupedEnv, **options), SerialEnv(4, GroupedEnv)
+    data, sent = [], []
+    for one in (env, same):
+        one.set_seed(3)
+        data.append(one.rollout(4))
+    assert_equal(*data)
+    td = env.rand_action(env.reset())
+    for worker in env._workers:
+        worker.pipe = Counted(worker.pipe, sent)
+    env.step(td)
+    assert sorted(sent) == ["recv_bytes", "recv_bytes", "send_bytes", "send_bytes"]
+    env.close()
+
+
+class Counted:
+    """A pipe that notes what is sent and received."""
+
+    def __init__(self, pipe, calls):
+        self.pipe, self.calls = pipe, calls
+
+    def __getattr__(self, name):
+        if name in ("send_bytes", "recv_bytes"):
+            self.calls.append(name)
+        return getattr(self.pipe, name)
 
 
 @pytest.mark.reference

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
+import time
 from functools import partial
+from pathlib import Path
 
 import pytest
-from pools import Fragile, assert_equal, pool
+import torch
+from pools import Fragile, assert_equal, interrupted, pool
 
 from marlenv import AsyncEnvPool, ParallelEnv, SerialEnv
 from marlenv.errors import WorkerFailed
@@ -16,10 +21,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray's o
 ray = pytest.importorskip("ray", reason="Ray is an extra")
 
 
+PATHS = [os.path.dirname(__file__), *filter(None, [os.environ.get("PYTHONPATH")])]
 OPTIONS = {
     "include_dashboard": False,
     "log_to_driver": False,
-    "runtime_env": {"env_vars": {"PYTHONPATH": os.path.dirname(__file__)}},
+    "runtime_env": {"env_vars": {"PYTHONPATH": os.pathsep.join(PATHS)}},
 }
 
 
@@ -76,7 +82,7 @@ def test_a_node_that_is_lost_is_a_worker_that_is_lost(nodes):
     env.close()
 
 
-@pytest.mark.parametrize("kind", ["counting", "groups", "transformed", "gymnasium", "pettingzoo"])
+@pytest.mark.parametrize("kind", ["counting", "groups", "transformed", "scenario", "gymnasium", "pettingzoo"])
 def test_actors_are_serial_entry_by_entry(machine, kind):
     serial, parallel = pool(SerialEnv, kind), pool(ParallelEnv, kind, num_processes=2, backend="ray")
     for how in ({}, {"break_when_any_done": False}, {"break_when_all_done": True}):
@@ -99,24 +105,79 @@ def test_asynchronous_actors(machine):
     env.close()
 
 
-@pytest.mark.parametrize("how", ["raise", "kill", "hang"])
-def test_actors_that_fail(machine, how):
-    makers = [Fragile, partial(Fragile, fails_at=2, how=how)]
-    env = ParallelEnv(2, makers, backend="ray", timeout=20 if how == "hang" else None)
-    text = {"raise": "ValueError: broken at step 2", "kill": "its actor was lost", "hang": "no answer to 'step'"}[how]
-    td = env.rand_step(env.reset())
-    with pytest.raises(WorkerFailed, match=f"ParallelEnv: env 1 failed in 'step': {text}"):
-        env.rand_step(env.step_mdp(td))
+POOLS = {
+    "parallel": lambda makers, **options: ParallelEnv(len(makers), makers, num_processes=2, backend="ray", **options),
+    "asynchronous": partial(AsyncEnvPool, backend="ray", envs_per_worker=2),
+}
+SAYS = {
+    "raise": "ValueError: broken at step 2\n\nIn its worker:\n",
+    "kill": "its actor was lost",
+    "hang": "no answer to 'step' within 5 s",
+    "lie": r"SpecError: Fragile: entry 'observation' must be torch.float32 \[1\] as its spec says, got .* \[2\]",
+}
+
+
+@pytest.mark.parametrize("kind", POOLS)
+@pytest.mark.parametrize("how", SAYS)
+def test_actors_that_fail(machine, kind, how):
+    env = POOLS[kind]([Fragile, Fragile, partial(Fragile, fails_at=2, how=how), Fragile])
+    td = env.step_mdp(env.rand_step(env.reset()))
+    env.timeout = 5 if how == "hang" else None
+    with pytest.raises(WorkerFailed, match=f"{type(env).__name__}: env 2 failed in 'step': {SAYS[how]}"):
+        env.rand_step(td)
     assert env.is_closed
 
 
-def test_an_actor_that_is_lost_is_replaced(machine, tmp_path):
+@pytest.mark.parametrize("kind", POOLS)
+@pytest.mark.parametrize("how", SAYS)
+def test_actors_that_fail_are_replaced(machine, kind, how, tmp_path):
     once = tmp_path / "once"
     once.touch()
-    env = ParallelEnv(
-        2, [Fragile, partial(Fragile, fails_at=2, how="kill", once=str(once))], backend="ray", on_failure="restart"
-    )
-    rollout = env.rollout(4, break_when_any_done=False)
-    assert rollout["next", "truncated"].squeeze(-1).tolist() == [[False] * 4, [False, True, False, False]]
-    assert env.failures.tolist() == [0, 1]
+    makers = [Fragile, Fragile, partial(Fragile, fails_at=2, how=how, once=str(once)), Fragile]
+    env, same = POOLS[kind](makers, on_failure="restart"), SerialEnv(4, [Fragile] * 4)
+    data = []
+    for one in (env, same):
+        one.set_seed(3)
+        one.timeout = 30 if how == "hang" else None  # a new actor takes its time to start
+        data.append(one.rollout(4, break_when_any_done=False))
+    lost = [2] if how in ("raise", "lie") else [2, 3]  # what shares its actor goes with it
+    assert data[0]["next", "truncated"].squeeze(-1).tolist() == [[False, i in lost, False, False] for i in range(4)]
+    assert env.failures.tolist() == [int(i in lost) for i in range(4)]
+    for key in ("noise", "observation"):
+        assert torch.equal(data[0]["next", key][:2], data[1]["next", key][:2])
     env.close()
+
+
+@pytest.mark.parametrize("kind", POOLS)
+@pytest.mark.parametrize("end", ["close", "error", "interrupt", "forgotten"])
+def test_actors_leave_nothing_behind(machine, kind, end):
+    how = "raise" if end == "error" else "hang"
+    before = alive()
+    env = POOLS[kind]([Fragile, Fragile, partial(Fragile, fails_at=1, how=how), Fragile])
+    td = env.rand_action(env.reset())
+    assert len(alive() - before) == 2
+    if end == "close":
+        env.close()
+    elif end == "forgotten":
+        del env
+        gc.collect()
+    elif end == "interrupt":
+        with pytest.raises(KeyboardInterrupt), interrupted(0.5):
+            env.step(td)
+    else:
+        with pytest.raises(WorkerFailed):
+            env.step(td)
+    until = time.monotonic() + 30
+    while alive() - before:
+        assert time.monotonic() < until, "an actor is left"
+        time.sleep(0.1)
+
+
+def alive():
+    """The processes of actors of pools."""
+    found = set()
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if folder.name.isdigit() and b"ray::Actor" in (folder / "cmdline").read_bytes():
+                found.add(folder.name)
+    return found

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from soak import soak
+import os
+
+import torch
+from soak import FLAT, Grown, resident, soak
 
 
 def test_a_short_soak():
@@ -15,3 +18,14 @@ def test_a_short_soak():
     )  # a process has two envs; one may be killed twice in one step
     assert found.ends > 200
     assert found.descriptors == 0
+    assert found.memory <= FLAT
+    assert found.workers <= FLAT
+
+
+def test_a_worker_that_grows_is_found():
+    """The gate works."""
+    grown, kept = Grown(age=1), []
+    for step in range(3):
+        grown.look(step, [os.getpid()])
+        kept.append(torch.ones(resident(os.getpid()) // 40))  # a tenth more
+    assert grown.most > FLAT

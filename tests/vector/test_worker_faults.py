@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import multiprocessing
 import os
@@ -14,115 +13,23 @@ import time
 from functools import partial
 
 import pytest
-import torch
-from pools import Fragile
+from pools import Fragile, interrupted, left_behind, nothing_left_behind
 
 from marlenv import AsyncEnvPool, ParallelEnv, SerialEnv
 from marlenv.errors import SpecError, WorkerFailed
 from marlenv.testing import CountingEnv, GroupedEnv
 
 
-def left_behind():
-    """The worker processes; and what this process still holds of shared memory and bells."""
-    held = []
-    for fd in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):
-            held.append(os.readlink(f"/proc/self/fd/{fd}"))
-    with open("/proc/self/maps") as maps:
-        mapped = [line for line in maps if "memfd:marlenv" in line]
-    memory = [*mapped, *(name for name in held if "memfd:marlenv" in name or "[eventfd]" in name)]
-    names = [name for name in os.listdir("/dev/shm") if "marlenv" in name]
-    ours = [p for p in multiprocessing.active_children() if p.name.startswith("marlenv") and p.pid not in OTHERS]
-    return ours, memory + names
-
-
-OTHERS: set[int | None] = set()
-"""Worker processes of envs that tests of other files keep."""
-
-
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind():
-    gc.collect()
-    OTHERS.update(p.pid for p in left_behind()[0])
-    before = left_behind()[1]
-    yield
-    gc.collect()
-    processes, names = left_behind()
-    assert processes == []
-    assert names == before
+    with nothing_left_behind():
+        yield
 
 
 def pool(how, at=2, **options):
     """Four children in two processes, of which number 2 fails."""
     makers = [Fragile, Fragile, partial(Fragile, fails_at=at, how=how), Fragile]
     return ParallelEnv(4, makers, num_processes=2, **options)
-
-
-@pytest.mark.parametrize(
-    ("how", "text"),
-    [
-        ("raise", r"ParallelEnv: env 2 failed in 'step': ValueError: broken at step 2\n(.|\n)*in fail\n"),
-        (
-            "kill",
-            r"ParallelEnv: env 2 failed in 'step': the worker process of envs 2 to 3 \(pid \d+\) ended with signal 9",
-        ),
-        ("hang", r"ParallelEnv: env 2 failed in 'step': no answer to 'step' within 0.5 s"),
-        (
-            "lie",
-            r"entry 'observation' must be torch.float32 \[1\] as its spec says, got torch.float32 \[2\]|stack expects",
-        ),
-    ],
-)
-def test_a_child_that_fails_is_named(how, text):
-    env = pool(how)
-    env.timeout = 0.5 if how == "hang" else None  # processes may take longer to start
-    env.rand_step(env.reset())
-    td = env.rand_step(env.reset(torch_masks(env)))
-    with pytest.raises(WorkerFailed, match=text) as caught:
-        env.rand_step(env.step_mdp(td))
-    if how == "raise":
-        assert isinstance(caught.value.__cause__, ValueError)
-    assert env.is_closed
-    assert left_behind()[0] == []
-
-
-def torch_masks(env):
-    """Data that ask for a reset of the children that are not to fail."""
-    td = env.step_mdp(env.rand_step(env.reset()))
-    return td.set("_reset", torch.ones(4, 1, dtype=torch.bool))
-
-
-@pytest.mark.parametrize("how", ["raise", "kill", pytest.param("hang", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("fused", [False, True])
-def test_a_child_that_fails_is_started_again(how, fused, tmp_path):
-    once = tmp_path / "once"
-    once.touch()
-    makers = [Fragile, Fragile, Fragile, partial(Fragile, fails_at=3, how=how, once=str(once))]
-    env = ParallelEnv(4, makers, num_processes=4, on_failure="restart", timeout=2.0 if how == "hang" else None)
-    same = SerialEnv(4, [Fragile] * 4, on_failure="restart")
-    data = []
-    for one in (env, same):
-        one.set_seed(4)
-        td, steps = one.reset(), []
-        for _ in range(5):
-            td = td.set("action", torch.zeros(4, 1))
-            if fused:
-                step, td = one.step_and_maybe_reset(td)
-            else:
-                step = one.step(td)
-                td = one.maybe_reset(one.step_mdp(step))
-            steps.append(step)
-        data.append(torch.stack(steps, 1))
-    mine, others = data
-    assert env.failures.tolist() == [0, 0, 0, 1]
-    assert same.failures.tolist() == [0] * 4
-    assert mine["next", "truncated"].squeeze(-1).tolist() == [[False] * 5] * 3 + [[False, False, True, False, False]]
-    assert mine["next", "observation"][3].flatten().tolist() == [1, 2, 2, 1, 2]
-    assert not mine["next", "terminated"].any()
-    for key in ("noise", "observation", "reward"):
-        assert torch.equal(mine["next", key][:3], others["next", key][:3]), key
-    assert not torch.equal(mine["next", "noise"][3, 3:], others["next", "noise"][3, 3:])
-    env.close()
 
 
 def test_a_series_restarts_children_too(tmp_path):
@@ -187,8 +94,7 @@ def test_asynchronous_pools_leave_nothing_behind(end):
         del env
         gc.collect()
     elif end == "interrupt":
-        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt), interrupted(0.3):
             env.step(td)
     else:
         with pytest.raises(WorkerFailed, match=r"env 1 failed in 'step'"):
@@ -202,9 +108,7 @@ def test_asynchronous_pools_leave_nothing_behind(end):
 def test_an_interrupt_ends_the_processes():
     env = pool("hang", at=1)
     td = env.rand_action(env.reset())
-    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), interrupted(0.3):
         env.step(td)
     assert env.is_closed
     assert left_behind()[0] == []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,17 @@ import pytest
 import torch
 
 import marlenv
-from marlenv import DMControlEnv, DMControlWrapper, DMSoccerEnv, DMTeamsWrapper, check_env_specs
-from marlenv.errors import NeedsReset, SpecTypeError, UnknownName, Unsupported
+from marlenv import DMControlEnv, DMControlWrapper, DMSoccerEnv, DMTeamsWrapper, EnvCreator, SerialEnv, check_env_specs
+from marlenv.errors import (
+    EnvClosed,
+    MissingExtra,
+    NeedsReset,
+    ShapeError,
+    SpecError,
+    SpecTypeError,
+    UnknownName,
+    Unsupported,
+)
 from marlenv.testing import run_contract
 
 os.environ.setdefault("MUJOCO_GL", "egl")  # pictures without a screen
@@ -145,10 +156,26 @@ def test_the_last_step_terminates_without_discount_and_truncates_with_it(last: A
     assert data["action"].shape == (3, 3)  # one-hot
 
 
+def _drawn(render_kwargs: Any) -> DMControlEnv:
+    return DMControlEnv("cheetah", "run", from_pixels=True, render_kwargs=render_kwargs)
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "says"),
     [
         (lambda: DMControlEnv("cheeta", "run"), UnknownName, "no task 'cheeta/run'; did you mean 'cheetah/run'"),
+        (lambda: DMControlEnv(3), UnknownName, "^DMControlEnv: the suite has no task '3/'; known"),
+        (lambda: DMControlEnv("cheetah"), UnknownName, "no task 'cheetah/'; did you mean 'cheetah/run'"),
+        (lambda: DMControlEnv("cheetah", "run", from_pixel=True), TypeError, "DMControlEnv has no option 'from_pixel'"),
+        (lambda: _drawn(3), SpecTypeError, "render_kwargs must be a dict, got 3"),
+        (lambda: _drawn({"heigth": 3}), SpecError, "nothing is drawn with render_kwargs=.*'heigth'"),
+        (lambda: _drawn({"camera_id": 99}), SpecError, "nothing is drawn with render_kwargs=.*camera_id=99 is invalid"),
+        (lambda: _drawn({"camera_id": "x"}), SpecError, "nothing is drawn with render_kwargs=.*'x' does not exist"),
+        (lambda: DMControlEnv("cheetah", "run", batch_size=[2]), ShapeError, r"batch_size must be \[\].*got \[2\]"),
+        (lambda: DMSoccerEnv(12), SpecError, "^DMSoccerEnv: team_size must be an integer from 1 to 11, got 12"),
+        (lambda: DMSoccerEnv("a"), SpecError, "^DMSoccerEnv: team_size must be an integer from 1 to 11, got 'a'"),
+        (lambda: DMSoccerEnv(1, 3), UnknownName, "there is no walker 3; known"),
+        (lambda: DMSoccerEnv(1, time_limi=3), TypeError, "^DMSoccerEnv has no option 'time_limi', and neither"),
         (lambda: DMControlWrapper("cheetah"), SpecTypeError, "of dm_env, got str; DMControlEnv takes names"),
         (lambda: DMTeamsWrapper(Told(None)), SpecTypeError, "DMControlWrapper takes those with one agent"),
         (lambda: DMSoccerEnv(1, "ANTS"), UnknownName, "there is no walker 'ANTS'; did you mean 'ANT'"),
@@ -170,6 +197,31 @@ def test_tasks_have_names() -> None:
     env = marlenv.make("dm_control/cartpole/swingup", num_envs=2, seed=0)
     assert env.rollout(3)["position"].shape == (2, 3, 3)
     assert "cheetah/run" in DMControlEnv.available_envs
+
+
+@pytest.mark.parametrize("make", [partial(DMControlEnv, "cartpole/swingup"), partial(DMSoccerEnv, 1, time_limit=0.4)])
+def test_envs_are_sent_to_others_and_close(make: Any) -> None:
+    pool = SerialEnv(2, EnvCreator(make))
+    rollouts = []
+    for _ in range(2):
+        pool.set_seed(1)
+        rollouts.append(pool.rollout(3))
+    assert bool((rollouts[0] == rollouts[1]).all())
+    env = make()
+    env.close()
+    with pytest.raises(EnvClosed):
+        env.reset()
+
+
+@pytest.mark.parametrize("call", [lambda: DMControlEnv("cheetah", "run"), lambda: DMSoccerEnv(1)])
+def test_a_missing_simulator_is_named(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("dm_control", "dm_control.suite", "dm_control.locomotion.soccer"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(
+        MissingExtra, match=r"needs 'dm_control', which is not installed; .*marlenv-torch\[dm_control\]"
+    ):
+        call()
+    assert DMControlEnv.available_envs == []
 
 
 @pytest.mark.reference

@@ -155,7 +155,7 @@ def test_a_row_does_not_know_how_many_rows_there_are() -> None:
 
 
 def test_memory_is_shared_both_ways() -> None:
-    from marlenv.wrappers.jaxmarl.arrays import to_jax, to_torch
+    from marlenv.wrappers._jax_arrays import to_jax, to_torch
 
     array = need("jax.numpy", "test").arange(64, dtype="float32") + 1
     tensor = to_torch(array)

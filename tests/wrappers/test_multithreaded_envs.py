@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from marlenv import MultiThreadedEnv, MultiThreadedEnvWrapper, check_env_specs
-from marlenv.errors import SpecError, SpecTypeError, UnknownName, Unsupported
+from marlenv.errors import DtypeError, IllegalAction, SpecError, SpecTypeError, UnknownName, Unsupported
 
 envpool = pytest.importorskip("envpool", reason="EnvPool is an extra, and has no wheel for every platform")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # gymnasium's, about the precision of its boxes
@@ -63,13 +63,38 @@ def test_seeds_make_the_same_data_again():
     check_env_specs(env)
 
 
+def test_a_name_of_gymnasiums_atari_games_is_taken():
+    env = MultiThreadedEnv(2, "ALE/Pong-v5")
+    assert env.env_name == "Pong-v5"
+    env.close()
+
+
 def test_what_is_refused():
     with pytest.raises(UnknownName, match=r"^MultiThreadedEnv: EnvPool has no env 'CartPol-v1'; did you mean 'Cart"):
         MultiThreadedEnv(2, "CartPol-v1")
     with pytest.raises(TypeError, match=r"^MultiThreadedEnv has no option 'categorical_action_encodin'; did you mean"):
         MultiThreadedEnv(2, "CartPole-v1", categorical_action_encodin=True)
-    with pytest.raises(SpecTypeError, match=r"MultiThreadedEnvWrapper: env must be what envpool.make gives, got int"):
+    with pytest.raises(SpecTypeError, match=r"Wrapper: env must be what envpool.make\(.*\) gives, got int"):
         MultiThreadedEnvWrapper(3)
+    for pool in ("dm", "gymnasium"):
+        kind, says = (SpecTypeError, "env_type='gymnasium'") if pool == "dm" else (Unsupported, "a pool takes its seed")
+        with pytest.raises(kind, match=says):
+            MultiThreadedEnvWrapper(envpool.make("CartPole-v1", num_envs=2, env_type=pool)).set_seed(1)
+    for task, kind, says in (
+        (3, SpecTypeError, "create_env_kwargs must be a dict, got 3"),
+        ({"max_episode_step": 3}, TypeError, "no option 'max_episode_step', and .* did you mean 'max_episode_steps'"),
+        ({"num_envs": 3}, SpecError, "must not have another 'num_envs' than 2, which num_workers and the wrapper say"),
+        ({"batch_size": 1}, SpecError, "must not have another 'batch_size' than 2"),
+        ({"env_type": "dm"}, SpecError, "must not have another 'env_type' than 'gymnasium'"),
+        ({"seed": "a"}, DtypeError, "^MultiThreadedEnv: seed must be an int, got 'a'"),
+    ):
+        with pytest.raises(kind, match=says):
+            MultiThreadedEnv(2, "CartPole-v1", create_env_kwargs=task)
+    env = MultiThreadedEnv(2, "CartPole-v1", categorical_action_encoding=True)
+    with pytest.raises(
+        IllegalAction, match=r"^MultiThreadedEnv.step: actions are numbers from 0 to below 2, got \[0, 2\]"
+    ):
+        env.step(env.reset().set("action", torch.tensor([0, 2])))
     with pytest.raises(Unsupported, match=r"batch_size must be num_envs=3, got 2; all envs step at once"):
         MultiThreadedEnvWrapper(made(batch_size=2))
     with pytest.raises(SpecError, match=r"frame_skip must be 1, got 2"):

@@ -19,10 +19,13 @@ one: marlenv.{made} = marlenv.{made}(sim)
 other: Made = Made(sim)
 """
 MADE = {
+    "gym": ("GymWrapper", "GymEnv", "HabitatEnv", "MOGymEnv", "RoboHiveEnv"),
     "jaxmarl": ("JaxMARLWrapper", "JaxMARLEnv"),
     "meltingpot": ("MeltingpotWrapper", "MeltingpotEnv"),
     "open_spiel": ("OpenSpielWrapper", "OpenSpielEnv"),
+    "openml": ("OpenMLEnv",),
     "pettingzoo": ("PettingZooWrapper", "PettingZooEnv"),
+    "procgen": ("ProcgenWrapper", "ProcgenEnv"),
     "smacv2": ("SMACv2Wrapper", "SMACv2Env"),
     "vmas": ("VmasWrapper", "VmasEnv"),
 }

@@ -1,13 +1,16 @@
-"""What a move of a small game of OpenSpiel costs in Python calls, ours and what we call; no more than is written here.
+"""What a move of a small game of OpenSpiel and a step of gym's cost in Python calls, ours and what we call; no more
+than is written here.
 
 A clock would measure the neighbours.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from marlenv import OpenSpielEnv
+from marlenv import GymEnv, OpenSpielEnv
 from marlenv.testing.counting import count_calls
 
 pytestmark = pytest.mark.sim
@@ -24,8 +27,15 @@ MOST = {  # calls per move of a loop of step_and_maybe_reset, resets included
 }
 
 
+POLE = 83
+"""Calls per step of CartPole-v1, of which gymnasium's own are 6."""
+
+
 def calls_per_move(name: str) -> float:
-    env = OpenSpielEnv(name)
+    return calls_of(OpenSpielEnv(name))
+
+
+def calls_of(env: Any) -> float:
     env.set_seed(0)
     td = env.rand_action(env.reset())
     for _ in range(20):  # plans and caches are made on first use
@@ -49,3 +59,8 @@ def test_a_call_more_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     one_more = lambda self, agent: look(self, agent)  # noqa: E731, PLW0108
     monkeypatch.setattr(OpenSpielEnv, "sim_look", one_more)
     assert calls_per_move("tic_tac_toe") > before + 1
+
+
+def test_a_step_of_gym_takes_no_more_calls_than_stored() -> None:
+    pytest.importorskip("gymnasium", reason="needs gymnasium: pip install -e '.[gymnasium]'")
+    assert calls_of(GymEnv("CartPole-v1", categorical_action_encoding=True)) <= POLE

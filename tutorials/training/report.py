@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-WIDTH, HEIGHT, EDGE = 480, 240, 44
+WIDTH, HEIGHT, EDGE = 480, 260, 56
 
 
 def arguments(about: str, **choices: list[str]) -> argparse.Namespace:
@@ -54,7 +54,9 @@ class Report:
         gain = results.mean() - self.random.mean()
         print(f"{self.name}: learned - random = {gain:.2f}, 95 % in [{low:.2f}, {high:.2f}]")
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{self.name}.svg").write_text(self.picture(f"95 % of learned - random: {low:.2f} to {high:.2f}"))
+        (folder / f"{self.name}.svg").write_text(
+            self.picture(f"learned - random: {gain:.2f}, 95 % in [{low:.2f}, {high:.2f}]")
+        )
         assert smoke or low > 0, "nothing was learned"
 
     def picture(self, caption: str) -> str:
@@ -77,9 +79,10 @@ class Report:
                 f'<line x1="{x0}" y1="{y0}" x2="{x1}" y2="{y0}" stroke="#999" stroke-dasharray="4 3"/>',
                 f'<polyline points="{line}" fill="none" stroke="#1f6fb2" stroke-width="2"/>',
                 text.format(EDGE, 18, f"{self.name}: {self.unit}"),
-                text.format(EDGE, HEIGHT - 8, f"0 to {last:,} frames; dashed: random play. {caption}"),
-                text.format(4, HEIGHT - EDGE, f"{low:.1f}"),
-                text.format(4, EDGE, f"{high:.1f}"),
+                text.format(EDGE, HEIGHT - 26, f"0 to {last:,} frames; dashed: random play, {level:.2f}"),
+                text.format(EDGE, HEIGHT - 8, caption),
+                text.format(4, HEIGHT - EDGE + 4, f"{low:.2f}"),
+                text.format(4, EDGE + 4, f"{high:.2f}"),
                 "</svg>\n",
             ]
         )

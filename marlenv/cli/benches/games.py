@@ -1,4 +1,5 @@
-"""Random legal play with auto-reset, measured through the env API: chess, tic-tac-toe and connect four, against peers.
+"""Random legal play with auto-reset, measured through the env API: chess, tic-tac-toe and connect four, against peers;
+and every game that OpenSpiel has too, of many rows and of few, beside it.
 
 Ours is ``rand_action`` and ``step_and_maybe_reset``, tensordict in and out; a step is one ply of one game. OpenSpiel is
 driven from Python, one game after another, by ``legal_actions`` and ``apply_action``; TorchRL by its own
@@ -7,53 +8,19 @@ driven from Python, one game after another, by ``legal_actions`` and ``apply_act
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
 from marlenv.cli.benches.cuda import captured, finished, without_waiting
+from marlenv.cli.benches.spiel import PEERS, Play, peer_figures, spiel, stepping
 from marlenv.cli.benches.timing import Figure, interleaved
 from marlenv.errors import SpecError
 from marlenv.optional import has, need
 
-Play = Callable[[], int]
-
 CHESS_ROWS, TICTACTOE_ROWS, FOUR_ROWS, GPU_ROWS = 1024, 4096, 1024, 16384
-
-
-def stepping(env: Any, rows: int, steps: int, warm: int = 0, td: Any = None) -> Play:
-    """Random legal play of an env with our interface, which TorchRL's have too; from ``td``, or from a reset."""
-    held = [env.reset() if td is None else td]
-
-    def play(count: int = steps) -> int:
-        td = held[0]
-        for _ in range(count):
-            _, td = env.step_and_maybe_reset(env.rand_action(td))
-        held[0] = td
-        return count * rows
-
-    if warm:
-        play(warm)
-    return play
-
-
-def spiel(game: str, plies: int) -> Play:
-    """Random legal play of one OpenSpiel game after another."""
-    made, choose = need("pyspiel", "marlenv bench games").load_game(game), random.Random(0)
-    held = [made.new_initial_state()]
-
-    def play() -> int:
-        state = held[0]
-        for _ in range(plies):
-            if state.is_terminal():
-                state = made.new_initial_state()
-            state.apply_action(choose.choice(state.legal_actions()))
-        held[0] = state
-        return plies
-
-    return play
 
 
 def pgx(game: str, rows: int, steps: int) -> Play:
@@ -91,6 +58,19 @@ def chess(rows: int, mask: Any, path: Any, steps: int, device: str) -> Play:
     return stepping(env, rows, steps, warm=60)
 
 
+def rollouts(rows: int, steps: int) -> Play:
+    """Our chess by ``rollout`` with random actions, as ``make`` makes it."""
+    from marlenv.registration import make
+
+    env = make("chess", num_envs=rows, seed=0)
+
+    def play() -> int:
+        env.rollout(steps, break_when_any_done=False)
+        return rows * steps
+
+    return play
+
+
 def measure(rounds: int, *, device: str = "cpu", only: str = "") -> list[Figure]:
     """Times all sides; on a GPU, chess with CUDA graphs and without.
 
@@ -101,10 +81,15 @@ def measure(rounds: int, *, device: str = "cpu", only: str = "") -> list[Figure]
     """
     if torch.device(device).type == "cuda":
         return gpu_figures(rounds, device)
-    games = {"chess": chess_figures, "tic-tac-toe": tictactoe_figures, "connect four": four_figures}
-    chosen = [figures for name, figures in games.items() if only in name]
+    own: dict[str, Callable[[int], list[Figure]]] = {
+        "chess": chess_figures,
+        "tic-tac-toe": tictactoe_figures,
+        "connect four": four_figures,
+    }
+    chosen = [figures for name, figures in own.items() if only in name]
+    chosen += [partial(peer_figures, name) for name in PEERS if only in name]
     if not chosen:
-        raise SpecError(f"bench games: nothing has {only!r} in its name; there are {', '.join(games)}")
+        raise SpecError(f"bench games: nothing has {only!r} in its name; there are {', '.join(PEERS)}")
     return [figure for figures in chosen for figure in figures(rounds)]
 
 
@@ -116,6 +101,7 @@ def chess_figures(rounds: int) -> list[Figure]:
     sides = {
         "packed": chess(CHESS_ROWS, "bits", "auto", 256, "cpu"),
         "bool": chess(CHESS_ROWS, "bool", "auto", 128, "cpu"),
+        "rollout": rollouts(CHESS_ROWS, 64),
         "eager": chess(CHESS_ROWS, "bits", "torch", 32, "cpu"),
         "one": chess(1, "bits", "auto", 1000, "cpu"),
         "one torchrl": stepping(ChessEnv(), 1, 200),
@@ -134,6 +120,7 @@ def chess_figures(rounds: int) -> list[Figure]:
     ]
     return [
         *figures,
+        Figure(f"{rows}, rollout(64)", got["rollout"], got["OpenSpiel"], "OpenSpiel"),
         Figure(f"{rows}, packed mask, eager torch", got["eager"], got["OpenSpiel"], "OpenSpiel"),
         Figure("chess B=1, packed mask", got["one"], got["TorchRL"], "TorchRL"),
         Figure("chess B=1, TorchRL's keys", got["one torchrl"], got["TorchRL"], "TorchRL"),

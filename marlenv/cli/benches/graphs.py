@@ -1,7 +1,7 @@
-"""``marlenv bench physics --device cuda``: transitions in CUDA graphs, compiled and not, against VMAS on the same
-device.
+"""``marlenv bench physics --device cuda``: kernels and transitions, in CUDA graphs too, beside VMAS on the same device.
 
-Nothing in a transition may make the host wait, and a graph must do what a transition does: either raises.
+Nothing in a transition, a kernel's step or its rollout may make the host wait, and a graph must do what a transition
+does: either raises.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from torch.utils import _pytree as pytree
 
 from marlenv.cli.benches.cuda import captured, finished, without_waiting
 from marlenv.cli.benches.peers import Vmas
+from marlenv.cli.benches.roofline import GPUS, Roofline, roofline_of, shown, source_of
 from marlenv.cli.benches.timing import Figure, interleaved
+from marlenv.physics.jit import cuda_kernel
 from marlenv.registration import make
 from marlenv.rng import RowRNG
 
 STEPS = 100  # in a turn
+ROLLOUT, STEP, EAGER = "kernel, rollout with all data", "kernel, step by step", "separate operations"
 TIERS = {"CUDA graph": "none", "compiled, CUDA graph": "compile"}
 """What is captured, by what figures call it."""
 
@@ -51,6 +54,9 @@ class Transitions:
         """One of them."""
         with torch.no_grad():
             after, *self._given = self.engine.transition(self.state, self.actions)
+            held = {x.untyped_storage().data_ptr() for x in self.state.values()}
+            for name, x in after.items():  # one entry may become what another was
+                after[name] = x.clone() if x.untyped_storage().data_ptr() in held else x
             for name, x in self.state.items():
                 x.copy_(after[name])
 
@@ -74,8 +80,49 @@ def graphed(name: str, rows: int, device: str, tier: str) -> Callable[[], int]:
     return finished(play)
 
 
+def kernels(name: str, rows: int, device: str) -> dict[str, Callable[[], int]]:
+    """Rollouts and steps of a scenario's machine code; none where it cannot be made."""
+    if not cuda_kernel.installed():
+        print('  no kernels: pip install "marlenv-torch[cuda]"', file=sys.stderr, flush=True)
+        return {}
+    return launched(make(name, num_envs=rows, seed=0, device=device, compile="aot"))
+
+
+def launched(env: Any) -> dict[str, Callable[[], int]]:
+    """Many steps of an env that has machine code of its device: as a rollout with random actions, and one by one."""
+    env.rollout(2, break_when_any_done=False)  # puts constants on the device
+    state, actions = env.own_state(), env.taken(env.rand_action(env.reset()))
+
+    def rollout() -> int:
+        with without_waiting():
+            env.rollout(STEPS, break_when_any_done=False)
+        return STEPS
+
+    def step() -> int:
+        with without_waiting():
+            for _ in range(STEPS):
+                env.engine.transition(state, actions)
+        return STEPS
+
+    return {ROLLOUT: finished(rollout), STEP: finished(step)}
+
+
+def separate(name: str, rows: int, device: str) -> Callable[[], int]:
+    """Many steps of a scenario, every operation on its own."""
+    transitions = Transitions(name, rows, device)
+
+    def play() -> int:
+        for _ in range(STEPS // 10):
+            transitions.step()
+        return STEPS // 10
+
+    return finished(play)
+
+
 def measure_graphs(names: list[str], rows: list[int], rounds: int, device: str) -> list[Figure]:
-    """Times both sides."""
+    """Times all sides, and says how fast a GPU could be at most."""
+    rooflines = {name: roofline_of(source_of(name)) for name in names}
+    print(shown(rooflines))
     figures = []
     for name in names:
         for n in rows:
@@ -84,9 +131,25 @@ def measure_graphs(names: list[str], rows: list[int], rounds: int, device: str) 
             def theirs(peer: Vmas = peer) -> int:
                 return peer.play(10)
 
-            sides = {what: graphed(name, n, device, tier) for what, tier in TIERS.items()}
+            sides = kernels(name, n, device) | {EAGER: separate(name, n, device)}
+            sides |= {what: graphed(name, n, device, tier) for what, tier in TIERS.items()}
             got = interleaved({**sides, "vmas": finished(theirs)}, rounds)
-            for what in TIERS:
+            for what in sides:
                 figures.append(Figure(f"{name} B={n} {what}", got[what], got["vmas"], "vmas"))
-                print(f"  {figures[-1].what}: {figures[-1].ratio:.1f}", file=sys.stderr, flush=True)
+                share = share_of(rooflines[name], what, n / got[what] * 1e6, torch.cuda.get_device_name(device))
+                print(f"  {figures[-1].what}: {figures[-1].ratio:.1f}{share}", file=sys.stderr, flush=True)
     return figures
+
+
+def share_of(roofline: Roofline, what: str, rate: float, device: str) -> str:
+    """How much of what a GPU could do at most kernels do, in words; nothing where that is not known.
+
+    Args:
+        roofline: of the scenario.
+        what: the side.
+        rate: its steps of a row per second.
+        device: what the GPU is called.
+    """
+    work = {ROLLOUT: roofline.rollout, STEP: roofline.step}.get(what)
+    gpu = next((gpu for gpu in GPUS if gpu in device), None)
+    return "" if work is None or gpu is None else f", {100 * rate / work.rate(gpu):.0f} % of the roofline"

@@ -1,6 +1,7 @@
 """What adapters cost: a step of our env, and the same step through other libraries' interfaces.
 
-One env on both sides, rows that end start anew, all actions are zero. Below "marlenv" is the step through the adapter,
+One env on both sides, in machine code, rows that end start anew, all actions are zero. Both sides play once before they
+are timed, in which the code is compiled and its first use checked. Below "marlenv" is the step through the adapter,
 below "peer" the raw one; libraries that are not installed are left out, with a line that says so.
 """
 
@@ -21,6 +22,7 @@ from marlenv.interop import (
     to_gymnasium_vector,
     to_pettingzoo_aec,
     to_pettingzoo_parallel,
+    to_pufferlib,
     to_pymarl,
     to_rllib,
     to_sb3_vec_env,
@@ -33,10 +35,10 @@ Play = Callable[[], int]
 
 
 def scenario(rows: int, agents: int = 3, **options: Any) -> Any:
-    """Simple spread, or navigation of one agent; steps one after the other, as adapters make them."""
+    """Simple spread, or navigation of one agent, in machine code, which ``make`` gives where it is at hand."""
     name = "simple_spread" if agents == 3 else "navigation"
     own = {} if agents == 3 else {"n_agents": agents}
-    return make(name, num_envs=rows, seed=0, max_steps=50, compile="none", **own, **options)
+    return make(name, num_envs=rows, seed=0, max_steps=50, compile="aot", **own, **options)
 
 
 def raw(env: Any) -> Play:
@@ -115,6 +117,10 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Play]]] = {
     f"to_sb3_vec_env, {ROWS} rows": (
         lambda: scenario(ROWS),
         lambda env: vector(to_sb3_vec_env(env), np.zeros((ROWS * 3, 2), np.float32)),
+    ),
+    f"to_pufferlib, {ROWS} rows": (
+        lambda: scenario(ROWS),
+        lambda env: vector(to_pufferlib(env), np.zeros((ROWS * 3, 2), np.float32)),
     ),
     f"to_alf, {ROWS} rows": (lambda: scenario(ROWS), lambda env: vector(to_alf(env), torch.zeros(ROWS, 3, 2))),
     "to_gymnasium": (

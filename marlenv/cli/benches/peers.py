@@ -52,14 +52,15 @@ class Vmas:
         staggered: episodes of so many steps, of which the rows are at different ones; finished rows are reset one by
             one.
         device: where.
+        options: of the scenario.
 
     """
 
-    def __init__(self, name: str, rows: int, staggered: int | None = None, device: str = "cpu") -> None:
+    def __init__(self, name: str, rows: int, staggered: int | None = None, device: str = "cpu", **options: Any) -> None:
         vmas = need("vmas", "marlenv bench physics")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.env: Any = vmas.make_env(name, num_envs=rows, seed=0, max_steps=staggered, device=device)
+            self.env: Any = vmas.make_env(name, num_envs=rows, seed=0, max_steps=staggered, device=device, **options)
         self.env.reset()
         self.staggered = staggered
         if staggered:

@@ -4,7 +4,9 @@ Parts: ``rollout`` (machine code, random actions drawn inside, all data kept), `
 seen after steps), ``eager`` (every operation on its own),
 ``staggered`` (episodes of 100 steps, of which rows are at different ones), ``jaxmarl``, ``reset`` (half of 1,024 rows,
 against all of them), ``face`` (what the tensordicts of a step add), ``compile`` (what a tier costs before the first
-step), ``compat`` (VMAS's own files, unmodified, at 1,024 rows).
+step), ``compat`` (VMAS's own files, unmodified, at 1,024 rows), ``frame`` (a picture of 400 by 400 pixels, with 8
+agents where there is such an option), ``roofline`` (how fast GPUs could be at most, an estimate that needs none, and
+how fast machine code is here).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from typing import Any
 import torch
 
 from marlenv.cli.benches.peers import JaxMarl, Vmas
+from marlenv.cli.benches.roofline import GPUS, roofline_of, shown, source_of
 from marlenv.cli.benches.timing import Figure, interleaved
 from marlenv.errors import SpecError
 from marlenv.registration import make
@@ -35,10 +38,24 @@ ROWS = (1, 32, 1024, 16384)
 CUDA_ROWS = (*ROWS, 65536)
 STEPS = {1: 2048, 32: 512, 1024: 64, 16384: 64}
 """Of a rollout, by the number of rows."""
-PARTS = ("rollout", "compact", "eager", "staggered", "jaxmarl", "reset", "face", "compile", "compat")
+PARTS = (
+    "rollout",
+    "compact",
+    "eager",
+    "staggered",
+    "jaxmarl",
+    "reset",
+    "face",
+    "compile",
+    "compat",
+    "frame",
+    "roofline",
+)
 JAXMARL = {"simple_spread": "MPE_simple_spread_v3", "simple_tag": "MPE_simple_tag_v3"}
 CPU = dict.fromkeys(("marlenv", "vmas", "half", "all", "step", "bare"), time.process_time)
 """One thread each: on a busy machine CPU time is the fairer one."""
+FRAME = (400, 400)
+"""Of a picture, pixels."""
 EPISODE = 100  # steps, where episodes are staggered
 
 FIRST_STEP = """
@@ -59,7 +76,7 @@ def measure(rounds: int, *, device: str = "cpu", only: str = "") -> list[Figure]
 
     Args:
         rounds: how often each side.
-        device: ``"cuda"`` for CUDA graphs, and 65,536 rows too.
+        device: ``"cuda"`` for kernels and CUDA graphs, and 65,536 rows too.
         only: parts, scenarios and numbers of rows, with commas between them; rollout and eager, all of the twelve
             scenarios and all numbers, where none of a kind is named.
 
@@ -82,7 +99,10 @@ def measure(rounds: int, *, device: str = "cpu", only: str = "") -> list[Figure]
     return figures
 
 
-EXTRA = ("wheel", "wind_flocking", "simple_speaker_listener", "simple_world_comm", "drone", "kinematic_bicycle")
+EXTRA = (
+    "wheel", "wind_flocking", "simple_speaker_listener", "simple_world_comm", "drone", "kinematic_bicycle",
+    "road_traffic",
+)  # fmt: skip
 """Further scenarios that can be asked for."""
 
 
@@ -234,6 +254,32 @@ def _compat(names: list[str], _: list[int], rounds: int) -> list[Figure]:
     return figures
 
 
+def _frame(names: list[str], _: list[int], rounds: int) -> list[Figure]:
+    """Pictures, microseconds each."""
+    figures = []
+    for name in names:
+        known: Any = make(name, num_envs=1, compile="none")
+        options: dict[str, Any] = {"n_agents": 8} if "n_agents" in known.scenario.options() else {}
+        env: Any = make(name, num_envs=4, seed=0, compile="none", **options)
+        env.reset()
+        peer = Vmas(name, 4, **options)
+        peer.env.scenario.viewer_size = FRAME
+
+        def ours(env: Any = env) -> int:
+            for _ in range(10):
+                env.render(0, size=FRAME)
+            return 10
+
+        def theirs(peer: Vmas = peer) -> int:
+            for _ in range(10):
+                peer.env.render(mode="rgb_array")
+            return 10
+
+        got = interleaved({"marlenv": ours, "vmas": theirs}, rounds, CPU)
+        figures.append(Figure(f"{name} frame", got["marlenv"], got["vmas"], "vmas", "us/frame"))
+    return figures
+
+
 def _compile(names: list[str], _: list[int], rounds: int) -> list[Figure]:
     """Seconds to the first step in a new process, with an empty cache (ours) and after a restart (the other column)."""
     figures = []
@@ -253,6 +299,21 @@ def _seconds(name: str, tier: str, env: dict[str, str]) -> float:
     return float(done.stdout)
 
 
+def _roofline(names: list[str], rows: list[int], rounds: int) -> list[Figure]:
+    """What a step moves and computes; GPUs at most, beside one core here."""
+    rooflines = {name: roofline_of(source_of(name)) for name in names}
+    print(shown(rooflines))
+    figures, n = [], max(rows)
+    for name in names:
+        env: Any = make(name, num_envs=n, seed=0, compile="aot")
+        got = interleaved({"marlenv": _on_and_on(env, env.reset(), STEPS[n])}, rounds, CPU)["marlenv"]
+        for gpu in GPUS:
+            most = n / rooflines[name].rollout.rate(gpu) * 1e6
+            figures.append(Figure(f"{name} B={n}: {gpu} at most, estimated", most, got, "one core here"))
+            _tell(figures)
+    return figures
+
+
 MEASURES: dict[str, Callable[[list[str], list[int], int], list[Figure]]] = {
     "rollout": _cells("rollout"),
     "compact": _cells("compact"),
@@ -263,4 +324,6 @@ MEASURES: dict[str, Callable[[list[str], list[int], int], list[Figure]]] = {
     "face": _face,
     "compile": _compile,
     "compat": _compat,
+    "frame": _frame,
+    "roofline": _roofline,
 }

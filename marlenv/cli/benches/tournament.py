@@ -82,6 +82,11 @@ def network(seed: int) -> nn.Module:
     return nn.Sequential(nn.Linear(27, 64), nn.Tanh(), nn.Linear(64, 9))
 
 
+def weights(logits: Tensor, legal: Tensor) -> Tensor:
+    """What both sides draw by: the softmax over what is legal, which need not sum to 1."""
+    return logits.exp() * legal
+
+
 def networks(rows: int, games: int) -> Play:
     """Two networks in the arena: each draws from its softmax over what is legal."""
     from marlenv.games import TicTacToe
@@ -90,8 +95,7 @@ def networks(rows: int, games: int) -> Play:
     def player(module: nn.Module) -> Callable[[Turn], Tensor]:
         def draws(turn: Turn) -> Tensor:
             with torch.no_grad():
-                logits = module(turn.observation.flatten(1).float())
-            return turn.rng.choice(logits.masked_fill(~turn.legal, -torch.inf).softmax(-1))
+                return turn.rng.choice(weights(module(turn.observation.flatten(1).float()), turn.legal))
 
         return draws
 
@@ -110,9 +114,8 @@ def networks_one_by_one(games: int) -> Play:
                 while not state.is_terminal():
                     seat = state.current_player()
                     logits = both[(seat + number) % 2](torch.tensor(state.observation_tensor()))
-                    mask = torch.tensor(state.legal_actions_mask(), dtype=torch.bool)
-                    weights = logits.masked_fill(~mask, -torch.inf).softmax(-1)
-                    state.apply_action(int(torch.multinomial(weights, 1, generator=rng)))
+                    legal = torch.tensor(state.legal_actions_mask(), dtype=torch.bool)
+                    state.apply_action(int(torch.multinomial(weights(logits, legal), 1, generator=rng)))
         return games
 
     return play
@@ -127,10 +130,10 @@ def with_ledger(env: str, rows: int, games: int, *, ledger: bool) -> Play:
 
     players = {"a": "random", "b": "random"}
     config = Config.of({"env": env, "players": players, "cycles": games // 2, "rows": rows})
-    held = config.arena()
 
     def play() -> int:
         if not ledger:
+            held = config.arena()  # as a run from a ledger makes one
             held.play(following(config, held, blank([], 2)))
             return games
         with tempfile.TemporaryDirectory() as folder:
@@ -196,7 +199,7 @@ def ledger_figures(rounds: int) -> list[Figure]:
     out = []
     for name, env, rows, games in (
         ("tic-tac-toe", "tic_tac_toe", ROWS, 8 * ROWS),
-        ("chess", "chess", CHESS_ROWS, 2 * CHESS_ROWS),
+        ("chess", "chess", CHESS_ROWS, 8 * CHESS_ROWS),
     ):
         sides = {str(with_): with_ledger(env, rows, games, ledger=with_) for with_ in (True, False)}
         got = interleaved(sides, rounds)

@@ -21,6 +21,8 @@ STEPS = 100
 BATCHES, SEEDS = 50, 5  # of the comparison of returns
 THREADS = 2
 SEEN, ACTED = ("agents", "observation"), ("agents", "action")
+JUDGED = ("action_log_prob", "state_value", "advantage", "value_target")
+READ = [SEEN, ACTED, *(("agents", name) for name in JUDGED)]  # what the loss reads of a minibatch
 WHO, PEER = "marlenv bench train", "TorchRL + VMAS"
 STUDENT = 2.776  # the 97.5 % quantile of Student's t with four degrees of freedom, for five seeds
 
@@ -68,6 +70,7 @@ class Learner:
     ) -> None:
         torch.manual_seed(seed)
         modules, objectives = need("torchrl.modules", WHO), need("torchrl.objectives", WHO)
+        self.env = env  # kept: TorchRL's close what they wrap when nobody holds them
         self.player, self.settings, self.flags = player, settings, flags
         agents, wide = env.full_observation_spec[SEEN].shape[1:]
         size = env.full_action_spec[ACTED].shape[-1]
@@ -124,7 +127,7 @@ class Learner:
                 data["next", "agents", name] = data["next", name].unsqueeze(-1).expand(shape)
         with torch.no_grad():
             self.loss.value_estimator(data)
-        flat = data.reshape(-1)
+        flat = data.select(*READ).reshape(-1)  # views of what arrived; what the estimator made lies otherwise
         for _ in range(self.settings.epochs):
             for pick in torch.randperm(len(flat)).split(self.settings.minibatch):
                 losses = self.loss(flat[pick])
@@ -149,7 +152,7 @@ def sides(settings: Settings, seed: int = 0) -> dict[str, Learner]:
     """Ours, and TorchRL's with VMAS."""
     need("vmas", WHO)
     rows = settings.rows
-    env = make("navigation", num_envs=rows, seed=seed, max_steps=STEPS, clamp_actions=True)
+    env = make("navigation", num_envs=rows, seed=seed, max_steps=STEPS, clamp_actions=True, compile="aot")
     mine = to_torchrl(env)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -177,7 +180,8 @@ def measure(rounds: int, *, only: str = "") -> list[Figure]:
 
 def _sampling(rounds: int) -> list[Figure]:
     ours, theirs = sides(SPEED).values()
-    bridged = to_torchrl(make("navigation", num_envs=SPEED.rows, seed=0, max_steps=STEPS, clamp_actions=True))
+    env = make("navigation", num_envs=SPEED.rows, seed=0, max_steps=STEPS, clamp_actions=True, compile="aot")
+    bridged = to_torchrl(env)
     parts = {"ours": ours.sample, "theirs": theirs.sample, "policy": ours.forward}
     sampled = interleaved(parts | {"bridged": lambda: ours.sample(bridged)}, rounds)
     what = f"MAPPO on navigation, {SPEED.rows} x {STEPS}: sampling"

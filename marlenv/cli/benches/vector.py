@@ -1,13 +1,15 @@
-"""Many envs at once: Gymnasium's cart-pole behind every library's own wrapper, and a world of PettingZoo's.
+"""Many envs at once: Gymnasium's cart-pole behind every library's own wrapper, and two worlds of PettingZoo's: one
+whose own step takes long, and rock-paper-scissors, whose step is next to nothing, so that what the libraries add shows.
 
 All sides get their actions made, step and start anew what is done. TorchRL is given its best form for few processes
-too: a ``ParallelEnv`` of ``SerialEnv``s. PufferLib cannot be measured beside us: its build needs a compiler's headers
-that are not there, so there is no wheel to install.
+too: a ``ParallelEnv`` of ``SerialEnv``s. PufferLib cannot be measured beside us: it comes as source only, which does
+not build here.
 """
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -33,14 +35,26 @@ def make_pole(library: str) -> Any:
     return GymEnv("CartPole-v1")
 
 
-def make_zoo(library: str) -> Any:
-    """PettingZoo's simple_spread over one of the libraries."""
-    world = need("mpe2.simple_spread_v3", WHO).parallel_env(max_cycles=25)
+def spread_world() -> Any:
+    """PettingZoo's simple_spread."""
+    return need("mpe2.simple_spread_v3", WHO).parallel_env(max_cycles=25)
+
+
+def rps_world() -> Any:
+    """PettingZoo's rock-paper-scissors, both players at once; the game itself, without the checks around it."""
+    game = need("pettingzoo.classic.rps.rps", WHO).raw_env(max_cycles=25)
+    return need("pettingzoo.utils.conversions", WHO).aec_to_parallel(game)
+
+
+def make_zoo(library: str, world: Callable[[], Any] = spread_world) -> Any:
+    """A world of PettingZoo's over one of the libraries."""
     if library == "torchrl":
-        return need("torchrl.envs", WHO).PettingZooWrapper(world)
+        with warnings.catch_warnings():  # it was tested with another version, it says
+            warnings.simplefilter("ignore")
+            return need("torchrl.envs", WHO).PettingZooWrapper(world())
     from marlenv.wrappers import PettingZooWrapper
 
-    return PettingZooWrapper(world)
+    return PettingZooWrapper(world())
 
 
 def series_of_torchrl(make: Callable[[str], Any], count: int) -> Any:
@@ -79,9 +93,9 @@ def gymnastic(kind: str, count: int) -> tuple[Callable[[], int], Callable[[], No
     return play, env.close
 
 
-def worlds_alone(count: int) -> Callable[[], int]:
-    """The worlds of :func:`make_zoo` without any library: what no side can be faster than."""
-    worlds = [need("mpe2.simple_spread_v3", WHO).parallel_env(max_cycles=25) for _ in range(count)]
+def worlds_alone(count: int, make: Callable[[], Any]) -> Callable[[], int]:
+    """The worlds without any library: what no side can be faster than."""
+    worlds = [make() for _ in range(count)]
     for world in worlds:
         world.reset(seed=0)
     actions = [{agent: world.action_space(agent).sample() for agent in world.agents} for world in worlds]
@@ -97,8 +111,9 @@ def worlds_alone(count: int) -> Callable[[], int]:
     return play
 
 
-def compared(name: str, count: int, make: Callable[[str], Any], rounds: int, *, gym: bool) -> list[Figure]:
-    """The figures of ``count`` envs."""
+def compared(name: str, count: int, world: Callable[[], Any] | None, rounds: int) -> list[Figure]:
+    """The figures of ``count`` envs: of a world of PettingZoo's, or of cart-poles."""
+    make = make_pole if world is None else partial(make_zoo, world=world)
     peers = need("torchrl.envs", WHO)
     theirs = partial(make, "torchrl")
     pools = {
@@ -110,9 +125,9 @@ def compared(name: str, count: int, make: Callable[[str], Any], rounds: int, *, 
     }
     sides = {side: _flat(env) if side == "torchrl 2 workers" else stepping(env) for side, env in pools.items()}
     closing: list[Callable[[], Any]] = [env.close for env in pools.values()]
-    if not gym:
-        sides["the worlds alone"] = worlds_alone(count)
-    for kind in ("async", "sync") if gym else ():
+    if world is not None:
+        sides["the worlds alone"] = worlds_alone(count, world)
+    for kind in ("async", "sync") if world is None else ():
         sides[f"gymnasium {kind}"], close = gymnastic(kind, count)
         closing.append(close)
     try:
@@ -178,16 +193,18 @@ def measure(rounds: int, *, only: str = "") -> list[Figure]:
 
     Args:
         rounds: how often each side is timed.
-        only: measure only what has this in its name: ``"8 cart-poles"``, ``"32 cart-poles"``, ``"8 simple_spread"``.
+        only: measure only what has this in its name: ``"8 cart-poles"``, ``"32 cart-poles"``, ``"8 simple_spread"``,
+            ``"8 rock-paper-scissors"``, ``"parts"``.
     """
     figures = []
-    for name, count, make in (
-        ("cart-poles", 8, make_pole),
-        ("cart-poles", 32, make_pole),
-        ("simple_spread", 8, make_zoo),
+    for name, count, world in (
+        ("cart-poles", 8, None),
+        ("cart-poles", 32, None),
+        ("simple_spread", 8, spread_world),
+        ("rock-paper-scissors", 8, rps_world),
     ):
         if only in f"{count} {name}":
-            figures += compared(name, count, make, rounds, gym=make is make_pole)
+            figures += compared(name, count, world, rounds)
     if only in "parts":
         print(parts(8))
     return figures

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,15 @@ from marlenv.wrappers.pettingzoo import PettingZooWrapper
 
 WHO = "marlenv bench wrappers"
 MOVES = (0, 1, 2, 3, 4, 5, 6)  # of tic-tac-toe: the first player wins with the last one
+SPIEL = {"tic_tac_toe": MOVES, "kuhn_poker": (0, 0), "leduc_poker": (1, 1, 1, 1), "connect_four": (0, 1, 0, 1, 0, 1, 0)}
+TOGETHER: dict[str, tuple[str, int, dict[str, Any]]] = {  # version, steps, options
+    "simple_spread": ("v3", 200, {"max_cycles": 50}),
+    "simple_tag": ("v3", 200, {"max_cycles": 50}),
+    "rps": ("v2", 200, {"max_cycles": 50}),
+    "pistonball": ("v6", 20, {"max_cycles": 100}),
+    "pursuit": ("v5", 50, {}),
+    "multiwalker": ("v9", 50, {}),
+}
 ROWS = 32  # of VMAS
 
 OURS: Any = PettingZooWrapper
@@ -31,6 +41,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.inside, self.steps = 0.0, 0
+        self._undone: list[Callable[[], None]] = []
 
     def watch(self, owner: Any) -> Any:
         """Counts the time that ``step`` and ``reset`` of a simulator take, whoever calls them; gives the simulator
@@ -53,7 +64,13 @@ class Clock:
                 self.inside += time.perf_counter() - start
                 self.steps += name != "reset"
 
+        self._undone.append(lambda: setattr(owner, name, method))
         setattr(owner, name, counted)
+
+    def release(self) -> None:
+        """Leaves what was watched as it was."""
+        while self._undone:
+            self._undone.pop()()
 
     def __call__(self) -> float:
         return time.perf_counter() - self.inside
@@ -98,24 +115,14 @@ def together(clock: Clock, task: str, steps: int, options: dict[str, Any]) -> di
     return {"marlenv": stepping(OURS(one), [0], steps), "torchrl": stepping(theirs, [0], steps)}
 
 
-def spread(clock: Clock) -> dict[str, Play]:
-    """Simple spread."""
-    return together(clock, "simple_spread_v3", 200, {"max_cycles": 50})
-
-
-def pistons(clock: Clock) -> dict[str, Play]:
-    """Pistonball, which observes pictures."""
-    return together(clock, "pistonball_v6", 20, {"max_cycles": 100})
-
-
-def spiel(clock: Clock, steps: int = 700) -> dict[str, Play]:
-    """Tic-tac-toe of OpenSpiel, whose states are new at every game: the clock is at their class."""
+def spiel(clock: Clock, game: str, moves: Sequence[int], steps: int = 700) -> dict[str, Play]:
+    """A game of OpenSpiel, whose states are new every time it is played: the clock is at their class."""
     from marlenv.wrappers.open_spiel import OpenSpielEnv
 
     clock.count(need("pyspiel", WHO).State, "apply_action")
-    theirs = peer("openspiel", "OpenSpielEnv")("tic_tac_toe", categorical_actions=True)
-    ours = OpenSpielEnv("tic_tac_toe", categorical_actions=True)
-    return {"marlenv": stepping(ours, MOVES, steps), "torchrl": stepping(theirs, MOVES, steps)}
+    theirs = peer("openspiel", "OpenSpielEnv")(game, categorical_actions=True)
+    ours = OpenSpielEnv(game, categorical_actions=True)
+    return {"marlenv": stepping(ours, moves, steps), "torchrl": stepping(theirs, moves, steps)}
 
 
 def vmas(clock: Clock, steps: int = 50) -> dict[str, Play]:
@@ -140,9 +147,11 @@ def gym(clock: Clock, steps: int = 300) -> dict[str, Play]:
 CASES: dict[str, Make] = {
     "Gymnasium CartPole-v1": gym,
     "PettingZoo tictactoe, turns": turns,
-    "PettingZoo simple_spread, parallel": spread,
-    "PettingZoo pistonball, parallel": pistons,
-    "OpenSpiel tic_tac_toe": spiel,
+    **{
+        f"PettingZoo {task}, parallel": partial(together, task=f"{task}_{number}", steps=steps, options=options)
+        for task, (number, steps, options) in TOGETHER.items()
+    },
+    **{f"OpenSpiel {game}": partial(spiel, game=game, moves=moves) for game, moves in SPIEL.items()},
     f"VMAS balance, {ROWS} rows": vmas,
 }
 
@@ -153,8 +162,11 @@ def measure(rounds: int, only: str = "") -> list[Figure]:
     for what, make in CASES.items():
         if only in what:
             clock = Clock()
-            sides = make(clock)
-            got = interleaved(sides, rounds, dict.fromkeys(sides, clock))
+            try:
+                sides = make(clock)
+                got = interleaved(sides, rounds, dict.fromkeys(sides, clock))
+            finally:
+                clock.release()
             alone = clock.inside / clock.steps * 1e6
             figures.append(
                 Figure(f"{what} (itself {alone:.0f})", got["marlenv"], got["torchrl"], "torchrl", "us/step more")

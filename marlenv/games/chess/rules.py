@@ -20,6 +20,7 @@ from marlenv.games.chess import observation
 from marlenv.games.chess.board import (
     ACTIONS,
     CHECKMATE,
+    HASH,
     LIMITS,
     OUTCOME,
     OUTCOMES,
@@ -167,6 +168,10 @@ class Chess(Rules[State]):
         """The planes of both players; float32 ``[*B, 2, 23, 8, 8]``."""
         return observation.observe(state.board, self.limits.plies)
 
+    def position_key(self, state: State) -> Tensor:
+        """Squares, castling, en passant and turn, as the rule about repetitions compares them; int64 ``[*B]``."""
+        return state.board[..., HASH]
+
     def planes(self, boards: Tensor) -> Tensor:
         """The planes of both players with earlier positions; float32 ``[*B, 2, 14 * T + 9, 8, 8]``.
 
@@ -283,7 +288,7 @@ class Chess(Rules[State]):
 
     def permits(self, state: State, action: Tensor) -> Tensor:
         """Whether each action is legal; bool ``[*B]``. A look at one bit per row, without waiting for the device."""
-        return paths.permits(state, action)
+        return paths.permits(state, action, self.path)
 
     def check(self, state: State, action: Tensor) -> None:
         """Refuses illegal actions; waits for the device.

@@ -36,6 +36,7 @@ class Draws:
         self._block: Tensor | None = None
         self._step = 0
         self._keys: NDArray[Any] | None = None
+        self._column: Tensor | None = None
         self._first = np.zeros(rows.numel(), dtype=np.int64)
 
     def fits(self, stream: ActionStream, rows: Size) -> bool:
@@ -68,14 +69,26 @@ class Draws:
         self.move()
         return _unit(number)
 
-    def drawn(self, fast: FastRules[Any] | None, state: Any, offsets: tuple[int, int] | None) -> Tensor | None:
-        """The actions of those to move, int64 ``[*B]``, where the game's fast form draws them in one pass.
+    def drawn(
+        self, fast: FastRules[Any] | None, state: Any, offsets: tuple[int, ...] | None, keys: Tensor | None = None
+    ) -> Tensor | None:
+        """The actions of those to move, as :meth:`marlenv.Rules.pick` gives them, where a fast form draws in one pass.
 
         Else None.
+
+        Args:
+            fast: the fast form.
+            state: of rows ``[*B]``.
+            offsets: how many places further the number of each player is.
+            keys: :attr:`column`, for actions of that shape.
         """
-        if fast is None or offsets is None or not for_numba(self._key):
+        if fast is None or offsets is None:
             return None
-        action = fast.draw(state, self._key, self._at + 1, offsets)
+        if keys is None:
+            if not for_numba(self._key):
+                return None
+            keys = self._key
+        action = fast.draw(state, keys, self._at + 1, offsets)
         if action is not None:
             self.move()
         return action
@@ -90,15 +103,24 @@ class Draws:
         return self._keys
 
     @property
+    def column(self) -> Tensor | None:
+        """The keys of the rows' streams as ``[*B, 1]``, where numba should draw from them; else None."""
+        if not for_numba(self._key):
+            return None
+        if self._column is None:
+            self._column = self._key.unsqueeze(-1)
+        return self._column
+
+    @property
     def at(self) -> int:
         """The place in the streams of the first number of this step."""
         return self._at + 1
 
-    def move(self) -> None:
-        """Counts the numbers of this step as used."""
-        self._at += self.width
-        self._step += 1
-        self.stream.skip(self.width)
+    def move(self, steps: int = 1) -> None:
+        """Counts the numbers of this step, or of more, as used; those of a step that was not played are given back."""
+        self._at += steps * self.width
+        self._step += steps
+        self.stream.skip(steps * self.width)
 
 
 def _unit(number: Tensor) -> Tensor:

@@ -5,35 +5,48 @@ A group per player (or other groups), with observations, masks, rewards and flag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
+from marlenv.envs.compiling import outside_graphs
 from marlenv.errors import PositionMissing, ShapeError, SpecError
 from marlenv.games.env.draws import Draws
+from marlenv.games.env.fused_rollout import RolloutsInMemory, in_order
 from marlenv.games.env.layout import GameLayout
 from marlenv.games.env.time_step import TimeStep
-from marlenv.games.env.turn_based import OPPONENT_RNG, PLIES, TurnBasedEnv
-from marlenv.games.fast.compiled import SOME_OVER, for_numba
+from marlenv.games.env.turn_based import GRAPHS, OPPONENT_RNG, PLIES
+from marlenv.games.fast.compiled import (
+    ALL_PLAYED,
+    GAME_OVER,
+    ILLEGAL_NEXT,
+    SOME_OVER,
+    as_rows,
+    for_numba,
+    like,
+    worth_compiling,
+)
 from marlenv.games.fast.data_pool import DataPool
-from marlenv.games.fast.fast_rules import FastSteps
+from marlenv.games.fast.fast_rules import FastRollouts, FastSteps
+from marlenv.games.fast.step_buffers import Blank, StepBuffers, new_memory
 from marlenv.games.rules import Rules
 from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.keys import DONE_NAMES, NestedKey, nested
 from marlenv.specs import Binary, Categorical, TensorSpec, Unbounded
-from marlenv.tensordicts import entries, get, is_nested, new, put, separate
+from marlenv.tensordicts import entries, get, is_nested, new, put, raw, separate
 
 S = TypeVar("S", bound="tuple[Any, ...]")
 
+MANY = 256  # games from which on memory for them is used again when all begin
 FEW = 1 << 12  # masks of so many entries are combined as they are
 WRITTEN = (torch.bool, torch.float32, torch.float64)  # observations that numba writes
 
 
-class GameEnv(TurnBasedEnv[S]):
+class GameEnv(RolloutsInMemory[S]):
     """Any game with a group per player (or other groups), the layout that all games share.
 
     | key | shape | meaning |
@@ -82,7 +95,10 @@ class GameEnv(TurnBasedEnv[S]):
         self._by_seat = _order(in_order, len(players))
         self._opening: TensorDict | None = None
         self._pool = DataPool()
-        plain = self.opponent is None and self.max_plies is None and self._pair is not None
+        self._shapes: tuple[Size, list[Size]] | None = None
+        self._players = len(players)
+        alone = all(len(own) == 1 for own in seats.values())
+        plain = self.opponent is None and self.max_plies is None and alone
         fast = self._fast if plain and observation_dtype in WRITTEN else None
         self._fast_steps = fast if isinstance(fast, FastSteps) else None
         self.layout = self._make_layout(seats)
@@ -92,6 +108,8 @@ class GameEnv(TurnBasedEnv[S]):
         )
         self.state_spec, self.full_done_spec = specs["state"], specs["done"].update(self.flags())
         places = [entry.path[:-1] for entry in self.plan.actions]
+        single = all(len(group.seats) == 1 for group in self.layout.acting)
+        self._alone = single and not rules.simultaneous and self._fast is not None
         self._stream_order = _order([seat for path in places for seat in seats[path]], len(players))
 
     def _make_layout(self, seats: dict[Any, list[int]]) -> GameLayout:
@@ -125,12 +143,25 @@ class GameEnv(TurnBasedEnv[S]):
             raise PositionMissing(
                 f"GameEnv: no entry 'state'; the data has {found}; call reset() first, and step its data"
             )
-        return self._fitting(self._kind(*(get(held, name) for name in self._fields)), held.batch_size)
+        inside = raw(held)
+        parts = [get(held, name) for name in self._fields] if inside is None else map(inside.get, self._fields)
+        return self._fitting(self._kind(*parts), held.batch_size)
 
     def _fitting(self, state: S, batch: Size) -> S:
         """The positions ``[*B]`` themselves, if their parts have the shapes of the rules."""
+        known = self._shapes
+        if known is None or known[0] != batch:
+            known = self._shapes = (batch, [Size((*batch, *leaf.shape[1:])) for leaf in self._example])
+        for leaf, want in zip(state, known[1], strict=True):
+            if leaf is None or leaf.shape != want:
+                return self._fitting_rows(state, batch)
+        return state
+
+    def _fitting_rows(self, state: S, batch: Size) -> S:
+        """The same, looked at without what comes before the shapes of the rules."""
+        rows = len(batch)
         for name, leaf, known in zip(self._fields, state, self._example, strict=True):
-            if leaf is None or leaf.shape[len(batch) :] != known.shape[1:]:
+            if leaf is None or leaf.shape[rows:] != known.shape[1:]:
                 raise ShapeError(
                     f"GameEnv: a position has ('state', {name!r}) of shape {[*batch, *known.shape[1:]]}, got "
                     f"{'none' if leaf is None else list(leaf.shape)}; take positions from env.reset() or "
@@ -164,14 +195,33 @@ class GameEnv(TurnBasedEnv[S]):
     def choose(self, tensordict: TensorDictBase, state: S, action: Tensor) -> TensorDictBase:
         """Writes the actions of those to move; the others get the same number."""
         batch = action.shape[:-1] if self.rules.simultaneous else action.shape
-        for n, (group, node) in enumerate(self.layout.nodes(tensordict, batch, self.device)):
-            if self.rules.simultaneous:
-                mine = group.pick(action, len(batch))
+        nodes = self.layout.nodes(tensordict, batch, self.device)
+        if self.rules.simultaneous:
+            for group, node in nodes:
+                put(node, "action", group.pick(action, len(batch)))
+            return tensordict
+        own = action.unsqueeze(-1)
+        for n, (group, node) in enumerate(nodes):
+            count = len(group.seats)
+            if count > 1:
+                mine = own.expand(*batch, count).clone()
             else:  # groups share nothing: a change of one's actions must not be a change of another's
-                mine, count = action.unsqueeze(-1) if n == 0 else action.clone().unsqueeze(-1), len(group.seats)
-                mine = mine if count == 1 else mine.expand(*batch, count).clone()
+                mine = own if n == 0 else own.clone()
             put(node, "action", mine)
         return tensordict
+
+    def fast_action(self, tensordict: TensorDictBase, draws: Draws) -> bool:
+        """Actions that are drawn in the shape in which groups of one player hold them."""
+        keys = draws.column if self._alone else None
+        state = None if keys is None else self._positions(tensordict)
+        if state is None or not like(state, self._example):
+            return False
+        action = draws.drawn(self._fast, state, self._offsets, keys)
+        if action is None:
+            return False
+        for n, (_, node) in enumerate(self.layout.nodes(tensordict, action.shape[:-1], self.device)):
+            put(node, "action", action.clone() if n else action)
+        return True
 
     @property
     def _opponent_keys(self) -> list[NestedKey]:
@@ -193,11 +243,8 @@ class GameEnv(TurnBasedEnv[S]):
         return draws.one(torch.tensor(order, device=player.device)[player])
 
     @property
-    def _offsets(self) -> tuple[int, int] | None:
-        if self.rules.simultaneous or len(self.rules.players) != 2:
-            return None
-        first, second = self._stream_order or (0, 1)
-        return first, second
+    def _offsets(self) -> tuple[int, ...] | None:
+        return tuple(self._stream_order or range(self._players))
 
     def _seated(self, parts: list[Tensor], order: list[int] | None) -> Tensor:
         """What groups hold, ``[*B, A]`` each, as one tensor in the order of seats, ``[*B, P]``."""
@@ -233,40 +280,134 @@ class GameEnv(TurnBasedEnv[S]):
 
     def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
         """A step in one pass, where the game has a fast form that plays steps and no action is illegal."""
-        done = None if self._fast_steps is None else self._done(tensordict)
+        done = None if self._fast_steps is None else self._flag(tensordict)
         if done is None or self._fast_steps is None:
             return None
-        state, batch, actions = self.read(tensordict), tensordict.batch_size, self._actions_by_seat(tensordict)
-        if not for_numba(*state, *actions, rows=batch.numel()):
+        state, batch, actions = self.read(tensordict), tensordict.batch_size, self.actions_by_seat(tensordict)
+        if not (for_numba(*actions, rows=batch.numel()) and like(state, self._example)):
             return None
         data, following = self._lend(batch, rewards=True)
-        fresh, restarted = self._lend(batch, rewards=False) if ahead else (None, None)
-        result = self._fast_steps.step(state, actions, done, following, restarted)
-        return (data, fresh if result == SOME_OVER else None) if result else None
+        fresh, restarted = self._reserve(batch, rewards=False) if ahead else (None, None)
+        result = self.fast_play(state, actions, done, following, restarted)
+        return (data, fresh() if fresh is not None and result == SOME_OVER else None) if result else None
 
-    def _actions_by_seat(self, tensordict: TensorDictBase) -> list[Any]:
-        """The actions of two players who have a group each."""
-        actions: list[Any] = [None, None]
+    def fuses(self, batch: Size) -> bool:
+        """Whether :meth:`fast_play` plays all steps of so many games, and is all that a step does."""
+        return type(self) is GameEnv and self._fast_steps is not None and worth_compiling(batch.numel())
+
+    def fast_play(
+        self, state: S, actions: Sequence[Tensor], done: Tensor, following: Any, restarted: Any | None
+    ) -> int:
+        """Plays a step into memory, as :meth:`FastSteps.step` does."""
+        assert self._fast_steps is not None
+        return self._fast_steps.step(state, actions, done, following, restarted)
+
+    def actions_by_seat(self, tensordict: TensorDictBase) -> list[Any]:
+        """The actions of players who have a group each."""
+        actions: list[Any] = [None] * self._players
         for group, node in self.layout.nodes(tensordict):
             actions[group.seats[0]] = get(node, "action")
         return actions
 
     def _lend(self, batch: Size, *, rewards: bool) -> tuple[TensorDict, Any]:
         """Data for a fast step to write to, and what it is given of them; without rewards for games that begin."""
-        return self._pool.take((batch, rewards, self.device), lambda: self._make_buffers(batch, rewards=rewards))
+        give, memory = self._reserve(batch, rewards=rewards)
+        return give(), memory
+
+    def _reserve(self, batch: Size, *, rewards: bool) -> tuple[Callable[[], TensorDict], Any]:
+        """The same, with a function that gives the data."""
+        return self._pool.reserve((batch, rewards, self.device), lambda: self._make_buffers(batch, rewards=rewards))
 
     def _make_buffers(self, batch: Size, *, rewards: bool) -> tuple[TensorDict, Any]:
         """New memory for :meth:`_lend`."""
-        buffers = self.layout.buffers(batch, self._kind)
-        return self.layout.of_buffers(buffers, self.device, rewards=rewards), buffers.arrays()
+        buffers = self.blank_buffers(new_memory(batch))
+        return self.data_of(buffers, rewards=rewards), self.places(buffers)
+
+    def blank_buffers(self, blank: Blank) -> StepBuffers[S]:
+        """Memory for a fast step."""
+        return self.layout.buffers(blank, self._kind)
+
+    def data_of(self, buffers: StepBuffers[S], *, rewards: bool) -> TensorDict:
+        """The data over memory of a fast step."""
+        return self.layout.of_buffers(buffers, self.device, rewards=rewards)
+
+    def blank_actions(self, blank: Blank) -> list[Tensor]:
+        """Memory for the actions of each seat."""
+        return [blank((), (1,), torch.int64) for _ in self.rules.players]
+
+    def put_actions(self, data: TensorDict, actions: Sequence[Tensor]) -> None:
+        """Writes the actions of each seat into the data."""
+        for group, node in self.layout.nodes(data):
+            put(node, "action", actions[group.seats[0]])
+
+    def places(self, buffers: StepBuffers[S]) -> Any:
+        """What :meth:`fast_play` is given of memory that it writes to."""
+        return buffers.arrays()
+
+    def fast_rollout(
+        self, steps: int, before: StepBuffers[S], after: StepBuffers[S], actions: list[Tensor], *, stops: bool
+    ) -> tuple[int, int]:
+        """Random play into memory, in one call where the game's fast form has it, else step by step."""
+        batch, fast = before.turn.shape[:-1], self._fast_steps
+        draws, offsets = self._draws_of(batch), self._offsets
+        if not isinstance(fast, FastRollouts) or draws.keys is None or offsets is None:
+            return self._step_by_step(steps, before, after, actions, stops=stops)
+        memory = before.arrays_of_steps(steps), after.arrays_of_steps(steps)
+        chosen = tuple(as_rows(x, batch.numel()) for x in actions)
+        count, why = fast.rollout(steps, *memory, chosen, (draws.keys, draws.at, draws.width, offsets), stops=stops)
+        draws.move(count)
+        return count, why
+
+    def _step_by_step(
+        self, steps: int, before: StepBuffers[S], after: StepBuffers[S], actions: list[Tensor], *, stops: bool
+    ) -> tuple[int, int]:
+        """The same as :meth:`fast_rollout` does."""
+        batch, now = before.turn.shape[:-1], before
+        for t in range(steps):
+            td = new({"state": new(dict(zip(self.layout.state, now.state, strict=True)), batch)}, batch)
+            for memory, action in zip(actions, self.actions_by_seat(self.rand_action(td)), strict=True):
+                memory[t].copy_(action)
+            then, last = after.later(t), t == steps - 1
+            following = None if last else before.later(t + 1)
+            restarted = None if stops or following is None else self.places(following)
+            done = now.flags[2].squeeze(-1)
+            result = self.fast_play(now.state, [x[t] for x in actions], done, self.places(then), restarted)
+            if not result:
+                self._draws_of(batch).move(-1)
+                return t, ILLEGAL_NEXT
+            if stops and bool(then.flags[2].any()):
+                return t + 1, GAME_OVER
+            if following is None:
+                break
+            if restarted is None or result != SOME_OVER:
+                following.take(then)
+            now = following
+        return steps, ALL_PLAYED
+
+    @outside_graphs(GRAPHS)
+    def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None, **options: Any) -> TensorDict:
+        batch = self.batch_size if tensordict is None else tensordict.batch_size
+        some = tensordict is not None and (set_state or get(tensordict, "_reset") is not None)
+        if some or self._chance or batch.numel() < MANY or not self.fuses(batch) or torch.compiler.is_compiling():
+            return super()._reset(tensordict, set_state=set_state, **options)
+        opening = self._first_data
+        data = in_order(self._lend(batch, rewards=False)[0], opening)
+        for name, value in data.items(True, True):
+            value.copy_(opening.get(name).expand(value.shape))
+        return data
+
+    @property
+    def _first_data(self) -> TensorDict:
+        """A game that begins, ``[1]``, where all begin in the same way."""
+        if self._opening is None:
+            self._opening = self._data(self._first(Size([1])))
+        return self._opening
 
     def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
         """The data with a new game in the rows of ``mask``, where all games begin in the same way."""
         if self._chance or self.opponent is not None or mask.device.type != "cpu" or not mask.ndim:
             return None
-        if self._opening is None:
-            self._opening = self._data(self._first(Size([1])))
-        return _with_rows(tensordict, self._opening, mask.reshape(-1).nonzero().squeeze(-1), mask.shape)
+        return _with_rows(tensordict, self._first_data, mask.reshape(-1).nonzero().squeeze(-1), mask.shape)
 
     def _observed(self, state: S) -> Tensor:
         """What each player may know, in the dtype asked for; ``[*B, P, ...]``."""

@@ -10,11 +10,11 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.games.fast.step_buffers import StepBuffers
+from marlenv.games.fast.step_buffers import Blank, StepBuffers
 from marlenv.groups.regroup_plan import Part
 from marlenv.keys import DONE_NAMES, Path, nested
 from marlenv.specs import Binary, Composite, TensorSpec
-from marlenv.tensordicts import get, is_nested, new, plant, put
+from marlenv.tensordicts import get, is_nested, new, plant, put, raw
 
 Values = Mapping[str, Tensor]
 FLAGS = ("terminated", "truncated", "done")  # in the order of StepBuffers
@@ -60,6 +60,7 @@ class GameLayout:
     ) -> None:
         self.groups = [Group(path, seats, _picker(seats, players)) for path, seats in groups.items()]
         self.acting = [group for group in self.groups if group.path in acting]
+        self._flat = all(len(group.path) == 1 for group in self.groups)
         self.root, self.state, self.player = root, state, player
         self.action, self.reward = action, reward
 
@@ -107,30 +108,30 @@ class GameLayout:
             nodes.append(entries | ends)
         return self._planted(root, state, nodes, batch, device)
 
-    def buffers(self, batch: Size, kind: Callable[..., Any]) -> StepBuffers[Any]:
-        """New memory for a fast step of games of two, each in a group of its own.
+    def buffers(self, blank: Blank, kind: Callable[..., Any]) -> StepBuffers[Any]:
+        """Memory for a fast step of games whose players have a group each.
 
-        ``kind`` makes positions of tensors.
+        Args:
+            blank: gives the memory.
+            kind: makes positions of tensors.
         """
-
-        def blank(spec: TensorSpec, *lead: int) -> Tensor:
-            return torch.empty((*lead, *spec.shape), dtype=spec.dtype)
-
-        state = kind(*(blank(spec, *batch) for spec in self.state.values()))
-        observations = [blank(self.player["observation"], *batch, 1) for _ in self.groups]
-        masks = blank(self.player["action_mask"], len(self.groups), *batch, 1)
-        return StepBuffers.blank(batch, state, observations, masks)
+        state = kind(*(blank((), tuple(spec.shape), spec.dtype) for spec in self.state.values()))
+        seen, mask = self.player["observation"], self.player["action_mask"]
+        observations = [blank((), (1, *seen.shape), seen.dtype) for _ in self.groups]
+        masks = blank((len(self.groups),), (1, *mask.shape), mask.dtype)
+        return StepBuffers.blank(blank, state, observations, masks)
 
     def of_buffers(self, buffers: StepBuffers[Any], device: torch.device | None, *, rewards: bool) -> TensorDict:
         """The data that a fast step writes, root flags included; over the memory of the buffers."""
         batch = buffers.turn.shape[:-1]
         terminated, truncated, done, _, *others = buffers.flags.unbind(0)
-        acts, owns = others[:2], (others[2:6], others[6:])
+        players = len(buffers.observations)
+        acts, owns = others[:players], others[players:]
 
         nodes = []
         for group in self.groups:
             [seat] = group.seats
-            *own, alive = owns[seat]
+            *own, alive = owns[4 * seat : 4 * seat + 4]
             entries = {
                 "observation": buffers.observations[seat],
                 "action_mask": buffers.action_masks[seat],
@@ -168,8 +169,13 @@ class GameLayout:
             make: ``[*B]``: of the groups that act only, and nodes that are missing are made.
             device: of what is made.
         """
+        groups, inside = self.groups if make is None else self.acting, raw(td)
+        if self._flat and inside is not None:
+            short = [(group, inside.get(group.path[0])) for group in groups]
+            if make is None or all(type(node) is TensorDict for _, node in short):
+                return short
         found = []
-        for group in self.groups if make is None else self.acting:
+        for group in groups:
             node: Any = td
             for i, name in enumerate(group.path, 1):
                 below = None if node is None else get(node, name)

@@ -22,6 +22,7 @@ from marlenv.envs.seeding import as_seed
 from marlenv.errors import IllegalAction, KeyMissing, ShapeError, SpecError, whole
 from marlenv.games.env.draws import Draws
 from marlenv.games.env.time_step import TimeStep
+from marlenv.games.fast.compiled import like
 from marlenv.games.fast.fast_rules import fast_form
 from marlenv.games.rules import Rules, where
 from marlenv.keys import DONE_NAMES, NestedKey
@@ -205,16 +206,21 @@ class TurnBasedEnv(EnvBase, Generic[S]):
 
     def _done(self, tensordict: TensorDictBase) -> Tensor | None:
         """Which games are over, as the data say; bool ``[*B]``, or None where they do not say."""
-        done, want = get(tensordict, "done"), (*tensordict.batch_size, 1)
+        done = self._flag(tensordict)
+        return None if done is None else done.squeeze(-1)
+
+    def _flag(self, tensordict: TensorDictBase) -> Tensor | None:
+        """The same as the data have it, ``[*B, 1]``."""
+        done: Tensor | None = get(tensordict, "done")
         if done is None:
             return None
+        want = (*tensordict.batch_size, 1)
         if done.dtype != torch.bool or done.shape != want:
             raise ShapeError(
                 f"{type(self).__name__}: 'done' must be bool {list(want)}, got {done.dtype} {list(done.shape)}; "
                 f"begin with env.reset(), whose data have it"
             )
-        flags: Tensor = done.squeeze(-1)
-        return flags
+        return done
 
     def _first(self, batch: Size, before: TensorDictBase | None = None, *, answer: bool = True) -> TimeStep[S]:
         """New games in all rows; their chance follows from that of the positions ``before``, where there are any."""
@@ -401,25 +407,27 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         """
         if tensordict is None:
             return super().rand_action(tensordict)
-        draws, stream = self._draws, self.action_stream
-        if draws is None or not draws.fits(stream, tensordict.batch_size):
-            draws = self._draws = Draws(stream, tensordict.batch_size, self._numbers_of_actions)
+        draws = self._draws_of(tensordict.batch_size)
         if self.fast_action(tensordict, draws):
             return tensordict
         state = self._positions(tensordict)
         if state is None:
             return super().rand_action(tensordict)
-        action = draws.drawn(self._fast, state, self._offsets)
+        action = draws.drawn(self._fast, state, self._offsets) if like(state, self._example) else None
         if action is None:
             action = self._answers.pick(state, self._unit(state, draws))
         return self.choose(tensordict, state, action)
 
-    @property
-    def _offsets(self) -> tuple[int, int] | None:
-        """Where among the numbers of a row those of the two seats are, in a game of two who move in turn.
+    def _draws_of(self, batch: Size) -> Draws:
+        """The numbers that random actions of so many games are drawn with."""
+        draws, stream = self._draws, self.action_stream
+        if draws is None or not draws.fits(stream, batch):
+            draws = self._draws = Draws(stream, batch, self._numbers_of_actions)
+        return draws
 
-        None for others.
-        """
+    @property
+    def _offsets(self) -> tuple[int, ...] | None:
+        """Where among the numbers of a row that of each seat is; None where the layout does not say."""
         return None
 
     @property

@@ -8,10 +8,15 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from marlenv.games.fast.compiled import as_rows, for_numba, kernels
+from marlenv.games.fast.compiled import as_rows, for_numba, kernels, played
+from marlenv.games.fast.fast_rules import Drawing
 from marlenv.games.fast.step_buffers import Arrays
 from marlenv.games.parts.bits import low_bits
 from marlenv.games.parts.tables import Table
+from marlenv.threads import shared
+
+DRAWING, PLAYING = 5, 60
+"""Nanoseconds that a row takes one thread, about."""
 
 
 class Boards(Protocol):
@@ -44,7 +49,7 @@ class FastConnectFour(NamedTuple):
         if for_numba(state.board, rows=unit.numel()) and unit.dtype == torch.float32:
             found = torch.empty(unit.shape, dtype=torch.int64)
             board, tables = as_rows(state.board, 4), (RANKED.array, ROOM.array)
-            kernels().connect_four_pick(*tables, board, as_rows(unit), self.columns, as_rows(found))
+            kernels("connect_four").pick(*tables, board, as_rows(unit), self.columns, as_rows(found))
             return found
         open_ = self._open(state)
         rank = (ROOM[open_] * unit).to(torch.int64)
@@ -56,7 +61,8 @@ class FastConnectFour(NamedTuple):
             return None
         found = torch.empty(key.shape, dtype=torch.int64)
         rows = as_rows(state.board, 4), as_rows(key)
-        kernels().connect_four_draw(RANKED.array, ROOM.array, *rows, at, offsets, self.columns, as_rows(found))
+        threads, tables = shared(key.numel() * DRAWING), (RANKED.array, ROOM.array)
+        kernels("connect_four").draw(threads, *tables, *rows, at, offsets, self.columns, as_rows(found))
         return found
 
     def step(
@@ -64,9 +70,19 @@ class FastConnectFour(NamedTuple):
     ) -> int:
         """A whole step, compiled."""
         board, x, o = as_rows(state.board, 4), *map(as_rows, actions)
-        shape, ahead = (self.rows, self.columns, self.line), restarted is not None
+        ahead, threads = restarted is not None, shared(done.numel() * PLAYING)
         restarted = following if restarted is None else restarted
-        return int(kernels().connect_four_step(board, x, o, as_rows(done), shape, ahead, following, restarted))
+        rows = board, x, o, as_rows(done)
+        return int(kernels("connect_four").step(threads, *rows, tuple(self), ahead, following, restarted))
+
+    def rollout(
+        self, steps: int, before: Arrays, after: Arrays, actions: Arrays, drawing: Drawing, *, stops: bool
+    ) -> tuple[int, int]:
+        """A whole rollout, compiled."""
+        threads, tables = shared(steps * drawing[0].size * PLAYING), (RANKED.array, ROOM.array)
+        memory = before, after, actions
+        end = kernels("connect_four").rollout(threads, steps, *memory, tables, drawing, tuple(self), stops)
+        return played(end, steps)
 
 
 def _ranked() -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 from tensordict import TensorDict
-from torch import Tensor
+from torch import Size, Tensor
 
 from marlenv.tensordicts import new
 
@@ -49,8 +49,18 @@ class DataPool:
             kind: of data.
             make: lays new data out; returns them, and what writes to them needs, which may keep their tensors.
         """
+        give, memory = self.reserve(kind, make)
+        return give(), memory
+
+    def reserve(self, kind: Hashable, make: Callable[[], tuple[Data, Memory]]) -> tuple[Callable[[], Data], Memory]:
+        """The same with data that are laid over the memory once they are asked for: if nobody does, nothing is lent.
+
+        Returns:
+            a function that gives the data, to be called before the next of this kind is taken, and the memory.
+        """
         if holders is None:
-            return make()
+            data, memory = make()
+            return lambda: data, memory
         kind = (kind, torch.is_inference_mode_enabled())
         held = self._held.get(kind)
         if held is None:
@@ -61,11 +71,11 @@ class DataPool:
             block = held[i]
             if block.free():
                 held.append(held.pop(i))
-                return block.anew(), block.memory
+                return block.anew, block.memory
         block = _Block(*make())
         held.append(block)
         del held[: -self.MOST]
-        return block.anew(), block.memory
+        return block.anew, block.memory
 
     def __deepcopy__(self, memo: Any) -> DataPool:
         return DataPool()
@@ -75,26 +85,27 @@ class DataPool:
 
 
 class _Block:
-    """One set of data: its leaves, where they are in the data, and what writes to it needs."""
+    """One set of data: its leaves, how tensordicts are made of them, and what writes to it needs."""
 
-    __slots__ = ("form", "leaves", "memory", "parts")
+    __slots__ = ("leaves", "memory", "parts", "tree", "whole")
 
     def __init__(self, data: Any, memory: Any) -> None:
         self.leaves: list[Tensor] = []
-        self.form, self.memory = self._form(data), memory
+        self.tree: list[tuple[list[tuple[str, int]], Size, Any]] = []
+        self.whole, self.memory = self._place(data, {}), memory
         whole = {leaf.untyped_storage()._cdata: leaf for leaf in self.leaves}
         self.parts = [(leaf, leaf.data_ptr(), storage, holders(storage)) for storage, leaf in whole.items()]
 
-    def _form(self, data: Any) -> Any:
-        """The number of a leaf, or those of the entries of a tensordict with their names."""
-        if type(data) is TensorDict:
-            entries = [(name, self._form(value)) for name, value in data._tensordict.items()]
-            return entries, data.batch_size, data.device
-        for i, leaf in enumerate(self.leaves):
-            if leaf is data:
-                return i
-        self.leaves.append(data)
-        return len(self.leaves) - 1
+    def _place(self, data: Any, found: dict[int, int]) -> int:
+        """Where a part of the data is among the leaves, or, from the end, among the tensordicts, the inner first."""
+        if type(data) is not TensorDict:
+            place = found.setdefault(id(data), len(self.leaves))
+            if place == len(self.leaves):
+                self.leaves.append(data)
+            return place
+        places = [(name, self._place(value, found)) for name, value in data._tensordict.items()]
+        self.tree.append((places, data.batch_size, data.device))
+        return -len(self.tree)
 
     def free(self) -> bool:
         """Whether nobody else holds any of it, and it is where it was: what other processes are given moves."""
@@ -105,11 +116,8 @@ class _Block:
 
     def anew(self) -> Any:
         """The data: new tensors, and tensordicts, over the same memory."""
-        return _filled(self.form, [leaf.detach() for leaf in self.leaves])
-
-
-def _filled(form: Any, leaves: list[Tensor]) -> Any:
-    if type(form) is int:
-        return leaves[form]
-    entries, batch, device = form
-    return new({name: leaves[at] if type(at) is int else _filled(at, leaves) for name, at in entries}, batch, device)
+        values: list[Any] = [leaf.data for leaf in self.leaves]  # what detach gives, in two thirds of its time
+        values += [None] * len(self.tree)
+        for i, (places, batch, device) in enumerate(self.tree, 1):
+            values[-i] = new({name: values[at] for name, at in places}, batch, device)
+        return values[self.whole]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from numpy.typing import NDArray
 from torch import Tensor
 
 from marlenv.games.fast.step_buffers import Arrays
@@ -13,8 +14,13 @@ from marlenv.games.rules import Rules
 S_contra = TypeVar("S_contra", bound="tuple[Any, ...]", contravariant=True)
 
 
+Drawing = tuple[NDArray[Any], int, int, tuple[int, ...]]
+"""Keys of the rows' streams, int64 ``[n]``; the place in the streams, how far it moves in a step, and how many places
+further the number of each player is."""
+
+
 class FastRules(Protocol[S_contra]):
-    """The fast form of a game of two who move in turn. A game that has one returns it from a method ``fast_form()``."""
+    """The fast form of a game. A game that has one returns it from a method ``fast_form()``."""
 
     def permits(self, state: S_contra, action: Tensor) -> Tensor:
         """See :meth:`marlenv.Rules.permits`."""
@@ -22,12 +28,12 @@ class FastRules(Protocol[S_contra]):
     def pick(self, state: S_contra, unit: Tensor) -> Tensor:
         """See :meth:`marlenv.Rules.pick`."""
 
-    def draw(self, state: S_contra, key: Tensor, at: int, offsets: tuple[int, int]) -> Tensor | None:
+    def draw(self, state: S_contra, key: Tensor, at: int, offsets: tuple[int, ...]) -> Tensor | None:
         """:meth:`pick` by numbers that are drawn in the same pass; None where that cannot be.
 
         Args:
-            state: of rows ``[*B]``.
-            key: of their streams, int64 ``[*B]``.
+            state: of rows ``[*B]``, in the dtypes of the rules.
+            key: of their streams, int64 ``[*B]``; or ``[*B, 1]``, for actions of that shape, of games in turn.
             at: the place in the streams.
             offsets: how many places further the number of each player is.
         """
@@ -45,13 +51,35 @@ class FastSteps(FastRules[S_contra], Protocol[S_contra]):
         Args:
             state: of rows ``[*B]``, on the CPU.
             actions: of each player, int64 ``[*B]``; those of who does not move may be anything.
-            done: where the game was over already, bool ``[*B]``.
+            done: where the game was over already, bool ``[*B]`` or ``[*B, 1]``.
             following: where to write, see :meth:`StepBuffers.arrays`.
             restarted: where to write the same, without rewards, with a new game in place of each that is over; None
                 if that is not wanted.
 
         Returns:
             ``ILLEGAL`` (nothing was written), ``ALL_GO_ON`` or ``SOME_OVER`` of :mod:`marlenv.games.fast.compiled`.
+        """
+
+
+@runtime_checkable
+class FastRollouts(FastSteps[S_contra], Protocol[S_contra]):
+    """A fast form that plays whole rollouts of random actions, too."""
+
+    def rollout(
+        self, steps: int, before: Arrays, after: Arrays, actions: Arrays, drawing: Drawing, *, stops: bool
+    ) -> tuple[int, int]:
+        """Plays random actions, step after step.
+
+        Args:
+            steps: the most to play, ``T``.
+            before: what each step starts from, see :meth:`StepBuffers.arrays_of_steps`; the first step is there.
+            after: what follows on each step, to write to.
+            actions: those of each player, int64 ``[T, n]``, to write to.
+            drawing: what the actions are drawn from.
+            stops: whether to stop where a game is over; else games that are over begin anew.
+
+        Returns:
+            how many steps were played, and why no more, see :func:`marlenv.games.fast.compiled.played`.
         """
 
 

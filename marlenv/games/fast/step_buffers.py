@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple
 
 import torch
@@ -12,10 +12,17 @@ from torch import Size, Tensor
 from marlenv.games.rules import State
 
 Arrays = tuple[NDArray[Any], ...]
+Blank = Callable[[tuple[int, ...], tuple[int, ...], torch.dtype], Tensor]
+"""Gives memory of any content, ``[*lead, *B, *tail]``, for ``lead``, ``tail`` and a dtype."""
+
+
+def new_memory(batch: Size) -> Blank:
+    """New memory for games ``[*B]``."""
+    return lambda lead, tail, dtype: torch.empty((*lead, *batch, *tail), dtype=dtype)
 
 
 class StepBuffers(NamedTuple, Generic[State]):
-    """Memory for positions of a game of two, and for all that an env says about them.
+    """Memory for positions of a game whose players have a group each, and for all that an env says about them.
 
     :class:`FastSteps` write to it.
     """
@@ -24,37 +31,70 @@ class StepBuffers(NamedTuple, Generic[State]):
     observations: Sequence[Tensor]
     """What each player may know, ``[*B, 1, *observation_shape]``."""
     action_masks: Tensor
-    """What each player may do, everything where it does not act; ``[2, *B, 1, n]``."""
+    """What each player may do, everything where it does not act; ``[P, *B, 1, n]``."""
     turn: Tensor
     """Whose turn it is; int64 ``[*B, 1]``."""
     outcome: Tensor
     """Why the game ended; int8 ``[*B, 1]``."""
     flags: Tensor
-    """Terminated, truncated, done, alive; whether the first player acts, whether the second does; then the first four
-    once more for each player, who have flags of their own; bool ``[14, *B, 1]``. """
+    """Terminated, truncated, done, alive; whether each player acts; then the first four once more for each player, who
+    have flags of their own; bool ``[4 + 5 * P, *B, 1]``. """
     rewards: Tensor
-    """Of each player, float32 ``[2, *B, 1, 1]``."""
+    """Of each player, float32 ``[P, *B, 1, 1]``."""
 
     @classmethod
     def blank(
-        cls, batch: Size, state: State, observations: Sequence[Tensor], action_masks: Tensor
+        cls, blank: Blank, state: State, observations: Sequence[Tensor], action_masks: Tensor
     ) -> StepBuffers[State]:
         """Memory of any content around the parts that are given."""
+        players = len(observations)
         return cls(
             state,
             observations,
             action_masks,
-            torch.empty((*batch, 1), dtype=torch.int64),
-            torch.empty((*batch, 1), dtype=torch.int8),
-            torch.empty((14, *batch, 1), dtype=torch.bool),
-            torch.empty((2, *batch, 1, 1), dtype=torch.float32),
+            blank((), (1,), torch.int64),
+            blank((), (1,), torch.int8),
+            blank((4 + 5 * players,), (1,), torch.bool),
+            blank((players,), (1, 1), torch.float32),
+        )
+
+    def later(self, step: int) -> StepBuffers[State]:
+        """The memory of a later step, where that lies behind this, step by step."""
+
+        def moved(x: Tensor) -> Tensor:
+            return x.as_strided(x.shape, x.stride(), x.storage_offset() + step * x.numel())
+
+        state, observations = (type(self.state)(*map(moved, self.state)), [moved(x) for x in self.observations])
+        return type(self)(state, observations, *map(moved, self[2:]))
+
+    def take(self, other: StepBuffers[State]) -> None:
+        """Writes what other memory holds, too."""
+        parts = ((*one.state, *one.observations, *one[2:]) for one in (self, other))
+        for mine, theirs in zip(*parts, strict=True):
+            mine.copy_(theirs)
+
+    def arrays_of_steps(self, steps: int) -> Arrays:
+        """The same where that of further steps lies behind it: ``[T, n, ...]``, flags ``[T, 14, n]``.
+
+        Actions that are allowed are one array, ``[T, P, n, ...]``.
+        """
+        n = self.turn.numel()
+
+        def whole(x: Tensor, *shape: int) -> NDArray[Any]:
+            return x.as_strided((steps, x.numel()), (x.numel(), 1)).numpy().reshape(steps, *shape)
+
+        return (
+            *(whole(part, n, -1) for part in (*self.state, *self.observations)),
+            whole(self.action_masks, len(self.action_masks), n, -1),
+            *(whole(part, n, -1) for part in (self.turn, self.outcome)),
+            *(whole(part, len(part), n) for part in (self.flags, self.rewards)),
         )
 
     def arrays(self) -> Arrays:
-        """The same memory for numba, the state first: ``[n, ...]`` each, flags ``[14, n]`` and rewards ``[2, n]``."""
+        """The same memory for numba, the state first: ``[n, ...]`` each, flags ``[.., n]`` and rewards ``[P, n]``."""
         n = self.turn.numel()
         rows = (*self.state, *self.observations, *self.action_masks, self.turn, self.outcome)
         return (
-            *(part.numpy().reshape(n, -1) for part in rows),
+            *(part.numpy().reshape(n, part.numel() // n) for part in rows),
             *(part.numpy().reshape(len(part), n) for part in (self.flags, self.rewards)),
         )

@@ -12,10 +12,12 @@ from torch import Size, Tensor
 
 from marlenv.errors import KeyMissing, NotInSpec
 from marlenv.games.env.draws import Draws
+from marlenv.games.env.fused_rollout import RolloutsInMemory
 from marlenv.games.env.time_step import TimeStep
-from marlenv.games.env.turn_based import OPPONENT_RNG, Illegal, TurnBasedEnv
-from marlenv.games.fast.compiled import SOME_OVER, kernels, worth_compiling
+from marlenv.games.env.turn_based import OPPONENT_RNG, Illegal
+from marlenv.games.fast.compiled import SOME_OVER, kernels, played, worth_compiling
 from marlenv.games.fast.data_pool import DataPool
+from marlenv.games.fast.step_buffers import Blank, new_memory
 from marlenv.games.parts.tables import Table
 from marlenv.games.tictactoe.positions import (
     AFTER,
@@ -36,6 +38,10 @@ from marlenv.games.tictactoe.rules import TicTacToe
 from marlenv.keys import NestedKey
 from marlenv.specs import Categorical, Composite, Unbounded
 from marlenv.tensordicts import get, new, put, separate
+from marlenv.threads import shared
+
+DRAWING, PLAYING = 5, 10
+"""Nanoseconds that a row takes one thread, about."""
 
 
 def _from_shown() -> Tensor:
@@ -78,7 +84,7 @@ ENTRIES: dict[NestedKey, Table] = {
 """The data of every position, in the order in which the compiled step takes them; rewards are last."""
 
 
-class TicTacToeEnv(TurnBasedEnv[State]):
+class TicTacToeEnv(RolloutsInMemory[State]):
     """Tic-tac-toe with TorchRL's keys, for any batch of boards.
 
     ``make("tic_tac_toe")`` has the keys that all games have here.
@@ -151,7 +157,7 @@ class TicTacToeEnv(TurnBasedEnv[State]):
                 return State(torch.full(shown.shape[:-2], FROM_SHOWN.array[int(number)], dtype=torch.int64))
         elif (rows := self._for_kernels(tensordict)) is not None:
             code = torch.empty(shown.shape[:-2], dtype=torch.int64)
-            if kernels().tic_tac_toe_read(FROM_SHOWN.array, *(x.data_ptr() for x in rows), code.view(-1).numpy()):
+            if kernels("shown").read(FROM_SHOWN.array, *(x.data_ptr() for x in rows), 0, code.view(-1).numpy()):
                 return State(code)
         digits = shown.flatten(-2).to(torch.float32) @ SHOWN_WEIGHTS.on(shown.device)
         number = torch.add(digits.to(torch.int64) + (BOARDS - 1) // 2, turn.squeeze(-1), alpha=BOARDS)
@@ -208,12 +214,20 @@ class TicTacToeEnv(TurnBasedEnv[State]):
         if action.numel() == 1:
             cell = int(action)
             place = int(AFTER.array[9 * int(code) + cell]) if 0 <= cell <= 8 else -1
-            return None if place < 0 else (self._looked_up(State(torch.full_like(code, place))), None)
+            return None if place < 0 else self._moved_on(torch.full_like(code, place), ahead=ahead)
         low, high = action.aminmax()
         if low.item() < 0 or high.item() > 8:
             return None
         after = AFTER[torch.add(action, code, alpha=9)]
-        return None if after.min().item() < 0 else (self._looked_up(State(after.to(torch.int64))), None)
+        return None if after.min().item() < 0 else self._moved_on(after.to(torch.int64), ahead=ahead)
+
+    def _moved_on(self, code: Tensor, *, ahead: bool) -> tuple[TensorDict, TensorDict | None]:
+        """The data of positions, and with new games in place of those that are over, if any is and ``ahead``."""
+        data = self._looked_up(State(code))
+        over = get(data, "done")
+        if not ahead or over is None or not over.any():
+            return data, None
+        return data, self._looked_up(State(torch.where(over.squeeze(-1), 0, code)), rewards=False)
 
     def _for_kernels(self, tensordict: TensorDictBase) -> tuple[Tensor, Tensor] | None:
         """Boards and turns without gaps in memory, where a kernel should read them; None where not."""
@@ -232,7 +246,8 @@ class TicTacToeEnv(TurnBasedEnv[State]):
         data, (rows, _) = self._lend(batch, rewards=True)
         fresh, (restarted, _) = self._lend(batch, rewards=False) if ahead else (None, (rows[:-2], []))
         tables, given = (FROM_SHOWN.array, AFTER.array, DATA.array), (x.data_ptr() for x in (shown, turn, action))
-        result = kernels().tic_tac_toe_step(tables, *given, turn.numel(), rows, ahead, restarted)
+        threads = shared(turn.numel() * PLAYING)
+        result = kernels("shown").step(threads, tables, *given, turn.numel(), rows, ahead, restarted)
         return (data, fresh if result == SOME_OVER else None) if result else None
 
     def fast_action(self, tensordict: TensorDictBase, draws: Draws) -> bool:
@@ -242,11 +257,45 @@ class TicTacToeEnv(TurnBasedEnv[State]):
             return False
         action = torch.empty(tensordict.batch_size, dtype=torch.int64)
         tables, given = (FROM_SHOWN.array, COUNT.array, RANKED.array), (x.data_ptr() for x in rows)
-        if not kernels().tic_tac_toe_draw_shown(tables, *given, keys, draws.at, action.data_ptr()):
+        threads = shared(keys.size * DRAWING)
+        if not kernels("shown").draw(threads, tables, *given, keys, draws.at, action.data_ptr()):
             return False
         draws.move()
         put(tensordict, "action", action)
         return True
+
+    def fuses(self, batch: Size) -> bool:
+        """Whether a rollout can be written into memory, step after step."""
+        return type(self) is TicTacToeEnv and self.opponent is None and worth_compiling(batch.numel())
+
+    def blank_buffers(self, blank: Blank) -> list[Tensor]:
+        """Memory for each of :data:`ENTRIES`."""
+        examples = [table.on(CPU)[0] for table in ENTRIES.values()]
+        return [blank((), tuple(one.shape), one.dtype) for one in examples]
+
+    def data_of(self, buffers: list[Tensor], *, rewards: bool) -> TensorDict:
+        """The data over memory of a step."""
+        return self._planted(buffers if rewards else buffers[:-2])
+
+    def blank_actions(self, blank: Blank) -> list[Tensor]:
+        """Memory for cells."""
+        return [blank((), (), torch.int64)]
+
+    def put_actions(self, data: TensorDict, actions: Sequence[Tensor]) -> None:
+        """Writes cells into the data."""
+        put(data, "action", actions[0])
+
+    def fast_rollout(
+        self, steps: int, before: list[Tensor], after: list[Tensor], actions: list[Tensor], *, stops: bool
+    ) -> tuple[int, int]:
+        """Random play in one call."""
+        draws, threads = self._draws_of(before[1].shape[:-1]), shared(steps * before[1].numel() * PLAYING)
+        tables = tuple(table.array for table in (FROM_SHOWN, AFTER, DATA, COUNT, RANKED))
+        memory = tuple(x.data_ptr() for x in before[:-2]), tuple(x.data_ptr() for x in after), actions[0].data_ptr()
+        drawing = draws.keys, draws.at, draws.width
+        count, why = played(kernels("shown").rollout(threads, steps, *memory, tables, drawing, stops), steps)
+        draws.move(count)
+        return count, why
 
     def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
         """All rows, those of ``mask`` with an empty board."""
@@ -266,8 +315,7 @@ class TicTacToeEnv(TurnBasedEnv[State]):
         """
 
         def make() -> tuple[TensorDict, tuple[tuple[int, ...], list[Tensor]]]:
-            examples = [table.on(CPU)[0] for table in ENTRIES.values()]
-            rows = [torch.empty((*batch, *one.shape), dtype=one.dtype) for one in examples]
+            rows = self.blank_buffers(new_memory(batch))
             rows = rows if rewards else rows[:-2]
             return self._planted(rows), (tuple(x.data_ptr() for x in rows), rows)
 

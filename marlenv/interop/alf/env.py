@@ -11,11 +11,12 @@ from torch import Tensor
 from marlenv.envs import EnvBase
 from marlenv.errors import SpecTypeError, Unsupported
 from marlenv.interop.agents import HIDDEN
+from marlenv.interop.alf.nests import UNTRANSFORMED, Nest, numbers
 from marlenv.interop.alf.time_step import AlfSpec, StepType, TimeStep, alf_spec
-from marlenv.keys import Path, nested, path
+from marlenv.keys import Path, last, nested, path
 from marlenv.specs import Composite
 from marlenv.specs.plain import is_plain
-from marlenv.tensordicts import fetch
+from marlenv.tensordicts import anything, fetch
 
 WHO = "to_alf"
 
@@ -42,18 +43,24 @@ class AlfEnvironment:
         self.inner, self._key = env, env.action_keys[0]
         self.path: Path = path(self._key)[:-1]
         whole: Composite = env.full_observation_spec_unbatched
-        seen, action = whole[nested(self.path)] if self.path else whole, env.full_action_spec_unbatched[self._key]
-        self.lone = bool(seen.ndim) and seen.shape[0] == 1
+        group, action = whole[nested(self.path)] if self.path else whole, env.full_action_spec_unbatched[self._key]
+        self.lone = bool(group.ndim) and group.shape[0] == 1
         """Whether there is a dimension of agents with one agent in it, which nobody needs."""
-        if self.lone:
-            seen, action = seen[0], action[0]
-        shown = {name: one for name, one in seen.items() if name not in HIDDEN}
-        self._names = list(shown)
-        self._bare = self._names == ["observation"]
-        self._observations = alf_spec(WHO, "observation", shown["observation"] if self._bare else Composite(shown))
-        self._actions = alf_spec(WHO, "action", action)
+        self._observation = self._nest(self.path)
+        self._actions = alf_spec(WHO, "/".join(path(self._key)), action[0] if self.lone else action)
+        kept = UNTRANSFORMED in whole.keys()
+        self._untransformed = self._nest((UNTRANSFORMED, *self.path)) if kept else None
+        places = {(*at, "info"): bool(at) and self.lone for at in ((), self.path)}
+        self._infos = [
+            Nest(WHO, env, at, lone) for at, lone in places.items() if whole.get(nested(at), None) is not None
+        ]
+        self._reward_key = path(env.reward_keys[0])
         self._td: TensorDictBase | None = None
         self._now = TimeStep()
+
+    def _nest(self, at: Path) -> Nest:
+        hide = (*HIDDEN, UNTRANSFORMED, last(self.inner.reward_keys[0]))
+        return Nest(WHO, self.inner, at, self.lone, hide)
 
     # --- specs -----------------------------------------------------------------------------------
 
@@ -64,7 +71,7 @@ class AlfEnvironment:
 
     def observation_spec(self) -> Any:
         """What is observed, a nest of specs without the batch."""
-        return self._observations
+        return self._observation.spec
 
     def action_spec(self) -> Any:
         """What is to be done."""
@@ -75,21 +82,21 @@ class AlfEnvironment:
         return AlfSpec(())
 
     def env_info_spec(self) -> dict[str, Any]:
-        """What ``env_info`` holds: nothing."""
-        return {}
+        """What ``env_info`` holds: the env's infos; none of most envs."""
+        return {name: spec for nest in self._infos for name, spec in nest.spec.items()}
 
     def time_step_spec(self) -> TimeStep:
         """The specs of all fields of a time step."""
-        number = AlfSpec((), torch.int32)
-        return TimeStep(
+        spec = TimeStep(
             step_type=AlfSpec((), torch.int32, 0, 2),
             reward=self.reward_spec(),
             discount=AlfSpec((), torch.float32, 0.0, 1.0),
-            observation=self._observations,
+            observation=self.observation_spec(),
             prev_action=self._actions,
-            env_id=number,
-            env_info={},
+            env_id=AlfSpec((), torch.int32),
+            env_info=self.env_info_spec(),
         )
+        return spec if self._untransformed is None else self._with_untransformed(spec, self._untransformed.spec)
 
     # --- episodes --------------------------------------------------------------------------------
 
@@ -101,7 +108,7 @@ class AlfEnvironment:
         """Starts episodes in all envs."""
         self._td = self.inner.reset()
         spec = self.inner.full_action_spec[self._key]
-        self._now = self._time_step(self._td, None, self._numbers(spec.zero(), spec))
+        self._now = self._time_step(self._td, None, numbers(spec.zero(), spec, self.lone))
         return self._now
 
     def reset_rows(self, mask: Tensor) -> TimeStep:
@@ -113,12 +120,12 @@ class AlfEnvironment:
         if self._td is None:
             return self.reset()
         self._td = self.inner.reset(self._td.set("_reset", mask.unsqueeze(-1).to(self._td.device or "cpu")))
-        spec, then = self.inner.full_action_spec[self._key], self._now
-        first = self._time_step(self._td, None, self._numbers(spec.zero(), spec))
+        spec, before = self.inner.full_action_spec[self._key], self._now
+        first = self._time_step(self._td, None, numbers(spec.zero(), spec, self.lone))
         kept = {
             name: torch.where(mask.reshape(-1, *[1] * (now.ndim - 1)), new, now)
             for name in ("step_type", "reward", "discount", "prev_action")
-            if isinstance(now := getattr(then, name), Tensor) and isinstance(new := getattr(first, name), Tensor)
+            if isinstance(now := getattr(before, name), Tensor) and isinstance(new := getattr(first, name), Tensor)
         }
         self._now = first._replace(**kept)
         return self._now
@@ -131,57 +138,56 @@ class AlfEnvironment:
         """Plays an action in every env; those whose episode is over start anew instead, without reading it."""
         if self._td is None:
             return self.reset()
-        begin, td = self._now.is_last(), self._td
-        if bool(begin.any()):
-            td = self.inner.reset(td.set("_reset", begin.unsqueeze(-1)))
-            td.set("_step", ~begin.unsqueeze(-1))
-        data = self.inner.step(td.set(self._key, self._told(action)))
+        first, td = self._now.is_last(), self._td
+        if anything(first):
+            td = self.inner.reset(td.set("_reset", first.unsqueeze(-1)))
+            td.set("_step", ~first.unsqueeze(-1))
+        data = self.inner.step(td.set(self._key, self._encode_action(action)))
         self._td = self.inner.step_mdp(data)
         action = torch.as_tensor(action)
-        rows = begin.reshape(-1, *[1] * (action.ndim - 1))
-        self._now = self._time_step(data.get("next"), begin, torch.where(rows, torch.zeros_like(action), action))
+        rows = first.reshape(-1, *[1] * (action.ndim - 1))
+        self._now = self._time_step(data.get("next"), first, torch.where(rows, 0, action))
         return self._now
 
-    def _told(self, action: Any) -> Tensor:
+    def _encode_action(self, action: Any) -> Tensor:
         spec = self.inner.full_action_spec[self._key]
         value = torch.as_tensor(action)
         plain = is_plain(spec)
         return value.to(spec.dtype).reshape(spec.shape) if plain else spec.encode(value.reshape(spec.shape[:-1]))
 
-    def _time_step(self, td: TensorDictBase, begin: Tensor | None, action: Any) -> TimeStep:
+    def _time_step(self, td: TensorDictBase, first: Tensor | None, action: Any) -> TimeStep:
+        """The time step of data ``[B]``, in whose rows ``first`` episodes start; in all of them with None."""
         rows, device = self.batch_size, self.inner.device
-        node = fetch(td, self.path) if self.path else td
-        values = {name: self._value(node.get(name), name) for name in self._names}
         kind = torch.full((rows,), int(StepType.FIRST), dtype=torch.int32, device=device)
         reward, discount = torch.zeros(rows, device=device), torch.ones(rows, device=device)
-        if begin is not None:
+        if first is not None:
             terminated, over = (td.get(name).flatten(1).all(-1) for name in ("terminated", "done"))
-            later = torch.where(over, int(StepType.LAST), int(StepType.MID)).to(torch.int32)
-            kind = torch.where(begin, kind, later)
-            paid = fetch(td, path(self.inner.reward_keys[0])).float().flatten(1).sum(-1)
-            reward = torch.where(begin, reward, paid)
-            discount = torch.where(terminated & ~begin, 0.0, discount)
-        return TimeStep(
+            kind = torch.where(first, kind, over.to(torch.int32) + int(StepType.MID))
+            reward = torch.where(first, reward, self._reward(td))
+            discount = torch.where(terminated & ~first, 0.0, discount)
+        now = TimeStep(
             step_type=kind,
             reward=reward,
             discount=discount,
-            observation=values["observation"] if self._bare else values,
+            observation=self._observation.read(td),
             prev_action=action,
             env_id=torch.arange(rows, dtype=torch.int32, device=device),
-            env_info={},
+            env_info={name: value for nest in self._infos for name, value in nest.read(td).items()},
         )
+        if self._untransformed is None:
+            return now
+        kept = self._with_untransformed(now, self._untransformed.read(td))
+        reward = self._reward(td.get(UNTRANSFORMED))
+        reward = torch.zeros_like(reward) if first is None else torch.where(first, 0.0, reward)
+        return kept._replace(untransformed=kept.untransformed._replace(reward=reward))
 
-    def _value(self, value: Any, name: str) -> Any:
-        spec = self.inner.full_observation_spec[nested((*self.path, name))]
-        if isinstance(value, TensorDictBase):
-            held = value.squeeze(1) if self.lone else value
-            return {key: held.get(key) for key in held.keys()}
-        return self._numbers(value, spec)
+    def _with_untransformed(self, now: TimeStep, observation: Any) -> TimeStep:
+        return now._replace(untransformed=now._replace(observation=observation))
 
-    def _numbers(self, value: Tensor, spec: Any) -> Tensor:
-        """Values as ALF's specs have them: one-hot ones as numbers, and without a lone agent's dimension."""
-        value = value if is_plain(spec) else value.to(torch.int64).argmax(-1)
-        return value.squeeze(1) if self.lone else value
+    def _reward(self, td: TensorDictBase) -> Tensor:
+        """The sum over agents, float32 ``[B]``."""
+        reward: Tensor = fetch(td, self._reward_key)
+        return reward.float().flatten(1).sum(-1)
 
     # --- others ----------------------------------------------------------------------------------
 

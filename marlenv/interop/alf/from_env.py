@@ -4,74 +4,134 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Size, Tensor
 
-from marlenv.interop.alf.time_step import StepType
-from marlenv.optional import need
+from marlenv.envs import EnvBase
+from marlenv.errors import ResetError, SpecError, Unsupported
+from marlenv.interop.alf.time_step import TimeStep
+from marlenv.specs import Binary, Bounded, Categorical, Composite, TensorSpec, Unbounded
 
-spaces: Any = need("gymnasium.spaces", "marlenv.from_alf")
-vectors: Any = need("gymnasium.vector", "marlenv.from_alf")
+WHO = "from_alf"
 
 
-class VectorOfAlf(vectors.VectorEnv):
-    """A batched environment of ALF as a vector of Gymnasium's, whose rows start anew when they are told to.
+class EnvOfAlf(EnvBase):
+    """A batched environment of ALF behind our interface; made by :func:`marlenv.from_alf`.
 
     Args:
-        env: of ALF, or one like it, with one row, or with ``reset_rows``.
+        env: of ALF, or one like it.
     """
 
     def __init__(self, env: Any) -> None:
-        self.inner, self.num_envs, self.render_mode = env, int(env.batch_size), None
-        self.metadata = {"autoreset_mode": vectors.AutoresetMode.DISABLED, "render_modes": []}
-        self.single_observation_space, self.single_action_space = (
-            _space(spec) for spec in (env.observation_spec(), env.action_spec())
+        self.count = int(env.batch_size)
+        super().__init__(batch_size=[self.count])
+        self._env = env
+        observed = _spec("observation", env.observation_spec(), self.count)
+        if not isinstance(observed, Composite):
+            observed = Composite(observation=observed, shape=self.batch_size)
+        infos = env.env_info_spec() if hasattr(env, "env_info_spec") else {}
+        if infos:
+            observed["info"] = _spec("env_info", infos, self.count)
+        self.waits = self.count > 1 and not hasattr(env, "reset_rows")
+        """Whether rows start anew in the step after their last one, when ALF says so."""
+        if self.waits:
+            observed["mask"] = Binary(shape=(self.count, 1), dtype=torch.bool)
+        self._infos = list(infos)
+        self.observation_spec = observed
+        self.action_spec = _spec("action", env.action_spec(), self.count)
+        if isinstance(self.action_spec, Composite):
+            raise SpecError(f"{WHO}: entry 'action' is {list(self.action_spec.keys())}; one action is expected")
+        rewards = tuple(env.reward_spec().shape) if hasattr(env, "reward_spec") else ()
+        self.reward_spec = Unbounded((self.count, *(rewards or (1,))))
+        self.done_spec = Composite(
+            {name: Binary(shape=(self.count, 1), dtype=torch.bool) for name in ("done", "terminated", "truncated")},
+            shape=self.batch_size,
         )
-        self.observation_space, self.action_space = (
-            vectors.utils.batch_space(space, self.num_envs)
-            for space in (self.single_observation_space, self.single_action_space)
-        )
+        self._over = torch.zeros(self.count, dtype=torch.bool)
+        self._now = TimeStep()
 
-    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        """Starts episodes in all rows, or in those of ``options["reset_mask"]``."""
-        if seed is not None and hasattr(self.inner, "seed"):
-            self.inner.seed(int(np.ravel(seed)[0]))
-        mask = None if options is None else options.get("reset_mask")
-        some = mask is not None and self.num_envs > 1
-        now = self.inner.reset_rows(torch.as_tensor(np.asarray(mask, dtype=bool))) if some else self.inner.reset()
-        return _arrays(now.observation), {}
+    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+        flags = None if tensordict is None else tensordict.get("_reset", None)
+        rows = torch.ones(self.count, dtype=torch.bool) if flags is None else flags.reshape(self.count).cpu()
+        if bool(rows.all()) or self._now.step_type == ():
+            self._now = self._env.reset()
+        elif not self.waits:
+            self._now = self._env.reset_rows(rows)
+        else:
+            self._check_resets(rows)
+        self._over = self._over & ~rows
+        return TensorDict(self._observed(), self.batch_size)
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Plays an action in every row."""
-        now = self.inner.step(torch.as_tensor(np.asarray(actions)))
-        last, on = _arrays(now.step_type) == int(StepType.LAST), _arrays(now.discount) != 0
-        reward = _arrays(now.reward).astype(np.float64)
-        return _arrays(now.observation), reward, last & ~on, last & on, {}
+    def _check_resets(self, rows: Tensor) -> None:
+        """Raises where rows are to start anew that ALF does not start anew."""
+        ready = self._over & (self._now.is_last() | self._now.is_first()).cpu()
+        if bool((rows & ~ready).any()):
+            raise ResetError(
+                f"{WHO}: the rows of {type(self._env).__name__} start anew by themselves in the step after their last "
+                f"one, got a reset of rows {(rows & ~ready).nonzero().flatten().tolist()}, which are not over; "
+                f"reset all rows, or those that are done"
+            )
 
-    def close_extras(self, **_: Any) -> None:
-        """Closes the env."""
-        if hasattr(getattr(self, "inner", None), "close"):
-            self.inner.close()
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        flags = tensordict.get("_step", None)
+        waiting = torch.zeros(self.count, dtype=torch.bool) if flags is None else ~flags.reshape(self.count).cpu()
+        if bool((waiting & ~self._over).any()):
+            raise Unsupported(
+                f"{WHO}: all rows of an environment of ALF are stepped at once, got a '_step' that leaves out rows "
+                f"{(waiting & ~self._over).nonzero().flatten().tolist()}, which are not done"
+            )
+        self._now = now = self._env.step(tensordict.get("action"))
+        over = torch.as_tensor(now.is_last()).reshape(self.count, 1)
+        on = (torch.as_tensor(now.discount) != 0).reshape(self.count, 1)
+        self._over = over.reshape(self.count).cpu() | waiting
+        data = self._observed()
+        data["reward"] = torch.as_tensor(now.reward).to(torch.float32).reshape(self.reward_spec.shape).clone()
+        data |= {"done": over, "terminated": over & ~on, "truncated": over & on}
+        return TensorDict(data, self.batch_size)
+
+    def _observed(self) -> dict[str, Any]:
+        """What is observed now; ``mask`` says whose action the next step reads."""
+        nest = self._now.observation
+        data = _values(nest if isinstance(nest, dict) else {"observation": nest}, self.batch_size)
+        if self._infos:
+            data["info"] = TensorDict(_values(self._now.env_info, self.batch_size), self.batch_size)
+        if self.waits:
+            data["mask"] = ~torch.as_tensor(self._now.is_last()).reshape(self.count, 1)
+        return data
+
+    def _set_seed(self, seed: int | None) -> None:
+        if hasattr(self._env, "seed"):
+            self._env.seed(seed)
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Closes the environment."""
+        if not self.is_closed and hasattr(self._env, "close"):
+            self._env.close()
+        super().close(raise_if_closed=raise_if_closed)
 
 
-def _space(spec: Any) -> Any:
-    """A nest of ALF's specs as a space."""
+def _values(nest: Any, batch: Size) -> dict[str, Any]:
+    """A nest of ALF's as data of their own, since an environment may write into its own again."""
+    return {
+        name: TensorDict(_values(value, batch), batch) if isinstance(value, dict) else torch.as_tensor(value).clone()
+        for name, value in nest.items()
+    }
+
+
+def _spec(key: str, spec: Any, rows: int) -> TensorSpec:
+    """A nest of ALF's specs as one of ours, with rows."""
     if isinstance(spec, dict):
-        return spaces.Dict({name: _space(one) for name, one in spec.items()})
-    dtype = torch.empty(0, dtype=spec.dtype).numpy().dtype
-    shape, bounds = tuple(spec.shape), [getattr(spec, name, None) for name in ("minimum", "maximum")]
-    if any(bound is None for bound in bounds):
-        if dtype.kind == "b":
-            return spaces.Box(0, 1, shape, np.int8)
-        ends = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        return spaces.Box(*ends, shape, dtype)
-    low, high = (np.broadcast_to(np.asarray(bound), shape).astype(dtype) for bound in bounds)
-    if dtype.kind == "i" and not shape and low == 0:
-        return spaces.Discrete(int(high) + 1)
-    return spaces.Box(low, high, shape, dtype)
-
-
-def _arrays(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _arrays(one) for name, one in value.items()}
-    return torch.as_tensor(value).detach().cpu().numpy()
+        return Composite({name: _spec(f"{key}/{name}", one, rows) for name, one in spec.items()}, shape=(rows,))
+    if not hasattr(spec, "shape") or not hasattr(spec, "dtype"):
+        raise SpecError(f"{WHO}: entry {key!r} is {type(spec).__name__}; nests of ALF are dicts of specs here")
+    shape, dtype = (rows, *spec.shape), spec.dtype
+    low, high = (getattr(spec, name, None) for name in ("minimum", "maximum"))
+    if dtype == torch.bool:
+        return Binary(shape=shape, dtype=dtype)
+    if low is None or high is None:
+        return Unbounded(shape, dtype=dtype)
+    low, high = (torch.as_tensor(bound, dtype=dtype) for bound in (low, high))
+    if not dtype.is_floating_point and low.numel() == high.numel() == 1 and int(low) == 0:
+        return Categorical(int(high) + 1, shape, dtype=dtype)
+    return Bounded(low.expand(shape).clone(), high.expand(shape).clone(), shape, dtype=dtype)

@@ -9,10 +9,11 @@ from marlenv.envs import EnvBase
 from marlenv.errors import Unsupported
 from marlenv.interop.alf.env import AlfEnvironment
 from marlenv.registration import make
-from marlenv.transforms import TimeLimit, TransformedEnv
+from marlenv.transforms import BatchSizeTransform, TimeLimit, TransformedEnv
 from marlenv.vector import ParallelEnv, SerialEnv
 
 Load = Callable[..., Any]
+Wrapper = Callable[[EnvBase], EnvBase]
 
 
 class ParallelAlfEnvironment(AlfEnvironment):
@@ -23,7 +24,7 @@ class ParallelAlfEnvironment(AlfEnvironment):
     """
 
     def __init__(self, env_constructors: Sequence[Callable[[], EnvBase]]) -> None:
-        super().__init__(ParallelEnv(len(env_constructors), list(env_constructors)))
+        super().__init__(_rows(ParallelEnv(len(env_constructors), list(env_constructors))))
 
 
 class ThreadEnvironment(AlfEnvironment):
@@ -34,11 +35,22 @@ class ThreadEnvironment(AlfEnvironment):
     """
 
     def __init__(self, env_constructor: Callable[[], EnvBase]) -> None:
-        super().__init__(SerialEnv(1, env_constructor))
+        super().__init__(_rows(SerialEnv(1, env_constructor)))
+
+
+def _rows(pool: EnvBase) -> EnvBase:
+    """A pool of envs with one row each as one env with rows; of envs without rows it is one already."""
+    if len(pool.batch_size) == 1 or pool.batch_size.numel() != pool.batch_size[0]:
+        return pool
+    return TransformedEnv(pool, BatchSizeTransform(reshape_fn=lambda td: td.reshape(td.shape[0])))
 
 
 def suite(make_env: Callable[..., EnvBase], *, batched: bool) -> Load:
     """A ``load`` like those of ALF's suites, for :func:`create_environment`.
+
+    ``load(environment_name, batch_size=, max_episode_steps=, gym_env_wrappers=, alf_env_wrappers=, **options)`` makes
+    the env, and puts the first wrappers, a time limit and the second wrappers around it; wrappers take and return envs
+    of ours, such as ``lambda env: TransformedEnv(env, RewardScaling(0, 0.1))``.
 
     Args:
         make_env: makes an env of ours of a name; with ``batched`` it takes ``num_envs``.
@@ -51,9 +63,11 @@ def suite(make_env: Callable[..., EnvBase], *, batched: bool) -> Load:
 
     def load(
         environment_name: str, *, batch_size: int | None = None, max_episode_steps: int = 0,
-        alf_env_wrappers: Sequence[Callable[[EnvBase], EnvBase]] = (), **options: Any,
+        gym_env_wrappers: Sequence[Wrapper] = (), alf_env_wrappers: Sequence[Wrapper] = (), **options: Any,
     ) -> Any:  # fmt: skip
         env = make_env(environment_name, **({"num_envs": batch_size or 1} if batched else {}), **options)
+        for wrapper in gym_env_wrappers:
+            env = wrapper(env)
         if max_episode_steps > 0:
             env = TransformedEnv(env, TimeLimit(max_episode_steps))
         for wrapper in alf_env_wrappers:

@@ -9,6 +9,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError
+from marlenv.interop.spaces import check_equal
 from marlenv.specs import Bounded, Categorical, Composite, OneHot, TensorSpec
 from marlenv.specs.plain import is_plain
 
@@ -74,10 +75,12 @@ def alf_spec(who: str, key: str, spec: TensorSpec) -> Any:
 
     Raises:
         SpecError: ALF has no spec of such values; the text says which entry.
+        GroupError: it is an entry of agents who differ in it.
 
     >>> alf_spec("here", "action", Categorical(3))
     AlfSpec(shape=(), dtype=torch.int64, minimum=0, maximum=2)
     """
+    check_equal(who, key, spec)
     if isinstance(spec, Composite):
         return {name: alf_spec(who, f"{key}/{name}", one) for name, one in spec.items()}
     if isinstance(spec, OneHot):

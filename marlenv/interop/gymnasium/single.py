@@ -9,6 +9,7 @@ from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
 from marlenv.errors import NeedsReset, Unsupported
+from marlenv.interop.agents import lone
 from marlenv.interop.face import Face
 from marlenv.optional import need
 
@@ -22,10 +23,12 @@ class SingleEnv(gymnasium.Env):
     Args:
         env: our env.
         render_mode: ``"rgb_array"``, or None.
+        info_keys: entries that stand in the info rather than in the observation.
     """
 
-    def __init__(self, env: EnvBase, render_mode: str | None = None) -> None:
-        self._face = Face(WHO, env)
+    def __init__(self, env: EnvBase, render_mode: str | None = None, *, info_keys: tuple[str, ...] = ()) -> None:
+        self._face, self._info_keys = Face(WHO, env, hide=info_keys), info_keys
+        self._face.check_names("info_keys", info_keys)
         if env.batch_size.numel() != 1:
             raise Unsupported(
                 f"{WHO}: expected an env with one row, got batch size {list(env.batch_size)}; "
@@ -45,19 +48,22 @@ class SingleEnv(gymnasium.Env):
         if seed is not None:
             self.inner.set_seed(seed)
         self._td = self.inner.reset()
-        return self._face.seen(self._lone(self._td)), {}
+        first = lone(self._td)
+        return self._face.observations(first), self._info(first)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Plays an action."""
         if self._td is None:
             raise NeedsReset.before(type(self).__name__, "step")
-        data = self.inner.step(self._face.told(self._td, action))
-        following, self._td = self._lone(data.get("next")), self.inner.step_mdp(data)
+        data = self.inner.step(self._face.set_action(self._td, action))
+        following, self._td = lone(data.get("next")), self.inner.step_mdp(data)
         terminated, truncated = self._face.flags(following)
-        return self._face.seen(following), float(self._face.paid(following)), bool(terminated), bool(truncated), {}
+        ends = bool(terminated), bool(truncated)
+        reward = float(self._face.rewards(following))
+        return self._face.observations(following), reward, *ends, self._info(following)
 
-    def _lone(self, td: TensorDictBase) -> TensorDictBase:
-        return td[(0,) * len(self.inner.batch_size)] if self.inner.batch_size else td
+    def _info(self, td: TensorDictBase) -> dict[str, Any]:
+        return self._face.entries(td, self._info_keys)
 
     def render(self) -> Any:
         """A picture, uint8 ``[H, W, 3]``, where that was asked for."""

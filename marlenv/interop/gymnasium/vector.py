@@ -53,10 +53,10 @@ class VectorOfRows(vectors.VectorEnv):
         if mask is None or self._td is None:
             self._td, self._over = self.inner.reset(), np.zeros(self.num_envs, dtype=bool)
         else:
-            self._anew(np.asarray(mask, dtype=bool))
-        return self._face.seen(self._td), {}
+            self._reset_rows(np.asarray(mask, dtype=bool))
+        return self._face.observations(self._td), {}
 
-    def _anew(self, mask: NDArray[np.bool_]) -> None:
+    def _reset_rows(self, mask: NDArray[np.bool_]) -> None:
         """Starts episodes in some rows."""
         held: Any = self._td
         self._td = self.inner.reset(held.set("_reset", torch.from_numpy(mask).unsqueeze(-1).to(held.device or "cpu")))
@@ -69,24 +69,24 @@ class VectorOfRows(vectors.VectorEnv):
         if self.mode == "DISABLED" and self._over.any():
             rows = np.flatnonzero(self._over).tolist()
             raise Unsupported(f"{WHO}: rows {rows} are done; reset them with options={{'reset_mask': mask}} first")
-        begin = self._over.copy()
-        if begin.any():
-            self._anew(begin)
-            self._td.set("_step", torch.from_numpy(~begin).unsqueeze(-1).to(self._td.device or "cpu"))
-        data = self.inner.step(self._face.told(self._td, actions))
+        start = self._over.copy()
+        if start.any():
+            self._reset_rows(start)
+            self._td.set("_step", torch.from_numpy(~start).unsqueeze(-1).to(self._td.device or "cpu"))
+        data = self.inner.step(self._face.set_action(self._td, actions))
         following = data.get("next")
         terminated, truncated = self._face.flags(following)
         over, info = terminated | truncated, {}
-        seen, reward = self._face.seen(following), self._face.paid(following)
+        observations, rewards = self._face.observations(following), self._face.rewards(following)
         self._td = self.inner.step_mdp(data)
         if self.mode == "SAME_STEP":
             if over.any():
-                info = {"final_obs": seen, "_final_obs": over}
-                self._anew(over)
-                seen = self._face.seen(self._td)
+                info = {"final_obs": observations, "_final_obs": over}
+                self._reset_rows(over)
+                observations = self._face.observations(self._td)
         else:
             self._over = over
-        return seen, reward, terminated, truncated, info
+        return observations, rewards, terminated, truncated, info
 
     def close_extras(self, **_: Any) -> None:
         """Closes the env."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
-from marlenv.errors import NeedsReset, Unsupported
-from marlenv.interop.agents import Agents
-from marlenv.interop.pettingzoo.window import Window
-from marlenv.interop.spaces import space_of, value_of
+from marlenv.errors import NeedsReset
+from marlenv.interop.agents import Agents, check_nobody_returns
+from marlenv.interop.pettingzoo.render import Renderer
+from marlenv.interop.pettingzoo.state import GlobalState
 from marlenv.optional import need
 
-zoo: Any = need("pettingzoo", "marlenv.to_pettingzoo_parallel")
-spaces: Any = need("gymnasium.spaces", "marlenv.to_pettingzoo_parallel")
+WHO = "to_pettingzoo_parallel"
+zoo: Any = need("pettingzoo", f"marlenv.{WHO}")
 
 
 class ParallelZoo(zoo.ParallelEnv):
@@ -22,24 +22,19 @@ class ParallelZoo(zoo.ParallelEnv):
 
     Args:
         env: our env, with one row.
-        render_mode: ``"rgb_array"``, ``"human"``, or None.
+        render_mode: of scenarios ``"rgb_array"``, of games ``"ansi"``; ``"human"``, or None.
     """
 
     def __init__(self, env: EnvBase, render_mode: str | None = None) -> None:
         self.inner, self.render_mode = env, render_mode
-        self._all = Agents("to_pettingzoo_parallel", env)
+        self._all = Agents(WHO, env)
+        self._renderer, self._state = Renderer(WHO, env, render_mode), GlobalState(WHO, self._all)
         name = str(getattr(env, "name", None) or type(env).__name__)
-        modes = ["human", "rgb_array"] if hasattr(env, "render") else []
-        self.metadata = {"name": name, "render_modes": modes, "is_parallelizable": True}
-        if render_mode is not None and render_mode not in modes:
-            raise Unsupported(
-                f"to_pettingzoo_parallel: render_mode must be one of {[None, *modes]}, got {render_mode!r}"
-            )
+        self.metadata = {"name": name, "render_modes": self._renderer.modes, "is_parallelizable": True}
         self.possible_agents = list(self._all.names)
         self.agents: list[str] = []
-        self._whole = "state" in env.full_observation_spec_unbatched.keys()
-        self._td: Any = None
-        self._window = Window()
+        self._left: set[str] = set()
+        self._td: TensorDictBase | None = None
 
     def observation_space(self, agent: str) -> Any:
         """What an agent may observe."""
@@ -52,24 +47,25 @@ class ParallelZoo(zoo.ParallelEnv):
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         """Starts an episode; observations and infos by agent."""
         self._td = self._all.reset(seed)
-        self.agents = self._living()
+        self.agents, self._left = self._living(), set()
         return self._all.observations(self._td, self.agents), {agent: {} for agent in self.agents}
 
     def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
         """Plays an action of every agent; observations, rewards, terminations, truncations and infos by agent."""
-        if self._td is None:
-            raise NeedsReset.before(type(self).__name__, "step")
-        playing = self.agents
+        td, playing = self._data("step"), self.agents
         if not playing:
             return {}, {}, {}, {}, {}
-        self._td = self._all.step(self._td, {agent: actions[agent] for agent in playing})
+        self._td = self._all.step(td, {agent: actions[agent] for agent in playing})
         found = [self._all.column(self._td, name, False) for name in ("terminated", "truncated")]
         rewards = self._all.column(self._td, "reward", 0.0)
-        terminated, truncated = ({agent: bool(column[agent]) for agent in playing} for column in found)
-        seen = self._all.observations(self._td, playing)
-        self.agents = [agent for agent in self._living() if not terminated.get(agent) and not truncated.get(agent)]
-        paid = {agent: float(rewards[agent]) for agent in playing}
-        return seen, paid, terminated, truncated, {agent: {} for agent in playing}
+        over = {agent for agent in playing if found[0][agent] or found[1][agent]}
+        self.agents = [agent for agent in self._living() if agent not in over]
+        check_nobody_returns(WHO, self._left, self.agents)
+        self._left |= set(playing) - set(self.agents)
+        those = playing + [agent for agent in self.agents if agent not in playing]  # some are born
+        terminated, truncated = ({agent: bool(column[agent]) for agent in those} for column in found)
+        of_agents = {agent: float(rewards[agent]) for agent in those}
+        return self._all.observations(self._td, those), of_agents, terminated, truncated, {agent: {} for agent in those}
 
     def _living(self) -> list[str]:
         alive = self._all.column(self._td, "alive", True)
@@ -78,40 +74,23 @@ class ParallelZoo(zoo.ParallelEnv):
     @property
     def state_space(self) -> Any:
         """What :meth:`state` gives: the env's own state, or the observations of all agents side by side."""
-        if self._whole:
-            spec = self.inner.full_observation_spec_unbatched["state"]
-            return space_of("to_pettingzoo_parallel", "state", spec)
-        size = sum(spaces.flatdim(space) for space in self._all.observation_spaces.values())
-        return spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        return self._state.space
 
     def state(self) -> Any:
         """What is known of the whole env."""
+        return self._state.read(self._data("state"))
+
+    def _data(self, verb: str) -> TensorDictBase:
         if self._td is None:
-            raise NeedsReset.before(type(self).__name__, "state")
-        if self._whole:
-            held = self._td.get("state")
-            spec = self.inner.full_observation_spec_unbatched["state"]
-            return value_of(self.state_space, spec.to_numpy(held))
-        seen = self._all.observations(self._td)
-        flat = [spaces.flatten(self._all.observation_spaces[agent], seen[agent]) for agent in self.possible_agents]
-        return np.concatenate(flat).astype(np.float32)
+            raise NeedsReset.before(WHO, verb)
+        return self._td
 
     def render(self) -> Any:
-        """A picture, uint8 ``[H, W, 3]``; with ``"human"`` it is shown in a window."""
-        if self.render_mode is None:
-            return None
-        picture = np.asarray(self._drawn())
-        if self.render_mode == "rgb_array":
-            return picture
-        self._window.show(picture)
-        return None
-
-    def _drawn(self) -> Any:
-        env: Any = self.inner
-        return env.render()
+        """A picture, uint8 ``[H, W, 3]``, or a board as text; with ``"human"`` it is shown."""
+        return self._renderer.render(self._data("render"))
 
     def close(self) -> None:
         """Closes the env."""
-        self._window.close()
+        self._renderer.close()
         if not self.inner.is_closed:
             self.inner.close()

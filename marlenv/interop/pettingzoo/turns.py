@@ -7,19 +7,23 @@ from typing import Any
 from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
-from marlenv.errors import NeedsReset, Unsupported
+from marlenv.errors import NeedsReset
 from marlenv.interop.agents import Agents
 from marlenv.interop.pettingzoo.parallel import ParallelZoo, zoo
+from marlenv.interop.pettingzoo.render import Renderer
+from marlenv.interop.pettingzoo.state import GlobalState
 from marlenv.optional import need
+
+WHO = "to_pettingzoo_aec"
 
 
 def aec(env: EnvBase, render_mode: str | None) -> Any:
     """The env of turns of a game, or of an env in which all act at once."""
-    agents = Agents("to_pettingzoo_aec", env)
+    agents = Agents(WHO, env)
     masks = agents.column(agents.reset(None), "mask", True)
     if sum(map(bool, masks.values())) == 1:
         return TurnsZoo(env, render_mode)
-    conversions = need("pettingzoo.utils.conversions", "marlenv.to_pettingzoo_aec")
+    conversions = need("pettingzoo.utils.conversions", f"marlenv.{WHO}")
     return conversions.parallel_to_aec(ParallelZoo(env, render_mode))
 
 
@@ -34,12 +38,10 @@ class TurnsZoo(zoo.AECEnv):
     def __init__(self, env: EnvBase, render_mode: str | None = None) -> None:
         super().__init__()
         self.inner, self.render_mode = env, render_mode
-        self._all = Agents("to_pettingzoo_aec", env)
-        rules = getattr(env, "rules", None)
-        modes = ["human", "ansi"] if hasattr(rules, "show") else []
-        if render_mode is not None and render_mode not in modes:
-            raise Unsupported(f"to_pettingzoo_aec: render_mode must be one of {[None, *modes]}, got {render_mode!r}")
-        self.metadata = {"name": type(rules or env).__name__, "render_modes": modes, "is_parallelizable": False}
+        self._all = Agents(WHO, env)
+        self._renderer, self._state = Renderer(WHO, env, render_mode), GlobalState(WHO, self._all)
+        name = type(getattr(env, "rules", None) or env).__name__
+        self.metadata = {"name": name, "render_modes": self._renderer.modes, "is_parallelizable": False}
         self.possible_agents = list(self._all.names)
         self.agents: list[str] = []
         self._td: TensorDictBase | None = None
@@ -65,11 +67,11 @@ class TurnsZoo(zoo.AECEnv):
 
     def observe(self, agent: str) -> Any:
         """What an agent observes now."""
-        return self._all.observations(self._held("observe"), [agent])[agent]
+        return self._all.observations(self._data("observe"), [agent])[agent]
 
     def step(self, action: Any) -> None:
         """Plays the action of the agent whose turn it is; None where that agent is done."""
-        td, agent = self._held("step"), self.agent_selection
+        td, agent = self._data("step"), self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
@@ -83,26 +85,28 @@ class TurnsZoo(zoo.AECEnv):
         behind = self.agents.index(agent) + 1
         self.agent_selection = self._to_move(self.agents[behind % len(self.agents)])
 
-    def _held(self, verb: str) -> TensorDictBase:
+    def _data(self, verb: str) -> TensorDictBase:
         if self._td is None:
-            raise NeedsReset.before(type(self).__name__, verb)
+            raise NeedsReset.before(WHO, verb)
         return self._td
 
     def _to_move(self, otherwise: str) -> str:
         """Whose turn it is; where it is nobody's, since the game is over, the one who is to hear so first."""
-        acting = self._all.column(self._held("step"), "mask", False)
+        acting = self._all.column(self._data("step"), "mask", False)
         return next((agent for agent in self.agents if acting[agent]), otherwise)
+
+    @property
+    def state_space(self) -> Any:
+        """What :meth:`state` gives: the position of the game as one vector."""
+        return self._state.space
+
+    def state(self) -> Any:
+        """What is known of the whole game."""
+        return self._state.read(self._data("state"))
 
     def render(self) -> Any:
         """The board as text; with ``"human"`` it is printed."""
-        if self.render_mode is None:
-            return None
-        env: Any = self.inner
-        board: str = env.rules.show(env.read(self._held("render")))
-        if self.render_mode == "ansi":
-            return board
-        print(board)
-        return None
+        return self._renderer.render(self._data("render"))
 
     def close(self) -> None:
         """Closes the env."""

@@ -26,6 +26,7 @@ def to_rllib(env: EnvBase, agents: str = "agents") -> Any:
 
     Raises:
         SpecTypeError: ``env`` is no env of ours, or has no groups.
+        GroupError: with ``"groups"``, the agents of a group differ in shape.
         Unsupported: it has several rows, or there is no such ``agents``.
         SpecError: Gymnasium cannot express one of the specs; the text says which entry.
         MissingExtra: ``ray[rllib]`` is not installed.

@@ -8,7 +8,7 @@ import numpy as np
 
 from marlenv.envs import EnvBase
 from marlenv.errors import MissingExtra, NeedsReset, Unsupported, nearest
-from marlenv.interop.agents import Agents
+from marlenv.interop.agents import Agents, check_nobody_returns
 from marlenv.interop.teams import Teams
 from marlenv.optional import need
 
@@ -37,6 +37,7 @@ class AgentsOfRLlib(multi.MultiAgentEnv):
         self.possible_agents = list(self._all.names)
         self.agents: list[str] = list(self.possible_agents)
         self.observation_spaces, self.action_spaces = self._all.observation_spaces, self._all.action_spaces
+        self._left: set[str] = set()
         self._td: Any = None
         super().__init__()
 
@@ -45,7 +46,7 @@ class AgentsOfRLlib(multi.MultiAgentEnv):
         self._td = self._all.reset(seed)
         alive = self._all.column(self._td, "alive", True)
         self.agents = [agent for agent in self.possible_agents if alive[agent]]
-        acting = self._acting()
+        acting, self._left = self._acting(), set()
         return self._all.observations(self._td, acting), {agent: {} for agent in acting}
 
     def _acting(self) -> list[str]:
@@ -61,15 +62,17 @@ class AgentsOfRLlib(multi.MultiAgentEnv):
         rewards, alive = (self._all.column(self._td, *one) for one in (("reward", 0.0), ("alive", True)))
         ends, cuts, over = (self._all.column(self._td, name, False) for name in ("terminated", "truncated", "done"))
         self.agents = [agent for agent in self.possible_agents if not over[agent] and alive[agent]]
-        hear = [agent for agent in playing if agent not in self.agents] + self._acting()
+        check_nobody_returns(WHO, self._left, self.agents)
+        self._left |= set(playing) - set(self.agents)
+        observing = [agent for agent in playing if agent not in self.agents] + self._acting()
         flags: list[dict[str, Any]] = [
             {agent: bool(column[agent]) for agent in playing} | {"__all__": False} for column in (ends, cuts)
         ]
         if not self.agents:
             cut = any(flags[1].values())
             flags[0]["__all__"], flags[1]["__all__"] = not cut, cut
-        paid = {agent: float(rewards[agent]) for agent in {*playing, *hear}}
-        return self._all.observations(self._td, hear), paid, *flags, {agent: {} for agent in hear}
+        of_agents = {agent: float(rewards[agent]) for agent in {*playing, *observing}}
+        return self._all.observations(self._td, observing), of_agents, *flags, {agent: {} for agent in observing}
 
     def render(self) -> Any:
         """A picture of a scenario, uint8 ``[H, W, 3]``; None where the env draws nothing."""

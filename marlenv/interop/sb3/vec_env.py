@@ -60,7 +60,7 @@ class RowsAndAgents(base.VecEnv):
         self._dead = np.zeros(self.num_envs, dtype=bool)
         self._reset_seeds()
         self._reset_options()
-        return self._face.seen(self._td)
+        return self._face.observations(self._td)
 
     def step_async(self, actions: Any) -> None:
         """Takes an action for every env."""
@@ -72,28 +72,31 @@ class RowsAndAgents(base.VecEnv):
         """Plays the actions; observations, rewards, whether episodes are over, and infos."""
         if self._td is None:
             raise NeedsReset.before(type(self).__name__, "step")
-        data, self._td = self.inner.step_and_maybe_reset(self._face.told(self._td, self._actions))
+        data, self._td = self.inner.step_and_maybe_reset(self._face.set_action(self._td, self._actions))
         following = data.get("next")
-        of_row = np.repeat(np.logical_or(*self._face.flags(following)).reshape(-1), self._face.agents)
-        terminated, truncated = self._face.flags_of_agents(following)
+        of_rows = self._face.flags(following)
+        of_row = np.logical_or(*of_rows).reshape(-1).repeat(self._face.agents)
+        terminated, truncated = self._face.flags_of_agents(following, of_rows)
         dead, over = self._dead, (terminated | truncated) & ~self._dead | of_row
         self._dead = (dead | over) & ~of_row
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
         if over.any():
-            last = self._face.seen(following)
+            last = self._face.observations(following)
             for i in np.flatnonzero(over).tolist():
                 infos[i]["terminal_observation"] = _one(last, i)
                 infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i] and not dead[i])
                 self.reset_infos[i] = {}
-        for i in np.flatnonzero(dead).tolist():
-            infos[i]["alive"] = False
-        return self._face.seen(self._td), self._face.paid(following).astype(np.float32), over, infos
+        if dead.any():
+            for i in np.flatnonzero(dead).tolist():
+                infos[i]["alive"] = False
+        rewards = self._face.rewards(following).astype(np.float32)
+        return self._face.observations(self._td), rewards, over, infos
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Which actions are legal; bool, ``[num_envs, n]``."""
         if self._td is None:
             raise NeedsReset.before(type(self).__name__, "action_masks")
-        return self._face.masks(self._td)
+        return self._face.action_masks(self._td)
 
     def close(self) -> None:
         """Closes the env."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from marlenv.errors import GroupError, KeyMissing, nearest
+from marlenv.errors import GroupError, KeyMissing, SpecTypeError, nearest
 from marlenv.keys import NestedKey, nested, path
 
 FLAGS = ("done", "terminated")
@@ -27,6 +27,7 @@ def group_keys(env: Any, group: NestedKey, loss: Any = None) -> dict[str, Nested
             out, ``action``, ``reward``, ``done`` and ``terminated``.
 
     Raises:
+        SpecTypeError: it is no env.
         GroupError: there is no such group, or its agents differ, so that one network cannot play them all.
         KeyMissing: the group has no flags or no reward of its own.
 
@@ -34,10 +35,17 @@ def group_keys(env: Any, group: NestedKey, loss: Any = None) -> dict[str, Nested
     >>> group_keys(env, "adversary")["reward"]
     ('adversary', 'reward')
     """
+    if not hasattr(env, "full_action_spec"):
+        raise SpecTypeError(f"group_keys: expected an env, got {type(env).__name__}; pass marlenv.make(...)")
     where = path(group)
     found = {kind: _entries(env, kind, where) for kind in ("action", "reward", "done")}
     if not found["action"]:
         groups = sorted({nested(p) for key in _keys(env, "action") if (p := path(key)[:-1])}, key=str)
+        if not groups:
+            raise GroupError(
+                f"group_keys: no group {group!r}: the env has no groups, its actions are {_keys(env, 'action')}, which "
+                f"losses read as they are"
+            )
         close = nearest(str(group), [str(one) for one in groups])
         raise GroupError(f"group_keys: no group {group!r} with actions; {close}")
     _refuse_unequal(env, where)

@@ -78,7 +78,7 @@ def _common(spec: Any) -> dict[str, Any]:
 
 def _register(spec: Any) -> None:
     if spec.use_register:
-        raise SpecError(f"{spec!r}: values that were numbered as they came (use_register=True) stay with their spec")
+        raise ValueError("values that were numbered as they came (use_register=True) stay with their spec")
 
 
 # --- ours -> TorchRL's -------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def _multi_categorical_out(spec: Any, _: Convert) -> Any:
 
 def _choice_out(spec: Any, below: Convert) -> Any:
     if spec.event_ndim < len(spec.shape):
-        raise SpecError(f"to_torchrl: TorchRL's Choice chooses once for all rows, and {spec!r} once per row")
+        raise ValueError("its Choice chooses once for all rows, and this one once per row")
     return _data().Choice([below(one) for one in spec.choices])
 
 

@@ -44,9 +44,11 @@ def draw_frames(simulation: Simulation, states: Sequence[State], size: tuple[int
     for state in states:
         with _opened(simulation, state):
             views.append(_fitted(simulation))
+    wide, high = (max((view[i] for view in views), default=1.0) for i in (0, 1))
+    middle = views[0][2:] if views else (0.0, 0.0)
     for state in states:
         with _opened(simulation, state):
-            picture = _picture(simulation, size, View(*map(max, zip(*views, strict=True))))
+            picture = _picture(simulation, size, View(wide, high, *middle))
         yield picture
 
 
@@ -62,7 +64,9 @@ def _opened(simulation: Simulation, state: State) -> Iterator[None]:
 
 
 def _fitted(simulation: Simulation) -> View:
-    """The view that has everything in the open state in it."""
+    """The view that the scenario asks for, or that has everything in the open state in it."""
+    if (view := simulation.scenario.view()) is not None:
+        return view
     bodies = [body for group in simulation.world.groups.values() for body in group if _in_view(body)]
     boxes = [_extent(body) for body in bodies]
     reach = [max((max(abs(box[i]), abs(box[i + 2])) for box in boxes), default=0.0) for i in (0, 1)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
@@ -23,6 +23,8 @@ from marlenv.keys import Path
 from marlenv.physics.env.layout import Layout
 from marlenv.physics.env.rollout_buffer import RolloutBuffer
 from marlenv.physics.env.simulation_env import SimulationEnv
+from marlenv.physics.env.staging_buffer import Shown, StagingBuffer
+from marlenv.physics.jit.kernel import Kernel
 from marlenv.physics.jit.tiers import Compiled
 from marlenv.physics.simulation import leaves
 from marlenv.tensordicts import plant, shallow
@@ -36,21 +38,26 @@ def fused(env: SimulationEnv, layout: Layout, steps: int, policy: Any, options: 
     whole(f"{type(env).__name__}.rollout", "max_steps", steps, 1)
     td = start(env, options)
     env.check_began("rollout")
-    buffer = RolloutBuffer(env, layout, env.pool, steps, compact=options.compact)
+    drawn = policy is None and env.draws_actions()
+    kernel = env.engine.kernel if isinstance(env.engine, Compiled) and not drawn else None
+    how = {"compact": options.compact, "by_rows": not drawn, "staged": kernel is not None}
+    buffer = RolloutBuffer(env, layout, env.pool, steps, **how)
     values = buffer.start(td, anew=options.auto_reset and options.tensordict is None)
-    if policy is None and env.draws_actions():
+    if drawn:
         played, ended = _drawn(env, buffer, steps, options.stops)
         buffer.share_flags(played, ended)
         return finish(env, buffer.whole(played), options)
     act = env.rand_action if policy is None else as_policy(policy, env, options.trust_policy)
-    return _Acting(env, buffer, act, options).play(td, values)
+    return _Acting(env, buffer, kernel, act, options).play(td, values)
 
 
-def _drawn(env: SimulationEnv, buffer: RolloutBuffer, steps: int, stop: bool) -> tuple[int, Tensor]:
-    """Random actions, all in machine code; how many steps, and which of them ended any row."""
+def _drawn(env: SimulationEnv, buffer: RolloutBuffer, steps: int, stop: bool) -> tuple[int, Tensor | None]:
+    """Random actions, all in machine code; how many steps, and which of them ended any row, if that can be looked at
+    without waiting for a device.
+    """
     engine = env.engine
     kernel, stream = engine.kernel, env.action_stream
-    ended = torch.zeros(steps, dtype=torch.uint8)
+    ended = torch.zeros(steps, dtype=torch.uint8, device=env.device)
     at, length = 0, min(CHUNK, steps) if stop else steps
     while at < steps:
         state = env.own_state()
@@ -70,14 +77,7 @@ def _drawn(env: SimulationEnv, buffer: RolloutBuffer, steps: int, stop: bool) ->
         at = end
         if len(over):
             break
-    return at, ended
-
-
-class _Written(NamedTuple):
-    """What a policy wrote, and how often that had been changed when it was read."""
-
-    value: Tensor
-    version: int
+    return at, ended if isinstance(engine, Compiled) else None
 
 
 class _Acting:
@@ -86,18 +86,26 @@ class _Acting:
     Args:
         env: whose.
         buffer: memory for the steps.
+        kernel: machine code that plays them, if there is any.
         act: the policy.
         options: of the rollout.
     """
 
-    def __init__(self, env: SimulationEnv, buffer: RolloutBuffer, act: Any, options: RolloutOptions) -> None:
-        self.env, self.buffer, self.act, self.options, self.stop = env, buffer, act, options, options.stops
-        self.compiled = isinstance(env.engine, Compiled)
+    def __init__(
+        self, env: SimulationEnv, buffer: RolloutBuffer, kernel: Kernel | None, act: Any, options: RolloutOptions
+    ) -> None:
+        self.env, self.buffer, self.kernel, self.act, self.options = env, buffer, kernel, act, options
+        self.stop = options.stops
         self.ended = torch.zeros(buffer.steps, dtype=torch.uint8)
-        self.written: list[dict[Path, _Written]] = []
+        self.written: list[dict[Path, Tensor]] = []
         """Of every step: all that the policy wrote, or that it found written in the step before."""
         paths = buffer.layout.paths
         self.actions = [(*paths[field.name[0]], "action") for field in buffer.action_fields]
+        self.values: Sequence[Tensor] = ()
+        """What is shown before the next step, tensors of its own, as a step gives them."""
+        self.watched: Sequence[Tensor] = ()
+        """Tensors whose versions tell whether anybody wrote into it."""
+        self._shown: Shown | None = None
         self._state: Any = None
         self._places: Any = None
 
@@ -109,33 +117,29 @@ class _Acting:
             values: its entries, as :meth:`RolloutBuffer.start` gives them.
         """
         env, buffer, layout = self.env, self.buffer, self.buffer.layout
-        td = shallow(td)
+        td, self.values, self.watched = shallow(td), values, values
         fresh = False  # whether the data of this step are others than those that followed on the step before
         for t in range(buffer.steps):
+            values, watched = self.values, self.watched
             if t:
-                values = buffer.first(t)
                 td = layout.first(values)
                 for where, x in self.written[-1].items():
-                    plant(td, where, x.value)
-            versions = [x._version for x in values]
+                    plant(td, where, x)
+            versions = [x._version for x in watched]
             td = ask(self.act, td, f"{type(env).__name__}.rollout")
             check_actions(env, env.plan, td)
             found = layout.added(td, values)
-            untouched = found is not None and versions == [x._version for x in values] and self._goes_on(found)
+            untouched = found is not None and versions == [x._version for x in watched] and self._goes_on(found)
             if found is None or not untouched or sys.getrefcount(td) > HELD:
                 return self._unfused(t, td, values, fresh)
-            self.written.append({where: _Written(x, x._version) for where, x in found.items()})
+            self.written.append(found)
             fresh = self._step(t, env.taken(td), last=t == buffer.steps - 1)
             if self.stop and fresh:
                 break
         return self._whole(t + 1)
 
     def _goes_on(self, found: Mapping[Path, Tensor]) -> bool:
-        """Whether what a policy wrote is like what it wrote before, can be watched, and its actions as they are
-        stored.
-        """
-        if any(x.is_inference() for x in found.values()):
-            return False  # nobody can tell whether they are changed later
+        """Whether what a policy wrote is like what it wrote before, and its actions as a step reads them."""
         fields = zip(self.actions, self.buffer.action_fields, strict=True)
         if any(where not in found or found[where].dtype != field.dtype for where, field in fields):
             return False
@@ -143,52 +147,88 @@ class _Acting:
         if before is None:
             return True
         return before.keys() == found.keys() and all(
-            x.shape == before[where].value.shape and x.dtype == before[where].value.dtype for where, x in found.items()
+            x.shape == before[where].shape and x.dtype == before[where].dtype for where, x in found.items()
         )
 
     def _step(self, t: int, actions: Mapping[str, Tensor], *, last: bool) -> bool:
-        """Plays a step; whether any row ended."""
+        """Plays a step, and makes what is shown before the next one, if there is one; whether any row ended."""
+        if self.kernel is not None:
+            return self._run(self.kernel, t, actions, last=last)
+        actions = {group: x.clone() for group, x in actions.items()}  # the state may keep them
+        ended, shown = _moved(self.env, self.buffer, actions, t, last=last, stop=self.stop)
+        self.values = self.watched = [] if last else shown + self.buffer.unended()
+        return ended
+
+    def _run(self, kernel: Kernel, t: int, actions: Mapping[str, Tensor], *, last: bool) -> bool:
+        """The same by machine code."""
         env, buffer = self.env, self.buffer
-        for field, x in zip(buffer.action_fields, buffer.actions, strict=True):
-            x[t].copy_(actions[field.name[0]].detach().movedim(0, -1))
-        if not self.compiled:
-            actions = {group: x.clone() for group, x in actions.items()}  # the state may keep them
-            return _moved(env, buffer, actions, t, last=last, stop=self.stop)
+        staging: StagingBuffer = buffer.staging  # type: ignore[assignment]
+        if t == staging.stop:
+            self._turn(t)
+        if self._shown is None:
+            self._shown, self._state = staging.show(min(staging.stop, buffer.steps) - t), None
+            self.watched = self._shown.watched
         if self._state is None or env.last_state is not self._state:  # a policy may put the env into another state
             self._state = env.own_state()
-            kernel = env.engine.kernel
-            self._places = kernel.bind(self._state, buffer.actions, buffer.after, buffer.row_flags, buffer.observations)
-        options = {"last": buffer.steps - 1, "most": env.max_steps, "restart": not self.stop}
-        env.engine.kernel.run(env.num_envs, self._places, self.ended, t, t + 1, **options)
+            later, flags = [None] * len(buffer.action_fields), [x[staging.start :] for x in buffer.row_flags]
+            self._places = kernel.bind(
+                self._state, later, staging.after, flags, staging.before, shown=self._shown.memory
+            )
+            self._ended = self.ended[staging.start :]
+        read = [actions[field.name[0]].contiguous() for field in buffer.action_fields]
+        kernel.act(self._places, read)
+        at = t - staging.start
+        kernel.run(
+            env.num_envs, self._places, self._ended, at, at + 1,
+            last=buffer.steps - 1 - staging.start, most=env.max_steps, restart=not self.stop, acting=True,
+        )  # fmt: skip
+        self.values = self._shown.values[at]
         return bool(self.ended[t])
 
+    def _turn(self, played: int) -> None:
+        """Brings the steps up to ``played`` to where the rollout lies row by row."""
+        buffer = self.buffer
+        if self.kernel is not None and buffer.staging is not None:
+            buffer.staging.turn(self.kernel, buffer.observations, buffer.after, buffer.row_flags[2], played)
+            self._shown = None
+
     def _whole(self, played: int) -> TensorDictBase:
-        self.buffer.share_flags(played, self.ended if self.compiled else None)
+        self._turn(played)
+        self._share_flags(played)
         td = self.buffer.whole(played)
         for where in self.written[0]:
-            column = [step[where] for step in self.written]
-            changed = any(x.value._version != x.version or x.value.requires_grad for x in column)
-            if changed or where not in self.actions:
-                plant(td, where, torch.stack([x.value for x in column], 1))
+            plant(td, where, torch.stack([step[where] for step in self.written], 1))
         return finish(self.env, td, self.options)
+
+    def _share_flags(self, played: int) -> None:
+        self.buffer.share_flags(played, None if self.kernel is None else self.ended)
 
     def _unfused(self, t: int, td: TensorDictBase, values: Sequence[Tensor], fresh: bool) -> TensorDictBase:
         """The data of a rollout that goes on as that of any env, from where the policy acted in step ``t``."""
         env, buffer, layout = self.env, self.buffer, self.buffer.layout
-        buffer.share_flags(t, self.ended if self.compiled else None)
+        self._turn(t)
+        self._share_flags(t)
         kept = [buffer.step(i) for i in range(t)]
         for step, written in zip(kept, self.written, strict=True):
             for where, x in written.items():
-                plant(step, where, x.value)
+                plant(step, where, x)
         if kept and not fresh:  # the policy was given what followed on the step before
             layout.put_observed(kept[-1]["next"], values)
         return go_on(env, td, self.act, kept, buffer.steps - t, self.options)
 
 
 def _moved(
-    env: SimulationEnv, buffer: RolloutBuffer, actions: Mapping[str, Tensor], t: int, *, last: bool, stop: bool
-) -> bool:
-    """One step by the simulation, and what follows from it; whether any row ended."""
+    env: SimulationEnv,
+    buffer: RolloutBuffer,
+    actions: Mapping[str, Tensor],
+    t: int,
+    *,
+    last: bool,
+    stop: bool,
+) -> tuple[bool, list[Tensor]]:
+    """One step by the simulation, and what follows from it: whether any row ended, and what is shown before the next
+    step, if there is one.
+    """
     with env.gradients():
         state, observations, rewards, over, infos = env.engine.transition(env.current_state, actions)
         env.last_state = state
@@ -202,13 +242,14 @@ def _moved(
         done = buffer.row_flags[2][t]
         ended = bool(done.any()) if stop or done.device.type == "cpu" else not stop
         if last or (stop and ended):
-            return ended
+            return ended, []
         if ended and not stop:
             observations, infos = env.begin(done.clone(), leaves(observations, infos))
             values = leaves(observations, infos)
-        for entry, target in zip(buffer.layout.observations, buffer.observations, strict=True):
-            target[t + 1].copy_(values[entry.field.name].movedim(0, -1))
-        return ended
+        shown = [values[entry.field.name] for entry in buffer.layout.observations]
+        for x, target in zip(shown, buffer.observations, strict=True):
+            target[t + 1].copy_(x.movedim(0, -1))
+        return ended, [entry.shaped(x.clone()) for entry, x in zip(buffer.layout.observations, shown, strict=True)]
 
 
 def fits(env: SimulationEnv, layout: Layout, policy: Any, options: RolloutOptions) -> bool:

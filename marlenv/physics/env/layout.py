@@ -307,10 +307,20 @@ def by_group(entries: Sequence[Entry], values: Mapping[Path, Tensor]) -> dict[st
     return out
 
 
+def columns(flags: Sequence[Tensor]) -> list[Tensor]:
+    """The flags of levels, ``[3, *T, *A, B]`` each, as they are in the data, three ``[B, *T, *A, 1]`` of each level."""
+    out = []
+    for level in flags:
+        (_, *between, rows), (block, *strides, one) = level.shape, level.stride()
+        size, stride, start = (rows, *between, 1), (one, *strides, 1), level.storage_offset()
+        out += [level.as_strided(size, stride, start + k * block) for k in range(3)]
+    return out
+
+
 def _nested(td: TensorDictBase, path: Path) -> TensorDictBase | None:
     """The tensordict at a path, if there is one."""
     node = fetch(td, path) if path else td
     return node if is_nested(node) else None
 
 
-__all__ = ["FLAGS", "Entry", "Layout", "Level", "by_group", "world_entries"]
+__all__ = ["FLAGS", "Entry", "Layout", "Level", "by_group", "columns", "world_entries"]

@@ -1,4 +1,9 @@
-"""The memory of a rollout: every entry lies there by itself, step by step and with the rows last, ``[T, ..., B]``."""
+"""The memory of a rollout, in which every entry lies by itself.
+
+Random actions and all that follows from them are written step by step with the rows last, ``[T, ..., B]``, as machine
+code has them. Where a policy acts, the data are for training: they lie row by row, ``[B, T, ...]``, contiguous as they
+are shown, so that nothing needs to be copied on its way into a loss.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,9 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.buffer_pool import BufferPool
-from marlenv.physics.env.layout import FLAGS, Entry, Layout
+from marlenv.physics.env.layout import FLAGS, Entry, Layout, columns
 from marlenv.physics.env.simulation_env import SimulationEnv
+from marlenv.physics.env.staging_buffer import StagingBuffer, staging_shapes
 from marlenv.physics.jit.kernel import action_fields
 from marlenv.tensordicts import fetch, put
 
@@ -26,30 +32,54 @@ class RolloutBuffer:
         pool: where the memory comes from.
         steps: ``T``.
         compact: without the observations and infos that follow on steps.
+        by_rows: whether it lies row by row; actions have no room then.
+        staged: whether the last steps have memory besides, with the rows last.
     """
 
-    def __init__(self, env: SimulationEnv, layout: Layout, pool: BufferPool, steps: int, *, compact: bool) -> None:
-        self.layout, self.steps, self.rows = layout, steps, env.num_envs
+    def __init__(
+        self,
+        env: SimulationEnv,
+        layout: Layout,
+        pool: BufferPool,
+        steps: int,
+        *,
+        compact: bool,
+        by_rows: bool,
+        staged: bool = False,
+    ) -> None:
+        self.layout, self.steps, self.rows, self.by_rows = layout, steps, env.num_envs, by_rows
         observations = [entry.field for entry in layout.observations]
         rewards = [entry.field for entry in layout.rewards]
         self.action_fields = action_fields(env.simulation)
         after = rewards if compact else [*observations, *rewards]
-        fields = [*observations, *after, *self.action_fields]
-        shapes = [((steps, *field.shape, self.rows), field.dtype) for field in fields]
-        flags = [((len(FLAGS), steps, *level.agents, self.rows), torch.bool) for level in layout.levels]
-        memory = iter(pool.lend([*shapes, *flags, *flags], env.device))
+        fields = [*observations, *after, *(() if by_rows else self.action_fields)]
+        lead = (self.rows, steps) if by_rows else (steps,)
+        last = () if by_rows else (self.rows,)
+        shapes = [((*lead, *field.shape, *last), field.dtype) for field in fields]
+        flags = [((len(FLAGS), *lead, *level.agents, *last), torch.bool) for level in layout.levels]
+        shapes += [*flags, *flags]
+        stages = staging_shapes(observations, after, steps, self.rows) if staged else []
+        lent = pool.lend([*shapes, *stages], env.device)
+        lent, stage = lent[: len(shapes)], lent[len(shapes) :]
+        if by_rows:  # seen as the other is
+            lent = [x.movedim(0 if i < len(fields) else 1, -1) for i, x in enumerate(lent)]
+        memory = iter(lent)
         self.observations = [next(memory) for _ in observations]
-        """Before every step, as the layout lists them."""
+        """Before every step, as the layout lists them, ``[T, ..., B]`` as are all."""
         self.after: list[Tensor | None] = [None if compact else next(memory) for _ in observations]
         """After every step; None for what is not kept."""
         self.after += [next(memory) for _ in rewards]
-        self.actions = [next(memory) for _ in self.action_fields]
+        self.actions = [] if by_rows else [next(memory) for _ in self.action_fields]
         self.before_flags = [next(memory).zero_() for _ in flags]
         """Those of every level before every step, bool ``[3, T, *A, B]``: nothing is done then."""
         self.after_flags = [next(memory) for _ in flags]
         """The same after every step; while the rollout is played only those of the rows."""
-        self.row_flags = self.after_flags[0].unbind(0)
-        """Terminated, truncated and done of the rows after every step, bool ``[T, B]`` each."""
+        own = torch.empty((len(FLAGS), steps, self.rows), dtype=torch.bool, device=env.device) if by_rows else None
+        self.row_flags = (self.after_flags[0] if own is None else own).unbind(0)
+        """Terminated, truncated and done of the rows after every step, bool ``[T, B]`` each, contiguous."""
+        kept = [x is not None for x in self.after]
+        self.staging = StagingBuffer(layout, stage, kept) if staged else None
+        """The last steps, where they are written with the rows last; None where they are not."""
 
     def start(self, td: TensorDictBase, *, anew: bool) -> list[Tensor]:
         """Stores what the first step starts from; returns its values, as :meth:`first` does.
@@ -66,12 +96,10 @@ class RolloutBuffer:
             memory[:, 0].copy_(torch.stack(level).squeeze(-1).movedim(1, -1))
         return values + [x for level in marks for x in level]
 
-    def first(self, t: int) -> list[Tensor]:
-        """What a policy is given before a later step, in the order of :meth:`Layout.first`: tensors of its own."""
-        layout = self.layout
-        values = [entry.of(x[t].clone()) for entry, x in zip(layout.observations, self.observations, strict=True)]
-        none = torch.zeros((3, 1 + layout.agents, self.rows), dtype=torch.bool, device=layout.device)
-        return values + layout.flags(none)
+    def unended(self) -> list[Tensor]:
+        """Flags of every level that say that nothing is done, in the order of :meth:`Layout.first`."""
+        shape = (len(FLAGS), 1 + self.layout.agents, self.rows)
+        return self.layout.flags(torch.zeros(shape, dtype=torch.bool, device=self.layout.device))
 
     def share_flags(self, played: int, ended: Tensor | None) -> None:
         """Gives all agents the flags of their row, after the first ``played`` steps.
@@ -81,6 +109,9 @@ class RolloutBuffer:
             ended: which of them ended any row, uint8 ``[T]``; None if nobody noted it.
         """
         rows, *groups = self.after_flags
+        if self.by_rows:
+            for flag, kept in zip(rows, self.row_flags, strict=True):
+                flag[:played] = kept[:played]
         some = None if ended is None else ended[:played].nonzero().squeeze(-1)
         for x in groups:
             if some is None or 4 * len(some) > played:
@@ -96,31 +127,39 @@ class RolloutBuffer:
         observations = _entries(self.layout.observations, [x[t].clone() for x in self.observations], 0)
         kept = [None if x is None else x[t].clone() for x in self.after]
         results = _entries((*self.layout.observations, *self.layout.rewards), kept, 0)
-        td = self.layout.first([*observations, *_columns(before)])
-        put(td, "next", self.layout.following([*results, *_columns(after)]))
+        td = self.layout.first([*observations, *columns(before)])
+        put(td, "next", self.layout.following([*results, *columns(after)]))
         return td
 
     def whole(self, steps: int) -> TensorDict:
-        """The first ``steps`` steps as the data of a rollout, views of this memory, without the time's name."""
+        """The first ``steps`` steps as the data of a rollout, views of this memory, without the time's name.
+
+        Actions are left to the caller where the memory has no room for them.
+        """
         if steps < self.steps:
             return self._cut(steps).whole(steps)
         layout, batch = self.layout, Size((self.rows, steps))
         observations = _entries(layout.observations, self.observations, 1)
         results = _entries((*layout.observations, *layout.rewards), self.after, 1)
-        td = layout.first([*observations, *_columns(self.before_flags)], batch)
-        put(td, "next", layout.following([*results, *_columns(self.after_flags)], batch))
-        for field, x in zip(self.action_fields, self.actions, strict=True):
+        td = layout.first([*observations, *columns(self.before_flags)], batch)
+        put(td, "next", layout.following([*results, *columns(self.after_flags)], batch))
+        for field, x in zip(self.action_fields, self.actions, strict=not self.by_rows):
             put(fetch(td, layout.paths[field.name[0]]), "action", x.movedim(-1, 0))
         return td
 
     def _cut(self, steps: int) -> RolloutBuffer:
-        """The first ``steps`` steps of it, the same memory."""
+        """The first ``steps`` steps of it: the same memory, or a copy where rows would not lie side by side."""
+
+        def part(x: Tensor, time: int = 0) -> Tensor:
+            x = x.narrow(time, 0, steps)
+            return x.movedim(-1, time).contiguous().movedim(time, -1) if self.by_rows else x
+
         cut = copy(self)
         cut.steps = steps
-        cut.observations, cut.actions = ([x[:steps] for x in some] for some in (self.observations, self.actions))
-        cut.after = [None if x is None else x[:steps] for x in self.after]
+        cut.observations, cut.actions = ([part(x) for x in some] for some in (self.observations, self.actions))
+        cut.after = [None if x is None else part(x) for x in self.after]
         cut.before_flags, cut.after_flags = (
-            [x[:, :steps] for x in flags] for flags in (self.before_flags, self.after_flags)
+            [part(x, 1) for x in flags] for flags in (self.before_flags, self.after_flags)
         )
         return cut
 
@@ -131,16 +170,6 @@ V = TypeVar("V", Tensor, "Tensor | None")
 def _entries(entries: Iterable[Entry], values: Sequence[V], time: int) -> list[V]:
     """Values of entries as they are in the data, None where there is none."""
     return [x if x is None else entry.of(x, time) for entry, x in zip(entries, values, strict=True)]
-
-
-def _columns(flags: Sequence[Tensor]) -> list[Tensor]:
-    """The flags of levels, ``[3, *T, *A, B]`` each, as they are in the data, three ``[B, *T, *A, 1]`` of each level."""
-    out = []
-    for level in flags:
-        (_, *between, rows), (block, *strides, one) = level.shape, level.stride()
-        size, stride, start = (rows, *between, 1), (one, *strides, 1), level.storage_offset()
-        out += [level.as_strided(size, stride, start + k * block) for k in range(3)]
-    return out
 
 
 __all__ = ["RolloutBuffer"]

@@ -169,7 +169,8 @@ class ScenarioEnv(SimulationEnv):
                 observed[agent] = free(trial[group], 2)
                 acts[agent] = Composite(action=action_spec(simulation.controls[group], i, one_hot=self.one_hot))
         both = {agent: Composite({**observed[agent], **acts[agent]}) for agent in observed}
-        self.tree = GroupTree(resolve(group_map, list(observed), default=native, specs=both))
+        default = simulation.scenario.group_map() or native
+        self.tree = GroupTree(resolve(group_map, list(observed), default=default, specs=both))
         """The groups."""
         self.group_map = self.tree.group_map
         """The same as a plain map: group -> agents, nested."""

@@ -18,7 +18,7 @@ from marlenv.groups import GroupTree
 from marlenv.physics.env.grouping import Grouping
 from marlenv.physics.env.specs import numbers
 from marlenv.physics.jit.kernel import Draw
-from marlenv.physics.jit.tiers import TIERS, Compiled, Tier, engine_of
+from marlenv.physics.jit.tiers import TIERS, MachineCode, Tier, engine_of
 from marlenv.physics.laws.state import State
 from marlenv.physics.maths.rowwise import in_graph
 from marlenv.physics.maths.views import rows_first, rows_last
@@ -67,7 +67,7 @@ class SimulationEnv(EnvBase):
         key = self.tier, self.grad_enabled and torch.is_grad_enabled()
         if key not in self._engines:
             check_tier(self.tier)
-            draw, draws, wide = _drawing(self)
+            draw, draws, wide = drawing(self)
             if self._drawn_as is not self.plan:
                 self._engines.clear()
             self._drawn_as = self.plan
@@ -84,7 +84,7 @@ class SimulationEnv(EnvBase):
     def draws_actions(self) -> bool:
         """Whether machine code draws the random actions: as the specs say that there were when it was made."""
         engine = self.engine
-        return isinstance(engine, Compiled) and engine.kernel.draws > 0 and self._drawn_as is self.plan
+        return isinstance(engine, MachineCode) and engine.kernel.draws > 0 and self._drawn_as is self.plan
 
     @cached_property
     def pool(self) -> BufferPool:
@@ -190,7 +190,7 @@ def check_tier(tier: str) -> None:
         raise ValueError(f"ScenarioEnv: compile must be one of {list(TIERS)}, got {tier!r}")
 
 
-def _drawing(env: SimulationEnv) -> tuple[Draw | None, int, bool]:
+def drawing(env: SimulationEnv) -> tuple[Draw | None, int, bool]:
     """How random actions come of uniform numbers: a function, of how many numbers, and whether of float64 ones."""
     plan, whole = env.plan, env.grouping.whole
     simple = (
@@ -206,8 +206,11 @@ def _drawing(env: SimulationEnv) -> tuple[Draw | None, int, bool]:
         for group, shape, spec in parts:  # no more than is needed: two envs draw the same where these are equal
             part = unit[:, at : at + math.prod(shape)].reshape(unit.shape[0], *shape)
             at += math.prod(shape)
-            out[group] = spec.from_unit(part)
+            out[group] = spec.to(unit.device).from_unit(part)  # traces are on the CPU, wherever the env is
         return out
 
     wide = any(entry.spec.unit_dtype == torch.float64 for entry in plan.actions)
     return draw, sum(math.prod(entry.draw) for entry in plan.actions), wide
+
+
+__all__ = ["SimulationEnv", "check_tier", "drawing"]

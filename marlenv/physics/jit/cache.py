@@ -1,11 +1,11 @@
-"""Shared libraries built from C++, kept on disk: the same source, compiler, options and processor never compile twice.
+"""Machine code built from C++, kept on disk: the same source, compiler, options and processor never compile twice.
 
 They lie in ``$MARLENV_CACHE``, else in ``$XDG_CACHE_HOME/marlenv``, else in ``~/.cache/marlenv``; everything there may
 be deleted at any time. Of a source with the key ``K`` there are
 
     ================ =============================================================================================
-    ``K.SHA256.so``  the library; its name says what its bytes are, so that a truncated or damaged one is never loaded
-    ``K.checked``    that it was compared with PyTorch (:mod:`marlenv.physics.jit.first_use`), and with which version
+    ``K.SHA256.so``  the library; its name says what its bytes are, so that a truncated or damaged one is never loaded;
+                     ``.cubin`` where it is for a GPU
     ``K.lock``       held by who compiles, and by the compiler itself: a source is compiled by one process at a time
     ``K.made``       a library whose process did not live to name it; the next one does
     ================ =============================================================================================
@@ -79,11 +79,37 @@ def processor() -> str:
     return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))}))
 
 
-def key(source: str) -> str:
+class Compiler:
+    """What makes a library of a source: the C++ compiler, for this processor."""
+
+    source, library = "cpp", "so"
+    """How the names of their files end."""
+
+    def changes(self) -> tuple[str, ...]:
+        """Everything but the source that changes a library."""
+        return (*OPTIONS, *(compiler() or ("", "")), processor())
+
+    def command(self, code: Path, made: Path) -> list[str]:
+        """What makes the library ``made`` of the source ``code``.
+
+        Raises:
+            Unsupported: there is no such compiler.
+
+        """
+        found = compiler()
+        if found is None:
+            raise Unsupported(
+                "there is no C++ compiler; install g++ or clang++, or name one in CXX (compile='none' needs none)"
+            )
+        return [found[0], *OPTIONS, str(code), "-o", str(made)]
+
+
+CPU = Compiler()
+
+
+def key(source: str, by: Compiler = CPU) -> str:
     """What a library is called: a hash of everything that changes it."""
-    found = compiler()
-    parts = (source, *OPTIONS, *(found or ("", "")), processor())
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    return hashlib.sha256("\0".join((source, *by.changes())).encode()).hexdigest()[:32]
 
 
 # --- whom to trust -------------------------------------------------------------------------------
@@ -135,60 +161,61 @@ def own_folder() -> Path:
 # --- libraries -----------------------------------------------------------------------------------
 
 
-def find(source: str) -> Path | None:
+def find(source: str, by: Compiler = CPU) -> Path | None:
     """The library of a source, if it is there and whole; a damaged one is deleted.
+
+    Args:
+        source: the C++.
+        by: what made it.
 
     Raises:
         Unsupported: it, or the folder, is not to be trusted.
 
     """
-    home, name = Path(os.path.realpath(folder())), key(source)
+    home, name = Path(os.path.realpath(folder())), key(source, by)
     if not home.exists():
         return None
     trusted(home)
-    for path in sorted(home.glob(f"{name}.*.so")):
+    for path in sorted(home.glob(f"{name}.*.{by.library}")):
         with contextlib.suppress(FileNotFoundError):  # another process found it damaged
             trusted(path)
-            if path.name == f"{name}.{_digest(path)}.so":
+            if path.name == f"{name}.{_digest(path)}.{by.library}":
                 return path
             path.unlink()
     return None
 
 
-def build(source: str, patience: float | None = None) -> tuple[Path, bool]:
+def build(source: str, patience: float | None = None, by: Compiler = CPU) -> tuple[Path, bool]:
     """The library of a source, and whether it had to be compiled.
 
     Args:
         source: the C++.
         patience: seconds to wait for the compiler, which goes on without us; left out, until it is done.
+        by: what makes it.
 
     Raises:
         Unsupported: there is no compiler, it fails, it is not done yet, or the folder is not to be trusted.
 
     """
-    if found := find(source):
+    if found := find(source, by):
         return found, False
-    home, name = own_folder(), key(source)
+    home, name = own_folder(), key(source, by)
     until = None if patience is None else time.monotonic() + patience
     made = home / f"{name}.made"
     with _locked(home / f"{name}.lock", made, until) as lock:
-        if found := find(source):
+        if found := find(source, by):
             return found, False
         if not made.exists():
-            _compile(source, home / name, lock, until)
-        return _named(made, source), True
+            _compile(source, home / name, lock, until, by)
+        return _named(made, source, by), True
 
 
-def _compile(source: str, base: Path, lock: int, until: float | None) -> None:
+def _compile(source: str, base: Path, lock: int, until: float | None, by: Compiler) -> None:
     """Has the compiler make ``base.made``."""
-    found = compiler()
-    if found is None:
-        raise Unsupported(
-            "there is no C++ compiler; install g++ or clang++, or name one in CXX (compile='none' needs none)"
-        )
-    code, part, said, made = (base.with_name(f"{base.name}.{end}") for end in ("cpp", "part", "said", "made"))
+    code, part, said, made = (base.with_name(f"{base.name}.{end}") for end in (by.source, "part", "said", "made"))
+    compiles = by.command(code, part)
     code.write_text(source)
-    command = ["sh", "-c", SCRIPT, "sh", str(part), str(made), found[0], *OPTIONS, str(code), "-o", str(part)]
+    command = ["sh", "-c", SCRIPT, "sh", str(part), str(made), *compiles]
     with said.open("wb") as told:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, pass_fds=[lock], start_new_session=True
@@ -205,16 +232,16 @@ def _compile(source: str, base: Path, lock: int, until: float | None) -> None:
         one.unlink(missing_ok=True)
     if failed:
         raise Unsupported(
-            f"the compiler {found[0]} failed, status {failed}: {text[:2000].strip() or 'it said nothing'}"
+            f"the compiler {compiles[0]} failed, status {failed}: {text[:2000].strip() or 'it said nothing'}"
         )
 
 
-def _named(made: Path, source: str) -> Path:
+def _named(made: Path, source: str, by: Compiler) -> Path:
     """The library, under the name that says what its bytes are."""
     with contextlib.suppress(FileNotFoundError):  # another process named it
         trusted(made)
-        made.rename(made.with_name(f"{key(source)}.{_digest(made)}.so"))
-    path = find(source)
+        made.rename(made.with_name(f"{key(source, by)}.{_digest(made)}.{by.library}"))
+    path = find(source, by)
     if path is None:
         raise Unsupported(f"the library in {made.parent} was deleted while it was made; try again")
     return path

@@ -16,8 +16,10 @@ from marlenv.physics.jit.bounds import excludes_zero
 from marlenv.physics.jit.graph import Graph, Node
 
 CTYPE = {"f": "F", "d": "D", "l": "L", "b": "M"}
+ENTRY = {"f": "float", "d": "double", "l": "int64_t"}
 SLOTS = {"f": 1, "d": 2, "l": 2, "b": 1}
-"""How many slots of 64 bytes sixteen values take."""
+"""How many slots sixteen values take, of 64 bytes each, or one value, of 4; where it is two, the first has an even
+number."""
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "shr": ">>", "shl": "<<"}
 BITS = {"and": "&", "or": "|", "xor": "^"}
 LEAVES = ("const", "input", "phi")
@@ -46,6 +48,11 @@ class Round:
 
 
 Item = Node | Branch | Round
+
+
+def aligned(slot: int, kind: str) -> int:
+    """The first slot from ``slot`` on where values of a kind may begin."""
+    return slot + slot % SLOTS[kind]
 
 
 class Emitter:
@@ -83,7 +90,8 @@ class Emitter:
         self.items = items
         self.home: dict[int, int] = {}
         self.slots: dict[int, int] = {}
-        self.functions: list[str] = []
+        self.functions = [_table(f"{name}_t{number}", kind, table) for (kind, table), number in graph.tables.items()]
+        self.lengths = {number: len(table) for (_, table), number in graph.tables.items()}
 
     @property
     def size(self) -> int:
@@ -128,8 +136,9 @@ class Emitter:
         base, _, slot = first.partition(" + ")
         if first and all(self.places.get(n.at) == f"{base} + {int(slot) + step * k}" for k, n in enumerate(array.args)):
             return first
-        self.scratch += step * len(array.args)
-        return f"s + {self.scratch - step * len(array.args)}"
+        first_slot = aligned(self.scratch, array.kind)
+        self.scratch = first_slot + step * len(array.args)
+        return f"s + {first_slot}"
 
     def _laid(self, array: Node, function: int) -> list[str]:
         """Writes the entries of an array to where it is, unless they are there."""
@@ -328,7 +337,7 @@ class Emitter:
             node = self.live[at]
             if node.op in LEAVES:
                 body += [f"  *({CTYPE[node.kind]} *)(s + {slot}) = {self._ref(node, 0)};" for slot in slots]
-        self.functions.append(_function(self.name, body))
+        self.functions.append(_function(self.name, body, "WHOLE"))
         return "\n".join(self.functions)
 
     def _next_function(self) -> int:
@@ -393,8 +402,8 @@ class Emitter:
             for node in used:
                 if node.op in ("const", "input", "array") or self.home[node.at] == function or node.at in self.slots:
                     continue
-                self.slots[node.at] = self.scratch
-                self.scratch += SLOTS[node.kind]
+                self.slots[node.at] = aligned(self.scratch, node.kind)
+                self.scratch = self.slots[node.at] + SLOTS[node.kind]
 
     def _function_of(self, group: list[Item]) -> int:
         first = group[0]
@@ -495,6 +504,8 @@ class Emitter:
             array, at = node.args
             return f"take{kind}({self.arrays[array.at]}, {len(array.args)}, {self._ref(at, function)})"
         args = [self._ref(arg, function) for arg in node.args]
+        if op == "look":
+            return f"look{kind}({self.name}_t{node.value}, {self.lengths[node.value]}, {args[0]})"
         if op in INFIX:
             return f"{args[0]} {INFIX[op]} {args[1]}"
         if op in BITS:
@@ -542,8 +553,13 @@ def _weight(item: Item | list[Item]) -> int:
     return len(item.args) if item.op == "array" else 1
 
 
-def _function(name: str, body: list[str]) -> str:
-    return "\n".join((f"static __attribute__((noinline)) void {name}(Slot *st, Slot *s) {{", *body, "}"))
+def _table(name: str, kind: str, table: Sequence[float]) -> str:
+    numbers = ", ".join(str(x) if kind == "l" else f"{float(x).hex()}{'f' * (kind == 'f')}" for x in table)
+    return f"static const {ENTRY[kind]} {name}[] = {{{numbers}}};"
+
+
+def _function(name: str, body: list[str], what: str = "PART") -> str:
+    return "\n".join((f"{what} {name}(Slot *st, Slot *s) {{", *body, "}"))
 
 
 def _blank(kind: str) -> str:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import Unsupported
-from marlenv.physics.jit.kernel import Draw, Kernel
+from marlenv.physics.jit.kernel import Draw, MachineKernel
 from marlenv.physics.laws.state import State
 from marlenv.physics.simulation import Simulation, leaves
 from marlenv.rng import RowRNG
@@ -50,13 +50,23 @@ class FirstUse:
         kernel: is checked.
         draw: how random actions are made, if machine code makes them.
         wide: whether of float64 numbers.
+        device: where it runs.
 
     """
 
-    def __init__(self, simulation: Simulation, kernel: Kernel, draw: Draw | None, *, wide: bool) -> None:
-        self.simulation, self.kernel, self.draw = simulation, kernel, draw if kernel.draws else None
-        self.unit = torch.float64 if wide else torch.float32
-        self.rng = RowRNG(seed=0x6D61726C, rows=[ROWS])
+    def __init__(
+        self,
+        simulation: Simulation,
+        kernel: MachineKernel,
+        draw: Draw | None,
+        *,
+        wide: bool,
+        device: torch.device | None = None,
+    ) -> None:
+        self.simulation, self.draw = simulation, draw if kernel.draws else None
+        self.kernel = kernel
+        self.unit, self.device = torch.float64 if wide else torch.float32, device
+        self.rng = RowRNG(seed=0x6D61726C, rows=[ROWS], device=device)
 
     def check(self) -> None:
         """Raises where they differ.
@@ -65,7 +75,7 @@ class FirstUse:
             Wrong: with the first entry that differs, its row, the step and both numbers.
 
         """
-        blank = self.simulation.start(RowRNG(seed=1, rows=[ROWS]))
+        blank = self.simulation.start(RowRNG(seed=1, rows=[ROWS], device=self.device))
         self._compare("the first reset", blank, self._reset, self._machine_reset)
         state = self.simulation.reset(blank)[0]
         for t in range(STEPS):
@@ -96,7 +106,7 @@ class FirstUse:
         for field in self.kernel.actions:
             control = self.simulation.controls[field.name[0]]
             if control.mode == "continuous":
-                low, high = control.bounds()
+                low, high = (x.to(self.device) for x in control.bounds())
                 found[field.name[0]] = low + (1.5 * self.rng.uniform(shape=field.shape) - 0.25) * (high - low)
             else:
                 sizes = control.choices if control.mode == "multidiscrete" else (math.prod(control.choices),)
@@ -108,9 +118,10 @@ class FirstUse:
         assert self.draw is not None
         keys, used = self.rng.bits(), 5
         streams = RowRNG.from_state(torch.stack((keys, torch.full_like(keys, used)), -1))
-        right = dict(self.draw(streams.uniform(shape=(self.kernel.draws,), dtype=self.unit)))
-        state = _copied(self.simulation.start(RowRNG(seed=2, rows=[ROWS])))
-        acts = [field.empty(ROWS) for field in self.kernel.actions]
+        units = streams.uniform(shape=(self.kernel.draws,), dtype=self.unit)
+        right = {group: x.to(self.device) for group, x in self.draw(units.cpu()).items()}
+        state = _copied(self.simulation.start(RowRNG(seed=2, rows=[ROWS], device=self.device)))
+        acts = [field.empty(ROWS, device=self.device) for field in self.kernel.actions]
         self._run(state, acts, keys, used)
         for field, x in zip(self.kernel.actions, acts, strict=True):
             group = field.name[0]
@@ -143,8 +154,10 @@ class FirstUse:
     ) -> tuple[list[Tensor], Tensor, list[Tensor]]:
         """A step of machine code, in place."""
         kernel = self.kernel
-        outs, following = [f.empty(ROWS) for f in kernel.outs], [f.empty(ROWS, 2) for f in kernel.observations]
-        flags, ended = torch.zeros((3, ROWS), dtype=torch.bool), torch.zeros(2, dtype=torch.uint8)
+        outs = [f.empty(ROWS, device=self.device) for f in kernel.outs]
+        following = [f.empty(ROWS, 2, self.device) for f in kernel.observations]
+        flags = torch.zeros((3, ROWS), dtype=torch.bool, device=self.device)
+        ended = torch.zeros(2, dtype=torch.uint8, device=self.device)
         places = kernel.bind(state, acts, outs, flags.unbind(0), following, keys)
         kernel.run(ROWS, places, ended, last=1, drawn=used, most=EPISODE, restart=True)
         return outs, flags, following
@@ -152,12 +165,13 @@ class FirstUse:
     def _reset(self, state: State, where: Tensor | None = None, kept: Results | None = None) -> tuple[State, Results]:
         """New episodes by separate operations."""
         if where is not None and kept is None:
-            kept = {f.name: torch.zeros((ROWS, *f.shape), dtype=f.dtype) for f in self.kernel.observations}
+            shown = self.kernel.observations
+            kept = {f.name: torch.zeros((ROWS, *f.shape), dtype=f.dtype, device=self.device) for f in shown}
         after, observations, infos = self.simulation.reset(state, where, kept)
         return after, _named(after, {path: x.movedim(0, -1) for path, x in leaves(observations, infos).items()})
 
     def _machine_reset(self, state: State, where: Tensor | None = None) -> Results:
-        shown = [torch.zeros((*f.shape, ROWS), dtype=f.dtype) for f in self.kernel.observations]
+        shown = [f.empty(ROWS, device=self.device).zero_() for f in self.kernel.observations]
         self.kernel.begin(state, where, shown)
         return _named(state, {f.name: x for f, x in zip(self.kernel.observations, shown, strict=True)})
 
@@ -213,7 +227,7 @@ def _copied(state: State) -> State:
 
 def _twins(state: State) -> Iterator[State]:
     """States with every number that has a last bit one such bit away, up or down as it falls."""
-    rng = RowRNG(seed=0x7477696E, rows=[ROWS])
+    rng = RowRNG(seed=0x7477696E, rows=[ROWS], device=state["rng"].device)
     for _ in range(TWINS):
         yield {name: _nudged(x, rng) if x.is_floating_point() else x for name, x in state.items()}
 
@@ -226,22 +240,26 @@ def _nudged(x: Tensor, rng: RowRNG) -> Tensor:
 _checked: set[str] = set()
 
 
-def check(simulation: Simulation, kernel: Kernel, draw: Draw | None, *, wide: bool) -> None:
+def check(
+    simulation: Simulation, kernel: MachineKernel, draw: Draw | None, *, wide: bool, device: torch.device | None = None
+) -> None:
     """Compares machine code with the simulation that it was made from, once in a process.
 
     Args:
-        simulation: computes what is right.
+        simulation: computes what is right, where machine code runs.
         kernel: is checked.
         draw: how random actions are made, if machine code makes them.
         wide: whether of float64 numbers.
+        device: where it runs.
 
     Raises:
         Wrong: they differ.
 
     """
-    if kernel.name not in _checked:
-        FirstUse(simulation, kernel, draw, wide=wide).check()
-        _checked.add(kernel.name)
+    name = kernel.name if device is None else f"{kernel.name} on {device}"
+    if name not in _checked:
+        FirstUse(simulation, kernel, draw, wide=wide, device=device).check()
+        _checked.add(name)
 
 
 __all__ = ["FirstUse", "Wrong", "check"]

@@ -158,6 +158,8 @@ class Graph:
         self.largest, self.rows = largest, rows
         self.nodes: list[Node] = []
         self.loops: list[Loop] = []
+        self.tables: dict[tuple[str, tuple[Any, ...]], int] = {}
+        """Numbers that are the same for all rows, of one type, and which table that is."""
         self._known: dict[Any, Node] = {}
 
     def const(self, value: float, kind: str) -> Node:
@@ -201,6 +203,13 @@ class Graph:
             op, args = SWAPPED[op], (args[1], args[0])
         simpler = self._simpler(op, kind, args)
         return self._node(op, kind, args, None) if simpler is None else simpler
+
+    def look(self, kind: str, table: tuple[Any, ...], at: Node) -> Node:
+        """The entry of a table of finite numbers that an index in its range names."""
+        if at.op == "const":
+            return self.const(table[at.value], kind)
+        number = self.tables.setdefault((kind, table), len(self.tables))
+        return self._node("look", kind, (at,), number, Bounds(min(table), max(table), True))
 
     def cast(self, x: Node, kind: str) -> Node:
         """``x`` as another type."""

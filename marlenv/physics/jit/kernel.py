@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import lru_cache, partial
@@ -18,7 +19,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.physics.jit import cache, operations
-from marlenv.physics.jit.codegen import CARE, SLOTS, Emitter
+from marlenv.physics.jit.codegen import CARE, SLOTS, Emitter, aligned
 from marlenv.physics.jit.graph import ROWS, TYPES, Graph, Node, TooLarge, Untraceable
 from marlenv.physics.jit.loops import repeat
 from marlenv.physics.jit.repeatable import Trace, check_agreement, elsewhere, trace_of, unchanged, undrawn
@@ -27,6 +28,7 @@ from marlenv.physics.laws.state import State
 from marlenv.physics.maths import rowwise
 from marlenv.physics.simulation import Simulation, leaves
 from marlenv.rng import RowRNG
+from marlenv.threads import shared
 
 DTYPES = {"f": torch.float32, "d": torch.float64, "l": torch.int64, "b": torch.bool}
 KINDS = {kind: number for number, kind in enumerate("fdlb")}
@@ -35,6 +37,8 @@ LANES = 16
 TILE = 64  # vectors of rows whose state is in the cache at once
 CACHE = 4 << 20  # bytes; more than this is written past the caches
 EASY = 1_000  # expressions of a new episode; up to this rows that nobody asked for may be computed with the others
+COPIED = 2  # bytes that are turned in a nanosecond, about
+SPEED = 100  # expressions of rows in a nanosecond, about
 LARGEST = 150_000  # expressions; more take minutes to compile
 
 
@@ -55,13 +59,12 @@ class Field(NamedTuple):
         """The type of its numbers."""
         return TYPES[self.dtype]
 
-    def empty(self, rows: int, steps: int | None = None) -> Tensor:
+    def empty(self, rows: int, steps: int | None = None, device: torch.device | None = None) -> Tensor:
         """Room for it: ``[*shape, B]``, or ``[T, *shape, B]``."""
         lead = () if steps is None else (steps,)
-        return torch.empty((*lead, *self.shape, rows), dtype=self.dtype)
+        return torch.empty((*lead, *self.shape, rows), dtype=self.dtype, device=device)
 
 
-@lru_cache
 @lru_cache
 def runtime(name: str) -> str:
     """C++ that is the same for every scenario: a file of ``runtime/``, with those that it includes from there."""
@@ -82,6 +85,7 @@ class Source:
         draws: from how many numbers per row.
         wide: whether from float64 ones.
         largest: how many expressions there may be.
+        keep: whether what the functions compute is kept in :attr:`functions`, for those who count it.
 
     """
 
@@ -93,11 +97,15 @@ class Source:
         *,
         wide: bool = False,
         largest: int = LARGEST,
+        keep: bool = False,
     ) -> None:
-        self.simulation, self.largest = simulation, largest
+        self.simulation, self.largest, self.keep = simulation, largest, keep
+        self.functions: dict[str, Emitter] = {}
+        """What ``step``, ``reset`` and ``act`` compute, if it is kept."""
         with elsewhere(1), torch.inference_mode(False):
             blank = simulation.start(RowRNG(rows=[2]))
         self.state = [Field((name,), x.shape[:-1], x.dtype) for name, x in blank.items()]
+        _stored(self.state)
         self.actions = action_fields(simulation)
         self.draw, self.draws, self.wide = draw, draws, wide
         self.held, self.held_slots = self._slots(self.state, 0)
@@ -137,8 +145,8 @@ class Source:
         """The first slot of each field, and the first one behind them."""
         at = []
         for field in fields:
-            at.append(start)
-            start += SLOTS[field.kind] * field.numbers
+            at.append(aligned(start, field.kind))
+            start = at[-1] + SLOTS[field.kind] * field.numbers
         return at, start
 
     def _more(self, fields: Sequence[Field]) -> list[int]:
@@ -148,8 +156,8 @@ class Source:
 
     def _trace_step(self, held: list[int]) -> None:
         simulation = self.simulation
-        self.key = self.top
-        self.top += 4
+        self.key = aligned(self.top, "l")
+        self.top = self.key + 4
         self.action_slots = self._more(self.actions)
         graph = Graph(self.largest, self.rows)
         places: dict[int, str] = {}
@@ -166,13 +174,15 @@ class Source:
         old = {name: state[name] for name in after}
         moved = [field for field in self.state if after[field.name[0]] is not old[field.name[0]]]
         new_slots = self._more(moved)
-        roots, self.settled = [], []
+        roots, self.settled, self.changed = [], [], list[tuple[Field, list[int]]]()
         for field, slot in zip(moved, new_slots, strict=True):
             where = held[self.state.index(field)]
             pairs = _cells(graph, after[field.name[0]], field, -1), _cells(graph, old[field.name[0]], field, -1)
             self._settle(field, pairs[0])
+            self.changed.append((field, []))
             for k, (node, was) in enumerate(zip(*pairs, strict=True)):
                 if node is not was:
+                    self.changed[-1][1].append(k)
                     step = SLOTS[field.kind] * k
                     roots.append((node, slot + step))
                     self.settled += [(where + step + j, slot + step + j) for j in range(SLOTS[field.kind])]
@@ -202,7 +212,7 @@ class Source:
 
     def _trace_draw(self) -> None:
         if self.draw is None:
-            self.parts.append("static void act(Slot *st, Slot *s) {}")
+            self.parts.append("WHOLE act(Slot *st, Slot *s) {}")
             return
         graph = Graph(self.largest, self.rows)
         places: dict[int, str] = {}
@@ -242,6 +252,8 @@ class Source:
         if self.size > self.largest:
             raise TooLarge(f"is too large: more than {self.largest} expressions")
         self.parts.append(emitter.code())
+        if self.keep:
+            self.functions[name] = emitter
         self.top = emitter.scratch
         return emitter.size
 
@@ -264,24 +276,40 @@ class Source:
         for name, (fields, slots) in tables.items():
             rows = ", ".join(f"{{{KINDS[f.kind]}, {slot}, {f.numbers}}}" for f, slot in zip(fields, slots, strict=True))
             lines.append(f"static const Field {name}[] = {{{rows or '{0, 0, 0}'}}};")
-        lines.append("static inline void settle(Slot *st, Slot *s) {")
-        lines += [f"  st[{to}] = s[{of}];" for to, of in self.settled]
-        return "\n".join((*lines, "}", runtime("driver.cpp")))
+        return "\n".join((*lines, self.settling, runtime("driver.cpp")))
+
+    @property
+    def settling(self) -> str:
+        """The function that makes what a step gave the state."""
+        moves = [f"  st[{to}] = s[{of}];" for to, of in self.settled]
+        return "\n".join(("IN void settle(Slot *st, Slot *s) {", *moves, "}"))
 
 
-class Kernel:
-    """Machine code of a simulation; made once, used for any number of rows.
+class Begun(NamedTuple):
+    """What comes before the steps that follow on some steps: what was after them, or where a row was done, its new
+    episode.
+    """
+
+    x: Tensor
+    """Of rows that were done, what comes before the following step, ``[T, ..., B]``."""
+    done: Tensor
+    """Whether they were, bool ``[T, B]``."""
+    out: Tensor
+    """Room for all of it, like that for what was after the steps; it may be for fewer steps."""
+
+
+class MachineKernel(ABC):
+    """Machine code of a simulation for some processor; made once, used for any number of rows.
 
     Args:
         source: of the code.
-        patience: seconds to wait for the compiler; left out, until it is done.
-
-    Raises:
-        Unsupported: there is no library of it, and none can be had.
 
     """
 
-    def __init__(self, source: Source, patience: float | None = None) -> None:
+    name: str
+    """Of its library or cubin: what it was made from, and the checksum of its bytes."""
+
+    def __init__(self, source: Source) -> None:
         self.state, self.actions, self.outs, self.observations = (
             source.state,
             source.actions,
@@ -289,18 +317,8 @@ class Kernel:
             source.observations,
         )
         self.draws, self.size = source.draws, source.size
-        path, self.compiled = cache.build(source.text, patience)
-        self.name = path.name
-        """Of its library: what it was made from, and the checksum of its bytes."""
-        self._library = ctypes.CDLL(str(path))
-        self._run, self._begin = self._library.run, self._library.begin
-        self._run.restype = self._begin.restype = None
-        self._run.argtypes = [ctypes.c_int64] * 9 + [ctypes.c_void_p] * 2
-        self._begin.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2
-        self._bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.outs, *self.observations))
-        self._first_bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.state, *self.observations))
-        self._count = len(self.state) + len(self.actions) + len(self.outs) + len(self.observations) + 4
 
+    @abstractmethod
     def bind(
         self,
         state: State,
@@ -320,13 +338,9 @@ class Kernel:
             flags: room for terminated, truncated, done: bool ``[T, B]`` each.
             observations: room for observations and infos before each step, ``[T, ..., B]``; the first is not written.
             keys: int64 ``[B]``, the streams of random actions.
-
         """
-        observations = observations or [_NOTHING] * len(self.observations)
-        tensors = (*(state[f.name[0]] for f in self.state), *actions, *outs, *observations, *flags)
-        pointers = [None if x is None else x.data_ptr() for x in tensors]
-        return (ctypes.c_void_p * self._count)(*pointers, None if keys is None else keys.data_ptr())
 
+    @abstractmethod
     def run(
         self,
         rows: int,
@@ -354,9 +368,123 @@ class Kernel:
             restart: whether rows that are done start anew.
 
         """
+
+    @abstractmethod
+    def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
+        """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""
+
+    def transition(self, state: State, actions: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
+        """Plays a step; changes the state in place, writes the results, and returns whether episodes are over.
+
+        Args:
+            state: contiguous, ``[..., B]``.
+            actions: of each group, ``[..., B]``, contiguous.
+            outs: room for what follows, as :attr:`outs` lists it, ``[..., B]``.
+
+        """
+        over = state["over"]
+        flags = over.new_empty((4, len(over)))
+        self.run(len(over), self.bind(state, actions, outs, flags.unbind(0)[:3]), flags[3])
+        return flags[0]
+
+
+class Kernel(MachineKernel):
+    """Machine code of a simulation for the CPU.
+
+    Args:
+        source: of the code.
+        patience: seconds to wait for the compiler; left out, until it is done.
+
+    Raises:
+        Unsupported: there is no library of it, and none can be had.
+
+    """
+
+    def __init__(self, source: Source, patience: float | None = None) -> None:
+        super().__init__(source)
+        path, self.compiled = cache.build(source.text, patience)
+        self.name = path.name
+        self._library = ctypes.CDLL(str(path))
+        self._run, self._begin, self._turn = self._library.run, self._library.begin, self._library.turn
+        self._run.restype = self._begin.restype = self._turn.restype = None
+        self._run.argtypes = [ctypes.c_int64] * 10 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
+        self._begin.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2
+        self._turn.argtypes = [ctypes.c_int64] * 6 + [ctypes.c_void_p] * 5 + [ctypes.c_int64, ctypes.c_void_p]
+        self._bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.outs, *self.observations))
+        self._first_bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.state, *self.observations))
+
+    def bind(
+        self,
+        state: State,
+        actions: Sequence[Tensor | None],
+        outs: Sequence[Tensor | None],
+        flags: Sequence[Tensor | None],
+        observations: Sequence[Tensor] = (),
+        keys: Tensor | None = None,
+        shown: Sequence[Tensor] = (),
+    ) -> Any:
+        """As :meth:`MachineKernel.bind`, for the CPU.
+
+        Args:
+            shown: where somebody acts (:meth:`act`), room for observations and infos before the next step once more,
+                ``[T, ..., B]``.
+        """
+        observations = observations or [_NOTHING] * len(self.observations)
+        tensors = (*(state[f.name[0]] for f in self.state), *actions, *outs, *observations, *flags, keys, *shown)
+        pointers = [None if x is None else x.data_ptr() for x in tensors]
+        return (ctypes.c_void_p * len(pointers))(*pointers)
+
+    def act(self, places: Any, actions: Sequence[Tensor]) -> None:
+        """The actions of the next step, which :meth:`run` plays as ``acting``; they must live until it is played.
+
+        Args:
+            places: what :meth:`bind` gave.
+            actions: of each group, ``[B, ...]``, contiguous.
+        """
+        for i, x in enumerate(actions, len(self.state)):
+            places[i] = x.data_ptr()
+
+    def run(
+        self,
+        rows: int,
+        places: Any,
+        ended: Tensor,
+        start: int = 0,
+        stop: int = 1,
+        *,
+        last: int | None = None,
+        drawn: int = 0,
+        most: int | None = None,
+        restart: bool = False,
+        acting: bool = False,
+    ) -> None:
+        """As :meth:`MachineKernel.run`, on as many threads as PyTorch may use.
+
+        Args:
+            acting: whether the actions are those of one step, from :meth:`act`.
+        """
         last = stop - 1 if last is None else last
         streams = rows % LANES == 0 and rows * (stop - start) * self._bytes > CACHE
-        self._run(rows, start, stop, last, most or 0, drawn, TILE, restart, streams, places, ended.data_ptr())
+        many, pool = shared(rows * (stop - start) * self.size / SPEED)
+        how = (rows, start, stop, last, most or 0, drawn, TILE, restart, streams, acting)
+        self._run(*how, places, ended.data_ptr(), many, pool)
+
+    def turn(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> None:
+        """Copies ``[T, ..., B]``, contiguous, into a tensor of this shape that lies row by row in memory.
+
+        Args:
+            x: the numbers.
+            out: where to; all of a row lies side by side, the rows anywhere.
+            begun: what to copy besides.
+        """
+        steps, rows, size = len(x), x.shape[-1], x.element_size()
+        places = (
+            (None, None, None) if begun is None else (begun.x.data_ptr(), begun.out.data_ptr(), begun.done.data_ptr())
+        )
+        moved = 0 if begun is None else len(begun.out)
+        many, pool = shared(x.numel() * size / COPIED)
+        how = (rows, x[0].numel() // rows, size, out.stride(-1), steps, moved)
+        self._turn(*how, x.data_ptr(), out.data_ptr(), *places, many, pool)
 
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
         """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""
@@ -388,10 +516,15 @@ def action_fields(simulation: Simulation) -> list[Field]:
 
 
 def _fields(leaves: Mapping[tuple[str, ...], Tensor]) -> list[Field]:
-    for name, x in leaves.items():
-        if x.dtype not in DTYPES.values():
-            raise Untraceable(f"{name} has dtype {x.dtype}; it can be {sorted(map(str, DTYPES.values()))}")
-    return [Field(name, x.shape[1:], x.dtype) for name, x in leaves.items()]
+    return _stored([Field(name, x.shape[1:], x.dtype) for name, x in leaves.items()])
+
+
+def _stored(fields: list[Field]) -> list[Field]:
+    """The same; raises where machine code has no place for numbers of a dtype."""
+    for field in fields:
+        if field.dtype not in DTYPES.values():
+            raise Untraceable(f"{field.name} has dtype {field.dtype}; it can be {sorted(map(str, DTYPES.values()))}")
+    return fields
 
 
 def _cells(graph: Graph, x: Tensor, field: Field, row: int) -> list[Node]:
@@ -401,4 +534,15 @@ def _cells(graph: Graph, x: Tensor, field: Field, row: int) -> list[Node]:
     return cells.reshape(shape).reshape(-1).tolist()
 
 
-__all__ = ["LANES", "Draw", "Field", "Kernel", "Source", "action_fields", "leaves", "result_fields"]
+__all__ = [
+    "LANES",
+    "Begun",
+    "Draw",
+    "Field",
+    "Kernel",
+    "MachineKernel",
+    "Source",
+    "action_fields",
+    "leaves",
+    "result_fields",
+]

@@ -18,6 +18,7 @@ from marlenv.physics.jit.graph import TYPES, Graph, Untraceable
 from marlenv.physics.jit.tracer import Call, Cells, Traced, handles
 
 CHOICES = 128  # entries that an index from the data chooses among by comparing; more are looked up in memory
+LISTED = 16  # numbers that are the same for all rows; more are a table
 PLACES = 1 << 14  # comparisons of a scatter
 
 
@@ -110,6 +111,8 @@ def _index(call: Call, self: Tensor, indices: Sequence[Tensor | None]) -> Cells:
         return call.cells(self)[tuple(slice(None) if i is None else i.numpy() for i in named)]
     used = [d for d in used if d not in rows]
     rest = [d for d in range(self.ndim) if d not in used and d not in rows]
+    if _is_table(self, used):
+        return _found_in(call, self, _linear(call, [named[d] for d in used], self.shape))
     straight = [d for d in range(self.ndim) if d in used or d in rows]
     lead = straight[0] if straight == list(range(straight[0], straight[-1] + 1)) else 0
     x = call.cells(self).transpose([*used, *rows, *rest])
@@ -120,6 +123,21 @@ def _index(call: Call, self: Tensor, indices: Sequence[Tensor | None]) -> Cells:
     at = np.broadcast_to(at, shape)[(None, ..., *[None] * len(others))]
     found = np.broadcast_to(_chosen(call, x, at, call.kind)[0], (*shape, *others))
     return np.moveaxis(found, range(len(shape)), range(lead, lead + len(shape)))
+
+
+def _is_table(x: Tensor, used: Sequence[int]) -> bool:
+    """Whether all dimensions of a list of finite numbers that are the same for all rows are indexed."""
+    listed = not isinstance(x, Traced) and len(used) == x.ndim and x.numel() > LISTED
+    return listed and x.dtype != torch.bool and bool(x.isfinite().all())
+
+
+def _found_in(call: Call, x: Tensor, at: Cells) -> Cells:
+    """The entries ``at`` of a table."""
+    table = tuple(x.flatten().tolist())
+    out = np.empty(at.shape, dtype=object)
+    for place in np.ndindex(at.shape):
+        out[place] = call.graph.look(call.kind, table, at.item(place))
+    return np.broadcast_to(out, call.shape)
 
 
 def _is_every_row(index: Tensor | None, rows: int) -> bool:

@@ -139,7 +139,7 @@ def trace_of(graph: Graph, roots: Sequence[Node]) -> Trace:
     loops = [
         (loop.count, *(n.at for n in loop.nexts), loop.stop.at if loop.stop is not None else -1) for loop in graph.loops
     ]
-    return [*nodes, *loops, [node.at for node in roots]]
+    return [*nodes, *loops, *graph.tables, [node.at for node in roots]]
 
 
 def check_agreement(

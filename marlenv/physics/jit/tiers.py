@@ -5,10 +5,11 @@ tier          what runs
 ============= ====================================================================================================
 ``"none"``    every operation on its own: the reference, with gradients, on any device
 ``"compile"`` ``torch.compile``: one graph for each number of rows, on any device; compiled anew in every process
-``"aot"``     machine code made ahead of time (:mod:`marlenv.physics.jit.kernel`), kept on disk; any number of rows, CPU
+``"aot"``     machine code made ahead of time (:mod:`marlenv.physics.jit.kernel`), kept on disk; any number of rows,
+              on the CPU; on CUDA devices, where it has never run yet, with the extra ``marlenv-torch[cuda]``
 ``"auto"``    the default: ``"aot"`` where it is at hand or can be had within seconds, else ``"none"``; without a word
-              on other devices, with gradients, for scenarios of more than 40,000 expressions, and while the compiler
-              goes on in the background; where anything goes wrong with a warning
+              on other devices, on CUDA devices without the extra, with gradients, for scenarios of more than 40,000
+              expressions, and while the compiler goes on in the background; where anything goes wrong with a warning
 ============= ====================================================================================================
 
 All give the same numbers up to rounding; machine code that does not, when it is first used, is not used
@@ -26,7 +27,8 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import NotCompiled, Unsupported, users_line
-from marlenv.physics.jit import cache, first_use, known
+from marlenv.physics.jit import cache, cuda_kernel, first_use, known
+from marlenv.physics.jit.cuda_kernel import CudaKernel
 from marlenv.physics.jit.graph import TooLarge, Untraceable
 from marlenv.physics.jit.kernel import LARGEST, Draw, Field, Kernel, Source
 from marlenv.physics.jit.torch_compile import Inductor
@@ -57,8 +59,8 @@ class Engine(Protocol):
         """As :meth:`Simulation.reset <marlenv.physics.simulation.Simulation.reset>`."""
 
 
-class Compiled:
-    """A simulation that runs as machine code.
+class MachineCode:
+    """A simulation that runs as machine code, which plays whole rollouts too; what it moves is in memory of its own.
 
     Args:
         kernel: the code.
@@ -67,7 +69,7 @@ class Compiled:
 
     in_place = True
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Any) -> None:
         self.kernel = kernel
         self._mine: State | None = None
 
@@ -84,25 +86,23 @@ class Compiled:
     ) -> tuple[State, Observations, Grouped, Tensor, Infos]:
         """One step of all rows; changes ``state`` in place where it is its own."""
         kernel, state = self.kernel, self.own(state)
-        rows = state["rng"].shape[-1]
+        rows, device = state["rng"].shape[-1], state["rng"].device
         acts = [rows_last(actions[f.name[0]], f) for f in kernel.actions]
-        outs = [f.empty(rows) for f in kernel.outs]
-        flags = torch.empty((4, rows), dtype=torch.bool)
-        places = kernel.bind(state, acts, outs, flags.unbind(0)[:3])
-        kernel.run(rows, places, flags[3])
+        outs = [f.empty(rows, device=device) for f in kernel.outs]
+        over = kernel.transition(state, acts, outs)
         observations, infos, rewards = unflatten(
             {f.name: x.movedim(-1, 0) for f, x in zip(kernel.outs, outs, strict=True)}
         )
-        return state, observations, rewards, flags[0], infos
+        return state, observations, rewards, over, infos
 
     def reset(
         self, state: State, where: Tensor | None = None, kept: Kept | None = None
     ) -> tuple[State, Observations, Infos]:
         """New episodes; changes ``state`` in place where it is its own."""
         kernel, state = self.kernel, self.own(state)
-        rows = state["rng"].shape[-1]
+        rows, device = state["rng"].shape[-1], state["rng"].device
         if where is None or kept is None:
-            shown = {f.name: f.empty(rows).movedim(-1, 0) for f in kernel.observations}
+            shown = {f.name: f.empty(rows, device=device).movedim(-1, 0) for f in kernel.observations}
             for x in shown.values() if where is not None else ():
                 x.zero_()
         else:
@@ -110,6 +110,18 @@ class Compiled:
         kernel.begin(state, None if where is None else where.contiguous(), list(shown.values()))
         observations, infos, _ = unflatten(shown)
         return state, observations, infos
+
+
+class Compiled(MachineCode):
+    """A simulation that runs as machine code of the CPU."""
+
+    kernel: Kernel
+
+
+class OnGpu(MachineCode):
+    """A simulation that runs as machine code of a GPU."""
+
+    kernel: CudaKernel
 
 
 @lru_cache(maxsize=256)
@@ -153,19 +165,22 @@ def engine_of(
         NotCompiled: what should have become machine code did not.
 
     """
-    on_cpu = device is None or device.type == "cpu"
+    where = torch.device("cpu") if device is None else device
+    known_there = where.type == "cpu" or (where.type == "cuda" and (tier == "aot" or cuda_kernel.installed()))
     if tier == "compile":
         return Inductor(simulation)
-    if tier == "none" or (tier == "auto" and (not on_cpu or grad)):
+    if tier == "none" or (tier == "auto" and (not known_there or grad)):
         return simulation
     who = type(simulation.scenario).__name__
-    if not on_cpu or grad:
+    if not known_there or grad:
         what = "gradients" if grad else f"device {device}"
         raise Unsupported(
-            f"{who}: compile='aot' makes machine code for the CPU, without gradients, got {what}; use 'none' or "
-            f"'compile'"
+            f"{who}: compile='aot' makes machine code for the CPU and for CUDA, without gradients, got {what}; use "
+            f"'none' or 'compile'"
         )
     try:
+        if where.type == "cuda":
+            return _on_gpu(simulation, where, draw, draws, wide=wide, asked=tier == "aot")
         return _compiled(simulation, draw, draws, wide=wide, asked=tier == "aot")
     except cache.StillCompiling:
         return simulation
@@ -203,17 +218,28 @@ def _compiled(simulation: Simulation, draw: Draw | None, draws: int, *, wide: bo
         return Compiled(kernel)
 
 
+def _on_gpu(
+    simulation: Simulation, device: torch.device, draw: Draw | None, draws: int, *, wide: bool, asked: bool
+) -> OnGpu:
+    """Machine code of a simulation for a GPU; arguments and errors as of :func:`_compiled`."""
+    with torch.inference_mode(False), torch.no_grad():
+        source = known.source_of(simulation, draw, draws, wide=wide, largest=LARGEST if asked else QUICK)
+        kernel = CudaKernel(source, device) if asked else _soon(source, device)
+        first_use.check(simulation, kernel, draw, wide=wide, device=kernel.device)
+        return OnGpu(kernel)
+
+
 _late: set[str] = set()
 """What was not compiled in time in this process: all envs of a process play the same numbers, and wait but once."""
 
 
-def _soon(source: Source) -> Kernel:
-    """The kernel, if it is had within seconds."""
-    name = cache.key(source.text)
+def _soon(source: Source, gpu: torch.device | None = None) -> Any:
+    """The kernel, for the CPU or a GPU, if it is had within seconds."""
+    name = f"{cache.key(source.text)}{gpu or ''}"
     try:
         if name in _late:
             raise cache.StillCompiling("it was not compiled in time")
-        return Kernel(source, PATIENCE)
+        return Kernel(source, PATIENCE) if gpu is None else CudaKernel(source, gpu, PATIENCE)
     except cache.StillCompiling:
         _late.add(name)
         raise
@@ -228,4 +254,15 @@ def rows_last(x: Tensor, field: Field) -> Tensor:
     return x.movedim(0, -1).contiguous()
 
 
-__all__ = ["SHARED", "TIERS", "Compiled", "Engine", "Inductor", "Tier", "engine_of", "rows_last"]
+__all__ = [
+    "SHARED",
+    "TIERS",
+    "Compiled",
+    "Engine",
+    "Inductor",
+    "MachineCode",
+    "OnGpu",
+    "Tier",
+    "engine_of",
+    "rows_last",
+]

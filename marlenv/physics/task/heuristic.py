@@ -18,8 +18,8 @@ class Heuristic(ABC):
 
     """
 
-    groups: tuple[str, ...] = ("agents",)
-    """Whom it plays for."""
+    groups: tuple[str | tuple[str, ...], ...] = ("agents",)
+    """Whom it plays for; of nested groups the paths."""
 
     def __init__(self, u_range: float = 1.0, *, continuous: bool = True) -> None:
         self.u_range, self.continuous = u_range, continuous

@@ -58,6 +58,10 @@ class Notes:
         object.__setattr__(self, "_stage", stage)
         object.__setattr__(self, "_blanks", blanks)
 
+    def __contains__(self, name: object) -> bool:
+        """Whether something was noted in this step, or since the reset that is going on."""
+        return name in self._stage.moment.notes
+
     def __getattr__(self, name: str) -> Tensor:
         if name.startswith("_"):
             raise AttributeError(name)

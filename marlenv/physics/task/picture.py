@@ -28,12 +28,16 @@ FAINT = (205, 205, 210)
 
 
 class View(NamedTuple):
-    """How much of the world a picture shows, the origin in its middle."""
+    """How much of the world a picture shows, and what is in its middle."""
 
     wide: float
     """From the middle to the left and right edges, metres."""
     high: float
     """To the upper and lower ones, metres."""
+    x: float = 0.0
+    """Of the middle, metres."""
+    y: float = 0.0
+    """Likewise."""
 
 
 class Picture:
@@ -52,6 +56,7 @@ class Picture:
         self._paint: dict[str, Color] = {}
         self.scale = FINE * min(size[0] / (2 * view.wide), size[1] / (2 * view.high))
         """Canvas pixels per metre."""
+        self._left, self._top = size[0] * FINE / 2 - view.x * self.scale, size[1] * FINE / 2 + view.y * self.scale
         self._canvas = self._image_module.new("RGB", (size[0] * FINE, size[1] * FINE), PAPER)
         self._pen = self._draw_module.Draw(self._canvas)
 
@@ -83,6 +88,12 @@ class Picture:
     def line(self, a: Point, b: Point, color: Color, *, width: float = 2.0) -> None:
         """A straight line; metres, and pixels for its width."""
         self._pen.line((*self._pixel(a), *self._pixel(b)), fill=_rgb(color), width=max(1, round(width * FINE)))
+
+    def path(self, points: Sequence[Point], color: Color, *, width: float = 2.0) -> None:
+        """Straight lines from point to point; metres, and pixels for their width."""
+        left, top, scale = self._left, self._top, self.scale
+        pixels = [number for x, y in points for number in (left + x * scale, top - y * scale)]
+        self._pen.line(pixels, fill=_rgb(color), width=max(1, round(width * FINE)))
 
     def polygon(self, corners: Sequence[Point], color: Color, *, filled: bool = True, width: float = 1.5) -> None:
         """A polygon; metres, and pixels for the width of its sides."""
@@ -154,7 +165,7 @@ class Picture:
 
     def pixels(self) -> Any:
         """The picture; uint8 ``[H, W, 3]``, a numpy array."""
-        small = self._canvas.resize(self.size, self._image_module.Resampling.BOX)
+        small = self._canvas.reduce(FINE)
         return (
             torch.frombuffer(bytearray(small.tobytes()), dtype=torch.uint8)
             .reshape(self.size[1], self.size[0], 3)
@@ -179,7 +190,7 @@ class Picture:
             self.line((x, y), (x + reach * c, y + reach * s), _share(PAPER))
 
     def _pixel(self, at: Point) -> Point:
-        return self.size[0] * FINE / 2 + at[0] * self.scale, self.size[1] * FINE / 2 - at[1] * self.scale
+        return self._left + at[0] * self.scale, self._top - at[1] * self.scale
 
 
 def _layer(entity: Entity) -> tuple[bool, bool]:

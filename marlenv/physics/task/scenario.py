@@ -23,14 +23,16 @@ from marlenv.options import check_options
 from marlenv.physics.laws.bodies import Bodies, Body
 from marlenv.physics.maths.views import rows_first
 from marlenv.physics.task.memory import Memory, Notes
-from marlenv.physics.task.picture import Picture
-from marlenv.physics.task.spawning import find_room
+from marlenv.physics.task.picture import Picture, View
+from marlenv.physics.task.spawning import Propose, find_room, rectangle
 from marlenv.physics.task.world import World
 
 FINITE = (-sys.float_info.max, sys.float_info.max)
 KINDS: dict[object, tuple[type, ...]] = {
     "bool": (bool,),
     "int": (int,),
+    "str": (str,),
+    "str | None": (str, NoneType),
     "float": (int, float),
     "int | None": (int, NoneType),
     "float | None": (int, float, NoneType),
@@ -49,8 +51,8 @@ class Scenario(ABC):
     once the world is built, assigning to ``self`` is an error.
 
     In a step come, in this order: actions are decoded, :meth:`before_step`, forces, the world's step,
-    :meth:`after_step`, :meth:`rewards`, :meth:`observe`, :meth:`info`, :meth:`shared_info`, :meth:`over`. After a
-    reset: :meth:`spawn`, joints settle, :meth:`after_spawn`, :meth:`observe`, the two infos.
+    :meth:`after_step`, :meth:`rewards`, :meth:`observe`, :meth:`info`, :meth:`shared_info`, :meth:`over`,
+    :meth:`end_step`. After a reset: :meth:`spawn`, joints settle, :meth:`after_spawn`, :meth:`observe`, the two infos.
     """
 
     may_overlap: ClassVar[bool] = False
@@ -138,6 +140,14 @@ class Scenario(ABC):
         """
         return {}
 
+    def group_map(self) -> Mapping[str, Any] | None:
+        """Which agents data have in which groups, nested, unless a user says otherwise: ``{team: {kind: [names]}}``.
+
+        None: the groups are those of the world. The four methods speak of these in either case. Where each group of
+        data is one of the world, nothing is slower.
+        """
+        return None
+
     def info(self) -> Mapping[str, Mapping[str, Tensor]]:
         """What else is worth knowing about agents; ``{group: {name: [B, A] or [B, A, k]}}``."""
         return {}
@@ -154,6 +164,13 @@ class Scenario(ABC):
 
     def after_step(self) -> None:  # noqa: B027
         """Runs when the world has moved and before the rewards."""
+
+    def end_step(self) -> None:  # noqa: B027
+        """Runs last in a step: what it moves is seen from the next one on."""
+
+    def view(self) -> View | None:
+        """What pictures show; None: all bodies, with the origin in the middle."""
+        return None
 
     def draw(self, picture: Picture) -> None:  # noqa: B027
         """Draws on a picture of one row what is there besides the bodies; everything here has ``B = 1``."""
@@ -270,10 +287,23 @@ class Scenario(ABC):
         taken = [other.planar("pos") for other in others]
         moment = self.world.stage.moment
         for one in bodies:
-            place = find_room(moment.rng, torch.cat(taken, 1) if taken else None, apart, low, high, where)
+            place = find_room(moment.rng, torch.cat(taken, 1) if taken else None, apart, rectangle(low, high), where)
             place = place if where is None else torch.where(where, place, one.planar("pos"))
             one.pos = place.t()
             taken.append(place.unsqueeze(1))
+
+    def find_room(self, propose: Propose, apart: float, taken: Tensor | None, where: Tensor | None = None) -> Tensor:
+        """A random place of each row that is at least ``apart`` metres away from others; ``[2 or more, B]``.
+
+        Args:
+            propose: ``propose(rng, n, rows)``: so many random places, ``[2 or more, n, B]``, the first two numbers
+                coordinates; of the rows int64 ``[B]``, or None for all. It draws two numbers per place.
+            apart: metres. Where there is no room after 64 tries, the widest gap that was found must do.
+            taken: where others are, ``[2, N, B]``; None: nowhere.
+            where: the rows that need a place, bool ``[B]``.
+
+        """
+        return find_room(self.world.stage.moment.rng, taken, apart, propose, where)
 
     def _check_room(self, bodies: Bodies, apart: float, wide: float, high: float) -> None:
         """Raises where no arrangement of bodies in a rectangle keeps them apart (Oler 1961,

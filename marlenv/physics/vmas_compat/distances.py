@@ -66,8 +66,8 @@ def _gap(a: Entity, b: Entity, fast: Fast) -> tuple[Tensor, Tensor]:
         gaps, overlaps = outlines(_Seen(a), _Seen(b))  # type: ignore[arg-type]
         return gaps[0], overlaps[0]
     poses = torch.stack([torch.cat((x.state.pos, x.state.rot), 1) for x in (a, b)], 1)
-    told = engine[0].transition(engine[1], {GIVEN: poses})[2][GIVEN]
-    return told[:, 0], told[:, 1] > 0
+    results = engine[0].transition(engine[1], {GIVEN: poses})[2][GIVEN]
+    return results[:, 0], results[:, 1] > 0
 
 
 @lru_cache(maxsize=1024)
@@ -135,8 +135,8 @@ def along_rays(
         return hits(entity.state.pos.t(), angles, poses)
     poses = torch.stack([torch.cat((b.state.pos, b.state.rot), 1) for b in (entity, *bodies)], 1)
     given = {"rays": angles.t().unsqueeze(-1), "bodies": poses}
-    told: Tensor = engine[0].transition(engine[1], given)[2]["rays"]
-    return told.t()
+    results: Tensor = engine[0].transition(engine[1], given)[2]["rays"]
+    return results.t()
 
 
 @lru_cache(maxsize=1024)

@@ -99,7 +99,7 @@ class Engine:
         """Moves all entities one step on."""
         if not self.movers:
             return
-        motion = self._motion()
+        motion = self.motion()
         force, turned = self._forces(world, motion)
         torque = [self._torques(world, motion)] if turned else None
         pulls = [self._pulls(world, motion)] if any(body.gravity is not None for body in self.movers) else None
@@ -133,7 +133,7 @@ class Engine:
         after = engine[0].transition({**engine[1], **motion._asdict()}, given)[0]
         return Motion(*(after[name] for name in Motion._fields))
 
-    def _motion(self) -> Motion:
+    def motion(self) -> Motion:
         """Where all entities are, ``[2, E, B]`` and ``[E, B]``: what the last step gave, where nothing was assigned."""
         first = self.movers[0].state.motion
         parts = []

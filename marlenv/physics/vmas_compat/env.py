@@ -20,7 +20,7 @@ from marlenv.physics.env.specs import action_spec, numbers
 from marlenv.physics.jit.tiers import Tier
 from marlenv.physics.task.actions import Control, Mode
 from marlenv.physics.vmas_compat.draws import Draws
-from marlenv.physics.vmas_compat.environment import Environment, Told
+from marlenv.physics.vmas_compat.environment import Environment, Results
 from marlenv.physics.vmas_compat.pictures import draw_row
 from marlenv.physics.vmas_compat.pure import Fast
 from marlenv.physics.vmas_compat.scenario import BaseScenario
@@ -50,6 +50,7 @@ class VmasFileEnv(EnvBase):
         num_envs: how many rows, ``B``.
         draws: where its random numbers come from.
         quiet: whether its steps are known to draw none.
+        closed: whether what it says of agents is known to depend on nothing outside, and to do nothing there.
         device: where the rows live.
         seed: of all that is random.
         group_map: agents in groups of one's own: a map, a rule or its name.
@@ -59,8 +60,9 @@ class VmasFileEnv(EnvBase):
         clamp_actions: whether numbers outside their range are cut to it; otherwise they act as they are.
         categorical_actions: with choices: whether they are numbered or one-hot.
         grad_enabled: whether gradients flow through steps.
-        compile: ``"auto"``: motion, distances and rays become machine code where that takes seconds at most;
-            ``"aot"``: they must; ``"none"``: separate operations. The file's own code runs as it is.
+        compile: ``"auto"``: motion, distances and rays become machine code where that takes seconds at most, and what
+            the file says of agents where that can be shown to be the same; ``"aot"``: the former must; ``"none"``:
+            separate operations, and the file's own code.
         run_type_checks: check every action and every answer against its spec.
         **options: the scenario's, as ``make_world`` takes them.
 
@@ -73,6 +75,7 @@ class VmasFileEnv(EnvBase):
         *,
         draws: Draws,
         quiet: bool = False,
+        closed: bool = False,
         device: torch.device | str | int | None = None,
         seed: int | None = None,
         group_map: GroupMap | MarlGroupMapType | str | None = None,
@@ -99,7 +102,7 @@ class VmasFileEnv(EnvBase):
         assert self.device is not None
         self.environment = Environment(
             scenario, num_envs, self.device, draws, mode,
-            clamp=clamp_actions, grad=grad_enabled, quiet=quiet, options=options,
+            clamp=clamp_actions, grad=grad_enabled, quiet=quiet, closed=closed, options=options,
         )  # fmt: skip
         """The scenario at work, agent by agent."""
         if compile not in ("auto", "aot", "none"):
@@ -138,7 +141,7 @@ class VmasFileEnv(EnvBase):
         self._check_began("render")
         return draw_row(self.environment, whole("render", "row", row, 0, self.num_envs - 1), size)
 
-    def _make_specs(self, group_map: GroupMap | MarlGroupMapType | str | None, trial: Told) -> None:
+    def _make_specs(self, group_map: GroupMap | MarlGroupMapType | str | None, trial: Results) -> None:
         agents = self.environment.agents
         self.agent_names = names = [agent.name for agent in agents]
         """The agents that act, in the world's order."""
@@ -193,35 +196,35 @@ class VmasFileEnv(EnvBase):
     def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
         mask = None if tensordict is None or self._steps is None else get(tensordict, "_reset")
         where = None if mask is None else rows(mask, 1)
-        told = self.environment.reset(where)
+        results = self.environment.reset(where)
         zero = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
         self._steps = zero if where is None or self._steps is None else torch.where(where, zero, self._steps)
-        return self._data(told, told.over)
+        return self._data(results, results.over)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         self._check_began("step")
         assert self._steps is not None
-        told = self.environment.step(self._taken(tensordict))
+        results = self.environment.step(self._taken(tensordict))
         self._steps = self._steps + 1
-        late = torch.zeros_like(told.over) if self.max_steps is None else self._steps >= self.max_steps
-        return self._data(told, late)
+        late = torch.zeros_like(results.over) if self.max_steps is None else self._steps >= self.max_steps
+        return self._data(results, late)
 
-    def _data(self, told: Told, late: Tensor) -> TensorDict:
-        over = told.over.clone()
+    def _data(self, results: Results, late: Tensor) -> TensorDict:
+        over = results.over.clone()
         root: dict[str, Any] = {"terminated": over, "truncated": late.clone(), "done": over | late}
         root = {name: x.unsqueeze(-1) for name, x in root.items()}
         for path, members in self._members.items():
-            entries = [self._told_of(told, i, self._infos[path]) for i in members]
+            entries = [self._results_of(results, i, self._infos[path]) for i in members]
             plant(root, path, side_by_side(entries, self.batch_size, self._lazy[path]))
         return nest(root, self.batch_size).to(self.device) if self.device != CPU else nest(root, self.batch_size)
 
-    def _told_of(self, told: Told, i: int, infos: Mapping[str, TensorSpec]) -> dict[str, Any]:
+    def _results_of(self, results: Results, i: int, infos: Mapping[str, TensorSpec]) -> dict[str, Any]:
         """What an agent got."""
-        out: dict[str, Any] = {"observation": _shaped(told.observations[i])}
-        if told.rewards:
-            out["reward"] = told.rewards[i].float()
+        out: dict[str, Any] = {"observation": _shaped(results.observations[i])}
+        if results.rewards:
+            out["reward"] = results.rewards[i].float()
         if infos:
-            has, batch = told.infos[i], self.batch_size
+            has, batch = results.infos[i], self.batch_size
             out["info"] = {name: _fitted(has.get(name), spec, batch, self.device) for name, spec in infos.items()}
         return out
 

@@ -14,11 +14,16 @@ from marlenv.physics.laws import entities as laws
 from marlenv.physics.task.actions import Control, Mode
 from marlenv.physics.vmas_compat.draws import Draws
 from marlenv.physics.vmas_compat.entities import Agent
+from marlenv.physics.vmas_compat.pure import SOON
+from marlenv.physics.vmas_compat.results import CompiledResults, compiled_results
 from marlenv.physics.vmas_compat.scenario import BaseScenario
 from marlenv.physics.vmas_compat.world import World
 
+TRIES = 3
+"""How often what a file says is compiled, where it has changed something since."""
 
-class Told(NamedTuple):
+
+class Results(NamedTuple):
     """What a scenario says of all agents, in order: each entry has one value per agent."""
 
     observations: list[Any]
@@ -40,6 +45,7 @@ class Environment:
         clamp: whether continuous actions outside their range are cut to it.
         grad: whether gradients flow.
         quiet: whether steps are known to draw nothing, so that nobody needs to watch.
+        closed: whether what the file says of agents is known to depend on nothing outside, and to do nothing there.
         options: of the scenario's ``make_world``.
 
     """
@@ -55,10 +61,13 @@ class Environment:
         clamp: bool = False,
         grad: bool = False,
         quiet: bool = False,
+        closed: bool = False,
         options: Mapping[str, Any],
     ) -> None:
         self.scenario, self.rows, self.device, self.draws, self.mode = scenario, rows, device, draws, mode
-        self.grad, self.quiet = grad, quiet
+        self.grad, self.quiet, self.closed = grad, quiet, closed
+        self._compiled_results: CompiledResults | None = None
+        self._calls = self._tries = 0
         with self._open():
             self.world: Any = scenario.env_make_world(rows, device, **options)
         who = type(scenario).__name__
@@ -83,22 +92,22 @@ class Environment:
 
     # --- an episode ------------------------------------------------------------------------------
 
-    def reset(self, where: Tensor | None = None) -> Told:
+    def reset(self, where: Tensor | None = None) -> Results:
         """New episodes in the rows ``where`` (bool ``[B]``) or in all; what is said of the others is of no use."""
         before, rng = self.draws.rng.counter, self.draws.rng
         if where is None or bool(where.all()):
             with self._open():
                 self.scenario.env_reset_world_at(None)
-                return self.told(rewards=False)
+                return self.results(rewards=False)
         for row in where.nonzero().flatten().tolist():
             with self._open(row):
                 self.scenario.env_reset_world_at(row)
         with self._open():
-            told = self.told(rewards=False)
+            results = self.results(rewards=False)
         rng.counter = torch.where(where, rng.counter, before)
-        return told
+        return results
 
-    def step(self, actions: Sequence[Tensor]) -> Told:
+    def step(self, actions: Sequence[Tensor]) -> Results:
         """One step of all rows.
 
         Args:
@@ -114,7 +123,25 @@ class Environment:
             scenario.pre_step()
             self.world.step()
             scenario.post_step()
-            return self.told()
+            return self._results_compiled() or self.results()
+
+    def _results_compiled(self) -> Results | None:
+        """The same as :meth:`results` by machine code; None where it cannot be had."""
+        if not self.closed or self.world.fast.tier == "none" or torch.is_grad_enabled() or self.device.type != "cpu":
+            return None
+        if self._compiled_results is None:
+            self._calls += 1
+            if self._calls < SOON or self._tries >= TRIES:
+                return None
+            self._tries, self._compiled_results = self._tries + 1, compiled_results(self)
+        engine = next(iter(self.world._engines.values()), None)
+        if self._compiled_results is None or engine is None or not engine.movers:
+            return None
+        motion = engine.motion()
+        if not self._compiled_results.holds(motion):
+            self._compiled_results, self._calls = None, 0
+            return None
+        return Results(*self._compiled_results(motion))
 
     def _act(self, control: Control, agents: Sequence[Agent], action: Tensor) -> None:
         u, said = control.decode(action, self.draws)  # type: ignore[arg-type]
@@ -123,14 +150,14 @@ class Environment:
             if said is not None:
                 agent.action._c = said[:, i].t()
 
-    def told(self, *, rewards: bool = True) -> Told:
+    def results(self, *, rewards: bool = True) -> Results:
         """What the scenario says now: rewards first, then observations and infos, and whether rows are over."""
         scenario, agents = self.scenario, self.agents
         gained = [self._reward(agent) for agent in agents] if rewards else []
         seen = [_own(scenario.observation(agent)) for agent in agents]
         infos = [_own(scenario.info(agent)) for agent in agents]
         over = self._over() if rewards else torch.zeros(self.rows, dtype=torch.bool, device=self.device)
-        return Told(seen, infos, gained, over)
+        return Results(seen, infos, gained, over)
 
     def _reward(self, agent: Agent) -> Tensor:
         reward = self.scenario.reward(agent)

@@ -32,6 +32,11 @@ DRAWS = {
 """The names by which a scenario could draw, with or without an underscore at their end."""
 STARTS = ("rand", "spawn", "find_random_pos")
 """What further such names begin with."""
+OUTSIDE = {
+    "print", "open", "input", "time", "perf_counter", "monotonic", "now", "environ", "getenv", "id", "hash", "warn",
+    "setattr", "delattr", "__dict__", "__class__", "locals", "next", "iter",
+}  # fmt: skip
+"""Names by which a file could read what is outside, or do something there that would be done once only."""
 RESETS = {"make_world", "reset_world_at", "__init__"}
 
 
@@ -82,6 +87,7 @@ def load(
 
     """
     path = _path(path_or_module)
+    _check_is_scenario(path)
     rows = whole("load", "num_envs", num_envs, 1)
     seed = fresh_seed() if seed is None else seed
     draws = Draws(randomness, rows, torch.device("cpu" if device is None else device), seed)
@@ -95,7 +101,11 @@ def load(
         raise UnknownName(f"load: {path.name} has no class Scenario(BaseScenario){hint}")
     with draws.current(), draws.govern():
         scenario = kind()
-    return VmasFileEnv(scenario, num_envs, draws=draws, device=device, seed=seed, quiet=draws_nothing(path), **options)
+    quiet = draws_nothing(path)
+    return VmasFileEnv(
+        scenario, num_envs, draws=draws, device=device, seed=seed, quiet=quiet, closed=quiet and stays_inside(path),
+        **options,
+    )  # fmt: skip
 
 
 def _path(where: str | Path | ModuleType) -> Path:
@@ -118,12 +128,34 @@ def _path(where: str | Path | ModuleType) -> Path:
         spec = None
     if spec is None or spec.origin is None:
         raise UnknownName(f"load: there is no file and no module {str(where)!r}; give a path that ends in .py")
+    if Path(spec.origin).suffix != ".py":  # built in, or compiled
+        raise UnknownName(
+            f"load: the module {str(where)!r} is not made of a file of Python; its origin is {spec.origin}"
+        )
     return Path(spec.origin)
+
+
+def _check_is_scenario(path: Path) -> None:
+    """Raises where the text of a file shows that no scenario comes of it: it is not executed then."""
+    text = path.read_text()
+    if not any(word in text for word in ("Scenario", "vmas", "import *")):
+        raise UnknownName(
+            f"load: expected the file of a scenario for VMAS, with a class Scenario(BaseScenario); {path} has none, "
+            f"nor does it import vmas; give the path of such a file. Other envs are made by marlenv.make(name), those "
+            f"of your own by marlenv.make('module:callable')"
+        )
 
 
 def draws_nothing(path: Path) -> bool:
     """Whether the text of a file shows that its steps draw no random numbers: then nobody needs to watch them."""
     return not any(_may_draw(node) for node in _played(ast.parse(path.read_text())))
+
+
+def stays_inside(path: Path) -> bool:
+    """Whether the text of a file shows that it reads nothing outside of Python, and changes no variable of a module."""
+    played = _played(ast.parse(path.read_text()))
+    names = {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in played}
+    return not OUTSIDE & names and not any(isinstance(node, (ast.Global, ast.Nonlocal)) for node in played)
 
 
 def _played(tree: ast.AST) -> list[ast.AST]:

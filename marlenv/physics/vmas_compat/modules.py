@@ -127,6 +127,11 @@ class Importer:
             return self._found(self._others[top], name, fromlist)
         if (path := self._sibling(name, level)) is not None:
             return self._beside_it(name, path)
+        if level:
+            raise ImportError(
+                f"from {'.' * level}{name} import {', '.join(fromlist or ())}: a scenario's file is executed on its "
+                f"own, outside of its package; write the import with the package's name, or put the file beside it"
+            )
         return builtins.__import__(name, globals, locals, fromlist or (), level)
 
     def _found(self, top: ModuleType, name: str, fromlist: Sequence[str] | None) -> Any:

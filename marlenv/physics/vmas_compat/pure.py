@@ -88,9 +88,9 @@ class Pure(ABC):
     def transition(self, state: State, actions: Mapping[str, Tensor]) -> tuple[State, Any, dict[str, Tensor], Any, Any]:
         """What follows, and ``[B, A]`` for all that is given."""
         given = {name: x.permute(2, 1, 0) for name, x in actions.items()}  # [width, A, B]
-        after, told = self.compute(Motion(*(state[name] for name in Motion._fields)), given)
+        after, results = self.compute(Motion(*(state[name] for name in Motion._fields)), given)
         over = torch.zeros_like(state["over"])
-        rewards = {name: told[name].t() if name in told else x[..., 0] * 0.0 for name, x in actions.items()}
+        rewards = {name: results[name].t() if name in results else x[..., 0] * 0.0 for name, x in actions.items()}
         return {**state, **after._asdict(), "steps": state["steps"] + 1, "over": over}, {}, rewards, over, {}
 
     @abstractmethod

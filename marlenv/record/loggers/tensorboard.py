@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from marlenv.optional import need
 from marlenv.record.loggers.base import Logger, check_video
+from marlenv.record.video import as_frames, write_gif
 
 
 class TensorboardLogger(Logger):
@@ -43,9 +45,10 @@ class TensorboardLogger(Logger):
         """Writes a film ``[N, T, C, H, W]``, as an animated gif."""
         check_video("TensorboardLogger", video)
         summary = need("tensorboard.compat.proto.summary_pb2", "TensorboardLogger")
-        film = _as_gif(video, kwargs.get("fps", 6))
+        film = io.BytesIO()
+        write_gif(film, as_frames(video), kwargs.get("fps", 6))
         image = summary.Summary.Image(
-            height=video.shape[-2], width=video.shape[-1], colorspace=3, encoded_image_string=film
+            height=video.shape[-2], width=video.shape[-1], colorspace=3, encoded_image_string=film.getvalue()
         )
         made = summary.Summary(value=[summary.Summary.Value(tag=name, image=image)])
         self.experiment.file_writer.add_summary(made, self._next(name, step))
@@ -59,16 +62,3 @@ class TensorboardLogger(Logger):
         """Writes how numbers are distributed."""
         step = self._next(name, kwargs.pop("step", None))
         self.experiment.add_histogram(name, torch.as_tensor(data), global_step=step, **kwargs)
-
-
-def _as_gif(video: Tensor, fps: float) -> bytes:
-    """A film as the bytes of a gif."""
-    import io
-
-    from marlenv.record.video import as_frames
-
-    images = need("PIL.Image", "TensorboardLogger")
-    film = [images.fromarray(frame.numpy()) for frame in as_frames(video).cpu()]
-    held = io.BytesIO()
-    film[0].save(held, format="GIF", save_all=True, append_images=film[1:], duration=round(1000 / fps), loop=0)
-    return held.getvalue()

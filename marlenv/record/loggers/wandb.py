@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 import tempfile
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ class WandbLogger(Logger):
         project: its project.
         base_url: of the server.
         video_fps: frames per second.
+        log_env_packages: note Python and the packages installed, with their versions, as the option ``env``.
         **kwargs: handed to ``wandb.init``.
     """
 
@@ -39,6 +42,7 @@ class WandbLogger(Logger):
         base_url: str | None = None,
         *,
         video_fps: int = 32,
+        log_env_packages: bool = True,
         **kwargs: Any,
     ) -> None:
         self.offline, self.video_fps = offline, video_fps
@@ -47,6 +51,8 @@ class WandbLogger(Logger):
         self.options = {"name": exp_name, "dir": str(folder), "id": id, "project": project, "resume": "allow", **kwargs}
         self.base_url = base_url
         super().__init__(exp_name, str(folder))
+        if log_env_packages:
+            self.log_hparams({"env": installed()})
 
     def _create_experiment(self) -> Any:
         wandb = need("wandb", "WandbLogger")
@@ -81,3 +87,14 @@ class WandbLogger(Logger):
         """Writes a text."""
         html = need("wandb", "WandbLogger").Html(value)
         self.experiment.log({name: html, **({} if step is None else {"trainer/step": step})})
+
+
+def installed() -> dict[str, Any]:
+    """What runs here: Python, the platform, and the version of every package.
+
+    >>> installed()["packages"]["torch"].split(".")[0]
+    '2'
+    """
+    packages = {found.name: found.version for found in metadata.distributions() if found.name}
+    python = {"version": platform.python_version(), "platform": platform.platform()}
+    return {"python": python, "packages": dict(sorted(packages.items()))}

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import SpecTypeError, UnknownName, nearest
+from marlenv.errors import SpecError, SpecTypeError, UnknownName, nearest
 from marlenv.optional import need
 from marlenv.specs import Binary, Bounded, Composite
 from marlenv.wrappers._gymlike import GymLikeEnv
@@ -63,6 +63,8 @@ class DMControlWrapper(GymLikeEnv):
     ) -> None:
         self.categorical_action_encoding = categorical_action_encoding
         self.from_pixels, self.pixels_only = from_pixels, from_pixels and pixels_only
+        if not isinstance(render_kwargs, (Mapping, type(None))):
+            raise SpecTypeError(f"{type(self).__name__}: render_kwargs must be a dict, got {render_kwargs!r}")
         self.render_kwargs = {"camera_id": camera_id, **(render_kwargs or {})}
         super().__init__(**options, **({} if env is None else {"env": env}))
 
@@ -88,7 +90,13 @@ class DMControlWrapper(GymLikeEnv):
         seen = Composite() if self.pixels_only else self._seen.clone()
         if self.from_pixels:
             env.reset()
-            seen["pixels"] = Bounded(0, 255, self._pixels().shape, dtype=torch.uint8)
+            try:
+                shape = self._pixels().shape
+            except Exception as error:  # of many kinds: MuJoCo's, GL's, Python's
+                raise SpecError(
+                    f"{type(self).__name__}: nothing is drawn with render_kwargs={self.render_kwargs}: {error}"
+                ) from error
+            seen["pixels"] = Bounded(0, 255, shape, dtype=torch.uint8)
         self.observation_spec = seen
         self.action_spec = time_steps.action_spec(env.action_spec(), categorical=self.categorical_action_encoding)
         self.reward_spec = spec_of_array(env.reward_spec())
@@ -139,7 +147,7 @@ class DMControlEnv(DMControlWrapper):
     """
 
     def __init__(self, env_name: str, task_name: str | None = None, **options: Any) -> None:
-        domain, _, task = env_name.partition("/")
+        domain, _, task = str(env_name).partition("/")
         self.env_name, self.task_name = domain, task if task_name is None else task_name
         super().__init__(**options)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
-from marlenv.errors import SpecTypeError, UnknownName, nearest
+from marlenv.errors import SpecTypeError, UnknownName, nearest, whole
 from marlenv.groups import MarlGroupMapType
 from marlenv.optional import need
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
@@ -112,7 +112,8 @@ class DMSoccerEnv(DMTeamsWrapper):
     """
 
     def __init__(self, team_size: int = 2, walker_type: str = "BOXHEAD", **options: Any) -> None:
-        self.team_size, self.walker_type = team_size, walker_type
+        self.team_size = whole(type(self).__name__, "team_size", team_size, 1, 11)
+        self.walker_type = walker_type
         super().__init__(**options)
 
     def _check_kwargs(self, kwargs: dict[str, Any]) -> None:

@@ -1,16 +1,23 @@
 """``GymEnv``: envs of gym and gymnasium by their names.
 
-https://gymnasium.farama.org, tested with gymnasium 1.2.2 and gym 0.26.2.
+https://gymnasium.farama.org, tested with gymnasium 1.2.2, gym 0.26.2 and gym 0.21.0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import ModuleType
 from typing import Any
 
-from marlenv.errors import UnknownName, nearest
-from marlenv.wrappers._backend import gym_backend
+from marlenv.errors import SpecError, UnknownName, nearest, whole
+from marlenv.optional import need
+from marlenv.wrappers._backend import set_gym_backend
 from marlenv.wrappers.gym.spaces import version
+from marlenv.wrappers.gym.vectors import keeping_finals
 from marlenv.wrappers.gym.wrapper import GymWrapper
+
+MODES = ("sync", "async", "vector_entry_point")
 
 
 class GymEnv(GymWrapper):
@@ -18,11 +25,13 @@ class GymEnv(GymWrapper):
 
     Args:
         env_name: as the library has it, such as ``"CartPole-v1"`` or ``"ALE/Pong-v5"``.
-        num_envs: that many in one vector; a single one when left out.
+        backend: the library to make it with, as :func:`set_gym_backend` takes it.
+        num_envs: that many in one vector; a single one when left out, or 0.
         **options: those of :class:`GymWrapper`; all others go to the library's ``make``, or ``make_vec``.
 
     Raises:
         UnknownName: there is no env of that name; names the nearest.
+        MissingExtra: the module before the colon of ``"module:name"`` is not installed.
 
     >>> env = GymEnv("Pendulum-v1", g=9.0, device="cpu")
     >>> env.rollout(3)["next", "reward"].shape
@@ -31,17 +40,31 @@ class GymEnv(GymWrapper):
     Source: gymnasium 1.2.2.
     """
 
-    def __init__(self, env_name: str, *, num_envs: int | None = None, **options: Any) -> None:
-        self.env_name, self._count = env_name, num_envs
-        super().__init__(**options)
+    def __init__(
+        self,
+        env_name: str,
+        *,
+        num_envs: int | None = None,
+        backend: str | ModuleType | Callable[[], ModuleType] | None = None,
+        **options: Any,
+    ) -> None:
+        self.env_name, self._count = env_name, None
+        if num_envs not in (None, 0):
+            self._count = whole(type(self).__name__, "num_envs", num_envs, 0)
+        with nullcontext() if backend is None else set_gym_backend(backend):
+            super().__init__(**options)
 
     def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
-        known = self._task_names()
-        if self.env_name not in known and ":" not in self.env_name:
-            raise UnknownName(
-                f"{type(self).__name__}: {gym_backend().__name__} has no env {self.env_name!r}; "
-                f"{nearest(self.env_name, known)}"
-            )
+        who, name = type(self).__name__, self.env_name
+        if isinstance(name, str) and ":" in name:
+            module, _, name = name.partition(":")  # which registers the env
+            need(module, who)
+        if name not in (known := self._task_names()):
+            raise UnknownName(f"{who}: {self.lib.__name__} has no env {name!r}; {nearest(name, known)}")
+        if (mode := kwargs.get("vectorization_mode", "sync")) not in MODES:
+            raise UnknownName(f"{who}: there is no vectorization_mode {mode!r}; {nearest(mode, MODES)}")
+        if self.from_pixels and (mode := kwargs.get("render_mode", "rgb_array")) != "rgb_array":
+            raise SpecError(f"{who}: from_pixels=True needs render_mode='rgb_array', got {mode!r}; leave it out")
 
     def _build_env(self, **task: Any) -> Any:  # type: ignore[override]
         library = self.lib
@@ -49,10 +72,17 @@ class GymEnv(GymWrapper):
             task.setdefault("render_mode", "rgb_array")
         if self._count is None:
             return library.make(self.env_name, **task)
+        mode = task.pop("vectorization_mode", "sync")  # vectors with one generator for all rows are no choice
         if hasattr(library, "make_vec"):
-            mode = task.pop("vectorization_mode", "sync")  # vectors with one generator for all rows are no choice
             return library.make_vec(self.env_name, num_envs=self._count, vectorization_mode=mode, **task)
+        task.setdefault("asynchronous", mode == "async")
+        if version() < (0, 22):  # whose vectors start rows anew and forget what they observed last
+            task["wrappers"] = [*_listed(task.get("wrappers")), keeping_finals(library)]
         return library.vector.make(self.env_name, num_envs=self._count, **task)
 
     def _renders_when_made(self, library: Any) -> bool:
         return library.__name__ == "gymnasium" or version() >= (0, 26)
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else [value] if callable(value) else list(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from marlenv.errors import SpecTypeError
 from marlenv.optional import need
 from marlenv.specs import TensorSpec
 from marlenv.wrappers._base import ClassValue
@@ -42,7 +43,13 @@ class MOGymWrapper(GymWrapper):
 
     def _reward_of_one(self, env: Any) -> TensorSpec:
         space = getattr(env, "reward_space", None)
-        return spec_of(env.unwrapped.reward_space if space is None else space)
+        space = getattr(env.unwrapped, "reward_space", None) if space is None else space
+        if space is None:
+            raise SpecTypeError(
+                f"{type(self).__name__}: env must be one of MO-Gymnasium, got {type(env.unwrapped).__name__}, which "
+                f"has no reward_space; GymWrapper takes it"
+            )
+        return spec_of(space)
 
 
 class MOGymEnv(GymEnv, MOGymWrapper):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import SpecError
+from marlenv.wrappers.gym.vector_infos import columns
 
 
 def opened(out: Any) -> tuple[Any, Any]:
@@ -20,7 +21,8 @@ def opened(out: Any) -> tuple[Any, Any]:
 def outcome(out: tuple[Any, ...], *, alone: bool) -> tuple[Any, Any, Any, Any, None, Any]:
     """Observation, reward, terminated, truncated and info of what a step returned; the place of ``done`` is None.
 
-    Before gym 0.26 there was one flag, and an info that said whether it was the time limit's.
+    Before gym 0.26 there was one flag, and an info that said whether it was the time limit's; some of its vectors give
+    an info for each row, which become arrays.
 
     Args:
         out: five values, or four.
@@ -39,7 +41,14 @@ def outcome(out: tuple[Any, ...], *, alone: bool) -> tuple[Any, Any, Any, Any, N
     obs, reward, done, info = out
     infos = [info] if isinstance(info, dict) else info
     late = np.array([bool(one.get("TimeLimit.truncated", False)) for one in infos]).reshape(np.shape(done))
-    return obs, reward, np.logical_and(done, ~late), np.logical_and(done, late), None, info
+    return (
+        obs,
+        reward,
+        np.logical_and(done, ~late),
+        np.logical_and(done, late),
+        None,
+        info if isinstance(info, dict) else columns(infos),
+    )
 
 
 def frame(who: str, env: Any, *, modern: bool) -> Tensor:

@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import Size, Tensor
 
-from marlenv.specs import Composite, TensorSpec
+from marlenv.errors import IllegalAction
+from marlenv.specs import Categorical, Composite, TensorSpec
 from marlenv.wrappers._backend import KNOWN, gym_backend
 from marlenv.wrappers._reading import reader_of
 from marlenv.wrappers._space_values import decoder_of
@@ -34,6 +35,8 @@ class Spaces:
         self.action = _many(spec_of(acts, categorical=categorical), batch)
         """The spec of an action."""
         self._decode, self._alone = decoder_of(acts), not batch and kind_of(acts) == "Discrete"
+        self._number = self._alone and isinstance(self.action, Categorical)
+        self._who, self._n = who, int(self.action.n) if isinstance(self.action, Categorical) else None
 
     def read(self, observations: Any) -> dict[str, Any]:
         """The entries of observations."""
@@ -43,12 +46,18 @@ class Spaces:
 
     def told(self, action: Tensor | Any) -> Any:
         """The action as the simulator takes it."""
-        return self.decoded(self.action.to_numpy(action))
+        return self.decoded(action if self._number else self.action.to_numpy(action))
 
     def decoded(self, value: Any) -> Any:
         """An action that is an array, as the simulator takes it."""
         value = int(value) if self._alone else value
+        if self._n is not None and not (0 <= value < self._n if self._alone else _within(value, self._n)):
+            raise IllegalAction(f"{self._who}.step: actions are numbers from 0 to {self._n - 1}, got {value}")
         return value if self._decode is None else self._decode(value)
+
+
+def _within(values: Any, n: int) -> bool:
+    return bool(values.min() >= 0 and values.max() < n)
 
 
 def _many(spec: TensorSpec, batch: Size) -> TensorSpec:

@@ -1,4 +1,6 @@
-"""Vectors of gym's and gymnasium's envs: how they start anew, and where the final observations of their rows are."""
+"""Vectors of gym's and gymnasium's envs: how they start anew, and where the last observations and infos of their rows
+are.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marlenv.errors import ResetError, Unsupported
+from marlenv.errors import ResetError, SpecError, Unsupported
 from marlenv.wrappers.gym.outputs import opened
+from marlenv.wrappers.gym.vector_infos import FINAL, merged_infos, split
 
-FINAL = ("final_obs", "final_observation")
-"""Under what names infos hold final observations: gymnasium's, and gym's."""
-MASKED = {"gymnasium.SyncVectorEnv", "gymnasium.AsyncVectorEnv", "marlenv.VectorOfRows", "marlenv.VectorOfAlf"}
+MASKED = {"gymnasium.SyncVectorEnv", "gymnasium.AsyncVectorEnv", "marlenv.VectorOfRows"}
 """Vectors whose ``reset`` takes a mask of rows."""
 
 
@@ -20,8 +21,8 @@ class Rows:
     """The rows of a vector: which of them have started anew by themselves, and with what.
 
     A vector starts rows anew in the step after their last one (``NEXT_STEP``), in the last one itself (``SAME_STEP``;
-    all vectors of gym), or when it is told to (``DISABLED``). Here the step always gives the final observation, and the
-    first one comes with the reset.
+    all vectors of gym), or when it is told to (``DISABLED``). Here the step always gives observations and infos of the
+    episode that it belongs to, and those of the next one come with the reset.
 
     Args:
         who: the wrapper, for errors.
@@ -44,8 +45,18 @@ class Rows:
         """Rows whose episode has ended, and that were not reset yet."""
         self.begun = np.zeros(self.count, dtype=bool)
         """Those of them that have started anew by themselves."""
-        self.first: Any = None
-        """Observations of all rows; those of ``begun`` are first ones."""
+        self.first: tuple[Any, dict[str, Any]] = (None, {})
+        """Observations and infos of all rows; those of ``begun`` are first ones."""
+
+    def check(self, *, frame_skip: int, from_pixels: bool) -> None:
+        """Raises where an option asks for what no vector, or not this one, can do."""
+        if frame_skip > 1:
+            raise SpecError(f"{self.who}: frame_skip must be 1 for a vector, whose rows end at different times")
+        if from_pixels and self.mode == "SAME_STEP":
+            raise Unsupported(
+                f"{self.who}: from_pixels would lose the last picture of every episode, as this vector starts rows "
+                f"anew in the step in which they end; make it with autoreset_mode NEXT_STEP or DISABLED"
+            )
 
     def before_step(self, mask: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
         """Which rows wait for the others; raises where such a row is not over, since no vector can hold it."""
@@ -60,26 +71,27 @@ class Rows:
             self.reset(self.over.copy(), {})
         return still
 
-    def after_step(self, obs: Any, ended: NDArray[np.bool_], info: Any, waiting: NDArray[np.bool_]) -> Any:
-        """What followed on a step in all rows, anything in those that wait: final observations where episodes have
-        ended.
+    def after_step(
+        self, obs: Any, ended: NDArray[np.bool_], info: dict[str, Any], waiting: NDArray[np.bool_]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Observations and infos that followed on a step in all rows, anything in those that wait: final ones where
+        episodes have ended.
         """
-        self.over, self.begun, self.first = ended | waiting, np.zeros(self.count, dtype=bool), obs
+        self.over, self.begun, self.first = ended | waiting, np.zeros(self.count, dtype=bool), (obs, info)
         if self.mode != "SAME_STEP" or not ended.any():
-            return obs
+            return obs, info
         self.begun = ended & ~waiting
-        return merged(obs, self._finals(info, ended), ended)
+        infos, finals = split(info, ended)
+        self.first = obs, infos
+        return merged(obs, self._finals(info, ended), ended), merged_infos(infos, finals, ended)
 
-    def _finals(self, info: Any, ended: NDArray[np.bool_]) -> list[Any]:
-        if isinstance(info, dict):
-            name = next((name for name in FINAL if name in info), None)
-            if name is not None:
-                return list(info[name]) if not isinstance(info[name], dict) else rows_of(info[name], self.count)
-        elif all("terminal_observation" in info[i] for i in np.flatnonzero(ended)):  # a list, one for each row
-            return [one.get("terminal_observation") for one in info]
+    def _finals(self, info: dict[str, Any], ended: NDArray[np.bool_]) -> list[Any]:
+        for name in FINAL:
+            if name in info and not (ended & ~np.asarray(info.get(f"_{name}", ended))).any():
+                return rows_of(info[name], self.count)
         raise ResetError(
             f"{self.who}: the vector started rows {np.flatnonzero(ended).tolist()} anew and gave no final observation; "
-            f"infos must have one of {list(FINAL)}, got {sorted(info) if isinstance(info, dict) else 'none'}"
+            f"infos must have one of {list(FINAL)} in these rows, got {sorted(info)}"
         )
 
     def reset(self, mask: NDArray[np.bool_] | None, options: dict[str, Any]) -> tuple[Any, Any]:
@@ -87,17 +99,17 @@ class Rows:
         if mask is None or (mask.all() and not self.begun.all()):
             obs, info = opened(self.env.reset(**options))
         else:
-            obs, info = self.first, {}
+            obs, info = self.first
             anew = mask & ~self.begun
             if anew.any():
                 if not self.masks:
                     rows = np.flatnonzero(anew).tolist()
                     raise ResetError(f"{self.who}: this vector resets all rows, or those that are done, got {rows}")
                 given = {**(options.pop("options", None) or {}), "reset_mask": anew}
-                fresh, info = opened(self.env.reset(options=given, **options))
-                obs = merged(obs, fresh, anew)
+                fresh, new = opened(self.env.reset(options=given, **options))
+                obs, info = merged(obs, fresh, anew), merged_infos(info, new, anew)
         done = np.ones(self.count, dtype=bool) if mask is None else mask
-        self.over, self.begun, self.first = self.over & ~done, self.begun & ~done, obs
+        self.over, self.begun, self.first = self.over & ~done, self.begun & ~done, (obs, info)
         return obs, info
 
 
@@ -131,3 +143,18 @@ def rows_of(values: Any, count: int) -> list[Any]:
         parts = {name: rows_of(value, count) for name, value in values.items() if not name.startswith("_")}
         return [{name: part[i] for name, part in parts.items()} for i in range(count)]
     return [values[i] for i in range(count)]
+
+
+def keeping_finals(library: Any) -> Any:
+    """A wrapper of single envs of older gym's, whose infos have the final observation as later versions' do.
+
+    Args:
+        library: gym, which is there only where it is used.
+    """
+
+    class KeepingFinals(library.Wrapper):
+        def step(self, action: Any) -> Any:
+            obs, reward, done, info = self.env.step(action)
+            return obs, reward, done, {**info, "terminal_observation": obs} if done else info
+
+    return KeepingFinals

@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import SpecError, SpecTypeError
+from marlenv.errors import SpecTypeError
 from marlenv.specs import Binary, Bounded, Composite, TensorSpec, Unbounded
 from marlenv.tensordicts import get, new
 from marlenv.wrappers._backend import gym_backend
@@ -101,8 +101,7 @@ class GymWrapper(GymLikeEnv):
         self._rows = Rows(who, env) if hasattr(env, "num_envs") else None
         if self._rows is not None:
             self.batch_size = (self._rows.count,)
-            if self.wrapper_frame_skip > 1:
-                raise SpecError(f"{who}: frame_skip must be 1 for a vector, whose rows end at different times")
+            self._rows.check(frame_skip=self.wrapper_frame_skip, from_pixels=self.from_pixels)
         self._modern = is_modern(env)
         lead = self.batch_size
         self._spaces = Spaces(who, env, lead, categorical=self.categorical_action_encoding)
@@ -160,7 +159,8 @@ class GymWrapper(GymLikeEnv):
         obs, reward, terminated, truncated, _, info = self._output_transform(self._env.step(action))
         flags = [np.array(flag, dtype=bool) for flag in (terminated, truncated)]
         flags.append(flags[0] | flags[1])
-        data = self.read_obs(self._rows.after_step(obs, flags[2], info, waiting))
+        obs, info = self._rows.after_step(obs, flags[2], info, waiting)
+        data = self.read_obs(obs)
         data |= {name: torch.from_numpy(flag).unsqueeze(-1) for name, flag in zip(FLAGS, flags, strict=True)}
         data["reward"] = self.read_reward(reward)
         return self._with_info(new(data, self.batch_size), info)

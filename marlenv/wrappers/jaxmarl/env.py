@@ -16,8 +16,8 @@ from marlenv.tensordicts import lazy, new
 from marlenv.wrappers._agent import AgentSpecs
 from marlenv.wrappers._base import own_options
 from marlenv.wrappers._batched import BatchedAgentsEnv
+from marlenv.wrappers._jax_arrays import td_to_tree, to_jax, to_torch, tree_to_td
 from marlenv.wrappers._spaces import spec_of, torch_dtype
-from marlenv.wrappers.jaxmarl.arrays import td_to_tree, to_jax, to_torch, tree_to_td
 from marlenv.wrappers.jaxmarl.functions import can_mask, compiled, keys_of
 from marlenv.wrappers.jaxmarl.transition import GroupLayout
 
@@ -49,6 +49,7 @@ class JaxMARLWrapper(BatchedAgentsEnv):
 
     libname: ClassVar[str] = "jaxmarl"
     git_url: ClassVar[str] = "https://github.com/FLAIROx/JaxMARL"
+    rows_are_chosen: ClassVar[bool] = True
     agents_end = True
 
     def __init__(

@@ -9,18 +9,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from tensordict import TensorDict, TensorDictBase
 
 from marlenv.envs.seeding import next_seed
 from marlenv.errors import SpecError
 from marlenv.groups.maps import GroupMap, MarlGroupMapType
+from marlenv.keys import path
 from marlenv.optional import need
 from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._base import own_options
 from marlenv.wrappers._turns import Result, TurnSimEnv
+from marlenv.wrappers.pettingzoo.beside import OURS, fit, side_by_side
 from marlenv.wrappers.pettingzoo.interfaces import Interface, ParallelInterface, TurnsInterface
 from marlenv.wrappers.pettingzoo.spaces import AgentSpaces
 from marlenv.wrappers.pettingzoo.tasks import make_task, parallel_or_turns, tasks
+from marlenv.wrappers.pettingzoo.together import Together
 
 SEEDS = 1 << 31  # some envs take no larger ones
 
@@ -66,6 +70,7 @@ class PettingZooWrapper(TurnSimEnv):
 
     libname: ClassVar[str] = "pettingzoo"
     git_url: ClassVar[str] = "https://github.com/Farama-Foundation/PettingZoo"
+    _side_by_side = classmethod(side_by_side)
 
     def __init__(
         self,
@@ -90,9 +95,16 @@ class PettingZooWrapper(TurnSimEnv):
             group_map = MarlGroupMapType.BY_NAME_PREFIX if self.parallel else MarlGroupMapType.ONE_GROUP_PER_AGENT
         any_ends = self.parallel if done_on_any is None else done_on_any
         super().__init__(env=env, group_map=group_map, use_mask=use_mask, done_on_any=any_ends, **options)
+        self._together = Together(self) if self._fits() else None
         self.seed = seed
         if seed is not None:
             self.set_seed(seed)
+
+    def _fits(self) -> bool:
+        """Whether :class:`~marlenv.wrappers.pettingzoo.together.Together` steps the env."""
+        plain = self.parallel and self.frame_skip == 1 and self._interface.spaces.seen_as_they_are
+        alone = all(len(path(key)) == 2 for key in self.action_keys)  # one tensor for each group
+        return plain and alone and type(self).__module__ == OURS and fit(type(self), [self])
 
     @classmethod
     def _task_names(cls) -> list[str]:
@@ -129,6 +141,10 @@ class PettingZooWrapper(TurnSimEnv):
         return seed % SEEDS
 
     # --- an episode ------------------------------------------------------------------------------
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDict:
+        made = self._together.step(self, tensordict) if self._together is not None and self._began else None
+        return super()._step(tensordict) if made is None else made
 
     def sim_reset(self, seed: int | None) -> None:
         self._interface.reset(seed)

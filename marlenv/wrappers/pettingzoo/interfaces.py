@@ -8,11 +8,15 @@ from typing import Any, Protocol
 from marlenv.wrappers._agent import AgentStep
 from marlenv.wrappers._parallel import repeated
 from marlenv.wrappers._turns import Observe, Result
+from marlenv.wrappers.pettingzoo.bare import Bare
 from marlenv.wrappers.pettingzoo.spaces import AgentSpaces, frozen
 
 
 class Interface(Protocol):
     """What the wrapper asks of either."""
+
+    spaces: AgentSpaces
+    """Its agents'."""
 
     def reset(self, seed: int | None) -> None:
         """Starts an episode."""
@@ -40,13 +44,15 @@ class ParallelInterface:
     """
 
     def __init__(self, sim: Any, spaces: AgentSpaces, times: int) -> None:
-        self._sim, self._spaces, self._times = sim, spaces, times
+        self._sim, self.spaces, self._times = sim, spaces, times
         self._steps: Mapping[str, AgentStep] = {}
+        self.answered: tuple[Any, ...] | None = None
+        """What the simulator has answered to the actions that are played next, where it was asked already."""
 
     def reset(self, seed: int | None) -> None:
         observations, infos = self._sim.reset(seed=seed)
         there = dict.fromkeys((*observations, *self._sim.agents))
-        self._steps = {a: self._spaces.read(a, observations.get(a), infos.get(a)) for a in there}
+        self._steps = {a: self.spaces.read(a, observations.get(a), infos.get(a)) for a in there}
 
     def agents(self) -> list[str]:
         return list(self._steps)
@@ -61,11 +67,21 @@ class ParallelInterface:
     def look(self, agent: str) -> AgentStep:
         return self._steps[agent]
 
+    def ask(self, actions: dict[str, Any]) -> tuple[Any, ...]:
+        """What the simulator answers to actions: observations, rewards, two flags and infos, agent by agent."""
+        spaces = self.spaces
+        told = actions if spaces.as_they_are else {a: spaces.to_sim(a, x) for a, x in actions.items()}
+        observations, rewards, terminated, truncated, infos = self._sim.step(told)
+        return observations, rewards, terminated, truncated, infos
+
+    def all_there(self, agents: list[str]) -> bool:
+        """Whether the simulator goes on with these agents, in their order."""
+        return bool(self._sim.agents == agents)
+
     def _step(self, actions: dict[str, Any]) -> Mapping[str, AgentStep]:
-        sim, spaces = self._sim, self._spaces
-        observations, rewards, terminated, truncated, infos = sim.step(
-            {a: spaces.to_sim(a, x) for a, x in actions.items()}
-        )
+        sim, spaces = self._sim, self.spaces
+        answer, self.answered = self.answered or self.ask(actions), None
+        observations, rewards, terminated, truncated, infos = answer
         steps = {}
         for a in dict.fromkeys((*observations, *sim.agents, *spaces.strangers(rewards, terminated, truncated))):
             flags = terminated.get(a, False), truncated.get(a, False)
@@ -85,42 +101,43 @@ class TurnsInterface:
     """
 
     def __init__(self, sim: Any, spaces: AgentSpaces, observe: Observe) -> None:
-        self._sim, self._spaces, self._freeze = sim, spaces, observe == "acting"
+        self._sim, self.spaces, self._freeze = sim, spaces, observe == "acting"
+        self._bare = Bare(sim)
         self._final: dict[str, AgentStep] = {}
         self._living: set[str] = set()
 
     def reset(self, seed: int | None) -> None:
         self._final = {}
         self._sim.reset(seed=seed)
-        self._living = set(self._sim.agents)
+        self._living = set(self._bare().agents)
 
     def agents(self) -> list[str]:
-        return list(self._sim.agents)
+        return list(self._bare().agents)
 
     def acting(self) -> set[str]:
-        sim = self._sim
+        sim = self._bare()
         agent = sim.agent_selection if sim.agents else None
         return set() if agent is None or sim.terminations[agent] or sim.truncations[agent] else {agent}
 
     def play(self, actions: dict[str, Any]) -> Mapping[str, Result]:
-        sim = self._sim
         ((agent, action),) = actions.items()
-        sim.step(self._spaces.to_sim(agent, action))
+        self._sim.step(self.spaces.to_sim(agent, action))
+        sim = self._bare()
         there, rewards, terminated, truncated = sim.agents, sim.rewards, sim.terminations, sim.truncations
         ended = [a for a in self._living.union(there) if terminated.get(a) or truncated.get(a)]
-        told = {*there, *ended, *self._spaces.strangers(rewards, terminated, truncated)}
+        told = {*there, *ended, *self.spaces.strangers(rewards, terminated, truncated)}
         got = {a: (rewards.get(a, 0.0), terminated.get(a, False), truncated.get(a, False)) for a in told}
         self._living = set(there).difference(ended)
         self._final.clear()
         self._final.update({a: self.look(a) for a in ended})
         while ended and sim.agents and sim.agent_selection in ended:
-            sim.step(None)
+            self._sim.step(None)
         return got
 
     def look(self, agent: str) -> AgentStep:
         if agent in self._final:  # it has left the simulator; this is what it saw last
             return self._final[agent]
-        observation, info = self._sim.observe(agent), self._sim.infos.get(agent)
+        observation, info = self._sim.observe(agent), self._bare().infos.get(agent)
         if self._freeze:  # it is shown again later, when the simulator may have written over it
             observation, info = frozen(observation), frozen(info)
-        return self._spaces.read(agent, observation, info)
+        return self.spaces.read(agent, observation, info)

@@ -47,6 +47,11 @@ class AgentSpaces:
             )
             self._encoders[agent], self._decoders[agent] = encoder_of(observed), decoder_of(acted)
 
+        self.as_they_are = not any(self._decoders.values())
+        """Whether simulators take actions as they are in the data."""
+        self.seen_as_they_are = not any(self._encoders.values())
+        """Whether observations are what simulators give."""
+
     def strangers(self, *told: Mapping[str, Any]) -> set[str]:
         """The agents in rewards or flags that the env never named, which :class:`AgentData` complains about."""
         known = self.specs.keys()

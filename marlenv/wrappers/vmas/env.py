@@ -51,6 +51,7 @@ class VmasWrapper(BatchedAgentsEnv):
 
     libname: ClassVar[str] = "vmas"
     git_url: ClassVar[str] = "https://github.com/proroklab/VectorizedMultiAgentSimulator"
+    rows_are_chosen: ClassVar[bool] = True
 
     def __init__(
         self,

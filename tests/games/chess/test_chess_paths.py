@@ -55,6 +55,7 @@ def test_numba_equals_torch_in_long_games(draws: str, chess960: bool) -> None:
         action = fast.sample(state, bits)
         assert torch.equal(action, slow.sample(state, bits))
         action[ply % 128] = (1, -1, 4672, 292 + 64 * ply)[ply % 4]  # not legal, or not even an action
+        assert torch.equal(fast.permits(state, action), slow.permits(state, action))
         after = fast.play(state, action)
         assert equal(after, slow.play(state, action))
         ends += torch.bincount(fast.outcome(after).to(torch.int64), minlength=len(ends))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torch import Tensor
+from torch import Size, Tensor
 
 from marlenv.envs.compiling import outside_graphs
 from marlenv.errors import BadNotation, IllegalAction, NeedsReset, PositionMissing, SpecError, Unsupported
@@ -15,7 +16,7 @@ from marlenv.games.chess.board import CHECKMATE, MOST, OUTCOMES, PLANES, TURN, W
 from marlenv.games.chess.env.grouped_chess_env import ChessTurns, checked
 from marlenv.games.chess.env.scores import BEGINNING, TEXTS, Record, Scores, wrapped
 from marlenv.games.chess.fast import paths
-from marlenv.games.chess.numberings.san import Numbered, numbered, san_moves
+from marlenv.games.chess.numberings.san import NUMBERS, Numbered, numbered, san_moves
 from marlenv.games.chess.pictures import sprites
 from marlenv.games.chess.rules import Chess
 from marlenv.games.env.draws import Draws
@@ -307,6 +308,49 @@ class ChessEnv(ChessTurns):
         self._chosen = get(tensordict, "action")
         return self._numbers(state).action(self._chosen)
 
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether all that a step says are turns, masks and rewards, of games that the env keeps."""
+        asked = self._scores.texts or self.include_legal_moves or self.pixels or self.opponent or self.max_plies
+        return type(self) is ChessEnv and self.stateful and self.mask_actions and not asked
+
+    def _quick(self, batch: Size) -> bool:
+        """Whether compiled code can play the games that are kept, ``[*B]``."""
+        held = self._held
+        if held is None or not self._plain or held.state.board.shape[:-1] != batch:
+            return False
+        return paths.compiled(self.rules.path, held.state.board) and batch.numel() > 0
+
+    def fast_action(self, tensordict: TensorDictBase, draws: Draws) -> bool:
+        """Writes the numbers of random legal moves, out of the list of those."""
+        if self._held is None or not self._quick(tensordict.batch_size):
+            return False
+        numbers, actions = self._numbers(self._held.state)
+        put(tensordict, "action", paths.san_pick(numbers, actions, draws.one(None)))
+        return True
+
+    def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
+        """A step in one call, where no game is over before or after it and no move is illegal."""
+        held, action = self._held, get(tensordict, "action")
+        if held is None or ahead or not self._quick(tensordict.batch_size) or (done := self._done(tensordict)) is None:
+            return None
+        if action.dtype != torch.int64 or action.shape != done.shape or not action.is_cpu:
+            return None
+        how, numbers = (self.rules.limits, self.rules.chess960), self._numbers(held.state)
+        table, size = NUMBERS.on(done.device), len(san_moves())
+        made = paths.san_step(held.state, numbers, action, done, table, *how, size)
+        if made is None:
+            return None
+        state, found, mask, turn = made
+        self._now, self._held = held.copy(), Record(state, list(held.sans), list(held.pgns))
+        self._plies = self._drawn_from = self._done_before = None
+        self._chosen, self._coded = action, (state, Numbered(*found))
+        self._mask_actions(mask, some=True)
+        terminated, over = torch.zeros((2, *done.shape, 1), dtype=torch.bool).unbind(0)
+        reward = torch.zeros((*done.shape, 1), dtype=torch.float32)
+        data = {"turn": turn, "action_mask": mask, "reward": reward, "terminated": terminated, "done": over}
+        return new(data, done.shape, self.device), None
+
     def choose(self, tensordict: TensorDictBase, state: State, action: Tensor) -> TensorDictBase:
         """Writes the moves to play."""
         put(tensordict, "action", self._numbers(state).number(action).clamp(min=0))
@@ -323,11 +367,11 @@ class ChessEnv(ChessTurns):
             self._mask_actions(mask)
         return super().rand_action(tensordict)
 
-    def _mask_actions(self, mask: Tensor) -> None:
-        """Lets the action spec allow what a mask ``[*B, n]`` of the data allows."""
+    def _mask_actions(self, mask: Tensor, *, some: bool = False) -> None:
+        """Lets the action spec allow what a mask ``[*B, n]`` of the data allows; ``some``: that is never nothing."""
         now = (mask, -1 if mask.is_inference() else mask._version)  # of inference nobody counts the changes
         if self._masked is None or self._masked[0] is not mask or self._masked[1] != now[1] or now[1] < 0:
-            self.full_action_spec["action"].update_mask(open_rows(mask))
+            self.full_action_spec["action"].update_mask(mask if some else open_rows(mask))
             self._masked = now
 
     _masked: tuple[Tensor, int] | None = None

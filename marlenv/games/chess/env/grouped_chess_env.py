@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -16,7 +17,7 @@ from marlenv.games.env.game_env import GameEnv
 from marlenv.games.env.time_step import TimeStep
 from marlenv.games.env.turn_based import TurnBasedEnv
 from marlenv.games.fast.compiled import SOME_OVER
-from marlenv.games.fast.step_buffers import StepBuffers
+from marlenv.games.fast.step_buffers import Blank, StepBuffers
 from marlenv.rng import RowRNG
 from marlenv.specs import TensorSpec, Unbounded
 from marlenv.tensordicts import get, put
@@ -113,36 +114,61 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         state, stream, rows = self.read(tensordict), self.action_stream, tensordict.batch_size
         if not self._quick(state) or rows != state.board.shape[:-1]:
             return super().rand_action(tensordict)
-        kept = self._keys
-        if kept is None or kept[0] is not stream or kept[1].shape != rows:
-            kept = self._keys = (stream, stream.rng(rows).key)
-        first, second = self._stream_order or (0, 1)
-        actions = paths.env_actions(state, kept[1], stream.used, (first, second), self.rules.path)
+        actions = paths.env_actions(state, *self._drawing(rows), self.rules.path)
         stream.skip(2)
         for group, node in self.layout.nodes(tensordict, rows, self.device):
             put(node, "action", actions[group.seats[0]])
         return tensordict
+
+    def _drawing(self, rows: Size) -> tuple[Tensor, int, tuple[int, int]]:
+        """The keys of the streams of random actions, the place there, and the offsets of White and Black."""
+        stream, kept = self.action_stream, self._keys
+        if kept is None or kept[0] is not stream or kept[1].shape != rows:
+            kept = self._keys = (stream, stream.rng(rows).key)
+        first, second = self._stream_order or (0, 1)
+        return kept[1], stream.used, (first, second)
 
     def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
         """A step in one call, unless a move is illegal."""
         state = self.read(tensordict)
         if not self._quick(state):
             return None
-        actions = self._actions_by_seat(tensordict)
+        actions = self.actions_by_seat(tensordict)
         if any(action.dtype != torch.int64 for action in actions):
             raise DtypeError(f"ChessEnv: actions are int64, got {[action.dtype for action in actions]}")
         rules, batch, done = self.rules, tensordict.batch_size, self._done(tensordict)
         done = rules.over(state) if done is None else done
         after, following = self._lend(batch, rewards=True)
-        fresh = start = restarted = None
+        fresh = restarted = None
         if ahead and not self._drawn_first:
-            start = rules.first(state.board.device)
             fresh, restarted = self._lend(batch, rewards=False)
-        how = self._limits, rules.chess960
-        result = paths.env_step(state, actions, done, *how, following, start, restarted, rules.path)
+        result = self.fast_play(state, actions, done, following, restarted)
         if result != SOME_OVER or fresh is None:
             return (after, None) if result else None
         return after, self._with_old(fresh, get(get(after, "state"), "history"), self._mask_of_black(after))
+
+    def fuses(self, batch: Size) -> bool:
+        """Whether a rollout can be written into memory, step after step; first positions that are drawn cannot."""
+        ours = type(self) is GroupedChessEnv and not self._drawn_first and batch.numel() > 0
+        return ours and self._quick(self._example) and paths.compiled(self.rules.path, self._example.board)
+
+    def fast_play(
+        self, state: State, actions: Sequence[Tensor], done: Tensor, following: Any, restarted: Any | None
+    ) -> int:
+        """Plays a step into memory; of what begins anew all but histories and Black's masks."""
+        rules, start = self.rules, None if restarted is None else self.rules.first(state.board.device)
+        how = self._limits, rules.chess960
+        return paths.env_step(state, actions, done, *how, following, start, restarted, rules.path)
+
+    def fast_rollout(
+        self, steps: int, before: StepBuffers[State], after: StepBuffers[State], actions: list[Tensor], *, stops: bool
+    ) -> tuple[int, int]:
+        """Random play in one call."""
+        drawing, how = self._drawing(before.turn.shape[:-1]), (self._limits, self.rules.chess960)
+        start, places = self.rules.first(before.turn.device), (self.places(before), self.places(after))
+        played, why = paths.env_rollout(steps, *places, actions, start, drawing, *how, stops=stops)
+        self.action_stream.skip(2 * played)
+        return played, why
 
     def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
         """All rows, those of ``mask`` with a first position."""
@@ -158,14 +184,16 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             return None
         return self._with_old(fresh, state.history, black)
 
-    def _make_buffers(self, batch: Size, *, rewards: bool) -> tuple[TensorDict, paths.Addresses]:
-        """New memory, written by address: reading a number costs less than reading an array does."""
-        board, *observations = torch.empty((3, *batch, WORDS), dtype=torch.int64).unbind(0)  # as the code expects them
-        state = State(board, *(torch.empty((*batch, size), dtype=torch.int64) for size in (self._kept, PLANES)))
-        masks = torch.empty((len(self.rules.players), *batch, 1, self._wide), dtype=self._mask_dtype)
-        buffers = StepBuffers.blank(batch, state, [one.unsqueeze(-2) for one in observations], masks)
-        words = self._wide if self.mask == "bits" else self._wide // 8
-        return self.layout.of_buffers(buffers, self.device, rewards=rewards), paths.Addresses.of(buffers, words)
+    def blank_buffers(self, blank: Blank) -> StepBuffers[State]:
+        """Memory for a fast step."""
+        board, *observations = blank((3,), (WORDS,), torch.int64).unbind(0)  # as the code expects them
+        state = State(board, *(blank((), (size,), torch.int64) for size in (self._kept, PLANES)))
+        masks = blank((len(self.rules.players),), (1, self._wide), self._mask_dtype)
+        return StepBuffers.blank(blank, state, [one.unsqueeze(-2) for one in observations], masks)
+
+    def places(self, buffers: StepBuffers[State]) -> paths.Addresses:
+        """Memory is written by address: reading a number costs less than reading an array does."""
+        return paths.Addresses.of(buffers, self._wide if self.mask == "bits" else self._wide // 8)
 
     def _mask_of_black(self, td: TensorDictBase) -> Any:
         """What Black may do, in data with a group per player."""

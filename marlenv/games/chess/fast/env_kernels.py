@@ -1,7 +1,7 @@
 """A step of an env in one call: a ply of many games with all that the env says about it; compiled by numba for the CPU.
 
 ``paths.py`` calls this. The rules are those of ``kernels.py``. The cache looks at this file alone: after a change
-there, touch this one too.
+there, or in ``by_rows.py``, touch this one too.
 
 What an env says about ``n`` games stands in five places: the seats to move, int64 ``[n]``; flags, bool ``[14, n]``, as
 :class:`marlenv.games.fast.step_buffers.StepBuffers` lists them; why games ended, int8 ``[n]``; the rewards of White
@@ -32,9 +32,11 @@ from marlenv.games.chess.fast.kernels import (
     _inline,
     _lowest,
     _mixed,
+    _permitted,
     _ply,
     numba,
 )
+from marlenv.games.fast.by_rows import by_rows
 
 MANY = 256
 """From so many games on one of them nearly always ends, and new games are written while a row is at hand."""
@@ -48,6 +50,8 @@ Masks = tuple[RowArray, int, bool]
 
 CACHE = 1 << 21
 """Bytes; larger masks are written past the caches: reading what is written over would take longer than writing it."""
+AT_HAND = 64
+"""Games whose steps of a rollout are played before those of the next: what a step writes is at hand for the next."""
 BLOCK = 64
 """Games whose plies are played before their masks are written.
 
@@ -111,6 +115,12 @@ def _rows(address: int, n: int, width: int) -> RowArray:
 
 
 @_inline
+def _positions(at: tuple[int, int, int], n: int, kept: int) -> tuple[RowArray, RowArray, RowArray]:
+    """Boards, histories and moves at their addresses."""
+    return _rows(at[0], n, 16), _rows(at[1], n, kept), _rows(at[2], n, 73)
+
+
+@_inline
 def _masks(address: int, n: int, width: int) -> Masks:
     return _rows(address, n, width), address, 8 * n * width > CACHE and address & 63 == 0
 
@@ -155,7 +165,10 @@ def _restart(
     masks: Masks,
     entries: Entries,
 ) -> None:
-    """Writes board, moves and White's mask of game ``b``, fresh ones (number ``f``) where it is over, and all else."""
+    """Writes board, moves and White's mask of game ``b``, fresh ones (number ``f``) where it is over, and all else.
+
+    Histories and Black's masks are written by :func:`_begin`, where they are wanted.
+    """
     if over:
         _copy(fresh[0][f], new[0][b])
         _copy(fresh[1][f], new[1][b])
@@ -166,8 +179,35 @@ def _restart(
     _write(b, new[0][b], False, entries)
 
 
+@_inline
+def _begin(
+    b: int,
+    first: tuple[RowArray, RowArray],
+    old: tuple[RowArray, RowArray, RowArray],
+    new: tuple[RowArray, RowArray, RowArray],
+    masks: tuple[Masks, Masks],
+    entries: Entries,
+    whole: bool,
+) -> None:
+    """Writes game ``b``, or one that begins where it is over; of the ``whole`` history and Black's mask, too.
+
+    Those are the same in both.
+    """
+    _restart(b, 0, old[0][b, 15] != 0, first, (old[0], old[1]), (new[0], new[1]), masks[0], entries)
+    if whole:
+        _copy(old[2][b], new[2][b])
+        _write_mask(b, old[1][b], old[0][b, 15] == 0 and old[0][b, 10] == 1, masks[1])
+
+
+@_inline
+def _chosen(b: int, board: RowArray, white: RowArray, black: RowArray) -> Any:
+    """The action of who is to move in game ``b``."""
+    return black[b, 0] if board[b, 10] else white[b, 0]
+
+
 @_compiled
 def step(
+    threads: tuple[int, int],
     n: int,
     kept: int,
     width: int,
@@ -180,16 +220,19 @@ def step(
     masks: tuple[int, int],
     entries_at: tuple[int, int, int, int, int],
     restarted: tuple[int, int, int, int, int],
+    taken_over: tuple[int, int],
     restarted_entries_at: tuple[int, int, int, int, int],
 ) -> int:
     """Plays the actions of those to move in ``n`` games, and writes what an env says about what follows.
 
-    0, and nothing, if an action is illegal; 2 if games are over and the restarted ones were written; else 1.
+    0, and nothing of use, if an action is illegal; 2 if the restarted ones were written, as games are over or all of
+    them are wanted; else 1.
 
     Games that are done must be over by the rules. Arguments are addresses of int64 (done: of bool): reading a number
     costs much less than reading an array does.
 
     Args:
+        threads: what :func:`marlenv.threads.shared` says.
         n: games.
         kept: positions in a history.
         width: words of a mask.
@@ -203,56 +246,83 @@ def step(
         entries_at: what an env says, to write to.
         restarted: a fresh board and its moves; the boards, moves and White's mask with a new game in place of each
             that is over, to write to. Zeros: none of it is wanted.
+        taken_over: the histories and Black's mask of those, to write to; zeros: not wanted.
         restarted_entries_at: what an env says of those, to write to.
     """
-    board, history, moves = _rows(old[0], n, 16), _rows(old[1], n, kept), _rows(old[2], n, 73)
+    at_once = n >= MANY or threads[0] > 1  # a game of another thread may be over
+    given = n, kept, width, old, chosen, done_at, limits, chess960, new, masks, entries_at
+    least = by_rows(_step, (*given, restarted, taken_over, restarted_entries_at, at_once), n, threads)
+    return 0 if least == 0 else 3 - least
+
+
+@_compiled
+def _step(
+    n: int,
+    kept: int,
+    width: int,
+    old: tuple[int, int, int],
+    chosen: tuple[int, int],
+    done_at: int,
+    limits: RowArray,
+    chess960: bool,
+    new: tuple[int, int, int],
+    masks: tuple[int, int],
+    entries_at: tuple[int, int, int, int, int],
+    restarted: tuple[int, int, int, int, int],
+    taken_over: tuple[int, int],
+    restarted_entries_at: tuple[int, int, int, int, int],
+    at_once: bool,
+    first_game: int,
+    last_game: int,
+) -> int:
+    """See :func:`step`; 0 if an action is illegal, 1 where step says 2, else 2.
+
+    ``at_once`` says that restarted ones are written while a row is at hand, whether or not a game is over.
+    """
+    board, history, moves = _positions(old, n, kept)
     white, black, done = _rows(chosen[0], n, 1), _rows(chosen[1], n, 1), _flags(done_at, n)
-    new_board, new_history, new_moves = _rows(new[0], n, 16), _rows(new[1], n, kept), _rows(new[2], n, 73)
+    new_board, new_history, new_moves = _positions(new, n, kept)
     white_mask, black_mask = _masks(masks[0], n, width), _masks(masks[1], n, width)
-    entries = _entries(n, entries_at)
-    action, over = np.empty(n, dtype=np.int64), False
-    for b in range(n):
-        a = black[b, 0] if board[b, 10] else white[b, 0]
-        action[b] = a
-        if done[b]:
-            if not board[b, 15]:
-                return 0
-        elif not (0 <= a < 4672 and (moves[b, a >> 6] >> (a & 63)) & 1):
+    entries, over = _entries(n, entries_at), False
+    for b in range(first_game, last_game):
+        if not (board[b, 15] if done[b] else _permitted(moves[b], _chosen(b, board, white, black))):
             return 0
-    words, past, planes = new_board.view(U), new_history.view(U), new_moves.view(U)
-    before = history.view(U)
-    at_once = restarted[0] != 0 and n >= MANY
+    words, past, planes, before = new_board.view(U), new_history.view(U), new_moves.view(U), history.view(U)
     first = _rows(restarted[0], 1, 16), _rows(restarted[1], 1, 73)
-    fresh, fresh_mask = (_rows(restarted[2], n, 16), _rows(restarted[3], n, 73)), _masks(restarted[4], n, width)
+    played, whole = (new_board, new_moves, new_history), taken_over[0] != 0
+    fresh = _rows(restarted[2], n, 16), _rows(restarted[3], n, 73), _rows(taken_over[0], n, kept)
+    fresh_masks = _masks(restarted[4], n, width), _masks(taken_over[1], n, width)
     fresh_entries = _entries(n, restarted_entries_at)
-    for start in range(0, n, BLOCK):
-        block = range(start, min(start + BLOCK, n))
+    for start in range(first_game, last_game, BLOCK):
+        block = range(start, min(start + BLOCK, last_game))
         for b in block:
             _copy(board[b], new_board[b])
             if done[b]:
                 _copy(history[b], new_history[b])
                 _copy(moves[b], new_moves[b])
             else:
-                _ply(words[b], before[b], past[b], planes[b], action[b], limits, chess960)
+                a = _chosen(b, board, white, black)
+                _ply(words[b], before[b], past[b], planes[b], a, limits, chess960)
             _write(b, new_board[b], done[b] == 0, entries)
             over = over or new_board[b, 15] != 0
         for b in block:
             _write_mask(b, new_moves[b], new_board[b, 15] == 0 and new_board[b, 10] == 0, white_mask)
         for b in block:
             _write_mask(b, new_moves[b], new_board[b, 15] == 0 and new_board[b, 10] == 1, black_mask)
-        if at_once:
+        if restarted[0] != 0 and at_once:
             for b in block:
-                _restart(b, 0, new_board[b, 15] != 0, first, (new_board, new_moves), fresh, fresh_mask, fresh_entries)
-    if restarted[0] == 0 or not over:
-        return 1
+                _begin(b, first, played, fresh, fresh_masks, fresh_entries, whole)
+    if restarted[0] == 0 or not (over or whole):
+        return 2
     if not at_once:
-        for b in range(n):
-            _restart(b, 0, new_board[b, 15] != 0, first, (new_board, new_moves), fresh, fresh_mask, fresh_entries)
-    return 2
+        for b in range(first_game, last_game):
+            _begin(b, first, played, fresh, fresh_masks, fresh_entries, whole)
+    return 1
 
 
 @_compiled
 def reset(
+    threads: tuple[int, int],
     n: int,
     width: int,
     done_at: int,
@@ -266,19 +336,36 @@ def reset(
     """Writes fresh boards and moves (one, or one per row), White to move, where games are done, else the old ones.
 
     What an env says is written for all games. Of the masks White's is written; Black's mask of a game that is over fits
-    that of a fresh one. False, and nothing, if a game that is done is not over by the rules.
+    that of a fresh one. False, and nothing of use, if a game that is done is not over by the rules.
     """
+    return by_rows(_reset, (n, width, done_at, many, fresh, old, new, mask_at, entries_at), n, threads) != 0
+
+
+@_compiled
+def _reset(
+    n: int,
+    width: int,
+    done_at: int,
+    many: bool,
+    fresh: tuple[int, int],
+    old: tuple[int, int],
+    new: tuple[int, int],
+    mask_at: int,
+    entries_at: tuple[int, int, int, int, int],
+    start: int,
+    stop: int,
+) -> int:
     many_rows = n if many else 1
     first = _rows(fresh[0], many_rows, 16), _rows(fresh[1], many_rows, 73)
     held, done = (_rows(old[0], n, 16), _rows(old[1], n, 73)), _flags(done_at, n)
     started, masks = (_rows(new[0], n, 16), _rows(new[1], n, 73)), _masks(mask_at, n, width)
     entries = _entries(n, entries_at)
-    for b in range(n):
+    for b in range(start, stop):
         if done[b] and not held[0][b, 15]:
-            return False
-    for b in range(n):
+            return 0
+    for b in range(start, stop):
         _restart(b, b if many else 0, done[b] != 0, first, held, started, masks, entries)
-    return True
+    return 1
 
 
 @_inline
@@ -301,12 +388,125 @@ def _ranked(moves: RowArray, random: Word) -> np.int64:
 
 @_compiled
 def draw(
-    n: int, board_at: int, moves_at: int, key_at: int, counter: int, offsets: tuple[int, int], chosen: tuple[int, int]
+    threads: tuple[int, int],
+    n: int,
+    board_at: int,
+    moves_at: int,
+    key_at: int,
+    counter: int,
+    offsets: tuple[int, int],
+    chosen: tuple[int, int],
 ) -> None:
     """Draws a legal action per row with the number of the mover, and gives it to both players."""
+    by_rows(_draw, (n, board_at, moves_at, key_at, counter, offsets, chosen), n, threads)
+
+
+@_compiled
+def _draw(
+    n: int,
+    board_at: int,
+    moves_at: int,
+    key_at: int,
+    counter: int,
+    offsets: tuple[int, int],
+    chosen: tuple[int, int],
+    start: int,
+    stop: int,
+) -> int:
     board, moves, key = _rows(board_at, n, 16), _rows(moves_at, n, 73), _rows(key_at, n, 1)
     white, black = _rows(chosen[0], n, 1), _rows(chosen[1], n, 1)
-    for b in range(n):
+    for b in range(start, stop):
         at = U(counter + (offsets[1] if board[b, 10] else offsets[0]) + 1)
         number = _mixed(U(key[b, 0]) + at * GOLDEN)
         white[b, 0] = black[b, 0] = _ranked(moves[b], number >> U(40))
+    return 0
+
+
+@_inline
+def _moved_on(at: tuple[int, int, int, int, int, int, int, int, int], t: int, n: int, kept: int, width: int) -> Any:
+    """The addresses of step ``t``: of the state, the masks, and the entries."""
+    board = at[0] + t * 384 * n
+    state = board, at[1] + t * 8 * kept * n, at[2] + t * 584 * n
+    masks = at[3] + t * 16 * width * n, at[4] + t * 16 * width * n
+    return state, masks, (at[5] + t * 8 * n, at[6] + t * 14 * n, at[7] + t * n, at[8] + t * 8 * n, board)
+
+
+@_compiled
+def rollout(
+    threads: tuple[int, int],
+    n: int,
+    kept: int,
+    width: int,
+    steps: int,
+    before: tuple[int, int, int, int, int, int, int, int, int],
+    after: tuple[int, int, int, int, int, int, int, int, int],
+    chosen: tuple[int, int],
+    fresh: tuple[int, int],
+    stops: bool,
+    drawing: tuple[int, int, int, int],
+    limits: RowArray,
+    chess960: bool,
+) -> int:
+    """Plays random actions, step after step, into memory where that of a step lies behind that of the step before.
+
+    Args:
+        threads: what :func:`marlenv.threads.shared` says.
+        n: games.
+        kept: positions in a history.
+        width: words of a mask.
+        steps: the most steps.
+        before: the addresses of the first step: board, history, moves, the masks of White and Black, turns, flags,
+            outcomes, rewards. The first step is there; others are written.
+        after: the same of what follows on each step, to write to.
+        chosen: the actions of White and of Black, to write to.
+        fresh: a fresh board and its moves.
+        stops: whether to stop where a game is over; else games that are over begin anew.
+        drawing: the address of the keys, the place in their streams, the offsets of White and Black there.
+        limits: see ``kernels.play``.
+        chess960: how castling is numbered.
+
+    Returns:
+        see :func:`marlenv.games.fast.compiled.played`.
+    """
+    given = n, kept, width, steps, before, after, chosen, fresh, stops, drawing, limits, chess960
+    return by_rows(_rollout, given, n, threads)
+
+
+@_compiled
+def _rollout(
+    n: int,
+    kept: int,
+    width: int,
+    steps: int,
+    before: tuple[int, int, int, int, int, int, int, int, int],
+    after: tuple[int, int, int, int, int, int, int, int, int],
+    chosen: tuple[int, int],
+    fresh: tuple[int, int],
+    stops: bool,
+    drawing: tuple[int, int, int, int],
+    limits: RowArray,
+    chess960: bool,
+    first_game: int,
+    last_game: int,
+) -> int:
+    end = 2 * steps
+    for low in range(first_game, last_game, AT_HAND):
+        high = min(low + AT_HAND, last_game)
+        for t in range((end + 1) // 2):
+            state, _, entries = _moved_on(before, t, n, kept, width)
+            new, masks, new_entries = _moved_on(after, t, n, kept, width)
+            actions = chosen[0] + t * 8 * n, chosen[1] + t * 8 * n
+            offsets = drawing[2], drawing[3]
+            _draw(n, state[0], state[2], drawing[0], drawing[1] + 2 * t, offsets, actions, low, high)
+            then, seen, again = _moved_on(before, t + 1, n, kept, width)
+            restarted, taken = (fresh[0], fresh[1], then[0], then[2], seen[0]), (then[1], seen[1])
+            if t == steps - 1:
+                restarted, taken = (0, 0, 0, 0, 0), (0, 0)
+            given = n, kept, width, state, actions, entries[1] + 2 * n, limits, chess960, new, masks, new_entries
+            if not _step(*given, restarted, taken, again, True, low, high):
+                end = min(end, 2 * t)
+                break
+            if stops and _flags(new_entries[1] + 2 * n, n)[low:high].any():
+                end = min(end, 2 * t + 1)
+                break
+    return end

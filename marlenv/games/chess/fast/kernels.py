@@ -381,6 +381,19 @@ def settle(board: RowArray, history: RowArray, moves: RowArray, limits: RowArray
         _settle(words[b], past[b], planes[b], limits, chess960)
 
 
+@_inline
+def _permitted(moves: Any, a: np.int64) -> Any:
+    """Whether an action is among the packed moves of a row."""
+    return 0 <= a < 4672 and bool((moves[a >> 6] >> (a & 63)) & 1)
+
+
+@_compiled
+def permits(moves: RowArray, action: RowArray, fits: Any) -> None:
+    """Whether each action ``[N]`` is among the ``moves`` of its row; bool ``fits`` ``[N]``."""
+    for b in range(moves.shape[0]):
+        fits[b] = _permitted(moves[b], action[b])
+
+
 @_compiled
 def play(
     board: RowArray,
@@ -401,7 +414,7 @@ def play(
     words, past, planes = new_board.view(U), new_history.view(U), new_moves.view(U)
     for b in range(board.shape[0]):
         a = action[b]
-        legal = 0 <= a < 4672 and (moves[b, a >> 6] >> (a & 63)) & 1
+        legal = _permitted(moves[b], a)
         if not same:
             _copy(board[b], new_board[b])
             if not legal:

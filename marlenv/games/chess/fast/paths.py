@@ -22,12 +22,16 @@ from marlenv.games.chess.board import FULLMOVE, HALFMOVE, HASH, MOST, OUTCOME, P
 from marlenv.games.chess.ending import Limits
 from marlenv.games.chess.fast import env_torch
 from marlenv.games.chess.moves import advance, generate
+from marlenv.games.fast.compiled import played
 from marlenv.games.fast.step_buffers import StepBuffers
 from marlenv.optional import has
 from marlenv.rng import RowRNG
+from marlenv.threads import shared
 
 Path = Literal["auto", "torch", "numba"]
 
+DRAWING, WRITING, PLAYING, WORDING = 20, 50, 200, 5000
+"""Nanoseconds that a game takes one thread, about."""
 _NUMBA = has("numba")
 _ON_CPU = torch.empty(0)
 
@@ -128,9 +132,13 @@ def play(state: State, action: Tensor, limits: Limits, chess960: bool, path: Pat
     return _into(out, _state(lead, *ending.settle(words, history, words[REPEATS] & ~legal, limits, chess960)))
 
 
-def permits(state: State, action: Tensor) -> Tensor:
+def permits(state: State, action: Tensor, path: Path) -> Tensor:
     """Whether each action is among the moves of its row; bool ``[*B]``."""
     check_action("permits", state, action)
+    if compiled(path, action):
+        fits = torch.empty(action.shape, dtype=torch.bool)
+        kernels().permits(*_memory(state.moves), action.contiguous().numpy().reshape(-1), fits.numpy().reshape(-1))
+        return fits
     return bits.chosen(state.moves, action)[0] != 0
 
 
@@ -288,6 +296,7 @@ def env_step(
         places, entries = (*_at(fresh.board, fresh.moves), board, moves, restarted.masks[0]), restarted.entries
     return int(
         env_kernels().step(
+            shared(done.numel() * PLAYING),
             done.numel(),
             limits.plies + 1,
             out.width,
@@ -300,9 +309,59 @@ def env_step(
             out.masks,
             out.entries,
             places,
+            (0, 0),
             entries,
         )
     )
+
+
+def env_rollout(
+    steps: int,
+    before: Addresses,
+    after: Addresses,
+    actions: Sequence[Tensor],
+    fresh: State,
+    drawing: tuple[Tensor, int, tuple[int, int]],
+    limits: Limits,
+    chess960: bool,
+    *,
+    stops: bool,
+) -> tuple[int, int]:
+    """Plays random actions; how many steps, and why no more, see :func:`marlenv.games.fast.compiled.played`.
+
+    See :func:`env_kernels.rollout`, too.
+
+    Args:
+        steps: the most.
+        before: where the first step is; the others lie behind it.
+        after: where what follows on the first step is to be.
+        actions: memory for those of White and Black, ``[T, *B, 1]``.
+        fresh: the position that games begin with.
+        drawing: the keys ``[*B]``, the place in their streams, and the offsets of White and Black.
+        limits: of the rules.
+        chess960: how castling is numbered.
+        stops: whether to stop where a game is over.
+    """
+    keys, at, offsets = drawing
+    [keys] = _whole(keys)
+    end = int(
+        env_kernels().rollout(
+            shared(steps * keys.numel() * PLAYING),
+            keys.numel(),
+            limits.plies + 1,
+            before.width,
+            steps,
+            (*before.state, *before.masks, *before.entries[:4]),
+            (*after.state, *after.masks, *after.entries[:4]),
+            _at(*actions),
+            _at(fresh.board, fresh.moves),
+            stops,
+            (keys.data_ptr(), at, *offsets),
+            _limits(limits),
+            chess960,
+        )
+    )
+    return played(end, steps)
 
 
 def env_reset(state: State, mask: Tensor, fresh: State, out: Addresses, path: Path) -> bool:
@@ -316,9 +375,8 @@ def env_reset(state: State, mask: Tensor, fresh: State, out: Addresses, path: Pa
     kept = _whole(*state, *fresh, mask)
     at, many, (board, _, moves) = _at(*kept), fresh.board.ndim > 1, out.state
     old, new = (at[0], at[2]), (board, moves)
-    return bool(
-        env_kernels().reset(mask.numel(), out.width, at[6], many, (at[3], at[5]), old, new, out.masks[0], out.entries)
-    )
+    threads, how = shared(mask.numel() * WRITING), (mask.numel(), out.width, at[6], many)
+    return bool(env_kernels().reset(threads, *how, (at[3], at[5]), old, new, out.masks[0], out.entries))
 
 
 def env_actions(state: State, key: Tensor, counter: int, offsets: tuple[int, int], path: Path) -> tuple[Tensor, Tensor]:
@@ -328,7 +386,8 @@ def env_actions(state: State, key: Tensor, counter: int, offsets: tuple[int, int
     lead = state.board.shape[:-1]
     white, black = torch.empty((*lead, 1), dtype=torch.int64), torch.empty((*lead, 1), dtype=torch.int64)
     kept = _whole(state.board, state.moves, key)
-    env_kernels().draw(key.numel(), *_at(*kept), counter, offsets, _at(white, black))
+    threads = shared(key.numel() * DRAWING)
+    env_kernels().draw(threads, key.numel(), *_at(*kept), counter, offsets, _at(white, black))
     return white, black
 
 
@@ -342,15 +401,69 @@ def _at(*tensors: Tensor) -> tuple[int, ...]:
     return tuple([one.data_ptr() for one in tensors])
 
 
-def san(state: State, table: Tensor, chess960: bool) -> tuple[Tensor, Tensor]:
-    """The numbers and actions of all legal moves, see :func:`san_kernel.san`; int64 ``[*B, 218]`` each."""
+@cache
+def san_kernels() -> ModuleType:
+    """The module of numbers in SAN; importing it needs numba."""
     from marlenv.games.chess.fast import san_kernel  # optional: compiled on first use
 
+    return san_kernel
+
+
+def san(state: State, table: Tensor, chess960: bool) -> tuple[Tensor, Tensor]:
+    """The numbers and actions of all legal moves, see :func:`san_kernel.san`; int64 ``[*B, 218]`` each."""
     lead = state.board.shape[:-1]
     numbers, actions = (torch.empty((*lead, MOST), dtype=torch.int64) for _ in range(2))
     board, moves = _memory(state.board, state.moves)
-    san_kernel.san(board, moves, table.numpy(), chess960, *_memory(numbers, actions))
+    threads = shared(board.shape[0] * WORDING)
+    san_kernels().san(threads, board, moves, table.numpy(), chess960, *_memory(numbers, actions))
     return numbers, actions
+
+
+def san_pick(numbers: Tensor, actions: Tensor, unit: Tensor) -> Tensor:
+    """The number of a legal move for each number in [0, 1), int64 ``[*B]``; see :func:`san_kernel.pick`."""
+    out = torch.empty(unit.shape, dtype=torch.int64)
+    [unit] = _whole(unit)
+    san_kernels().pick(unit.numel(), _at(numbers, actions), unit.data_ptr(), out.data_ptr())
+    return out
+
+
+def san_step(
+    state: State,
+    numbered: tuple[Tensor, Tensor],
+    chosen: Tensor,
+    done: Tensor,
+    table: Tensor,
+    limits: Limits,
+    chess960: bool,
+    size: int,
+) -> tuple[State, tuple[Tensor, Tensor], Tensor, Tensor] | None:
+    """The positions after moves by their numbers, the legal moves there, their mask and whether White is to move.
+
+    None where a game is over before or after, a move is illegal, or else; see :func:`san_kernel.step`.
+    """
+    new, lead = blank(state), done.shape
+    found = torch.empty((*lead, MOST), dtype=torch.int64), torch.empty((*lead, MOST), dtype=torch.int64)
+    mask, turn = torch.empty((*lead, size), dtype=torch.bool), torch.empty(lead, dtype=torch.bool)
+    kept = _whole(*state, *numbered, chosen, done)  # held until the call is over
+    at = _at(*kept)
+    fine = san_kernels().step(
+        shared(done.numel() * WORDING),
+        done.numel(),
+        limits.plies + 1,
+        at[:3],
+        at[3:5],
+        at[5],
+        at[6],
+        table.numpy(),
+        _limits(limits),
+        chess960,
+        _at(*new),
+        _at(*found),
+        mask.data_ptr(),
+        size,
+        turn.data_ptr(),
+    )
+    return (new, found, mask, turn) if fine else None
 
 
 def follow(board: list[int], action: int, chess960: bool, path: Path) -> tuple[list[int], NDArray[np.int64], bool]:

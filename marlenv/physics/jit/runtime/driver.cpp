@@ -61,57 +61,6 @@ static inline char *at(void *p, const Field &f, int64_t rows, int64_t t) { retur
 static const int GROUP = NSLOTS <= 1000 ? 4 : 1, SPAN = 16 * GROUP;
 static inline int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
-// state, actions, what is seen next, earned and told next, what is seen before, flags (terminated, truncated, done), keys
-extern "C" void run(int64_t rows, int64_t start, int64_t stop, int64_t last, int64_t most, int64_t drawn, int64_t tile, int64_t restart, int64_t streams, void **p,
-                    uint8_t *ended) {
-  void **acts = p + NSTATE, **next = acts + NACTS, **root = next + NOUTS, **flags = root + NSEEN;
-  const int64_t *keys = (const int64_t *)flags[3];
-  Slot *scratch = room(GROUP * NSLOTS + tile * NHELD), *held = scratch + GROUP * NSLOTS;
-  const bool past = streams;  // only where all vectors are whole
-  for (int64_t first = 0; first < rows; first += 16 * tile) {
-    int count = least(rows - first, 16 * tile);
-    for (int k = 0; k < NSTATE; k++) load(held, NHELD, STATE[k], (const char *)p[k], rows, first, count);
-    for (int64_t t = start; t < stop; t++) for (int from = 0; from < count; from += 16 * GROUP) {
-      int64_t row = first + from;
-      int some = least(count - from, 16 * GROUP);
-      if (!keys) for (int k = 0; k < NACTS; k++) load(scratch, NSLOTS, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, some);
-      for (int v = 0; v < some; v += 16) {
-        Slot *st = held + (from + v) / 16 * NHELD, *s = scratch + v / 16 * NSLOTS;
-        int n = least(some - v, 16);
-        *(M *)(s + CARE) = valid(n);
-        if (keys) {
-          *(L *)(s + KEY) = loadl(keys + row + v, n);
-          *(L *)(s + KEY + 2) = cl(drawn + (t - start) * DRAWS);
-          act(st, s);
-        }
-        step(st, s);
-        settle(st, s);
-      }
-      if (keys) for (int k = 0; k < NACTS; k++) store(scratch, NSLOTS, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, some, past);
-      for (int k = 0; k < NOUTS; k++) if (next[k]) store(scratch, NSLOTS, OUTS[k], at(next[k], OUTS[k], rows, t), rows, row, some, past);
-      for (int v = 0; v < some; v += 16) {
-        Slot *st = held + (from + v) / 16 * NHELD, *s = scratch + v / 16 * NSLOTS;
-        int n = least(some - v, 16);
-        int64_t here = t * rows + row + v;
-        M over = *(M *)(st + OVER), late = most > 0 ? ge(*(L *)(st + STEPS), cl(most)) : cb(false), done = mor(over, late);
-        storeb((uint8_t *)flags[0] + here, over, n);
-        storeb((uint8_t *)flags[1] + here, late, n);
-        storeb((uint8_t *)flags[2] + here, done, n);
-        done = mand(done, valid(n));
-        if (!any(done)) continue;
-        ended[t] = 1;
-        if (t == last || !restart) continue;
-        *(M *)(s + CARE) = done;
-        reset(st, s);
-        for (int k = 0; k < NSTATE; k++) take(st, STATE[k], s, FRESH[k], done);
-        for (int k = 0; k < NSEEN; k++) take(s, OUTS[k], s, FIRST[k], done);
-      }
-      if (t != last) for (int k = 0; k < NSEEN; k++) store(scratch, NSLOTS, OUTS[k], at(root[k], OUTS[k], rows, t + 1), rows, row, some, past);
-    }
-    for (int k = 0; k < NSTATE; k++) store(held, NHELD, STATE[k], (char *)p[k], rows, first, count);
-  }
-}
-
 // rows at any places: their numbers go through a buffer
 #define EVERY_KIND(type, width, loads, stores) \
   for (int k = 0; k < f.count; k++) { type *q = (type *)p + k * rows, x[16]; Slot *v = s + width * k; TRANSFER(loads, stores) }
@@ -131,6 +80,173 @@ static void scatter(Slot *base, const Field &f, char *p, int64_t rows, const int
 #define TRANSFER(loads, stores) stores; for (int i = 0; i < n; i++) q[row[i]] = x[i];
   ALL_KINDS
 #undef TRANSFER
+}
+// of neighbouring rows, in memory that holds row after row, and of each all numbers of an entry
+static void load_rows(Slot *scratch, const Field &f, const char *p, int64_t row, int count) {
+  for (int v = 0; v < count; v += 16) {
+    int64_t place[16];
+    for (int i = 0; i < 16; i++) place[i] = (row + v + i) * f.count;
+    gather(scratch + v / 16 * NSLOTS, f, p, 1, place, least(count - v, 16));
+  }
+}
+
+// what `run` is asked for
+struct Call {
+  int64_t rows, start, stop, last, most, drawn, tile, restart, streams, acting;
+  void **p;
+  uint8_t *ended;
+};
+
+// the rows from `low` to `high`: state, actions, what is seen next, earned and told next, what is seen before, flags
+// (terminated, truncated, done), keys, and what is seen before the next step once more, which is shown to who acts. Where
+// somebody is `acting`, the actions are those of one step, row after row, and what is seen before a step is written only near
+// rows that began anew, or where what is seen next is not wanted
+static void play(const Call &c, int64_t low, int64_t high) {
+  int64_t rows = c.rows, start = c.start, last = c.last, drawn = c.drawn, tile = c.tile;
+  void **p = c.p, **acts = p + NSTATE, **next = acts + NACTS, **root = next + NOUTS, **flags = root + NSEEN;
+  void **shown = flags + 4;
+  const int64_t *keys = (const int64_t *)flags[3];
+  Slot *scratch = room(GROUP * NSLOTS + tile * NHELD), *held = scratch + GROUP * NSLOTS;
+  const bool past = c.streams;  // only where all vectors are whole
+  for (int64_t first = low; first < high; first += 16 * tile) {
+    int count = least(high - first, 16 * tile);
+    for (int k = 0; k < NSTATE; k++) load(held, NHELD, STATE[k], (const char *)p[k], rows, first, count);
+    for (int64_t t = start; t < c.stop; t++) for (int from = 0; from < count; from += 16 * GROUP) {
+      int64_t row = first + from;
+      int some = least(count - from, 16 * GROUP);
+      if (c.acting) for (int k = 0; k < NACTS; k++) load_rows(scratch, ACTS[k], (const char *)acts[k], row, some);
+      else if (!keys) for (int k = 0; k < NACTS; k++) load(scratch, NSLOTS, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, some);
+      for (int v = 0; v < some; v += 16) {
+        Slot *st = held + (from + v) / 16 * NHELD, *s = scratch + v / 16 * NSLOTS;
+        int n = least(some - v, 16);
+        *(M *)(s + CARE) = valid(n);
+        if (keys) {
+          *(L *)(s + KEY) = loadl(keys + row + v, n);
+          *(L *)(s + KEY + 2) = cl(drawn + (t - start) * DRAWS);
+          act(st, s);
+        }
+        step(st, s);
+        settle(st, s);
+      }
+      if (keys) for (int k = 0; k < NACTS; k++) store(scratch, NSLOTS, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, some, past);
+      for (int k = 0; k < NOUTS; k++) if (next[k]) store(scratch, NSLOTS, OUTS[k], at(next[k], OUTS[k], rows, t), rows, row, some, past);
+      bool began = false;
+      for (int v = 0; v < some; v += 16) {
+        Slot *st = held + (from + v) / 16 * NHELD, *s = scratch + v / 16 * NSLOTS;
+        int n = least(some - v, 16);
+        int64_t here = t * rows + row + v;
+        M over = *(M *)(st + OVER), late = c.most > 0 ? ge(*(L *)(st + STEPS), cl(c.most)) : cb(false), done = mor(over, late);
+        storeb((uint8_t *)flags[0] + here, over, n);
+        storeb((uint8_t *)flags[1] + here, late, n);
+        storeb((uint8_t *)flags[2] + here, done, n);
+        done = mand(done, valid(n));
+        if (!any(done)) continue;
+        __atomic_store_n(c.ended + t, 1, __ATOMIC_RELAXED);
+        if (t == last || !c.restart) continue;
+        began = true;
+        *(M *)(s + CARE) = done;
+        reset(st, s);
+        for (int k = 0; k < NSTATE; k++) take(st, STATE[k], s, FRESH[k], done);
+        for (int k = 0; k < NSEEN; k++) take(s, OUTS[k], s, FIRST[k], done);
+      }
+      if (t != last) for (int k = 0; k < NSEEN; k++) {
+        if (!c.acting || began || !next[k]) store(scratch, NSLOTS, OUTS[k], at(root[k], OUTS[k], rows, t + 1), rows, row, some, past);
+        if (c.acting) store(scratch, NSLOTS, OUTS[k], at(shown[k], OUTS[k], rows, t), rows, row, some);
+      }
+    }
+    for (int k = 0; k < NSTATE; k++) store(held, NHELD, STATE[k], (char *)p[k], rows, first, count);
+  }
+}
+
+// OpenMP's functions, of the library that PyTorch has loaded: what runs a function in many threads, and which thread of
+// how many it is
+struct Pool {
+  void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
+  int (*thread)();
+  int (*threads)();
+};
+struct Shared {
+  const Call *call;
+  const Pool *pool;
+};
+
+// a thread's part of the rows, whole groups of vectors: what is computed of a row is the same wherever the cuts are
+static void share(void *p) {
+  const Shared &s = *(const Shared *)p;
+  int64_t rows = s.call->rows, groups = (rows + SPAN - 1) / SPAN, k = s.pool->thread(), n = s.pool->threads();
+  int64_t low = SPAN * (groups * k / n), high = SPAN * (groups * (k + 1) / n);
+  play(*s.call, low, high < rows ? high : rows);
+}
+
+extern "C" void run(int64_t rows, int64_t start, int64_t stop, int64_t last, int64_t most, int64_t drawn, int64_t tile, int64_t restart, int64_t streams, int64_t acting,
+                    void **p, uint8_t *ended, int64_t threads, const Pool *pool) {
+  Call call = {rows, start, stop, last, most, drawn, tile, restart, streams, acting, p, ended};
+  Shared shared = {&call, pool};
+  if (threads > 1) pool->parallel(share, &shared, (unsigned)threads, 0);
+  else play(call, 0, rows);
+}
+
+typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t Order __attribute__((vector_size(16)));
+#ifdef __clang__
+#define PICK(x, y, i, j, k, l) __builtin_shufflevector(x, y, i, j, k, l)
+#else
+#define PICK(x, y, i, j, k, l) __builtin_shuffle(x, y, Order{i, j, k, l})
+#endif
+// a square of four by four numbers, whose lines are `rows` apart, and `apart` where they become columns
+IN void turn_four(const float *x, int64_t rows, float *q, int64_t apart) {
+  Four a = *(const Four *)x, b = *(const Four *)(x + rows), c = *(const Four *)(x + 2 * rows), d = *(const Four *)(x + 3 * rows);
+  Four ab = PICK(a, b, 0, 4, 1, 5), cd = PICK(c, d, 0, 4, 1, 5);
+  *(Four *)q = PICK(ab, cd, 0, 1, 4, 5), *(Four *)(q + apart) = PICK(ab, cd, 2, 3, 6, 7);
+  ab = PICK(a, b, 2, 6, 3, 7), cd = PICK(c, d, 2, 6, 3, 7);
+  *(Four *)(q + 2 * apart) = PICK(ab, cd, 0, 1, 4, 5), *(Four *)(q + 3 * apart) = PICK(ab, cd, 2, 3, 6, 7);
+}
+template <class T> static void turn_square(const T *x, int64_t rows, T *q, int64_t apart, int many, int some) {
+  for (int i = 0; i < many; i++) for (int k = 0; k < some; k++) q[i * apart + k] = x[k * rows + i];
+}
+static void turn_square(const float *x, int64_t rows, float *q, int64_t apart, int many, int some) {
+  if (many == 16 && some == 16) for (int i = 0; i < 16; i += 4) for (int k = 0; k < 16; k += 4) turn_four(x + k * rows + i, rows, q + i * apart + k, apart);
+  else turn_square<float>(x, rows, q, apart, many, some);
+}
+// of an entry: `steps` of `count` numbers each, `size` bytes long, and how far apart the rows are where they lie row by row.
+// What comes before a step is what followed on the one before (`steps - 1` times or `steps` times, as many as `moved`), but
+// for rows that began anew, which `fresh` has
+struct Turn {
+  int64_t rows, count, size, apart, steps, moved;
+  const void *from, *fresh;
+  void *to, *before;
+  const uint8_t *done;
+  const Pool *pool;
+};
+template <class T> static void turn_rows(const Turn &c, int64_t low, int64_t high) {
+  const T *from = (const T *)c.from, *fresh = (const T *)c.fresh;
+  T *to = (T *)c.to, *before = (T *)c.before;
+  for (int64_t first = low; first < high; first += 64) {
+    int64_t stop = least(high - first, 64) + first, numbers = c.steps * c.count;
+    for (int64_t k = 0; k < numbers; k += 16) for (int64_t row = first; row < stop; row += 16)
+      turn_square(from + k * c.rows + row, c.rows, to + row * c.apart + k, c.apart, least(stop - row, 16), least(numbers - k, 16));
+    if (!c.moved) continue;
+    for (int64_t row = first; row < stop; row++) memcpy(before + row * c.apart, to + row * c.apart, sizeof(T) * c.moved * c.count);
+    for (int64_t t = 0; t < c.moved; t++) for (int64_t row = first; row < stop; row++) if (c.done[t * c.rows + row])
+      for (int64_t k = t * c.count; k < (t + 1) * c.count; k++) before[row * c.apart + k] = fresh[k * c.rows + row];
+  }
+}
+static void turn_share(void *p) {
+  const Turn &c = *(const Turn *)p;
+  int64_t groups = (c.rows + 15) / 16, i = c.pool ? c.pool->thread() : 0, n = c.pool ? c.pool->threads() : 1;
+  int64_t low = 16 * (groups * i / n), high = 16 * (groups * (i + 1) / n);
+  if (high > c.rows) high = c.rows;
+  if (c.size == 4) turn_rows<float>(c, low, high);
+  else if (c.size == 8) turn_rows<int64_t>(c, low, high);
+  else turn_rows<uint8_t>(c, low, high);
+}
+
+// from number after number, each of all rows, to row after row
+extern "C" void turn(int64_t rows, int64_t count, int64_t size, int64_t apart, int64_t steps, int64_t moved, const void *from, void *to,
+                     const void *fresh, void *before, const uint8_t *done, int64_t threads, const Pool *pool) {
+  Turn call = {rows, count, size, apart, steps, moved, from, fresh, to, before, done, threads > 1 ? pool : nullptr};
+  if (threads > 1) pool->parallel(turn_share, &call, (unsigned)threads, 0);
+  else turn_share(&call);
 }
 
 // new episodes in rows side by side, written where they are asked for: a third at least, else nothing happens

@@ -1,18 +1,19 @@
-"""Between JAX and torch, for ``JaxMARLWrapper``: arrays without copies where both sides allow it, and JAX's trees of
-arrays as tensordicts.
-"""
+"""Between JAX and torch: arrays without copies where both sides allow it, and JAX's trees of arrays as tensordicts."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
 from marlenv.optional import need
+from marlenv.specs import Composite, Unbounded
+from marlenv.wrappers._spaces import torch_dtype
 
-WHO = "JaxMARLWrapper"
+WHO = "a wrapper of a simulator of JAX"
 
 
 def to_torch(array: Any) -> Tensor:
@@ -25,17 +26,31 @@ def to_jax(tensor: Tensor) -> Any:
     return need("jax.dlpack", WHO).from_dlpack(tensor.detach().contiguous())
 
 
+def on_host(data: Any) -> Any:
+    """A tensor, or a tensordict, where JAX can read it: on the CPU, unless JAX has another device."""
+    return data.cpu() if need("jax", WHO).default_backend() == "cpu" else data
+
+
 def tree_to_td(tree: Any, rows: int) -> TensorDict:
     """A tree of arrays ``[B, ...]`` as a tensordict ``[B]`` of copies; entries are called by the way to them.
 
     Unsigned numbers, which torch computes badly with, come as signed ones with the same bits.
     """
-    util, lax = need("jax.tree_util", WHO), need("jax.lax", WHO)
+    lax = need("jax.lax", WHO)
     out = TensorDict({}, batch_size=[rows])
-    for way, leaf in util.tree_flatten_with_path(tree)[0]:
+    for way, leaf in _leaves(tree):
         signed = lax.bitcast_convert_type(leaf, "int32") if leaf.dtype.name == "uint32" else leaf
-        out[tuple(_name(step) for step in way)] = to_torch(signed).clone()
+        out[way] = to_torch(signed).clone()
     return out
+
+
+def spec_of_tree(tree: Any) -> Composite:
+    """The spec of what :func:`tree_to_td` makes of a tree of arrays, or of their shapes, of one row."""
+    found = Composite()
+    for way, leaf in _leaves(tree):
+        dtype = torch.int32 if leaf.dtype.name == "uint32" else torch_dtype(leaf.dtype)
+        found[way] = Unbounded(tuple(leaf.shape), dtype=dtype)
+    return found
 
 
 def td_to_tree(td: TensorDictBase, like: Any) -> Any:
@@ -53,6 +68,21 @@ def td_to_tree(td: TensorDictBase, like: Any) -> Any:
         unsigned = leaf.dtype.name == "uint32"
         back.append(lax.bitcast_convert_type(array, "uint32") if unsigned else array.astype(leaf.dtype))
     return util.tree_unflatten(structure, back)
+
+
+def row_keys(seed: int, resets: Tensor) -> Any:
+    """The random key of every row, made of a seed, the row and how often it was reset (``resets [B]``)."""
+    jax = need("jax", WHO)
+    random, counts = jax.random, to_jax(resets.to(torch.int32))
+    first = random.PRNGKey(seed % (1 << 32))
+    fold = jax.vmap(lambda row, count: random.fold_in(random.fold_in(first, row), count))
+    return fold(jax.numpy.arange(len(resets)), counts)
+
+
+def _leaves(tree: Any) -> list[tuple[tuple[str, ...], Any]]:
+    """The arrays of a tree, each with the way to it."""
+    found = need("jax.tree_util", WHO).tree_flatten_with_path(tree)[0]
+    return [(tuple(_name(step) for step in way), leaf) for way, leaf in found]
 
 
 def _name(step: Any) -> str:

@@ -1,0 +1,96 @@
+"""Rollouts with a policy in the loop: ours, beside the policy alone, steps by hand, and TorchRL with VMAS.
+
+The policies are a function that writes zeros, and a ``TensorDictModule`` with a perceptron 64 wide. The policy alone
+is asked as often as a rollout asks it, about the same data; what a rollout takes more is the env's.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModule
+from torch import nn
+
+from marlenv.cli.benches.timing import Figure, interleaved
+from marlenv.errors import SpecError
+from marlenv.optional import need
+from marlenv.registration import make
+
+ROWS, STEPS, EPISODE = 32, 256, 100
+SCENARIOS = ("simple_spread", "navigation")
+WHO = "marlenv bench rollout"
+Policy = Callable[[TensorDictBase], TensorDictBase]
+
+
+def policies(env: Any) -> dict[str, Policy]:
+    """A function and a module that act for the group ``"agents"``."""
+    observation, action = (("agents", name) for name in ("observation", "action"))
+    shape = env.full_action_spec[action].shape
+    wide = env.full_observation_spec[observation].shape[-1]
+
+    def function(td: TensorDictBase) -> TensorDictBase:
+        td[action] = torch.zeros(shape)
+        return td
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(wide, 64), nn.Tanh(), nn.Linear(64, shape[-1]), nn.Tanh())
+    return {"a function": function, "a module": TensorDictModule(net, [observation], [action])}
+
+
+def sides(env: Any, theirs: Any, policy: Policy) -> dict[str, Callable[[], int]]:
+    """What is timed with one policy; each plays ``STEPS`` steps."""
+    start = env.reset()
+
+    @torch.no_grad()
+    def alone() -> int:
+        for _ in range(STEPS):
+            policy(start.copy())
+        return STEPS
+
+    @torch.no_grad()
+    def by_hand() -> int:
+        td = env.reset()
+        for _ in range(STEPS):
+            _, td = env.step_and_maybe_reset(policy(td))
+        return STEPS
+
+    def rollout(played: Any) -> Callable[[], int]:
+        @torch.no_grad()
+        def play() -> int:
+            played.rollout(STEPS, policy, break_when_any_done=False)
+            return STEPS
+
+        return play
+
+    return {"ours": rollout(env), "alone": alone, "by hand": by_hand, "TorchRL + VMAS": rollout(theirs)}
+
+
+def measure(rounds: int, *, only: str = "") -> list[Figure]:
+    """Microseconds per step of all sides, and what a rollout of ours takes more than its policy.
+
+    Args:
+        rounds: how often each side is timed.
+        only: measure only the scenario with this in its name.
+    """
+    chosen = [name for name in SCENARIOS if only in name]
+    if not chosen:
+        raise SpecError(f"{WHO}: --only {only!r} names none of the scenarios {list(SCENARIOS)}")
+    need("vmas", WHO)
+    peer = need("torchrl.envs.libs.vmas", WHO).VmasEnv
+    out = []
+    for name in chosen:
+        env = make(name, num_envs=ROWS, seed=0, max_steps=EPISODE, clamp_actions=True, compile="aot")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            theirs = peer(name, num_envs=ROWS, seed=0, max_steps=EPISODE)
+        for kind, policy in policies(env).items():
+            got = interleaved(sides(env, theirs, policy), rounds)
+            what = f"{name}, {ROWS} rows, {kind}"
+            others = ("by hand", "TorchRL + VMAS")
+            out += [Figure(what, got["ours"], got[other], other) for other in others]
+            out.append(Figure(f"{what}: more than the policy", got["ours"] - got["alone"], got["alone"], "the policy"))
+    return out

@@ -1,0 +1,110 @@
+"""Two threads against one: rollouts of random actions, and steps of games by hand; wall time, interleaved.
+
+What is compared are two envs of the same seed in one process. The peer is one thread, so that the ratio says how many
+times as fast two are: 2 at most, less where memory or what is done in Python bounds it. What the machine gives at all
+comes first: cores that are two halves of one, or that are shared with others, give less than 2 for anything.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import torch
+
+from marlenv.cli.benches.timing import Figure, interleaved
+from marlenv.errors import SpecError
+from marlenv.registration import make
+
+SCENARIOS = ("navigation", "balance", "ball_passage", "flocking", "discovery", "joint_passage")
+GAMES = ("chess", "tic_tac_toe", "connect_four", "go", "hanabi")
+ROWS = (1024, 16384)
+STEPS = {1024: 64, 16384: 16}
+"""Of a turn, by the number of rows."""
+PARTS = ("rollout", "steps")
+MACHINE = "machine"
+THREADS = 2
+SIDE, PRODUCTS = 256, 200  # of matrices that fit into a core's own cache; how many products of them are a turn
+
+
+def measure(rounds: int, *, only: str = "") -> list[Figure]:
+    """Times what was asked for.
+
+    Args:
+        rounds: how often each side.
+        only: scenarios, games, numbers of rows and parts, with commas between them; all where none of a kind is named.
+            ``machine`` alone: what the machine gives.
+    """
+    words = {word.strip() for word in only.split(",") if word.strip()}
+    known = [MACHINE, *SCENARIOS, *GAMES, *map(str, ROWS), *PARTS]
+    if odd := words - set(known):
+        raise SpecError(f"marlenv bench threads: --only knows {known}, got {sorted(odd)}")
+    names = [name for name in (*SCENARIOS, *GAMES) if name in words] or [*SCENARIOS, *GAMES]
+    sizes = [n for n in ROWS if str(n) in words] or list(ROWS)
+    parts = [part for part in PARTS if part in words] or list(PARTS)
+    before, figures = torch.get_num_threads(), []
+    try:
+        if not words or MACHINE in words:
+            figures.append(_machine(rounds))
+        for name in names if words != {MACHINE} else []:
+            for rows in sizes:
+                for part in parts:
+                    if part == "rollout" or name in GAMES:
+                        figures.append(_figure(part, name, rows, rounds))
+                        last = figures[-1]
+                        print(f"  {last.what}: {last.ratio:.2f}x", file=sys.stderr, flush=True)
+    finally:
+        torch.set_num_threads(before)
+    return figures
+
+
+def _machine(rounds: int) -> Figure:
+    """What two threads give for products of small matrices, which share nothing."""
+    torch.set_num_threads(1)
+
+    def multiply(_: int) -> None:
+        x, out = torch.full((SIDE, SIDE), 1 / SIDE), torch.empty(SIDE, SIDE)
+        for _ in range(PRODUCTS):
+            torch.mm(x, x, out=out)
+
+    with ThreadPoolExecutor(THREADS, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+
+        def play(many: int) -> int:
+            list(pool.map(multiply, range(many)))
+            return many * PRODUCTS
+
+        got = interleaved({str(many): partial(play, many) for many in (THREADS, 1)}, rounds)
+    return Figure("arithmetic that shares nothing", got[str(THREADS)], got["1"], "one thread", "us/product")
+
+
+def _figure(part: str, name: str, rows: int, rounds: int) -> Figure:
+    sides = {many: _play(part, name, rows, many) for many in (THREADS, 1)}
+    got = interleaved({str(many): play for many, play in sides.items()}, rounds)
+    return Figure(f"{name} B={rows} {part}", got[str(THREADS)], got["1"], "one thread")
+
+
+def _play(part: str, name: str, rows: int, many: int) -> Callable[[], int]:
+    """Plays on with so many threads."""
+    options: dict[str, Any] = {} if name in GAMES else {"compile": "aot"}
+    env: Any = make(name, num_envs=rows, seed=0, **options)
+    held, steps = [env.reset()], STEPS[rows]
+
+    def rollout() -> int:
+        torch.set_num_threads(many)
+        env.rollout(steps, break_when_any_done=False)
+        return steps
+
+    def by_hand() -> int:
+        torch.set_num_threads(many)
+        td = held[0]
+        for _ in range(steps):
+            _, td = env.step_and_maybe_reset(env.rand_action(td))
+        held[0] = td
+        return steps
+
+    play = rollout if part == "rollout" else by_hand
+    play()  # two pieces of memory take turns; first writes to the other one are in the round that nobody counts
+    return play

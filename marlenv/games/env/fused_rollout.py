@@ -1,0 +1,251 @@
+"""Rollouts of random play that fast steps write into memory allocated once: nothing is stacked afterwards.
+
+The data are those of the rollout of any env, entry by entry.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Size, Tensor
+
+from marlenv.buffer_pool import BufferPool
+from marlenv.envs.rollout import RolloutOptions, finish, go_on, start
+from marlenv.envs.stepping import check_input
+from marlenv.errors import whole
+from marlenv.games.env.turn_based import TurnBasedEnv
+from marlenv.games.fast.compiled import GAME_OVER, ILLEGAL_NEXT
+from marlenv.games.fast.step_buffers import Blank
+from marlenv.games.rules import Rules
+from marlenv.keys import path
+from marlenv.tensordicts import entries, get, is_nested, new, put
+
+S = TypeVar("S", bound="tuple[Any, ...]")
+
+MOST = 4  # times as much memory as an entry has itself may hang on it
+CHUNK = 64  # steps that memory is taken for where the end is not known
+
+
+class RolloutsInMemory(TurnBasedEnv[S]):
+    """An env whose rollouts of random play are written into memory allocated once. Abstract.
+
+    A subclass says what memory a step takes, and plays many steps into it.
+    """
+
+    def __init__(self, rules: Rules[S], **options: Any) -> None:
+        super().__init__(rules, **options)
+        self.rollouts = BufferPool()
+
+    @abstractmethod
+    def fuses(self, batch: Size) -> bool:
+        """Whether :meth:`fast_rollout` plays so many games, and does all that steps do."""
+
+    @abstractmethod
+    def blank_buffers(self, blank: Blank) -> Any:
+        """Memory for a step."""
+
+    @abstractmethod
+    def data_of(self, buffers: Any, *, rewards: bool) -> TensorDict:
+        """The data over memory of :meth:`blank_buffers`, ``[*B]``; games that begin have no rewards."""
+
+    @abstractmethod
+    def blank_actions(self, blank: Blank) -> list[Tensor]:
+        """Memory for the actions of a step."""
+
+    @abstractmethod
+    def put_actions(self, data: TensorDict, actions: Sequence[Tensor]) -> None:
+        """Writes actions of :meth:`blank_actions` into the data."""
+
+    @abstractmethod
+    def fast_rollout(
+        self, steps: int, before: Any, after: Any, actions: list[Tensor], *, stops: bool
+    ) -> tuple[int, int]:
+        """Random play into memory.
+
+        Args:
+            steps: the most to play, ``T``.
+            before: the first step; memory for those that follow lies behind it.
+            after: memory for what follows on the first step, and behind it for the others.
+            actions: memory for actions, ``[T, ...]``.
+            stops: whether to stop where a game is over; else games that are over begin anew.
+
+        Returns:
+            how many steps were played, and why no more, see :func:`marlenv.games.fast.compiled.played`; numbers of
+            the action stream are used for those.
+        """
+
+    def _rollout(self, max_steps: int, policy: Any, options: RolloutOptions) -> TensorDict | None:
+        return fused(self, max_steps, options) if policy is None and fits(self, options) else None
+
+
+def fits(env: RolloutsInMemory[Any], options: RolloutOptions) -> bool:
+    """Whether a rollout with random actions can be fused: the plain ones, of games that play whole steps fast."""
+    special = (options.callback, options.actions, options.storing_device, options.out)
+    given = options.tensordict
+    batch = env.batch_size if given is None else given.batch_size
+    return (
+        all(one is None for one in special)
+        and not options.compact
+        and not options.break_when_all_done
+        and options.return_contiguous is not False
+        and not env.run_type_checks
+        and env._auto_reset is None
+        and (env.device is None or env.device.type == "cpu")
+        and not torch.compiler.is_compiling()
+        and (given is None if options.auto_reset else given is not None and _only_ours(env, given))
+        and env.fuses(batch)
+    )
+
+
+def _only_ours(env: RolloutsInMemory[Any], td: TensorDictBase) -> bool:
+    """Whether data to go on from hold the env's entries, as its specs have them, and nothing else but actions."""
+    if type(td) is not TensorDict or (env.batch_size and td.batch_size != env.batch_size):
+        return False
+    lead, own = () if env.batch_size else td.batch_size, {}
+    for spec in (env.full_observation_spec, env.full_done_spec):
+        own.update(spec.items(True, True))
+    held, known = set(map(path, td.keys(True))), [path(key) for key in (*own, *env.action_keys)]
+    if not set(map(path, own)) <= held <= {key[:depth] for key in known for depth in range(1, len(key) + 1)}:
+        return False
+    values = ((td.get(key), spec) for key, spec in own.items())
+    return all(x.dtype == spec.dtype and x.shape == (*lead, *spec.shape) and x.is_cpu for x, spec in values)
+
+
+def fused(env: RolloutsInMemory[Any], steps: int, options: RolloutOptions) -> TensorDict:
+    """A rollout with random actions that :func:`fits` accepts."""
+    whole(f"{type(env).__name__}.rollout", "max_steps", steps, 1)
+    first = start(env, options)
+    check_input(env, first)
+    chunks: list[_Chunk] = []
+    played = 0
+    while played < steps and not (chunks and chunks[-1].over):
+        length = min(CHUNK, steps - played) if options.stops else steps
+        chunk = _Chunk(env, first.batch_size, length, stops=options.stops)
+        if chunks:
+            chunk.follow(chunks[-1])
+        else:
+            chunk.begin(first)
+        chunks.append(chunk)
+        played += chunk.play()
+        if chunk.stuck is not None:
+            done = _joined(chunks, first) if played else None
+            kept = [] if done is None else [done[..., t].clone() for t in range(played)]
+            td = env.rand_action(in_order(chunk.stuck, first))
+            return go_on(env, td, env.rand_action, kept, steps - played, options)
+    return finish(env, _joined(chunks, first), options)
+
+
+class _Chunk:
+    """Some steps of a rollout: every entry lies there by itself, step by step, ``[T, *lead, *B, *tail]``.
+
+    Args:
+        env: whose.
+        batch: ``[*B]``.
+        steps: ``T``.
+        stops: whether it is over where any game is; else games that are over begin anew.
+    """
+
+    def __init__(self, env: RolloutsInMemory[Any], batch: Size, steps: int, *, stops: bool) -> None:
+        self.env, self.batch, self.steps, self.stops = env, batch, steps, stops
+        wanted: list[tuple[tuple[int, ...], torch.dtype]] = []
+
+        def note(lead: tuple[int, ...], tail: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+            wanted.append(((steps, *lead, *batch, *tail), dtype))
+            return torch.empty((*lead, *batch, *tail), dtype=dtype, device="meta")
+
+        env.blank_buffers(note)
+        count = len(wanted)
+        env.blank_actions(note)
+        memory = env.rollouts.lend([*wanted[:count], *wanted])
+        self.before, self.after, self.actions = memory[:count], memory[count : 2 * count], memory[2 * count :]
+        self.played = 0
+        self.over = False
+        """Whether a game was over, and nothing is to follow."""
+        self.stuck: TensorDict | None = None
+        """The data of a step that was not played: a random action would be illegal there."""
+
+    def _buffers(self, memory: list[Tensor], step: int) -> Any:
+        return self.env.blank_buffers(_given(x[step] for x in memory))
+
+    def begin(self, td: TensorDictBase) -> None:
+        """Stores what the first step starts from."""
+        here = self.env.data_of(self._buffers(self.before, 0), rewards=False)
+        for key in here.keys(True, True):
+            here.get(key).copy_(td.get(key))
+
+    def follow(self, chunk: _Chunk) -> None:
+        """Starts from what followed on the last step of another chunk."""
+        for mine, theirs in zip(self.before, chunk.after, strict=True):
+            mine[0].copy_(theirs[-1])
+
+    def play(self) -> int:
+        """Plays all steps, or those until a game is over; returns how many."""
+        first, after = self._buffers(self.before, 0), self._buffers(self.after, 0)
+        self.played, why = self.env.fast_rollout(self.steps, first, after, self.actions, stops=self.stops)
+        self.over = why == GAME_OVER
+        if why == ILLEGAL_NEXT:
+            self.stuck = self.env.data_of(self._buffers(self.before, self.played), rewards=False).clone()
+        return self.played
+
+    def whole(self) -> TensorDict:
+        """The data of the steps that were played, ``[*B, T]``: views of this memory, but for the flags, which lie side
+        by side there; who saves an entry saves all that it is a view of.
+        """
+        env, ndim = self.env, len(self.batch)
+        before, after = (
+            env.blank_buffers(_given((x[: self.played] for x in memory), ndim)) for memory in (self.before, self.after)
+        )
+        td = env.data_of(before, rewards=False)
+        env.put_actions(td, env.blank_actions(_given((x[: self.played] for x in self.actions), ndim)))
+        put(td, "next", env.data_of(after, rewards=True))
+        _let_go(td, ndim)
+        return td
+
+
+def _let_go(td: TensorDictBase, ndim: int) -> None:
+    """Copies what much more memory hangs on than it has itself; ``ndim`` is the dimension of steps."""
+    for name, one in list(entries(td)):
+        if is_nested(one):
+            _let_go(one, ndim)
+        elif one.untyped_storage().nbytes() > MOST * one.nbytes:  # step after step, as it lies there
+            put(td, name, one.movedim(ndim, 0).clone(memory_format=torch.contiguous_format).movedim(0, ndim))
+
+
+def _given(memory: Iterator[Tensor], ndim: int | None = None) -> Blank:
+    """Gives memory that is there, in order; ``[*lead, *B, T, *tail]`` of that of steps, ``[T, *lead, *B, *tail]``.
+
+    Args:
+        memory: to give.
+        ndim: how many dimensions ``*B`` are; None for memory of one step.
+    """
+
+    def give(lead: tuple[int, ...], tail: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        one = next(memory)
+        return one if ndim is None else one.movedim(0, len(lead) + ndim)
+
+    return give
+
+
+def _joined(chunks: list[_Chunk], first: TensorDictBase) -> TensorDict:
+    """All chunks one after another, with entries in the order of the ``first`` data."""
+    parts = [chunk.whole() for chunk in chunks if chunk.played]
+    td = parts[0] if len(parts) == 1 else torch.cat(parts, parts[0].ndim - 1)
+    return in_order(td, first)
+
+
+def in_order(td: TensorDict, first: TensorDictBase) -> TensorDict:
+    """The same entries, those that ``first`` has before the others and in its order."""
+    names = [name for name, _ in entries(first) if get(td, name) is not None]
+    names += [name for name, _ in entries(td) if name not in names]
+    data: dict[str, Any] = {}
+    for name in names:
+        value, model = get(td, name), get(first, name)
+        data[name] = in_order(value, model) if is_nested(value) and is_nested(model) else value
+    return new(data, td.batch_size, td.device)
+
+
+__all__ = ["RolloutsInMemory", "fits", "fused", "in_order"]

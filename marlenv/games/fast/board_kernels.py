@@ -1,0 +1,336 @@
+"""What the compiled steps of board games of two share: cells as bits, and blocks of rows. Importing it needs numba.
+
+A board of ``n`` cells is a word of 64 bits for each 64 cells, lowest first. A game plays and writes :data:`BLOCK` rows
+at a time into memory at hand; :func:`hand_on` moves them to where they belong, past the caches where the data are
+large, and twice where games begin anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from marlenv.games.fast.kernels import (
+    LANES,
+    Array,
+    _compiled,
+    _copy,
+    _inline,
+    _put_lanes,
+    _unit,
+    _write_some_flags,
+)
+from marlenv.games.fast.whole_games import FLAGS, TURNS, each_array
+
+BLOCK = 16
+"""Rows: so many fill whole lines of the cache, whatever they hold."""
+LINE = 64
+CACHE = 1 << 21
+"""Bytes; more are written past the caches: reading what is written over would take longer than writing it."""
+WORD = 64
+ONE, NONE, EVERY = np.uint64(1), np.uint64(0), np.uint64((1 << 64) - 1)
+
+# --- words -------------------------------------------------------------------------------------------
+
+
+def _called(name: str, *flags: int) -> Any:
+    """A function of LLVM from a word to a number."""
+
+    def typed(context: Any, word: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            more = [ir.Constant(ir.IntType(1), flag) for flag in flags]
+            kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64), *(flag.type for flag in more)])
+            return builder.call(
+                cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.i64"), [args[0], *more]
+            )
+
+        return types.int64(types.uint64), code
+
+    return intrinsic(typed)
+
+
+bits: Any = _called("ctpop")
+"""``bits(word)``: how many bits are set."""
+lowest: Any = _called("cttz", 0)
+"""``lowest(word)``: the number of the lowest bit that is set; 64 where none is."""
+
+
+def _comparing(compare: Callable[[Any, Any, Any], Any]) -> Any:
+    """A word of where 64 numbers of an array, from a place on, compare with a value."""
+
+    def typed(context: Any, array: Any, at: Any, value: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            numbers, value = (
+                _numbers(context, builder, array, args[0], args[1]),
+                _splat(context, builder, array, args[2]),
+            )
+            return builder.bitcast(compare(builder, builder.load(numbers, align=1), value), ir.IntType(64))
+
+        return types.uint64(array, types.int64, array.dtype), code
+
+    return intrinsic(typed)
+
+
+def _numbers(context: Any, builder: Any, kind: Any, array: Any, at: Any, count: int = WORD) -> Any:
+    """The address of numbers of an array ``[n]`` from a place on."""
+    vector = ir.VectorType(context.get_data_type(kind.dtype), count)
+    first = builder.gep(context.make_array(kind)(context, builder, array).data, [at])
+    return builder.bitcast(first, vector.as_pointer())
+
+
+def _splat(context: Any, builder: Any, kind: Any, value: Any, count: int = WORD) -> Any:
+    """A value so many times, as an array of this kind holds it."""
+    value = context.get_value_as_data(builder, kind.dtype, value)
+    empty, index = ir.Constant(ir.VectorType(value.type, count), ir.Undefined), ir.IntType(32)
+    one = builder.insert_element(empty, value, ir.Constant(index, 0))
+    return builder.shuffle_vector(one, empty, ir.Constant(ir.VectorType(index, count), [0] * count))
+
+
+equal: Any = _comparing(lambda builder, a, b: builder.icmp_unsigned("==", a, b))
+"""``equal(array, at, value)``: where the numbers ``at`` to ``at + 63`` of an array ``[n]`` are a value."""
+above: Any = _comparing(lambda builder, a, b: builder.icmp_signed(">", a, b))
+below: Any = _comparing(lambda builder, a, b: builder.icmp_signed("<", a, b))
+
+
+def _replacing(context: Any, array: Any, at: Any, old: Any, new: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = _numbers(context, builder, array, args[0], args[1])
+        numbers = builder.load(place, align=1)
+        old, new = (_splat(context, builder, array, value) for value in args[2:])
+        builder.store(builder.select(builder.icmp_unsigned("==", numbers, old), new, numbers), place, align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, array.dtype, array.dtype), code
+
+
+replace: Any = intrinsic(_replacing)
+"""``replace(array, at, old, new)``: writes ``new`` where the numbers ``at`` to ``at + 63`` are ``old``."""
+
+
+def _spreading(context: Any, out: Any, at: Any, value: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = _numbers(context, builder, out, args[0], args[1], LANES)
+        builder.store(_splat(context, builder, out, args[2], LANES), place, align=1)
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, out.dtype), code
+
+
+_fill_lanes: Any = intrinsic(_spreading)
+
+
+@_inline
+def fill(out: Array, at: int, value: Any, count: int) -> None:
+    """Writes a value ``count`` times to memory at hand, and some times more, to be written later."""
+    for i in range(0, count, LANES):
+        _fill_lanes(out, at + i, value)
+
+
+@_inline
+def put_word(out: Array, at: int, word: int, count: int) -> None:
+    """Writes the lowest bits of a word, int64, as numbers of memory at hand, and some more, to be written later."""
+    for i in range(0, count, LANES):
+        _put_lanes(out, at + i, word >> i)
+
+
+@_inline
+def put(out: Array, at: int, words: Array, k: int, count: int) -> None:
+    """The same with the bits of row ``k`` of words, ``[rows, 1 + w + 1]``."""
+    for w in range(0, count, WORD):
+        put_word(out, at + w, np.int64(words[k, 1 + w // WORD]), min(WORD, count - w))
+
+
+@_compiled
+def nth(words: Array, k: int, place: int) -> int:
+    """The number of a bit of row ``k`` of words, ``[rows, 1 + w + 1]``, below which ``place`` bits are set.
+
+    ``64 * w`` where no more are.
+    """
+    for w in range(1, words.shape[1] - 1):
+        word = words[k, w]
+        count = bits(word)
+        if place < count:
+            for _ in range(place):
+                word &= word - ONE
+            return WORD * (w - 1) + lowest(word)
+        place -= count
+    return WORD * (words.shape[1] - 2)
+
+
+@_inline
+def words_of(count: int) -> int:
+    """How many words so many cells take."""
+    return (count + WORD - 1) // WORD
+
+
+@_inline
+def draw_place(key: int, at: int, offsets: tuple[int, int], seat: int, count: int) -> Any:
+    """Which of ``count`` actions, counted from 0, the number of a seat at a place of the stream of a key means."""
+    return np.int64(np.float32(count) * _unit(key, at + offsets[seat]))
+
+
+# --- rows --------------------------------------------------------------------------------------------
+
+
+@_compiled
+def load(source: Array, row: int, to: Array) -> None:
+    """Copies a row of an array ``[n, w]`` to the beginning of another ``[at least w]``."""
+    size = source.shape[1] * source.itemsize
+    _copy(to.ctypes.data, source.ctypes.data + row * size, size)
+
+
+@_compiled
+def store(source: Array, hand: Array, row: int, width: int) -> None:
+    """Copies the first numbers of an array to a row of memory at hand."""
+    size = width * source.itemsize
+    _copy(hand.ctypes.data + row * size, source.ctypes.data, size)
+
+
+@_inline
+def at_hand(array: Array) -> Array:
+    """Memory for a block of rows of an array ``[n, w]``, and for a word that goes beyond."""
+    return np.empty(BLOCK * array.shape[1] + WORD, array.dtype)
+
+
+@_inline
+def hands(arrays: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The same for both players."""
+    return at_hand(arrays[0]), at_hand(arrays[1])
+
+
+@_inline
+def past_caches(rows: int, width: int) -> bool:
+    """Whether so many rows, of so many bytes, are written past the caches."""
+    return rows * width > CACHE
+
+
+def _entering(context: Any, entries: Any, following: Any, restarted: Any, opening: Any, hand: Any) -> Any:
+    """Says where each entry of the data is: ``[n, w]`` twice, ``[1, w]``, and memory at hand; and how long a row is."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        to = context.make_array(entries)(context, builder, args[0]).data
+        parts = [
+            each_array(context, builder, *one)
+            for one in zip((following, restarted, opening, hand), args[1:], strict=True)
+        ]
+        word = ir.IntType(64)
+        for arrays in zip(*parts, strict=True):
+            for _, array in arrays:
+                builder.store(builder.ptrtoint(array.data, word), to)
+                to = builder.gep(to, [word(1)])
+            builder.store(builder.extract_value(arrays[0][1].strides, 0), to)
+            to = builder.gep(to, [word(1)])
+        return context.get_dummy_value()
+
+    return types.void(entries, following, restarted, opening, hand), code
+
+
+enter: Any = intrinsic(_entering)
+"""``enter(entries, following, restarted, opening, hand)``: writes ``[entries, 5]``, where they and their rows are."""
+
+
+def _streamed(context: Any, to: Any, source: Any) -> Any:
+    """Copies a line of the cache past the caches to an address that is a multiple of its size."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.VectorType(ir.IntType(64), 8).as_pointer()
+        line = builder.load(builder.inttoptr(args[1], kind), align=1)
+        written = builder.store(line, builder.inttoptr(args[0], kind), align=LINE)
+        written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), code
+
+
+_stream_line: Any = intrinsic(_streamed)
+
+
+@_compiled
+def _move(to: int, source: int, count: int, past: bool) -> None:
+    """Copies bytes, past the caches where that can be."""
+    if past and to & (LINE - 1) == 0:
+        whole = count & -LINE
+        for at in range(0, whole, LINE):
+            _stream_line(to + at, source + at)
+        _copy(to + whole, source + whole, count - whole)
+    else:
+        _copy(to, source, count)
+
+
+@_compiled
+def hand_on(entries: Array, first: int, rows: int, over: Array, past: bool, ahead: bool, seen: int) -> int:
+    """Moves a block of rows to where it belongs, and to the data of games that begin anew, if any was over so far.
+
+    Args:
+        entries: of the data, as :func:`enter` wrote them.
+        first: the first row of the block.
+        rows: how many there are.
+        over: which games are over, bool ``[n]``.
+        past: whether they go past the caches.
+        ahead: whether games begin anew.
+        seen: what the block before returned; -1 for the first, or the first row to move all twice.
+
+    Returns:
+        The first row of the block in which a game was over; -1 for none so far.
+    """
+    if seen < 0:
+        for b in range(first, first + rows):
+            if over[b]:
+                seen = first
+    for k in range(entries.shape[0]):
+        size, source = entries[k, 4], entries[k, 3]
+        _move(entries[k, 0] + first * size, source, rows * size, past)
+        if ahead and seen >= 0:
+            for r in range(rows):
+                if over[first + r]:
+                    _copy(source + r * size, entries[k, 2], size)
+            _move(entries[k, 1] + first * size, source, rows * size, past)
+    return seen
+
+
+@_compiled
+def finish(
+    entries: Array,
+    following: tuple[Any, ...],
+    restarted: tuple[Any, ...],
+    ahead: bool,
+    seen: int,
+    start: int,
+    stop: int,
+) -> int:
+    """Writes what is small, after the last block.
+
+    Args:
+        entries: of the data, as :func:`enter` wrote them.
+        following: what follows; ``flags[2]`` holds who is over.
+        restarted: the same where games have begun anew, to write turns, outcomes, flags and rewards to.
+        ahead: whether games begin anew.
+        seen: what the last block returned.
+        start: the first row.
+        stop: behind the last.
+
+    Returns:
+        1 if a game is over, or 2.
+    """
+    turn, flags = following[TURNS], following[FLAGS]
+    _write_some_flags(turn, flags, start, stop)
+    if ahead and seen >= 0:
+        for k in range(entries.shape[0]):  # of the blocks before the first game that is over
+            past = start * entries[k, 4]
+            _copy(entries[k, 1] + past, entries[k, 0] + past, seen * entries[k, 4] - past)
+        turns, outcomes, all_flags, rewards = restarted[TURNS:]
+        for b in range(start, stop):
+            turns[b, 0] = 0 if flags[2, b] else turn[b, 0]
+            outcomes[b, 0] = 0
+            all_flags[2, b] = False
+            rewards[0, b], rewards[1, b] = 0, 0
+        _write_some_flags(turns, all_flags, start, stop)
+    for b in range(start, stop):
+        if flags[2, b]:
+            return 1
+    return 2

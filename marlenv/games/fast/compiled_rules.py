@@ -1,0 +1,159 @@
+"""The fast form of rules whose draws, whole steps and rollouts numba compiles, for any number of players."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cache, cached_property
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Generic
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Size, Tensor
+
+from marlenv.games.fast.compiled import as_rows, played
+from marlenv.games.fast.fast_rules import Drawing
+from marlenv.games.fast.step_buffers import Arrays
+from marlenv.games.rules import Rules, State
+from marlenv.rng import RowRNG
+from marlenv.threads import shared
+
+
+@cache
+def _room(name: str) -> ModuleType:
+    """A module of this room; importing it needs numba."""
+    return import_module(f"marlenv.games.fast.{name}")  # optional: compiled on first use
+
+
+def _calls() -> Any:
+    """What calls the kernels."""
+    return _room("whole_games")
+
+
+@dataclass(frozen=True)
+class CompiledRules(Generic[State]):
+    """What :class:`marlenv.GameEnv` asks in place of rules; a :class:`marlenv.games.fast.fast_rules.FastRollouts`.
+
+    The kernels are ``draw`` and ``play``, see :mod:`marlenv.games.fast.whole_games`. Positions that no game leads to
+    they do not play: the rules do.
+
+    Args:
+        rules: the game.
+        kernels: the module of this room that has them.
+        options: what they are to know of the rules.
+        work: how many nanoseconds a row takes one thread, about, to draw and to play.
+    """
+
+    rules: Rules[State]
+    kernels: str
+    options: tuple[Any, ...]
+    work: tuple[int, int]
+
+    @cached_property
+    def _players(self) -> int:
+        return len(self.rules.players)
+
+    @cached_property
+    def _like(self) -> tuple[Arrays, Arrays, NDArray[Any]]:
+        """What a step reads, of one row: a position, the actions of each player, whether the game is over."""
+        start = self.rules.start(Size([1]), rng=RowRNG(0, [1]))
+        actions = tuple(np.zeros(1, np.int64) for _ in self.rules.players)
+        return rows_of(start, 1), actions, np.zeros(1, np.bool_)
+
+    def permits(self, state: State, action: Tensor) -> Tensor:
+        """As the rules say."""
+        return self.rules.permits(state, action)
+
+    def pick(self, state: State, unit: Tensor) -> Tensor:
+        """As the rules say."""
+        return self.rules.pick(state, unit)
+
+    def draw(self, state: State, key: Tensor, at: int, offsets: tuple[int, ...]) -> Tensor | None:
+        """Legal actions by numbers of the streams of ``key``, compiled."""
+        rows, all_at_once = key.numel(), (self._players,) if self.rules.simultaneous else ()
+        found = torch.empty((*key.shape, *all_at_once), dtype=torch.int64)
+        held, drawing, out = _held(state), (as_rows(key), at, offsets), found.numpy().reshape(rows, -1)
+        threads, read = shared(rows * self.work[0]), (self.options, self._like[0], _addresses(held))
+        return found if _calls().draw(self._draw, threads, rows, *read, drawing, out) else None
+
+    def step(
+        self, state: State, actions: Sequence[Tensor], done: Tensor, following: Arrays, restarted: Arrays | None
+    ) -> int:
+        """A whole step, compiled."""
+        held, rows, out = _held([*state, *actions, done]), done.numel(), self._places(following)
+        fresh = out if restarted is None else self._places(restarted)
+        kernel, options = self._play(out[1][0].dtype)
+        read = options, self._like, _addresses(held)
+        threads = shared(rows * self.work[1])
+        return int(_calls().step(kernel, threads, rows, *read, restarted is not None, out, fresh))
+
+    def rollout(
+        self, steps: int, before: Arrays, after: Arrays, actions: Arrays, drawing: Drawing, *, stops: bool
+    ) -> tuple[int, int]:
+        """A whole rollout, compiled."""
+        rows, memory = drawing[0].size, tuple(self._places(arrays, 1) for arrays in (before, after))
+        found = np.empty((rows, self._players if self.rules.simultaneous else 1), np.int64)
+        kernel, options = self._play(memory[0][1][0].dtype)
+        both, threads = (self.options, options), shared(steps * rows * sum(self.work))
+        given = threads, steps, both, (*memory, actions, found), drawing, stops
+        return played(int(_calls().rollout((self._draw, kernel), *given)), steps)
+
+    # --- kernels ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _draw(self) -> int:
+        """Where ``draw`` is, compiled."""
+        kinds = _calls().kinds
+        given = self.options, self._like[0], np.empty(0, np.int64), 0, (0,) * self._players, np.empty((0, 1), np.int64)
+        return int(_calls().compiled_at(_room(self.kernels).draw, tuple(map(kinds, given))))
+
+    def _play(self, kind: np.dtype[Any]) -> tuple[int, tuple[Any, ...]]:
+        """Where ``play`` is, compiled for observations of a dtype, and its options."""
+        if kind not in self._plays:
+            options = self._playing(kind)
+            out = self._out(kind)
+            given = tuple(map(_calls().kinds, (options, *self._like, True, True, out, out)))
+            self._plays[kind] = int(_calls().compiled_at(_room(self.kernels).play, given)), options
+        return self._plays[kind]
+
+    @cached_property
+    def _plays(self) -> dict[np.dtype[Any], tuple[int, tuple[Any, ...]]]:
+        return {}
+
+    def _out(self, kind: np.dtype[Any]) -> tuple[Any, ...]:
+        """Memory of no rows that has the types of what is written."""
+        dtypes = (np.int64, np.int8, np.bool_, np.float32)
+        players = ((np.empty((0, 0), dtype),) * self._players for dtype in (kind, np.bool_))
+        return (self._like[0], *players, *(np.empty((0, 0), dtype) for dtype in dtypes))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what holds in this process alone."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def _playing(self, kind: np.dtype[Any]) -> tuple[Any, ...]:
+        """The options of ``play``, for observations of a dtype."""
+        return self.options
+
+    def _places(self, arrays: Arrays, masks: int = 0) -> tuple[Any, ...]:
+        """Memory of :meth:`StepBuffers.arrays` by its parts, or of many steps, whose masks are so many arrays."""
+        seen = len(self._like[0])
+        first = seen + self._players
+        own = arrays[first] if masks else arrays[first : first + self._players]
+        return (arrays[:seen], arrays[seen:first], own, *arrays[-4:])
+
+
+def rows_of(parts: tuple[Tensor, ...], count: int) -> Arrays:
+    """The memory of a position as ``[count, n]`` each; of copies of parts that have gaps."""
+    return tuple(part.contiguous().numpy().reshape(count, part.numel() // count) for part in parts)
+
+
+def _held(parts: Sequence[Tensor]) -> list[Tensor]:
+    """The same without gaps: whoever is given addresses of them holds them."""
+    return [part if part.is_contiguous() else part.contiguous() for part in parts]
+
+
+def _addresses(parts: list[Tensor]) -> tuple[int, ...]:
+    return tuple([part.data_ptr() for part in parts])

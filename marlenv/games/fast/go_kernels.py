@@ -1,0 +1,504 @@
+"""Steps and draws of Go, compiled by numba: the same bits as the rules in ``go.py``.
+
+Only what a stone touches is looked at again: its chain, and the chains beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from marlenv.games.fast.board_kernels import (
+    BLOCK,
+    NONE,
+    ONE,
+    WORD,
+    above,
+    at_hand,
+    below,
+    bits,
+    draw_place,
+    enter,
+    equal,
+    fill,
+    finish,
+    hand_on,
+    hands,
+    load,
+    lowest,
+    nth,
+    past_caches,
+    put,
+    replace,
+    store,
+    words_of,
+)
+from marlenv.games.fast.kernels import Array, _compiled, _copy, _inline
+from marlenv.games.fast.whole_games import bare
+
+Board = tuple[int, tuple[float, float], int, int, Array, Array]
+"""Size, the points that komi gives black and white, what repetitions do (``ALLOW`` ...), after how many moves games
+end, the neighbours of each cell ``[N + 1, 4]``, and what black's and white's stones add to the hash of a board
+``[2, N + 1]``."""
+ALLOW, DRAW, FORBID = range(3)
+SIEVE = 13  # bits of a hash that say where in a sieve it is
+LAST = np.iinfo(np.int64).max
+
+BLACK, WHITE, FREE, WEAK, LEGAL, ALL, NOT_FIRST, NOT_LAST, CHAIN, TAKEN, OPEN, BARRED = range(12)  # rows of words
+Desk = tuple[Array, Array, Array, Array, Array, Array]
+"""What one position is worked on in: the number of each cell's chain, int16; words, ``[12, 1 + w + 1]``; bytes as the
+data have them; the cells of a stack; sums of hashes of chains; a sieve of boards, zeros like the sums."""
+
+
+@_compiled
+def _desk(size: int) -> Desk:
+    n = size * size
+    count = words_of(n + 1)
+    words = np.zeros((12, count + 2), np.uint64)
+    for i in range(n):
+        w, bit = 1 + i // WORD, ONE << np.uint64(i % WORD)
+        words[ALL, w] |= bit
+        words[NOT_FIRST, w] |= bit if i % size > 0 else NONE
+        words[NOT_LAST, w] |= bit if i % size < size - 1 else NONE
+    wide = WORD * count
+    stack, sums, sieve = np.empty(n + 1, np.int64), np.zeros(n + 1, np.int64), np.zeros(1 << SIEVE, np.bool_)
+    return np.zeros(wide, np.int16), words, np.zeros(wide, np.bool_), stack, sums, sieve
+
+
+@_compiled
+def _read(desk: Desk, chains: Array, ataris: Array, b: int) -> None:
+    """Reads row ``b`` of positions."""
+    chain, words, flags = desk[0], desk[1], desk[2]
+    load(chains, b, chain)
+    load(ataris, b, flags)
+    for w in range(1, words.shape[1] - 1):
+        at, every = WORD * (w - 1), words[ALL, w]
+        words[BLACK, w], words[WHITE, w] = above(chain, at, 0) & every, below(chain, at, 0) & every
+        words[WEAK, w] = equal(flags, at, True) & every
+        words[FREE, w] = every & ~(words[BLACK, w] | words[WHITE, w])
+
+
+@_compiled
+def _beside(words: Array, k: int, w: int, size: int) -> np.uint64:
+    """Word ``w`` of the cells beside those of row ``k``, which are all on the board; some beyond it are set, too."""
+    here, before, behind, up = words[k, w], words[k, w - 1], words[k, w + 1], np.uint64(size)
+    down, last = np.uint64(WORD - size), np.uint64(WORD - 1)
+    left = ((here << ONE) | (before >> last)) & words[NOT_FIRST, w]
+    right = ((here >> ONE) | (behind << last)) & words[NOT_LAST, w]
+    return left | right | (here << up) | (before >> down) | (here >> up) | (behind << down)
+
+
+@_compiled
+def _chain(desk: Desk, number: int) -> None:
+    """Writes the cells of a chain."""
+    chain, words = desk[0], desk[1]
+    for w in range(1, words.shape[1] - 1):
+        words[CHAIN, w] = equal(chain, WORD * (w - 1), number)
+
+
+@_compiled
+def _warn(desk: Desk, size: int, number: int) -> None:
+    """Says whether a chain is in atari: whether it has one liberty."""
+    words = desk[1]
+    _chain(desk, number)
+    liberties = 0
+    for w in range(1, words.shape[1] - 1):
+        liberties += bits(_beside(words, CHAIN, w, size) & words[FREE, w])
+    for w in range(1, words.shape[1] - 1):
+        words[WEAK, w] &= ~words[CHAIN, w]
+        words[WEAK, w] |= words[CHAIN, w] if liberties == 1 else NONE
+
+
+@_compiled
+def _renumber(chain: Array, old: int, new: int) -> None:
+    """Gives the cells of a chain another number."""
+    for at in range(0, chain.size, WORD):
+        replace(chain, at, old, new)
+
+
+@_compiled
+def _take(desk: Desk, number: int, other: int) -> int:
+    """Takes a chain of a colour off; returns how many stones that are."""
+    words, count = desk[1], 0
+    _chain(desk, number)
+    for w in range(1, words.shape[1] - 1):
+        gone = words[CHAIN, w]
+        words[other, w], words[WEAK, w] = words[other, w] & ~gone, words[WEAK, w] & ~gone
+        words[FREE, w], words[TAKEN, w] = words[FREE, w] | gone, words[TAKEN, w] | gone
+        count += bits(gone)
+    _renumber(desk[0], number, 0)
+    return count
+
+
+@_compiled
+def _rescue(desk: Desk, size: int, mine: int) -> None:
+    """Of the chains of a colour that were in atari, those beside what was taken are no more."""
+    chain, words = desk[0], desk[1]
+    for w in range(1, words.shape[1] - 1):
+        words[OPEN, w] = _beside(words, TAKEN, w, size)
+    for w in range(1, words.shape[1] - 1):
+        saved = words[OPEN, w] & words[mine, w] & words[WEAK, w]
+        while saved:
+            _chain(desk, chain[WORD * (w - 1) + lowest(saved)])
+            for v in range(1, words.shape[1] - 1):
+                words[WEAK, v] &= ~words[CHAIN, v]
+            saved &= words[WEAK, w]
+
+
+@_compiled
+def _place(desk: Desk, size: int, cell: int, player: int, near: Array) -> int:
+    """Puts a stone on a free cell, where it may stand, and takes off what it captures.
+
+    Returns:
+        The cell where the other may not answer at once (ko); ``size * size`` where there is none.
+    """
+    chain, words = desk[0], desk[1]
+    n, taken, in_eye, mine, other = size * size, 0, True, BLACK + player, WHITE - player
+    sign = np.int16(1 - 2 * player)
+    number = np.int16((cell + 1) * sign)
+    for k in range(4):
+        in_eye &= near[cell, k] == n or chain[near[cell, k]] * sign < 0
+    words[TAKEN, :] = 0
+    for k in range(4):
+        at = near[cell, k]
+        if chain[at] * sign < 0 and _has(words, WEAK, at):
+            taken += _take(desk, chain[at], other)
+    for k in range(4):
+        met = chain[near[cell, k]]
+        if met * sign > 0 and met != number:
+            _renumber(chain, met, number)
+    w, bit = 1 + cell // WORD, ONE << np.uint64(cell % WORD)
+    chain[cell], words[mine, w], words[FREE, w] = number, words[mine, w] | bit, words[FREE, w] & ~bit
+    if taken:
+        _rescue(desk, size, mine)
+    _warn(desk, size, number)
+    for k in range(4):
+        at = near[cell, k]
+        if chain[at] * sign < 0 and not _has(words, WEAK, at):
+            _warn(desk, size, chain[at])
+    return nth(words, TAKEN, 0) if in_eye and taken == 1 else n
+
+
+@_compiled
+def _has(words: Array, k: int, cell: int) -> bool:
+    """Whether a cell is among those of row ``k``."""
+    return (words[k, 1 + cell // WORD] >> np.uint64(cell % WORD)) & ONE != NONE
+
+
+@_compiled
+def _allow(desk: Desk, size: int, player: int, ko: int) -> None:
+    """Writes where a player may put stones, if the game goes on and boards may repeat."""
+    words, mine, other = desk[1], BLACK + player, WHITE - player
+    for w in range(1, words.shape[1] - 1):
+        weak = words[WEAK, w]
+        words[OPEN, w] = words[FREE, w] | (words[mine, w] & ~weak) | (words[other, w] & weak)
+    for w in range(1, words.shape[1] - 1):
+        words[LEGAL, w] = _beside(words, OPEN, w, size) & words[FREE, w]
+    if ko < size * size:
+        words[LEGAL, 1 + ko // WORD] &= ~(ONE << np.uint64(ko % WORD))
+
+
+# --- repetitions -------------------------------------------------------------------------------------
+
+
+@_compiled
+def _hash(words: Array, keys: Array) -> Any:
+    """The hash of a board."""
+    total = np.int64(0)
+    for colour in range(2):
+        for w in range(1, words.shape[1] - 1):
+            left = words[BLACK + colour, w]
+            while left:
+                total += keys[colour, WORD * (w - 1) + lowest(left)]
+                left &= left - ONE
+    return total
+
+
+@_compiled
+def _remember(old: Array, b: int, new: Array, start: int, here: int) -> bool:
+    """Writes the boards so far with one more, from ``start`` on; returns whether that stood before."""
+    size, low = old.shape[1], 0
+    high = size - 1  # the last is free in a game that goes on
+    while low < high:
+        middle = (low + high) >> 1
+        if old[b, middle] < here:
+            low = middle + 1
+        else:
+            high = middle
+    source, to, width = old.ctypes.data + 8 * size * b, new.ctypes.data + 8 * start, 8 * low
+    if low < size and old[b, low] == here:
+        _copy(to, source, 8 * size)
+        return True
+    _copy(to, source, width)
+    new[start + low] = here
+    _copy(to + width + 8, source + width, 8 * size - 8 - width)
+    return False
+
+
+@_compiled
+def _forbid(desk: Desk, board: Board, player: int, here: int, seen: Array, start: int) -> None:
+    """Takes from the legal cells those where a stone would make a board that stood before.
+
+    Args:
+        desk: the position.
+        board: what there is to know of the rules.
+        player: whose stone.
+        here: the hash of the board.
+        seen: the boards so far, in ascending order, from ``start`` on.
+        start: the place of the first.
+    """
+    near, keys = board[4], board[5]
+    chain, words, sums, sieve = desk[0], desk[1], desk[4], desk[5]
+    end, shift, other = start, np.uint64(64 - SIEVE), WHITE - player
+    while end < start + board[3] + 1 and seen[end] != LAST:
+        sieve[np.uint64(seen[end]) >> shift] = True
+        end += 1
+    for w in range(1, words.shape[1] - 1):
+        left = words[WEAK, w] & words[other, w]
+        while left:
+            at = WORD * (w - 1) + lowest(left)
+            sums[abs(np.int64(chain[at]))] += keys[other - BLACK, at]
+            left &= left - ONE
+        words[TAKEN, w] = words[WEAK, w] & words[other, w]
+    for w in range(1, words.shape[1] - 1):
+        left, captures = words[LEGAL, w], _beside(words, TAKEN, w, board[0])
+        while left:
+            cell = WORD * (w - 1) + lowest(left)
+            after = here + keys[player, cell]
+            if (captures >> np.uint64(cell % WORD)) & ONE:
+                after -= _captured(desk, cell, near)
+            if sieve[np.uint64(after) >> shift] and _known(seen, start, end, after):
+                words[LEGAL, w] &= ~(ONE << np.uint64(cell % WORD))
+            left &= left - ONE
+    for i in range(start, end):
+        sieve[np.uint64(seen[i]) >> shift] = False
+    sums[:] = 0
+
+
+@_compiled
+def _captured(desk: Desk, cell: int, near: Array) -> Any:
+    """The sum of the hashes of the chains beside a cell that are among those that may be taken."""
+    chain, words, sums, total = desk[0], desk[1], desk[4], np.int64(0)
+    for k in range(4):
+        at = near[cell, k]
+        if _has(words, TAKEN, at):
+            again = False
+            for before in range(k):
+                again |= chain[near[cell, before]] == chain[at]
+            total += 0 if again else sums[abs(np.int64(chain[at]))]
+    return total
+
+
+@_compiled
+def _known(seen: Array, low: int, high: int, board: int) -> bool:
+    """Whether a board is among those from ``low`` up to ``high``, which are in ascending order."""
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if seen[middle] < board:
+            low = middle + 1
+        else:
+            high = middle
+    return low < end and seen[low] == board
+
+
+# --- the end, and what is seen -----------------------------------------------------------------------
+
+
+@_compiled
+def _area(desk: Desk, size: int, near: Array) -> Any:
+    """What black is ahead by without komi: stones, and free cells from which only black is reached."""
+    chain, mark, stack = desk[0], desk[2], desk[3]
+    n, lead = size * size, np.int64(0)
+    for i in range(n):
+        lead += np.int64(chain[i] > 0) - np.int64(chain[i] < 0)
+        mark[i] = chain[i] != 0
+    for start in range(n):
+        if mark[start]:
+            continue
+        black, white, done, found = False, False, 0, 1
+        stack[0], mark[start] = start, True
+        while done < found:
+            for k in range(4):
+                at = near[stack[done], k]
+                if at == n:
+                    continue
+                black |= chain[at] > 0
+                white |= chain[at] < 0
+                if not mark[at]:
+                    mark[at] = True
+                    stack[found] = at
+                    found += 1
+            done += 1
+        lead += found * (np.int64(black) - np.int64(white))
+    return lead
+
+
+@_inline
+def _show(
+    words: Array,
+    n: int,
+    turn: int,
+    left: float,
+    passed: bool,
+    komi: tuple[float, float],
+    seen: Array,
+    r: int,
+    seat: int,
+) -> None:
+    """Writes what a player sees."""
+    at = 7 * n * r
+    put(seen, at, words, BLACK + seat, n)
+    put(seen, at + n, words, WHITE - seat, n)
+    fill(seen, at + 2 * n, np.float32(turn == seat), n)
+    fill(seen, at + 3 * n, np.float32(passed), n)
+    put(seen, at + 4 * n, words, BARRED, n)
+    fill(seen, at + 5 * n, np.float32(komi[seat]), n)
+    fill(seen, at + 6 * n, np.float32(left), n)
+
+
+@_inline
+def _permit(words: Array, n: int, turn: int, over: bool, masks: tuple[Array, Array], r: int) -> None:
+    """Writes what both players may do: anything where they do not act."""
+    mine, other, at = masks[turn], masks[1 - turn], (n + 1) * r
+    fill(other, at, True, n + 1)
+    if over:
+        fill(mine, at, True, n + 1)
+    else:
+        put(mine, at, words, LEGAL, n)
+        mine[at + n] = True
+
+
+@_inline
+def _play(board: Board, desk: Desk, old: tuple[Array, ...], b: int, cell: int, new: tuple[Array, ...], r: int) -> None:
+    """Plays a legal move of row ``b`` of old positions; the desk holds that row, and what follows afterwards."""
+    size, komi, repetition, longest, near, keys = board
+    words, n, player = desk[1], size * size, old[3][b, 0] & 1
+    _, _, _, moves, passes, score, outcome, seen = new
+    ko = _place(desk, size, cell, player, near) if cell < n else n
+    ply, run, repeated, here = old[3][b, 0] + 1, old[4][b, 0] + 1 if cell == n else 0, False, np.int64(0)
+    start = r * old[7].shape[1]
+    if repetition != ALLOW:
+        here = _hash(words, keys)
+        known = _remember(old[7], b, seen, start, here)
+        repeated = known and repetition == DRAW and cell < n
+    why = 1 if run == 2 else 2 if repeated else 3 if ply >= longest else 0
+    score[r] = np.float32(_area(desk, size, near)) - np.float32(komi[1]) if why in (1, 3) else np.float32(0)
+    if why:
+        words[LEGAL, :] = 0
+    else:
+        _allow(desk, size, 1 - player, ko)
+        if repetition == FORBID:
+            _forbid(desk, board, 1 - player, here, seen, start)
+    moves[r], passes[r], outcome[r] = ply, run, why
+
+
+@_inline
+def _stay(desk: Desk, old: tuple[Array, ...], b: int, new: tuple[Array, ...], r: int) -> None:
+    """Leaves row ``b`` of old positions as it is; the desk holds that row."""
+    words, flags, width = desk[1], desk[2], old[7].shape[1]
+    load(old[2], b, flags)
+    for w in range(1, words.shape[1] - 1):
+        words[LEGAL, w] = equal(flags, WORD * (w - 1), True) & words[ALL, w]
+    _copy(new[7].ctypes.data + 8 * r * width, old[7].ctypes.data + 8 * b * width, 8 * width)
+    new[3][r], new[4][r], new[5][r], new[6][r] = old[3][b, 0], old[4][b, 0], old[5][b, 0], old[6][b, 0]
+
+
+@_inline
+def _write(desk: Desk, over: bool, new: tuple[Array, ...], r: int) -> None:
+    """Writes the board on the desk to row ``r`` of new positions."""
+    chain, words = desk[0], desk[1]
+    n = desk[3].size - 1
+    at = (n + 1) * r
+    store(chain, new[0], r, n + 1)
+    put(new[1], at, words, WEAK, n)
+    put(new[2], at, words, LEGAL, n)
+    new[1][at + n], new[2][at + n] = False, not over
+    for w in range(1, words.shape[1] - 1):
+        words[BARRED, w] = words[FREE, w] & ~words[LEGAL, w]
+
+
+@_compiled
+def play(
+    options: tuple[Board, tuple[Any, ...]],
+    state: tuple[Array, ...],
+    actions: tuple[Array, Array],
+    done: Array,
+    ahead: bool,
+    always: bool,
+    following: tuple[Any, ...],
+    restarted: tuple[Any, ...],
+    start: int,
+    stop: int,
+) -> int:
+    """See :mod:`marlenv.games.fast.whole_games`."""
+    board, opening = options
+    size, komi, longest = board[0], board[1], board[3]
+    (black, white), cells = actions, size * size
+    after, seen, masks, turn, outcome, flags, rewards = following
+    past = past_caches(done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
+    kept = (_hand_of(after), hands(seen), hands(masks)), _desk(size), np.empty((12, 5), np.int64)
+    now, desk, entries = bare(kept)
+    new, seen_now, masks_now = now
+    enter(entries, following[:3], restarted[:3], opening, now)
+    last = start if always else -1
+    for first in range(start, stop, BLOCK):
+        for b in range(first, min(first + BLOCK, stop)):
+            r = b - first
+            _read(desk, state[0], state[1], b)
+            if done[b]:
+                _stay(desk, state, b, new, r)
+            else:
+                cell = white[b] if state[3][b, 0] & 1 else black[b]
+                if cell < 0 or cell > cells or not state[2][b, cell]:
+                    return 0
+                _play(board, desk, state, b, cell, new, r)
+            ply, why, passed = new[3][r], new[6][r], new[4][r] > 0
+            pays = np.float32(0) if done[b] else np.sign(new[5][r])
+            rewards[0, b], rewards[1, b] = pays, np.float32(0) - pays
+            turn[b, 0], outcome[b, 0], flags[2, b] = ply & 1, why, why != 0
+            _write(desk, why != 0, new, r)
+            left = np.float32(longest - ply) / np.float32(longest)
+            for seat in range(2):
+                _show(desk[1], cells, ply & 1, left, passed, komi, seen_now[seat], r, seat)
+            _permit(desk[1], cells, ply & 1, why != 0, masks_now, r)
+        last = hand_on(entries, first, min(BLOCK, stop - first), flags[2], past, ahead, last)
+    result = finish(entries, following, restarted, ahead, last, start, stop)
+    kept[2][0, 0] = 0  # until here they are held
+    return result
+
+
+@_inline
+def _hand_of(state: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Memory for blocks of positions."""
+    a, b, c, d, e, f, g, h = state
+    return at_hand(a), at_hand(b), at_hand(c), at_hand(d), at_hand(e), at_hand(f), at_hand(g), at_hand(h)
+
+
+@_compiled
+def draw(
+    board: Board,
+    state: tuple[Array, ...],
+    keys: Array,
+    at: int,
+    offsets: tuple[int, int],
+    out: Array,
+    start: int,
+    stop: int,
+) -> int:
+    """See :mod:`marlenv.games.fast.whole_games`."""
+    legal, ply = state[2], state[3]
+    n = legal.shape[1]
+    kept = np.zeros((1, words_of(n) + 2), np.uint64), np.zeros(WORD * words_of(n), np.bool_)
+    words, flags = bare(kept)
+    for b in range(start, stop):
+        load(legal, b, flags)
+        count = 0
+        for w in range(1, words.shape[1] - 1):
+            words[0, w] = equal(flags, WORD * (w - 1), True)
+            count += bits(words[0, w])
+        place = draw_place(keys[b], at, offsets, ply[b, 0] & 1, count)
+        out[b, 0] = nth(words, 0, place) if count else n - 1
+    kept[1][0] = False  # until here they are held
+    return 2

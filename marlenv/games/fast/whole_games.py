@@ -1,0 +1,307 @@
+"""What calls the kernels of a game: draws, steps and rollouts of random play, each one call, in the threads of PyTorch.
+
+A game has two functions that play the rows from ``start`` to ``stop``, which depend on no others. All arrays of a row
+are ``[n, w]``, actions of a player and ``done`` ``[n]``, flags ``[4 + 5 P, n]`` and rewards ``[P, n]``::
+
+    draw(options, state, keys, at, offsets, out, start, stop) -> int
+    play(options, state, actions, done, ahead, always, following, restarted, start, stop) -> int
+
+``following`` and ``restarted`` are ``(state, observations, masks, turn, outcome, flags, rewards)``; what is restarted
+is written if ``ahead`` is set, and where no game is over only if ``always`` is, too. Both return 0 where an action is
+illegal, or a position is one that no game leads to; else 1 if a game is over, or 2. ``out`` are the actions, one column
+for those who move in turn.
+
+The caches of the games' kernels look at their own files alone: after a change here, touch those. Importing this needs
+numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numba
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from marlenv.games.fast.by_rows import by_rows, call_at
+from marlenv.games.fast.kernels import BLOCK, Array, _compiled, _result
+
+STATE, SEEN, MASKS, TURNS, OUTCOMES, FLAGS, REWARDS = range(7)  # the parts of what kernels write
+
+# --- arrays that nobody counts ---------------------------------------------------------------------------------------
+#
+# numba counts who holds an array wherever it is passed on, and that takes longer than most of what games do with it.
+
+
+def _made(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -> Any:
+    """An array of side by side numbers over memory that somebody else holds."""
+    size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    steps = [size]
+    for length in reversed(shape[1:]):
+        steps.insert(0, builder.mul(steps[0], length))
+    array = context.make_array(kind)(context, builder)
+    context.populate_array(array, data=data, shape=shape, strides=steps, itemsize=size, meminfo=None)
+    return array._getvalue()
+
+
+def _parts(kind: Any) -> list[Any]:
+    """The kinds of what is in a tuple."""
+    return list(kind)
+
+
+def _mapped(context: Any, builder: Any, kind: Any, value: Any, change: Any) -> Any:
+    """All arrays of tuples of tuples changed; other values stay. The kind and the value of what results."""
+    if isinstance(kind, types.Array):
+        return change(kind, value)
+    if not isinstance(kind, types.BaseTuple):
+        return kind, value
+    parts = [
+        _mapped(context, builder, one, None if value is None else builder.extract_value(value, i), change)
+        for i, one in enumerate(_parts(kind))
+    ]
+    whole = types.Tuple([one for one, _ in parts])
+    return whole, None if value is None else context.make_tuple(builder, whole, [each for _, each in parts])
+
+
+def each_array(context: Any, builder: Any, kind: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+    """The arrays of tuples of tuples, one after another, with their kinds."""
+    if isinstance(kind, types.Array):
+        yield kind, context.make_array(kind)(context, builder, value)
+        return
+    for i, part in enumerate(kind):
+        yield from each_array(context, builder, part, builder.extract_value(value, i))
+
+
+def _bared(context: Any, arrays: Any) -> Any:
+    def change(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        if kind.layout != "C":
+            raise TypeError(f"kernels read arrays without gaps, got {kind}")
+        plain = types.Array(kind.dtype, kind.ndim, "C")
+        if value is None:
+            return plain, None
+        array = context.make_array(kind)(context, builder, value)
+        return plain, _made(context, builder, plain, array.data, cgutils.unpack_tuple(builder, array.shape))
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _mapped(context, builder, arrays, args[0], lambda kind, one: change(context, builder, kind, one))[1]
+
+    whole, _ = _mapped(context, None, arrays, None, lambda kind, one: change(context, None, kind, one))
+    return whole(arrays), code
+
+
+bare: Any = intrinsic(_bared)
+"""``bare(arrays)``: the same memory, of arrays in tuples of tuples, which must be kept."""
+
+
+def _stepped(context: Any, memory: Any, t: Any) -> Any:
+    players = len(memory[SEEN]) if isinstance(memory[SEEN], types.BaseTuple) else 0
+
+    def change(context: Any, builder: Any, kind: Any, value: Any, t: Any) -> Any:
+        seats = players if kind.ndim == 4 else 0
+        inner = types.Array(kind.dtype, kind.ndim - (2 if seats else 1), "C")
+        whole = types.Tuple([inner] * seats) if seats else inner
+        if value is None:
+            return whole, None
+        array = context.make_array(kind)(context, builder, value)
+        shape = cgutils.unpack_tuple(builder, array.shape)[kind.ndim - inner.ndim :]
+        strides = cgutils.unpack_tuple(builder, array.strides)
+        found = []
+        for seat in range(max(seats, 1)):
+            past = builder.mul(strides[0], t)
+            if seats:
+                past = builder.add(past, builder.mul(strides[1], context.get_constant(types.intp, seat)))
+            data = cgutils.pointer_add(builder, array.data, past)
+            found.append(_made(context, builder, inner, data, shape))
+        return whole, context.make_tuple(builder, whole, found) if seats else found[0]
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _mapped(
+            context, builder, memory, args[0], lambda kind, one: change(context, builder, kind, one, args[1])
+        )[1]
+
+    whole, _ = _mapped(context, None, memory, None, lambda kind, one: change(context, None, kind, one, None))
+    return whole(memory, types.int64), code
+
+
+step_of: Any = intrinsic(_stepped)
+"""``step_of(memory, t)``: of each array ``[T, ...]`` that of a step; one of ``[T, P, ...]`` as a tuple of ``P``."""
+
+
+def _read(context: Any, like: Any, addresses: Any, rows: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        left = iter(cgutils.unpack_tuple(builder, args[1]))
+
+        def changed(kind: Any, value: Any) -> Any:
+            array = context.make_array(kind)(context, builder, value)
+            shape = [args[2], *cgutils.unpack_tuple(builder, array.shape)[1:]]
+            data, plain = builder.inttoptr(next(left), array.data.type), types.Array(kind.dtype, kind.ndim, "C")
+            return plain, _made(context, builder, plain, data, shape)
+
+        return _mapped(context, builder, like, args[0], changed)[1]
+
+    whole, _ = _mapped(context, None, like, None, lambda kind, _: (types.Array(kind.dtype, kind.ndim, "C"), None))
+    return whole(like, addresses, types.int64), code
+
+
+arrays_at: Any = intrinsic(_read)
+"""``arrays_at(like, addresses, rows)``: arrays in tuples of tuples as others that have one row, at these addresses."""
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def kinds(value: Any) -> Any:
+    """The numba types of what kernels are given, as :func:`bare` makes them."""
+    return _plain(numba.typeof(value))
+
+
+def _plain(kind: Any) -> Any:
+    if isinstance(kind, types.Array):
+        return types.Array(kind.dtype, kind.ndim, "C")
+    return types.Tuple([_plain(one) for one in _parts(kind)]) if isinstance(kind, types.BaseTuple) else kind
+
+
+def compiled_at(kernel: Any, given: tuple[Any, ...]) -> int:
+    """Compiles a kernel for arguments of these types, and rows; returns where it is, for :func:`called`.
+
+    Machine code of a game is not compiled into what calls it: that would compile it again.
+    """
+    asked = (*given, types.int64, types.int64)
+    kernel.compile(asked)
+    result = kernel.overloads[asked]
+    assert types.unliteral(result.signature.return_type) == types.int64, kernel
+    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+
+
+def _called(context: Any, address: Any, given: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        status, answer = call_at(context, builder, args[0], given, cgutils.unpack_tuple(builder, args[1]))
+        with cgutils.if_unlikely(builder, status.is_error):
+            context.call_conv.return_status_propagate(builder, status)
+        return answer
+
+    return types.int64(address, given), code
+
+
+called: Any = intrinsic(_called)
+"""``called(address, args)``: what compiled code at an address says."""
+
+
+@_compiled
+def draw(
+    kernel: int,
+    threads: tuple[int, int],
+    rows: int,
+    options: tuple[Any, ...],
+    like: tuple[Any, ...],
+    addresses: tuple[int, ...],
+    drawing: tuple[Any, ...],
+    out: Array,
+) -> int:
+    """A random legal action for each row; returns 0 where that cannot be.
+
+    Args:
+        kernel: where ``draw`` of the game is.
+        threads: to use, see :func:`marlenv.threads.shared`.
+        rows: how many there are.
+        options: of the game.
+        like: a position of one row.
+        addresses: where the parts of those to read are.
+        drawing: keys, place and offsets of what is drawn from.
+        out: to write to, ``[B, 1]`` or of each player.
+    """
+    keys, at, offsets = drawing
+    state = arrays_at(like, addresses, rows)
+    return by_rows(kernel, (bare(options), state, bare(keys), at, offsets, bare(out)), rows, threads)
+
+
+@_compiled
+def step(
+    kernel: int,
+    threads: tuple[int, int],
+    rows: int,
+    options: tuple[Any, ...],
+    like: tuple[Any, ...],
+    addresses: tuple[int, ...],
+    ahead: bool,
+    following: tuple[Any, ...],
+    restarted: tuple[Any, ...],
+) -> int:
+    """A whole step; returns what :meth:`marlenv.games.fast.fast_rules.FastSteps.step` does.
+
+    Args:
+        kernel: where ``play`` of the game is.
+        threads: to use.
+        rows: how many there are.
+        options: of the game.
+        like: a position, actions and ``done`` of one row.
+        addresses: where those to read are.
+        ahead: whether to write what is restarted.
+        following: to write to.
+        restarted: the same.
+    """
+    state, actions, done = arrays_at(like, addresses, rows)
+    always = threads[0] > 1  # a game of another thread may be over
+    given = bare(options), state, actions, done, ahead, always, bare(following), bare(restarted)
+    return _result(by_rows(kernel, given, rows, threads))
+
+
+@_compiled
+def rollout(
+    kernels: tuple[int, int],
+    threads: tuple[int, int],
+    steps: int,
+    options: tuple[tuple[Any, ...], tuple[Any, ...]],
+    memory: tuple[Any, ...],
+    drawing: tuple[Any, ...],
+    stops: bool,
+) -> int:
+    """Plays random actions, step after step; returns what :func:`marlenv.games.fast.compiled.played` is asked.
+
+    Args:
+        kernels: where ``draw`` and ``play`` of the game are.
+        threads: to use.
+        steps: the most to play, ``T``.
+        options: of both.
+        memory: what each step starts from, and what follows, see :func:`step_of`; the actions of each player,
+            ``[T, n]``; and those of a step as ``draw`` writes them.
+        drawing: what actions are drawn from, see :data:`marlenv.games.fast.fast_rules.Drawing`.
+        stops: whether to stop where a game is over; else games that are over begin anew.
+    """
+    keys, at, width, offsets = drawing
+    given = kernels, steps, bare(options), bare(memory), (bare(keys), at, width, offsets), stops
+    return by_rows(_rollout, given, keys.size, threads)
+
+
+@_compiled
+def _rollout(
+    kernels: tuple[int, int],
+    steps: int,
+    options: tuple[tuple[Any, ...], tuple[Any, ...]],
+    memory: tuple[Any, ...],
+    drawing: tuple[Any, ...],
+    stops: bool,
+    start: int,
+    stop: int,
+) -> int:
+    (before, after, actions, found), (keys, at, width, offsets) = memory, drawing
+    end = 2 * steps
+    for low in range(start, stop, BLOCK):
+        high = min(low + BLOCK, stop)
+        for t in range((end + 1) // 2):
+            ahead = t < steps - 1
+            now, then, chosen = step_of(before, t), step_of(after, t), step_of(actions, t)
+            begun = step_of(before, t + 1 if ahead else t)
+            given = options[0], now[STATE], keys, at + t * width, offsets, found, low, high
+            how = called(kernels[0], given)
+            if how != 0:
+                for seat in range(len(chosen)):
+                    mine, column = chosen[seat], seat % found.shape[1]
+                    for b in range(low, high):
+                        mine[b] = found[b, column]
+                move = options[1], now[STATE], chosen, now[FLAGS][2], ahead, ahead, then, begun, low, high
+                how = called(kernels[1], move)
+            if how == 0 or (how == 1 and stops):
+                end = min(end, 2 * t + how)
+                break
+    return end

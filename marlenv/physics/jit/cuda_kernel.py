@@ -1,0 +1,138 @@
+"""A simulation as machine code for a GPU: transitions, resets and whole rollouts of any number of rows, a thread each.
+
+Compiled by NVRTC and launched by NVIDIA's cuda-core, on PyTorch's memory and PyTorch's stream. **It has never run on a
+GPU.** What was shown without one: NVRTC compiles it, the same source computes what separate operations compute where a
+compiler for CPUs takes it, and the launches have the arguments that the kernels take.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marlenv.optional import has, need
+from marlenv.physics.jit import cache, nvrtc
+from marlenv.physics.jit.cuda_source import THREADS, cuda_source
+from marlenv.physics.jit.kernel import MachineKernel, Source
+from marlenv.physics.laws.state import State
+
+
+def installed() -> bool:
+    """Whether cuda-core is; it is not imported."""
+    return has("cuda") and find_spec("cuda.core") is not None
+
+
+class Nvrtc(cache.Compiler):
+    """What makes a cubin of CUDA C++.
+
+    Args:
+        arch: the GPU's, as ``"sm_90"``.
+
+    """
+
+    source, library = "cu", "cubin"
+
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
+
+    def changes(self) -> tuple[str, ...]:
+        """Everything but the source that changes a cubin."""
+        version = need("cuda.bindings.nvrtc", "machine code for GPUs").nvrtcVersion()
+        return (repr(nvrtc.OPTIONS), self.arch, str(version))
+
+    def command(self, code: Path, made: Path) -> list[str]:
+        """What makes the cubin ``made`` of the source ``code``."""
+        return [sys.executable, "-P", nvrtc.__file__, str(code), str(made), self.arch]
+
+
+class CudaKernel(MachineKernel):
+    """Machine code of a simulation for a GPU; made once, used for any number of rows.
+
+    Args:
+        source: of the code.
+        device: the GPU.
+        patience: seconds to wait for the compiler; left out, until it is done.
+
+    Raises:
+        Unsupported: there is no cubin of it, and none can be had.
+
+    """
+
+    def __init__(self, source: Source, device: torch.device, patience: float | None = None) -> None:
+        super().__init__(source)
+        self.device = device
+        self._core = need("cuda.core", "machine code for GPUs")
+        arch = "sm_{}{}".format(*torch.cuda.get_device_capability(device))
+        path, self.compiled = cache.build(cuda_source(source), patience, Nvrtc(arch))
+        self.name = path.name
+        with torch.cuda.device(device):
+            self._core.Device(device.index).set_current()
+            code = self._core.ObjectCode.from_cubin(path.read_bytes())
+            self._run, self._begin = code.get_kernel("run"), code.get_kernel("begin")
+
+    def bind(
+        self,
+        state: State,
+        actions: Sequence[Tensor | None],
+        outs: Sequence[Tensor | None],
+        flags: Sequence[Tensor | None],
+        observations: Sequence[Tensor | None] = (),
+        keys: Tensor | None = None,
+    ) -> Any:
+        """The data of :meth:`run`; arguments as of :meth:`Kernel.bind`."""
+        observations = observations or [None] * len(self.observations)
+        return (*self._of(state), *actions, *outs, *observations, *flags, keys)
+
+    def run(
+        self,
+        rows: int,
+        places: Any,
+        ended: Tensor,
+        start: int = 0,
+        stop: int = 1,
+        *,
+        last: int | None = None,
+        drawn: int = 0,
+        most: int | None = None,
+        restart: bool = False,
+    ) -> None:
+        """Plays the steps ``start`` to ``stop`` in one launch; nothing waits for them.
+
+        Arguments as of :meth:`Kernel.run`; ``ended`` is on the GPU.
+        """
+        last = stop - 1 if last is None else last
+        self._launch(self._run, (rows, start, stop, last, most or 0, drawn, int(restart)), (*places, ended))
+
+    def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
+        """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""
+        self._launch(self._begin, (len(state["over"]),), (where, *self._of(state), *observations))
+
+    def _of(self, state: State) -> list[Tensor]:
+        """The entries of a state in the order in which kernels take them."""
+        return [state[f.name[0]] for f in self.state]
+
+    def _launch(self, kernel: Any, numbers: Sequence[int], tensors: Sequence[Tensor | None]) -> None:
+        """Has a kernel work on all rows, after what PyTorch's current stream was given before.
+
+        Args:
+            kernel: of the cubin.
+            numbers: its first arguments; how many rows, before all.
+            tensors: its other arguments; None where it does without.
+
+        """
+        places = (0 if x is None else x.data_ptr() for x in tensors)
+        config = self._core.LaunchConfig(grid=-(-numbers[0] // THREADS), block=THREADS)
+        device = next(x.device for x in tensors if x is not None)
+        with torch.cuda.device(device):
+            self._core.Device(device.index).set_current()  # this thread may be new to it
+            stream = self._core.Stream.from_handle(torch.cuda.current_stream(device).cuda_stream)
+            self._core.launch(stream, config, kernel, *numbers, *places)
+
+
+__all__ = ["CudaKernel", "Nvrtc", "installed"]

@@ -1,0 +1,55 @@
+"""``marlenv bench threads`` plays the same on both sides, each with its threads, and leaves their number alone."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+from marlenv import EnvBase
+from marlenv.cli.benches import threads
+from marlenv.errors import SpecError
+
+
+def test_both_sides_play_as_many_steps_with_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    played, before, rollout = [], torch.get_num_threads(), EnvBase.rollout
+
+    def noted(env: Any, steps: int, *args: Any, **options: Any) -> Any:
+        data = rollout(env, steps, *args, **options)
+        played.append((torch.get_num_threads(), tuple(data.shape)))
+        return data
+
+    monkeypatch.setattr(EnvBase, "rollout", noted)
+    [figure] = threads.measure(1, only="tic_tac_toe,1024,rollout")
+    assert figure.what == "tic_tac_toe B=1024 rollout"
+    assert figure.peer_name == "one thread"
+    assert sorted(played) == [(1, (1024, 64))] * 3 + [(2, (1024, 64))] * 3
+    assert torch.get_num_threads() == before
+
+
+def test_games_are_stepped_by_hand_too() -> None:
+    assert [one.what for one in threads.measure(1, only="connect_four,1024")] == [
+        "connect_four B=1024 rollout",
+        "connect_four B=1024 steps",
+    ]
+    with pytest.raises(SpecError, match="--only knows"):
+        threads.measure(1, only="ludo")
+
+
+def test_what_the_machine_gives_is_measured_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    multiplied, mm = [], torch.mm
+
+    def noted(*args: Any, **options: Any) -> Any:
+        multiplied.append((threading.current_thread().name, torch.get_num_threads()))
+        return mm(*args, **options)
+
+    monkeypatch.setattr(torch, "mm", noted)
+    before = torch.get_num_threads()
+    [figure] = threads.measure(2, only="machine")
+    assert figure.unit == "us/product"
+    assert len(multiplied) == 3 * (2 + 1) * threads.PRODUCTS
+    assert len({name for name, _ in multiplied}) == 2
+    assert {many for _, many in multiplied} == {1}
+    assert torch.get_num_threads() == before

@@ -1,0 +1,66 @@
+"""What machine code writes with the rows last arrives row by row, number for number, in steps that begin anew too."""
+
+import pytest
+import torch
+from stepwise import stepwise
+from test_fused import same
+
+from marlenv.envs import EnvBase
+from marlenv.physics.env.staging_buffer import STEPS
+from marlenv.physics.jit import cache
+from marlenv.physics.jit.kernel import Begun
+from marlenv.registration import make
+
+pytestmark = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
+
+
+def steer(td):
+    return td.set(("agents", "action"), -td["agents", "observation"][..., :2].clamp(-1, 1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool], ids=str)
+@pytest.mark.parametrize("rows", [1, 5, 16, 83])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 9)], ids=str)
+def test_numbers_are_turned_with_those_of_new_episodes(dtype, rows, shape):
+    kernel = make("give_way", num_envs=2, compile="aot").engine.kernel
+    draw = torch.Generator().manual_seed(rows)
+
+    def some(*size):
+        return torch.randint(0, 2 if dtype == torch.bool else 1000, size, generator=draw).to(dtype)
+
+    x, fresh, done = some(7, *shape, rows), some(7, *shape, rows), torch.rand(7, rows, generator=draw) < 0.3
+    memory = [some(rows, 12, *shape) for _ in range(2)]
+    want = [m.clone() for m in memory]
+    out, before = (m.movedim(0, -1)[3:10] for m in memory)
+    kernel.turn(x, out, Begun(fresh, done, before[:6]))
+    want[0][:, 3:10] = x.movedim(-1, 0)
+    where = done[:6].reshape(6, *(1,) * len(shape), rows)
+    want[1][:, 3:9] = torch.where(where, fresh[:6], x[:6]).movedim(-1, 0)
+    assert torch.equal(memory[0], want[0])
+    assert torch.equal(memory[1], want[1])
+
+
+@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("steps", [1, STEPS, STEPS + 1, 2 * STEPS + 5])
+def test_new_episodes_in_the_middle(compact, steps):
+    found = []
+    for roll in (EnvBase.rollout, stepwise):
+        env = make("navigation", num_envs=70, seed=3, max_steps=9, compile="aot")
+        found.append(roll(env, steps, steer, break_when_any_done=False, compact=compact))
+    same(*found)
+
+
+@pytest.mark.parametrize("t", [STEPS - 1, STEPS, STEPS + 3])
+def test_a_policy_that_does_more_between_two_stages(t):
+    found = []
+    for roll in (EnvBase.rollout, stepwise):
+        count = iter(range(100))
+
+        def act(td, count=count):
+            if next(count) == t:
+                td["agents", "observation"][:, 0] = 9.0
+            return steer(td)
+
+        env = make("navigation", num_envs=19, seed=3, max_steps=7, compile="aot")
+        found.append(roll(env, 2 * STEPS, act, break_when_any_done=False))
+    same(*found)

@@ -1,0 +1,148 @@
+"""What makes no sense to the wrappers of gym's envs, and to what stands beside them, is an error that says so."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import pytest
+import torch
+from tensordict import TensorDict
+
+import marlenv
+from marlenv import (
+    GymEnv,
+    GymWrapper,
+    MOGymEnv,
+    MOGymWrapper,
+    default_info_dict_reader,
+    gym_backend,
+    implement_for,
+    register_gym_spec_conversion,
+    set_gym_backend,
+)
+from marlenv.errors import (
+    EnvClosed,
+    IllegalAction,
+    MissingExtra,
+    NeedsReset,
+    ShapeError,
+    SpecError,
+    SpecTypeError,
+    UnknownName,
+    Unsupported,
+)
+from marlenv.optional import has
+
+pytestmark = pytest.mark.sim
+CART = "CartPole-v1"
+needs_mo = pytest.mark.skipif(not has("mo_gymnasium"), reason="needs MO-Gymnasium")
+
+
+def _stepped(value: Any, **options: Any) -> Any:
+    env = GymEnv(CART, categorical_action_encoding=True, **options)
+    td = env.reset()
+    return env.step(td.set("action", torch.as_tensor(value)))
+
+
+def _closed(env: Any) -> Any:
+    env.close()
+    return env
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "says"),
+    [
+        (lambda: GymEnv(3), UnknownName, r"^GymEnv: gymnasium has no env 3; known: \["),
+        (lambda: GymEnv("CartPol-v1"), UnknownName, r"no env 'CartPol-v1'; did you mean 'CartPole-v1'"),
+        (lambda: GymEnv("no_such:CartPole-v1"), MissingExtra, r"^GymEnv needs 'no_such', which is not installed; pip"),
+        (lambda: GymEnv("gymnasium:CartPol-v1"), UnknownName, r"no env 'CartPol-v1'; did you mean 'CartPole-v1'"),
+        (lambda: GymEnv(CART, num_envs=-1), SpecError, r"^GymEnv: num_envs must be an integer from 0 on, got -1"),
+        (lambda: GymEnv(CART, num_envs="a"), SpecError, r"^GymEnv: num_envs must be an integer from 0 on, got 'a'"),
+        (lambda: GymEnv(CART, num_envs=2, frame_skip=2), SpecError, r"frame_skip must be 1 for a vector"),
+        (lambda: GymEnv(CART, num_envs=2, vectorization_mode="asynk"), UnknownName, r"'asynk'; did you mean 'async'"),
+        (lambda: GymEnv(CART, from_pixel=True), TypeError, r"^GymEnv has no option 'from_pixel', and neither"),
+        (lambda: GymEnv(CART, num_workers=2), TypeError, r"pools are made by name: ParallelEnv\(n, functools"),
+        (lambda: GymEnv(CART, batch_size=[3]), ShapeError, r"^GymEnv: batch_size must be \[\], as the simul.*\[3\]"),
+        (lambda: GymEnv(CART, num_envs=2, batch_size=[3]), ShapeError, r"batch_size must be \[2\].*\[3\]"),
+        (lambda: GymEnv(CART, from_pixels=True, render_mode="human"), SpecError, r"needs render_mode='rgb_array'"),
+        (GymWrapper, SpecTypeError, r"must be an env of gym or gymnasium, got NoneType; GymEnv takes a name"),
+        (lambda: GymWrapper(CART), SpecTypeError, r"must be an env of gym or gymnasium, got str"),
+        (lambda: GymWrapper(GymEnv(CART)), SpecTypeError, r"^GymWrapper: GymEnv is an env of marlenv's already"),
+        (lambda: GymWrapper(gymnasium.make(CART), from_pixels=True), SpecError, r'render_mode="rgb_array"'),
+        (lambda: _stepped(7), IllegalAction, r"^GymEnv.step: actions are numbers from 0 to 1, got 7"),
+        (lambda: _stepped(-1), IllegalAction, r"^GymEnv.step: actions are numbers from 0 to 1, got -1"),
+        (lambda: _stepped([0, 2], num_envs=2), IllegalAction, r"numbers from 0 to 1, got \[0 2\]"),
+        (lambda: GymEnv(CART).step(TensorDict(action=torch.tensor([0, 1]))), NeedsReset, r"call reset\(\) first"),
+        (lambda: _closed(GymEnv(CART)).reset(), EnvClosed, r"the env is closed"),
+        (lambda: _closed(GymEnv(CART, num_envs=2)).reset(), EnvClosed, r"the env is closed"),
+        (lambda: GymEnv(CART).set_seed(1.5), TypeError, r"seed must be an int, got 1.5"),
+        (lambda: GymEnv(CART).set_info_dict_reader(3), SpecTypeError, r"expected a function of info dict .* got 3"),
+        (lambda: default_info_dict_reader("lives"), SpecTypeError, r"keys must be a list of names, got 'lives'"),
+        (lambda: default_info_dict_reader(3), SpecTypeError, r"keys must be a list of names, got 3"),
+        (lambda: default_info_dict_reader(["a"], spec=3), SpecTypeError, r"spec must be a composite, .* got 3"),
+        (lambda: default_info_dict_reader(["a"], spec=[]), SpecError, r"a list of specs needs as many keys"),
+        (lambda: set_gym_backend("no_such"), MissingExtra, r"needs 'no_such', which is not installed; pip install"),
+        (lambda: set_gym_backend(3), SpecTypeError, r"^set_gym_backend: expected a module, its name or .* got 3"),
+        (lambda: set_gym_backend(SimpleNamespace(action_space=3)), SpecTypeError, r"SimpleNamespace is no env of gymn"),
+        (lambda: GymEnv(CART, backend="no_such"), MissingExtra, r"needs 'no_such', which is not installed"),
+        (lambda: gym_backend("no_such"), ModuleNotFoundError, r"No module named 'gymnasium.no_such'"),
+        (lambda: implement_for(3), SpecTypeError, r"^implement_for: expected a module's name or a function"),
+        (lambda: implement_for("gymnasium", "new"), SpecError, r"a version is a string such as '0.26', got 'new'"),
+        (lambda: implement_for("gymnasium", 1), SpecError, r"a version is a string such as '0.26', got 1"),
+        (lambda: register_gym_spec_conversion(3)(lambda s: s), SpecTypeError, r"expected a class, or 'module.Class'"),
+        (lambda: register_gym_spec_conversion(int)(3), SpecTypeError, r"and a function, got <class 'int'> and 3"),
+        (lambda: register_gym_spec_conversion("no_such.Box")(print), UnknownName, r"no module is called 'no_such'"),
+        (lambda: marlenv.register_gym("A-v0", 3), SpecTypeError, r"entry_point must be a name of .* got 3"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call: Any, kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind, match=says):
+        call()
+
+
+@needs_mo
+@pytest.mark.parametrize(
+    ("call", "kind", "says"),
+    [
+        (lambda: MOGymEnv(3), UnknownName, r"^MOGymEnv: mo_gymnasium has no env 3"),
+        (lambda: MOGymEnv("minecar-v0"), UnknownName, r"no env 'minecar-v0'; did you mean 'minecart-v0"),
+        (lambda: MOGymEnv(CART), UnknownName, r"mo_gymnasium has no env 'CartPole-v1'; known"),
+        (lambda: MOGymEnv("deep-sea-treasure-v0", foo=1), TypeError, r"^MOGymEnv has no option 'foo'"),
+        (lambda: MOGymWrapper(gymnasium.make(CART)), SpecTypeError, r"got CartPoleEnv, which has no reward_space; Gym"),
+        (lambda: MOGymWrapper("minecart-v0"), SpecTypeError, r"^MOGymWrapper: env must be an env of gym"),
+    ],
+)  # fmt: skip
+def test_bad_input_to_envs_with_several_rewards_is_named(call: Any, kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind, match=says):
+        call()
+
+
+def test_no_env_is_made_of_a_range_of_versions_that_is_empty() -> None:
+    @implement_for("gymnasium", "2", "1")
+    def nothing_fits() -> None: ...
+
+    @implement_for("no_such_module", "1")
+    def not_there() -> None: ...
+
+    for function in (nothing_fits, not_there):
+        with pytest.raises(Unsupported, match=r"not for the versions that are installed"):
+            function()
+
+
+def test_no_rows_are_a_single_env_as_in_torchrl() -> None:
+    assert GymEnv(CART, num_envs=0).batch_size == ()
+
+
+def test_the_library_is_said_when_an_env_is_made_or_by_an_env_of_it() -> None:
+    sim = gymnasium.make(CART)
+    with set_gym_backend("math"):
+        assert GymEnv(CART, backend="gymnasium").rollout(2).batch_size == (2,)
+        with set_gym_backend(sim):
+            assert gym_backend() is gymnasium
+        assert gym_backend().__name__ == "math"
+
+
+def test_a_batch_size_that_is_the_simulators_is_taken() -> None:
+    assert GymEnv(CART, num_envs=2, batch_size=[2]).rollout(2).batch_size == (2, 2)

@@ -1,0 +1,116 @@
+"""Infos of vectors of gym's: those of a step are of the episode of the step, those of a reset of the next one."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from marlenv.errors import ResetError, Unsupported
+from marlenv.specs import Unbounded
+from marlenv.wrappers import GymEnv, GymWrapper, default_info_dict_reader
+from marlenv.wrappers.gym.vector_infos import columns
+
+gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install -e '.[gymnasium]'")
+vector = gymnasium.vector
+MODES = ["NEXT_STEP", "SAME_STEP", "DISABLED"]
+
+
+class Kept(gymnasium.Wrapper):
+    """Infos of all kinds: from resets and steps, from one of them, in some steps only, arrays and nested dicts."""
+
+    def reset(self, **options: Any) -> Any:
+        self.at, self.episode = 0, getattr(self, "episode", 0) + 1
+        obs, _ = self.env.reset(**options)
+        return obs, {"at": 0, "episode": self.episode, "began": 1.0, "pair": np.array([self.episode, 0])}
+
+    def step(self, action: Any) -> Any:
+        *out, _ = self.env.step(action)
+        self.at += 1
+        info = {"at": self.at, "episode": self.episode, "pair": np.array([self.episode, self.at])}
+        if out[2] or out[3]:
+            info["score"] = float(self.at)
+        if self.at % 2:
+            info["odd"] = {"at": self.at}
+        return *out, info
+
+
+def make(**options: Any) -> Any:
+    return Kept(gymnasium.make("CartPole-v1", **options))
+
+
+KEYS = {"at": (), "episode": (), "began": (), "score": (), "pair": (2,)}
+
+
+def told(info: dict[str, Any]) -> list[Any]:
+    return [np.asarray(info.get(key, np.zeros(shape)), dtype=np.float32).tolist() for key, shape in KEYS.items()]
+
+
+def shown(td: Any) -> list[Any]:
+    return [td[key].tolist() for key in KEYS]
+
+
+@pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", MODES)
+def test_infos_are_those_of_the_episode_of_the_step(mode: str, processes: bool) -> None:
+    cls = vector.AsyncVectorEnv if processes else vector.SyncVectorEnv
+    makers = [partial(make, max_episode_steps=limit) for limit in (500, 7, 12)]  # ends of both kinds, not all at once
+    env = GymWrapper(cls(makers, autoreset_mode=vector.AutoresetMode[mode]), categorical_action_encoding=True)
+    env.set_info_dict_reader(default_info_dict_reader(spec={key: Unbounded(shape) for key, shape in KEYS.items()}))
+    env.set_seed(5)
+    rows = [one() for one in makers]
+    td, infos = env.reset(), [row.reset(seed=5 + i)[1] for i, row in enumerate(rows)]
+    ends = set()
+    for _ in range(60):
+        for i, info in enumerate(infos):
+            assert shown(td[i]) == told(info), (mode, i)
+        data, td = env.step_and_maybe_reset(env.rand_action(td))
+        for i, row in enumerate(rows):
+            _, _, terminated, truncated, infos[i] = row.step(int(data["action"][i]))
+            assert shown(data["next"][i]) == told(infos[i]), (mode, i)
+            if terminated or truncated:
+                ends.add(bool(terminated))
+                assert float(data["next", "score"][i]) > 0
+                infos[i] = row.reset()[1]
+    assert ends == {True, False}
+    env.close()
+
+
+def test_a_reader_of_ones_own_finds_nested_infos_of_the_episode_of_the_step() -> None:
+    env = GymWrapper(vector.SyncVectorEnv([partial(make, max_episode_steps=3)] * 2, autoreset_mode="SameStep"))
+    env.set_info_dict_reader(
+        lambda info, td: td.set("odd", torch.as_tensor(np.asarray(info.get("odd", {}).get("at", [0, 0]))))
+    )
+    data = env.rollout(6, break_when_any_done=False)
+    assert data["next", "odd"].tolist() == [[1, 0, 3, 1, 0, 3]] * 2
+    assert data["odd"].tolist() == [[0, 1, 0, 0, 1, 0]] * 2
+
+
+def test_infos_that_come_as_a_dict_for_each_row_are_columns() -> None:
+    """As vectors of gym 0.21 give them."""
+    found = columns([{"lives": 2, "who": "a", "deep": {"x": np.ones(2)}}, {"lives": 3.5}, None])
+    assert found["lives"].tolist() == [2, 3.5, 0]
+    assert found["_who"].tolist() == [True, False, False]
+    assert found["who"].tolist() == ["a", None, None]
+    assert found["deep"]["x"].tolist() == [[1, 1], [0, 0], [0, 0]]
+
+
+def test_a_final_observation_that_is_missing_in_a_row_is_an_error() -> None:
+    class Forgets(vector.VectorWrapper):
+        def step(self, actions: Any) -> Any:
+            *out, info = self.env.step(actions)
+            if "final_obs" in info:
+                info["_final_obs"] = np.zeros(2, dtype=bool)
+            return *out, info
+
+    env = GymWrapper(Forgets(vector.SyncVectorEnv([partial(make, max_episode_steps=2)] * 2, autoreset_mode="SameStep")))
+    with pytest.raises(ResetError, match=r"started rows \[0, 1\] anew and gave no final observation"):
+        env.rollout(3)
+
+
+def test_pictures_of_the_last_step_are_not_to_be_had_where_rows_start_anew_in_it() -> None:
+    with pytest.raises(Unsupported, match="from_pixels.*starts rows anew in the step in which they end.*NEXT_STEP"):
+        GymEnv("CartPole-v1", num_envs=2, from_pixels=True, vector_kwargs={"autoreset_mode": "SameStep"})
