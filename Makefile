@@ -8,6 +8,7 @@ TORCH  ?= torch==2.13.0
 STAMP  := $(VENV)/.installed
 SIMULATORS := $(VENV)/.simulators
 RUN    := SDL_VIDEODRIVER=dummy PYGAME_HIDE_SUPPORT_PROMPT=1
+PYTEST := $(RUN) $(BIN)/python -m pytest -q -n 2 --instafail --durations=20
 
 .PHONY: demo test slow full soak lint types docs tutorials learn wheel lowest bench clean
 
@@ -24,13 +25,13 @@ demo: $(STAMP)
 	@echo "Next: marlenv list, marlenv show simple_spread, tutorials/."
 
 test: $(STAMP)
-	$(RUN) $(BIN)/python -m pytest -q -n 2 -m "not slow"
+	$(PYTEST) -m "not slow"
 
 slow: $(SIMULATORS)
-	$(RUN) $(BIN)/python -m pytest -q -n 2 -m slow
+	$(PYTEST) -m slow
 
 full: $(SIMULATORS)
-	$(RUN) $(BIN)/python -m pytest -q -n 2 -m slow --full
+	$(PYTEST) -m slow --full
 
 soak: $(STAMP)
 	$(BIN)/python tests/vector/soak.py --steps 200000
