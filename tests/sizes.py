@@ -1,4 +1,4 @@
-"""How many cases of a test run each day, and how many with --full; `sized` of conftest.py does so within a test."""
+"""Which cases of a test run in which tier, and with --full only; `sized` of conftest.py does so within a test."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ LONG = ("waterfall", "sampling", "road_traffic", "pollock")
 
 def some(cases: Iterable[Any], every: int, *marks: pytest.MarkDecorator) -> list[Any]:
     """The cases of a parametrized test, tuples where it has several names: all with --full, else one of ``every``."""
-    names = [case if isinstance(case, tuple) else (case,) for case in cases]
-    left_out = [*marks, pytest.mark.full]
-    return [pytest.param(*each, marks=left_out if i % every else marks) for i, each in enumerate(names)]
+    return _others(cases, every, pytest.mark.full, marks)
+
+
+def first(cases: Iterable[Any], every: int, *marks: pytest.MarkDecorator) -> list[Any]:
+    """One of ``every`` case for `make test`, and the others with the slow tests."""
+    return _others(cases, every, pytest.mark.slow, marks)
+
+
+def _others(cases: Iterable[Any], every: int, mark: pytest.MarkDecorator, marks: tuple[Any, ...]) -> list[Any]:
+    names = [case if type(case) is tuple else (case,) for case in cases]  # a NamedTuple is one
+    return [pytest.param(*each, marks=[*marks, mark] if i % every else marks) for i, each in enumerate(names)]
 
 
 def compiled(names: Iterable[str], every: int, *marks: pytest.MarkDecorator) -> list[Any]:

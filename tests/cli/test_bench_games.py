@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sizes import first
 
 from marlenv.cli.benches import spiel
 from marlenv.cli.benches.games import measure
@@ -11,7 +12,7 @@ from marlenv.games.index import GAMES
 
 
 @pytest.mark.reference
-@pytest.mark.parametrize("name", spiel.PEERS)
+@pytest.mark.parametrize("name", first(spiel.PEERS, 5))
 def test_both_sides_play_as_many_plies_as_they_say(name: str) -> None:
     assert spiel.ours(name, 2, 60)() == 60
     play = spiel.spiel(spiel.PEERS[name][2], 50)
@@ -23,6 +24,7 @@ def test_every_game_but_those_of_our_own_is_there() -> None:
     assert {game for game, _, _ in spiel.PEERS.values()} == {game.name for game in GAMES} - own
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 def test_a_game_is_measured_at_many_rows_and_at_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spiel, "ROWS", 128)

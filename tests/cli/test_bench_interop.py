@@ -16,6 +16,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interop, "STEPS", 60)  # beyond the end of an episode
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_line_for_every_adapter_that_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "interop", "--rounds", "1"]) in (0, None)

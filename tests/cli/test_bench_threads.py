@@ -13,6 +13,7 @@ from marlenv.cli.benches import threads
 from marlenv.errors import SpecError
 
 
+@pytest.mark.slow
 def test_both_sides_play_as_many_steps_with_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     played, before, rollout = [], torch.get_num_threads(), EnvBase.rollout
 
@@ -29,6 +30,7 @@ def test_both_sides_play_as_many_steps_with_their_threads(monkeypatch: pytest.Mo
     assert torch.get_num_threads() == before
 
 
+@pytest.mark.slow
 def test_games_are_stepped_by_hand_too() -> None:
     assert [one.what for one in threads.measure(1, only="connect_four,1024")] == [
         "connect_four B=1024 rollout",

@@ -17,6 +17,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tournament, "CHESS_ROWS", 4)
 
 
+@pytest.mark.slow
 def test_rows_are_refilled_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (figure,) = tournament.measure(1, only="useful")
     assert figure.ours == 1.0  # every row that is stepped is a ply of a game

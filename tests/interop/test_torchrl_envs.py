@@ -8,6 +8,7 @@ import warnings
 import pytest
 import torch
 import torchrl_oracle as rl
+from sizes import first
 from tensordict import TensorDict
 from torchrl.envs import RewardSum, SerialEnv, StepCounter, TransformedEnv
 
@@ -84,7 +85,7 @@ def test_torchrl_finds_nothing_wrong_with_any_kind_of_env(example) -> None:
     assert from_torchrl(theirs) is env
 
 
-@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("name", first(NATIVE, 3))
 def test_torchrl_finds_nothing_wrong_with_our_own_envs(name: str) -> None:
     plain = {"compile": "none"} if find(name).kind == "scenario" else {}  # without waiting for a compiler
     rl.utils.check_env_specs(to_torchrl(marlenv.make(name, num_envs=2, seed=0, **plain)))

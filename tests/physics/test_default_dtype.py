@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from marlenv.scenarios.index import SCENARIOS
+from sizes import first
 
 from marlenv import make
 from marlenv.physics.jit import cache
@@ -38,7 +39,7 @@ def check(name, tier, options, default):
 
 
 @pytest.mark.parametrize("options", [{}, CHOICES], ids=["numbers", "choices"])
-@pytest.mark.parametrize("name", [entry.name for entry in SCENARIOS])
+@pytest.mark.parametrize("name", first([entry.name for entry in SCENARIOS], 3))
 def test_separate_operations(name, options, another_default):
     check(name, "none", options, another_default)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from sizes import compiled
+from sizes import compiled, first
 
 from marlenv.errors import NotCompiled, Unsupported
 from marlenv.physics import Agent, Landmark, Scenario, Simulation, Sphere, World, join
@@ -79,7 +79,7 @@ SAYS = {
 }
 
 
-@pytest.mark.parametrize("where", SAYS)
+@pytest.mark.parametrize("where", first(SAYS, 2))
 def test_a_planted_fault_is_found_and_not_played_with(where):
     with pytest.raises(Unsupported, match=f"Faulty: compile='aot': machine code is wrong: {SAYS[where]}"):
         make_scenario(Faulty(where), num_envs=3, compile="aot").reset()

@@ -11,6 +11,7 @@ import pytest
 import torch
 from marlenv.scenarios.mpe.simple_spread import SimpleSpread
 from marlenv.scenarios.transport import Transport
+from sizes import first
 
 from marlenv import make, threads
 from marlenv.errors import NeedsReset
@@ -133,7 +134,7 @@ def test_an_error_in_a_method_leaves_nothing_open():
 
 
 @compiled
-@pytest.mark.parametrize("name", ["navigation", "balance", "football"])
+@pytest.mark.parametrize("name", first(["navigation", "balance", "football"], 3))
 @pytest.mark.parametrize("rows", [64 * 3, 600])
 def test_any_number_of_threads_computes_the_same(name, rows, monkeypatch):
     """Bit for bit, with random actions, with a policy, and step by step; rows of every thread start episodes anew."""
@@ -176,6 +177,7 @@ def test_small_batches_stay_on_one_thread():
 
 
 @compiled
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_computes_the_same_on_one_thread():
     """OpenMP's threads are not forked, and GNU's library would wait for them for ever."""

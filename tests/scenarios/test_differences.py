@@ -8,6 +8,7 @@ import harness
 import pytest
 import torch
 from harness import Pair
+from sizes import first
 from test_against_vmas import PLUS
 
 from marlenv.envs.registry import load
@@ -102,7 +103,7 @@ def touching_pairs(pair, discs):
             yield free[0]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", first(NAMES, 3))
 def test_where_vmas_looks_for_contacts_in_all_rows(name):
     """Two bodies are put 3 mm apart: lines and boxes feel it, penalties count; it differs where VMAS does not look."""
     apart = set()
@@ -137,7 +138,7 @@ def after_a_reset(name, options, monkeypatch):
     return row in pair.rows, bool(pair.rows - {row})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", first(NAMES, 3))
 def test_which_resets_of_vmas_change_other_rows_or_keep_something_of_the_last_episode(name, monkeypatch):
     there, elsewhere = after_a_reset(name, {}, monkeypatch)
     assert elsewhere == (name in CAUSES["a reset of one row"])
@@ -186,7 +187,7 @@ def starts(sim, entities, pos, state):
     return torch.cat((pos.flatten(1), *(x.unsqueeze(1) for x in left + goal)), 1)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", first(NAMES, 3))
 def test_which_starts_of_vmas_are_the_same_in_all_rows(name):
     same = [start(name, 64).std(0) < 1e-5 for start in (starts_in_vmas, our_starts)]
     assert bool((same[0] & ~same[1]).any()) == (name in CAUSES["reset at once"])
