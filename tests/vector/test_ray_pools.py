@@ -174,10 +174,18 @@ def test_actors_leave_nothing_behind(machine, kind, end):
 
 
 def alive():
-    """The processes of actors of pools."""
-    found = set()
+    """The processes of actors that this one started; other tests have actors of their own at the same time."""
+    parents, actors = {}, set()
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if folder.name.isdigit() and b"ray::Actor" in (folder / "cmdline").read_bytes():
-                found.add(folder.name)
-    return found
+            if folder.name.isdigit():
+                parents[folder.name] = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                if b"ray::Actor" in (folder / "cmdline").read_bytes():
+                    actors.add(folder.name)
+    return {one for one in actors if str(os.getpid()) in ancestors(one, parents)}
+
+
+def ancestors(process, parents):
+    while process in parents:
+        process = parents[process]
+        yield process
