@@ -31,7 +31,7 @@ slow: $(SIMULATORS)
 	$(PYTEST) -m slow
 
 full: $(SIMULATORS)
-	$(PYTEST) -m slow --full
+	$(PYTEST) -m "slow or full" --full
 
 soak: $(STAMP)
 	$(BIN)/python tests/vector/soak.py --steps 200000

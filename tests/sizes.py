@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-LONG = ("waterfall", "sampling", "road_traffic", "pollock")
+LONG = ("waterfall", "sampling", "road_traffic", "pollock", "territory")
 """Scenarios whose machine code takes minutes to compile."""
 
 

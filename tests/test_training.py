@@ -28,7 +28,7 @@ LINES = 130
 
 
 VARIATIONS = {
-    *("ippo_navigation", "self_play_connect_four", "ppo_commons", "ppo_predator_prey", "ppo_rescue", "ppo_skirmish")
+    *("ippo_navigation", "self_play_connect_four", "ppo_territory", "ppo_predator_prey", "ppo_rescue", "ppo_skirmish")
 }  # of scripts that are run already
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sizes import some
 
 import marlenv
 from marlenv import to_rllib
@@ -114,7 +115,7 @@ def made(config: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "agents"), [("simple_tag", "agents"), ("simple_tag", "groups"), ("tic_tac_toe", "agents")]
+    ("name", "agents"), some([("simple_tag", "agents"), ("simple_tag", "groups"), ("tic_tac_toe", "agents")], 2)
 )
 def test_two_iterations_of_ppo_on_ray(name: str, agents: str, machine: Any) -> None:
     """A real algorithm, with an env runner in a process of its own."""

@@ -37,7 +37,7 @@ pytestmark = [
 WHERE = {entry.name: entry.options["scenario"] for entry in SCENARIOS}
 FAST = ("simple_spread", "transport")
 SMALLER = {"pollock": {"n_agents": 3, "n_lines": 2, "n_boxes": 2}, "road_traffic": {"n_agents": 3}}
-NAMES = [*map(pytest.param, FAST), *compiled(sorted(set(WHERE) - set(FAST)), 4)]
+NAMES = [*map(pytest.param, FAST), *compiled(sorted(set(WHERE) - set(FAST)), 6)]
 GPU = torch.device("cuda", 0)
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 from marlenv.scenarios.index import SCENARIOS
-from sizes import compiled
+from sizes import compiled, some
 from stepwise import stepwise
 
 from marlenv import RewardSum, SerialEnv, TransformedEnv
@@ -95,7 +95,7 @@ def one_step_errors(scenario, steps, change=lambda state: state):
 
 @pytest.mark.parametrize(
     "name",
-    [*FAST, *compiled(OTHERS, 3, pytest.mark.slow)],
+    [*FAST, *compiled(OTHERS, 5, pytest.mark.slow)],
 )
 def test_machine_code_ends_where_separate_operations_end(name):
     worst, twin = one_step_errors(load(WHERE[name])(**SMALLER.get(name, {})), 20)
@@ -348,7 +348,7 @@ class LookingUp(Scenario):
     [
         pytest.param((), id="as it is"),
         pytest.param(("-mno-avx512f",), id="registers of 32 bytes", marks=pytest.mark.slow),
-        pytest.param(("-march=x86-64",), id="registers of 16 bytes", marks=pytest.mark.slow),
+        pytest.param(("-march=x86-64",), id="registers of 16 bytes", marks=pytest.mark.full),
     ],
 )
 def test_tables_are_read_and_written_where_the_data_say(monkeypatch, options):
@@ -411,9 +411,7 @@ def test_the_warning_points_at_the_line_of_the_user(use):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*is deprecated:DeprecationWarning")  # PyTorch's compiler imports it
-@pytest.mark.parametrize(
-    "name", ["simple_spread", "wind_flocking", pytest.param("road_traffic", marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize("name", some(["simple_spread", "wind_flocking", "road_traffic"], 3))
 def test_the_graph_of_torch_compile_ends_where_separate_operations_end(name):
     options = {"num_envs": 6, "seed": 3, "max_steps": 5, **SMALLER.get(name, {})}
     reference, ours = (

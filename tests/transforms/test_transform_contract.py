@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sizes import some
 from tensordict import TensorDict
 
 import marlenv
@@ -148,7 +149,7 @@ TIMELESS = [pair for pair in PAIRS if pair[0].name != "times"]  # no two of whic
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("one", "base"), TIMELESS, ids=[one.name for one, _ in TIMELESS])
+@pytest.mark.parametrize(("one", "base"), some(TIMELESS, 2), ids=[one.name for one, _ in TIMELESS])
 def test_envs_seen_through_it_keep_the_contract(one: Any, base: Any) -> None:
     broken = [
         r

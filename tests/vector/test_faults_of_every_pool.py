@@ -35,8 +35,9 @@ QUICK = {("processes", "lie"), ("threads", "hang"), ("asynchronous processes", "
 
 
 def some(cases: list[Any], quick: set[Any]) -> list[Any]:
-    """The cases, of which all but the quick ones are slow."""
-    return [pytest.param(*case, marks=[] if case in quick else pytest.mark.slow) for case in cases]
+    """The cases: the quick ones always, one of three of the others with the slow tests, and all with --full."""
+    later = [pytest.mark.slow, pytest.mark.full, pytest.mark.full]
+    return [pytest.param(*case, marks=[] if case in quick else later[i % 3]) for i, case in enumerate(cases)]
 
 
 SAYS = {

@@ -126,7 +126,7 @@ def test_every_number_is_the_simulators(name: str) -> None:
     assert ends > 2
 
 
-@pytest.mark.parametrize("name", TEAMS)
+@pytest.mark.parametrize("name", some(TEAMS, 2))
 def test_agents_are_groups_and_every_number_is_the_simulators(name: str) -> None:
     env, hand = JumanjiWrapper(sim_of(name), batch_size=[2]), Hand(name, 2, 3)
     check_env_specs(env)
@@ -252,9 +252,9 @@ def test_any_groups_play_the_same_game() -> None:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("Snake-v1", {}),
-        ("Snake-v1", {"frame_skip": 2, "categorical_action_encoding": False}),
         ("LevelBasedForaging-v0", {}),
+        pytest.param("Snake-v1", {}, marks=pytest.mark.full),
+        pytest.param("Snake-v1", {"frame_skip": 2, "categorical_action_encoding": False}, marks=pytest.mark.full),
     ],
 )
 def test_the_contract_holds(name: str, options: dict[str, Any]) -> None:

@@ -64,7 +64,7 @@ def test_all_families_are_there() -> None:
     }
 
 
-@pytest.mark.parametrize(("task", "parallel"), some(cases(), 3))
+@pytest.mark.parametrize(("task", "parallel"), some(cases(), 6))
 def test_the_contract_holds(task: str, parallel: bool, sized: Callable) -> None:
     make = lambda: PettingZooEnv(task, parallel=parallel, max_steps=30, **options_of(task))  # noqa: E731
     found = run_contract(make, EXEMPT.get(task), steps=sized(35, 64))

@@ -72,7 +72,7 @@ def test_numba_equals_torch_from_fens() -> None:
     assert equal(slow.from_fens(ODD_STARTS), fast.from_fens(ODD_STARTS))
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
 @pytest.mark.filterwarnings("ignore")  # inductor imports parts of torch that warn
 @pytest.mark.parametrize("chess960", [False, True], ids=["standard", "chess960"])
 def test_compiled_without_graph_breaks(backend: str, chess960: bool) -> None:
