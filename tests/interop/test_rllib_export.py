@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sizes import some
 
 import marlenv
 from marlenv import to_rllib
@@ -115,7 +114,12 @@ def made(config: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "agents"), some([("simple_tag", "agents"), ("simple_tag", "groups"), ("tic_tac_toe", "agents")], 2)
+    ("name", "agents"),
+    [
+        ("simple_tag", "agents"),
+        pytest.param("simple_tag", "groups", marks=pytest.mark.full),
+        ("tic_tac_toe", "agents"),
+    ],
 )
 def test_two_iterations_of_ppo_on_ray(name: str, agents: str, machine: Any) -> None:
     """A real algorithm, with an env runner in a process of its own."""
