@@ -23,7 +23,10 @@ SCENARIOS = ("navigation", "balance", "ball_passage", "flocking", "discovery", "
 GAMES = ("chess", "tic_tac_toe", "connect_four", "go", "hanabi")
 ROWS = (1024, 16384)
 STEPS = {1024: 64, 16384: 16}
-"""Of a turn, by the number of rows."""
+"""Of a rollout, by the number of rows."""
+TURN = {1024: 32, 16384: 8}
+"""Rollouts that one side plays before it is the other's turn, as those who train play one after another: the first one
+after a change of threads finds the caches and the other core cold."""
 PARTS = ("rollout", "steps")
 MACHINE = "machine"
 THREADS = 2
@@ -90,20 +93,21 @@ def _play(part: str, name: str, rows: int, many: int) -> Callable[[], int]:
     """Plays on with so many threads."""
     options: dict[str, Any] = {} if name in GAMES else {"compile": "aot"}
     env: Any = make(name, num_envs=rows, seed=0, **options)
-    held, steps = [env.reset()], STEPS[rows]
+    held, steps, turn = [env.reset()], STEPS[rows], TURN[rows]
 
     def rollout() -> int:
         torch.set_num_threads(many)
-        env.rollout(steps, break_when_any_done=False)
-        return steps
+        for _ in range(turn):
+            env.rollout(steps, break_when_any_done=False)
+        return turn * steps
 
     def by_hand() -> int:
         torch.set_num_threads(many)
         td = held[0]
-        for _ in range(steps):
+        for _ in range(turn * steps):
             _, td = env.step_and_maybe_reset(env.rand_action(td))
         held[0] = td
-        return steps
+        return turn * steps
 
     play = rollout if part == "rollout" else by_hand
     play()  # two pieces of memory take turns; first writes to the other one are in the round that nobody counts
