@@ -2,17 +2,19 @@
 whose own step takes long, and rock-paper-scissors, whose step is next to nothing, so that what the libraries add shows.
 
 All sides get their actions made, step and start anew what is done. TorchRL is given its best form for few processes
-too: a ``ParallelEnv`` of ``SerialEnv``s. PufferLib cannot be measured beside us: it comes as source only, which does
-not build here.
+too: a ``ParallelEnv`` of ``SerialEnv``s. PufferLib's ``Multiprocessing`` is there where it is installed.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 from marlenv.cli.benches.timing import Figure, interleaved
@@ -93,6 +95,38 @@ def gymnastic(kind: str, count: int) -> tuple[Callable[[], int], Callable[[], No
     return play, env.close
 
 
+def puffered(count: int) -> tuple[Callable[[], int], Callable[[], None]]:
+    """The same with PufferLib's processes. They wait busily, as does what calls them: each has a core of its own where
+    there are so many, and they are stopped while the other sides play.
+    """
+    workers = max(1, min(WORKERS, (os.cpu_count() or 1) - 1))
+    gym, vector = need("gymnasium", WHO), need("pufferlib.vector", WHO)
+    pole = need("pufferlib.emulation", WHO).GymnasiumPufferEnv
+    env = vector.make(
+        partial(pole, env_creator=partial(gym.make, "CartPole-v1")),
+        backend=vector.Multiprocessing, num_envs=count, num_workers=workers, overwork=True,
+    )  # fmt: skip
+    env.reset(seed=0)
+    actions = [env.action_space.sample() for _ in range(8)]
+
+    def tell(what: signal.Signals) -> None:
+        for worker in env.processes:
+            os.kill(worker.pid, what)
+
+    def play() -> int:
+        tell(signal.SIGCONT)
+        for i in range(STEPS):
+            env.step(actions[i % 8])
+        tell(signal.SIGSTOP)
+        return STEPS * count
+
+    def close() -> None:
+        tell(signal.SIGCONT)
+        env.close()
+
+    return play, close
+
+
 def worlds_alone(count: int, make: Callable[[], Any]) -> Callable[[], int]:
     """The worlds without any library: what no side can be faster than."""
     worlds = [make() for _ in range(count)]
@@ -130,6 +164,9 @@ def compared(name: str, count: int, world: Callable[[], Any] | None, rounds: int
     for kind in ("async", "sync") if world is None else ():
         sides[f"gymnasium {kind}"], close = gymnastic(kind, count)
         closing.append(close)
+    if world is None and find_spec("pufferlib"):
+        sides["pufferlib"], close = puffered(count)
+        closing.append(close)
     try:
         got = interleaved(sides, rounds)
     finally:
@@ -138,7 +175,8 @@ def compared(name: str, count: int, world: Callable[[], Any] | None, rounds: int
                 close()
     pairs = [
         ("parallel", "torchrl parallel"), ("parallel", "torchrl 2 workers"), ("serial", "torchrl serial"),
-        ("parallel", "gymnasium async"), ("serial", "gymnasium sync"), ("serial", "the worlds alone"),
+        ("parallel", "gymnasium async"), ("parallel", "pufferlib"), ("serial", "gymnasium sync"),
+        ("serial", "the worlds alone"),
     ]  # fmt: skip
     return [Figure(f"{count} {name}, {a}", got[a], got[b], b, "us/env step") for a, b in pairs if b in got]
 
