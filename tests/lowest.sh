@@ -16,7 +16,7 @@ echo "$wanted"
 if [ "$(cat "$home/made" 2>/dev/null)" != "$wanted" ]; then
   rm -rf "$home"
   "$python" -m venv "$home"
-  PIP_CONSTRAINT='' "$home/bin/python" -m pip install -q --no-cache-dir --no-compile "${lowest[@]}" pytest hypothesis setuptools
+  PIP_CONSTRAINT='' "$home/bin/python" -m pip install -q --no-cache-dir --no-compile "${lowest[@]}" pytest pytest-xdist hypothesis setuptools
   echo "$wanted" >"$home/made"
 fi
 rm -rf "$build"
@@ -44,7 +44,7 @@ mapfile -t files < <(grep -rLE --include='test_*.py' \
   tests/groups tests/specs tests/envs tests/vector tests/games/*.py tests/physics/test_env.py tests/test_keys.py \
   tests/test_rng.py tests/test_owned_data.py | grep -v test_compiled_steps)
 # The last three names left out are of tasks of PettingZoo and Gymnasium in pools of envs. networkx 3.0 warns wherever it reads a list of edges and there is no pandas or scipy; newer ones do not.
-"$home/bin/pytest" -q -p no:cacheprovider -m "not slow and not sim and not reference" "${files[@]}" \
+"$home/bin/pytest" -q -n 2 -p no:cacheprovider -m "not slow and not sim and not reference" "${files[@]}" \
   -W "ignore:pandas not found:ImportWarning" -W "ignore:scipy not found:ImportWarning" \
   --deselect tests/specs/test_devices.py::test_the_default_device_counts \
   -k "not one_graph and not compile and not pettingzoo and not gymnasium and not (parallel_is_serial and turns)"

@@ -30,9 +30,13 @@ LINES = 130
 VARIATIONS = {
     *("ippo_navigation", "self_play_connect_four", "ppo_territory", "ppo_predator_prey", "ppo_rescue", "ppo_skirmish")
 }  # of scripts that are run already
+LONGEST = "ppo_territory"
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in VARIATIONS)) for n in RUNS])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] * (n in VARIATIONS) + [pytest.mark.full] * (n == LONGEST)) for n in RUNS],
+)
 @pytest.mark.filterwarnings("ignore")  # TorchRL warns of its own ways
 def test_a_script_runs_from_end_to_end(name: str, tmp_path: Path, monkeypatch, capsys) -> None:
     script, *options = RUNS[name]

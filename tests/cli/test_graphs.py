@@ -27,7 +27,7 @@ from marlenv.rng import RowRNG
         pytest.param(
             "simple_spread",
             "compile",
-            marks=[pytest.mark.slow, pytest.mark.skipif(not cache.compiler(), reason="needs a compiler")],
+            marks=[pytest.mark.full, pytest.mark.skipif(not cache.compiler(), reason="needs a compiler")],
         ),
     ],
     ids=str,

@@ -90,6 +90,7 @@ def test_compiled_steps_are_the_rules_entry_by_entry(game: str, seed: int, monke
     assert_same(one_by_one, plain)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_long_games_on_a_large_board(monkeypatch: pytest.MonkeyPatch) -> None:
     rules, steps = Go(19, repetition="forbid", moves=500), 510

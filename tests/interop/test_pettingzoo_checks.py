@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from marlenv.scenarios.index import SCENARIOS
+from sizes import some
 
 import marlenv
 from marlenv import to_pettingzoo_aec, to_pettingzoo_parallel
@@ -46,7 +47,7 @@ def game(adapt: Any, name: str, illegal: str, render_mode: str | None = None) ->
 
 @pytest.mark.parametrize(
     "name",
-    [one.name if one.name in QUICK else pytest.param(one.name, marks=pytest.mark.slow) for one in SCENARIOS],
+    [*sorted(QUICK), *some([one.name for one in SCENARIOS if one.name not in QUICK], 3, pytest.mark.slow)],
 )
 def test_scenarios(name: str, checks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # a window without a screen

@@ -118,7 +118,7 @@ def made(config: dict[str, Any]) -> Any:
     [
         ("simple_tag", "agents"),
         pytest.param("simple_tag", "groups", marks=pytest.mark.full),
-        ("tic_tac_toe", "agents"),
+        pytest.param("tic_tac_toe", "agents", marks=pytest.mark.full),
     ],
 )
 def test_two_iterations_of_ppo_on_ray(name: str, agents: str, machine: Any) -> None:

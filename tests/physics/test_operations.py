@@ -48,7 +48,7 @@ GROUPS = [NAMES[i : i + 20] for i in range(0, len(NAMES), 20)]
         (),
         pytest.param("one", marks=pytest.mark.slow),
         pytest.param(("-mno-avx512f",), marks=pytest.mark.full),
-        pytest.param(("-march=x86-64",), marks=pytest.mark.slow),
+        pytest.param(("-march=x86-64",), marks=pytest.mark.full),
     ],
     ids=["as it is", "one row", "registers of 32 bytes", "registers of 16 bytes"],
 )

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from compat import FILES, Beside
+from sizes import some
 
 from marlenv.errors import NotInSpec, ShapeError, SpecError, UnknownName
 from marlenv.physics import vmas_compat
@@ -82,7 +83,9 @@ def test_machine_code_is_equal(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["navigation", "flocking", "wind_flocking", "lidar_maze", "delivery", "herd", "swing"])
+@pytest.mark.parametrize(
+    "name", some(("navigation", "flocking", "wind_flocking", "lidar_maze", "delivery", "herd", "swing"), 2)
+)
 def test_machine_code_of_every_kind_is_equal(name, tmp_path):
     tense = {"delivery": 9}  # joints that pull hard make more of last bits
     both = Beside({**FILES, **MINE}[name], tmp_path, tier="aot", stiff=tense.get(name, 0))

@@ -244,7 +244,7 @@ def test_choices_do_what_they_do_in_vmas(name, mode, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.reference
-@pytest.mark.parametrize(("name", "options"), some(CASES, 2), ids=[name for name, _ in CASES])
+@pytest.mark.parametrize(("name", "options"), some(CASES, 4), ids=[name for name, _ in CASES])
 def test_many_steps_of_64_rows_are_those_of_vmas(name, options, sized, monkeypatch):
     run(name, options, 64, sized(30, 100), monkeypatch)
 

@@ -79,6 +79,6 @@ def test_a_short_free_run_stays_nearer_than_a_twin(name, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.filterwarnings("ignore:Force limits not specified")
-@pytest.mark.parametrize("name", some(harness.IN_VMAS, 2))
+@pytest.mark.parametrize("name", some(harness.IN_VMAS, 5))
 def test_a_free_run_stays_nearer_than_a_twin(name, sized, monkeypatch):
     compare(name, 64, sized(30, 100), monkeypatch)

@@ -105,7 +105,7 @@ def test_the_contract_holds(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some(NAMES, 4))
+@pytest.mark.parametrize("name", some(NAMES, 7))
 def test_the_contract_holds_for_as_long_as_it_looks(name, sized):
     assert broken_or_not_judged(name, steps=sized(20, 64)) == {}
 

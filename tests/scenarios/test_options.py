@@ -302,7 +302,7 @@ def values(field):
 @pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize(
-    ("name", "varied"), some([(name, False) for name in harness.IN_VMAS] + [(name, True) for name in VARIANTS], 4)
+    ("name", "varied"), some([(name, False) for name in harness.IN_VMAS] + [(name, True) for name in VARIANTS], 11)
 )
 def test_every_option_is_equal_to_that_of_vmas_or_refused_for_a_reason(name, varied, sized, monkeypatch):
     others, wrong = VARIANTS[name] if varied else {}, []

@@ -39,7 +39,7 @@ GRAPHS = [
 ]
 SLOW = [
     *(case for case in ODD if case[0] in QUICK),
-    *some([case for case in ODD if case[0] not in {*QUICK, *LONG}], 2, pytest.mark.slow),
+    *some([case for case in ODD if case[0] not in {*QUICK, *LONG}], 4, pytest.mark.slow),
     *(pytest.param(*case, marks=[pytest.mark.slow, pytest.mark.full]) for case in ODD if case[0] in LONG),
 ]
 
@@ -70,6 +70,7 @@ def test_machine_code_plays_odd_options(name, options, tmp_path, monkeypatch):
     compare(name, options, "aot", 4)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*is deprecated:DeprecationWarning")  # PyTorch's compiler imports it
 @pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")

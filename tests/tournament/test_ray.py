@@ -84,7 +84,7 @@ def placed(folder: str) -> Any:
     return player
 
 
-@pytest.mark.parametrize("lost", [False, True], ids=["two nodes", "one is lost"])
+@pytest.mark.parametrize("lost", [True, pytest.param(False, marks=pytest.mark.full)], ids=["one is lost", "two nodes"])
 def test_workers_on_two_nodes_play_the_same_games(
     nodes: tuple[Any, Any], tmp_path: Path, alone: list[Any], lost: bool
 ) -> None:

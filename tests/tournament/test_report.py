@@ -209,6 +209,7 @@ def test_pgn_is_what_was_played(tmp_path: Path) -> None:
     assert all(game.headers["Termination"] == "adjudication" and game.headers["Result"] == "*" for game in games)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_who_thinks_about_all_of_tic_tac_toe_never_loses() -> None:
     """Perfect play is a draw, so two that think long enough draw; and who thinks does not lose to chance."""

@@ -161,7 +161,7 @@ def replayed_until(walk: Walk, games: int) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kinds", "every", "true"), some([(3, 10, 0), (3, 10, 40), (5, 5, 40), (5, 5, -30), (3, 100, 40), (3, 10, 120)], 2)
+    ("kinds", "every", "true"), some([(3, 10, 0), (3, 10, 40), (5, 5, 40), (5, 5, -30), (3, 100, 40), (3, 10, 120)], 6)
 )
 def test_estimates_after_stopping_are_honest(kinds: int, every: int, true: float, sized) -> None:
     """Their intervals hold the truth at least as often as they say, and they are not biased; plain means are."""

@@ -82,7 +82,13 @@ def test_a_node_that_is_lost_is_a_worker_that_is_lost(nodes):
     env.close()
 
 
-@pytest.mark.parametrize("kind", ["counting", "groups", "transformed", "scenario", "gymnasium", "pettingzoo"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("counting", "groups", "pettingzoo"),
+        *(pytest.param(kind, marks=pytest.mark.full) for kind in ("transformed", "scenario", "gymnasium")),
+    ],
+)
 def test_actors_are_serial_entry_by_entry(machine, kind):
     serial, parallel = pool(SerialEnv, kind), pool(ParallelEnv, kind, num_processes=2, backend="ray")
     for how in ({}, {"break_when_any_done": False}, {"break_when_all_done": True}):
@@ -118,7 +124,9 @@ SAYS = {
 
 
 @pytest.mark.parametrize("kind", POOLS)
-@pytest.mark.parametrize("how", SAYS)
+@pytest.mark.parametrize(
+    "how", ["raise", "kill", *(pytest.param(how, marks=pytest.mark.full) for how in ("hang", "lie"))]
+)
 def test_actors_that_fail(machine, kind, how):
     env = POOLS[kind]([Fragile, Fragile, partial(Fragile, fails_at=2, how=how), Fragile])
     td = env.step_mdp(env.rand_step(env.reset()))
@@ -150,8 +158,15 @@ def test_actors_that_fail_are_replaced(machine, kind, how, tmp_path):
     env.close()
 
 
-@pytest.mark.parametrize("kind", POOLS)
-@pytest.mark.parametrize("end", ["close", "error", "interrupt", "forgotten"])
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [
+        ("parallel", "interrupt"),
+        ("asynchronous", "forgotten"),
+        *(pytest.param("parallel", end, marks=pytest.mark.full) for end in ("close", "error", "forgotten")),
+        *(pytest.param("asynchronous", end, marks=pytest.mark.full) for end in ("close", "error", "interrupt")),
+    ],
+)
 def test_actors_leave_nothing_behind(machine, kind, end):
     how = "raise" if end == "error" else "hang"
     before = alive()

@@ -104,7 +104,7 @@ def test_every_number_is_the_simulators(name: str, options: dict[str, Any], leng
     assert min(ends.values()) > 1, ends
 
 
-@pytest.mark.parametrize("fault", some(FAULTS, 2))
+@pytest.mark.parametrize("fault", some(FAULTS, 3))
 def test_planted_faults_are_noticed(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "BraxEnv", broken(BraxEnv, fault))
     options = {"backend": "spring"}

@@ -129,11 +129,12 @@ def number_of(env: JaxMARLWrapper, td: Any, agent: str) -> Any:
     return np.asarray(action.int().argmax(-1) if one_hot else action)
 
 
-@pytest.mark.parametrize("name", some(OPTIONS, 2))
+@pytest.mark.parametrize("name", some(OPTIONS, 4))
 def test_every_number_is_the_simulators(name: str) -> None:
     assert follow(name, 5, 5, rows=40) >= 25  # 200 episodes, 40 at a time
 
 
+@pytest.mark.full
 @settings(max_examples=4, deadline=None)  # each compiles anew
 @given(
     st.integers(0, (1 << 32) - 1), st.permutations(["agent_0", "agent_1", "agent_2"]), st.integers(1, 2), st.booleans()

@@ -95,7 +95,7 @@ def same(td: Any, seen: Any, rows: Any, own: str | None, count: int) -> None:
                 assert np.array_equal(got[part].numpy()[rows], np.asarray(getattr(want, part))[rows]), (name, part)
 
 
-@pytest.mark.parametrize("name", SOLO)
+@pytest.mark.parametrize("name", some(SOLO, 2))
 def test_every_number_is_the_simulators(name: str) -> None:
     env, hand = JumanjiWrapper(sim_of(name), batch_size=[3]), Hand(name, 3, 5)
     check_env_specs(env)
@@ -167,7 +167,7 @@ def test_agents_are_groups_and_every_number_is_the_simulators(name: str) -> None
     assert cut_off or name != "LevelBasedForaging-v0"  # Jumanji truncates it, and terminates others at their limits
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", some(FAULTS, 3))
 def test_planted_faults_are_noticed(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "JumanjiWrapper", broken(JumanjiWrapper, fault))
     late = fault is rewards_come_late  # random players of the other find nothing that pays
@@ -175,6 +175,7 @@ def test_planted_faults_are_noticed(fault: Any, monkeypatch: pytest.MonkeyPatch)
     is_noticed(test_agents_are_groups_and_every_number_is_the_simulators, name)
 
 
+@pytest.mark.full
 def test_pixels_are_what_the_simulator_draws() -> None:
     for name in ("Snake-v1", "LevelBasedForaging-v0"):
         env = JumanjiEnv(name, batch_size=[2], seed=1, from_pixels=True)
@@ -288,7 +289,7 @@ def test_envs_can_be_made_elsewhere_and_closed() -> None:
     assert team.rollout(3)["next", "agents", "reward"].shape == (2, 3, 2, 1)
 
 
-@pytest.mark.parametrize("name", some(OTHERS, 6))
+@pytest.mark.parametrize("name", some(OTHERS, 12))
 def test_other_tasks_fit_their_specs_and_draw(name: str) -> None:
     """FlatPack's states have plain numbers among their arrays; each draws in a way of its own."""
     check_env_specs(JumanjiEnv(name, batch_size=[2]))

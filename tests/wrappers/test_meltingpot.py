@@ -102,7 +102,7 @@ def test_every_number_is_the_substrates(name: str) -> None:
     follow(MeltingpotEnv(name)._env, 10, max_steps=9)
 
 
-SHOWN = {name.split("__")[0]: name for name in substrates() if "chemistry" not in name}.values()  # one of a family
+SHOWN = [*{name.split("__")[0]: name for name in substrates() if "chemistry" not in name}.values()][::2]  # of families
 
 
 @pytest.mark.parametrize(

@@ -359,8 +359,8 @@ for text in sys.argv[2:]:
     "name",
     [
         "tic_tac_toe",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("kuhn_poker", "goofspiel", "hanabi")),
-        pytest.param("python_tic_tac_toe", marks=pytest.mark.slow),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("kuhn_poker", "goofspiel")),
+        *(pytest.param(name, marks=pytest.mark.full) for name in ("hanabi", "python_tic_tac_toe")),
     ],
 )
 def test_a_text_that_is_no_state_is_an_error_and_not_the_end_of_the_process(name: str) -> None:

@@ -115,7 +115,7 @@ def test_any_groups(seed: int, group_map: Any, dicts: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some(scenarios(), 4))
+@pytest.mark.parametrize("name", some(scenarios(), 7))
 def test_fuzz_every_scenario(name: str, sized: Callable) -> None:
     """100 or 200 random episodes in random groups, 50 at a time, beside the raw env."""
     fewer = OPTIONS.get(name, {})
@@ -326,7 +326,7 @@ def test_the_contract_holds(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some(scenarios(), 4))
+@pytest.mark.parametrize("name", some(scenarios(), 7))
 def test_the_contract_holds_for_every_scenario(name: str, sized: Callable) -> None:
     exempt = dict(CONTRACT_EXEMPT)
     if name in DRAWS_IN_STEPS:
