@@ -46,7 +46,8 @@ class State(NamedTuple):
     score: Tensor  # [*B] float32: what black is ahead by; 0 until the end
     outcome: Tensor  # [*B] int8
     seen: Tensor
-    """int64 ``[*B, H]``: hashes of the positions so far in ascending order; ``H`` is 0 where repetitions are allowed"""
+    """int64 ``[*B, H]``: hashes of the boards after no move, one move, and so on; ``H`` is 0 where repetitions are
+    allowed"""
 
 
 @dataclass(frozen=True)
@@ -150,17 +151,19 @@ class Go(Rules[State]):
         in_eye = ((met * sign < 0) | (beside == n)).all(-1)
         ko = torch.where(in_eye & (taken.sum(-1) == 1) & ~passes, taken.to(torch.int8).argmax(-1), n)
         ply, run = state.ply + 1, torch.where(passes, state.passes + 1, 0)
-        seen, repeated = self._remembered(state, chain, passes)
+        seen, here, repeated = self._remembered(state, chain, taken, action)
         outcome = torch.where(run == 2, 1, torch.where(repeated, 2, torch.where(ply >= self.longest, 3, 0)))
         score = self._score(chain, (outcome == 1) | (outcome == 3))
-        atari, legal = self._free(chain, -sign, ko, seen, outcome == 0)
+        atari, legal = self._free(chain, -sign, ko, seen, here, outcome == 0)
         after = State(chain, atari, legal, ply, run, score, outcome.to(torch.int8), seen)
         return where(gone, state, after)
 
     def _beside(self) -> Table:
         return _neighbours(self.size)
 
-    def _free(self, chain: Tensor, sign: Tensor, ko: Tensor, seen: Tensor, going: Tensor) -> tuple[Tensor, Tensor]:
+    def _free(
+        self, chain: Tensor, sign: Tensor, ko: Tensor, seen: Tensor, here: Tensor, going: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Which stones are in atari, and where the owner of ``sign`` may play; bool ``[*B, N + 1]`` each."""
         n, near = self.cells, self._beside().on(chain.device)
         number = torch.arange(n + 1, device=chain.device)
@@ -181,7 +184,7 @@ class Go(Rules[State]):
             open_ = open_ | ((met == 0) & (side != n)) | ((met > 0) & ~weak) | captures[-1]
         free = open_ & (chain == 0) & (number != ko.unsqueeze(-1))
         if self.repetition == "forbid":
-            free = free & ~self._repeats(chain, sign, torch.stack(captures, -1), owner, seen)
+            free = free & ~self._repeats(chain, sign, torch.stack(captures, -1), owner, seen, here)
         free[..., n] = True
         return atari, free & going.unsqueeze(-1)
 
@@ -192,16 +195,29 @@ class Go(Rules[State]):
         number = torch.arange(self.cells + 1, device=chain.device)
         return torch.where(chain == 0, 0, mix(torch.where(chain > 0, 2 * number + 1, 2 * number + 2)))
 
-    def _remembered(self, state: State, chain: Tensor, passes: Tensor) -> tuple[Tensor, Tensor]:
-        """The boards so far with this one, and whether it is among the earlier ones."""
-        if self.repetition == "allow":
-            return state.seen, torch.zeros_like(passes)
-        here = self._keys(chain).sum(-1, keepdim=True)
-        known = (state.seen == here).any(-1)
-        seen = torch.cat((state.seen[..., :-1], torch.where(known.unsqueeze(-1), LAST, here)), -1).sort(-1)[0]
-        return seen, known & ~passes if self.repetition == "draw" else torch.zeros_like(passes)
+    def _remembered(self, state: State, chain: Tensor, taken: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The boards so far with this one, its hash ``[*B, 1]``, and whether the game is drawn by repetition.
 
-    def _repeats(self, chain: Tensor, sign: Tensor, captures: Tensor, owner: Tensor, seen: Tensor) -> Tensor:
+        Args:
+            state: the position before.
+            chain: the board after a move.
+            taken: the stones that the move took off.
+            action: the move.
+        """
+        passes, ply = action == self.cells, state.ply.unsqueeze(-1)
+        if self.repetition == "allow":
+            return state.seen, ply, torch.zeros_like(passes)
+        stone = self._keys(chain).gather(-1, action.unsqueeze(-1))  # 0 of a pass
+        lost = torch.where(taken, self._keys(state.chain), 0).sum(-1, keepdim=True)
+        at = (ply + 1).clamp(max=self.longest)
+        here = state.seen.gather(-1, at - 1) + stone - lost
+        known = (state.seen == here).any(-1)
+        seen = state.seen.scatter(-1, at, here)
+        return seen, here, known & ~passes if self.repetition == "draw" else torch.zeros_like(passes)
+
+    def _repeats(
+        self, chain: Tensor, sign: Tensor, captures: Tensor, owner: Tensor, seen: Tensor, here: Tensor
+    ) -> Tensor:
         """Where a stone would make a board that stood before; bool ``[*B, N + 1]``.
 
         Args:
@@ -210,6 +226,7 @@ class Go(Rules[State]):
             captures: bool ``[*B, N + 1, 4]``, which chains beside a cell a stone there would capture.
             owner: the absolute number of each cell's chain.
             seen: the boards so far.
+            here: the hash of the board, ``[*B, 1]``.
         """
         near, keys = self._beside().on(chain.device), self._keys(chain)
         of_chain = torch.zeros_like(keys).scatter_add_(-1, owner, keys).gather(-1, owner)[..., near]
@@ -219,9 +236,9 @@ class Go(Rules[State]):
             again = (beside[..., i : i + 1] == beside[..., :i]).any(-1)  # a chain that touches the cell twice
             lost = lost + torch.where(captures[..., i] & ~again, of_chain[..., i], 0)
         stone = self._keys(sign.expand_as(chain))
-        after = keys.sum(-1, keepdim=True) + stone - lost
-        at = torch.searchsorted(seen, after).clamp(max=seen.shape[-1] - 1)
-        return seen.gather(-1, at) == after
+        after, known = here + stone - lost, seen.sort(-1)[0]
+        at = torch.searchsorted(known, after).clamp(max=known.shape[-1] - 1)
+        return known.gather(-1, at) == after
 
     # --- the end ---------------------------------------------------------------------------------
 

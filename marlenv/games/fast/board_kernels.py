@@ -205,7 +205,7 @@ def hands(arrays: tuple[Array, Array]) -> tuple[Array, Array]:
 
 @_inline
 def past_caches(rows: int, width: int) -> bool:
-    """Whether so many rows, of so many bytes, are written past the caches."""
+    """Whether so many rows, of so many bytes, are written past the caches: more than they hold."""
     return rows * width > CACHE
 
 

@@ -107,6 +107,7 @@ def play(
     done: Array,
     ahead: bool,
     always: bool,
+    steps: int,
     following: tuple[Any, ...],
     restarted: tuple[Any, ...],
     start: int,
@@ -117,7 +118,7 @@ def play(
     rows, columns = board
     (first_player, second_player), (whites, blacks, plies) = actions, state
     _, seen, masks, turn, outcome, flags, rewards = following
-    past = past_caches(done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
+    past = past_caches(steps * done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
     kept = hands(seen), hands(masks), np.empty((3, BLOCK), np.int64), np.zeros(8, np.uint64), np.empty((7, 5), np.int64)
     seen_now, masks_now, words, moves, entries = bare(kept)
     now = (words[0], words[1], words[2]), seen_now, masks_now

@@ -42,13 +42,14 @@ Board = tuple[int, tuple[float, float], int, int, Array, Array]
 end, the neighbours of each cell ``[N + 1, 4]``, and what black's and white's stones add to the hash of a board
 ``[2, N + 1]``."""
 ALLOW, DRAW, FORBID = range(3)
-SIEVE = 13  # bits of a hash that say where in a sieve it is
-LAST = np.iinfo(np.int64).max
+SIEVE = 13  # bits of a hash that say where in half of a sieve it is, twice
+MARKS = (1 << 16) - 1
 
 BLACK, WHITE, FREE, WEAK, LEGAL, ALL, NOT_FIRST, NOT_LAST, CHAIN, TAKEN, OPEN, BARRED = range(12)  # rows of words
 Desk = tuple[Array, Array, Array, Array, Array, Array]
 """What one position is worked on in: the number of each cell's chain, int16; words, ``[12, 1 + w + 1]``; bytes as the
-data have them; the cells of a stack; sums of hashes of chains; a sieve of boards, zeros like the sums."""
+data have them; the cells of a stack; sums of hashes of chains, zeros; a sieve of boards, ``[2 << SIEVE]``: the mark of
+the row whose boards are there."""
 
 
 @_compiled
@@ -62,7 +63,7 @@ def _desk(size: int) -> Desk:
         words[NOT_FIRST, w] |= bit if i % size > 0 else NONE
         words[NOT_LAST, w] |= bit if i % size < size - 1 else NONE
     wide = WORD * count
-    stack, sums, sieve = np.empty(n + 1, np.int64), np.zeros(n + 1, np.int64), np.zeros(1 << SIEVE, np.bool_)
+    stack, sums, sieve = np.empty(n + 1, np.int64), np.zeros(n + 1, np.int64), np.zeros(2 << SIEVE, np.uint16)
     return np.zeros(wide, np.int16), words, np.zeros(wide, np.bool_), stack, sums, sieve
 
 
@@ -203,57 +204,56 @@ def _allow(desk: Desk, size: int, player: int, ko: int) -> None:
 
 
 @_compiled
-def _hash(words: Array, keys: Array) -> Any:
-    """The hash of a board."""
+def _taken(words: Array, keys: Array) -> Any:
+    """What stones of a colour that were just taken added to the hash of the board."""
     total = np.int64(0)
-    for colour in range(2):
-        for w in range(1, words.shape[1] - 1):
-            left = words[BLACK + colour, w]
-            while left:
-                total += keys[colour, WORD * (w - 1) + lowest(left)]
-                left &= left - ONE
+    for w in range(1, words.shape[1] - 1):
+        left = words[TAKEN, w]
+        while left:
+            total += keys[WORD * (w - 1) + lowest(left)]
+            left &= left - ONE
     return total
 
 
 @_compiled
-def _remember(old: Array, b: int, new: Array, start: int, here: int) -> bool:
-    """Writes the boards so far with one more, from ``start`` on; returns whether that stood before."""
-    size, low = old.shape[1], 0
-    high = size - 1  # the last is free in a game that goes on
-    while low < high:
-        middle = (low + high) >> 1
-        if old[b, middle] < here:
-            low = middle + 1
-        else:
-            high = middle
-    source, to, width = old.ctypes.data + 8 * size * b, new.ctypes.data + 8 * start, 8 * low
-    if low < size and old[b, low] == here:
-        _copy(to, source, 8 * size)
-        return True
-    _copy(to, source, width)
-    new[start + low] = here
-    _copy(to + width + 8, source + width, 8 * size - 8 - width)
-    return False
+def _remember(old: Array, b: int, new: Array, start: int, moves: int, here: int) -> bool:
+    """Writes the boards so far with that after so many moves, from ``start`` on; returns whether it stood before."""
+    size, known = old.shape[1], False
+    for i in range(moves):
+        known |= old[b, i] == here
+    _copy(new.ctypes.data + 8 * start, old.ctypes.data + 8 * size * b, 8 * size)
+    new[start + moves] = here
+    return known
+
+
+@_inline
+def _sieved(board: int) -> tuple[Any, Any]:
+    """The two places of a board in a sieve."""
+    word, shift = np.uint64(board), np.uint64(64 - SIEVE)
+    return word >> shift, np.uint64(1 << SIEVE) | ((word << np.uint64(SIEVE)) >> shift)
 
 
 @_compiled
-def _forbid(desk: Desk, board: Board, player: int, here: int, seen: Array, start: int) -> None:
+def _forbid(desk: Desk, board: Board, player: int, seen: Array, start: int, moves: int, mark: int) -> None:
     """Takes from the legal cells those where a stone would make a board that stood before.
 
     Args:
         desk: the position.
         board: what there is to know of the rules.
         player: whose stone.
-        here: the hash of the board.
-        seen: the boards so far, in ascending order, from ``start`` on.
+        seen: the boards so far, from ``start`` on.
         start: the place of the first.
+        moves: how many were made.
+        mark: of the row, which no other row since the last with the mark 1 has.
     """
-    near, keys = board[4], board[5]
+    near, keys, here, end = board[4], board[5], seen[start + moves], start + moves + 1
     chain, words, sums, sieve = desk[0], desk[1], desk[4], desk[5]
-    end, shift, other = start, np.uint64(64 - SIEVE), WHITE - player
-    while end < start + board[3] + 1 and seen[end] != LAST:
-        sieve[np.uint64(seen[end]) >> shift] = True
-        end += 1
+    other = WHITE - player
+    if mark == 1:
+        sieve[:] = 0
+    for i in range(start, end):
+        first, second = _sieved(seen[i])
+        sieve[first], sieve[second] = mark, mark
     for w in range(1, words.shape[1] - 1):
         left = words[WEAK, w] & words[other, w]
         while left:
@@ -268,11 +268,10 @@ def _forbid(desk: Desk, board: Board, player: int, here: int, seen: Array, start
             after = here + keys[player, cell]
             if (captures >> np.uint64(cell % WORD)) & ONE:
                 after -= _captured(desk, cell, near)
-            if sieve[np.uint64(after) >> shift] and _known(seen, start, end, after):
+            first, second = _sieved(after)
+            if sieve[first] == mark and sieve[second] == mark and _known(seen, start, end, after):
                 words[LEGAL, w] &= ~(ONE << np.uint64(cell % WORD))
             left &= left - ONE
-    for i in range(start, end):
-        sieve[np.uint64(seen[i]) >> shift] = False
     sums[:] = 0
 
 
@@ -291,16 +290,12 @@ def _captured(desk: Desk, cell: int, near: Array) -> Any:
 
 
 @_compiled
-def _known(seen: Array, low: int, high: int, board: int) -> bool:
-    """Whether a board is among those from ``low`` up to ``high``, which are in ascending order."""
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if seen[middle] < board:
-            low = middle + 1
-        else:
-            high = middle
-    return low < end and seen[low] == board
+def _known(seen: Array, start: int, end: int, board: int) -> bool:
+    """Whether a board is among those from ``start`` up to ``end``."""
+    known = False
+    for i in range(start, end):
+        known |= seen[i] == board
+    return known
 
 
 # --- the end, and what is seen -----------------------------------------------------------------------
@@ -371,17 +366,21 @@ def _permit(words: Array, n: int, turn: int, over: bool, masks: tuple[Array, Arr
 
 
 @_inline
-def _play(board: Board, desk: Desk, old: tuple[Array, ...], b: int, cell: int, new: tuple[Array, ...], r: int) -> None:
+def _play(
+    board: Board, desk: Desk, old: tuple[Array, ...], b: int, cell: int, new: tuple[Array, ...], r: int, mark: int
+) -> None:
     """Plays a legal move of row ``b`` of old positions; the desk holds that row, and what follows afterwards."""
     size, komi, repetition, longest, near, keys = board
     words, n, player = desk[1], size * size, old[3][b, 0] & 1
     _, _, _, moves, passes, score, outcome, seen = new
     ko = _place(desk, size, cell, player, near) if cell < n else n
-    ply, run, repeated, here = old[3][b, 0] + 1, old[4][b, 0] + 1 if cell == n else 0, False, np.int64(0)
-    start = r * old[7].shape[1]
+    ply, run, repeated = old[3][b, 0] + 1, old[4][b, 0] + 1 if cell == n else 0, False
+    start, last = r * old[7].shape[1], min(ply, longest)
     if repetition != ALLOW:
-        here = _hash(words, keys)
-        known = _remember(old[7], b, seen, start, here)
+        here = old[7][b, last - 1]
+        if cell < n:
+            here += keys[player, cell] - _taken(words, keys[1 - player])
+        known = _remember(old[7], b, seen, start, last, here)
         repeated = known and repetition == DRAW and cell < n
     why = 1 if run == 2 else 2 if repeated else 3 if ply >= longest else 0
     score[r] = np.float32(_area(desk, size, near)) - np.float32(komi[1]) if why in (1, 3) else np.float32(0)
@@ -390,7 +389,7 @@ def _play(board: Board, desk: Desk, old: tuple[Array, ...], b: int, cell: int, n
     else:
         _allow(desk, size, 1 - player, ko)
         if repetition == FORBID:
-            _forbid(desk, board, 1 - player, here, seen, start)
+            _forbid(desk, board, 1 - player, seen, start, last, mark)
     moves[r], passes[r], outcome[r] = ply, run, why
 
 
@@ -427,6 +426,7 @@ def play(
     done: Array,
     ahead: bool,
     always: bool,
+    steps: int,
     following: tuple[Any, ...],
     restarted: tuple[Any, ...],
     start: int,
@@ -437,7 +437,7 @@ def play(
     size, komi, longest = board[0], board[1], board[3]
     (black, white), cells = actions, size * size
     after, seen, masks, turn, outcome, flags, rewards = following
-    past = past_caches(done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
+    past = past_caches(steps * done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
     kept = (_hand_of(after), hands(seen), hands(masks)), _desk(size), np.empty((12, 5), np.int64)
     now, desk, entries = bare(kept)
     new, seen_now, masks_now = now
@@ -453,7 +453,7 @@ def play(
                 cell = white[b] if state[3][b, 0] & 1 else black[b]
                 if cell < 0 or cell > cells or not state[2][b, cell]:
                     return 0
-                _play(board, desk, state, b, cell, new, r)
+                _play(board, desk, state, b, cell, new, r, (b - start) % MARKS + 1)
             ply, why, passed = new[3][r], new[6][r], new[4][r] > 0
             pays = np.float32(0) if done[b] else np.sign(new[5][r])
             rewards[0, b], rewards[1, b] = pays, np.float32(0) - pays

@@ -131,6 +131,7 @@ def play(
     done: Array,
     ahead: bool,
     always: bool,
+    steps: int,
     following: tuple[Any, ...],
     restarted: tuple[Any, ...],
     start: int,
@@ -142,7 +143,7 @@ def play(
     cells = rows * columns
     (chains, plies), (x, o) = state, actions
     (after, moves), seen, masks, turn, outcome, flags, rewards = following
-    past = past_caches(done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
+    past = past_caches(steps * done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
     kept = ((at_hand(after), at_hand(moves)), hands(seen), hands(masks)), _desk(cells), np.empty((6, 5), np.int64)
     now, desk, entries = bare(kept)
     (chains_now, plies_now), seen_now, masks_now = now

@@ -153,6 +153,7 @@ def play(
     done: Array,
     ahead: bool,
     always: bool,
+    steps: int,
     following: tuple[Any, ...],
     restarted: tuple[Any, ...],
     start: int,

@@ -93,6 +93,7 @@ def play(
     done: Array,
     ahead: bool,
     always: bool,
+    steps: int,
     following: tuple[Any, ...],
     restarted: tuple[Any, ...],
     start: int,
@@ -102,7 +103,7 @@ def play(
     _, opening = options
     (first_player, second_player), (owns, others, moves, turns, ends) = actions, state
     after, seen, masks, turn, outcome, flags, rewards = following
-    past = past_caches(done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
+    past = past_caches(steps * done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
     kept = hands(seen), hands(masks), at_hand(after[4]), np.empty((4, BLOCK), np.int64), np.empty((9, 5), np.int64)
     seen_now, masks_now, ends_now, words, entries = bare(kept)
     now = (words[0], words[1], words[2], words[3], ends_now), seen_now, masks_now

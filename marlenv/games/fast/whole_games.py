@@ -4,10 +4,11 @@ A game has two functions that play the rows from ``start`` to ``stop``, which de
 are ``[n, w]``, actions of a player and ``done`` ``[n]``, flags ``[4 + 5 P, n]`` and rewards ``[P, n]``::
 
     draw(options, state, keys, at, offsets, out, start, stop) -> int
-    play(options, state, actions, done, ahead, always, following, restarted, start, stop) -> int
+    play(options, state, actions, done, ahead, always, steps, following, restarted, start, stop) -> int
 
 ``following`` and ``restarted`` are ``(state, observations, masks, turn, outcome, flags, rewards)``; what is restarted
-is written if ``ahead`` is set, and where no game is over only if ``always`` is, too. Both return 0 where an action is
+is written if ``ahead`` is set, and where no game is over only if ``always`` is, too. ``steps`` says how many such steps
+are written side by side before anybody reads them. Both return 0 where an action is
 illegal, or a position is one that no game leads to; else 1 if a game is over, or 2. ``out`` are the actions, one column
 for those who move in turn.
 
@@ -242,7 +243,7 @@ def step(
     """
     state, actions, done = arrays_at(like, addresses, rows)
     always = threads[0] > 1  # a game of another thread may be over
-    given = bare(options), state, actions, done, ahead, always, bare(following), bare(restarted)
+    given = bare(options), state, actions, done, ahead, always, 1, bare(following), bare(restarted)
     return _result(by_rows(kernel, given, rows, threads))
 
 
@@ -299,7 +300,7 @@ def _rollout(
                     mine, column = chosen[seat], seat % found.shape[1]
                     for b in range(low, high):
                         mine[b] = found[b, column]
-                move = options[1], now[STATE], chosen, now[FLAGS][2], ahead, ahead, then, begun, low, high
+                move = options[1], now[STATE], chosen, now[FLAGS][2], ahead, ahead, steps, then, begun, low, high
                 how = called(kernels[1], move)
             if how == 0 or (how == 1 and stops):
                 end = min(end, 2 * t + how)

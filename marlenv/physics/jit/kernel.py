@@ -316,7 +316,7 @@ class MachineKernel(ABC):
             source.outs,
             source.observations,
         )
-        self.draws, self.size = source.draws, source.size
+        self.draws, self.size, self.fresh_size = source.draws, source.size, source.fresh_size
 
     @abstractmethod
     def bind(
@@ -408,7 +408,7 @@ class Kernel(MachineKernel):
         self._run, self._begin, self._turn = self._library.run, self._library.begin, self._library.turn
         self._run.restype = self._begin.restype = self._turn.restype = None
         self._run.argtypes = [ctypes.c_int64] * 10 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
-        self._begin.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2
+        self._begin.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
         self._turn.argtypes = [ctypes.c_int64] * 6 + [ctypes.c_void_p] * 5 + [ctypes.c_int64, ctypes.c_void_p]
         self._bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.outs, *self.observations))
         self._first_bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.state, *self.observations))
@@ -491,7 +491,9 @@ class Kernel(MachineKernel):
         tensors = [*(state[f.name[0]] for f in self.state), *observations]
         pointers = (ctypes.c_void_p * len(tensors))(*(x.data_ptr() for x in tensors))
         rows = state["rng"].shape[-1]
-        self._begin(rows, rows * self._first_bytes > CACHE, None if where is None else where.data_ptr(), pointers)
+        some, asked = (rows, None) if where is None else (int(where.count_nonzero()), where.data_ptr())
+        many, pool = shared(some * self.fresh_size / SPEED)
+        self._begin(rows, rows * self._first_bytes > CACHE, asked, pointers, many, pool)
 
 
 assert operations.FILES  # the tracer knows what they handle

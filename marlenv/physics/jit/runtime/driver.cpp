@@ -267,13 +267,22 @@ static bool begin_here(int64_t rows, int64_t row, const uint8_t *where, void **p
 }
 
 // state, what is seen; of the rows asked for sixteen in a vector, wherever they are, unless they are many and easily computed
-extern "C" void begin(int64_t rows, int64_t streams, const uint8_t *where, void **p) {
+struct Beginning {
+  int64_t rows, streams;
+  const uint8_t *where;
+  void **p;
+  const Pool *pool;
+};
+static void begin_rows(const Beginning &c, int64_t low, int64_t high) {
+  int64_t rows = c.rows, streams = c.streams;
+  const uint8_t *where = c.where;
+  void **p = c.p;
   Slot *scratch = room(GROUP * NSLOTS + NHELD), *st = scratch + GROUP * NSLOTS;
-  for (int64_t next = 0; next < rows;) {
+  for (int64_t next = low; next < high;) {
     int64_t row[SPAN];
     int some = 0;
-    while (some < SPAN && next < rows) {
-      if (BLENDS && where && next % SPAN == 0 && rows - next >= SPAN && begin_here(rows, next, where, p, scratch, st)) {
+    while (some < SPAN && next < high) {
+      if (BLENDS && where && next % SPAN == 0 && high - next >= SPAN && begin_here(rows, next, where, p, scratch, st)) {
         next += SPAN;
         continue;
       }
@@ -295,4 +304,15 @@ extern "C" void begin(int64_t rows, int64_t streams, const uint8_t *where, void 
       else for (int v = 0; v < some; v += 16) scatter(scratch + v / 16 * NSLOTS, f, (char *)p[k], rows, row + v, least(some - v, 16));
     }
   }
+}
+static void begin_share(void *p) {
+  const Beginning &c = *(const Beginning *)p;
+  int64_t groups = (c.rows + SPAN - 1) / SPAN, k = c.pool->thread(), n = c.pool->threads();
+  int64_t low = SPAN * (groups * k / n), high = SPAN * (groups * (k + 1) / n);
+  begin_rows(c, low, high < c.rows ? high : c.rows);
+}
+extern "C" void begin(int64_t rows, int64_t streams, const uint8_t *where, void **p, int64_t threads, const Pool *pool) {
+  Beginning call = {rows, streams, where, p, pool};
+  if (threads > 1) pool->parallel(begin_share, &call, (unsigned)threads, 0);
+  else begin_rows(call, 0, rows);
 }
