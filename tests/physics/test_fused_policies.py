@@ -84,6 +84,20 @@ def writes_a_group_of_its_own(td):
     td["mind"] = TensorDict({"thought": td[OBSERVATION].sum(-1)}, [7, 3])
 
 
+def lets_rows_wait(td):
+    td["_step"] = torch.tensor([True, False, True, True, False, True, True]).unsqueeze(-1)
+
+
+def writes_too_few_actions(td):
+    del td[ACTION]
+    td["agents"].batch_size = [7]
+    td["agents", "action"] = torch.zeros(7, 2, 2)
+
+
+def writes_what_is_no_number(td):
+    td[ACTION] = td[ACTION] / 0
+
+
 def locks(td):
     td.lock_()
 
@@ -106,6 +120,9 @@ ODD = [
     replaces_the_group,
     writes_text,
     writes_a_group_of_its_own,
+    lets_rows_wait,
+    writes_too_few_actions,
+    writes_what_is_no_number,
     locks,
     makes_gradients,
 ]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from marlenv.envs.policies import as_policy, ask
 from marlenv.envs.rollout import RolloutOptions, finish, go_on, start
-from marlenv.envs.stepping import check_actions
+from marlenv.envs.stepping import STEP, check_actions
 from marlenv.errors import whole
 from marlenv.keys import Path
 from marlenv.physics.env.layout import Layout
@@ -97,10 +97,11 @@ class _Acting:
         self.env, self.buffer, self.kernel, self.act, self.options = env, buffer, kernel, act, options
         self.stop = options.stops
         self.ended = torch.zeros(buffer.steps, dtype=torch.uint8)
+        self._ended = self.ended.numpy()
         self.written: list[dict[Path, Tensor]] = []
         """Of every step: all that the policy wrote, or that it found written in the step before."""
-        paths = buffer.layout.paths
-        self.actions = [(*paths[field.name[0]], "action") for field in buffer.action_fields]
+        self.groups = [field.name[0] for field in buffer.action_fields]
+        self.actions = [(*buffer.layout.paths[group], "action") for group in self.groups]
         self.values: Sequence[Tensor] = ()
         """What is shown before the next step, tensors of its own, as a step gives them."""
         self.watched: Sequence[Tensor] = ()
@@ -108,6 +109,8 @@ class _Acting:
         self._shown: Shown | None = None
         self._state: Any = None
         self._places: Any = None
+        self._played: Any = None
+        """Plays a step of the staging buffer in machine code, by its number there."""
 
     def play(self, td: TensorDictBase, values: list[Tensor]) -> TensorDictBase:
         """The data of the rollout.
@@ -127,39 +130,45 @@ class _Acting:
                     plant(td, where, x)
             versions = [x._version for x in watched]
             td = ask(self.act, td, f"{type(env).__name__}.rollout")
-            check_actions(env, env.plan, td)
+            if not t:  # later ones are like the first
+                check_actions(env, env.plan, td)
             found = layout.added(td, values)
             untouched = found is not None and versions == [x._version for x in watched] and self._goes_on(found)
             if found is None or not untouched or sys.getrefcount(td) > HELD:
                 return self._unfused(t, td, values, fresh)
             self.written.append(found)
-            fresh = self._step(t, env.taken(td), last=t == buffer.steps - 1)
+            actions = [found[where] for where in self.actions]
+            env.check_values(dict(zip(self.groups, actions, strict=True)))
+            fresh = self._step(t, actions, last=t == buffer.steps - 1)
             if self.stop and fresh:
                 break
         return self._whole(t + 1)
 
     def _goes_on(self, found: Mapping[Path, Tensor]) -> bool:
         """Whether what a policy wrote is like what it wrote before, and its actions as a step reads them."""
-        fields = zip(self.actions, self.buffer.action_fields, strict=True)
-        if any(where not in found or found[where].dtype != field.dtype for where, field in fields):
+        if not self.written:
+            fields = zip(self.actions, self.buffer.action_fields, strict=True)
+            whole = (STEP,) not in found  # else some rows wait
+            return whole and all(where in found and found[where].dtype == field.dtype for where, field in fields)
+        before = self.written[-1]
+        if before.keys() != found.keys():
             return False
-        before = self.written[-1] if self.written else None
-        if before is None:
-            return True
-        return before.keys() == found.keys() and all(
-            x.shape == before[where].shape and x.dtype == before[where].dtype for where, x in found.items()
-        )
+        for where, x in found.items():
+            like = before[where]
+            if x.shape != like.shape or x.dtype != like.dtype or x.device != like.device:
+                return False
+        return True
 
-    def _step(self, t: int, actions: Mapping[str, Tensor], *, last: bool) -> bool:
+    def _step(self, t: int, actions: Sequence[Tensor], *, last: bool) -> bool:
         """Plays a step, and makes what is shown before the next one, if there is one; whether any row ended."""
         if self.kernel is not None:
             return self._run(self.kernel, t, actions, last=last)
-        actions = {group: x.clone() for group, x in actions.items()}  # the state may keep them
-        ended, shown = _moved(self.env, self.buffer, actions, t, last=last, stop=self.stop)
+        own = {group: x.clone() for group, x in zip(self.groups, actions, strict=True)}  # the state may keep them
+        ended, shown = _moved(self.env, self.buffer, own, t, last=last, stop=self.stop)
         self.values = self.watched = [] if last else shown + self.buffer.unended()
         return ended
 
-    def _run(self, kernel: Kernel, t: int, actions: Mapping[str, Tensor], *, last: bool) -> bool:
+    def _run(self, kernel: Kernel, t: int, actions: Sequence[Tensor], *, last: bool) -> bool:
         """The same by machine code."""
         env, buffer = self.env, self.buffer
         staging: StagingBuffer = buffer.staging  # type: ignore[assignment]
@@ -174,16 +183,17 @@ class _Acting:
             self._places = kernel.bind(
                 self._state, later, staging.after, flags, staging.before, shown=self._shown.memory
             )
-            self._ended = self.ended[staging.start :]
-        read = [actions[field.name[0]].contiguous() for field in buffer.action_fields]
+            rest = buffer.steps - 1 - staging.start
+            self._played = kernel.acting(
+                env.num_envs, self._places, self.ended[staging.start :], last=rest, most=env.max_steps,
+                restart=not self.stop,
+            )  # fmt: skip
+        read = [x.contiguous() for x in actions]
         kernel.act(self._places, read)
         at = t - staging.start
-        kernel.run(
-            env.num_envs, self._places, self._ended, at, at + 1,
-            last=buffer.steps - 1 - staging.start, most=env.max_steps, restart=not self.stop, acting=True,
-        )  # fmt: skip
+        self._played(at)
         self.values = self._shown.values[at]
-        return bool(self.ended[t])
+        return bool(self._ended[t])
 
     def _turn(self, played: int) -> None:
         """Brings the steps up to ``played`` to where the rollout lies row by row."""

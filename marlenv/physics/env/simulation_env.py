@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -172,11 +173,18 @@ class SimulationEnv(EnvBase):
         actions, controls = self.grouping.actions(td), self.simulation.controls
         if self.one_hot:
             return {group: numbers(x, controls[group]) for group, x in actions.items()}
-        if self.device == CPU and not in_graph():  # elsewhere a look at data would wait for the device
-            where = get(td, "_step")
-            for group, x in actions.items():
-                controls[group].check(x, self.simulation.groups[group].names, None if where is None else rows(where, 1))
+        where = get(td, "_step")
+        self.check_values(actions, None if where is None else rows(where, 1))
         return actions
+
+    def check_values(self, actions: Mapping[str, Tensor], where: Tensor | None = None) -> None:
+        """Raises where actions of the groups of the world are none, in the rows ``where`` or in all.
+
+        On other devices than the CPU a look at data would wait for the device, so nothing is looked at.
+        """
+        if self.device == CPU and not in_graph():
+            for group, x in actions.items():
+                self.simulation.controls[group].check(x, self.simulation.groups[group].names, where)
 
     def row_flags(self, over: Tensor, steps: Tensor) -> Tensor:
         """Whether rows are terminated, truncated, done; bool ``[3, B]``."""

@@ -435,7 +435,7 @@ class Kernel(MachineKernel):
         return (ctypes.c_void_p * len(pointers))(*pointers)
 
     def act(self, places: Any, actions: Sequence[Tensor]) -> None:
-        """The actions of the next step, which :meth:`run` plays as ``acting``; they must live until it is played.
+        """The actions of the next step of :meth:`acting`; they must live until it is played.
 
         Args:
             places: what :meth:`bind` gave.
@@ -456,18 +456,32 @@ class Kernel(MachineKernel):
         drawn: int = 0,
         most: int | None = None,
         restart: bool = False,
-        acting: bool = False,
     ) -> None:
-        """As :meth:`MachineKernel.run`, on as many threads as PyTorch may use.
-
-        Args:
-            acting: whether the actions are those of one step, from :meth:`act`.
-        """
+        """As :meth:`MachineKernel.run`, on as many threads as PyTorch may use."""
         last = stop - 1 if last is None else last
-        streams = rows % LANES == 0 and rows * (stop - start) * self._bytes > CACHE
-        many, pool = shared(rows * (stop - start) * self.size / SPEED)
-        how = (rows, start, stop, last, most or 0, drawn, TILE, restart, streams, acting)
-        self._run(*how, places, ended.data_ptr(), many, pool)
+        streams, threads = self._ways(rows, stop - start)
+        how = (rows, start, stop, last, most or 0, drawn, TILE, restart, streams, False)
+        self._run(*how, places, ended.data_ptr(), *threads)
+
+    def acting(
+        self, rows: int, places: Any, ended: Tensor, *, last: int, most: int | None, restart: bool
+    ) -> Callable[[int], None]:
+        """What plays a step, given its number, with the actions of :meth:`act`; arguments as of :meth:`run`.
+
+        It uses as many threads as PyTorch may use now.
+        """
+        streams, threads = self._ways(rows, 1)
+        how, to = (last, most or 0, 0, TILE, restart, streams, True, places), ended.data_ptr()
+
+        def played(step: int) -> None:
+            self._run(rows, step, step + 1, *how, to, *threads)
+
+        return played
+
+    def _ways(self, rows: int, steps: int) -> tuple[bool, tuple[int, int]]:
+        """Whether results are written past the caches, and the threads for so much."""
+        streams = rows % LANES == 0 and rows * steps * self._bytes > CACHE
+        return streams, shared(rows * steps * self.size / SPEED)
 
     def turn(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> None:
         """Copies ``[T, ..., B]``, contiguous, into a tensor of this shape that lies row by row in memory.
