@@ -39,6 +39,8 @@ class RolloutsInMemory(TurnBasedEnv[S]):
     def __init__(self, rules: Rules[S], **options: Any) -> None:
         super().__init__(rules, **options)
         self.rollouts = BufferPool()
+        self.copies = BufferPool()
+        """Where the memory comes from of what is copied out of that of rollouts."""
 
     @abstractmethod
     def fuses(self, batch: Size) -> bool:
@@ -202,17 +204,19 @@ class _Chunk:
         td = env.data_of(before, rewards=False)
         env.put_actions(td, env.blank_actions(_given((x[: self.played] for x in self.actions), ndim)))
         put(td, "next", env.data_of(after, rewards=True))
-        _let_go(td, ndim)
+        found = [(node, name, one.movedim(ndim, 0)) for node, name, one in _bound(td)]  # step after step, as it lies
+        for (node, name, one), own in zip(found, env.copies.lend([(x.shape, x.dtype) for *_, x in found]), strict=True):
+            put(node, name, own.copy_(one).movedim(0, ndim))
         return td
 
 
-def _let_go(td: TensorDictBase, ndim: int) -> None:
-    """Copies what much more memory hangs on than it has itself; ``ndim`` is the dimension of steps."""
+def _bound(td: TensorDictBase) -> Iterator[tuple[TensorDictBase, str, Tensor]]:
+    """Entries that much more memory hangs on than they have themselves, and where they are."""
     for name, one in list(entries(td)):
         if is_nested(one):
-            _let_go(one, ndim)
-        elif one.untyped_storage().nbytes() > MOST * one.nbytes:  # step after step, as it lies there
-            put(td, name, one.movedim(ndim, 0).clone(memory_format=torch.contiguous_format).movedim(0, ndim))
+            yield from _bound(one)
+        elif one.untyped_storage().nbytes() > MOST * one.nbytes:
+            yield td, name, one
 
 
 def _given(memory: Iterator[Tensor], ndim: int | None = None) -> Blank:
