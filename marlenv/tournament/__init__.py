@@ -22,6 +22,7 @@ from marlenv.tournament.game_theory import (
     decompose,
     nash_average,
 )
+from marlenv.tournament.games import Game
 from marlenv.tournament.gtp import GTPPlayer
 from marlenv.tournament.mcts import MCTSPlayer
 from marlenv.tournament.openings import Opening
@@ -30,7 +31,6 @@ from marlenv.tournament.players import CRASH, RESIGN, TIME, ModulePlayer, Player
 from marlenv.tournament.ratings import Interval, Ratings, rate
 from marlenv.tournament.results import Results
 from marlenv.tournament.schedule import (
-    Game,
     SwissRound,
     advance,
     bracket,

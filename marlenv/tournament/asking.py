@@ -11,8 +11,8 @@ from torch import Tensor
 
 from marlenv.errors import IllegalAction, ShapeError, SpecError, Unsupported
 from marlenv.rng import GOLDEN, RowRNG, mix_
+from marlenv.tournament.games import Games
 from marlenv.tournament.players import CRASH, RESIGN, TIME, Player
-from marlenv.tournament.schedule import Game
 from marlenv.tournament.streams import streams
 from marlenv.tournament.turns import Board, Positions, Turn
 
@@ -68,16 +68,15 @@ class Asker:
             self.moves = [[] for _ in range(shape[0])]
         self._memory: dict[tuple[int, int], TensorDictBase] = {}
 
-    def begin(self, rows: Tensor, ids: Tensor, games: Sequence[Game]) -> None:
+    def begin(self, rows: Tensor, games: Games) -> None:
         """Forgets what was remembered of the games that were played in some rows.
 
         Args:
             rows: int64 ``[R]``.
-            ids: of the games that begin there; int64 ``[R]``.
-            games: the games themselves.
+            games: that begin there.
         """
         seats = torch.arange(self._keys.shape[1])
-        self._keys[rows] = mix_(streams(self.seed, ids, 0).unsqueeze(1) + seats * GOLDEN)
+        self._keys[rows] = mix_(streams(self.seed, torch.tensor(games.ids), 0).unsqueeze(1) + seats * GOLDEN)
         self.drawn[rows], self.used[rows] = 0, 0
         if self._allowed is not None and self.game_seconds is not None:
             self._allowed[rows] = self.game_seconds

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from marlenv.errors import PoolError, whole
 from marlenv.tournament.config import Config
+from marlenv.tournament.games import Games
 from marlenv.tournament.plan import OF_ROUNDS, following
 from marlenv.tournament.play import Arena, Played, blank
-from marlenv.tournament.schedule import Game
 from marlenv.tournament.store import Ledger, me
 
 
@@ -53,7 +53,7 @@ class Crew(Protocol):
     def busy(self) -> bool:
         """Whether it plays any."""
 
-    def start(self, games: list[Game]) -> None:
+    def start(self, games: Games) -> None:
         """Takes a block."""
 
     def finished(self, seconds: float) -> list[Played]:
@@ -74,7 +74,7 @@ class Here:
     size = 1
 
     def __init__(self, arena: Arena, progress: Callable[[int], None]) -> None:
-        self.arena, self.progress, self._games = arena, progress, list[Game]()
+        self.arena, self.progress, self._games = arena, progress, Games.of(())
 
     @property
     def free(self) -> bool:
@@ -86,13 +86,13 @@ class Here:
         """Whether it has something to play."""
         return bool(self._games)
 
-    def start(self, games: list[Game]) -> None:
+    def start(self, games: Games) -> None:
         """Takes a block."""
         self._games = games
 
     def finished(self, seconds: float) -> list[Played]:
         """Plays it."""
-        played, self._games = self.arena.play(self._games, self.progress), []
+        played, self._games = self.arena.play(self._games, self.progress), Games.of(())
         return [played]
 
     def close(self) -> None:
@@ -135,16 +135,21 @@ def run(
         crew = RayCrew(ledger.config, workers)
     try:
         ledger.release(owner)  # what this process began before, and an error ended
+        done: list[Played] = []
         while True:
-            share = -(-ledger.counts()["open"] // crew.size)  # so that all have something to do
-            while crew.free and (games := ledger.lease(owner, min(block, max(share, 1)), lease_seconds)):
-                crew.start(games)
-            if crew.busy:
-                for played in crew.finished(lease_seconds / 4):
+            with ledger.together():  # one wait for the disk
+                for played in done:
                     ledger.finish(owner, played)
-                    if workers:
-                        tell(len(played.games))
+                share = -(-ledger.counts()["open"] // crew.size)  # so that all have something to do
+                while crew.free and (games := ledger.lease(owner, min(block, max(share, 1)), lease_seconds)):
+                    crew.start(games)
+            if done:
+                if workers:
+                    tell(sum(len(played.games) for played in done))
                 ended(0)
+                done = []
+            if crew.busy:
+                done = crew.finished(lease_seconds / 4)
             elif config.schedule in OF_ROUNDS and not ledger.extend(partial(following, config, arena)):
                 return
             elif ledger.counts()["leased"]:  # somebody else is about to finish them

@@ -17,7 +17,7 @@ from marlenv.errors import SpecError, Unsupported, nearest
 from marlenv.keys import DONE_NAMES, Path, nested
 from marlenv.specs import Bounded, Categorical, OneHot, TensorSpec
 from marlenv.tournament.env_rows import BatchRows, Rows, SingleRows
-from marlenv.tournament.schedule import Game
+from marlenv.tournament.games import NONE, Game, Games
 from marlenv.tournament.streams import CHANCE, streams
 from marlenv.tournament.turns import Positions
 
@@ -124,17 +124,16 @@ class EnvBoard:
         """How many games are played at once."""
         return self._rows.count(wanted)
 
-    def begin(self, games: Sequence[Game], rows: Tensor | None) -> bool:
+    def begin(self, games: Games, rows: Tensor | None) -> bool:
         """Begins games in ``rows``, or in the first rows of the env; whether any of them may be over at once."""
         if rows is None:
             self.at = torch.arange(len(games))
             self._returns = torch.zeros(self._rows.size(len(games)), len(self.seats))
             rows = self.at
-        chance = torch.tensor([game.id if game.chance is None else game.chance for game in games], dtype=torch.int64)
-        if any(game.opening is not None for game in games):
+        if (games.openings != NONE).any():
             raise SpecError("Arena: openings are of games with rules, and this is an env")
         at = self.at[rows]
-        self._rows.begin(at, streams(self.seed, chance, CHANCE))
+        self._rows.begin(at, streams(self.seed, torch.tensor(games.drawn), CHANCE))
         self.data = self._rows.data
         self._returns[at] = 0
         return True

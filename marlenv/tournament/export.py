@@ -14,10 +14,10 @@ from marlenv.games.rules import Rules
 from marlenv.tournament.adjudicate import ADJUDICATED
 from marlenv.tournament.asking import CUT, ENDINGS, OVER
 from marlenv.tournament.config import Config
+from marlenv.tournament.games import Game, Games
 from marlenv.tournament.moves import Moves
 from marlenv.tournament.play import Played
 from marlenv.tournament.rules_board import RulesBoard
-from marlenv.tournament.schedule import Game
 from marlenv.tournament.store import Ledger
 
 
@@ -27,7 +27,7 @@ def positions(board: RulesBoard, game: Game, moves: Moves) -> tuple[list[Any], l
     Moves of an opening are among them.
     """
     rules, moves_before = board.rules, () if game.opening is None else board.openings[game.opening].moves
-    board.begin([replace(game, opening=None)], None)
+    board.begin(Games.of([replace(game, opening=None)]), None)
     state = board.state
     if game.opening is not None and (start := board.openings[game.opening].start) is not None:
         state = start

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from marlenv.errors import SpecError, UnknownName, nearest
 from marlenv.tournament.config import Config
+from marlenv.tournament.games import NONE, Game, Games
 from marlenv.tournament.play import Arena, Played
 from marlenv.tournament.rounds import knockout_match, match_counts, swiss_pairs
-from marlenv.tournament.schedule import Game, cross_play_teams, focal_background, gauntlet, repeated, round_robin
+from marlenv.tournament.schedule import cross_play_teams, focal_background, gauntlet, repeated, round_robin
 
 OF_ROUNDS = ("swiss", "knockout", "match")  # which depend on those before
 OF_TWO = ("round_robin", "gauntlet", *OF_ROUNDS)
 
 
-def following(config: Config, arena: Arena, played: Played) -> list[Game]:
+def following(config: Config, arena: Arena, played: Played) -> Games:
     """The games to play next, once all that were scheduled are over; none at the end.
 
     Args:
@@ -40,19 +43,29 @@ def following(config: Config, arena: Arena, played: Played) -> list[Game]:
     number = played.games[-1].round + 1 if before else 0
     games = repeated(
         _cycles(config, arena.groups, played, number),
+        cycles=config.cycles,
         openings=len(config.openings),
         both=config.double and config.schedule in ("round_robin", "gauntlet", "knockout", "match"),
         chance=config.chance,
     )
     if before:
-        games = [replace(g, id=g.id + before, chance=None if g.chance is None else g.chance + before) for g in games]
+        chances = np.where(games.chances == NONE, NONE, games.chances + before)
+        games = Games(games.lineups, games.lineup, games.ids + before, games.rounds, games.openings, chances)
     arena.check(games)
     return games
 
 
-def _cycles(config: Config, groups: dict[str, str], played: Played, number: int) -> list[list[Game]]:
-    """The games of each cycle, each once; of the round of that number."""
-    names, cycles = list(config.players), config.cycles
+def _cycles(config: Config, groups: dict[str, str], played: Played, number: int) -> Games:
+    """The games of all cycles, each once; of the round of that number."""
+    if config.schedule == "round_robin" and not number:
+        return round_robin(list(config.players), cycles=config.cycles)
+    games = Games.of(_cycle(config, groups, played, number))
+    return games.take(np.tile(np.arange(len(games)), config.cycles))
+
+
+def _cycle(config: Config, groups: dict[str, str], played: Played, number: int) -> list[Game]:
+    """The games of a cycle, where all cycles have the same."""
+    names = list(config.players)
     if config.schedule in OF_ROUNDS:
         if config.schedule == "knockout":
             pairs = knockout_match(names, played)
@@ -61,20 +74,16 @@ def _cycles(config: Config, groups: dict[str, str], played: Played, number: int)
             pairs = [(names[0], names[1])] if number < config.rounds and going else []
         else:
             pairs = swiss_pairs(names, played) if number < config.rounds else []
-        return [[Game(0, pair, round=number) for pair in pairs]] * cycles
+        return [Game(0, pair, round=number) for pair in pairs]
     if number:
         return []
-    if config.schedule == "round_robin":
-        games = round_robin(names, cycles=cycles)
-        each = len(games) // cycles
-        return [games[k * each : (k + 1) * each] for k in range(cycles)]
     others = [name for name in names if name not in (config.challengers or config.focal)]
     if config.schedule == "gauntlet":
-        return [gauntlet(config.challengers, others, double=False)] * cycles
+        return gauntlet(config.challengers, others, double=False)
     by_group = _populations(config, groups)
     if config.schedule == "teams":
-        return [_teams(by_group, groups)] * cycles
-    return [_focal(config, by_group, groups)] * cycles
+        return _teams(by_group, groups)
+    return _focal(config, by_group, groups)
 
 
 def sprt_counts(config: Config, played: Played) -> list[int]:

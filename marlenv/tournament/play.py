@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from marlenv.envs import EnvBase
@@ -20,19 +21,19 @@ from marlenv.rng import ROW_STEP, mix_
 from marlenv.tournament.adjudicate import Adjudication
 from marlenv.tournament.asking import CUT, Asker
 from marlenv.tournament.env_board import EnvBoard, Seats
+from marlenv.tournament.games import Game, Games
 from marlenv.tournament.moves import MoveLists, Moves
 from marlenv.tournament.openings import Opening
 from marlenv.tournament.players import Player
 from marlenv.tournament.results import Results
 from marlenv.tournament.rules_board import RulesBoard
-from marlenv.tournament.schedule import Game
 from marlenv.tournament.turns import Board
 
 
 class Played(NamedTuple):
     """What came out of games, in the order of the schedule."""
 
-    games: list[Game]
+    games: Games
     returns: Tensor
     """What each seat earned; float ``[G, P]``."""
     plies: Tensor
@@ -54,6 +55,22 @@ class Played(NamedTuple):
         """Whether a limit ended the game; bool ``[G]``."""
         return self.ending == CUT
 
+    def take(self, which: NDArray[np.int64]) -> Played:
+        """What came out of some of the games, by their places."""
+        moves: Sequence[Moves] = []
+        if self.moves:
+            moves = self.moves.take(which) if isinstance(self.moves, MoveLists) else [self.moves[k] for k in which]
+        return Played(
+            self.games.take(which),
+            self.returns[which],
+            self.plies[which],
+            self.ending[which],
+            self.culprit[which],
+            self.digest[which],
+            moves,
+            self.seconds[which],
+        )
+
     def scores(self) -> Tensor:
         """Of games of two: 1 where the first seat won, 0.5 for a draw, 0 where it lost; ``[G]``.
 
@@ -68,11 +85,10 @@ class Played(NamedTuple):
 
     def results(self, names: Sequence[str] | None = None) -> Results:
         """The counts of games of two: whoever earned more won, and whoever forfeited lost."""
-        known: dict[tuple[str, ...], int] = {}
-        places = (known.setdefault(game.players, len(known)) for game in self.games)
-        which = np.fromiter(places, np.int64, len(self.games))
-        pairs = [(first, second) for first, second in known]
-        return Results.tally(pairs, which, self.scores().numpy(), names)
+        first = self.games.first()
+        place = {players: k for k, players in enumerate(first)}
+        which = np.array([place.get(players, -1) for players in self.games.lineups], np.int64)[self.games.lineup]
+        return Results.tally([(a, b) for a, b in first], which, self.scores().numpy(), names)
 
     def pairs(self, names: Sequence[str] | None = None) -> Results:
         """The counts of every two seats of every game, as if they had played each other; for any number of seats.
@@ -86,7 +102,7 @@ class Played(NamedTuple):
                 score = pair_scores(self.returns, self.culprit, a, b).tolist()
                 rows = ((g.players[a], g.players[b], s) for g, s in zip(self.games, score, strict=True))
                 found += [row for row in rows if row[0] != row[1]]
-        known = list(dict.fromkeys(p for game in self.games for p in game.players))
+        known = list(dict.fromkeys(p for players in self.games.first() for p in players))
         return Results.of(found, known if names is None else names)
 
 
@@ -180,7 +196,7 @@ class Arena:
 
     def check(self, games: Iterable[Game]) -> None:
         """Raises where a game cannot be played: too few players, or somebody whom the arena does not have."""
-        self._places(list(games))
+        self._places(Games.of(games))
 
     def play(self, games: Iterable[Game], progress: Callable[[int], None] | None = None) -> Played:
         """Plays all games of a schedule.
@@ -193,9 +209,8 @@ class Arena:
             UnknownName: a game of somebody who is not among the players.
             IllegalAction: a player chose an action that the rules forbid; names it and the game.
         """
-        todo, seats = list(games), len(self.seats)
-        who = self._places(todo)
-        ids = torch.from_numpy(np.fromiter((game.id for game in todo), np.int64, len(todo)))
+        todo, seats = Games.of(games), len(self.seats)
+        who, ids = self._places(todo), torch.tensor(todo.ids)
         out = blank(todo, seats)
         row = torch.arange(min(self.board.rows(self.rows), len(todo)))  # which game of the schedule each row plays
         following = len(row)
@@ -213,8 +228,8 @@ class Arena:
             shape=(len(row), seats),
         )
         record = _Record() if self.record else None
-        self.board.begin([todo[k] for k in row.tolist()], None)
-        asker.begin(torch.arange(len(row)), ids[row], [todo[k] for k in row.tolist()])
+        self.board.begin(todo[:following], None)
+        asker.begin(row, todo[:following])
         while len(row):
             ended = self._ended(out, row, asker)
             if len(ended):
@@ -228,7 +243,7 @@ class Arena:
                     row[again] = fresh
                     following_games = todo[following - len(fresh) : following]
                     over = self.board.begin(following_games, again)
-                    asker.begin(again, ids[fresh], following_games)
+                    asker.begin(again, following_games)
                 if len(fresh) < len(ended):  # nothing is left for these rows
                     keep = torch.ones_like(row, dtype=torch.bool).index_fill(0, ended[len(fresh) :], False)
                     row = row[keep]
@@ -237,7 +252,7 @@ class Arena:
                 if over or not len(row):
                     continue
             self._step(out, row, who[row], ids[row], asker, record)
-        return out if record is None else out._replace(moves=record.by_game(len(todo)))
+        return out if record is None else out._replace(moves=record.by_game(out.plies))
 
     def _step(self, out: Played, row: Tensor, who: Tensor, ids: Tensor, asker: Asker, record: _Record | None) -> None:
         """Plays a step of all rows."""
@@ -261,9 +276,10 @@ class Arena:
         for code in codes.unbind(-1):
             digest = mix_(digest * ROW_STEP + code + 1)
         out.digest[row] = digest
-        out.plies[row] += 1
+        plies = out.plies[row]
+        out.plies[row] = plies + 1
         if record is not None:
-            record.add(row.clone(), codes)
+            record.add(row.clone(), plies, codes)
 
     def _ended(self, out: Played, row: Tensor, asker: Asker) -> Tensor:
         """Which rows have ended, their results written down; int64 ``[E]``."""
@@ -281,26 +297,23 @@ class Arena:
             out.ending[games] = torch.where(lost, out.ending[games], cut[ended])
         return ended
 
-    def _places(self, games: Sequence[Game]) -> Tensor:
+    def _places(self, games: Games) -> Tensor:
         """Which player sits in each seat of some games; int64 ``[G, P]``."""
-        seats, known = len(self.seats), dict[tuple[str, ...], int]()
-        place, table = {name: k for k, name in enumerate(self.names)}, list[list[int]]()
-        for game in games:
-            if game.players in known:
-                continue
-            if len(game.players) != seats:
+        seats, place = len(self.seats), {name: k for k, name in enumerate(self.names)}
+        table = np.zeros((len(games.lineups), seats), np.int64)
+        numbers = {players: k for k, players in enumerate(games.lineups)}
+        for players, at in games.first().items():
+            if len(players) != seats:
                 raise PoolError(
-                    f"Arena: game {game.id} has {len(game.players)} players, and the game has {seats} seats: "
+                    f"Arena: game {games.ids[at]} has {len(players)} players, and the game has {seats} seats: "
                     f"{list(self.seats)}"
                 )
-            for name in game.players:
+            for name in players:
                 if name not in place:
                     says = nearest(name, self.names)
-                    raise UnknownName(f"Arena: game {game.id}: no player is called {name!r}; {says}")
-            known[game.players] = len(table)
-            table.append([place[name] for name in game.players])
-        which = np.fromiter((known[game.players] for game in games), np.int64, len(games))
-        return torch.tensor(table, dtype=torch.int64).reshape(-1, seats)[torch.from_numpy(which)]
+                    raise UnknownName(f"Arena: game {games.ids[at]}: no player is called {name!r}; {says}")
+            table[numbers[players]] = [place[name] for name in players]
+        return torch.from_numpy(table[games.lineup])
 
 
 def _check(name: str, player: Player, rules: Rules[Any] | None) -> None:
@@ -316,21 +329,22 @@ class _Record:
     """The moves of games as they come."""
 
     def __init__(self) -> None:
-        self._games: list[Tensor] = []
-        self._codes: list[Tensor] = []
+        self._steps: list[tuple[Tensor, Tensor, Tensor]] = []
 
-    def add(self, games: Tensor, codes: Tensor) -> None:
-        self._games.append(games)
-        self._codes.append(codes)
+    def add(self, games: Tensor, plies: Tensor, codes: Tensor) -> None:
+        """Notes the moves of some games, which have made so many before."""
+        self._steps.append((games, plies, codes))
 
-    def by_game(self, count: int) -> MoveLists:
-        games, codes = torch.cat(self._games), torch.cat(self._codes)
-        order = games.argsort(stable=True)
-        return MoveLists(codes[order].numpy(), torch.bincount(games, minlength=count).cumsum(0).numpy())
+    def by_game(self, lengths: Tensor) -> MoveLists:
+        """All of them, of games of so many moves."""
+        starts = lengths.cumsum(0) - lengths
+        games, plies, codes = map(torch.cat, zip(*self._steps, strict=True))
+        return MoveLists(torch.empty_like(codes).index_copy_(0, starts[games] + plies, codes).numpy(), lengths.numpy())
 
 
-def blank(games: list[Game], seats: int) -> Played:
+def blank(games: Iterable[Game], seats: int) -> Played:
     """Results of games that were not played yet."""
+    games = Games.of(games)
     n = len(games)
     whole_numbers = torch.zeros(n, dtype=torch.int64)
     return Played(

@@ -11,8 +11,8 @@ import torch
 
 from marlenv.errors import WorkerFailed
 from marlenv.tournament.config import Config
+from marlenv.tournament.games import Games
 from marlenv.tournament.play import Arena, Played
-from marlenv.tournament.schedule import Game
 from marlenv.vector.ray import SPREAD, started
 
 WHO = "tournament"
@@ -32,7 +32,7 @@ class Worker:
         self._table = table
         self._arena: Arena | None = None
 
-    def play(self, games: list[Game]) -> Played:
+    def play(self, games: Games) -> Played:
         """Plays some games."""
         if self._arena is None:
             self._arena = Config.of(self._table).arena()
@@ -57,7 +57,7 @@ class RayCrew:
         self.options = {**SPREAD, **(options or {})}
         self.idle = [self._worker() for _ in range(count)]
         self.size = count
-        self._busy: dict[Any, tuple[Any, list[Game]]] = {}
+        self._busy: dict[Any, tuple[Any, Games]] = {}
 
     def _worker(self) -> Any:
         return self.ray.remote(Worker).options(**self.options).remote(self.table, sys.path)
@@ -72,7 +72,7 @@ class RayCrew:
         """Whether games are being played."""
         return bool(self._busy)
 
-    def start(self, games: list[Game]) -> None:
+    def start(self, games: Games) -> None:
         """Gives a block of games to a worker that is free."""
         worker = self.idle.pop()
         self._busy[worker.play.remote(games)] = worker, games

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Size, Tensor
 
@@ -13,8 +14,8 @@ from marlenv.errors import IllegalAction, PoolError, SpecError
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
 from marlenv.tournament.adjudicate import ADJUDICATED, Adjudication, Judge
+from marlenv.tournament.games import NONE, Game, Games
 from marlenv.tournament.openings import Opening
-from marlenv.tournament.schedule import Game
 from marlenv.tournament.streams import CHANCE, streams
 from marlenv.tournament.turns import Positions
 
@@ -86,7 +87,7 @@ class RulesBoard:
         """How many games are played at once."""
         return wanted
 
-    def begin(self, games: Sequence[Game], rows: Tensor | None) -> bool:
+    def begin(self, games: Games, rows: Tensor | None) -> bool:
         """Begins games in ``rows``, or in new ones; whether any of them is over at once."""
         new = self._begun(games)
         if self._how is not None and rows is None:
@@ -186,15 +187,14 @@ class RulesBoard:
             self._judge.look(self.rules, self._state, ~lost)
         return action if self.rules.simultaneous else action.unsqueeze(-1)
 
-    def _begun(self, games: Sequence[Game]) -> Any:
+    def _begun(self, games: Games) -> Any:
         """The positions in which games begin, their openings played."""
-        chance = torch.tensor([game.id if game.chance is None else game.chance for game in games], dtype=torch.int64)
-        key = streams(self.seed, chance, CHANCE)
+        key = streams(self.seed, torch.tensor(games.drawn), CHANCE)
         state = self.rules.start(Size([len(games)]), rng=RowRNG.of(key, torch.zeros_like(key)))
-        for number in sorted({game.opening for game in games if game.opening is not None}):
+        for number in np.unique(games.openings[games.openings != NONE]).tolist():
             if not 0 <= number < len(self.openings):
                 raise PoolError(f"Arena: opening {number} is named, and there are {len(self.openings)}")
-            mine, opening = torch.tensor([game.opening == number for game in games]), self.openings[number]
+            mine, opening = torch.from_numpy(games.openings == number), self.openings[number]
             if opening.start is not None:
                 others = type(state)(*(leaf.expand(len(games), *leaf.shape[1:]) for leaf in opening.start))
                 state = where(mine, others, state)

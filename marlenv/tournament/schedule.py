@@ -1,41 +1,23 @@
 """Who plays whom: pure functions from players, and what they have played, to games.
 
-Nothing here plays. A schedule is a list of :class:`Game`; what has rounds that depend on results (Swiss, knockout) is
-asked again after each round.
+Nothing here plays. A schedule is a sequence of :class:`Game`; what has rounds that depend on results (Swiss, knockout)
+is asked again after each round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Literal, NamedTuple
 
 import networkx as nx
+import numpy as np
 
 from marlenv.errors import PoolError, UnknownName, nearest, whole
+from marlenv.tournament.games import Game, Games
 
 Chance = Literal["games", "pairs", "cycles"]
 """What has the same dice and cards: nothing, the games of a pair that sits both ways, all games of a cycle."""
-
-
-@dataclass(frozen=True, slots=True)
-class Game:
-    """One game to play.
-
-    Args:
-        id: its number in the schedule, which is also what its chance is drawn from unless ``chance`` says otherwise.
-        players: who sits where, by seat; a policy may sit in several seats.
-        round: games of one round may be played at the same time, each player at most once where seats allow it.
-        opening: which of a suite of openings it starts from; None for the start of the game.
-        chance: games with the same number have the same dice and cards; None for those of its own.
-    """
-
-    id: int
-    players: tuple[str, ...]
-    round: int = 0
-    opening: int | None = None
-    chance: int | None = None
 
 
 def roster(names: Iterable[str], who: str, least: int = 2) -> list[str]:
@@ -57,7 +39,7 @@ def _numbered(games: Iterable[tuple[int, tuple[str, ...]]]) -> list[Game]:
     return [Game(n, players, number) for n, (number, players) in enumerate(games)]
 
 
-def round_robin(names: Sequence[str], *, double: bool = False, cycles: int = 1) -> list[Game]:
+def round_robin(names: Sequence[str], *, double: bool = False, cycles: int = 1) -> Games:
     """Everybody against everybody; in each round each player plays once, or rests where the number is odd.
 
     Seats are as even as they can be: over a cycle nobody sits first more than once more than second.
@@ -82,13 +64,13 @@ def round_robin(names: Sequence[str], *, double: bool = False, cycles: int = 1) 
         pairs = [(a, b) if k % 2 else (b, a) for k, (a, b) in enumerate(pairs)]
         fixed = (circle[0], circle[n - 1])
         rounds.append([fixed if turn % 2 else fixed[::-1], *pairs])
-    legs = (2 if double else 1) * cycles
-    return _numbered(
-        (leg * (n - 1) + turn, (b, a) if leg % 2 else (a, b))
-        for leg in range(legs)
-        for turn, pairs in enumerate(rounds)
-        for a, b in pairs
-        if a is not None and b is not None
+    leg = [(turn, a, b) for turn, pairs in enumerate(rounds) for a, b in pairs if a is not None and b is not None]
+    legs, size = (2 if double else 1) * cycles, len(leg)
+    number = np.arange(legs * size)
+    return Games(
+        [seats for _, a, b in leg for seats in ((a, b), (b, a))],
+        2 * (number % size) + number // size % 2,
+        rounds=number // size * (n - 1) + np.array([turn for turn, _, _ in leg])[number % size],
     )
 
 
@@ -170,41 +152,48 @@ def cross_play_teams(
     )
 
 
-def with_openings(games: Iterable[Game], openings: int, *, paired: bool = True) -> list[Game]:
+def with_openings(games: Iterable[Game], openings: int, *, paired: bool = True) -> Games:
     """Each game from each opening; ``paired``, once more with the seats turned round and the same dice and cards.
 
     >>> [(g.players, g.opening, g.chance) for g in with_openings([Game(0, ("a", "b"))], openings=1)]
     [(('a', 'b'), 0, 0), (('b', 'a'), 0, 0)]
     """
     whole("with_openings", "openings", openings, 1)
-    return repeated([games], openings=openings, both=paired)
+    return repeated(games, openings=openings, both=paired)
 
 
 def repeated(
-    cycles: Iterable[Iterable[Game]], *, openings: int = 0, both: bool = False, chance: Chance = "pairs"
-) -> list[Game]:
+    games: Iterable[Game], *, cycles: int = 1, openings: int = 0, both: bool = False, chance: Chance = "pairs"
+) -> Games:
     """All games of some cycles, each from each opening, and from both seats.
 
     Args:
-        cycles: the games of each.
+        games: those of all cycles, one after another.
+        cycles: how many they are, of as many games each.
         openings: how many there are; 0 for the start of the game.
         both: whether each is played once more with the seats turned round.
         chance: what has the same dice and cards; with ``"cycles"``, all games of a cycle from one opening.
 
-    >>> games = repeated([[Game(0, ("a", "b"))], [Game(0, ("b", "c"))]], both=True, chance="pairs")
+    >>> games = repeated([Game(0, ("a", "b")), Game(0, ("b", "c"))], both=True, chance="pairs")
     >>> [(game.id, game.players, game.chance) for game in games]
     [(0, ('a', 'b'), 0), (1, ('b', 'a'), 0), (2, ('b', 'c'), 1), (3, ('c', 'b'), 1)]
     """
-    out: list[Game] = []
-    starts: list[int | None] = [*range(openings)] or [None]
-    pair = 0
-    for number, games in enumerate(cycles):
-        for game, (k, opening) in product(games, enumerate(starts)):
-            same = {"games": None, "pairs": pair, "cycles": number * len(starts) + k}[chance]
-            for players in [game.players, game.players[::-1]] if both else [game.players]:
-                out.append(Game(len(out), players, game.round, opening, same))
-            pair += 1
-    return out
+    once = Games.of(games)
+    starts, ways = max(openings, 1), 2 if both else 1
+    number = np.arange(len(once) * starts * ways)
+    pair = number // ways
+    game, start = np.divmod(pair, starts)
+    cycle = game // max(len(once) // cycles, 1)
+    known: dict[tuple[str, ...], int] = {}
+    seated = [seats for one in once.lineups for seats in ((one, one[::-1]) if both else (one,))]
+    place = np.array([known.setdefault(seats, len(known)) for seats in seated], np.int64)
+    return Games(
+        known,
+        place[ways * once.lineup[game] + number % ways],
+        rounds=once.rounds[game],
+        openings=start if openings else None,
+        chances={"games": None, "pairs": pair, "cycles": cycle * starts + start}[chance],
+    )
 
 
 # --- rounds that depend on results ---------------------------------------------------------------

@@ -64,8 +64,8 @@ def holds(spans: Sequence[Span], ids: Ids) -> NDArray[np.bool_]:
     >>> holds([Span(0, 2, 0), Span(5, 9, 0)], np.array([1, 2, 5, 9])).tolist()
     [True, False, True, False]
     """
-    if not spans:
-        return np.zeros(len(ids), dtype=bool)
+    if len(spans) < 2:
+        return (ids >= spans[0].start) & (ids < spans[0].stop) if spans else np.zeros(len(ids), dtype=bool)
     starts, stops = np.array([s.start for s in spans]), np.array([s.stop for s in spans])
     last = np.searchsorted(starts, ids, "right") - 1  # the last span that begins before
     return (last >= 0) & (ids < stops[last])

@@ -1,9 +1,11 @@
 """The ledger of a tournament: a file that knows every game, its result and its moves, and survives anything.
 
 The schedule is written first. A game is leased before it is played and finished on condition that it is leased still, a
-block of games in one transaction; whoever lost the lease in between writes nothing. Rows are written once: a game with
-the schedule, its result when it is over. Nothing that can be computed from games is kept. SQLite in WAL mode: two
-processes may play from one ledger.
+block of games in one transaction; whoever lost the lease in between writes nothing. Rows are written once, each of many
+games (:mod:`~marlenv.tournament.blocks` says what is in them): those of ``game`` with the schedule, those of ``result``
+when their games are over. Rows of ``span`` say which games are open (0), leased (1) and finished (2). Nothing that can
+be computed from games is kept. Several processes may play from one ledger: a file of SQLite with a rollback journal,
+as what is written once would go twice to the disk through a write-ahead log.
 """
 
 from __future__ import annotations
@@ -13,45 +15,43 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
-from itertools import compress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from marlenv.errors import PoolError
-from marlenv.tournament.moves import MoveLists
+from marlenv.tournament.blocks import AGAIN, GAME, RESULT, game_rows, read_games, read_results, result_rows
+from marlenv.tournament.games import Game, Games, Ids
 from marlenv.tournament.play import Played
-from marlenv.tournament.schedule import Game
 from marlenv.tournament.spans import Span, holds, joined, marked, runs
 
-VERSION = 4
+VERSION = 5
 OPEN, LEASED, FINISHED = range(3)
-NO_MOVES = b"1"  # of a game whose moves were not kept, or that had none
 SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE game (
-  id INTEGER PRIMARY KEY, round INTEGER NOT NULL, players TEXT NOT NULL, opening INTEGER, chance INTEGER
+CREATE TABLE game ( -- of the numbers from start up to stop, in BLOBs as marlenv.tournament.blocks says
+  start INTEGER PRIMARY KEY, stop INTEGER NOT NULL, round BLOB NOT NULL, lineups TEXT NOT NULL, lineup BLOB NOT NULL,
+  opening BLOB, chance BLOB
 );
 CREATE TABLE span (
   start INTEGER PRIMARY KEY, stop INTEGER NOT NULL, state INTEGER NOT NULL, owner TEXT, lease_until REAL
 );
-CREATE TABLE result (
-  id INTEGER PRIMARY KEY, returns BLOB NOT NULL, plies INTEGER NOT NULL, ending INTEGER NOT NULL,
-  culprit INTEGER NOT NULL, digest INTEGER NOT NULL, moves BLOB NOT NULL, seconds BLOB NOT NULL
+CREATE TABLE result ( -- as in game
+  start INTEGER PRIMARY KEY, stop INTEGER NOT NULL, returns BLOB NOT NULL, plies BLOB NOT NULL, ending BLOB NOT NULL,
+  culprit BLOB NOT NULL, digest BLOB NOT NULL, moves BLOB, seconds BLOB NOT NULL
 )
 """
-PAGE = 16384  # bytes; a row holds the moves of a game, and few pages cost less than many
-GAME = "id, round, players, opening, chance"
-RESULT = "returns, plies, ending, culprit, digest, moves, seconds"
+PAGE = 16384  # bytes; a row holds the moves of games, and few pages cost less than many
 FREE = "UPDATE span SET state = ?, owner = NULL, lease_until = NULL WHERE state = ?"
-FOLLOWING = f"""
-SELECT {GAME} FROM span CROSS JOIN game ON id >= start AND id < stop WHERE state = ? ORDER BY start, id LIMIT ?
+OVERLAPPING = f"""
+SELECT {", ".join(GAME)} FROM game
+WHERE start >= (SELECT MAX(start) FROM game WHERE start <= ?) AND start < ? ORDER BY start
 """
 
 
@@ -99,7 +99,9 @@ class Ledger:
         with self.path.open("rb") as file:
             if file.read(15) != b"SQLite format 3":
                 raise PoolError(f"ledger {self.path}: the file is no ledger of a tournament")
-        self._db = _connect(self.path)
+        self._connection = _connect(self.path)
+        self._writer = ThreadPoolExecutor(1)  # commits while others go on
+        self._writing: Future[Any] | None = None
         tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not {"about", "game"} <= tables:
             self._db.close()
@@ -140,7 +142,6 @@ class Ledger:
                 rows = [("version", str(VERSION)), ("config", json.dumps(config, sort_keys=True))]
                 db.executemany("INSERT INTO about VALUES (?, ?)", rows)
                 _insert(db, games)
-            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             db.close()
             os.link(draft, path)  # fails where another process was faster
         except FileExistsError:
@@ -149,13 +150,23 @@ class Ledger:
             raise OSError(f"ledger {path}: {error}; nothing was written") from error
         finally:
             db.close()
-            for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
+            for leftover in (draft, Path(f"{draft}-journal")):
                 leftover.unlink(missing_ok=True)
         return cls(path)
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        """The file, once all is written that was done together."""
+        if self._writing is not None:
+            error, self._writing = self._writing.exception(), None
+            if error is not None:
+                raise _undone(self._connection, self.path, error) from error
+        return self._connection
 
     def close(self) -> None:
         """Closes the file."""
         self._db.close()
+        self._writer.shutdown()
 
     def add(self, games: Iterable[Game]) -> None:
         """Adds games to play; those whose number is there already are left as they are."""
@@ -174,7 +185,7 @@ class Ledger:
                 counts = self.counts()
         return bool(counts["open"] + counts["leased"])
 
-    def lease(self, owner: str, count: int, seconds: float = 600.0) -> list[Game]:
+    def lease(self, owner: str, count: int, seconds: float = 600.0) -> Games:
         """The next games to play, which nobody else gets for some time.
 
         Games whose lease has run out, or whose process is gone, are among them.
@@ -185,11 +196,32 @@ class Ledger:
             for dead in (o for o in owners if o != owner and gone(o)):
                 self._db.execute(f"{FREE} AND owner = ?", (OPEN, LEASED, dead))
             self._db.execute(f"{FREE} AND lease_until < ?", (OPEN, LEASED, now))
-            games = _made(self._db.execute(FOLLOWING, (OPEN, count)))
+            spans, chosen, left = _spans(self._db), list[Span](), count
+            for span in spans:
+                if span.state == OPEN and left > 0:
+                    chosen.append(span._replace(stop=min(span.stop, span.start + left)))
+                    left -= chosen[-1].size
+            rows = {row[0]: row for span in chosen for row in self._db.execute(OVERLAPPING, span[:2])}
+            games = read_games(rows.values(), f"ledger {self.path}")
+            mine = holds(chosen, games.ids)
+            games = games if mine.all() else games.take(mine)
+            if len(games) < count - left:
+                raise PoolError(f"ledger {self.path}: the table game does not have all games; {AGAIN}")
             if games:
-                ids = np.array([game.id for game in games])
-                _write_spans(self._db, marked(_spans(self._db), ids, LEASED, owner, now + seconds))
+                _write_spans(self._db, marked(spans, games.ids, LEASED, owner, now + seconds))
         return games
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is done inside is written at once or not at all, while the caller goes on.
+
+        Whatever is asked of the ledger next waits for it, and raises OSError where it could not be written.
+        """
+        with _transaction(self._db, self.path, self._write):
+            yield
+
+    def _write(self) -> None:
+        self._writing = self._writer.submit(self._connection.execute, "COMMIT")
 
     def release(self, owner: str) -> None:
         """Gives up the games that an owner has leased."""
@@ -205,47 +237,27 @@ class Ledger:
 
     def finish(self, owner: str, played: Played) -> int:
         """Writes what came out, all in one transaction; how many games were still the owner's to finish."""
-        kept = played.moves.packed() if isinstance(played.moves, MoveLists) else [NO_MOVES] * len(played.games)
-        ids = np.fromiter((game.id for game in played.games), np.int64, len(played.games))
-        rows = zip(
-            ids.tolist(),
-            _packed(played.returns),
-            played.plies.tolist(),
-            played.ending.tolist(),
-            played.culprit.tolist(),
-            played.digest.tolist(),
-            kept,
-            _packed(played.seconds),
-            strict=True,
-        )
+        which = _once(played.games.ids)
+        played = played if which is None else played.take(which)
         with _transaction(self._db, self.path):
             spans = _spans(self._db)
-            mine = holds([span for span in spans if (span.state, span.owner) == (LEASED, owner)], ids)
-            before = self._db.total_changes
-            self._db.executemany(f"INSERT OR IGNORE INTO result VALUES ({', '.join('?' * 8)})", compress(rows, mine))
-            written = self._db.total_changes - before
-            _write_spans(self._db, marked(spans, np.unique(ids[mine]), FINISHED))
-        return written
+            mine = holds([span for span in spans if (span.state, span.owner) == (LEASED, owner)], played.games.ids)
+            played = played if mine.all() else played.take(np.flatnonzero(mine))
+            places = ", ".join("?" * len(RESULT))
+            self._db.executemany(f"INSERT INTO result VALUES ({places})", result_rows(played))
+            _write_spans(self._db, marked(spans, played.games.ids, FINISHED))
+        return len(played.games)
 
-    def games(self) -> list[Game]:
+    def games(self) -> Games:
         """The schedule as far as it is known."""
-        return _made(self._db.execute(f"SELECT {GAME} FROM game ORDER BY id"))
+        rows = self._db.execute(f"SELECT {', '.join(GAME)} FROM game ORDER BY start").fetchall()
+        return read_games(rows, f"ledger {self.path}")
 
     def played(self, *, moves: bool = True) -> Played:
         """All finished games, in the order of their numbers; without their moves if those are not needed."""
-        query = f"SELECT {GAME}, {RESULT} FROM game JOIN result USING (id) ORDER BY id"
-        rows = self._db.execute(query).fetchall()
-        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [[] for _ in range(12)]
-        return Played(
-            _made(row[:5] for row in rows),
-            _unpacked(columns[5], np.float32),
-            torch.tensor(columns[6], dtype=torch.int64),
-            torch.tensor(columns[7], dtype=torch.int8),
-            torch.tensor(columns[8], dtype=torch.int64),
-            torch.tensor(columns[9], dtype=torch.int64),
-            MoveLists.of(columns[10], columns[6]) if moves else [],
-            _unpacked(columns[11], np.float64),
-        )
+        columns = ", ".join(name if moves or name != "moves" else "NULL" for name in RESULT)
+        rows = self._db.execute(f"SELECT {columns} FROM result ORDER BY start").fetchall()
+        return read_results(rows, self.games(), f"ledger {self.path}", moves=moves)
 
     def counts(self) -> dict[str, int]:
         """How many games are open, leased and finished."""
@@ -254,48 +266,50 @@ class Ledger:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=60, isolation_level=None)
+    db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)  # a thread may commit
     db.execute(f"PRAGMA page_size = {PAGE}")  # of a new file; one that exists keeps its own
-    db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     return db
 
 
 @contextmanager
-def _transaction(db: sqlite3.Connection, path: Path) -> Iterator[None]:
-    """All or nothing; nobody else writes meanwhile."""
+def _transaction(db: sqlite3.Connection, path: Path, commit: Callable[[], object] | None = None) -> Iterator[None]:
+    """All or nothing, together with what it is part of; nobody else writes meanwhile."""
+    if db.in_transaction:
+        yield
+        return
     try:
         db.execute("BEGIN IMMEDIATE")
         yield
-        db.execute("COMMIT")
+        (commit or partial(db.execute, "COMMIT"))()
     except BaseException as error:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
+        undone = _undone(db, path, error)
         if isinstance(error, sqlite3.Error):
-            raise OSError(f"ledger {path}: {error}; what was written before is kept, run again to go on") from error
+            raise undone from error
         raise
 
 
-def _packed(numbers: Tensor) -> list[bytes]:
-    """The bytes of each row, little-endian."""
-    rows = numbers.numpy()
-    data, step = rows.astype(rows.dtype.newbyteorder("<")).tobytes(), rows.itemsize * rows.shape[1]
-    return [data[at : at + step] for at in range(0, len(data), step)]
+def _undone(db: sqlite3.Connection, path: Path, error: BaseException) -> OSError:
+    """Takes back what was not committed; what to tell of it."""
+    if db.in_transaction:
+        db.execute("ROLLBACK")
+    return OSError(f"ledger {path}: {error}; what was written before is kept, run again to go on")
 
 
-def _unpacked(rows: Sequence[bytes], dtype: type[np.floating[Any]]) -> Tensor:
-    flat = np.frombuffer(b"".join(rows), np.dtype(dtype).newbyteorder("<")).astype(dtype)
-    return torch.from_numpy(flat.reshape(len(rows), -1) if rows else flat)
+def _once(ids: Ids) -> NDArray[np.int64] | None:
+    """The places of numbers in their order, of those that come twice the first one's; None if they are so already."""
+    return None if (np.diff(ids) > 0).all() else np.unique(ids, return_index=True)[1]
 
 
-def _insert(db: sqlite3.Connection, games: Iterable[Game]) -> None:
+def _insert(db: sqlite3.Connection, given: Iterable[Game]) -> None:
     """Adds those games whose number is not there yet."""
-    games, spans, text = list(games), _spans(db), cache(json.dumps)
-    ids = np.fromiter((game.id for game in games), np.int64, len(games))
-    fresh = ~holds(spans, ids)
-    rows = ((g.id, g.round, text(g.players), g.opening, g.chance) for g in compress(games, fresh))
-    db.executemany(f"INSERT OR IGNORE INTO game ({GAME}) VALUES (?, ?, ?, ?, ?)", rows)
-    more = [Span(start, stop, OPEN) for start, stop in runs(np.unique(ids[fresh]))]
+    games, spans = Games.of(given), _spans(db)
+    which = _once(games.ids)
+    games = games if which is None else games.take(which)
+    fresh = ~holds(spans, games.ids)
+    games = games if fresh.all() else games.take(fresh)
+    db.executemany(f"INSERT INTO game VALUES ({', '.join('?' * len(GAME))})", game_rows(games))
+    more = [Span(start, stop, OPEN) for start, stop in runs(games.ids)]
     _write_spans(db, joined(sorted([*spans, *more])))
 
 
@@ -307,14 +321,3 @@ def _spans(db: sqlite3.Connection) -> list[Span]:
 def _write_spans(db: sqlite3.Connection, spans: Iterable[Span]) -> None:
     db.execute("DELETE FROM span")
     db.executemany("INSERT INTO span VALUES (?, ?, ?, ?, ?)", spans)
-
-
-def _made(rows: Iterable[Any]) -> list[Game]:
-    """The games of rows; those of the same players share them."""
-    known: dict[str, tuple[str, ...]] = {}
-    out = []
-    for number, turn, text, opening, chance in rows:
-        if text not in known:
-            known[text] = tuple(json.loads(text))
-        out.append(Game(number, known[text], turn, opening, chance))
-    return out

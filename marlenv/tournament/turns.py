@@ -16,7 +16,7 @@ from torch import Tensor
 from marlenv.games.rules import Rules
 from marlenv.rng import RowRNG
 from marlenv.specs import TensorSpec
-from marlenv.tournament.schedule import Game
+from marlenv.tournament.games import Game, Games
 
 
 class Positions(ABC):
@@ -153,7 +153,7 @@ class Board(Protocol):
     def rows(self, wanted: int) -> int:
         """How many games are played at once, if so many are wanted."""
 
-    def begin(self, games: Sequence[Game], rows: Tensor | None) -> bool:
+    def begin(self, games: Games, rows: Tensor | None) -> bool:
         """Begins games in ``rows``, or in new ones; whether any of them may be over at once."""
 
     def opening(self, game: Game) -> Sequence[int]:

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from marlenv.errors import IllegalAction, KeyMissing, PoolError, ShapeError, UnknownName
 from marlenv.games import Backgammon, KuhnPoker, MatrixGame, TicTacToe
+from marlenv.tournament.blocks import pack, unpack
+from marlenv.tournament.games import Game
 from marlenv.tournament.moves import MoveLists
 from marlenv.tournament.play import Arena, Played
 from marlenv.tournament.players import ModulePlayer, TabularPlayer, random_player
 from marlenv.tournament.results import Results
-from marlenv.tournament.schedule import Game, round_robin, with_openings
+from marlenv.tournament.schedule import round_robin, with_openings
 from marlenv.tournament.turns import Turn
 
 
@@ -203,10 +205,12 @@ def test_counts_of_many_games_are_those_of_their_list() -> None:
 def test_moves_are_packed_without_loss(codes: list[list[list[int]]], shift: int) -> None:
     codes = [[[x >> shift for x in move] for move in game] for game in codes]
     flat = np.array([move for game in codes for move in game], dtype=np.int64).reshape(-1, 2)
-    lists = MoveLists(flat, np.cumsum([len(game) for game in codes], dtype=np.int64))
+    lengths = np.array([len(game) for game in codes], dtype=np.int64)
+    lists = MoveLists(flat, lengths)
     assert lists == codes
-    again = MoveLists.of(lists.packed(), [len(game) for game in codes])
+    again = MoveLists(unpack(pack(flat), len(flat), None), lengths) if len(flat) else lists
     assert again == codes
+    assert again.take(np.arange(len(codes))[::-2]) == codes[::-2]
     assert [again[-k - 1] for k in range(len(codes))] == codes[::-1]
     assert again[1:] == codes[1:]
 

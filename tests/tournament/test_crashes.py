@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from contents import content
 
 from marlenv.tournament.config import Config
 from marlenv.tournament.drive import open_ledger, run
@@ -21,12 +22,6 @@ from marlenv.tournament.store import Ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
 CONFIG = {"env": "tic_tac_toe", "players": dict.fromkeys("abc", "random"), "rows": 16, "block": 24}
-
-
-def content(ledger: Ledger) -> list[tuple[object, ...]]:
-    """All that is known of the games, but for how long players thought."""
-    columns = "id, round, players, opening, chance, returns, plies, ending, culprit, digest, moves"
-    return ledger._db.execute(f"SELECT {columns} FROM game LEFT JOIN result USING (id) ORDER BY id").fetchall()
 
 
 def opened(path: Path, cycles: int) -> Ledger:
@@ -138,11 +133,11 @@ def limited(path: Path, spare: int, what: Callable[[], object]) -> Callable[[], 
 @pytest.mark.parametrize("spare", [0, 8_000, 60_000])
 def test_a_disk_that_is_full_costs_nothing(tmp_path: Path, spare: int) -> None:
     path = tmp_path / "a.sqlite"
-    opened(path, 60).close()
+    opened(path, 1200).close()
     assert ended(child(limited(path, spare, lambda: run(Ledger(path))))) == 3  # an error, which says what to do
     ledger = Ledger(path)
     run(ledger)
-    plain = opened(tmp_path / "plain.sqlite", 60)
+    plain = opened(tmp_path / "plain.sqlite", 1200)
     run(plain)
     assert content(ledger) == content(plain)
     assert ledger._db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

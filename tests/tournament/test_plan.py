@@ -15,9 +15,9 @@ from marlenv.tournament import random_player
 from marlenv.tournament.config import Config
 from marlenv.tournament.drive import open_ledger, run
 from marlenv.tournament.export import board_of, positions
+from marlenv.tournament.games import Game
 from marlenv.tournament.plan import following, sprt_counts, verdict
 from marlenv.tournament.play import blank
-from marlenv.tournament.schedule import Game
 
 TAG = {"env": "simple_tag", "options": {"max_steps": 2, "compile": "none"}, "rows": 4}
 

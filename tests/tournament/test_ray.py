@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from contents import content
 
 from marlenv.cli.__main__ import main
 from marlenv.errors import IllegalAction, SpecError, WorkerFailed
@@ -53,12 +54,6 @@ def nodes() -> Iterator[tuple[Any, Any]]:
     yield cluster, second
     ray.shutdown()
     cluster.shutdown()
-
-
-def content(ledger: Ledger) -> list[tuple[object, ...]]:
-    return ledger._db.execute(
-        "SELECT id, players, returns, plies, ending, moves FROM game LEFT JOIN result USING (id) ORDER BY id"
-    ).fetchall()
 
 
 def opened(path: Path, **fields: Any) -> Ledger:

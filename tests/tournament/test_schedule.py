@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marlenv.errors import PoolError, SpecError, UnknownName
+from marlenv.tournament.games import Game
 from marlenv.tournament.schedule import (
-    Game,
     _cost,
     _records,
     advance,

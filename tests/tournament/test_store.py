@@ -10,24 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from contents import content
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marlenv.errors import PoolError, SpecError, UnknownName, Unsupported
 from marlenv.tournament.config import Config
 from marlenv.tournament.drive import open_ledger, run
+from marlenv.tournament.games import Game
 from marlenv.tournament.play import Arena, blank
-from marlenv.tournament.schedule import Game
 from marlenv.tournament.spans import Span, holds, joined, marked, runs
 from marlenv.tournament.store import Ledger, me
 
 CONFIG = {"env": "tic_tac_toe", "players": {"a": "random", "b": "random", "c": "random"}, "cycles": 7, "rows": 8}
-
-
-def content(ledger: Ledger) -> list[tuple[object, ...]]:
-    """All that is known of the games, but for how long players thought."""
-    columns = "id, round, players, opening, chance, returns, plies, ending, culprit, digest, moves"
-    return ledger._db.execute(f"SELECT {columns} FROM game LEFT JOIN result USING (id) ORDER BY id").fetchall()
 
 
 def finished(path: Path, **fields: object) -> Ledger:
@@ -122,7 +117,7 @@ def test_games_of_a_process_that_is_gone_are_free_at_once(tmp_path: Path) -> Non
 
 
 def test_a_full_disk_is_an_error_and_costs_nothing(tmp_path: Path) -> None:
-    config = {"cycles": 60, "rows": 128}
+    config = {"cycles": 2000, "rows": 128}
     ledger = open_ledger(Config.of({**CONFIG, **config}), tmp_path / "a.sqlite")
     pages = ledger._db.execute("PRAGMA page_count").fetchone()[0]
     ledger._db.execute(f"PRAGMA max_page_count = {pages}")
@@ -245,7 +240,7 @@ def test_what_is_no_ledger_of_ours_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PoolError, match="with other cycles, seed; choose another --ledger"):
         open_ledger(Config.of({**CONFIG, "seed": 4, "cycles": 2}), tmp_path / "a.sqlite")
     ledger._db.execute("UPDATE about SET value = '99' WHERE name = 'version'")
-    with pytest.raises(PoolError, match="has version 99, and this marlenv reads 4"):
+    with pytest.raises(PoolError, match="has version 99, and this marlenv reads 5"):
         Ledger(tmp_path / "a.sqlite")
     assert isinstance(Config.of(CONFIG).arena(), Arena)
 
