@@ -3,9 +3,9 @@
 A row is of the games from number ``start`` up to ``stop``, which is not among them. A column is a letter of Python's
 :mod:`struct`, which says what its numbers are, then the numbers, little-endian: one per game; a single one where all
 are the same; of more than two games two where each is as much above the one before: the first, and by how much. In
-``returns`` and ``seconds`` there is one per game and seat, in ``moves`` those of the first game, then those of the
-next, as many moves as the game has ``plies``. NULL is a column of which no game has anything: no opening, no chance
-that it shares, no moves that were kept.
+``returns`` and ``seconds`` (to seven digits) there is one per game and seat, in ``moves`` those of the first game, then
+those of the next, as many moves as the game has ``plies``. NULL is a column of which no game has anything: no opening,
+no chance that it shares, no moves that were kept.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def result_rows(played: Played) -> Iterator[Row]:
     ids, plies, moves = played.games.ids, played.plies.numpy(), played.moves
     kept = moves.lengths == plies if isinstance(moves, MoveLists) else np.zeros(len(ids), np.bool_)
     columns = [x.numpy() for x in (played.returns, played.plies, played.ending, played.culprit, played.digest)]
-    seconds = played.seconds.numpy()
+    seconds = played.seconds.numpy().astype(np.float32)
     for a, b in stretches(ids, kept):
         start = int(ids[a])
         made = pack(moves.part(a, b).reshape(-1, 1)) if isinstance(moves, MoveLists) and kept[a] else None

@@ -4,8 +4,8 @@ The schedule is written first. A game is leased before it is played and finished
 block of games in one transaction; whoever lost the lease in between writes nothing. Rows are written once, each of many
 games (:mod:`~marlenv.tournament.blocks` says what is in them): those of ``game`` with the schedule, those of ``result``
 when their games are over. Rows of ``span`` say which games are open (0), leased (1) and finished (2). Nothing that can
-be computed from games is kept. Several processes may play from one ledger: a file of SQLite with a rollback journal,
-as what is written once would go twice to the disk through a write-ahead log.
+be computed from games is kept. SQLite in WAL mode: several processes may play from one ledger, and others read it
+meanwhile.
 """
 
 from __future__ import annotations
@@ -142,6 +142,7 @@ class Ledger:
                 rows = [("version", str(VERSION)), ("config", json.dumps(config, sort_keys=True))]
                 db.executemany("INSERT INTO about VALUES (?, ?)", rows)
                 _insert(db, games)
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             db.close()
             os.link(draft, path)  # fails where another process was faster
         except FileExistsError:
@@ -150,7 +151,7 @@ class Ledger:
             raise OSError(f"ledger {path}: {error}; nothing was written") from error
         finally:
             db.close()
-            for leftover in (draft, Path(f"{draft}-journal")):
+            for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
                 leftover.unlink(missing_ok=True)
         return cls(path)
 
@@ -268,6 +269,7 @@ class Ledger:
 def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)  # a thread may commit
     db.execute(f"PRAGMA page_size = {PAGE}")  # of a new file; one that exists keeps its own
+    db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     return db
 

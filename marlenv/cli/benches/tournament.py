@@ -198,7 +198,7 @@ def ledger_figures(rounds: int) -> list[Figure]:
     """What the ledger costs, beside games of nothing and beside games of some length."""
     out = []
     for name, env, rows, games in (
-        ("tic-tac-toe", "tic_tac_toe", ROWS, 64 * ROWS),
+        ("tic-tac-toe", "tic_tac_toe", ROWS, 256 * ROWS),
         ("chess", "chess", CHESS_ROWS, 8 * CHESS_ROWS),
     ):
         sides = {str(with_): with_ledger(env, rows, games, ledger=with_) for with_ in (True, False)}
