@@ -109,6 +109,8 @@ class _Acting:
         self._shown: Shown | None = None
         self._state: Any = None
         self._places: Any = None
+        self._numbers = kernel is not None and all(field.dtype.is_floating_point for field in buffer.action_fields)
+        """Whether machine code looks at the actions itself."""
         self._played: Any = None
         """Plays a step of the staging buffer in machine code, by its number there."""
 
@@ -138,11 +140,15 @@ class _Acting:
                 return self._unfused(t, td, values, fresh)
             self.written.append(found)
             actions = [found[where] for where in self.actions]
-            env.check_values(dict(zip(self.groups, actions, strict=True)))
+            if not self._numbers:
+                self._check(actions)
             fresh = self._step(t, actions, last=t == buffer.steps - 1)
             if self.stop and fresh:
                 break
         return self._whole(t + 1)
+
+    def _check(self, actions: Sequence[Tensor]) -> None:
+        self.env.check_values(dict(zip(self.groups, actions, strict=True)))
 
     def _goes_on(self, found: Mapping[Path, Tensor]) -> bool:
         """Whether what a policy wrote is like what it wrote before, and its actions as a step reads them."""
@@ -191,7 +197,8 @@ class _Acting:
         read = [x.contiguous() for x in actions]
         kernel.act(self._places, read)
         at = t - staging.start
-        self._played(at)
+        if not self._played(at):
+            self._check(actions)
         self.values = self._shown.values[at]
         return bool(self._ended[t])
 

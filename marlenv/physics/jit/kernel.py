@@ -406,7 +406,7 @@ class Kernel(MachineKernel):
         self.name = path.name
         self._library = ctypes.CDLL(str(path))
         self._run, self._begin, self._turn = self._library.run, self._library.begin, self._library.turn
-        self._run.restype = self._begin.restype = self._turn.restype = None
+        self._run.restype, self._begin.restype, self._turn.restype = ctypes.c_int64, None, None
         self._run.argtypes = [ctypes.c_int64] * 10 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
         self._begin.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
         self._turn.argtypes = [ctypes.c_int64] * 6 + [ctypes.c_void_p] * 5 + [ctypes.c_int64, ctypes.c_void_p]
@@ -465,16 +465,17 @@ class Kernel(MachineKernel):
 
     def acting(
         self, rows: int, places: Any, ended: Tensor, *, last: int, most: int | None, restart: bool
-    ) -> Callable[[int], None]:
+    ) -> Callable[[int], bool]:
         """What plays a step, given its number, with the actions of :meth:`act`; arguments as of :meth:`run`.
 
-        It uses as many threads as PyTorch may use now.
+        It uses as many threads as PyTorch may use now. It returns whether it did: not where any action is no finite
+        number.
         """
         streams, threads = self._ways(rows, 1)
         how, to = (last, most or 0, 0, TILE, restart, streams, True, places), ended.data_ptr()
 
-        def played(step: int) -> None:
-            self._run(rows, step, step + 1, *how, to, *threads)
+        def played(step: int) -> bool:
+            return not self._run(rows, step, step + 1, *how, to, *threads)
 
         return played
 

@@ -178,12 +178,26 @@ static void share(void *p) {
   play(*s.call, low, high < rows ? high : rows);
 }
 
-extern "C" void run(int64_t rows, int64_t start, int64_t stop, int64_t last, int64_t most, int64_t drawn, int64_t tile, int64_t restart, int64_t streams, int64_t acting,
+// whether any action of one step is no finite number
+static bool odd(const Call &c) {
+  for (int k = 0; k < NACTS; k++) {
+    const uint32_t *x = (const uint32_t *)c.p[NSTATE + k], high = 0x7f800000;
+    uint32_t found = 0;
+    if (ACTS[k].kind == 0) for (int64_t i = 0; i < c.rows * ACTS[k].count; i++) found |= (x[i] & high) == high;
+    if (found) return true;
+  }
+  return false;
+}
+
+// where somebody is acting with what is no number, nothing happens, and 1 is returned
+extern "C" int64_t run(int64_t rows, int64_t start, int64_t stop, int64_t last, int64_t most, int64_t drawn, int64_t tile, int64_t restart, int64_t streams, int64_t acting,
                     void **p, uint8_t *ended, int64_t threads, const Pool *pool) {
   Call call = {rows, start, stop, last, most, drawn, tile, restart, streams, acting, p, ended};
   Shared shared = {&call, pool};
+  if (acting && odd(call)) return 1;
   if (threads > 1) pool->parallel(share, &shared, (unsigned)threads, 0);
   else play(call, 0, rows);
+  return 0;
 }
 
 typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
