@@ -35,7 +35,7 @@ PY
 "$root/build/wheel/venv/bin/python" - <<'PY'
 from marlenv.physics.jit.kernel import runtime
 
-assert "struct Field" in runtime("vectors.h") and "void run" in runtime("driver.cpp") and "Two" in runtime("vectors.h")
+assert "struct Field" in runtime("vectors.h") and "int64_t run" in runtime("driver.cpp") and "Two" in runtime("vectors.h")
 PY
 "$root/build/wheel/venv/bin/marlenv" rollout simple_spread --envs 8 --steps 10 --seed 0
 for name in simple_spread tic_tac_toe; do  # a scenario, a game, and the contract, with the core dependencies alone

@@ -26,7 +26,8 @@ def test_both_sides_play_as_many_steps_with_their_threads(monkeypatch: pytest.Mo
     [figure] = threads.measure(1, only="tic_tac_toe,1024,rollout")
     assert figure.what == "tic_tac_toe B=1024 rollout"
     assert figure.peer_name == "one thread"
-    assert sorted(played) == [(1, (1024, 64))] * 3 * threads.TURN[1024] + [(2, (1024, 64))] * 3 * threads.TURN[1024]
+    turns = 3 * 4 * threads.TURN[1024]  # games have four times as many
+    assert sorted(played) == [(1, (1024, 64))] * turns + [(2, (1024, 64))] * turns
     assert torch.get_num_threads() == before
 
 

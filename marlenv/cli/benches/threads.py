@@ -22,11 +22,11 @@ from marlenv.registration import make
 SCENARIOS = ("navigation", "balance", "ball_passage", "flocking", "discovery", "joint_passage")
 GAMES = ("chess", "tic_tac_toe", "connect_four", "go", "hanabi")
 ROWS = (1024, 16384)
-STEPS = {1024: 64, 16384: 16}
-"""Of a rollout, by the number of rows."""
-TURN = {1024: 32, 16384: 8}
-"""Rollouts that one side plays before it is the other's turn, as those who train play one after another: the first one
-after a change of threads finds the caches and the other core cold."""
+STEPS = {1024: 256, 16384: 64}
+"""Of a rollout, by the number of rows; those of games, whose steps are larger, have a quarter."""
+TURN = {1024: 8, 16384: 2}
+"""Rollouts that one side plays before it is the other's turn (of games four times as many), as those who train play one
+after another: the first one after a change of threads finds the caches and the other core cold."""
 PARTS = ("rollout", "steps")
 MACHINE = "machine"
 THREADS = 2
@@ -93,7 +93,8 @@ def _play(part: str, name: str, rows: int, many: int) -> Callable[[], int]:
     """Plays on with so many threads."""
     options: dict[str, Any] = {} if name in GAMES else {"compile": "aot"}
     env: Any = make(name, num_envs=rows, seed=0, **options)
-    held, steps, turn = [env.reset()], STEPS[rows], TURN[rows]
+    held, few = [env.reset()], 4 if name in GAMES else 1
+    steps, turn = STEPS[rows] // few, TURN[rows] * few
 
     def rollout() -> int:
         torch.set_num_threads(many)
