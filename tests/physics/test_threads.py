@@ -157,7 +157,10 @@ def test_any_number_of_threads_computes_the_same(name, rows, monkeypatch):
 
         played = env.rollout(9, policy, break_when_any_done=False)
         td = env.rand_step(env.reset())
-        return drawn, played, td, env.get_state()
+        anew = torch.arange(rows) % 5 < 2
+        anew[64:128] = True  # rows side by side, too
+        some = env.reset(env.step_mdp(td).set("_reset", anew.unsqueeze(-1)))
+        return drawn, played, td, some, env.get_state()
 
     try:
         one = data(1)
