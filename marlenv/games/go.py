@@ -206,7 +206,7 @@ class Go(Rules[State]):
         """
         passes, ply = action == self.cells, state.ply.unsqueeze(-1)
         if self.repetition == "allow":
-            return state.seen, ply, torch.zeros_like(passes)
+            return state.seen, ply, torch.zeros_like(passes)  # nobody asks for a hash
         stone = self._keys(chain).gather(-1, action.unsqueeze(-1))  # 0 of a pass
         lost = torch.where(taken, self._keys(state.chain), 0).sum(-1, keepdim=True)
         at = (ply + 1).clamp(max=self.longest)

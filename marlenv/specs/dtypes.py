@@ -21,7 +21,7 @@ def dtype_name(dtype: torch.dtype | None) -> str:
 
 
 def as_device(device: torch.device | str | int | None) -> torch.device | None:
-    """A device with its number, as tensors report it: ``cuda`` is ``cuda:0``, or the current one."""
+    """A device as tensors report it: ``cuda`` is ``cuda:0``, or the current one, and ``cpu:0`` is ``cpu``."""
     if device is None:
         return None
     device = _device("device", device)
@@ -46,7 +46,8 @@ def usable_device(who: str, device: torch.device | str | int) -> torch.device:
 
 def _device(who: str, device: torch.device | str | int) -> torch.device:
     try:
-        return torch.device(device)
+        made = torch.device(device)
+        return torch.device("cpu") if made.type == "cpu" else made
     except (RuntimeError, TypeError) as error:
         raise DeviceError(
             f"{who}: {device!r} is no device; use 'cpu', 'cuda', or 'cuda:1' for a certain GPU"

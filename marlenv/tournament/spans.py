@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Ids = NDArray[np.int64]
+from marlenv.tournament.games import Ids
 
 
 class Span(NamedTuple):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from laws import same, seeded
 
-from marlenv import Binary, Bounded, Categorical, Composite, NonTensor, OneHot, RowRNG, Unbounded
+from marlenv import Binary, Bounded, Categorical, Composite, NonTensor, OneHot, RowRNG, Unbounded, make
 from marlenv.testing.catalogue.specs import SPECS, inside, mask
 
 META, CPU = torch.device("meta"), torch.device("cpu")
@@ -48,6 +48,15 @@ def test_meta_values_are_checked_by_shape_and_dtype():
 
 def test_numbers_of_rows_arrive_on_the_device_of_the_spec():
     assert Bounded(0, 1, (2,), device="meta").rand(rng=RowRNG()).device == META
+
+
+def test_the_cpu_has_one_name():
+    """Tensors of ``cpu:0`` say ``cpu``; an env of it refused their actions."""
+    spec = Bounded(0, 1, (2,), device="cpu:0")
+    assert spec.device == spec.rand().device == CPU
+    env = make("simple_spread", num_envs=2, seed=0, device="cpu:0", compile="none")
+    assert env.device == CPU
+    assert env.rollout(3).device == CPU
 
 
 def test_the_default_device_counts():
