@@ -98,20 +98,26 @@ def write(td: TensorDictBase, key: str | tuple[str, ...], value: Any) -> None:
 
 def store(td: TensorDictBase, key: str | tuple[str, ...], value: Any) -> None:
     """Writes like ``td.set``; a plain tensor that fits as it is takes the short way there."""
-    *above, name = (key,) if isinstance(key, str) else key
+    inside = home(td, key, value)
+    if inside is None:
+        td.set(key, value)
+    else:
+        inside[key if isinstance(key, str) else key[-1]] = value
+
+
+def home(td: TensorDictBase, key: str | tuple[str, ...], value: Any) -> dict[str, Any] | None:
+    """The dict that a plain tensor is written into under a nested key; None where ``td.set`` would do more."""
     node: Any = td
-    for step in above:
+    for step in () if isinstance(key, str) else key[:-1]:
         node = get(node, step) if type(node) is TensorDict else None
     inside = raw(node)
-    if (
+    fits = (
         inside is not None
         and type(value) is Tensor
         and value.shape[: node.ndim] == node.batch_size
         and node.device in (None, value.device)
-    ):
-        inside[name] = value
-    else:
-        td.set(key, value)
+    )
+    return inside if fits else None
 
 
 def plant(td: TensorDictBase | dict[str, Any], where: Sequence[str], value: Any) -> None:

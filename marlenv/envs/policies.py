@@ -10,6 +10,7 @@ from tensordict import TensorDictBase, is_tensor_collection
 from tensordict.nn import TensorDictModule, TensorDictModuleBase
 from torch import nn
 
+from marlenv.envs.modules import call
 from marlenv.errors import SpecError
 from marlenv.keys import NestedKey
 from marlenv.specs import Composite, TensorSpec
@@ -114,7 +115,7 @@ class OneOrOther:
 
     def __call__(self, td: TensorDictBase) -> TensorDictBase:
         if self._chosen is not None:
-            return self._chosen(td)
+            return call(self._chosen, td)
         try:
             out, self._chosen = self._module(td), self._module
         except Exception as error:
@@ -134,7 +135,7 @@ def ask(policy: Policy, td: TensorDictBase, who: str) -> TensorDictBase:
     Raises:
         TypeError: it returned something else.
     """
-    out = policy(td)
+    out = call(policy, td)
     if out is None or out is td:
         return td
     if not is_tensor_collection(out):

@@ -17,6 +17,7 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.compiling import outside_graphs
+from marlenv.envs.modules import call
 from marlenv.envs.policies import as_policy
 from marlenv.envs.seeding import as_seed
 from marlenv.errors import IllegalAction, KeyMissing, ShapeError, SpecError, whole
@@ -386,7 +387,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         """The data with the opponent's actions."""
         if self._policy is self.opponent:
             self._policy = as_policy(self.opponent, self, action_keys=self._opponent_keys)
-        return self._policy(tensordict)
+        return call(self._policy, tensordict)
 
     @property
     def _opponent_keys(self) -> list[NestedKey]:

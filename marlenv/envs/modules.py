@@ -1,0 +1,174 @@
+"""Tensordict modules called by their module.
+
+``policy(td)`` goes through tensordict's dispatch, a sequence's bookkeeping and a checked write for each entry; with a
+small network, or a small batch, that is what a step costs. Here the network inside is called with the entries, and
+what it returns is written where it would have been. It is done so only where nothing could tell the difference: no
+hooks, no methods of somebody's own, plain tensors in a plain tensordict. Every other policy is called as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import ProbabilisticTensorDictSequential, TensorDictModule, TensorDictSequential
+from tensordict.nn.probabilistic import interaction_type, set_interaction_type
+from tensordict.nn.utils import skip_existing
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling as is_compiling
+from torch.nn.modules import module as hooks
+
+from marlenv.keys import last
+from marlenv.tensordicts import fetch, home, raw
+
+CALLED = ("__call__", "_call_impl", "_compiled_call_impl", "_wrapped_call_impl", "forward")
+MODULE = frozenset((*CALLED, "_call_module", "_write_to_tensordict"))
+SEQUENCE = frozenset((*CALLED, "_run_module", "_module_iter", "_get_module_num_or_key"))
+SAMPLER = SEQUENCE | {"get_dist_params", "det_part", "_last_module"}
+
+
+def call(policy: Any, td: TensorDictBase) -> Any:
+    """What ``policy(td)`` returns, by the shortest way to it.
+
+    Args:
+        policy: any callable that takes the tensordict.
+        td: the data, in which a tensordict module writes.
+
+    >>> from tensordict import TensorDict
+    >>> double = TensorDictModule(lambda seen: 2 * seen, ["observation"], ["action"])
+    >>> call(double, TensorDict({"observation": torch.ones(3)}, [3]))["action"]
+    tensor([2., 2., 2.])
+    """
+    kind: type = type(policy)
+    return policy(td) if _way(kind) is None or _watched() else _run(policy, td)
+
+
+def _run(module: Any, td: TensorDictBase) -> Any:
+    kind: type = type(module)
+    way = _way(kind)
+    return module(td) if way is None or raw(td) is None else way(module, td)
+
+
+@cache
+def _way(kind: type) -> Callable[[Any, TensorDictBase], Any] | None:
+    """How modules of a class are called; None for classes with methods of their own on the way."""
+    for base, own, way in WAYS:
+        if issubclass(kind, base):
+            return way if all(getattr(kind, name, None) is getattr(base, name, None) for name in own) else None
+    return None
+
+
+def _watched() -> bool:
+    """Whether anything looks on at every module, or changes what they do."""
+    return bool(
+        skip_existing()
+        or is_compiling()
+        or torch._C._get_tracing_state()
+        or hooks._global_forward_hooks
+        or hooks._global_forward_pre_hooks
+        or hooks._global_backward_hooks
+        or hooks._global_backward_pre_hooks
+    )
+
+
+def _bare(at: dict[str, Any], own: frozenset[str]) -> bool:
+    """Whether a module, by its attributes, has no hooks, is not compiled, and none of its methods was replaced."""
+    hooked = at["_forward_hooks"] or at["_forward_pre_hooks"] or at["_backward_hooks"] or at["_backward_pre_hooks"]
+    return not hooked and own.isdisjoint(at)
+
+
+def _module(module: TensorDictModule, td: TensorDictBase) -> Any:
+    at = module.__dict__
+    odd = module._kwargs is not None or module.method is not None or module.method_kwargs or module._get_kwargs
+    if odd or module.inplace is not True or not _bare(at, MODULE):
+        return module(td)
+    seen = [fetch(td, key) for key in at["_in_keys"]]
+    if any(type(value) is not Tensor for value in seen):
+        return module(td)
+    try:
+        out = module.module(*seen)
+    except Exception as error:
+        return _go_on(module, td, error)
+    values, keys = out if type(out) is tuple else (out,), at["_out_keys"]
+    if len(values) != len(keys):
+        return _go_on(module, td, out)
+    for key, value in zip(keys, values, strict=True):
+        if key != "_":
+            inside = home(td, key, value)
+            if inside is None:
+                return _go_on(module, td, out)
+            inside[last(key)] = value
+    return td
+
+
+def _go_on(module: TensorDictModule, td: TensorDictBase, answer: Any) -> Any:
+    """Tensordict's own way on from what the module returned or raised; it writes all of it, again where need be."""
+    return TensorDictModule.forward(Answered(module, answer), td)
+
+
+class Answered:
+    """A tensordict module whose module was called already: its ``forward`` goes on with what came of that.
+
+    Args:
+        module: the tensordict module.
+        answer: what its module returned or raised.
+    """
+
+    def __init__(self, module: TensorDictModule, answer: Any) -> None:
+        self._of, self._answer = module, answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
+
+    def _call_module(self, tensors: Any, **kwargs: Any) -> Any:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+def _in_turn(sequence: TensorDictSequential, td: TensorDictBase) -> Any:
+    if not _runs_in_place(sequence, SEQUENCE):
+        return sequence(td)
+    out: Any = td
+    for module in sequence._module_iter():
+        try:
+            out = _run(module, out)
+        except Exception as error:
+            error.add_note(f"Failed while executing module '{sequence._get_module_num_or_key(module)}'.")
+            raise
+    return _written(sequence, td, out)
+
+
+def _sample(policy: ProbabilisticTensorDictSequential, td: TensorDictBase) -> Any:
+    if policy.return_composite or not _runs_in_place(policy, SAMPLER):
+        return policy(td)
+    sampler = policy._last_module
+    kind = interaction_type() or getattr(sampler, "default_interaction_type", None)
+    if kind is None:
+        return policy(td)
+    with set_interaction_type(kind):
+        out = _run(policy.det_part, td)
+    return _written(policy, td, sampler(out, _requires_sample=policy._requires_sample))
+
+
+def _runs_in_place(sequence: TensorDictSequential, own: frozenset[str]) -> bool:
+    odd = sequence.partial_tolerant or sequence._select_before_return or sequence.inplace not in (None, True)
+    return not odd and _bare(sequence.__dict__, own)
+
+
+def _written(sequence: TensorDictSequential, td: TensorDictBase, out: Any) -> Any:
+    """What a sequence returns whose last module returned ``out``."""
+    if out is td or sequence.inplace is None:
+        return out
+    return td.update(out, keys_to_update=sequence.out_keys)
+
+
+WAYS: tuple[tuple[type, frozenset[str], Callable[[Any, TensorDictBase], Any]], ...] = (
+    (ProbabilisticTensorDictSequential, SAMPLER, _sample),
+    (TensorDictSequential, SEQUENCE, _in_turn),
+    (TensorDictModule, MODULE, _module),
+)
+"""Classes, their methods on the way, and how a module of each is called; the first that fits."""
