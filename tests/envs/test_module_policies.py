@@ -189,7 +189,7 @@ def shown(cause):
 
 def plain(td):
     return (
-        {key: (type(x), x.shape, x.tolist()) for key, x in td.items(True, True)},
+        {key: (type(x), x.shape, str(x.tolist())) for key, x in td.items(True, True)},
         td.batch_size,
         set(map(str, td.keys(True))),
     )
