@@ -154,9 +154,8 @@ class GTPProgram(Program):
         for line in question.before:
             await self._ask(line)
         move = await self._ask(f"genmove {question.color}")
-        if self.restart and (process := self.process) is not None:
-            self.kill()
-            await process.wait()
+        if self.restart:
+            await self.stop()
         return Answer(move)
 
     async def _ask(self, command: str) -> str:

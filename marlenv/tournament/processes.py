@@ -60,10 +60,10 @@ class Program(ABC):
                     await self.greet()
                 return await self.answer(question)
         except TimeoutError:
-            self.kill()
+            await self.stop()
             return Answer(TIME)
         except (EOFError, OSError, IndexError, ValueError):  # the last one: a line without an end
-            self.kill()
+            await self.stop()
             return Answer(CRASH)
 
     async def say(self, *lines: str) -> None:
@@ -81,12 +81,14 @@ class Program(ABC):
             return line.decode(errors="replace").rstrip()
         raise EOFError
 
-    def kill(self) -> None:
-        """Ends the process, whatever it does."""
+    async def stop(self) -> None:
+        """Ends the process, whatever it does, and its pipes, which its own children may still hold open."""
         process, self.process = self.process, None
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
+            await process.wait()
+            process._transport.close()  # type: ignore[attr-defined]  # asyncio has no public name for it
 
 
 class Crew:
@@ -154,10 +156,7 @@ class EnginePlayer(ABC):
 
 def _end(programs: list[Program], loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     async def ended() -> None:
-        held = [program.process for program in programs if program.process is not None]
-        for program in programs:
-            program.kill()
-        await asyncio.gather(*(process.wait() for process in held))
+        await asyncio.gather(*(program.stop() for program in programs))
 
     asyncio.run_coroutine_threadsafe(ended(), loop).result(10)
     loop.call_soon_threadsafe(loop.stop)
