@@ -218,6 +218,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if close := difflib.get_close_matches(str(name), names, n=1, cutoff=0.6):
         return f"did you mean {close[0]!r}?"
+    if not names:
+        return "there are none"
     return f"known: {names}" if len(names) <= 12 else f"known: {names[:12]} and {len(names) - 12} more"
 
 

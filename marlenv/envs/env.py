@@ -168,10 +168,11 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
     # --- hooks: what a subclass writes -----------------------------------------------------------
 
     @abstractmethod
-    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         """Starts anew; returns observations (and done flags) as a new tensordict.
 
-        ``tensordict`` may carry ``"_reset"`` masks. What is returned for rows that are not reset is ignored.
+        ``tensordict`` may carry ``"_reset"`` masks. What is returned for rows that are not reset is ignored. Options of
+        :meth:`reset` that an env has are named arguments; others are refused.
         """
 
     @abstractmethod
@@ -235,9 +236,10 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
             tensordict: may hold ``"_reset"`` masks beside done flags: then only what they mark is reset, and the data
                 of the rest is kept. The result is written into it.
             set_state: start from the state in ``tensordict``, for envs that can.
-            **kwargs: handed to ``_reset``.
+            **kwargs: options of ``_reset``.
 
         Raises:
+            TypeError: ``_reset`` has no such option.
             ResetError: a mask without a done flag beside it, or something that is done after its reset.
         """
         if set_state is not None:
@@ -343,8 +345,10 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
             compact: leave out the observations that follow on steps, which are those before the next steps but where
                 rows are done.
             set_state: start from the state in ``tensordict``, for envs that can.
-            **reset_options: handed to ``reset``.
+            **reset_options: options of ``reset``.
         """
+        if reset_options:
+            resetting.check_reset_options(self, reset_options, "rollout", RolloutOptions._fields)
         reset_options |= {} if set_state is None else {"set_state": set_state}
         given = {name: value for name, value in locals().items() if name in RolloutOptions._fields}
         options = RolloutOptions(**given)

@@ -133,7 +133,7 @@ class DreamerEnv(ModelBasedEnvBase):
         """The data as it is: imagination never ends."""
         return tensordict
 
-    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         if tensordict is not None and all(key in tensordict.keys(True, True) for key in self.state_keys):
             return tensordict.exclude("next", *self.reset_keys)
         batch = self.batch_size if tensordict is None else tensordict.batch_size

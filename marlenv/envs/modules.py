@@ -28,6 +28,7 @@ CALLED = ("__call__", "_call_impl", "_compiled_call_impl", "_wrapped_call_impl",
 MODULE = frozenset((*CALLED, "_call_module", "_write_to_tensordict"))
 SEQUENCE = frozenset((*CALLED, "_run_module", "_module_iter", "_get_module_num_or_key"))
 SAMPLER = SEQUENCE | {"get_dist_params", "det_part", "_last_module"}
+Way = Callable[[Any, TensorDictBase], Any]
 
 
 def call(policy: Any, td: TensorDictBase) -> Any:
@@ -52,13 +53,19 @@ def _run(module: Any, td: TensorDictBase) -> Any:
     return module(td) if way is None or raw(td) is None else way(module, td)
 
 
+def _way(kind: type) -> Way | None:
+    """How modules of a class are called; None for classes with methods on the way that are not tensordict's own."""
+    way, own = _known(kind)
+    for name, method in own:  # each time: somebody may put another one in its place
+        if getattr(kind, name, None) is not method:
+            return None
+    return way
+
+
 @cache
-def _way(kind: type) -> Callable[[Any, TensorDictBase], Any] | None:
-    """How modules of a class are called; None for classes with methods of their own on the way."""
-    for base, own, way in WAYS:
-        if issubclass(kind, base):
-            return way if all(getattr(kind, name, None) is getattr(base, name, None) for name in own) else None
-    return None
+def _known(kind: type) -> tuple[Way | None, list[tuple[str, Any]]]:
+    """How modules of a class are called, and tensordict's own methods on the way."""
+    return next(((way, own) for base, own, way in WAYS if issubclass(kind, base)), (None, []))
 
 
 def _watched() -> bool:
@@ -91,7 +98,7 @@ def _module(module: TensorDictModule, td: TensorDictBase) -> Any:
     try:
         out = module.module(*seen)
     except Exception as error:
-        return _go_on(module, td, error)
+        return _go_on(module, td, error, failed=True)
     values, keys = out if type(out) is tuple else (out,), at["_out_keys"]
     if len(values) != len(keys):
         return _go_on(module, td, out)
@@ -104,9 +111,9 @@ def _module(module: TensorDictModule, td: TensorDictBase) -> Any:
     return td
 
 
-def _go_on(module: TensorDictModule, td: TensorDictBase, answer: Any) -> Any:
+def _go_on(module: TensorDictModule, td: TensorDictBase, answer: Any, *, failed: bool = False) -> Any:
     """Tensordict's own way on from what the module returned or raised; it writes all of it, again where need be."""
-    return TensorDictModule.forward(Answered(module, answer), td)
+    return TensorDictModule.forward(Answered(module, answer, failed), td)
 
 
 class Answered:
@@ -115,16 +122,17 @@ class Answered:
     Args:
         module: the tensordict module.
         answer: what its module returned or raised.
+        failed: whether it raised it.
     """
 
-    def __init__(self, module: TensorDictModule, answer: Any) -> None:
-        self._of, self._answer = module, answer
+    def __init__(self, module: TensorDictModule, answer: Any, failed: bool) -> None:
+        self._of, self._answer, self._failed = module, answer, failed
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._of, name)
 
     def _call_module(self, tensors: Any, **kwargs: Any) -> Any:
-        if isinstance(self._answer, Exception):
+        if self._failed:
             raise self._answer
         return self._answer
 
@@ -166,9 +174,13 @@ def _written(sequence: TensorDictSequential, td: TensorDictBase, out: Any) -> An
     return td.update(out, keys_to_update=sequence.out_keys)
 
 
-WAYS: tuple[tuple[type, frozenset[str], Callable[[Any, TensorDictBase], Any]], ...] = (
-    (ProbabilisticTensorDictSequential, SAMPLER, _sample),
-    (TensorDictSequential, SEQUENCE, _in_turn),
-    (TensorDictModule, MODULE, _module),
+def _methods(base: type, names: frozenset[str]) -> list[tuple[str, Any]]:
+    return [(name, getattr(base, name, None)) for name in names]
+
+
+WAYS: tuple[tuple[type, list[tuple[str, Any]], Way], ...] = (
+    (ProbabilisticTensorDictSequential, _methods(ProbabilisticTensorDictSequential, SAMPLER), _sample),
+    (TensorDictSequential, _methods(TensorDictSequential, SEQUENCE), _in_turn),
+    (TensorDictModule, _methods(TensorDictModule, MODULE), _module),
 )
 """Classes, their methods on the way, and how a module of each is called; the first that fits."""

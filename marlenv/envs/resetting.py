@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tensordict import TensorDictBase
@@ -12,6 +14,7 @@ from marlenv.errors import ResetError
 from marlenv.groups.done import DonePlan, strip
 from marlenv.groups.reset import RESET, merge, read_masks
 from marlenv.keys import Path, nested
+from marlenv.options import check_options
 from marlenv.tensordicts import anything, get, is_nested, new, put, raw, rows
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ Masks = dict[Path, Tensor | None]
 
 def reset(env: EnvBase, td: TensorDictBase | None, kwargs: dict[str, Any]) -> TensorDictBase:
     """Resets what the masks in ``td`` ask for, and merges it into ``td``."""
+    if kwargs:
+        check_reset_options(env, kwargs)
     plan = env.plan.done
     if td is None:
         check_open(env)
@@ -40,6 +45,24 @@ def reset(env: EnvBase, td: TensorDictBase | None, kwargs: dict[str, Any]) -> Te
     td = merge(masks, fresh, td)
     env._on_reset(td)
     return td
+
+
+def check_reset_options(env: EnvBase, given: Iterable[str], method: str = "reset", also: Iterable[str] = ()) -> None:
+    """Raises for options that ``_reset`` does not have, unless it hands them on.
+
+    Args:
+        env: whose.
+        given: their names.
+        method: the method that was given them.
+        also: options of its own.
+
+    Raises:
+        TypeError: names the nearest option.
+    """
+    known = inspect.signature(env._reset).parameters
+    if all(one.kind is not one.VAR_KEYWORD for one in known.values()):
+        more = "; set_seed(...) seeds an env" if "seed" in given else ""
+        check_options(f"{type(env).__name__}.{method}", given, list(known)[1:], also, more)
 
 
 def check_open(env: EnvBase) -> None:

@@ -121,7 +121,7 @@ class LLMHashingEnv(EnvBase):
         batch = [len(input)] if isinstance(input, list) else []
         return self.reset(TensorDict({self.observation_key: tokens}, batch, device=self.device))
 
-    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         tokens = None if tensordict is None else tensordict.get(self.observation_key, None)
         if tensordict is None or tokens is None:
             raise ResetError(

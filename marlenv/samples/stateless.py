@@ -71,7 +71,7 @@ class StatelessEnv(EnvBase):
 
     # --- EnvBase ---------------------------------------------------------------------------------
 
-    def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None) -> TensorDictBase:
         batch = self.batch_size if tensordict is None else tensordict.batch_size
         if set_state and tensordict is not None:
             return self._set_state(tensordict)

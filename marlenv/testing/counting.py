@@ -85,7 +85,7 @@ class CheapEnv(EnvBase):
         self.observations, self.rewards = torch.zeros((*batch, 8)), torch.zeros((*batch, 1))
         self.over = torch.zeros((*self.batch_size, 1), dtype=torch.bool)
 
-    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         batch = self.batch_size
         agents = TensorDict({"observation": self.observations}, [*batch, 3])
         return TensorDict({"agents": agents, "done": self.over, "terminated": self.over, "truncated": self.over}, batch)

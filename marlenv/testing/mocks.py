@@ -56,7 +56,7 @@ class CountingEnv(EnvBase):
         rows = torch.arange(max(1, self.batch_size.numel()), device=self.device).reshape(shape)
         self.limit = rows + max_steps
 
-    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         where = None if tensordict is None else tensordict.get("_reset", None)
         self.count = torch.zeros_like(self.count) if where is None else torch.where(where, 0.0, self.count)
         return TensorDict({"observation": self.count.clone()}, self.batch_size, device=self.device)
@@ -111,7 +111,7 @@ class MaskedEnv(EnvBase):
         legal = (torch.arange(self.n) % 2) == (self.count % 2)
         return {"observation": self.count.clone(), "action_mask": legal}
 
-    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         where = None if tensordict is None else tensordict.get("_reset", None)
         self.count = torch.zeros_like(self.count) if where is None else torch.where(where, 0.0, self.count)
         return TensorDict(self._observed(), self.batch_size)
@@ -220,7 +220,7 @@ class GroupedEnv(EnvBase):
             out["done"] = together.done.unsqueeze(-1)
         return out
 
-    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         root = None if tensordict is None else tensordict.get("_reset", None)
         started, drawn = torch.zeros_like(self.rng.counter, dtype=torch.bool), self.rng.counter
         for path, count in self.count.items():
@@ -303,7 +303,7 @@ class UnevenEnv(EnvBase):
     def _observe(self) -> TensorDict:
         return self.observations.pack({a: {"observation": [float(self.count)] * n} for a, (n, _) in self.SIZES.items()})
 
-    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         self.count = 0
         return self._observe()
 

@@ -11,6 +11,7 @@ from torch import Size, Tensor
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
 from marlenv.envs.random_actions import drawing_from
+from marlenv.envs.resetting import check_reset_options
 from marlenv.envs.rollout import RolloutOptions
 from marlenv.envs.stepping import STEP, finish, standing
 from marlenv.errors import SpecError
@@ -273,6 +274,8 @@ class TransformedEnv(EnvBase):
     # --- stepping --------------------------------------------------------------------------------
 
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+        if kwargs:
+            check_reset_options(self.base_env, kwargs)
         return self._after_reset(tensordict, self.base_env._reset(self._before_reset(tensordict), **kwargs))
 
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:

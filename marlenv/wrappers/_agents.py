@@ -84,7 +84,7 @@ class AgentsEnv(AgentsWrapper):
         return {}
 
     @abstractmethod
-    def _begin(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDict:
+    def _begin(self, tensordict: TensorDictBase | None) -> TensorDict:
         """Starts an episode; returns its first data."""
 
     @abstractmethod
@@ -127,8 +127,8 @@ class AgentsEnv(AgentsWrapper):
 
     # --- an episode ------------------------------------------------------------------------------
 
-    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDict:
-        out = self._begin(tensordict, **kwargs)
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDict:
+        out = self._begin(tensordict)
         if not self._began:
             self._began = True
         return out

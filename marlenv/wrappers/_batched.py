@@ -104,7 +104,7 @@ class BatchedAgentsEnv(AgentsWrapper):
 
     # --- an episode ------------------------------------------------------------------------------
 
-    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDict:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDict:
         mask = get(tensordict, "_reset") if self._began and tensordict is not None else None
         out = self.sim_reset(None if mask is None else rows(mask, 1))
         self._began = True

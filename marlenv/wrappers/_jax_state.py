@@ -114,7 +114,7 @@ class JaxStateEnv(EnvWrapper):
 
     # --- an episode ------------------------------------------------------------------------------
 
-    def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDict:
+    def _reset(self, tensordict: TensorDictBase | None = None) -> TensorDict:
         lead = self.batch_size if tensordict is None or self.batch_locked else tensordict.batch_size
         mask = None if tensordict is None else get(tensordict, "_reset")
         where = torch.ones(lead.numel(), dtype=torch.bool)

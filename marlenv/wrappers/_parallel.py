@@ -32,7 +32,7 @@ class ParallelSimEnv(AgentsEnv):
     def sim_step(self, actions: Actions) -> Mapping[str, AgentStep]:
         """Plays one action per living agent; an agent that is left out of the answer is gone."""
 
-    def _begin(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDict:
+    def _begin(self, tensordict: TensorDictBase | None) -> TensorDict:
         self._flags.open()
         return self._emit(self.sim_reset(self._take_seed()), None, first=True)
 

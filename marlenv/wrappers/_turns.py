@@ -77,8 +77,8 @@ class TurnSimEnv(AgentsEnv):
 
     # --- an episode ------------------------------------------------------------------------------
 
-    def _begin(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDict:
-        self.sim_reset(self._take_seed(), **self.reset_options(tensordict), **kwargs)
+    def _begin(self, tensordict: TensorDictBase | None) -> TensorDict:
+        self.sim_reset(self._take_seed(), **self.reset_options(tensordict))
         return self._opened()
 
     def _opened(self, steps: int = 0) -> TensorDict:

@@ -92,7 +92,7 @@ class IsaacGymWrapper(EnvWrapper):
         ):
             setattr(self, f"full_{family}_spec", spec.expand(*batch).to(self.device))
 
-    def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDict:
+    def _reset(self, tensordict: TensorDictBase | None = None) -> TensorDict:
         env = self._env
         mask = None if tensordict is None or not self._began else tensordict.get("_reset", None)
         where = torch.ones(env.num_envs, dtype=torch.bool) if mask is None else rows(mask, 1)

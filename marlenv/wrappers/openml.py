@@ -110,7 +110,7 @@ class OpenMLEnv(EnvBase):
     def _set_seed(self, seed: int | None) -> None:
         self._samples = RowRNG(fresh_seed() if seed is None else seed, self.batch_size, self.device).state
 
-    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         rng = RowRNG.from_state(self._samples)
         drawn = rng.randint(0, len(self._y))
         mask = None if tensordict is None else get(tensordict, "_reset")

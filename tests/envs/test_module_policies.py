@@ -112,6 +112,8 @@ POLICIES = {
     "a tensordict": lambda: module(lambda x: TensorDict({"a": x}, x.shape[:1]), out_keys=["made"]),
     "a parameter": lambda: module(nn.Parameter),
     "a number": lambda: module(lambda x: 3.0, out_keys=["number"]),
+    "an exception": lambda: module(lambda x: ValueError("a value")),
+    "exceptions": lambda: module(lambda x: (ValueError("one"), ValueError("two")), out_keys=[LOC, SCALE]),
     "nothing": lambda: module(lambda x: None, out_keys=[]),
     "nothing wanted": lambda: module(lambda x: None),
     "too many": lambda: module(two),
@@ -256,6 +258,18 @@ def test_hooks_on_all_modules_are_kept():
             assert seen == ["Linear", "TensorDictModule", "TensorDictSequential"]
     finally:
         handle.remove()
+
+
+@pytest.mark.parametrize("kind", [TensorDictModule, TensorDictSequential, ProbabilisticTensorDictSequential])
+def test_methods_that_are_put_on_a_class_later_are_called(kind, monkeypatch):
+    made = {TensorDictModule: module, TensorDictSequential: lambda: TensorDictSequential(module())}.get(kind, actor)()
+    call(made, data())
+    seen, forward = [], kind.forward
+    monkeypatch.setattr(kind, "forward", lambda self, td, **how: (seen.append(type(self)), forward(self, td, **how))[1])
+    for do in (lambda policy, td: policy(td), call):
+        seen.clear()
+        do(made, data())
+        assert seen == [kind]
 
 
 def test_compiled_modules_are_called_as_they_are():

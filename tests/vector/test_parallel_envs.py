@@ -199,9 +199,18 @@ def test_transforms_outside_see_what_they_see_of_a_series():
     assert_equal(*data)
 
 
+class CountingFrom(CountingEnv):
+    """Begins at the sum of the options of its reset."""
+
+    def _reset(self, tensordict, *, first=0, more=0):
+        out = super()._reset(tensordict)
+        return out.set("observation", out["observation"] + first + more)
+
+
 def test_resets_take_keyword_arguments():
-    env = ParallelEnv(2, CountingEnv, num_processes=1)
-    assert env.reset(list_of_kwargs=[{"a": 1}, {"b": 2}], c=3)["observation"].flatten().tolist() == [0, 0]
+    env = ParallelEnv(2, CountingFrom, num_processes=1)
+    assert env.reset(list_of_kwargs=[{"first": 1}, {"first": 2}], more=3)["observation"].flatten().tolist() == [4, 5]
+    assert env.reset()["observation"].flatten().tolist() == [0, 0]
     env.close()
 
 

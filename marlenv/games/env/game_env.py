@@ -385,11 +385,11 @@ class GameEnv(RolloutsInMemory[S]):
         return steps, ALL_PLAYED
 
     @outside_graphs(GRAPHS)
-    def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None, **options: Any) -> TensorDict:
+    def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None) -> TensorDict:
         batch = self.batch_size if tensordict is None else tensordict.batch_size
         some = tensordict is not None and (set_state or get(tensordict, "_reset") is not None)
         if some or self._chance or batch.numel() < MANY or not self.fuses(batch) or torch.compiler.is_compiling():
-            return super()._reset(tensordict, set_state=set_state, **options)
+            return super()._reset(tensordict, set_state=set_state)
         opening = self._first_data
         data = in_order(self._lend(batch, rewards=False)[0], opening)
         for name, value in data.items(True, True):

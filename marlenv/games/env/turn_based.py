@@ -171,7 +171,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     # --- starting --------------------------------------------------------------------------------
 
     @outside_graphs(GRAPHS)
-    def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None, **_: Any) -> TensorDict:
+    def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None) -> TensorDict:
         batch = self.batch_size if tensordict is None else tensordict.batch_size
         if set_state and tensordict is not None:
             return self._set_state(tensordict)

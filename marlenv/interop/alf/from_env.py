@@ -51,7 +51,7 @@ class EnvOfAlf(EnvBase):
         self._over = torch.zeros(self.count, dtype=torch.bool)
         self._now = TimeStep()
 
-    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         flags = None if tensordict is None else tensordict.get("_reset", None)
         rows = torch.ones(self.count, dtype=torch.bool) if flags is None else flags.reshape(self.count).cpu()
         if bool(rows.all()) or self._now.step_type == ():

@@ -263,7 +263,7 @@ class ScenarioEnv(SimulationEnv):
         return fused(self, layout, max_steps, policy, options) if fit else None
 
     @outside_graphs(GRAPHS)
-    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         mask = None if tensordict is None or self.last_state is None else get(tensordict, "_reset")
         with self.gradients():
             observations, infos = self.begin(None if mask is None else rows(mask, 1))

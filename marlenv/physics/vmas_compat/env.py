@@ -193,7 +193,7 @@ class VmasFileEnv(EnvBase):
             self.environment.to(self.device)
             self._steps = None if self._steps is None else self._steps.to(self.device)
 
-    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         mask = None if tensordict is None or self._steps is None else get(tensordict, "_reset")
         where = None if mask is None else rows(mask, 1)
         results = self.environment.reset(where)

@@ -58,7 +58,7 @@ class _Latent(EnvBase):
         self.action_spec = Bounded(-1, 1, (1,))
         self.reward_spec = Unbounded((1,))
 
-    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         return self.full_observation_spec.zero()
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -81,7 +81,7 @@ class _Pictures(CountingEnv):
         shade = (td["observation"] * 40).to(torch.uint8)
         return td.set("pixels", shade.reshape(2, 1, 1, 1).expand(2, 4, 6, 3).clone())
 
-    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         return self._show(super()._reset(tensordict))
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:

@@ -121,7 +121,7 @@ class DMControlWrapper(GymLikeEnv):
     def _reset_output_transform(self, reset_outputs_tuple: Any) -> tuple[Any, Any]:
         return reset_outputs_tuple.observation, {}
 
-    def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:  # type: ignore[override]  # no options
         return super()._reset(tensordict)
 
     def _set_seed(self, seed: int | None) -> None:

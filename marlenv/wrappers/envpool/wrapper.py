@@ -118,7 +118,7 @@ class MultiThreadedEnvWrapper(AgentsWrapper):
 
     # --- an episode ------------------------------------------------------------------------------
 
-    def _reset(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         mask = None if tensordict is None else tensordict.get("_reset", None)
         if mask is None or bool(mask.all()) or not self._began:
             seen, info = self._env.reset()

@@ -126,7 +126,6 @@ class IsaacLabWrapper(EnvWrapper):
         scene_state: Any = None,
         is_relative: bool = False,
         seed: int | None = None,
-        **_: Any,
     ) -> TensorDict:
         mask = None if tensordict is None or not self._began else tensordict.get("_reset", None)
         where = torch.ones(self.batch_size, dtype=torch.bool) if mask is None else rows(mask, 1).cpu()

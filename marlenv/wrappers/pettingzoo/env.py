@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from marlenv.envs.seeding import next_seed
+from marlenv.envs.seeding import as_seed, next_seed
 from marlenv.errors import SpecError
 from marlenv.groups.maps import GroupMap, MarlGroupMapType
 from marlenv.keys import path
@@ -146,8 +146,24 @@ class PettingZooWrapper(TurnSimEnv):
         made = self._together.step(self, tensordict) if self._together is not None and self._began else None
         return super()._step(tensordict) if made is None else made
 
-    def sim_reset(self, seed: int | None) -> None:
-        self._interface.reset(seed)
+    def _reset(
+        self,
+        tensordict: TensorDictBase | None,
+        *,
+        seed: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> TensorDict:
+        """Starts an episode; ``seed`` as :meth:`set_seed`, ``options`` as PettingZoo's ``reset`` takes them."""
+        if seed is not None:
+            self._set_seed(as_seed(type(self).__name__, seed))
+        if options is None:
+            return super()._reset(tensordict)
+        self.sim_reset(self._take_seed(), options)
+        self._began = True
+        return self._opened()
+
+    def sim_reset(self, seed: int | None, options: Mapping[str, Any] | None = None) -> None:
+        self._interface.reset(seed, {} if options is None else {"options": dict(options)})
 
     def sim_agents(self) -> list[str]:
         return self._interface.agents()

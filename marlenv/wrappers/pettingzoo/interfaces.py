@@ -18,8 +18,13 @@ class Interface(Protocol):
     spaces: AgentSpaces
     """Its agents'."""
 
-    def reset(self, seed: int | None) -> None:
-        """Starts an episode."""
+    def reset(self, seed: int | None, told: Mapping[str, Any]) -> None:
+        """Starts an episode.
+
+        Args:
+            seed: of the env.
+            told: what else its ``reset`` is given; some envs take nothing else.
+        """
 
     def agents(self) -> list[str]:
         """Who is there after a reset."""
@@ -49,8 +54,8 @@ class ParallelInterface:
         self.answered: tuple[Any, ...] | None = None
         """What the simulator has answered to the actions that are played next, where it was asked already."""
 
-    def reset(self, seed: int | None) -> None:
-        observations, infos = self._sim.reset(seed=seed)
+    def reset(self, seed: int | None, told: Mapping[str, Any]) -> None:
+        observations, infos = self._sim.reset(seed=seed, **told)
         there = dict.fromkeys((*observations, *self._sim.agents))
         self._steps = {a: self.spaces.read(a, observations.get(a), infos.get(a)) for a in there}
 
@@ -106,9 +111,9 @@ class TurnsInterface:
         self._final: dict[str, AgentStep] = {}
         self._living: set[str] = set()
 
-    def reset(self, seed: int | None) -> None:
+    def reset(self, seed: int | None, told: Mapping[str, Any]) -> None:
         self._final = {}
-        self._sim.reset(seed=seed)
+        self._sim.reset(seed=seed, **told)
         self._living = set(self._bare().agents)
 
     def agents(self) -> list[str]:

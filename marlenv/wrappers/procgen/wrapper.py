@@ -117,7 +117,7 @@ class ProcgenWrapper(EnvWrapper):
 
     # --- an episode ------------------------------------------------------------------------------
 
-    def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         mask = None if tensordict is None or not self._began else get(tensordict, "_reset")
         rows = np.ones(len(self._fresh), dtype=bool) if mask is None else mask.reshape(-1).cpu().numpy()
         forced = rows & ~self._fresh

@@ -116,7 +116,7 @@ class UnityMLAgentsWrapper(AgentsEnv):
 
     # --- an episode ------------------------------------------------------------------------------
 
-    def _begin(self, tensordict: TensorDictBase | None, **_: Any) -> TensorDict:
+    def _begin(self, tensordict: TensorDictBase | None) -> TensorDict:
         self._flags.open()
         self._ids: dict[int, str] = {}
         self._last: dict[str, AgentStep] = {}

@@ -195,7 +195,7 @@ class ChessEnv(ChessTurns):
     # --- starting --------------------------------------------------------------------------------
 
     @outside_graphs(GRAPHS)
-    def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None, **_: Any) -> TensorDict:
+    def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None) -> TensorDict:
         batch = self.batch_size if tensordict is None else tensordict.batch_size
         mask = None if tensordict is None else get(tensordict, "_reset")
         if tensordict is not None and (
