@@ -146,13 +146,7 @@ class PettingZooWrapper(TurnSimEnv):
         made = self._together.step(self, tensordict) if self._together is not None and self._began else None
         return super()._step(tensordict) if made is None else made
 
-    def _reset(
-        self,
-        tensordict: TensorDictBase | None,
-        *,
-        seed: int | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> TensorDict:
+    def _reset(self, tensordict: TensorDictBase | None, *, seed: int | None = None, options: Any = None) -> TensorDict:
         """Starts an episode; ``seed`` as :meth:`set_seed`, ``options`` as PettingZoo's ``reset`` takes them."""
         if seed is not None:
             self._set_seed(as_seed(type(self).__name__, seed))
