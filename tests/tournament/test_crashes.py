@@ -20,7 +20,10 @@ from marlenv.tournament.config import Config
 from marlenv.tournament.drive import open_ledger, run
 from marlenv.tournament.store import Ledger
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+pytestmark = [  # where tests before these have started threads
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded"),
+    pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"),  # says JAX
+]
 CONFIG = {"env": "tic_tac_toe", "players": dict.fromkeys("abc", "random"), "rows": 16, "block": 24}
 
 
