@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
-from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_tensor_collection
 from torch import Size, Tensor
 
 from marlenv.envs.policies import Policy, as_policy, ask
 from marlenv.envs.stepping import STEP, advance
 from marlenv.errors import KeyMissing, ResetError, ShapeError, Unsupported, whole
 from marlenv.keys import beside, last, under
+from marlenv.specs.dtypes import usable_device
 from marlenv.tensordicts import fetch, is_nested, lazy, name_last, new, parts, put, raw, shallow
 
 if TYPE_CHECKING:
@@ -81,11 +83,13 @@ def rollout(env: EnvBase, max_steps: int, policy: Any, options: RolloutOptions) 
         policy, trust = _replay(env, actions), True
         max_steps = min(max_steps, len(actions)) if isinstance(actions, Sequence) else max_steps
     whole(who, "max_steps", max_steps, 1)
+    if not (options.callback is None or callable(options.callback)):
+        raise TypeError(f"{who}: callback must be a function of the env and the data, got {options.callback!r}")
+    store = None if options.storing_device is None else usable_device(f"{who}: storing_device", options.storing_device)
     td = start(env, options)
     batch = td.batch_size
     act = env.rand_action if policy is None else as_policy(policy, env, trust)
     device = next((p.device for p in policy.parameters()), None) if hasattr(policy, "parameters") else None
-    store = None if options.storing_device is None else torch.device(options.storing_device)
     cast = options.auto_cast_to_device and policy is not None
     loop = RolloutLoop(env, act, max_steps, options.callback, device, cast, store)
     going_on = not options.stops and not options.break_when_all_done
@@ -135,15 +139,25 @@ def go_on(
 
 def _replay(env: EnvBase, actions: Iterable[Any]) -> Policy:
     """A policy that plays given actions."""
-    source = iter(actions)
+    source, who = enumerate(actions), f"{type(env).__name__}.rollout"
 
     def play(td: TensorDictBase) -> TensorDictBase:
-        action = next(source, None)
+        step, action = next(source, (0, None))
         if action is None:
-            raise ValueError(f"{type(env).__name__}.rollout: the actions ran out before max_steps")
-        if isinstance(action, TensorDictBase):
-            return td.update(action)
-        return td.set(env.action_key, action)
+            raise ValueError(f"{who}: the actions ran out before max_steps")
+        try:
+            if isinstance(action, TensorDictBase):
+                return td.update(action)
+            if is_tensor_collection(action) or isinstance(action, (Tensor, np.ndarray)):
+                return td.set(env.action_key, action)
+        except RuntimeError as error:
+            wrong = error
+        else:
+            wrong = None
+        raise ShapeError(
+            f"{who}: actions of step {step}: expected a tensordict, or a tensor for {env.action_key!r} of shape "
+            f"{list(env.action_spec.shape)}, got {action!r}"
+        ) from wrong
 
     return play
 

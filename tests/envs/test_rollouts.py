@@ -7,7 +7,7 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDict
 
 from marlenv import Composite, EnvBase, Unbounded
-from marlenv.errors import KeyMissing, ResetError, Unsupported
+from marlenv.errors import DeviceError, KeyMissing, ResetError, ShapeError, Unsupported
 from marlenv.testing.mocks import CountingEnv, GroupedEnv, UnevenEnv
 
 
@@ -56,6 +56,25 @@ def test_given_actions_are_played():
         env.rollout(9, actions=iter(data))
     with pytest.raises(ValueError, match=r"give a policy or actions, not both"):
         env.rollout(9, policy=lambda td: td, actions=data)
+    for wrong in ("left", 1, torch.zeros(2, 3), TensorDict({"action": torch.zeros(2)}, [2])):
+        with pytest.raises(
+            ShapeError, match=r"CountingEnv.rollout: actions of step 1: expected a tensordict, or a .*got"
+        ):
+            CountingEnv(batch_size=[4]).rollout(9, actions=[torch.zeros(4, 1), wrong])
+    with pytest.raises(
+        ShapeError, match=r"actions of step 0: .* for \('agents', 'action'\) of shape \[3, 3, 2\], got 1"
+    ):
+        GroupedEnv(batch_size=[3]).rollout(9, actions=[1])
+
+
+def test_what_cannot_be_is_said_before_anything_happens():
+    env = CountingEnv()
+    env.rollout(2)
+    with pytest.raises(TypeError, match=r"CountingEnv.rollout: callback must be a function of .* got 5"):
+        env.rollout(3, callback=5)
+    with pytest.raises(DeviceError, match=r"CountingEnv.rollout: storing_device: 'gpu' is no device"):
+        env.rollout(3, storing_device="gpu")
+    assert env.count.tolist() == [2]
 
 
 def test_auto_reset_off_goes_on():
