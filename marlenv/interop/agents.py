@@ -20,6 +20,13 @@ HIDDEN = ("alive", "mask", "info", "pad_mask")
 """Entries of groups that are no observations for other libraries."""
 
 
+def begun(env: EnvBase, seed: int | None, options: Mapping[str, Any] | None) -> TensorDictBase:
+    """Starts an episode as other libraries do: with a seed, if there is one, and options of the env's reset."""
+    if seed is not None:
+        env.set_seed(seed)
+    return env.reset(**(options or {}))
+
+
 def check_one_row_of_groups(who: str, env: Any) -> None:
     """Raises unless it is an env of ours with groups of agents and one row."""
     if not isinstance(env, EnvBase) or not getattr(env, "group_map", None):
@@ -91,11 +98,9 @@ class Agents:
             name: whole[nested(path)][i] for path, names in self.tree.groups.items() for i, name in enumerate(names)
         }
 
-    def reset(self, seed: int | None) -> TensorDictBase:
-        """Starts an episode; the data of its start."""
-        if seed is not None:
-            self.env.set_seed(seed)
-        return self.env.reset()
+    def reset(self, seed: int | None, options: Mapping[str, Any] | None = None) -> TensorDictBase:
+        """Starts an episode, with options of the env's reset; the data of its start."""
+        return begun(self.env, seed, options)
 
     def step(self, td: TensorDictBase, actions: Mapping[str, Any]) -> TensorDictBase:
         """Plays actions, by agent and as spaces have them; agents that are left out do anything legal.

@@ -102,8 +102,8 @@ class PyMARLEnv:
         self._start(None)
         return self.get_obs(), self.get_state()
 
-    def _start(self, seed: int | None) -> None:
-        self._td, self._steps = self._all.reset(seed), 0
+    def _start(self, seed: int | None, options: dict[str, Any] | None = None) -> None:
+        self._td, self._steps = self._all.reset(seed, options), 0
 
     def step(self, actions: Sequence[int]) -> Any:
         """Plays an action of every agent; the reward, whether the episode is over, and infos.
@@ -246,8 +246,8 @@ class EPyMARLEnv(PyMARLEnv):
     """An env of ours behind EPyMARL's interface; made by :func:`to_pymarl`."""
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Starts an episode; what all agents observe, and infos."""
-        self._start(seed)
+        """Starts an episode, with options of the env's reset; what all agents observe, and infos."""
+        self._start(seed, options)
         return self.get_obs(), {}
 
     def step(self, actions: Sequence[int]) -> Any:

@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 
 from marlenv.errors import SpecTypeError
 from marlenv.groups import GroupTree
-from marlenv.interop.agents import check_one_row_of_groups, lone
+from marlenv.interop.agents import begun, check_one_row_of_groups, lone
 from marlenv.interop.face import Face
 from marlenv.tensordicts import fetch
 
@@ -38,11 +38,9 @@ class Teams:
         self.observation_spaces = {name: _flat(face.observation_space) for name, face in self._faces.items()}
         self.action_spaces = {name: _flat(face.action_space) for name, face in self._faces.items()}
 
-    def reset(self, seed: int | None) -> TensorDictBase:
-        """Starts an episode; the data of its start."""
-        if seed is not None:
-            self.env.set_seed(seed)
-        return self.env.reset()
+    def reset(self, seed: int | None, options: Mapping[str, Any] | None = None) -> TensorDictBase:
+        """Starts an episode, with options of the env's reset; the data of its start."""
+        return begun(self.env, seed, options)
 
     def step(self, td: TensorDictBase, actions: Mapping[str, Any]) -> TensorDictBase:
         """Plays actions, by group and as spaces have them; groups that are left out do anything legal.

@@ -11,6 +11,7 @@ import torch
 import marlenv
 from marlenv import GymEnv, GymWrapper, RewardScaling, register_gym, to_gymnasium, to_gymnasium_vector
 from marlenv.errors import KeyMissing, NeedsReset, SpecTypeError, Unsupported
+from marlenv.testing import CountingEnv
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install -e '.[gymnasium]'")
 MODES = ["NEXT_STEP", "SAME_STEP", "DISABLED"]
@@ -160,3 +161,24 @@ def test_transforms_and_infos_of_a_registered_env() -> None:
     )
     with pytest.raises(KeyMissing, match=r"info_keys names \['speed'\], which are not observed; there are .*'th'"):
         gymnasium.make("Pendulum-v9", info_keys=["speed"])
+
+
+class From(CountingEnv):
+    """Begins at an option of its reset."""
+
+    def _reset(self, tensordict: Any, *, first: int = 0) -> Any:
+        out = super()._reset(tensordict)
+        return out.set("observation", out["observation"] + first)
+
+
+def test_options_are_those_of_the_reset() -> None:
+    one, many = to_gymnasium(From()), to_gymnasium_vector(From(batch_size=[2]), autoreset_mode="DISABLED")
+    assert one.reset(options={"first": 3})[0].tolist() == [3]
+    assert one.reset(options={})[0].tolist() == one.reset()[0].tolist() == [0]
+    assert many.reset(options={"first": 3})[0].flatten().tolist() == [3, 3]
+    some = {"reset_mask": np.array([True, False]), "first": 4}
+    assert many.reset(options=some)[0].flatten().tolist() == [4, 3]
+    for env in (one, many):
+        with pytest.raises(TypeError, match=r"From\.reset has no option 'fist'; did you mean 'first'"):
+            env.reset(options={"fist": 3})
+    assert one.step(one.action_space.sample())[0].tolist() == [1]

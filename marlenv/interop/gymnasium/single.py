@@ -9,7 +9,7 @@ from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
 from marlenv.errors import NeedsReset, Unsupported
-from marlenv.interop.agents import lone
+from marlenv.interop.agents import begun, lone
 from marlenv.interop.face import Face
 from marlenv.optional import need
 
@@ -43,11 +43,9 @@ class SingleEnv(gymnasium.Env):
         self._td: TensorDictBase | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode."""
+        """Starts an episode; ``options`` are those of the env's reset."""
         super().reset(seed=seed)
-        if seed is not None:
-            self.inner.set_seed(seed)
-        self._td = self.inner.reset()
+        self._td = begun(self.inner, seed, options)
         first = lone(self._td)
         return self._face.observations(first), self._info(first)
 

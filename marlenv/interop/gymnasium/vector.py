@@ -46,20 +46,24 @@ class VectorOfRows(vectors.VectorEnv):
         self._over = np.zeros(self.num_envs, dtype=bool)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts episodes in all rows, or in those of ``options["reset_mask"]``."""
+        """Starts episodes in all rows, or in those of ``options["reset_mask"]``; other options are those of the env's
+        reset.
+        """
         if seed is not None:
             self.inner.set_seed(int(seed if np.ndim(seed) == 0 else np.ravel(seed)[0]))
-        mask = None if options is None else options.get("reset_mask")
+        told = dict(options or {})
+        mask = told.pop("reset_mask", None)
         if mask is None or self._td is None:
-            self._td, self._over = self.inner.reset(), np.zeros(self.num_envs, dtype=bool)
+            self._td, self._over = self.inner.reset(**told), np.zeros(self.num_envs, dtype=bool)
         else:
-            self._reset_rows(np.asarray(mask, dtype=bool))
+            self._reset_rows(np.asarray(mask, dtype=bool), **told)
         return self._face.observations(self._td), {}
 
-    def _reset_rows(self, mask: NDArray[np.bool_]) -> None:
+    def _reset_rows(self, mask: NDArray[np.bool_], **told: Any) -> None:
         """Starts episodes in some rows."""
         held: Any = self._td
-        self._td = self.inner.reset(held.set("_reset", torch.from_numpy(mask).unsqueeze(-1).to(held.device or "cpu")))
+        asked = torch.from_numpy(mask).unsqueeze(-1).to(held.device or "cpu")
+        self._td = self.inner.reset(held.set("_reset", asked), **told)
         self._over = self._over & ~mask
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

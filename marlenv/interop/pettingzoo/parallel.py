@@ -45,7 +45,7 @@ class ParallelZoo(zoo.ParallelEnv):
         return self._all.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
-        """Starts an episode; observations and infos by agent."""
+        """Starts an episode; observations and infos by agent. PettingZoo's checks want any options to be taken."""
         self._td = self._all.reset(seed)
         self.agents, self._left = self._living(), set()
         return self._all.observations(self._td, self.agents), {agent: {} for agent in self.agents}

@@ -55,7 +55,7 @@ class TurnsZoo(zoo.AECEnv):
         return self._all.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Starts a game."""
+        """Starts a game. PettingZoo's checks want any options to be taken."""
         self._td = self._all.reset(seed)
         self.agents = list(self.possible_agents)
         self.rewards = dict.fromkeys(self.agents, 0.0)

@@ -42,8 +42,8 @@ class AgentsOfRLlib(multi.MultiAgentEnv):
         super().__init__()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
-        """Starts an episode; what those who are to act observe, and infos."""
-        self._td = self._all.reset(seed)
+        """Starts an episode, with options of the env's reset; what those who are to act observe, and infos."""
+        self._td = self._all.reset(seed, options)
         alive = self._all.column(self._td, "alive", True)
         self.agents = [agent for agent in self.possible_agents if alive[agent]]
         acting, self._left = self._acting(), set()
