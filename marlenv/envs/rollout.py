@@ -145,6 +145,7 @@ def _replay(env: EnvBase, actions: Iterable[Any]) -> Policy:
         step, action = next(source, (0, None))
         if action is None:
             raise ValueError(f"{who}: the actions ran out before max_steps")
+        wrong: RuntimeError | None = None
         try:
             if isinstance(action, TensorDictBase):
                 return td.update(action)
@@ -152,8 +153,6 @@ def _replay(env: EnvBase, actions: Iterable[Any]) -> Policy:
                 return td.set(env.action_key, action)
         except RuntimeError as error:
             wrong = error
-        else:
-            wrong = None
         raise ShapeError(
             f"{who}: actions of step {step}: expected a tensordict, or a tensor for {env.action_key!r} of shape "
             f"{list(env.action_spec.shape)}, got {action!r}"
