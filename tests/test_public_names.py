@@ -48,6 +48,7 @@ def test_importing_the_package_loads_neither_torch_nor_a_simulator() -> None:
     assert not loaded_by("import marlenv") & heavy
 
 
+@pytest.mark.slow
 def test_making_a_native_env_loads_no_simulator() -> None:
     code = "import marlenv; marlenv.make('tic_tac_toe', num_envs=2).rollout(3)"
     assert not loaded_by(code) & {"pettingzoo", "pyspiel", "vmas", "gymnasium", "torchrl", "pygame", "jax"}

@@ -133,6 +133,7 @@ def test_a_game_in_which_all_choose_at_once(play, tmp_path: Path) -> None:  # no
     assert kept["returns"]["player_1"] == sum(pays[tuple(row)] for row in kept["moves"])
 
 
+@pytest.mark.slow
 def test_chess_is_kept_as_pgn_that_the_chess_package_reads(play, tmp_path: Path) -> None:  # noqa: ANN001
     pgn = pytest.importorskip("chess.pgn")
     code, out, _ = play("chess --seat all --save mate.pgn", "f3 / e5 / Ke2 / g4 / Qh4")

@@ -17,6 +17,7 @@ from marlenv.optional import has
 from marlenv.testing import CountingEnv
 
 
+@pytest.mark.slow
 def test_a_gif_shows_the_episode_from_its_start_to_its_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     imageio = pytest.importorskip("imageio.v3")
     file = tmp_path / "new" / "film.gif"

@@ -11,6 +11,7 @@ import marlenv
 pytestmark = pytest.mark.reference
 
 
+@pytest.mark.slow
 def test_every_difference_is_explained() -> None:
     unexplained = [f"{fault.what}: {fault.how}" for fault in faults() if reason(fault) is None]
     assert not unexplained, "\n".join(unexplained)

@@ -41,6 +41,7 @@ HOLDERS: dict[str, Callable[[TensorDict], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hold", first(HOLDERS.values(), 2), ids=HOLDERS)
 def test_a_page_is_not_handed_out_while_anybody_holds_any_of_it(hold: Callable[[TensorDict], Any]) -> None:
     pool = DataPool()

@@ -96,6 +96,7 @@ def test_one_wrong_bit_is_seen():
     assert cache.build(SOURCE)[1]
 
 
+@pytest.mark.slow
 def test_an_env_plays_on_with_a_damaged_cache(home):
     [library] = home.glob("*.so")
     library.write_bytes(library.read_bytes()[: 1 << 12])
@@ -296,6 +297,7 @@ def test_what_is_compiled_when_a_process_ends_is_found_by_the_next():
     assert not list(cache.folder().glob("*.made"))
 
 
+@pytest.mark.slow
 def test_who_insists_waits_for_a_compiler_that_somebody_else_started():
     subprocess.run([sys.executable, "-c", HASTY], capture_output=True, check=True)
     env = make("simple_spread", num_envs=2, seed=0, compile="aot")

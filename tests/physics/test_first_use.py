@@ -17,7 +17,7 @@ from marlenv.physics.maths.rowwise import in_graph
 from marlenv.registration import available, make
 from marlenv.rng import RowRNG
 
-pytestmark = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")]
 
 
 @dataclass(eq=False)

@@ -75,6 +75,7 @@ def is_machine_code(env):
     return [isinstance(engine, Compiled) for engine, _ in env.world.fast._engines.values()]
 
 
+@pytest.mark.slow
 def test_machine_code_is_equal(tmp_path):
     both = Beside(FILES["balance"], tmp_path, tier="aot", stiff=3)  # rewards are differences of numbers above 100,
     both.run(20)  # of which a last bit is 1.5e-5

@@ -88,6 +88,7 @@ def chances_of_tables(mine: torch.Tensor, theirs: torch.Tensor) -> list[float]:
     return found
 
 
+@pytest.mark.slow
 def test_tables_in_tic_tac_toe_win_as_often_as_enumeration_says() -> None:
     mine, theirs = torch.tensor([0.1, 1, 0.1, 2, 5, 2, 0.1, 1, 1]), torch.tensor([3.0, 1, 3, 0.2, 0.2, 1, 4, 0.2, 3])
     players = {

@@ -20,7 +20,9 @@ from marlenv.tournament.config import Config
 from marlenv.tournament.drive import open_ledger, run
 from marlenv.tournament.store import Ledger
 
-pytestmark = [  # where tests before these have started threads
+pytestmark = [
+    pytest.mark.slow,
+    # where tests before these have started threads
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded"),
     pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"),  # says JAX
 ]

@@ -61,7 +61,14 @@ def test_the_moves_are_those_of_the_engine(fake: Callable[..., UCIPlayer], proce
     assert torch.equal(played[0].digest, played[1].digest)
 
 
-@pytest.mark.parametrize(("fails", "ending"), [("dies", "crash"), ("cheats", "illegal move"), ("hangs", "out of time")])
+@pytest.mark.parametrize(
+    ("fails", "ending"),
+    [
+        ("dies", "crash"),
+        ("cheats", "illegal move"),
+        pytest.param("hangs", "out of time", marks=pytest.mark.slow),
+    ],
+)
 def test_an_engine_that_fails_loses_that_game_alone(fake: Callable[..., UCIPlayer], fails: str, ending: str) -> None:
     players = {"fails": fake(fails, patience=1.5 if fails == "hangs" else 30.0), "random": random_player}
     games = round_robin(list(players), double=True, cycles=2)

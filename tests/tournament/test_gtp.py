@@ -62,7 +62,7 @@ def test_the_moves_are_those_of_the_engine(fake: Callable[..., GTPPlayer], proce
         ("dies", "crash"),
         ("refuses", "crash"),
         ("cheats", "illegal move"),
-        ("hangs", "out of time"),
+        pytest.param("hangs", "out of time", marks=pytest.mark.slow),
         ("gives up", "resigned"),
     ],
 )

@@ -11,6 +11,8 @@ import pytest
 from marlenv.tournament.players import CRASH, TIME
 from marlenv.tournament.processes import Answer, Crew, Program
 
+pytestmark = pytest.mark.slow  # processes that hang and die take seconds
+
 
 class Mute(Program):
     """A program that is waited for and never says anything."""

@@ -19,6 +19,8 @@ from marlenv import AsyncEnvPool, EnvBase, ParallelEnv, SerialEnv
 from marlenv.errors import SpecError, WorkerFailed
 from marlenv.testing import CountingEnv
 
+pytestmark = pytest.mark.slow  # processes that hang and die take seconds
+
 Makers = list[Callable[..., EnvBase]]
 
 POOLS: dict[str, Callable[..., Any]] = {

@@ -19,6 +19,8 @@ from marlenv import AsyncEnvPool, ParallelEnv, SerialEnv
 from marlenv.errors import SpecError, WorkerFailed
 from marlenv.testing import CountingEnv, GroupedEnv
 
+pytestmark = pytest.mark.slow  # processes that hang and die take seconds
+
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind():

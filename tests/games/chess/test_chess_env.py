@@ -62,6 +62,7 @@ def same(theirs: Any, ours: Any) -> None:
         assert (torch.equal(a, b) and a.dtype == b.dtype) if isinstance(a, Tensor) else a == b, key
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize(
     "options",
@@ -281,6 +282,7 @@ def ends_at(env: Any, sans: list[str]) -> int | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_game_ends_at_the_same_ply_in_every_mode(mode: str) -> None:
     for sans, plies in GAMES.values():
