@@ -6,6 +6,7 @@ import torch
 from marlenv.scenarios.parts.units import KINDS
 from torch import Tensor
 
+from marlenv.constants import constant
 from marlenv.physics import Heuristic
 
 
@@ -32,7 +33,7 @@ class SkirmishPolicy(Heuristic):
         friend = self._least(friends, friends[..., 2].where(friends[..., 2] > 0, 9.0))
         heals = kind[..., 2:] > 0
         way = torch.where(heals, friend, enemy)[..., :2]
-        reach = (kind * kind.new_tensor([k.reach for k in KINDS])).sum(-1, keepdim=True)
+        reach = (kind * constant([k.reach for k in KINDS], kind.device, kind.dtype)).sum(-1, keepdim=True)
         there = torch.linalg.vector_norm(way, dim=-1, keepdim=True) < 0.95 * reach
         ready = there & (~heals | (friend[..., 2:] < 1))
         force = torch.where(there, -velocity, 4 * way - velocity).clamp(-1, 1)

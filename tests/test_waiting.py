@@ -23,13 +23,14 @@ from marlenv import EnvBase
 from marlenv.constants import constant
 from marlenv.games import Go
 from marlenv.games.chess import Chess
+from marlenv.games.env.game_env import MANY
 from marlenv.physics.maths import rowwise
 from marlenv.registration import available
 from marlenv.rng import RowRNG
 
 META = torch.device("meta")
 ROWS = 64
-MAKES = {"tensor", "as_tensor", "asarray"}  # tensors from data of the host
+MAKES = {"tensor", "as_tensor", "asarray", "new_tensor"}  # tensors from data of the host
 COPIES = {"to", "copy_", "type_as"}
 INDEXES = {"__getitem__", "__setitem__"}
 
@@ -49,8 +50,9 @@ class NoWaiting(TorchFunctionMode):
             self._check_index(name, *args)
         out = func(*args, **kwargs)
         if isinstance(out, Tensor) and out.is_meta:
-            if name in MAKES and not (isinstance(args[0], Tensor) and args[0].is_meta):
-                raise RuntimeError(f"{name} copies {args[0]!r} to the device")
+            data = args[name == "new_tensor"] if name in MAKES else out
+            if not (isinstance(data, Tensor) and data.is_meta):
+                raise RuntimeError(f"{name} copies {data!r} to the device")
             copied = [x for x in given if on_host(x) and (x.ndim or name in COPIES)]
             if copied:
                 raise RuntimeError(f"{name} copies {copied[0]!r} to the device")
@@ -111,6 +113,11 @@ TASKS = [
 @pytest.mark.parametrize(("name", "options"), TASKS, ids=str)
 def test_games_do_not_wait(name: str, options: dict[str, Any]) -> None:
     lives_without_waiting(marlenv.make(name, num_envs=ROWS, device=META, seed=0, **options))
+
+
+@pytest.mark.parametrize("name", available("game"))
+def test_many_games_do_not_wait(name: str) -> None:
+    lives_without_waiting(marlenv.make(name, num_envs=MANY, device=META, seed=0))
 
 
 @pytest.mark.parametrize("rules", [Chess(path="torch"), Chess(path="torch", chess960=True), Go()], ids=repr)

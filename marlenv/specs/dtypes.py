@@ -31,7 +31,7 @@ def as_device(device: torch.device | str | int | None) -> torch.device | None:
 
 
 def usable_device(who: str, device: torch.device | str | int) -> torch.device:
-    """The device, where this machine has it.
+    """The device as tensors report it, where this machine has it.
 
     Raises:
         DeviceError: it is none, or a CUDA device that this machine, or this build of torch, lacks.
@@ -41,7 +41,7 @@ def usable_device(who: str, device: torch.device | str | int) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= count:
         have = f"there are {count}" if count else "there is none that this torch can use"
         raise DeviceError(f"{who}: device {str(device)!r} needs a CUDA device, and {have}; use 'cpu'")
-    return device
+    return as_device(device)  # type: ignore[return-value]
 
 
 def _device(who: str, device: torch.device | str | int) -> torch.device:

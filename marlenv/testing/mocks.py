@@ -56,6 +56,9 @@ class CountingEnv(EnvBase):
         rows = torch.arange(max(1, self.batch_size.numel()), device=self.device).reshape(shape)
         self.limit = rows + max_steps
 
+    def _on_move(self) -> None:
+        self.count, self.limit = self.count.to(self.device), self.limit.to(self.device)
+
     def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         where = None if tensordict is None else tensordict.get("_reset", None)
         self.count = torch.zeros_like(self.count) if where is None else torch.where(where, 0.0, self.count)
@@ -107,8 +110,11 @@ class MaskedEnv(EnvBase):
         self.done_spec = flag(*shape)
         self.count = torch.zeros((*shape, 1))
 
+    def _on_move(self) -> None:
+        self.count = self.count.to(self.device)
+
     def _observed(self) -> dict[str, Tensor]:
-        legal = (torch.arange(self.n) % 2) == (self.count % 2)
+        legal = (torch.arange(self.n, device=self.count.device) % 2) == (self.count % 2)
         return {"observation": self.count.clone(), "action_mask": legal}
 
     def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
@@ -163,13 +169,14 @@ class GroupedEnv(EnvBase):
         self.tree = GroupTree(group_map or {"agents": ["agent_0", "agent_1", "agent_2"]})
         self.group_map = self.tree.group_map
         never = 10**6
-        self.ends = {
-            path: tuple(
-                torch.tensor([(source or {}).get(a, never) for a in agents], device=self.device)
-                for source in (terminate, truncate)
-            )
-            for path, agents in self.tree.groups.items()
-        }
+        late, cut = (
+            {
+                path: torch.tensor([(source or {}).get(a, never) for a in agents], device=self.device)
+                for path, agents in self.tree.groups.items()
+            }
+            for source in (terminate, truncate)
+        )
+        self.ends = {path: (late[path], cut[path]) for path in self.tree.groups}
         self.rule: Literal["any", "all"] = rule
         self.root_flags = root_flags
         one = {a: Composite(observation=Unbounded((3,)), alive=flag_1(), mask=flag_1()) for a in self.tree.agents}
@@ -193,6 +200,12 @@ class GroupedEnv(EnvBase):
         self.count = {
             p: torch.zeros((*batch, len(a)), dtype=torch.int64, device=self.device) for p, a in self.tree.groups.items()
         }
+
+    def _on_move(self) -> None:
+        assert self.device is not None
+        self.rng = self.rng.to(self.device)
+        self.count = {path: count.to(self.device) for path, count in self.count.items()}
+        self.ends = {path: (late.to(self.device), cut.to(self.device)) for path, (late, cut) in self.ends.items()}
 
     def _data(self, *, with_flags: bool) -> TensorDict:
         batch = self.batch_size

@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
+from marlenv.constants import constant
 from marlenv.errors import KeyMissing, ShapeError, SpecError, SpecTypeError, Unsupported, whole
 from marlenv.groups import open_rows
 from marlenv.keys import NestedKey, level
@@ -168,32 +169,33 @@ class ActionDiscretizer(DrawingActions):
             )
         self.nvec = self.num_intervals.reshape(-1) if single else self.num_intervals.expand(spec.shape[-1])
         device = spec.device
-        self.units = torch.stack([self._units(n) for n in self.nvec.tolist()]).to(device)
+        self.counts = self.nvec.tolist()
+        self.units = torch.stack([self._units(n) for n in self.counts]).to(device)
         if single:
-            made: TensorSpec = (Categorical if self.categorical else OneHot)(int(self.nvec[0]))
+            made: TensorSpec = (Categorical if self.categorical else OneHot)(self.counts[0])
         elif self.categorical:
             made = MultiCategorical(self.nvec, (len(self.nvec),), remove_singleton=False)
         else:
-            made = MultiOneHot(self.nvec.tolist())
+            made = MultiOneHot(self.counts)
         lead = spec.shape if single else spec.shape[:-1]
         del specs["action"][inner]
         specs["action"][outer] = made.to(device).expand(*lead, *made.shape)
 
     def _inv_apply_transform(self, state: Tensor) -> Tensor:
         if not self.categorical:
-            state = torch.stack([part.long().argmax(-1) for part in state.split(self.nvec.tolist(), -1)], -1)
+            state = torch.stack([part.long().argmax(-1) for part in state.split(self.counts, -1)], -1)
         if self.single:
             state = state.reshape(state.shape[: self.low.ndim])
-        number = torch.arange(len(self.nvec), device=self.low.device)
+        number = torch.arange(len(self.counts), device=self.low.device)
         try:
             unit = self.units[0, state] if self.single else self.units[number, state]
         except IndexError as error:
             raise SpecError(
                 f"ActionDiscretizer: {self.out_keys_inv[0]!r} must be numbers of intervals, of which there are "
-                f"{self.nvec.tolist()}, got {state.tolist()}"
+                f"{self.counts}, got {state.tolist()}"
             ) from error
         if self.sampling == self.SamplingStrategy.RANDOM:
-            counts = self.nvec[0] if self.single else self.nvec
+            counts = constant(self.counts[0] if self.single else self.counts, unit.device, unit.dtype)
             unit = unit + self.stream.uniform(shape=state.shape[len(self.stream.rows) :]) / counts
         return self.low + unit * (self.high - self.low)
 
@@ -202,7 +204,7 @@ class ActionDiscretizer(DrawingActions):
         lower = torch.arange(n, dtype=self.low.dtype) / n
         upper = (1 - lower).flip(0)
         kinds = {self.SamplingStrategy.MEDIAN: (lower + upper) / 2, self.SamplingStrategy.HIGH: upper}
-        return nn.functional.pad(kinds.get(self.sampling, lower), (0, int(self.nvec.max()) - n))
+        return nn.functional.pad(kinds.get(self.sampling, lower), (0, max(self.counts) - n))
 
     def __repr__(self) -> str:
         return f"ActionDiscretizer({self.num_intervals.tolist()}, action_key={self.in_keys_inv[0]!r})"

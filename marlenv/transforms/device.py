@@ -114,10 +114,12 @@ def _anywhere(td: TensorDictBase) -> TensorDictBase:
 
 
 class PinMemoryTransform(Transform):
-    """Puts data into pinned memory, from where they are copied faster to a GPU; nothing without one."""
+    """Puts data of the CPU into pinned memory, from where they are copied faster to a GPU; nothing without one."""
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return next_tensordict.pin_memory() if torch.cuda.is_available() else next_tensordict
+        if not torch.cuda.is_available():
+            return next_tensordict
+        return next_tensordict.apply(lambda x: x.pin_memory() if x.is_cpu else x, filter_empty=False)
 
     forward = _call
 

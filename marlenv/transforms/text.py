@@ -152,9 +152,10 @@ class Hash(UnaryTransform):
 
     @staticmethod
     def reproducible_hash(string: Any, seed: Any = None) -> Tensor:
-        """SHA-256 of a text, the same in every process; uint8 ``[32]``, or ``[*B, 32]`` of a list of texts."""
+        """SHA-256 of a text, the same in every process, on every device; uint8 ``[32]``, or ``[*B, 32]`` of a list."""
         if isinstance(string, list):
             return torch.stack([Hash.reproducible_hash(one, seed) for one in string])
+        string = string.cpu() if isinstance(string, Tensor) else string
         text = ("" if seed is None else seed) + ("" if string is None else str(string))
         return torch.frombuffer(bytearray(hashlib.sha256(text.encode()).digest()), dtype=torch.uint8)
 

@@ -12,6 +12,7 @@ import torch
 from marlenv.scenarios.football.pitch import Pitch
 from torch import Tensor
 
+from marlenv.constants import constant
 from marlenv.physics import Bodies, Body, join, norm, others, total
 
 FORESIGHT = 0.5  # s: where ball and players will be then says who has the ball
@@ -90,8 +91,9 @@ def dribble(see: View, skill: Skill) -> Plan:
     way = unit(see.target.unsqueeze(1) - ball)
     vel = (way * (0.16 + 0.16 * skill.speed)).expand_as(here)
     start = beginning(ball, vel, here, 0.0)
-    radii = here.new_tensor([see.ball.entity.shape.reach + e.shape.reach for e in see.team.entities])
-    return Plan(ball - unit(way + 0.5 * unit(start)) * radii.unsqueeze(-1) * 0.7, vel, start)
+    radii = [see.ball.entity.shape.reach + e.shape.reach for e in see.team.entities]
+    apart = constant(radii, here.device, here.dtype).unsqueeze(-1)
+    return Plan(ball - unit(way + 0.5 * unit(start)) * apart * 0.7, vel, start)
 
 
 def better_place(see: View, skill: Skill, pitch: Pitch, aim: Tensor, noise: Callable[..., Tensor]) -> Plan:

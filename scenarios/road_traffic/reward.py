@@ -8,6 +8,7 @@ import torch
 from marlenv.scenarios.road_traffic.options import RoadTrafficOptions
 from torch import Tensor
 
+from marlenv.constants import constant
 from marlenv.physics import Bodies, alike, rows_last, total
 from marlenv.physics.maths.geometry import length
 
@@ -67,7 +68,7 @@ def nearness(x: Tensor, ends: tuple[float, float]) -> Tensor:
 def progress(move: Tensor, ways: Tensor, shares: list[float]) -> Tensor:
     """How far a move ``[2, A, B]`` goes along the ways ``[2, K, A, B]`` to points ahead."""
     along = move[0] * ways[0] + move[1] * ways[1]
-    return total(along * along.new_tensor(shares).reshape(-1, 1, 1), 0)
+    return total(along * constant(shares, along.device, along.dtype).reshape(-1, 1, 1), 0)
 
 
 def speed_ahead(vel: Tensor, ways: Tensor) -> Tensor:

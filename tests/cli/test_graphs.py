@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -60,28 +62,32 @@ def test_plies_in_place_are_plies(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(torch.equal(a, b) for a, b in zip(held, [*state, rng.counter], strict=True))
 
 
-@pytest.mark.parametrize("off", [0.0, 0.1])
-def test_a_graph_that_does_something_else_is_found(off: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = torch.zeros(3)
-
-    def step() -> None:
-        x.add_(1)
-
-    class Graph:
-        def replay(self) -> None:
-            x.add_(1 + off)
-
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A stand-in for what CUDA graphs are captured with; its ``replay`` is what graphs do."""
+    made = SimpleNamespace(replay=lambda: None)
     stand_ins = {
         "Stream": lambda: SimpleNamespace(wait_stream=lambda _: None),
         "current_stream": lambda: SimpleNamespace(wait_stream=lambda _: None),
         "stream": nullcontext,
         "graph": nullcontext,
-        "CUDAGraph": Graph,
+        "CUDAGraph": lambda: SimpleNamespace(replay=made.replay),
         "get_sync_debug_mode": lambda: 0,
         "set_sync_debug_mode": lambda _: None,
     }
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(torch.cuda, name, stand_in)
+    return made
+
+
+@pytest.mark.parametrize("off", [0.0, 0.1])
+def test_a_graph_that_does_something_else_is_found(off: float, gpu: SimpleNamespace) -> None:
+    x = torch.zeros(3)
+
+    def step() -> None:
+        x.add_(1)
+
+    gpu.replay = lambda: x.add_(1 + off)
     if not off:
         cuda.captured(step, [x])
         assert x.tolist() == [4.0, 4.0, 4.0]
@@ -90,11 +96,26 @@ def test_a_graph_that_does_something_else_is_found(off: float, monkeypatch: pyte
             cuda.captured(step, [x])
 
 
+def test_what_a_graph_writes_to_lives_as_long(gpu: SimpleNamespace) -> None:
+    def made() -> tuple[cuda.Captured, Any]:
+        x = torch.zeros(3)
+        return cuda.captured(lambda: None, [x]), weakref.ref(x)
+
+    graph, place = made()
+    gc.collect()
+    assert place() is not None  # a graph knows the address, and writes there whatever is there by then
+    graph.replay()
+
+
 def test_gpus_play_65536_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     from marlenv.cli.benches import graphs, physics
 
     asked: list[Any] = []
     monkeypatch.setattr(graphs, "measure_graphs", lambda *given: asked.append(given) or [])
     physics.measure(3, device="cuda", only="65536,balance")
-    physics.measure(3, device="cuda", only="balance")
-    assert asked == [(["balance"], [65536], 3, "cuda"), (["balance"], [1, 32, 1024, 16384, 65536], 3, "cuda")]
+    physics.measure(3, device="cuda", only="balance,kernels")
+    every = ["kernels", "graphs", "compiled"]
+    assert asked == [
+        (["balance"], [65536], 3, "cuda", every),
+        (["balance"], [1, 32, 1024, 16384, 65536], 3, "cuda", ["kernels"]),
+    ]

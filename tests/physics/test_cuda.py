@@ -167,7 +167,7 @@ def test_the_bench_times_kernels_beside_all_others(gpu, monkeypatch, capsys):
 
     monkeypatch.setattr(graphs, "make", made)
     figures = graphs.measure_graphs(["simple_spread"], [32], 1, "cpu")
-    kernels = ["kernel, rollout with all data", "kernel, step by step"]
+    kernels = ["kernel, rollout with all data", "kernel, step by step", "kernel, env.step"]
     others = ["separate operations", "CUDA graph", "compiled, CUDA graph"]
     assert [figure.what for figure in figures] == [f"simple_spread B=32 {what}" for what in (*kernels, *others)]
     assert all(figure.ours > 0 and figure.peer_name == "vmas" for figure in figures)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,9 +12,22 @@ from torch import Tensor
 TOLERANCE = 1e-5
 
 
+class Captured(NamedTuple):
+    """A CUDA graph with what it reads and writes, as it knows addresses only, and memory must not be given away."""
+
+    graph: torch.cuda.CUDAGraph
+    step: Callable[[], None]
+    """What it does, and what that holds."""
+    state: Sequence[Tensor]
+
+    def replay(self) -> None:
+        """Does it."""
+        self.graph.replay()
+
+
 def captured(
     step: Callable[[], None], state: Sequence[Tensor], results: Callable[[], Sequence[Tensor]] = list
-) -> torch.cuda.CUDAGraph:
+) -> Captured:
     """A graph that does what ``step`` does, which moves ``state`` on in place and waits for nothing.
 
     Args:
@@ -43,7 +57,7 @@ def captured(
         x.copy_(old)
     step()
     torch.testing.assert_close([*state, *results()], replayed, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
-    return graph
+    return Captured(graph, step, state)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ does: either raises.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,9 +23,11 @@ from marlenv.registration import make
 from marlenv.rng import RowRNG
 
 STEPS = 100  # in a turn
-ROLLOUT, STEP, EAGER = "kernel, rollout with all data", "kernel, step by step", "separate operations"
-TIERS = {"CUDA graph": "none", "compiled, CUDA graph": "compile"}
-"""What is captured, by what figures call it."""
+ROLLOUT, STEP, ENV = "kernel, rollout with all data", "kernel, step by step", "kernel, env.step"
+EAGER = "separate operations"
+GRAPH, COMPILED = "CUDA graph", "compiled, CUDA graph"
+PARTS = ("kernels", "graphs", "compiled")
+"""What can be timed beside VMAS: machine code, separate operations with and without a CUDA graph, ``torch.compile``."""
 
 
 class Transitions:
@@ -89,9 +91,12 @@ def kernels(name: str, rows: int, device: str) -> dict[str, Callable[[], int]]:
 
 
 def launched(env: Any) -> dict[str, Callable[[], int]]:
-    """Many steps of an env that has machine code of its device: as a rollout with random actions, and one by one."""
+    """Many steps of an env that has machine code of its device: as a rollout with random actions, and one by one,
+    without tensordicts and with them.
+    """
     env.rollout(2, break_when_any_done=False)  # puts constants on the device
-    state, actions = env.own_state(), env.taken(env.rand_action(env.reset()))
+    data = env.rand_action(env.reset())
+    state, actions = env.own_state(), env.taken(data)
 
     def rollout() -> int:
         with without_waiting():
@@ -104,7 +109,13 @@ def launched(env: Any) -> dict[str, Callable[[], int]]:
                 env.engine.transition(state, actions)
         return STEPS
 
-    return {ROLLOUT: finished(rollout), STEP: finished(step)}
+    def whole() -> int:
+        with without_waiting():
+            for _ in range(STEPS):
+                env.step(data)
+        return STEPS
+
+    return {ROLLOUT: finished(rollout), STEP: finished(step), ENV: finished(whole)}
 
 
 def separate(name: str, rows: int, device: str) -> Callable[[], int]:
@@ -119,8 +130,20 @@ def separate(name: str, rows: int, device: str) -> Callable[[], int]:
     return finished(play)
 
 
-def measure_graphs(names: list[str], rows: list[int], rounds: int, device: str) -> list[Figure]:
-    """Times all sides, and says how fast a GPU could be at most."""
+def sides_of(name: str, rows: int, device: str, parts: Sequence[str]) -> dict[str, Callable[[], int]]:
+    """Our sides of a scenario that the ``parts`` ask for."""
+    sides = kernels(name, rows, device) if "kernels" in parts else {}
+    if "graphs" in parts:
+        sides |= {EAGER: separate(name, rows, device), GRAPH: graphed(name, rows, device, "none")}
+    if "compiled" in parts:
+        sides[COMPILED] = graphed(name, rows, device, "compile")
+    return sides
+
+
+def measure_graphs(
+    names: list[str], rows: list[int], rounds: int, device: str, parts: Sequence[str] = PARTS
+) -> list[Figure]:
+    """Times our sides and VMAS, and says how fast a GPU could be at most."""
     rooflines = {name: roofline_of(source_of(name)) for name in names}
     print(shown(rooflines))
     figures = []
@@ -131,8 +154,7 @@ def measure_graphs(names: list[str], rows: list[int], rounds: int, device: str) 
             def theirs(peer: Vmas = peer) -> int:
                 return peer.play(10)
 
-            sides = kernels(name, n, device) | {EAGER: separate(name, n, device)}
-            sides |= {what: graphed(name, n, device, tier) for what, tier in TIERS.items()}
+            sides = sides_of(name, n, device, parts)
             got = interleaved({**sides, "vmas": finished(theirs)}, rounds)
             for what in sides:
                 figures.append(Figure(f"{name} B={n} {what}", got[what], got["vmas"], "vmas"))

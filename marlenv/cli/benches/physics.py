@@ -6,7 +6,8 @@ seen after steps), ``eager`` (every operation on its own),
 against all of them), ``face`` (what the tensordicts of a step add), ``compile`` (what a tier costs before the first
 step), ``compat`` (VMAS's own files, unmodified, at 1,024 rows), ``frame`` (a picture of 400 by 400 pixels, with 8
 agents where there is such an option), ``roofline`` (how fast GPUs could be at most, an estimate that needs none, and
-how fast machine code is here).
+how fast machine code is here). On a GPU: ``kernels`` (machine code), ``graphs`` (separate operations, in CUDA graphs
+and without), ``compiled`` (``torch.compile`` in CUDA graphs), each beside VMAS on the same GPU.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 
 import torch
 
+from marlenv.cli.benches import graphs
 from marlenv.cli.benches.peers import JaxMarl, Vmas
 from marlenv.cli.benches.roofline import GPUS, roofline_of, shown, source_of
 from marlenv.cli.benches.timing import Figure, interleaved
@@ -81,18 +83,17 @@ def measure(rounds: int, *, device: str = "cpu", only: str = "") -> list[Figure]
             scenarios and all numbers, where none of a kind is named.
 
     """
-    sizes = ROWS if device == "cpu" else CUDA_ROWS
+    on_cpu = device == "cpu"
+    sizes, offered = (ROWS, PARTS) if on_cpu else (CUDA_ROWS, graphs.PARTS)
     words = {word.strip() for word in only.split(",") if word.strip()}
-    known = [*PARTS, *map(str, sizes), *SCENARIOS, *EXTRA]
+    known = [*offered, *map(str, sizes), *SCENARIOS, *EXTRA]
     if odd := words - set(known):
         raise SpecError(f"marlenv bench physics: --only knows {known}, got {sorted(odd)}")
-    parts = [part for part in PARTS if part in words] or ["rollout", "eager"]
+    parts = [part for part in offered if part in words] or (["rollout", "eager"] if on_cpu else list(offered))
     names = [name for name in (*SCENARIOS, *EXTRA) if name in words] or list(SCENARIOS)
     rows = [n for n in sizes if str(n) in words] or list(sizes)
-    if device != "cpu":
-        from marlenv.cli.benches.graphs import measure_graphs
-
-        return measure_graphs(names, rows, rounds, device)
+    if not on_cpu:
+        return graphs.measure_graphs(names, rows, rounds, device, parts)
     figures: list[Figure] = []
     for part in parts:
         figures += MEASURES[part](names, rows, rounds)

@@ -17,7 +17,7 @@ from marlenv.physics.jit.graph import Node
 from marlenv.physics.jit.kernel import Field, Source
 from marlenv.registration import make
 
-GPUS = {"A100": (1.555e12, 9.7e12), "H100": (3.35e12, 33.5e12)}
+GPUS = {"A100": (1.555e12, 9.7e12), "H100": (3.35e12, 33.5e12), "H200": (4.8e12, 33.5e12)}
 """Bytes per second, and operations on float32 numbers per second, a product joined with a sum counted as one: the 40 GB
 and the SXM models of https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/nvidia-ampere-architecture-whitepaper.pdf
 and https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet."""

@@ -41,6 +41,7 @@ from marlenv.tensordicts import entries, get, is_nested, new, put, raw, separate
 
 S = TypeVar("S", bound="tuple[Any, ...]")
 
+CPU = torch.device("cpu")
 MANY = 256  # games from which on memory for them is used again when all begin
 FEW = 1 << 12  # masks of so many entries are combined as they are
 WRITTEN = (torch.bool, torch.float32, torch.float64)  # observations that numba writes
@@ -388,7 +389,8 @@ class GameEnv(RolloutsInMemory[S]):
     def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None) -> TensorDict:
         batch = self.batch_size if tensordict is None else tensordict.batch_size
         some = tensordict is not None and (set_state or get(tensordict, "_reset") is not None)
-        if some or self._chance or batch.numel() < MANY or not self.fuses(batch) or torch.compiler.is_compiling():
+        plain = not self._chance and self.device in (None, CPU) and not torch.compiler.is_compiling()
+        if some or not plain or batch.numel() < MANY or not self.fuses(batch):
             return super()._reset(tensordict, set_state=set_state)
         opening = self._first_data
         data = in_order(self._lend(batch, rewards=False)[0], opening)

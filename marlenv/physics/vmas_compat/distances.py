@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from marlenv.constants import constant
 from marlenv.errors import SpecError
 from marlenv.physics.laws import entities as laws
 from marlenv.physics.laws import shapes
@@ -93,11 +94,11 @@ def from_point(entity: Entity, point: Tensor) -> Tensor:
     if isinstance(shape, Sphere):
         return torch.linalg.vector_norm(pos - point, dim=-1) - shape.radius
     there = point.expand(pos.shape).t()
-    along, half = heading(entity.state.rot[:, 0]), pos.new_tensor(shape.length / 2)
+    along, half = heading(entity.state.rot[:, 0]), constant(shape.length / 2, pos.device, pos.dtype)
     if isinstance(shape, Line):
         close = closest_on_line(Segment(pos.t(), along, half), there)
     else:
-        wide = pos.new_tensor(shape.width / 2)
+        wide = constant(shape.width / 2, pos.device, pos.dtype)
         across = torch.stack((-along[1], along[0]))
         halves = torch.stack((wide, wide, half, half)).unsqueeze(-1)
         close = closest_on_box(sides(pos.t(), along, across, half, wide, halves), there)
