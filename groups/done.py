@@ -110,6 +110,8 @@ class DoneLevel(NamedTuple):
     names: tuple[str, ...]
     shape: Size
     """The flags' shape, batch included; -1 where it is not known."""
+    device: torch.device | None
+    """Where data live that do not say it."""
 
 
 class DonePlan:
@@ -129,16 +131,18 @@ class DonePlan:
         self.batch_ndim = spec.ndim
         found: dict[Path, list[str]] = {}
         shapes: dict[Path, Size] = {}
+        devices: dict[Path, torch.device | None] = {}
         for key, leaf in spec.items(True, True):
             where = () if isinstance(key, str) else key[:-1]
             found.setdefault(where, []).append(key if isinstance(key, str) else key[-1])
+            devices[where] = leaf.device
             if shapes.setdefault(where, leaf.shape) != leaf.shape:
                 raise ShapeError(
                     f"done_spec: the flags at {where or 'the root'} differ in shape: {list(shapes[where])} and "
                     f"{list(leaf.shape)}"
                 )
         order = sorted(found, key=lambda p: (len(p), p))
-        self.levels = [DoneLevel(p, tuple(found[p]), shapes[p]) for p in order]
+        self.levels = [DoneLevel(p, tuple(found[p]), shapes[p], devices[p]) for p in order]
         """Every level with flags, from the root down."""
         self.top = [lv for lv in self.levels if not any(lv.path[: len(o)] == o for o in order if len(o) < len(lv.path))]
         """The levels with no flags above them: they decide about resets."""
@@ -218,7 +222,8 @@ def complete_level(node: TensorDictBase, level: DoneLevel, shape: Size) -> None:
         return
     sample = next(iter(have.values()), None)
     if sample is None:
-        sample = torch.zeros([1 if s < 0 else s for s in shape], dtype=torch.bool, device=node.device)
+        device = level.device if node.device is None else node.device
+        sample = torch.zeros([1 if s < 0 else s for s in shape], dtype=torch.bool, device=device)
     done, terminated, truncated = (have.get(name) for name in DONE_NAMES)
     if done is not None:
         if terminated is None:

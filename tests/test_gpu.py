@@ -70,7 +70,9 @@ def test_transforms_move_with_their_env(example):
         ours, theirs = env.rollout(4, break_when_any_done=False), reference.rollout(4, break_when_any_done=False)
         for key in theirs.keys(True, True):
             if isinstance(x := theirs.get(key), torch.Tensor) and example.name != "times":
-                torch.testing.assert_close(ours.get(key).cpu(), x.cpu(), equal_nan=True)
+                # a variance is a difference of nearly equal squares, which GPUs add up without rounding in between
+                how = {"rtol": 1e-3, "atol": 1e-3} if example.name.startswith("moving averages") else {}
+                torch.testing.assert_close(ours.get(key).cpu(), x.cpu(), equal_nan=True, **how)
         tried += 1
         if tried == 3:
             break

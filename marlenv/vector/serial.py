@@ -23,6 +23,8 @@ from marlenv.tensordicts import entries, get, new, raw, split
 from marlenv.vector.base import BatchedEnv, Options, cut_off, made
 from marlenv.vector.fit import Fit
 
+CPU = torch.device("cpu")
+
 
 class SerialEnv(BatchedEnv):
     """Several envs as one, stepped one after the other.
@@ -159,9 +161,11 @@ class SerialEnv(BatchedEnv):
         return fit.check(td)
 
     def _told(self, child: EnvBase, td: TensorDictBase) -> TensorDictBase:
-        if child.device is None or td.device == child.device:
+        """Data of the pool where a child has its own; a child that does not say where has them on the CPU."""
+        device = CPU if child.device is None and self.device is not None else child.device
+        if device is None or td.device == device:
             return td
-        return td.to(child.device, non_blocking=self.non_blocking)
+        return td.to(device, non_blocking=self.non_blocking)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self.is_closed:

@@ -91,9 +91,8 @@ def dribble(see: View, skill: Skill) -> Plan:
     way = unit(see.target.unsqueeze(1) - ball)
     vel = (way * (0.16 + 0.16 * skill.speed)).expand_as(here)
     start = beginning(ball, vel, here, 0.0)
-    radii = [see.ball.entity.shape.reach + e.shape.reach for e in see.team.entities]
-    apart = constant(radii, here.device, here.dtype).unsqueeze(-1)
-    return Plan(ball - unit(way + 0.5 * unit(start)) * apart * 0.7, vel, start)
+    apart = constant([see.ball.entity.shape.reach + e.shape.reach for e in see.team.entities], here.device, here.dtype)
+    return Plan(ball - unit(way + 0.5 * unit(start)) * apart.unsqueeze(-1) * 0.7, vel, start)
 
 
 def better_place(see: View, skill: Skill, pitch: Pitch, aim: Tensor, noise: Callable[..., Tensor]) -> Plan:
@@ -101,8 +100,7 @@ def better_place(see: View, skill: Skill, pitch: Pitch, aim: Tensor, noise: Call
     here, ball = see.team.pos, see.ball.pos.unsqueeze(1)
     count = len(see.team)
     near = noise(count, TRIES, 2) * SPREAD * (1 + 3 * (1 - skill.decision))
-    places = [aim + ball, near[:, :, 0] + ball, near[:, :, 1] + here]
-    tried = pitch.onto(torch.stack(places, 2))  # [B, A, 3, 2]
+    tried = pitch.onto(torch.stack([aim + ball, near[:, :, 0] + ball, near[:, :, 1] + here], 2))  # [B, A, 3, 2]
     worth = value(see, pitch, tried)
     if skill.decision != 1:
         worth = worth + noise(count, 1 + TRIES) * (1 - skill.decision)

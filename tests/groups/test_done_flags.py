@@ -145,6 +145,15 @@ def test_flags_have_the_dimensions_in_front_of_the_batch():
     assert td["terminated"].shape == (5, 1)
 
 
+def test_flags_of_data_that_name_no_device_live_where_the_spec_says():
+    spec = Composite(
+        done=Binary(shape=(1,), dtype=torch.bool), agents=Composite(done=Binary(shape=(2, 1), dtype=torch.bool))
+    )
+    td = DonePlan(spec.to("meta")).complete(TensorDict({"agents": {"observation": torch.zeros(2, device="meta")}}))
+    assert td["done"].is_meta
+    assert td["agents", "done"].is_meta
+
+
 def test_a_level_without_any_flag_gets_false_ones():
     plan, _ = nested_plan((2,))
     td = plan.complete(TensorDict({"g": TensorDict({}, [2, 3])}, [2]))

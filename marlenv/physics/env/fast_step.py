@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marlenv.physics.env.layout import FLAGS, Layout
 from marlenv.physics.env.simulation_env import SimulationEnv
-from marlenv.physics.jit.tiers import Compiled, rows_last
+from marlenv.physics.jit.tiers import MachineCode, rows_last
 from marlenv.physics.laws.state import State
 
 
@@ -25,7 +25,7 @@ class FastStep:
     """
 
     def __init__(self, env: SimulationEnv, layout: Layout) -> None:
-        engine: Compiled = env.engine
+        engine: MachineCode = env.engine
         self.env, self.layout, self.kernel, self.rows = env, layout, engine.kernel, env.num_envs
         entries = (*layout.observations, *layout.rewards)
         like = [entry.of(entry.field.empty(self.rows)) for entry in entries]
@@ -33,7 +33,7 @@ class FastStep:
         self._actions = len(self.kernel.state)
         self._results = self._actions + len(self.kernel.actions)
         self.row_flags = self._results + len(entries) + len(self.kernel.observations)
-        self._ended = torch.zeros(1, dtype=torch.uint8)
+        self._ended = torch.zeros(1, dtype=torch.uint8, device=env.device)
         self._state: State | None = None
         self._places: Any = None
 
@@ -44,14 +44,16 @@ class FastStep:
             state = env.own_state()
             nowhere = [None] * len(kernel.actions), [None] * len(kernel.outs), [None] * len(FLAGS)
             self._state, self._places = state, kernel.bind(state, *nowhere)
-        places = self._places
+        places, device = self._places, env.device
         acts = [rows_last(actions[f.name[0]], f) for f in kernel.actions]
         for k, x in enumerate(acts, self._actions):
             places[k] = x.data_ptr()
-        values = [torch.empty_strided(size, stride, dtype=dtype) for size, stride, dtype in self._entries]
+        values = [
+            torch.empty_strided(size, stride, dtype=dtype, device=device) for size, stride, dtype in self._entries
+        ]
         for k, x in enumerate(values, self._results):
             places[k] = x.data_ptr()
-        flags = torch.empty((3, 1 + self.layout.agents, rows), dtype=torch.bool)
+        flags = torch.empty((3, 1 + self.layout.agents, rows), dtype=torch.bool, device=device)
         base = flags.data_ptr()
         for k in range(3):
             places[self.row_flags + k] = base + k * flags.stride(0)

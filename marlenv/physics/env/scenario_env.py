@@ -31,7 +31,7 @@ from marlenv.physics.env.layout import Layout, by_group, world_entries
 from marlenv.physics.env.partial_reset import restart
 from marlenv.physics.env.simulation_env import SimulationEnv, check_tier
 from marlenv.physics.env.specs import action_spec, free, pad_masks, stacked
-from marlenv.physics.jit.tiers import Compiled, Tier
+from marlenv.physics.jit.tiers import MachineCode, Tier
 from marlenv.physics.laws.state import State, merge
 from marlenv.physics.maths.views import rows_first, rows_last
 from marlenv.physics.simulation import SHARED, Simulation, leaves
@@ -236,14 +236,14 @@ class ScenarioEnv(SimulationEnv):
     def _fast_step(self) -> FastStep | None:
         """Steps without a detour, where the env runs as machine code."""
         engine = self.engine
-        if not self._direct or not isinstance(engine, Compiled):
+        if not self._direct or not isinstance(engine, MachineCode):
             return None
         if engine not in self._fast_steps:
             self._fast_steps[engine] = FastStep(self, self._layout)
         return self._fast_steps[engine]
 
     @cached_property
-    def _fast_steps(self) -> dict[Compiled, FastStep]:
+    def _fast_steps(self) -> dict[MachineCode, FastStep]:
         return {}
 
     # --- the env's hooks -------------------------------------------------------------------------

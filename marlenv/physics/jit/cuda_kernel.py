@@ -1,14 +1,16 @@
 """A simulation as machine code for a GPU: transitions, resets and whole rollouts of any number of rows, a thread each.
 
-Compiled by NVRTC and launched by NVIDIA's cuda-core, on PyTorch's memory and PyTorch's stream. **It has never run on a
-GPU.** What was shown without one: NVRTC compiles it, the same source computes what separate operations compute where a
-compiler for CPUs takes it, and the launches have the arguments that the kernels take.
+Compiled by NVRTC and launched by NVIDIA's cuda-core, on PyTorch's memory and PyTorch's stream. On an H200 its rollouts
+are those of the CPU's machine code bit for bit (``tests/physics/test_gpu_kernels.py``). Where there is no GPU, it is
+shown that NVRTC compiles it, that the same source computes what separate operations compute where a compiler for CPUs
+takes it, and that the launches have the arguments that the kernels take.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,8 @@ class CudaKernel(MachineKernel):
             self._core.Device(device.index).set_current()
             code = self._core.ObjectCode.from_cubin(path.read_bytes())
             self._run, self._begin = code.get_kernel("run"), code.get_kernel("begin")
+        self._stream = lru_cache(self._core.Stream.from_handle)
+        self._grid = lru_cache(lambda blocks: self._core.LaunchConfig(grid=blocks, block=THREADS))
 
     def bind(
         self,
@@ -85,14 +89,14 @@ class CudaKernel(MachineKernel):
         observations: Sequence[Tensor | None] = (),
         keys: Tensor | None = None,
     ) -> Any:
-        """The data of :meth:`run`; arguments as of :meth:`Kernel.bind`."""
+        """As :meth:`MachineKernel.bind`."""
         observations = observations or [None] * len(self.observations)
-        return (*self._of(state), *actions, *outs, *observations, *flags, keys)
+        return _places((*self._of(state), *actions, *outs, *observations, *flags, keys))
 
     def run(
         self,
         rows: int,
-        places: Any,
+        places: Sequence[int],
         ended: Tensor,
         start: int = 0,
         stop: int = 1,
@@ -104,35 +108,37 @@ class CudaKernel(MachineKernel):
     ) -> None:
         """Plays the steps ``start`` to ``stop`` in one launch; nothing waits for them.
 
-        Arguments as of :meth:`Kernel.run`; ``ended`` is on the GPU.
+        Arguments as of :meth:`MachineKernel.run`; ``ended`` is on the GPU.
         """
         last = stop - 1 if last is None else last
-        self._launch(self._run, (rows, start, stop, last, most or 0, drawn, int(restart)), (*places, ended))
+        self._launch(self._run, rows, start, stop, last, most or 0, drawn, int(restart), *places, ended.data_ptr())
 
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
         """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""
-        self._launch(self._begin, (len(state["over"]),), (where, *self._of(state), *observations))
+        self._launch(self._begin, len(state["over"]), *_places((where, *self._of(state), *observations)))
 
     def _of(self, state: State) -> list[Tensor]:
         """The entries of a state in the order in which kernels take them."""
         return [state[f.name[0]] for f in self.state]
 
-    def _launch(self, kernel: Any, numbers: Sequence[int], tensors: Sequence[Tensor | None]) -> None:
+    def _launch(self, kernel: Any, rows: int, *arguments: int) -> None:
         """Has a kernel work on all rows, after what PyTorch's current stream was given before.
 
         Args:
             kernel: of the cubin.
-            numbers: its first arguments; how many rows, before all.
-            tensors: its other arguments; None where it does without.
+            rows: how many; its first argument.
+            arguments: the others, numbers and where data are.
 
         """
-        places = (0 if x is None else x.data_ptr() for x in tensors)
-        config = self._core.LaunchConfig(grid=-(-numbers[0] // THREADS), block=THREADS)
-        device = next(x.device for x in tensors if x is not None)
-        with torch.cuda.device(device):
-            self._core.Device(device.index).set_current()  # this thread may be new to it
-            stream = self._core.Stream.from_handle(torch.cuda.current_stream(device).cuda_stream)
-            self._core.launch(stream, config, kernel, *numbers, *places)
+        with torch.cuda.device(self.device):
+            self._core.Device(self.device.index).set_current()  # this thread may be new to it
+            stream = self._stream(torch.cuda.current_stream(self.device).cuda_stream)
+            self._core.launch(stream, self._grid(-(-rows // THREADS)), kernel, rows, *arguments)
+
+
+def _places(tensors: Sequence[Tensor | None]) -> list[int]:
+    """Where tensors are; 0 for what is not there."""
+    return [0 if x is None else x.data_ptr() for x in tensors]
 
 
 __all__ = ["CudaKernel", "Nvrtc", "installed"]
