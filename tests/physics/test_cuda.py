@@ -106,6 +106,38 @@ def test_a_rollout_goes_on_where_another_one_ended_and_steps_by_hand_do_too(gpu,
         same(ours, theirs)
 
 
+def moving(env):
+    """A policy that acts by what it sees."""
+
+    def act(td):
+        for group in env.group_map:
+            spec, seen = env.full_action_spec[group, "action"], td[group, "observation"]
+            if spec.dtype.is_floating_point:
+                td[group, "action"] = seen[..., : spec.shape[-1]].sin()
+            else:
+                td[group, "action"] = (7 * seen.sum(-1)).long() % spec.n
+        return td
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("simple_tag", {}), ("navigation", {}), ("simple_spread", {"continuous_actions": False})],
+    ids=str,
+)
+def test_rollouts_with_a_policy_are_those_of_machine_code_of_the_cpu_too(name, options, gpu, monkeypatch):
+    options = {"num_envs": 130, "seed": 3, "max_steps": 21, **options}
+    env, reference = on_gpu(monkeypatch, name, **options), make(name, compile="aot", **options)
+    # up to 40 steps that are brought to rows sixteen at a time, with new episodes among them, and up to the first end
+    for more, steps in (({"break_when_any_done": False}, 40), ({}, 21), ({"compact": True}, 21)):
+        gpu.launches.clear()
+        td = env.rollout(40, moving(env), **more)
+        assert gpu.launches == ["begin", *["run"] * steps]
+        same(td, reference.rollout(40, moving(reference), **more))
+        assert all(x.is_contiguous() for x in td.values(True, True) if not more.get("compact") and x.shape[1] == 40)
+
+
 # --- how often it is launched, and what waits for it ---------------------------------------------
 
 
@@ -140,8 +172,9 @@ def test_nothing_waits_for_a_rollout(gpu, monkeypatch):
     with Watched():
         td = env.rollout(12, auto_reset=False, tensordict=td, break_when_any_done=False)
         env.rollout(12, break_when_any_done=False)
+        env.rollout(3, moving(env), break_when_any_done=False)
     assert td.device.type == "meta"
-    assert launches == ["begin", "begin", "run", "begin", "run"]
+    assert launches == ["begin", "begin", "run", "begin", "run", "begin", *["run"] * 3]
     with pytest.raises(NotImplementedError, match="nonzero"):  # one that stops at an end has to look for it
         env.rollout(12)
 

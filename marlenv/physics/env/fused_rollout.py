@@ -24,8 +24,8 @@ from marlenv.physics.env.layout import Layout
 from marlenv.physics.env.rollout_buffer import RolloutBuffer
 from marlenv.physics.env.simulation_env import SimulationEnv
 from marlenv.physics.env.staging_buffer import Shown, StagingBuffer
-from marlenv.physics.jit.kernel import Kernel
-from marlenv.physics.jit.tiers import Compiled
+from marlenv.physics.jit.kernel import Act, MachineKernel
+from marlenv.physics.jit.tiers import Compiled, MachineCode
 from marlenv.physics.simulation import leaves
 from marlenv.tensordicts import plant, shallow
 
@@ -39,7 +39,7 @@ def fused(env: SimulationEnv, layout: Layout, steps: int, policy: Any, options: 
     td = start(env, options)
     env.check_began("rollout")
     drawn = policy is None and env.draws_actions()
-    kernel = env.engine.kernel if isinstance(env.engine, Compiled) and not drawn else None
+    kernel = env.engine.kernel if isinstance(env.engine, MachineCode) and not drawn else None
     how = {"compact": options.compact, "by_rows": not drawn, "staged": kernel is not None}
     buffer = RolloutBuffer(env, layout, env.pool, steps, **how)
     values = buffer.start(td, anew=options.auto_reset and options.tensordict is None)
@@ -92,12 +92,14 @@ class _Acting:
     """
 
     def __init__(
-        self, env: SimulationEnv, buffer: RolloutBuffer, kernel: Kernel | None, act: Any, options: RolloutOptions
+        self, env: SimulationEnv, buffer: RolloutBuffer, kernel: MachineKernel | None, act: Any, options: RolloutOptions
     ) -> None:
         self.env, self.buffer, self.kernel, self.act, self.options = env, buffer, kernel, act, options
         self.stop = options.stops
-        self.ended = torch.zeros(buffer.steps, dtype=torch.uint8)
-        self._ended = self.ended.numpy()
+        self.ended = torch.zeros(buffer.steps, dtype=torch.uint8, device=env.device)
+        self._looks = self.ended.is_cpu
+        """Whether it can be seen which steps ended any row without waiting for a device."""
+        self._ended = self.ended.numpy() if self._looks else self.ended
         self.written: list[dict[Path, Tensor]] = []
         """Of every step: all that the policy wrote, or that it found written in the step before."""
         self.groups = [field.name[0] for field in buffer.action_fields]
@@ -108,10 +110,9 @@ class _Acting:
         """Tensors whose versions tell whether anybody wrote into it."""
         self._shown: Shown | None = None
         self._state: Any = None
-        self._places: Any = None
         self._numbers = kernel is not None and all(field.dtype.is_floating_point for field in buffer.action_fields)
         """Whether machine code looks at the actions itself."""
-        self._played: Any = None
+        self._played: Act | None = None
         """Plays a step of the staging buffer in machine code, by its number there."""
 
     def play(self, td: TensorDictBase, values: list[Tensor]) -> TensorDictBase:
@@ -168,39 +169,33 @@ class _Acting:
     def _step(self, t: int, actions: Sequence[Tensor], *, last: bool) -> bool:
         """Plays a step, and makes what is shown before the next one, if there is one; whether any row ended."""
         if self.kernel is not None:
-            return self._run(self.kernel, t, actions, last=last)
+            return self._run(self.kernel, t, actions)
         own = {group: x.clone() for group, x in zip(self.groups, actions, strict=True)}  # the state may keep them
         ended, shown = _moved(self.env, self.buffer, own, t, last=last, stop=self.stop)
         self.values = self.watched = [] if last else shown + self.buffer.unended()
         return ended
 
-    def _run(self, kernel: Kernel, t: int, actions: Sequence[Tensor], *, last: bool) -> bool:
+    def _run(self, kernel: MachineKernel, t: int, actions: Sequence[Tensor]) -> bool:
         """The same by machine code."""
         env, buffer = self.env, self.buffer
         staging: StagingBuffer = buffer.staging  # type: ignore[assignment]
         if t == staging.stop:
             self._turn(t)
         if self._shown is None:
-            self._shown, self._state = staging.show(min(staging.stop, buffer.steps) - t), None
+            self._shown, self._played = staging.show(min(staging.stop, buffer.steps) - t), None
             self.watched = self._shown.watched
-        if self._state is None or env.last_state is not self._state:  # a policy may put the env into another state
+        if self._played is None or env.last_state is not self._state:  # a policy may put the env into another state
             self._state = env.own_state()
-            later, flags = [None] * len(buffer.action_fields), [x[staging.start :] for x in buffer.row_flags]
-            self._places = kernel.bind(
-                self._state, later, staging.after, flags, staging.before, shown=self._shown.memory
-            )
-            rest = buffer.steps - 1 - staging.start
+            flags = [x[staging.start :] for x in buffer.row_flags]
             self._played = kernel.acting(
-                env.num_envs, self._places, self.ended[staging.start :], last=rest, most=env.max_steps,
-                restart=not self.stop,
+                self._state, staging.after, flags, staging.before, self._shown.memory, self.ended[staging.start :],
+                last=buffer.steps - 1 - staging.start, most=env.max_steps, restart=not self.stop,
             )  # fmt: skip
-        read = [x.contiguous() for x in actions]
-        kernel.act(self._places, read)
         at = t - staging.start
-        if not self._played(at):
+        if not self._played(at, actions):
             self._check(actions)
         self.values = self._shown.values[at]
-        return bool(self._ended[t])
+        return bool(self._ended[t]) if self._looks or self.stop else True
 
     def _turn(self, played: int) -> None:
         """Brings the steps up to ``played`` to where the rollout lies row by row."""
@@ -218,7 +213,7 @@ class _Acting:
         return finish(self.env, td, self.options)
 
     def _share_flags(self, played: int) -> None:
-        self.buffer.share_flags(played, None if self.kernel is None else self.ended)
+        self.buffer.share_flags(played, self.ended if self.kernel is not None and self._looks else None)
 
     def _unfused(self, t: int, td: TensorDictBase, values: Sequence[Tensor], fresh: bool) -> TensorDictBase:
         """The data of a rollout that goes on as that of any env, from where the policy acted in step ``t``."""

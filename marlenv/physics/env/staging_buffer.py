@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from marlenv.physics.env.layout import FLAGS, Layout, columns
-from marlenv.physics.jit.kernel import Begun, Field, Kernel
+from marlenv.physics.jit.kernel import Begun, Field, MachineKernel
 
 STEPS = 16
 """Steps that are turned together."""
@@ -58,7 +58,7 @@ class StagingBuffer:
         return self.start + STEPS
 
     def turn(
-        self, kernel: Kernel, before: Sequence[Tensor], after: Sequence[Tensor | None], done: Tensor, played: int
+        self, kernel: MachineKernel, before: Sequence[Tensor], after: Sequence[Tensor | None], done: Tensor, played: int
     ) -> None:
         """Copies what it holds to where it lies row by row, and goes on with the step ``played``.
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from marlenv.optional import has, need
 from marlenv.physics.jit import cache, nvrtc
 from marlenv.physics.jit.cuda_source import THREADS, cuda_source
-from marlenv.physics.jit.kernel import MachineKernel, Source
+from marlenv.physics.jit.kernel import Act, Begun, MachineKernel, Source
 from marlenv.physics.laws.state import State
 
 
@@ -112,6 +112,41 @@ class CudaKernel(MachineKernel):
         """
         last = stop - 1 if last is None else last
         self._launch(self._run, rows, start, stop, last, most or 0, drawn, int(restart), *places, ended.data_ptr())
+
+    def acting(
+        self,
+        state: State,
+        outs: Sequence[Tensor | None],
+        flags: Sequence[Tensor],
+        observations: Sequence[Tensor],
+        shown: Sequence[Tensor],
+        ended: Tensor,
+        *,
+        last: int,
+        most: int | None,
+        restart: bool,
+    ) -> Act:
+        """As :meth:`MachineKernel.acting`; ``observations`` are written whole. Nothing looks at actions, nor waits."""
+        rows, steps = len(state["over"]), len(shown[0])
+        acts = [field.empty(rows, steps, ended.device) for field in self.actions]
+        places = self.bind(state, acts, outs, flags, observations)
+
+        def played(step: int, actions: Sequence[Tensor]) -> bool:
+            for mine, x in zip(acts, actions, strict=True):
+                mine[step].copy_(x.reshape(rows, *mine.shape[1:-1]).movedim(0, -1))
+            self.run(rows, places, ended, step, step + 1, last=last, most=most, restart=restart)
+            if step < last:
+                for mine, x in zip(shown, observations, strict=True):
+                    mine[step].copy_(x[step + 1])
+            return True
+
+        return played
+
+    def turn(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> None:
+        """As :meth:`MachineKernel.turn`; of rows that began anew and of all others alike."""
+        out.copy_(x)
+        if begun is not None:
+            begun.out.copy_(begun.x[: len(begun.out)])
 
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
         """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""

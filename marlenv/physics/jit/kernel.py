@@ -298,6 +298,11 @@ class Begun(NamedTuple):
     """Room for all of it, like that for what was after the steps; it may be for fewer steps."""
 
 
+Act = Callable[[int, Sequence[Tensor]], bool]
+"""Plays a step: its number, and the actions of each group, ``[B, ...]``. Returns whether it did: a kernel that looks at
+actions does not where any is no finite number."""
+
+
 class MachineKernel(ABC):
     """Machine code of a simulation for some processor; made once, used for any number of rows.
 
@@ -370,6 +375,38 @@ class MachineKernel(ABC):
         """
 
     @abstractmethod
+    def acting(
+        self,
+        state: State,
+        outs: Sequence[Tensor | None],
+        flags: Sequence[Tensor],
+        observations: Sequence[Tensor],
+        shown: Sequence[Tensor],
+        ended: Tensor,
+        *,
+        last: int,
+        most: int | None,
+        restart: bool,
+    ) -> Act:
+        """What plays steps in which somebody else acts; arguments as of :meth:`bind` and :meth:`run`.
+
+        Args:
+            observations: written at least near rows that began anew, or all where ``outs`` are not wanted.
+            shown: room for observations and infos before the next step once more, ``[T, ..., B]``.
+
+        """
+
+    @abstractmethod
+    def turn(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> None:
+        """Copies ``[T, ..., B]``, contiguous, into a tensor of this shape that lies row by row in memory.
+
+        Args:
+            x: the numbers.
+            out: where to; all of a row lies side by side, the rows anywhere.
+            begun: what to copy besides.
+        """
+
+    @abstractmethod
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
         """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""
 
@@ -423,26 +460,11 @@ class Kernel(MachineKernel):
         keys: Tensor | None = None,
         shown: Sequence[Tensor] = (),
     ) -> Any:
-        """As :meth:`MachineKernel.bind`, for the CPU.
-
-        Args:
-            shown: where somebody acts (:meth:`act`), room for observations and infos before the next step once more,
-                ``[T, ..., B]``.
-        """
+        """As :meth:`MachineKernel.bind`; ``shown`` as of :meth:`acting`."""
         observations = observations or [_NOTHING] * len(self.observations)
         tensors = (*(state[f.name[0]] for f in self.state), *actions, *outs, *observations, *flags, keys, *shown)
         pointers = [None if x is None else x.data_ptr() for x in tensors]
         return (ctypes.c_void_p * len(pointers))(*pointers)
-
-    def act(self, places: Any, actions: Sequence[Tensor]) -> None:
-        """The actions of the next step of :meth:`acting`; they must live until it is played.
-
-        Args:
-            places: what :meth:`bind` gave.
-            actions: of each group, ``[B, ...]``, contiguous.
-        """
-        for i, x in enumerate(actions, len(self.state)):
-            places[i] = x.data_ptr()
 
     def run(
         self,
@@ -464,17 +486,28 @@ class Kernel(MachineKernel):
         self._run(*how, places, ended.data_ptr(), *threads)
 
     def acting(
-        self, rows: int, places: Any, ended: Tensor, *, last: int, most: int | None, restart: bool
-    ) -> Callable[[int], bool]:
-        """What plays a step, given its number, with the actions of :meth:`act`; arguments as of :meth:`run`.
-
-        It uses as many threads as PyTorch may use now. It returns whether it did: not where any action is no finite
-        number.
-        """
+        self,
+        state: State,
+        outs: Sequence[Tensor | None],
+        flags: Sequence[Tensor],
+        observations: Sequence[Tensor],
+        shown: Sequence[Tensor],
+        ended: Tensor,
+        *,
+        last: int,
+        most: int | None,
+        restart: bool,
+    ) -> Act:
+        """As :meth:`MachineKernel.acting`, on as many threads as PyTorch may use now; looks at the actions."""
+        rows, first = len(state["over"]), len(self.state)
+        places = self.bind(state, [None] * len(self.actions), outs, flags, observations, shown=shown)
         streams, threads = self._ways(rows, 1)
         how, to = (last, most or 0, 0, TILE, restart, streams, True, places), ended.data_ptr()
 
-        def played(step: int) -> bool:
+        def played(step: int, actions: Sequence[Tensor]) -> bool:
+            read = [x.contiguous() for x in actions]
+            for i, x in enumerate(read, first):
+                places[i] = x.data_ptr()
             return not self._run(rows, step, step + 1, *how, to, *threads)
 
         return played
@@ -485,13 +518,7 @@ class Kernel(MachineKernel):
         return streams, shared(rows * steps * self.size / SPEED)
 
     def turn(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> None:
-        """Copies ``[T, ..., B]``, contiguous, into a tensor of this shape that lies row by row in memory.
-
-        Args:
-            x: the numbers.
-            out: where to; all of a row lies side by side, the rows anywhere.
-            begun: what to copy besides.
-        """
+        """As :meth:`MachineKernel.turn`."""
         steps, rows, size = len(x), x.shape[-1], x.element_size()
         places = (
             (None, None, None) if begun is None else (begun.x.data_ptr(), begun.out.data_ptr(), begun.done.data_ptr())
@@ -553,6 +580,7 @@ def _cells(graph: Graph, x: Tensor, field: Field, row: int) -> list[Node]:
 
 __all__ = [
     "LANES",
+    "Act",
     "Begun",
     "Draw",
     "Field",
