@@ -173,8 +173,9 @@ def test_nothing_waits_for_a_rollout(gpu, monkeypatch):
         td = env.rollout(12, auto_reset=False, tensordict=td, break_when_any_done=False)
         env.rollout(12, break_when_any_done=False)
         env.rollout(3, moving(env), break_when_any_done=False)
+        env.step_and_maybe_reset(env.rand_action(env.reset()))
     assert td.device.type == "meta"
-    assert launches == ["begin", "begin", "run", "begin", "run", "begin", *["run"] * 3]
+    assert launches == ["begin", "begin", "run", "begin", "run", "begin", *["run"] * 3, "begin", "run", "begin"]
     with pytest.raises(NotImplementedError, match="nonzero"):  # one that stops at an end has to look for it
         env.rollout(12)
 

@@ -28,7 +28,7 @@ class FastStep:
         engine: MachineCode = env.engine
         self.env, self.layout, self.kernel, self.rows = env, layout, engine.kernel, env.num_envs
         entries = (*layout.observations, *layout.rewards)
-        like = [entry.of(entry.field.empty(self.rows)) for entry in entries]
+        like = [entry.of(entry.field.empty(self.rows, device=torch.device("meta"))) for entry in entries]
         self._entries = [(x.shape, x.stride(), x.dtype) for x in like]
         self._actions = len(self.kernel.state)
         self._results = self._actions + len(self.kernel.actions)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from marlenv.physics.env.layout import FLAGS, Layout
 from marlenv.physics.env.simulation_env import SimulationEnv
+from marlenv.physics.jit.tiers import MachineCode
 from marlenv.physics.simulation import leaves
 from marlenv.tensordicts import anything, put, raw, rows
 
@@ -40,17 +41,17 @@ def restart(env: SimulationEnv, layout: Layout, td: TensorDictBase, mask: Tensor
         put(node, entry.name, fresh[entry.field.name].reshape(x.shape))
     for node, of_level in flags:
         for name, flag in zip(FLAGS, of_level, strict=True):
-            if anything(flag):
+            if env.device != CPU or anything(flag):  # elsewhere a look would wait
                 goes_on = ~where if goes_on is None else goes_on
                 put(node, name, flag & goes_on.reshape(-1, *(1,) * (flag.ndim - 1)))
     return True
 
 
 def _plain(env: SimulationEnv, td: TensorDictBase) -> bool:
-    """Whether nothing special is asked for, on the CPU: elsewhere all rows are computed anyway."""
+    """Whether nothing special is asked for; separate operations compute all rows anyway elsewhere than on the CPU."""
     return (
         env.last_state is not None
-        and env.device == CPU
+        and (env.device == CPU or isinstance(env.engine, MachineCode))
         and raw(td) is not None
         and td.batch_size == env.batch_size
         and not (env.grad_enabled and torch.is_grad_enabled())

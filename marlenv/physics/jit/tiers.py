@@ -6,7 +6,7 @@ tier          what runs
 ``"none"``    every operation on its own: the reference, with gradients, on any device
 ``"compile"`` ``torch.compile``: one graph for each number of rows, on any device; compiled anew in every process
 ``"aot"``     machine code made ahead of time (:mod:`marlenv.physics.jit.kernel`), kept on disk; any number of rows,
-              on the CPU; on CUDA devices, where it has never run yet, with the extra ``marlenv-torch[cuda]``
+              on the CPU; on CUDA devices with the extra ``marlenv-torch[cuda]``
 ``"auto"``    the default: ``"aot"`` where it is at hand or can be had within seconds, else ``"none"``; without a word
               on other devices, on CUDA devices without the extra, with gradients, for scenarios of more than 40,000
               expressions, and while the compiler goes on in the background; where anything goes wrong with a warning
