@@ -352,6 +352,7 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         reset_options |= {} if set_state is None else {"set_state": set_state}
         given = {name: value for name, value in locals().items() if name in RolloutOptions._fields}
         options = RolloutOptions(**given)
+        options.check(f"{type(self).__name__}.rollout")
         made = self._rollout(max_steps, policy, options)
         return rollout(self, max_steps, policy, options) if made is None else made
 

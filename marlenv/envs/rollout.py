@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 Callback = Callable[["EnvBase", TensorDictBase], Any]
 
 
+OPEN = ("break_when_any_done", "break_when_all_done", "return_contiguous")
+"""Switches that are decided otherwise when they are left out."""
+SWITCHES = (*OPEN, "auto_reset", "auto_cast_to_device", "set_truncated", "trust_policy", "compact")
+
+
 class RolloutOptions(NamedTuple):
     """What :meth:`marlenv.EnvBase.rollout` was asked for, besides steps and a policy."""
 
@@ -40,6 +45,13 @@ class RolloutOptions(NamedTuple):
     storing_device: Any = None
     compact: bool = False
     reset_options: Mapping[str, Any] = {}
+
+    def check(self, who: str) -> None:
+        """Raises where what switches something is neither True nor False."""
+        for name in SWITCHES:
+            value = getattr(self, name)
+            if not isinstance(value, (bool, np.bool_)) and (value is not None or name not in OPEN):
+                raise TypeError(f"{who}: {name} must be True or False, got {value!r}")
 
     @property
     def stops(self) -> bool:

@@ -162,7 +162,9 @@ class SerialEnv(BatchedEnv):
 
     def _told(self, child: EnvBase, td: TensorDictBase) -> TensorDictBase:
         """Data of the pool where a child has its own; a child that does not say where has them on the CPU."""
-        device = CPU if child.device is None and self.device is not None else child.device
+        device = child.device
+        if device is None and self._device is not None:
+            device = CPU
         if device is None or td.device == device:
             return td
         return td.to(device, non_blocking=self.non_blocking)

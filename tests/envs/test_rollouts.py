@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict
 
-from marlenv import Composite, EnvBase, Unbounded
+from marlenv import Composite, EnvBase, Unbounded, make
 from marlenv.errors import DeviceError, KeyMissing, ResetError, ShapeError, Unsupported
 from marlenv.testing.mocks import CountingEnv, GroupedEnv, UnevenEnv
 
@@ -74,6 +74,11 @@ def test_what_cannot_be_is_said_before_anything_happens():
         env.rollout(3, callback=5)
     with pytest.raises(DeviceError, match=r"CountingEnv.rollout: storing_device: 'gpu' is no device"):
         env.rollout(3, storing_device="gpu")
+    for name in ("auto_reset", "break_when_any_done", "set_truncated", "trust_policy", "compact"):
+        with pytest.raises(TypeError, match=rf"CountingEnv.rollout: {name} must be True or False, got 'no'"):
+            env.rollout(3, **{name: "no"})
+    with pytest.raises(TypeError, match=r"ScenarioEnv.rollout: compact must be True or False, got None"):
+        make("simple_spread", num_envs=2).rollout(3, compact=None)
     assert env.count.tolist() == [2]
 
 
