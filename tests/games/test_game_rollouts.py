@@ -74,18 +74,23 @@ def played_by_steps(env: Any, steps: int, **options: Any) -> TensorDictBase:
     ("make", "options"),
     [
         (chess, {}),
-        (chess, {"mask": "bool"}),
         (chess, {"group_map": {"second": ["black"], "first": ["white"]}}),
         (four, {}),
-        (four, {"observation_dtype": torch.bool}),
         (four, {"group_map": {"second": ["o"], "first": ["x"]}}),
         (three, {}),
-        (three, {"observation_dtype": torch.bool, "group_map": {"second": ["o"], "first": ["x"]}}),
         (shown, {}),
+        # what is compiled anew for them takes seconds
+        pytest.param(chess, {"mask": "bool"}, marks=pytest.mark.slow),
+        pytest.param(four, {"observation_dtype": torch.bool}, marks=pytest.mark.slow),
+        pytest.param(
+            three,
+            {"observation_dtype": torch.bool, "group_map": {"second": ["o"], "first": ["x"]}},
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=[
-        *("chess", "bools", "other groups", "connect four", "bool observations", "groups of four"),
-        *("tic-tac-toe", "bools and groups of three", "TorchRL's keys"),
+        *("chess", "other groups", "connect four", "groups of four", "tic-tac-toe", "TorchRL's keys"),
+        *("bools", "bool observations", "bools and groups of three"),
     ],
 )
 def test_a_rollout_is_its_steps(make: Make, options: dict[str, Any], rows: int, stops: bool) -> None:
