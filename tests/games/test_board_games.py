@@ -38,8 +38,8 @@ PEERS: dict[str, tuple[Rules, str, int]] = {
 SMALL: dict[str, Rules] = {
     "tic_tac_toe": TicTacToe(),
     "connect_four": ConnectFour(),
-    "hex": Hex(4, swap=True),
     "othello": Othello(),
+    "hex": Hex(4, swap=True),
     "go": Go(5, repetition="forbid"),
     "breakthrough": Breakthrough(5, 4),
 }

@@ -37,7 +37,12 @@ GAMES: dict[str, tuple[Rules[Any], int]] = {  # and how many steps
 }
 ENDS = {"breakthrough, 4 x 2": {0, 1, 2}, "go": {0, 1, 3}, "go, 5 x 5, draws": {0, 1, 2, 3}}
 """The outcomes that are met there, at least."""
-SOME = ["hex, swap", "othello", "breakthrough", "go, 5 x 5, draws", "go, 3 x 3, superko"]
+SOME = [
+    "hex, swap",
+    "go, 5 x 5, draws",
+    "go, 3 x 3, superko",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("othello", "breakthrough")),
+]
 
 
 def made(rules: Rules[Any], rows: int | tuple[int, ...], seed: int = 0, **options: Any) -> GameEnv[Any]:
