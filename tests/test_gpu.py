@@ -11,6 +11,7 @@ from tensordict.nn import TensorDictModule
 from torch import nn
 
 from marlenv import SerialEnv, StepCounter, TransformedEnv, check_env_specs
+from marlenv.cli.benches import rollout
 from marlenv.errors import DeviceError
 from marlenv.registration import make
 from marlenv.testing import run_contract
@@ -132,3 +133,13 @@ def test_envs_of_the_cpu_in_a_pool_of_the_gpu():
     alone.set_seed(1)
     check_env_specs(pool)
     assert on_gpu(pool.rollout(4, break_when_any_done=False))
+
+
+def test_rollouts_are_timed_beside_their_policy(monkeypatch):
+    monkeypatch.setattr(rollout, "STEPS", 5)
+    figures = rollout.measure(1, device="cuda", only="simple_spread")
+    assert {figure.what for figure in figures} >= {
+        f"simple_spread, 4096 rows, {kind}{more}"
+        for kind in ("a function", "a module")
+        for more in ("", ": more than the policy")
+    }

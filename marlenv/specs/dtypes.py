@@ -34,14 +34,19 @@ def usable_device(who: str, device: torch.device | str | int) -> torch.device:
     """The device as tensors report it, where this machine has it.
 
     Raises:
-        DeviceError: it is none, or a CUDA device that this machine, or this build of torch, lacks.
+        DeviceError: it is none, or one that this machine, or this build of torch, lacks.
     """
     device = _device(who, device)
     count = torch.cuda.device_count() if device.type == "cuda" else 0
     if device.type == "cuda" and (device.index or 0) >= count:
         have = f"there are {count}" if count else "there is none that this torch can use"
         raise DeviceError(f"{who}: device {str(device)!r} needs a CUDA device, and {have}; use 'cpu'")
-    return as_device(device)  # type: ignore[return-value]
+    if device.type in ("cpu", "cuda", "meta"):
+        return as_device(device)  # type: ignore[return-value]
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, ImportError) as error:  # as backends that are not there say it
+        raise DeviceError(f"{who}: device {str(device)!r} cannot be used here; use 'cpu'") from error
 
 
 def _device(who: str, device: torch.device | str | int) -> torch.device:

@@ -404,6 +404,7 @@ ERRORS: list[Case] = [
      "Hex.to: 'banana' is no device; use 'cpu', 'cuda', or 'cuda:1' for a certain GPU"),
     (lambda: usable_device("Hex.to", "cuda:99"), DeviceError,
      "Hex.to: device 'cuda:99' needs a CUDA device, and there "),
+    (lambda: usable_device("Hex.to", "mtia"), DeviceError, "Hex.to: device 'mtia' cannot be used here; use 'cpu'"),
     # randomness
     (lambda: RowRNG.from_state(torch.zeros(2)), ShapeError,
      "RowRNG.from_state: expected int64 [*B, 2], got float32 [2]; take what RowRNG.state gave"),

@@ -1,7 +1,8 @@
 """Rollouts with a policy in the loop: ours, beside the policy alone, steps by hand, and TorchRL with VMAS.
 
 The policies are a function that writes zeros, and a ``TensorDictModule`` with a perceptron 64 wide. The policy alone
-is asked as often as a rollout asks it, about the same data; what a rollout takes more is the env's.
+is asked as often as a rollout asks it, about the same data; what a rollout takes more is the env's. On a GPU all sides
+have 4,096 rows there, and a turn ends when it has done them; TorchRL with VMAS is beside them where it is installed.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule
 from torch import nn
 
+from marlenv.cli.benches.cuda import finished
 from marlenv.cli.benches.timing import Figure, interleaved
 from marlenv.errors import SpecError
-from marlenv.optional import need
+from marlenv.optional import has, need
 from marlenv.registration import make
 
-ROWS, STEPS, EPISODE = 32, 256, 100
+ROWS, GPU_ROWS, STEPS, EPISODE = 32, 4096, 256, 100
 SCENARIOS = ("simple_spread", "navigation")
-WHO = "marlenv bench rollout"
+WHO, THEIRS = "marlenv bench rollout", "TorchRL + VMAS"
 Policy = Callable[[TensorDictBase], TensorDictBase]
 
 
@@ -33,12 +35,12 @@ def policies(env: Any) -> dict[str, Policy]:
     wide = env.full_observation_spec[observation].shape[-1]
 
     def function(td: TensorDictBase) -> TensorDictBase:
-        td[action] = torch.zeros(shape)
+        td[action] = torch.zeros(shape, device=env.device)
         return td
 
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(wide, 64), nn.Tanh(), nn.Linear(64, shape[-1]), nn.Tanh())
-    return {"a function": function, "a module": TensorDictModule(net, [observation], [action])}
+    return {"a function": function, "a module": TensorDictModule(net.to(env.device), [observation], [action])}
 
 
 def sides(env: Any, theirs: Any, policy: Policy) -> dict[str, Callable[[], int]]:
@@ -66,31 +68,40 @@ def sides(env: Any, theirs: Any, policy: Policy) -> dict[str, Callable[[], int]]
 
         return play
 
-    return {"ours": rollout(env), "alone": alone, "by hand": by_hand, "TorchRL + VMAS": rollout(theirs)}
+    made = {"ours": rollout(env), "alone": alone, "by hand": by_hand}
+    made |= {} if theirs is None else {THEIRS: rollout(theirs)}
+    return made if env.device.type == "cpu" else {name: finished(play) for name, play in made.items()}
 
 
-def measure(rounds: int, *, only: str = "") -> list[Figure]:
+def torchrls(name: str, **options: Any) -> Any:
+    """TorchRL's env around a scenario of VMAS."""
+    need("vmas", WHO)
+    make_env = need("torchrl.envs.libs.vmas", WHO).VmasEnv
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make_env(name, **options)
+
+
+def measure(rounds: int, *, device: str = "cpu", only: str = "") -> list[Figure]:
     """Microseconds per step of all sides, and what a rollout of ours takes more than its policy.
 
     Args:
         rounds: how often each side is timed.
+        device: where all sides run.
         only: measure only the scenario with this in its name.
     """
     chosen = [name for name in SCENARIOS if only in name]
     if not chosen:
         raise SpecError(f"{WHO}: --only {only!r} names none of the scenarios {list(SCENARIOS)}")
-    need("vmas", WHO)
-    peer = need("torchrl.envs.libs.vmas", WHO).VmasEnv
-    out = []
+    on_cpu, out = device == "cpu", []
+    rows = ROWS if on_cpu else GPU_ROWS
+    same = {"num_envs": rows, "seed": 0, "max_steps": EPISODE, "device": device}
     for name in chosen:
-        env = make(name, num_envs=ROWS, seed=0, max_steps=EPISODE, clamp_actions=True, compile="aot")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            theirs = peer(name, num_envs=ROWS, seed=0, max_steps=EPISODE)
+        env = make(name, clamp_actions=True, compile="aot", **same)
+        theirs = torchrls(name, **same) if on_cpu or (has("torchrl") and has("vmas")) else None
         for kind, policy in policies(env).items():
             got = interleaved(sides(env, theirs, policy), rounds)
-            what = f"{name}, {ROWS} rows, {kind}"
-            others = ("by hand", "TorchRL + VMAS")
-            out += [Figure(what, got["ours"], got[other], other) for other in others]
+            what = f"{name}, {rows} rows, {kind}"
+            out += [Figure(what, got["ours"], got[other], other) for other in ("by hand", THEIRS) if other in got]
             out.append(Figure(f"{what}: more than the policy", got["ours"] - got["alone"], got["alone"], "the policy"))
     return out
