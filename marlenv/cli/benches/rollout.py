@@ -95,7 +95,7 @@ def measure(rounds: int, *, device: str = "cpu", only: str = "") -> list[Figure]
         raise SpecError(f"{WHO}: --only {only!r} names none of the scenarios {list(SCENARIOS)}")
     on_cpu, out = device == "cpu", []
     rows = ROWS if on_cpu else GPU_ROWS
-    same = {"num_envs": rows, "seed": 0, "max_steps": EPISODE, "device": device}
+    same: dict[str, Any] = {"num_envs": rows, "seed": 0, "max_steps": EPISODE, "device": device}
     for name in chosen:
         env = make(name, clamp_actions=True, compile="aot", **same)
         theirs = torchrls(name, **same) if on_cpu or (has("torchrl") and has("vmas")) else None
