@@ -22,12 +22,7 @@ def dtype_name(dtype: torch.dtype | None) -> str:
 
 def as_device(device: torch.device | str | int | None) -> torch.device | None:
     """A device as tensors report it: ``cuda`` is ``cuda:0``, or the current one, and ``cpu:0`` is ``cpu``."""
-    if device is None:
-        return None
-    device = _device("device", device)
-    if device.type == "cuda" and device.index is None and torch.cuda.is_available():
-        return torch.device("cuda", torch.cuda.current_device())
-    return device
+    return None if device is None else _numbered(_device("device", device))
 
 
 def usable_device(who: str, device: torch.device | str | int) -> torch.device:
@@ -42,11 +37,18 @@ def usable_device(who: str, device: torch.device | str | int) -> torch.device:
         have = f"there are {count}" if count else "there is none that this torch can use"
         raise DeviceError(f"{who}: device {str(device)!r} needs a CUDA device, and {have}; use 'cpu'")
     if device.type in ("cpu", "cuda", "meta"):
-        return as_device(device)  # type: ignore[return-value]
+        return _numbered(device)
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError, ImportError) as error:  # as backends that are not there say it
         raise DeviceError(f"{who}: device {str(device)!r} cannot be used here; use 'cpu'") from error
+
+
+def _numbered(device: torch.device) -> torch.device:
+    """The device with its number, where CUDA's has none."""
+    if device.type == "cuda" and device.index is None and torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    return device
 
 
 def _device(who: str, device: torch.device | str | int) -> torch.device:
