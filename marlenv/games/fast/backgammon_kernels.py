@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from marlenv.games.fast.kernels import Array, _compiled, _unit
+from marlenv.games.fast.cached import compiled
+from marlenv.games.fast.kernels import Array, _unit
 from marlenv.games.fast.row_kernels import (
     chosen,
     finish_row,
@@ -36,13 +37,13 @@ UNEQUAL = np.array([[high, low] for low in range(1, 7) for high in range(low + 1
 Options = tuple[int, int, int]
 
 
-@_compiled
+@compiled
 def _in_range(s: Array) -> bool:
     """Whether all numbers of a position are in range that are places elsewhere."""
     return 0 <= s[TURN] < 2 and 1 <= s[DICE] <= 6 and 1 <= s[DICE + 1] <= 6
 
 
-@_compiled
+@compiled
 def _worth(checkers: int, s: Array) -> int:
     """1 for a win, 2 for a gammon, 3 for a backgammon, 0 while the game goes on."""
     if s[OFF] != checkers and s[26 + OFF] != checkers:
@@ -58,7 +59,7 @@ def _worth(checkers: int, s: Array) -> int:
     return 1 + bare + behind
 
 
-@_compiled
+@compiled
 def _movable(mine: int, inside: int, number: int) -> int:
     """From which places a checker can move by a number; bits."""
     moves = mine & inside
@@ -76,7 +77,7 @@ def _movable(mine: int, inside: int, number: int) -> int:
     return moves
 
 
-@_compiled
+@compiled
 def _moves(checkers: int, s: Array, out: Array) -> None:
     """The legal actions: for both orders of the numbers and each first place, the second ones as bits; ``[52]``."""
     for i in range(52):
@@ -117,7 +118,7 @@ def _moves(checkers: int, s: Array, out: Array) -> None:
         out[51] = np.int64(1) << NONE
 
 
-@_compiled
+@compiled
 def _move(s: Array, place: int, number: int) -> None:
     """Moves a checker of the player to move from a place; 25 moves none."""
     if place == NONE:
@@ -130,7 +131,7 @@ def _move(s: Array, place: int, number: int) -> None:
         s[other + BAR] += 1
 
 
-@_compiled
+@compiled
 def _play(s: Array, action: int) -> None:
     """Plays a legal action in place."""
     low, places = action // PAIR, action % PAIR
@@ -145,7 +146,7 @@ def _play(s: Array, action: int) -> None:
     s[RNG + 1] += 2
 
 
-@_compiled
+@compiled
 def _start(options: Options, s: Array) -> None:
     """A new game in place of one that is over, whose stream it goes on from."""
     renewed(s[RNG:END])
@@ -156,7 +157,7 @@ def _start(options: Options, s: Array) -> None:
     s[TURN], s[AGAIN], s[RNG + 1] = whole(s[RNG], 2, 0, 2), 0, 2
 
 
-@_compiled
+@compiled
 def _observe(s: Array, seat: int, out: Any) -> None:
     """Writes what a player sees, into ``[201]``."""
     mine, theirs = 26 * seat, 26 * (1 - seat)
@@ -169,7 +170,7 @@ def _observe(s: Array, seat: int, out: Any) -> None:
     out[198], out[199], out[200] = s[DICE + 1], s[DICE], s[AGAIN]
 
 
-@_compiled
+@compiled
 def _write(options: Options, s: Array, b: int, moves: Array, out: tuple[Any, ...]) -> bool:
     """Writes a position and what follows from it, all but rewards and most flags; returns whether it is over."""
     why, mover = _worth(options[0], s), s[TURN]
@@ -189,7 +190,7 @@ def _write(options: Options, s: Array, b: int, moves: Array, out: tuple[Any, ...
     return why != 0
 
 
-@_compiled
+@compiled
 def draw(
     options: Options,
     state: tuple[Array, ...],
@@ -225,7 +226,7 @@ def draw(
     return 2
 
 
-@_compiled
+@compiled
 def play(
     options: Options,
     state: tuple[Array, ...],

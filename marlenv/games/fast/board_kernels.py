@@ -15,12 +15,11 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import (
     LANES,
     Array,
-    _compiled,
     _copy,
-    _inline,
     _put_lanes,
     _unit,
     _write_some_flags,
@@ -33,6 +32,8 @@ LINE = 64
 CACHE = 1 << 21
 """Bytes; more are written past the caches: reading what is written over would take longer than writing it."""
 WORD = 64
+SHOWN = 4
+"""The last entries of a row: observations and masks of both players; those before are its position."""
 ONE, NONE, EVERY = np.uint64(1), np.uint64(0), np.uint64((1 << 64) - 1)
 
 # --- words -------------------------------------------------------------------------------------------
@@ -124,28 +125,28 @@ def _spreading(context: Any, out: Any, at: Any, value: Any) -> Any:
 _fill_lanes: Any = intrinsic(_spreading)
 
 
-@_inline
+@inline
 def fill(out: Array, at: int, value: Any, count: int) -> None:
     """Writes a value ``count`` times to memory at hand, and some times more, to be written later."""
     for i in range(0, count, LANES):
         _fill_lanes(out, at + i, value)
 
 
-@_inline
+@inline
 def put_word(out: Array, at: int, word: int, count: int) -> None:
     """Writes the lowest bits of a word, int64, as numbers of memory at hand, and some more, to be written later."""
     for i in range(0, count, LANES):
         _put_lanes(out, at + i, word >> i)
 
 
-@_inline
+@inline
 def put(out: Array, at: int, words: Array, k: int, count: int) -> None:
     """The same with the bits of row ``k`` of words, ``[rows, 1 + w + 1]``."""
     for w in range(0, count, WORD):
         put_word(out, at + w, np.int64(words[k, 1 + w // WORD]), min(WORD, count - w))
 
 
-@_compiled
+@compiled
 def nth(words: Array, k: int, place: int) -> int:
     """The number of a bit of row ``k`` of words, ``[rows, 1 + w + 1]``, below which ``place`` bits are set.
 
@@ -162,13 +163,13 @@ def nth(words: Array, k: int, place: int) -> int:
     return WORD * (words.shape[1] - 2)
 
 
-@_inline
+@inline
 def words_of(count: int) -> int:
     """How many words so many cells take."""
     return (count + WORD - 1) // WORD
 
 
-@_inline
+@inline
 def draw_place(key: int, at: int, offsets: tuple[int, int], seat: int, count: int) -> Any:
     """Which of ``count`` actions, counted from 0, the number of a seat at a place of the stream of a key means."""
     return np.int64(np.float32(count) * _unit(key, at + offsets[seat]))
@@ -177,33 +178,33 @@ def draw_place(key: int, at: int, offsets: tuple[int, int], seat: int, count: in
 # --- rows --------------------------------------------------------------------------------------------
 
 
-@_compiled
+@compiled
 def load(source: Array, row: int, to: Array) -> None:
     """Copies a row of an array ``[n, w]`` to the beginning of another ``[at least w]``."""
     size = source.shape[1] * source.itemsize
     _copy(to.ctypes.data, source.ctypes.data + row * size, size)
 
 
-@_compiled
+@compiled
 def store(source: Array, hand: Array, row: int, width: int) -> None:
     """Copies the first numbers of an array to a row of memory at hand."""
     size = width * source.itemsize
     _copy(hand.ctypes.data + row * size, source.ctypes.data, size)
 
 
-@_inline
+@inline
 def at_hand(array: Array) -> Array:
     """Memory for a block of rows of an array ``[n, w]``, and for a word that goes beyond."""
     return np.empty(BLOCK * array.shape[1] + WORD, array.dtype)
 
 
-@_inline
+@inline
 def hands(arrays: tuple[Array, Array]) -> tuple[Array, Array]:
     """The same for both players."""
     return at_hand(arrays[0]), at_hand(arrays[1])
 
 
-@_inline
+@inline
 def past_caches(rows: int, width: int) -> bool:
     """Whether so many rows, of so many bytes, are written past the caches: more than they hold."""
     return rows * width > CACHE
@@ -250,7 +251,31 @@ def _streamed(context: Any, to: Any, source: Any) -> Any:
 _stream_line: Any = intrinsic(_streamed)
 
 
-@_compiled
+def _fetched(context: Any, at: Any) -> Any:
+    """Has the line of the cache at an address read ahead of its use."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(fetch, [builder.inttoptr(args[0], byte), word(0), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), code
+
+
+_fetch_line: Any = intrinsic(_fetched)
+
+
+@compiled
+def fetch(array: Array, row: int, count: int) -> None:
+    """Has the first numbers of a row of an array ``[n, w]`` read ahead of their use."""
+    at = array.ctypes.data + row * array.shape[1] * array.itemsize
+    for i in range(0, count * array.itemsize, LINE):
+        _fetch_line(at + i)
+
+
+@compiled
 def _move(to: int, source: int, count: int, past: bool) -> None:
     """Copies bytes, past the caches where that can be."""
     if past and to & (LINE - 1) == 0:
@@ -262,8 +287,8 @@ def _move(to: int, source: int, count: int, past: bool) -> None:
         _copy(to, source, count)
 
 
-@_compiled
-def hand_on(entries: Array, first: int, rows: int, over: Array, past: bool, ahead: bool, seen: int) -> int:
+@compiled
+def hand_on(entries: Array, first: int, rows: int, over: Array, past: bool, ahead: bool, steps: int, seen: int) -> int:
     """Moves a block of rows to where it belongs, and to the data of games that begin anew, if any was over so far.
 
     Args:
@@ -273,6 +298,7 @@ def hand_on(entries: Array, first: int, rows: int, over: Array, past: bool, ahea
         over: which games are over, bool ``[n]``.
         past: whether they go past the caches.
         ahead: whether games begin anew.
+        steps: how many are written side by side; the position that the next of several starts from stays in the caches.
         seen: what the block before returned; -1 for the first, or the first row to move all twice.
 
     Returns:
@@ -282,6 +308,7 @@ def hand_on(entries: Array, first: int, rows: int, over: Array, past: bool, ahea
         for b in range(first, first + rows):
             if over[b]:
                 seen = first
+    soon = entries.shape[0] - SHOWN if steps > 1 else 0
     for k in range(entries.shape[0]):
         size, source = entries[k, 4], entries[k, 3]
         _move(entries[k, 0] + first * size, source, rows * size, past)
@@ -289,11 +316,11 @@ def hand_on(entries: Array, first: int, rows: int, over: Array, past: bool, ahea
             for r in range(rows):
                 if over[first + r]:
                     _copy(source + r * size, entries[k, 2], size)
-            _move(entries[k, 1] + first * size, source, rows * size, past)
+            _move(entries[k, 1] + first * size, source, rows * size, past and k >= soon)
     return seen
 
 
-@_compiled
+@compiled
 def finish(
     entries: Array,
     following: tuple[Any, ...],

@@ -21,7 +21,8 @@ from marlenv.games.fast.board_kernels import (
     past_caches,
     put_word,
 )
-from marlenv.games.fast.kernels import Array, _compiled, _inline
+from marlenv.games.fast.cached import compiled, inline
+from marlenv.games.fast.kernels import Array
 from marlenv.games.fast.whole_games import bare
 
 Board = tuple[int, int]
@@ -30,7 +31,7 @@ BYTE, EIGHT = np.uint64(255), np.uint64(8)
 COLUMN = np.uint64(0x0101010101010101)
 
 
-@_inline
+@inline
 def _apart(byte: np.uint64) -> np.uint64:
     """Bit ``i`` of a byte as bit ``3 * i``."""
     byte = (byte | byte << np.uint64(8)) & np.uint64(0x00F00F)
@@ -38,7 +39,7 @@ def _apart(byte: np.uint64) -> np.uint64:
     return (byte | byte << np.uint64(2)) & np.uint64(0x249249)
 
 
-@_compiled
+@compiled
 def _over(white: np.uint64, black: np.uint64, rows: int) -> int:
     """Why a game is over: 1 for a stone on the other's edge, 2 if one has none left, else 0."""
     if white & BYTE or (black >> np.uint64(8 * (rows - 1))) & BYTE:
@@ -46,7 +47,7 @@ def _over(white: np.uint64, black: np.uint64, rows: int) -> int:
     return 2 if NONE in (white, black) else 0
 
 
-@_compiled
+@compiled
 def _moves(board: Board, white: np.uint64, black: np.uint64, ply: int, out: Array) -> int:
     """Writes the legal actions of each row of the board, three bits for each column; returns how many there are."""
     rows, columns = board
@@ -67,7 +68,7 @@ def _moves(board: Board, white: np.uint64, black: np.uint64, ply: int, out: Arra
     return count
 
 
-@_inline
+@inline
 def _narrow(word: np.uint64, rows: int, columns: int) -> Any:
     """A word with a byte per row as one with the cells side by side."""
     if columns == 8:
@@ -78,7 +79,7 @@ def _narrow(word: np.uint64, rows: int, columns: int) -> Any:
     return np.int64(out)
 
 
-@_inline
+@inline
 def _write(
     board: Board, white: np.uint64, black: np.uint64, ply: int, over: bool, moves: Array, r: int, seen: Any, masks: Any
 ) -> None:
@@ -99,7 +100,7 @@ def _write(
             put_word(masks[seat], at + 3 * columns * row, np.int64(moves[row]), 3 * columns)
 
 
-@_compiled
+@compiled
 def play(
     options: tuple[Board, tuple[Any, ...]],
     state: tuple[Array, ...],
@@ -148,13 +149,13 @@ def play(
             words[0, r], words[1, r], words[2, r] = np.int64(white), np.int64(black), ply
             turn[b, 0], outcome[b, 0], flags[2, b] = ply & 1, why, why != 0
             _write(board, white, black, ply, why != 0, moves, r, seen_now, masks_now)
-        last = hand_on(entries, first, min(BLOCK, stop - first), flags[2], past, ahead, last)
+        last = hand_on(entries, first, min(BLOCK, stop - first), flags[2], past, ahead, steps, last)
     result = finish(entries, following, restarted, ahead, last, start, stop)
     kept[2][0, 0] = 0  # until here they are held
     return result
 
 
-@_compiled
+@compiled
 def draw(
     board: Board,
     state: tuple[Array, ...],

@@ -1,7 +1,6 @@
 """Inside what numba compiles: a function for blocks of rows, in the threads of PyTorch's OpenMP library.
 
-The caches of what calls this look at their own files alone: after a change here, touch those. Importing this needs
-numba.
+Importing this needs numba.
 """
 
 from __future__ import annotations

@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from marlenv.games.fast.by_rows import by_rows
+from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import (
     BLOCK,
     Array,
-    _compiled,
-    _inline,
     _put,
     _result,
     _step_of,
@@ -22,14 +21,14 @@ from marlenv.games.fast.kernels import (
 )
 
 
-@_inline
+@inline
 def _column(ranked: Array, room: Array, board: Array, columns: int, unit: np.float32) -> int:
     """A column of one board with room at the place ``unit`` of the way; 0 where the game is over."""
     free = (~board[1] & ((1 << columns) - 1)) * (board[3] == 0)
     return ranked[8 * free + np.int64(room[free] * unit)]
 
 
-@_compiled
+@compiled
 def pick(ranked: Array, room: Array, board: Array, unit: Array, columns: int, out: Array) -> None:
     """A column with room at the place ``unit`` ``[B]`` of the way; 0 where the game is over.
 
@@ -45,7 +44,7 @@ def pick(ranked: Array, room: Array, board: Array, unit: Array, columns: int, ou
         out[b] = _column(ranked, room, board[b], columns, unit[b])
 
 
-@_compiled
+@compiled
 def draw(
     threads: tuple[int, int],
     ranked: Array,
@@ -61,7 +60,7 @@ def draw(
     by_rows(_draw, (ranked, room, board, key, at, offsets, columns, out), out.size, threads)
 
 
-@_compiled
+@compiled
 def _draw(
     ranked: Array,
     room: Array,
@@ -79,7 +78,7 @@ def _draw(
     return 0
 
 
-@_compiled
+@compiled
 def step(
     threads: tuple[int, int],
     board: Array,
@@ -114,7 +113,7 @@ def step(
     return _result(by_rows(_play, given, done.size, threads))
 
 
-@_compiled
+@compiled
 def _play(
     board: Array,
     x: Array,
@@ -169,7 +168,7 @@ def _play(
     return 1 if some_over else 2
 
 
-@_inline
+@inline
 def _write(rows: int, columns: int, out: tuple[Array, ...], start: int, stop: int) -> None:
     board, seen_x, seen_o, mask_x, mask_o, turn, outcome, flags, _ = out
     n, sight_x, sight_o = rows * columns, seen_x.reshape(-1), seen_o.reshape(-1)
@@ -195,7 +194,7 @@ def _write(rows: int, columns: int, out: tuple[Array, ...], start: int, stop: in
     _write_some_flags(turn, flags, start, stop)
 
 
-@_compiled
+@compiled
 def _write_all(rows: int, columns: int, out: tuple[Array, ...], start: int, stop: int) -> None:
     """Writes what follows from positions, all but the rewards; see :func:`step`."""
     if rows == 6 and columns == 7:  # as constants the compiler unrolls what they bound
@@ -204,7 +203,7 @@ def _write_all(rows: int, columns: int, out: tuple[Array, ...], start: int, stop
         _write(rows, columns, out, start, stop)
 
 
-@_compiled
+@compiled
 def rollout(
     threads: tuple[int, int],
     steps: int,
@@ -237,7 +236,7 @@ def rollout(
     return by_rows(_rollout, (steps, before, after, chosen, tables, drawing, shape, stops), rows, threads)
 
 
-@_compiled
+@compiled
 def _rollout(
     steps: int,
     before: tuple[Array, ...],

@@ -21,6 +21,7 @@ from marlenv.games.fast.board_kernels import (
     draw_place,
     enter,
     equal,
+    fetch,
     fill,
     finish,
     hand_on,
@@ -34,7 +35,8 @@ from marlenv.games.fast.board_kernels import (
     store,
     words_of,
 )
-from marlenv.games.fast.kernels import Array, _compiled, _copy, _inline
+from marlenv.games.fast.cached import compiled, inline
+from marlenv.games.fast.kernels import Array, _copy
 from marlenv.games.fast.whole_games import bare
 
 Board = tuple[int, tuple[float, float], int, int, Array, Array]
@@ -52,7 +54,7 @@ data have them; the cells of a stack; sums of hashes of chains, zeros; a sieve o
 the row whose boards are there."""
 
 
-@_compiled
+@compiled
 def _desk(size: int) -> Desk:
     n = size * size
     count = words_of(n + 1)
@@ -67,7 +69,7 @@ def _desk(size: int) -> Desk:
     return np.zeros(wide, np.int16), words, np.zeros(wide, np.bool_), stack, sums, sieve
 
 
-@_compiled
+@compiled
 def _read(desk: Desk, chains: Array, ataris: Array, b: int) -> None:
     """Reads row ``b`` of positions."""
     chain, words, flags = desk[0], desk[1], desk[2]
@@ -80,7 +82,16 @@ def _read(desk: Desk, chains: Array, ataris: Array, b: int) -> None:
         words[FREE, w] = every & ~(words[BLACK, w] | words[WHITE, w])
 
 
-@_compiled
+@compiled
+def _look_ahead(state: tuple[Array, ...], b: int, repetition: int) -> None:
+    """Has what is read of row ``b`` of positions at hand soon."""
+    fetch(state[0], b, state[0].shape[1])
+    fetch(state[1], b, state[1].shape[1])
+    if repetition != ALLOW:
+        fetch(state[7], b, state[3][b, 0] + 1)
+
+
+@compiled
 def _beside(words: Array, k: int, w: int, size: int) -> np.uint64:
     """Word ``w`` of the cells beside those of row ``k``, which are all on the board; some beyond it are set, too."""
     here, before, behind, up = words[k, w], words[k, w - 1], words[k, w + 1], np.uint64(size)
@@ -90,7 +101,7 @@ def _beside(words: Array, k: int, w: int, size: int) -> np.uint64:
     return left | right | (here << up) | (before >> down) | (here >> up) | (behind << down)
 
 
-@_compiled
+@compiled
 def _chain(desk: Desk, number: int) -> None:
     """Writes the cells of a chain."""
     chain, words = desk[0], desk[1]
@@ -98,7 +109,7 @@ def _chain(desk: Desk, number: int) -> None:
         words[CHAIN, w] = equal(chain, WORD * (w - 1), number)
 
 
-@_compiled
+@compiled
 def _warn(desk: Desk, size: int, number: int) -> None:
     """Says whether a chain is in atari: whether it has one liberty."""
     words = desk[1]
@@ -111,14 +122,14 @@ def _warn(desk: Desk, size: int, number: int) -> None:
         words[WEAK, w] |= words[CHAIN, w] if liberties == 1 else NONE
 
 
-@_compiled
+@compiled
 def _renumber(chain: Array, old: int, new: int) -> None:
     """Gives the cells of a chain another number."""
     for at in range(0, chain.size, WORD):
         replace(chain, at, old, new)
 
 
-@_compiled
+@compiled
 def _take(desk: Desk, number: int, other: int) -> int:
     """Takes a chain of a colour off; returns how many stones that are."""
     words, count = desk[1], 0
@@ -132,7 +143,7 @@ def _take(desk: Desk, number: int, other: int) -> int:
     return count
 
 
-@_compiled
+@compiled
 def _rescue(desk: Desk, size: int, mine: int) -> None:
     """Of the chains of a colour that were in atari, those beside what was taken are no more."""
     chain, words = desk[0], desk[1]
@@ -147,7 +158,7 @@ def _rescue(desk: Desk, size: int, mine: int) -> None:
             saved &= words[WEAK, w]
 
 
-@_compiled
+@compiled
 def _place(desk: Desk, size: int, cell: int, player: int, near: Array) -> int:
     """Puts a stone on a free cell, where it may stand, and takes off what it captures.
 
@@ -181,13 +192,13 @@ def _place(desk: Desk, size: int, cell: int, player: int, near: Array) -> int:
     return nth(words, TAKEN, 0) if in_eye and taken == 1 else n
 
 
-@_compiled
+@compiled
 def _has(words: Array, k: int, cell: int) -> bool:
     """Whether a cell is among those of row ``k``."""
     return (words[k, 1 + cell // WORD] >> np.uint64(cell % WORD)) & ONE != NONE
 
 
-@_compiled
+@compiled
 def _allow(desk: Desk, size: int, player: int, ko: int) -> None:
     """Writes where a player may put stones, if the game goes on and boards may repeat."""
     words, mine, other = desk[1], BLACK + player, WHITE - player
@@ -203,7 +214,7 @@ def _allow(desk: Desk, size: int, player: int, ko: int) -> None:
 # --- repetitions -------------------------------------------------------------------------------------
 
 
-@_compiled
+@compiled
 def _taken(words: Array, keys: Array) -> Any:
     """What stones of a colour that were just taken added to the hash of the board."""
     total = np.int64(0)
@@ -215,7 +226,7 @@ def _taken(words: Array, keys: Array) -> Any:
     return total
 
 
-@_compiled
+@compiled
 def _remember(old: Array, b: int, new: Array, start: int, moves: int, here: int) -> bool:
     """Writes the boards so far with that after so many moves, from ``start`` on; returns whether it stood before."""
     size, known = old.shape[1], False
@@ -226,14 +237,14 @@ def _remember(old: Array, b: int, new: Array, start: int, moves: int, here: int)
     return known
 
 
-@_inline
+@inline
 def _sieved(board: int) -> tuple[Any, Any]:
     """The two places of a board in a sieve."""
     word, shift = np.uint64(board), np.uint64(64 - SIEVE)
     return word >> shift, np.uint64(1 << SIEVE) | ((word << np.uint64(SIEVE)) >> shift)
 
 
-@_compiled
+@compiled
 def _forbid(desk: Desk, board: Board, player: int, seen: Array, start: int, moves: int, mark: int) -> None:
     """Takes from the legal cells those where a stone would make a board that stood before.
 
@@ -275,7 +286,7 @@ def _forbid(desk: Desk, board: Board, player: int, seen: Array, start: int, move
     sums[:] = 0
 
 
-@_compiled
+@compiled
 def _captured(desk: Desk, cell: int, near: Array) -> Any:
     """The sum of the hashes of the chains beside a cell that are among those that may be taken."""
     chain, words, sums, total = desk[0], desk[1], desk[4], np.int64(0)
@@ -289,7 +300,7 @@ def _captured(desk: Desk, cell: int, near: Array) -> Any:
     return total
 
 
-@_compiled
+@compiled
 def _known(seen: Array, start: int, end: int, board: int) -> bool:
     """Whether a board is among those from ``start`` up to ``end``."""
     known = False
@@ -301,7 +312,7 @@ def _known(seen: Array, start: int, end: int, board: int) -> bool:
 # --- the end, and what is seen -----------------------------------------------------------------------
 
 
-@_compiled
+@compiled
 def _area(desk: Desk, size: int, near: Array) -> Any:
     """What black is ahead by without komi: stones, and free cells from which only black is reached."""
     chain, mark, stack = desk[0], desk[2], desk[3]
@@ -330,7 +341,7 @@ def _area(desk: Desk, size: int, near: Array) -> Any:
     return lead
 
 
-@_inline
+@inline
 def _show(
     words: Array,
     n: int,
@@ -353,7 +364,7 @@ def _show(
     fill(seen, at + 6 * n, np.float32(left), n)
 
 
-@_inline
+@inline
 def _permit(words: Array, n: int, turn: int, over: bool, masks: tuple[Array, Array], r: int) -> None:
     """Writes what both players may do: anything where they do not act."""
     mine, other, at = masks[turn], masks[1 - turn], (n + 1) * r
@@ -365,7 +376,7 @@ def _permit(words: Array, n: int, turn: int, over: bool, masks: tuple[Array, Arr
         mine[at + n] = True
 
 
-@_inline
+@inline
 def _play(
     board: Board, desk: Desk, old: tuple[Array, ...], b: int, cell: int, new: tuple[Array, ...], r: int, mark: int
 ) -> None:
@@ -393,7 +404,7 @@ def _play(
     moves[r], passes[r], outcome[r] = ply, run, why
 
 
-@_inline
+@inline
 def _stay(desk: Desk, old: tuple[Array, ...], b: int, new: tuple[Array, ...], r: int) -> None:
     """Leaves row ``b`` of old positions as it is; the desk holds that row."""
     words, flags, width = desk[1], desk[2], old[7].shape[1]
@@ -404,7 +415,7 @@ def _stay(desk: Desk, old: tuple[Array, ...], b: int, new: tuple[Array, ...], r:
     new[3][r], new[4][r], new[5][r], new[6][r] = old[3][b, 0], old[4][b, 0], old[5][b, 0], old[6][b, 0]
 
 
-@_inline
+@inline
 def _write(desk: Desk, over: bool, new: tuple[Array, ...], r: int) -> None:
     """Writes the board on the desk to row ``r`` of new positions."""
     chain, words = desk[0], desk[1]
@@ -418,7 +429,7 @@ def _write(desk: Desk, over: bool, new: tuple[Array, ...], r: int) -> None:
         words[BARRED, w] = words[FREE, w] & ~words[LEGAL, w]
 
 
-@_compiled
+@compiled
 def play(
     options: tuple[Board, tuple[Any, ...]],
     state: tuple[Array, ...],
@@ -434,7 +445,7 @@ def play(
 ) -> int:
     """See :mod:`marlenv.games.fast.whole_games`."""
     board, opening = options
-    size, komi, longest = board[0], board[1], board[3]
+    size, komi, repetition, longest = board[:4]
     (black, white), cells = actions, size * size
     after, seen, masks, turn, outcome, flags, rewards = following
     past = past_caches(steps * done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
@@ -446,6 +457,8 @@ def play(
     for first in range(start, stop, BLOCK):
         for b in range(first, min(first + BLOCK, stop)):
             r = b - first
+            if past and b + 1 < stop:
+                _look_ahead(state, b + 1, repetition)
             _read(desk, state[0], state[1], b)
             if done[b]:
                 _stay(desk, state, b, new, r)
@@ -463,20 +476,20 @@ def play(
             for seat in range(2):
                 _show(desk[1], cells, ply & 1, left, passed, komi, seen_now[seat], r, seat)
             _permit(desk[1], cells, ply & 1, why != 0, masks_now, r)
-        last = hand_on(entries, first, min(BLOCK, stop - first), flags[2], past, ahead, last)
+        last = hand_on(entries, first, min(BLOCK, stop - first), flags[2], past, ahead, steps, last)
     result = finish(entries, following, restarted, ahead, last, start, stop)
     kept[2][0, 0] = 0  # until here they are held
     return result
 
 
-@_inline
+@inline
 def _hand_of(state: tuple[Array, ...]) -> tuple[Array, ...]:
     """Memory for blocks of positions."""
     a, b, c, d, e, f, g, h = state
     return at_hand(a), at_hand(b), at_hand(c), at_hand(d), at_hand(e), at_hand(f), at_hand(g), at_hand(h)
 
 
-@_compiled
+@compiled
 def draw(
     board: Board,
     state: tuple[Array, ...],

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from marlenv.games.fast.kernels import Array, _compiled, _inline
+from marlenv.games.fast.cached import compiled, inline
+from marlenv.games.fast.kernels import Array
 from marlenv.games.fast.row_kernels import (
     chosen,
     clear,
@@ -37,7 +38,7 @@ HINTS, LIVES, TURN, LEFT, LAST, RNG, END = 0, 1, 2, 3, 4, 13, 15  # behind the d
 Options = tuple[int, int, int, int, int, int]
 
 
-@_compiled
+@compiled
 def _parts(options: Options) -> tuple[int, int, int, int, int]:
     """Where knowledge, fireworks, deck, discards, and what is one number each, begin; the hands are at 0."""
     players, hand, colors, ranks, _, _ = options
@@ -47,27 +48,27 @@ def _parts(options: Options) -> tuple[int, int, int, int, int]:
     return known, fireworks, deck, deck + colors * ranks, deck + 2 * colors * ranks
 
 
-@_compiled
+@compiled
 def _actions(options: Options) -> int:
     """How many actions there are."""
     players, hand, colors, ranks, _, _ = options
     return 2 * hand + (players - 1) * (colors + ranks)
 
 
-@_compiled
+@compiled
 def _copies(rank: int, ranks: int) -> int:
     """How many there are of each card of a rank."""
     return 3 if rank == 0 else 1 if rank == ranks - 1 else 2
 
 
-@_compiled
+@compiled
 def _pack(options: Options) -> int:
     """How many cards there are."""
     _, _, colors, ranks, _, _ = options
     return colors * (3 + 2 * (ranks - 2) + 1)
 
 
-@_compiled
+@compiled
 def _in_range(options: Options, s: Array) -> bool:
     """Whether all numbers of a position are in range that are places elsewhere."""
     players, hand, colors, ranks, _, _ = options
@@ -82,7 +83,7 @@ def _in_range(options: Options, s: Array) -> bool:
     return fine
 
 
-@_compiled
+@compiled
 def _sum(s: Array, start: int, stop: int) -> int:
     total = 0
     for i in range(start, stop):
@@ -90,13 +91,13 @@ def _sum(s: Array, start: int, stop: int) -> int:
     return total
 
 
-@_compiled
+@compiled
 def _score(options: Options, s: Array) -> int:
     _, fireworks, deck, _, rest = _parts(options)
     return _sum(s, fireworks, deck) if s[rest + LIVES] > 0 else 0
 
 
-@_compiled
+@compiled
 def _outcome(options: Options, s: Array) -> int:
     _, _, colors, ranks, _, _ = options
     rest = _parts(options)[4]
@@ -105,7 +106,7 @@ def _outcome(options: Options, s: Array) -> int:
     return 2 if _score(options, s) == colors * ranks else 3 if s[rest + LEFT] <= 0 else 0
 
 
-@_compiled
+@compiled
 def _legal(options: Options, s: Array, out: Array) -> None:
     """What the player to move may do; into bool ``[n]``."""
     players, hand, colors, ranks, most_hints, _ = options
@@ -128,7 +129,7 @@ def _legal(options: Options, s: Array, out: Array) -> None:
                     out[2 * hand + (players - 1) * colors + offset * ranks + card % ranks] = True
 
 
-@_compiled
+@compiled
 def _tell(options: Options, s: Array, target: int, kind: int, value: int) -> None:
     """Tells a player all cards of a color or rank, in place."""
     _, hand, colors, ranks, _, _ = options
@@ -151,7 +152,7 @@ def _tell(options: Options, s: Array, target: int, kind: int, value: int) -> Non
     s[last + TARGET], s[last + VALUE], s[last + TOUCHED] = target, value, touched
 
 
-@_compiled
+@compiled
 def _lay(options: Options, s: Array, place: int, plays: bool) -> None:
     """Plays or discards a card of the player to move, in place; newer cards move up."""
     _, hand, colors, ranks, most_hints, _ = options
@@ -175,7 +176,7 @@ def _lay(options: Options, s: Array, place: int, plays: bool) -> None:
     s[last + PLACE], s[last + CARD], s[last + SCORED], s[last + TOKEN] = place, card, scored, token
 
 
-@_compiled
+@compiled
 def _play(options: Options, s: Array, action: int) -> None:
     """Plays a legal action in place."""
     players, hand, colors, ranks, _, _ = options
@@ -202,7 +203,7 @@ def _play(options: Options, s: Array, action: int) -> None:
         s[rng + 1] += 1
 
 
-@_compiled
+@compiled
 def _start(options: Options, s: Array) -> None:
     """A new game in place of one that is over, whose stream it goes on from."""
     players, hand, colors, ranks, most_hints, most_lives = options
@@ -227,7 +228,7 @@ def _start(options: Options, s: Array) -> None:
     s[rest + HINTS], s[rest + LIVES], s[rest + LEFT] = most_hints, most_lives, players
 
 
-@_compiled
+@compiled
 def _table(options: Options, s: Array, out: Any, at: int) -> None:
     """Writes what lies on the table."""
     players, hand, colors, ranks, most_hints, most_lives = options
@@ -241,13 +242,13 @@ def _table(options: Options, s: Array, out: Any, at: int) -> None:
         at = ones(out, at, s[discards + card], _copies(card % ranks, ranks))
 
 
-@_compiled
+@compiled
 def _table_size(options: Options) -> int:
     players, hand, colors, ranks, most_hints, most_lives = options
     return 2 * _pack(options) - players * hand + colors * ranks + most_hints + most_lives
 
 
-@_compiled
+@compiled
 def _seen_size(options: Options) -> int:
     players, hand, colors, ranks, _, _ = options
     kinds, traits = colors * ranks, colors + ranks
@@ -255,7 +256,7 @@ def _seen_size(options: Options) -> int:
     return (players - 1) * hand * kinds + players + _table_size(options) + move + players * hand * (kinds + traits)
 
 
-@_compiled
+@compiled
 def _moved(options: Options, s: Array, seat: int, out: Any, at: int) -> None:
     """Writes the last move as a seat counts the players."""
     players, hand, colors, ranks, _, _ = options
@@ -274,7 +275,7 @@ def _moved(options: Options, s: Array, seat: int, out: Any, at: int) -> None:
     out[at], out[at + 1] = s[last + SCORED] != 0, s[last + TOKEN] != 0
 
 
-@_inline
+@inline
 def _knowledge(options: Options, s: Array, player: int, colors: int, ranks: int, out: Any, at: int) -> None:
     """Writes what hints leave open and have told of a player's cards."""
     hand, known = options[1], _parts(options)[0]
@@ -290,7 +291,7 @@ def _knowledge(options: Options, s: Array, player: int, colors: int, ranks: int,
         at += kinds + traits
 
 
-@_compiled
+@compiled
 def _observe(options: Options, s: Array, seat: int, out: Any, first: Any) -> None:
     """Writes what a player sees, into ``[n]``; all players see some of what the ``first`` sees, which is copied."""
     players, hand, colors, ranks, _, _ = options
@@ -325,7 +326,7 @@ def _observe(options: Options, s: Array, seat: int, out: Any, first: Any) -> Non
             _knowledge(options, s, other, colors, ranks, out, at)
 
 
-@_compiled
+@compiled
 def _write(options: Options, s: Array, b: int, legal: Array, out: tuple[Any, ...]) -> bool:
     """Writes a position and what follows from it, all but rewards and most flags; returns whether it is over."""
     why, mover = _outcome(options, s), s[_parts(options)[4] + TURN]
@@ -338,7 +339,7 @@ def _write(options: Options, s: Array, b: int, legal: Array, out: tuple[Any, ...
     return why != 0
 
 
-@_compiled
+@compiled
 def draw(
     options: Options,
     state: tuple[Array, ...],
@@ -361,7 +362,7 @@ def draw(
     return 2
 
 
-@_compiled
+@compiled
 def play(
     options: Options,
     state: tuple[Array, ...],

@@ -27,7 +27,8 @@ from marlenv.games.fast.board_kernels import (
     store,
     words_of,
 )
-from marlenv.games.fast.kernels import Array, _compiled, _inline
+from marlenv.games.fast.cached import compiled, inline
+from marlenv.games.fast.kernels import Array
 from marlenv.games.fast.whole_games import bare
 
 Board = tuple[int, int, bool]
@@ -35,14 +36,14 @@ Board = tuple[int, int, bool]
 FIRST, SECOND, FREE, ALL = range(4)  # rows of words
 
 
-@_compiled
+@compiled
 def _won(chain: Array, cells: int) -> Any:
     """1 if x has connected the edges, -1 if o has, else 0."""
     x, o = chain[cells] == chain[cells + 1], chain[cells + 2] == chain[cells + 3]
     return np.int64(x) - np.int64(o)
 
 
-@_compiled
+@compiled
 def _desk(cells: int) -> tuple[Array, Array]:
     """What one position is worked on in: the chain of each cell, and words."""
     words = np.zeros((4, words_of(cells) + 2), np.uint64)
@@ -51,7 +52,7 @@ def _desk(cells: int) -> tuple[Array, Array]:
     return np.zeros(cells + 5 + 2 * WORD, np.int16), words
 
 
-@_compiled
+@compiled
 def _read(desk: tuple[Array, Array]) -> None:
     """Writes the words of stones and free cells."""
     chain, words = desk
@@ -61,7 +62,7 @@ def _read(desk: tuple[Array, Array]) -> None:
         words[FREE, w] = words[ALL, w] & ~(words[FIRST, w] | words[SECOND, w])
 
 
-@_compiled
+@compiled
 def _place(chain: Array, cell: int, player: int, board: Board) -> None:
     """Puts a stone of a player on a free cell, and joins all chains beside it."""
     rows, columns, _ = board
@@ -87,7 +88,7 @@ def _place(chain: Array, cell: int, player: int, board: Board) -> None:
     chain[cell] = number
 
 
-@_compiled
+@compiled
 def _swap(chain: Array, rows: int) -> int:
     """Takes the one stone off; returns the cell that mirrors it."""
     n, stone = rows * rows, 0
@@ -98,7 +99,7 @@ def _swap(chain: Array, rows: int) -> int:
     return stone % rows * rows + stone // rows
 
 
-@_inline
+@inline
 def _show(words: Array, player: int, cells: int, r: int, x: Array, o: Array) -> None:
     """Writes what both players see."""
     at = 3 * cells * r
@@ -110,7 +111,7 @@ def _show(words: Array, player: int, cells: int, r: int, x: Array, o: Array) -> 
     fill(o, at + 2 * cells, player == 1, cells)
 
 
-@_inline
+@inline
 def _permit(words: Array, ply: int, over: bool, cells: int, swaps: bool, r: int, masks: tuple[Array, Array]) -> None:
     """Writes what both players may do: anything where they do not act."""
     mine, other, width = masks[ply & 1], masks[1 - ply & 1], cells + swaps
@@ -123,7 +124,7 @@ def _permit(words: Array, ply: int, over: bool, cells: int, swaps: bool, r: int,
             mine[r * width + cells] = ply == 1
 
 
-@_compiled
+@compiled
 def play(
     options: tuple[Board, tuple[Any, ...]],
     state: tuple[Array, ...],
@@ -172,13 +173,13 @@ def play(
             store(chain, chains_now, r, cells + 5)
             _show(words, ply & 1, cells, r, seen_now[0], seen_now[1])
             _permit(words, ply, won != 0, cells, swaps, r, masks_now)
-        last = hand_on(entries, first, min(BLOCK, stop - first), flags[2], past, ahead, last)
+        last = hand_on(entries, first, min(BLOCK, stop - first), flags[2], past, ahead, steps, last)
     result = finish(entries, following, restarted, ahead, last, start, stop)
     kept[2][0, 0] = 0  # until here they are held
     return result
 
 
-@_compiled
+@compiled
 def draw(
     board: Board,
     state: tuple[Array, ...],

@@ -1,21 +1,19 @@
 """What the kernels of small games share: one pass over the rows, the same bits as the torch operations.
 
-``compiled.py`` imports this on use, as it needs numba. ``B`` rows. The caches of the games' kernels look at their own
-files alone: after a change here, touch those.
+``compiled.py`` imports this on use, as it needs numba. ``B`` rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from marlenv.games.fast.cached import compiled, inline
 from marlenv.rng import UNSIGNED_1, UNSIGNED_2, UNSIGNED_GOLDEN
 
 Array = NDArray[Any]
@@ -25,15 +23,7 @@ BLOCK = 64
 STEP, FACTOR_1, FACTOR_2 = np.uint64(UNSIGNED_GOLDEN), np.uint64(UNSIGNED_1), np.uint64(UNSIGNED_2)  # of SplitMix64
 
 
-def _compiled(function: Callable[..., Any]) -> Any:
-    return numba.njit(cache=True, nogil=True)(function)
-
-
-def _inline(function: Callable[..., Any]) -> Any:
-    return numba.njit(inline="always")(function)
-
-
-@_compiled
+@compiled
 def _unit(key: int, place: int) -> np.float32:
     """The number in [0, 1), as :class:`marlenv.RowRNG` makes it, at a place of the stream of a key."""
     z = np.uint64(key) + np.uint64(place) * STEP
@@ -43,7 +33,7 @@ def _unit(key: int, place: int) -> np.float32:
     return np.float32(z >> np.uint64(40)) * np.float32(2.0**-24)
 
 
-@_compiled
+@compiled
 def unit_numbers(key: Array, offset: Array, at: int, out: Array) -> None:
     """The numbers at place ``at + offset`` of the stream of each key ``[B]``."""
     for b in range(key.size):
@@ -111,7 +101,7 @@ def _lanes(context: Any, out: Any, at: Any, word: Any) -> Any:
 _put_lanes: Any = intrinsic(_lanes)
 
 
-@_inline
+@inline
 def _put(out: Array, at: int, word: int, count: int, end: int) -> None:
     """Writes bits of a word as numbers of an array ``[n]``, from ``at`` to ``at + count``.
 
@@ -126,7 +116,7 @@ def _put(out: Array, at: int, word: int, count: int, end: int) -> None:
             break
 
 
-@_inline
+@inline
 def _result(least: int) -> int:
     """What a step returns, see :mod:`marlenv.games.fast.compiled`, of the least that blocks of rows say.
 
@@ -135,7 +125,7 @@ def _result(least: int) -> int:
     return 0 if least == 0 else 3 - least
 
 
-@_inline
+@inline
 def _step_of(memory: tuple[Array, ...], t: int) -> tuple[Array, ...]:
     """Step ``t`` of what :meth:`marlenv.games.fast.step_buffers.StepBuffers.arrays_of_steps` gives."""
     state, first, second, masks, turn, outcome, flags, rewards = memory
@@ -143,7 +133,7 @@ def _step_of(memory: tuple[Array, ...], t: int) -> tuple[Array, ...]:
     return state[t], first[t], second[t], mask[0], mask[1], turn[t], outcome[t], flags[t], rewards[t]
 
 
-@_inline
+@inline
 def _write_some_flags(turn: Array, flags: Array, start: int, stop: int) -> None:
     """Writes all flags ``[14, B]`` of games of two: ``flags[2]`` holds who is done, ``[B, 1]`` whose turn it is.
 

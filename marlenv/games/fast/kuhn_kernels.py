@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from marlenv.games.fast.kernels import Array, _compiled, _unit
+from marlenv.games.fast.cached import compiled
+from marlenv.games.fast.kernels import Array, _unit
 from marlenv.games.fast.row_kernels import (
     chosen,
     clear,
@@ -29,7 +30,7 @@ from marlenv.games.fast.row_kernels import (
 Options = tuple[int, int]
 
 
-@_compiled
+@compiled
 def _in_range(players: int, s: Array) -> bool:
     """Whether all cards are cards."""
     fine = True
@@ -38,7 +39,7 @@ def _in_range(players: int, s: Array) -> bool:
     return fine
 
 
-@_compiled
+@compiled
 def _count(players: int, s: Array) -> int:
     """How many moves were made."""
     count = 0
@@ -47,7 +48,7 @@ def _count(players: int, s: Array) -> int:
     return count
 
 
-@_compiled
+@compiled
 def _first_bet(players: int, s: Array) -> int:
     """The move that was the first bet; -1 where nobody has bet."""
     for i in range(2 * players - 1):
@@ -56,7 +57,7 @@ def _first_bet(players: int, s: Array) -> int:
     return -1
 
 
-@_compiled
+@compiled
 def _outcome(players: int, s: Array) -> int:
     first = _first_bet(players, s)
     if _count(players, s) != players + max(first, 0):
@@ -64,12 +65,12 @@ def _outcome(players: int, s: Array) -> int:
     return 1 if first < 0 else 2
 
 
-@_compiled
+@compiled
 def _has_bet(players: int, s: Array, seat: int) -> bool:
     return s[players + seat] == 1 or (seat < players - 1 and s[2 * players + seat] == 1)
 
 
-@_compiled
+@compiled
 def _pay(players: int, s: Array, b: int, following: tuple[Any, ...]) -> None:
     """Writes what each player has won in a game that is over."""
     nobody, pot, best, winner = _first_bet(players, s) < 0, 0, np.int64(-1), 0
@@ -82,7 +83,7 @@ def _pay(players: int, s: Array, b: int, following: tuple[Any, ...]) -> None:
         reward_row(following, seat)[b] = (pot if seat == winner else 0) - (1 + _has_bet(players, s, seat))
 
 
-@_compiled
+@compiled
 def _start(players: int, s: Array) -> None:
     """A new game in place of one that is over, whose stream it goes on from."""
     rng = s[3 * players - 1 :]
@@ -91,7 +92,7 @@ def _start(players: int, s: Array) -> None:
     s[players : 3 * players - 1] = -1
 
 
-@_compiled
+@compiled
 def _observe(options: Options, s: Array, seat: int, out: Any) -> None:
     """Writes what a player sees, into ``[n]``."""
     players, recall = options
@@ -108,7 +109,7 @@ def _observe(options: Options, s: Array, seat: int, out: Any) -> None:
             out[at + 2 * i + s[players + i]] = 1
 
 
-@_compiled
+@compiled
 def _write(options: Options, s: Array, b: int, out: tuple[Any, ...]) -> bool:
     """Writes a position and what follows from it, all but rewards and most flags; returns whether it is over."""
     players = options[0]
@@ -122,7 +123,7 @@ def _write(options: Options, s: Array, b: int, out: tuple[Any, ...]) -> bool:
     return why != 0
 
 
-@_compiled
+@compiled
 def draw(
     options: Options,
     state: tuple[Array, ...],
@@ -145,7 +146,7 @@ def draw(
     return 2
 
 
-@_compiled
+@compiled
 def play(
     options: Options,
     state: tuple[Array, ...],

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from marlenv.games.fast.kernels import Array, _compiled
+from marlenv.games.fast.cached import compiled
+from marlenv.games.fast.kernels import Array
 from marlenv.games.fast.row_kernels import (
     chosen,
     clear,
@@ -36,14 +37,14 @@ TURN, WAITING, RNG, END = 0, 1, 2, 4  # behind who has folded
 Options = tuple[int, int]
 
 
-@_compiled
+@compiled
 def _parts(players: int) -> tuple[int, int, int, int]:
     """Where moves, chips, who has folded, and what is one number each, begin; the card on the table is at ``P``."""
     chips = players + 1 + 2 * (3 * players - 2)
     return players + 1, chips, chips + players, chips + 2 * players
 
 
-@_compiled
+@compiled
 def _in_range(players: int, s: Array) -> bool:
     """Whether all numbers of a position are in range that are places elsewhere."""
     fine = 0 <= s[_parts(players)[3] + TURN] < players
@@ -52,7 +53,7 @@ def _in_range(players: int, s: Array) -> bool:
     return fine
 
 
-@_compiled
+@compiled
 def _left(players: int, s: Array) -> int:
     """How many have not folded."""
     folded, left = _parts(players)[2], players
@@ -61,14 +62,14 @@ def _left(players: int, s: Array) -> int:
     return left
 
 
-@_compiled
+@compiled
 def _outcome(players: int, s: Array) -> int:
     if _left(players, s) == 1:
         return 1
     return 2 if s[_parts(players)[3] + WAITING] == 0 and s[players] >= 0 else 0
 
 
-@_compiled
+@compiled
 def _stakes(players: int, s: Array) -> int:
     """The most chips that a player has in the pot."""
     chips = _parts(players)[1]
@@ -78,7 +79,7 @@ def _stakes(players: int, s: Array) -> int:
     return most
 
 
-@_compiled
+@compiled
 def _legal(players: int, s: Array, out: Array) -> None:
     """What the player to move may do; into bool ``[3]``."""
     moves, chips, _, rest = _parts(players)
@@ -91,7 +92,7 @@ def _legal(players: int, s: Array, out: Array) -> None:
     out[CALL], out[RAISE] = goes_on, goes_on and raises < MOST_RAISES
 
 
-@_compiled
+@compiled
 def _play(players: int, s: Array, action: int) -> None:
     """Plays a legal action in place."""
     moves, chips, folded, rest = _parts(players)
@@ -117,7 +118,7 @@ def _play(players: int, s: Array, action: int) -> None:
     s[rest + TURN] = turn
 
 
-@_compiled
+@compiled
 def _turn_up(players: int, s: Array) -> None:
     """Draws the card on the table from those that nobody has."""
     rng, count = _parts(players)[3] + RNG, 2 * (players + 1)
@@ -132,7 +133,7 @@ def _turn_up(players: int, s: Array) -> None:
             nth -= 1
 
 
-@_compiled
+@compiled
 def _is_held(players: int, s: Array, card: int) -> bool:
     held = False
     for i in range(players):
@@ -140,7 +141,7 @@ def _is_held(players: int, s: Array, card: int) -> bool:
     return held
 
 
-@_compiled
+@compiled
 def _strength(players: int, s: Array, seat: int) -> int:
     """How good a player's hand is; -1 of who has folded."""
     rank = s[seat] // 2
@@ -149,7 +150,7 @@ def _strength(players: int, s: Array, seat: int) -> int:
     return rank + 2 * (players + 1) * (rank == s[players] // 2)
 
 
-@_compiled
+@compiled
 def _pay(players: int, s: Array, b: int, following: tuple[Any, ...]) -> None:
     """Writes what each player has won in a game that is over."""
     chips = _parts(players)[1]
@@ -166,7 +167,7 @@ def _pay(players: int, s: Array, b: int, following: tuple[Any, ...]) -> None:
         reward_row(following, seat)[b] = won - np.float32(s[chips + seat])
 
 
-@_compiled
+@compiled
 def _start(players: int, s: Array) -> None:
     """A new game in place of one that is over, whose stream it goes on from."""
     _, chips, folded, rest = _parts(players)
@@ -179,7 +180,7 @@ def _start(players: int, s: Array) -> None:
     s[rest + TURN], s[rest + WAITING] = 0, players
 
 
-@_compiled
+@compiled
 def _observe(options: Options, s: Array, seat: int, out: Any) -> None:
     """Writes what a player sees, into ``[n]``."""
     players, recall = options
@@ -197,7 +198,7 @@ def _observe(options: Options, s: Array, seat: int, out: Any) -> None:
             out[at + i] = s[chips + i]
 
 
-@_compiled
+@compiled
 def _write(options: Options, s: Array, b: int, legal: Array, out: tuple[Any, ...]) -> bool:
     """Writes a position and what follows from it, all but rewards and most flags; returns whether it is over."""
     players = options[0]
@@ -211,7 +212,7 @@ def _write(options: Options, s: Array, b: int, legal: Array, out: tuple[Any, ...
     return why != 0
 
 
-@_compiled
+@compiled
 def draw(
     options: Options,
     state: tuple[Array, ...],
@@ -234,7 +235,7 @@ def draw(
     return 2
 
 
-@_compiled
+@compiled
 def play(
     options: Options,
     state: tuple[Array, ...],

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from marlenv.games.fast.kernels import Array, _compiled, _unit
+from marlenv.games.fast.cached import compiled
+from marlenv.games.fast.kernels import Array, _unit
 from marlenv.games.fast.row_kernels import (
     chosen,
     clear,
@@ -26,12 +27,12 @@ from marlenv.games.fast.whole_games import REWARDS, STATE
 Options = tuple[int, int, int, Array, Array]
 
 
-@_compiled
+@compiled
 def _over(rounds: int, played: int) -> bool:
     return rounds > 0 and played >= rounds
 
 
-@_compiled
+@compiled
 def _write(options: Options, last: Array, played: int, b: int, out: tuple[Any, ...]) -> bool:
     """Writes what follows from a position, all but rewards and most flags; returns whether it is over.
 
@@ -59,7 +60,7 @@ def _write(options: Options, last: Array, played: int, b: int, out: tuple[Any, .
     return over
 
 
-@_compiled
+@compiled
 def draw(
     options: Options,
     state: tuple[Array, ...],
@@ -80,7 +81,7 @@ def draw(
     return 2
 
 
-@_compiled
+@compiled
 def play(
     options: Options,
     state: tuple[Array, ...],

@@ -21,7 +21,8 @@ from marlenv.games.fast.board_kernels import (
     past_caches,
     put_word,
 )
-from marlenv.games.fast.kernels import Array, _compiled, _inline
+from marlenv.games.fast.cached import compiled, inline
+from marlenv.games.fast.kernels import Array
 from marlenv.games.fast.whole_games import bare
 
 PASS = 64
@@ -30,7 +31,7 @@ INNER = np.uint64(0x7E7E7E7E7E7E7E7E)  # not in the first or last column: what a
 THROUGH = (INNER, ~NONE, INNER, INNER)
 
 
-@_inline
+@inline
 def _up(start: np.uint64, through: np.uint64, step: np.uint64) -> np.uint64:
     """What is reached from ``start`` along an unbroken line of up to six cells of ``through``, to higher bits."""
     line = through & (start << step)
@@ -39,7 +40,7 @@ def _up(start: np.uint64, through: np.uint64, step: np.uint64) -> np.uint64:
     return line
 
 
-@_inline
+@inline
 def _down(start: np.uint64, through: np.uint64, step: np.uint64) -> np.uint64:
     line = through & (start >> step)
     for _ in range(5):
@@ -47,7 +48,7 @@ def _down(start: np.uint64, through: np.uint64, step: np.uint64) -> np.uint64:
     return line
 
 
-@_compiled
+@compiled
 def _moves(own: np.uint64, other: np.uint64) -> np.uint64:
     """Where ``own`` may play."""
     found = NONE
@@ -57,7 +58,7 @@ def _moves(own: np.uint64, other: np.uint64) -> np.uint64:
     return found & ~(own | other)
 
 
-@_compiled
+@compiled
 def _turned(own: np.uint64, other: np.uint64, disc: np.uint64) -> np.uint64:
     """What ``disc`` turns over: the lines from it that end at one of ``own``."""
     found = NONE
@@ -69,7 +70,7 @@ def _turned(own: np.uint64, other: np.uint64, disc: np.uint64) -> np.uint64:
     return found
 
 
-@_inline
+@inline
 def _write(own: int, other: int, moves: int, turn: int, over: bool, r: int, seen: Any, masks: Any) -> None:
     """Writes what both players see and may do: anything where they do not act."""
     black, white = (other, own) if turn else (own, other)
@@ -85,7 +86,7 @@ def _write(own: int, other: int, moves: int, turn: int, over: bool, r: int, seen
         masks[seat][65 * r + PASS] = moves == 0 or not acts
 
 
-@_compiled
+@compiled
 def play(
     options: tuple[tuple[int, ...], tuple[Any, ...]],
     state: tuple[Array, ...],
@@ -132,13 +133,13 @@ def play(
             words[3, r], ends_now[r] = seat, over
             turn[b, 0], outcome[b, 0], flags[2, b] = seat, over, over
             _write(words[0, r], words[1, r], words[2, r], seat, over, r, seen_now, masks_now)
-        last = hand_on(entries, first, min(BLOCK, stop - first), flags[2], past, ahead, last)
+        last = hand_on(entries, first, min(BLOCK, stop - first), flags[2], past, ahead, steps, last)
     result = finish(entries, following, restarted, ahead, last, start, stop)
     kept[3][0, 0] = 0  # until here they are held
     return result
 
 
-@_compiled
+@compiled
 def draw(
     board: tuple[int, ...],
     state: tuple[Array, ...],

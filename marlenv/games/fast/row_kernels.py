@@ -1,7 +1,6 @@
 """What numba compiles for games row by row: draws from the stream of a row, copies of rows, masks and flags.
 
-The numbers are those of :class:`marlenv.RowRNG`, bit for bit. The kernels that use this are cached by their own files:
-after a change here, touch them.
+The numbers are those of :class:`marlenv.RowRNG`, bit for bit.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from marlenv.games.fast.kernels import FACTOR_1, FACTOR_2, STEP, Array, _compiled, _unit
+from marlenv.games.fast.cached import compiled
+from marlenv.games.fast.kernels import FACTOR_1, FACTOR_2, STEP, Array, _unit
 from marlenv.games.fast.whole_games import FLAGS, MASKS, OUTCOMES, REWARDS, SEEN, STATE, TURNS, each_array
 
 FORK = np.uint64(0xA0761D6478BD642F)  # as RowRNG.fork(0) takes it
@@ -21,7 +21,7 @@ UNIT = 2.0**-53
 MOST = (1 << 63) - 1
 
 
-@_compiled
+@compiled
 def _mixed(z: Any) -> Any:
     """:func:`marlenv.rng.mix` of one word."""
     z = np.uint64(z)
@@ -30,20 +30,20 @@ def _mixed(z: Any) -> Any:
     return np.int64(z ^ (z >> np.uint64(31)))
 
 
-@_compiled
+@compiled
 def word(key: int, place: int) -> Any:
     """The 64 bits at a place of the stream of a key, places counted from 1."""
     return _mixed(np.uint64(key) + np.uint64(place) * STEP)
 
 
-@_compiled
+@compiled
 def whole(key: int, place: int, low: int, high: int) -> Any:
     """:meth:`marlenv.RowRNG.randint` from the bits at a place."""
     bits = np.int64(np.uint64(word(key, place)) >> np.uint64(32))
     return low + ((bits * (high - low)) >> 32)
 
 
-@_compiled
+@compiled
 def weighted(key: int, place: int, weights: Array, total: int) -> int:
     """:meth:`marlenv.RowRNG.choice` among whole numbers ``[n]`` of that total, which is not 0."""
     point = np.float64(np.uint64(word(key, place)) >> np.uint64(11)) * UNIT * np.float64(total)
@@ -55,13 +55,13 @@ def weighted(key: int, place: int, weights: Array, total: int) -> int:
     return weights.size - 1
 
 
-@_compiled
+@compiled
 def renewed(rng: Array) -> None:
     """The stream ``[2]`` of the game that follows, in place: :meth:`marlenv.RowRNG.fork` of 0."""
     rng[0], rng[1] = _mixed(np.uint64(rng[0]) ^ FORK), 0
 
 
-@_compiled
+@compiled
 def permuted(rng: Array, n: int, out: Array) -> None:
     """The first numbers of :meth:`marlenv.RowRNG.permutation` of ``n``, into ``out``; the stream ``[2]`` moves on."""
     words = np.empty(n, np.int64)
@@ -76,7 +76,7 @@ def permuted(rng: Array, n: int, out: Array) -> None:
         out[i], words[lowest] = lowest, MOST
 
 
-@_compiled
+@compiled
 def ranked(legal: Array, key: int, place: int) -> int:
     """The legal action, of bool ``[n]``, by the number at a place of the stream; ``n - 1`` where nothing is."""
     count = 0
@@ -193,26 +193,26 @@ seen_row, mask_row, action_row = _seated(SEEN), _seated(MASKS), _seated(0)
 turn_row, outcome_row, flag_row, reward_row = (_alone(part) for part in (TURNS, OUTCOMES, FLAGS, REWARDS))
 
 
-@_compiled
+@compiled
 def chosen(actions: tuple[Array, ...], seat: int, b: int) -> int:
     """The action of a seat in row ``b``, given those of all."""
     return action_row((actions,), seat, b)[0]
 
 
-@_compiled
+@compiled
 def finish_row(out: tuple[Any, ...], b: int, mover: int, why: int) -> None:
     """Writes whose turn it is in row ``b``, the outcome, and whether the game is over."""
     turn_row(out, b)[0], outcome_row(out, b)[0], flag_row(out, 2)[b] = mover, why, why != 0
 
 
-@_compiled
+@compiled
 def clear(out: Any, start: int, stop: int) -> None:
     """Writes zeros."""
     for i in range(start, stop):
         out[i] = 0
 
 
-@_compiled
+@compiled
 def ones(out: Any, at: int, count: int, most: int) -> int:
     """Writes a number as so many ones, into zeros; returns the place behind the ``most``."""
     for i in range(min(count, most)):
@@ -220,7 +220,7 @@ def ones(out: Any, at: int, count: int, most: int) -> int:
     return at + most
 
 
-@_compiled
+@compiled
 def mark(out: Any, at: int, index: int, n: int) -> int:
     """Writes a one at the index, if it is in range, into zeros; returns the place behind all ``n``."""
     if 0 <= index < n:
@@ -228,14 +228,14 @@ def mark(out: Any, at: int, index: int, n: int) -> int:
     return at + n
 
 
-@_compiled
+@compiled
 def go_on(following: tuple[Any, ...], b: int, restarted: tuple[Any, ...]) -> None:
     """Writes what follows in row ``b``, where a game goes on, to what is restarted, too."""
     copy_rows(following, b, restarted)
     flag_row(restarted, 2)[b] = False
 
 
-@_compiled
+@compiled
 def finish_rows(
     following: tuple[Any, ...],
     restarted: tuple[Any, ...],
@@ -266,7 +266,7 @@ def finish_rows(
     return 1 if some_over else 2
 
 
-@_compiled
+@compiled
 def write_flags(out: tuple[Any, ...], players: int, at_once: bool, start: int, stop: int) -> None:
     """Writes all flags of :class:`marlenv.games.fast.step_buffers.StepBuffers`, given whose turn it is and who is done.
 
@@ -289,7 +289,7 @@ def write_flags(out: tuple[Any, ...], players: int, at_once: bool, start: int, s
                 flags[4 + players + 4 * seat + k, b] = flags[k, b]
 
 
-@_compiled
+@compiled
 def write_masks(out: tuple[Any, ...], players: int, b: int, legal: Array, mover: int) -> None:
     """Writes what each player may do in row ``b``: all that is legal, bool ``[n]``, or all where it does not move."""
     for seat in range(players):

@@ -14,13 +14,14 @@ import numpy as np
 from numba.core import types
 
 from marlenv.games.fast.by_rows import by_rows
-from marlenv.games.fast.kernels import BLOCK, Array, _compiled, _copy, _inline, _moving, _pointer, _result, _unit
+from marlenv.games.fast.cached import compiled, inline
+from marlenv.games.fast.kernels import BLOCK, Array, _copy, _moving, _pointer, _result, _unit
 
 _bytes, _int32s, _int64s = (_pointer(kind) for kind in (types.uint8, types.int32, types.int64))
 _copy_36, _copy_9, _copy_4, _copy_1 = (_moving(count) for count in (36, 9, 4, 1))
 
 
-@_compiled
+@compiled
 def read(from_shown: Array, shown: int, turn: int, start: int, code: Array) -> bool:
     """The positions of shown boards (-1, 0, 1) and turns from a row on; False where one is in no table.
 
@@ -47,7 +48,7 @@ def read(from_shown: Array, shown: int, turn: int, start: int, code: Array) -> b
     return fine
 
 
-@_inline
+@inline
 def _write_row(source: int, b: int, shown: int, turn: int, free: int) -> None:
     """Writes board, turn and free cells of a position into row ``b``."""
     _copy_36(shown + 36 * b, source)
@@ -55,7 +56,7 @@ def _write_row(source: int, b: int, shown: int, turn: int, free: int) -> None:
     _copy_9(free + 9 * b, source + 48)
 
 
-@_compiled
+@compiled
 def step(
     threads: tuple[int, int],
     tables: tuple[Array, Array, Array],
@@ -88,7 +89,7 @@ def step(
     return _result(by_rows(_step, (tables, shown, turn, action, rows, ahead, always, restarted), count, threads))
 
 
-@_compiled
+@compiled
 def _step(
     tables: tuple[Array, Array, Array],
     shown: int,
@@ -108,7 +109,7 @@ def _step(
     return _play(after, data, place, action, rows, ahead, always, restarted, start, stop)
 
 
-@_compiled
+@compiled
 def _play(
     after: Array,
     data: Array,
@@ -155,7 +156,7 @@ def _play(
     return 1 if over else 2
 
 
-@_inline
+@inline
 def _write_restarted(data: int, rows: tuple[int, ...], restarted: tuple[int, ...], start: int, stop: int) -> None:
     """Writes what was written again, with the data at the address ``data`` where a game is over."""
     boards, turns, free, terminated, ends, truncated = restarted
@@ -171,7 +172,7 @@ def _write_restarted(data: int, rows: tuple[int, ...], restarted: tuple[int, ...
             _write_row(data, b, boards, turns, free)
 
 
-@_compiled
+@compiled
 def draw(
     threads: tuple[int, int], tables: tuple[Array, Array, Array], shown: int, turn: int, key: Array, at: int, out: int
 ) -> bool:
@@ -192,7 +193,7 @@ def draw(
     return by_rows(_draw_shown, (tables, shown, turn, key, at, out), key.size, threads) != 0
 
 
-@_compiled
+@compiled
 def _draw_shown(
     tables: tuple[Array, Array, Array], shown: int, turn: int, key: Array, at: int, out: int, start: int, stop: int
 ) -> int:
@@ -204,14 +205,14 @@ def _draw_shown(
     return 1
 
 
-@_inline
+@inline
 def _draw(counts: Array, ranked: Array, code: Array, key: Array, at: int, out: int, start: int) -> None:
     cells = _int64s(out)
     for i in range(code.size):
         cells[start + i] = ranked[9 * code[i] + np.int64(counts[code[i]] * _unit(key[start + i], at))]
 
 
-@_compiled
+@compiled
 def rollout(
     threads: tuple[int, int],
     steps: int,
@@ -240,13 +241,13 @@ def rollout(
     return by_rows(_rollout, (steps, before, after, chosen, tables, drawing, stops), drawing[0].size, threads)
 
 
-@_inline
+@inline
 def _six(at: tuple[int, ...], n: int) -> tuple[int, int, int, int, int, int]:
     """The addresses of the entries ``n`` rows further on."""
     return at[0] + 36 * n, at[1] + 4 * n, at[2] + 9 * n, at[3] + n, at[4] + n, at[5] + n
 
 
-@_compiled
+@compiled
 def _rollout(
     steps: int,
     before: tuple[int, ...],

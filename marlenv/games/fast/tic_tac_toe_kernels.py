@@ -9,17 +9,18 @@ from __future__ import annotations
 import numpy as np
 
 from marlenv.games.fast.by_rows import by_rows
-from marlenv.games.fast.kernels import BLOCK, Array, _compiled, _put, _result, _step_of, _unit, _write_some_flags
+from marlenv.games.fast.cached import compiled
+from marlenv.games.fast.kernels import BLOCK, Array, _put, _result, _step_of, _unit, _write_some_flags
 
 
-@_compiled
+@compiled
 def pick(counts: Array, ranked: Array, code: Array, unit: Array, out: Array) -> None:
     """A free cell of tic-tac-toe for each code, at the place ``unit`` ``[B]`` of the way."""
     for b in range(code.size):
         out[b] = ranked[9 * code[b] + np.int64(counts[code[b]] * unit[b])]
 
 
-@_compiled
+@compiled
 def draw(
     threads: tuple[int, int],
     tables: tuple[Array, Array, Array],
@@ -43,7 +44,7 @@ def draw(
     by_rows(_draw, (tables, code, key, at, offsets, out), code.size, threads)
 
 
-@_compiled
+@compiled
 def _draw(
     tables: tuple[Array, Array, Array],
     code: Array,
@@ -63,7 +64,7 @@ def _draw(
     return 0
 
 
-@_compiled
+@compiled
 def step(
     threads: tuple[int, int],
     tables: tuple[Array, ...],
@@ -97,7 +98,7 @@ def step(
     return _result(by_rows(_play, given, code.size, threads))
 
 
-@_compiled
+@compiled
 def _play(
     tables: tuple[Array, ...],
     code: Array,
@@ -143,7 +144,7 @@ def _play(
     return 1 if some_over else 2
 
 
-@_compiled
+@compiled
 def _write(tables: tuple[Array, ...], out: tuple[Array, ...], start: int, stop: int) -> None:
     """Writes what follows from positions, all but the rewards; see :func:`step`."""
     _, players, outcomes, _, words = tables
@@ -162,7 +163,7 @@ def _write(tables: tuple[Array, ...], out: tuple[Array, ...], start: int, stop: 
     _write_some_flags(turn, flags, start, stop)
 
 
-@_compiled
+@compiled
 def rollout(
     threads: tuple[int, int],
     steps: int,
@@ -195,7 +196,7 @@ def rollout(
     return by_rows(_rollout, (steps, before, after, chosen, drawn_by, tables, drawing, stops), rows, threads)
 
 
-@_compiled
+@compiled
 def _rollout(
     steps: int,
     before: tuple[Array, ...],

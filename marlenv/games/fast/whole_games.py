@@ -12,8 +12,7 @@ are written side by side before anybody reads them. Both return 0 where an actio
 illegal, or a position is one that no game leads to; else 1 if a game is over, or 2. ``out`` are the actions, one column
 for those who move in turn.
 
-The caches of the games' kernels look at their own files alone: after a change here, touch those. Importing this needs
-numba.
+Importing this needs numba.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from marlenv.games.fast.by_rows import by_rows, call_at
-from marlenv.games.fast.kernels import BLOCK, Array, _compiled, _result
+from marlenv.games.fast.cached import compiled
+from marlenv.games.fast.kernels import BLOCK, Array, _result
 
 STATE, SEEN, MASKS, TURNS, OUTCOMES, FLAGS, REWARDS = range(7)  # the parts of what kernels write
 
@@ -188,7 +188,7 @@ called: Any = intrinsic(_called)
 """``called(address, args)``: what compiled code at an address says."""
 
 
-@_compiled
+@compiled
 def draw(
     kernel: int,
     threads: tuple[int, int],
@@ -216,7 +216,7 @@ def draw(
     return by_rows(kernel, (bare(options), state, bare(keys), at, offsets, bare(out)), rows, threads)
 
 
-@_compiled
+@compiled
 def step(
     kernel: int,
     threads: tuple[int, int],
@@ -247,7 +247,7 @@ def step(
     return _result(by_rows(kernel, given, rows, threads))
 
 
-@_compiled
+@compiled
 def rollout(
     kernels: tuple[int, int],
     threads: tuple[int, int],
@@ -274,7 +274,7 @@ def rollout(
     return by_rows(_rollout, given, keys.size, threads)
 
 
-@_compiled
+@compiled
 def _rollout(
     kernels: tuple[int, int],
     steps: int,

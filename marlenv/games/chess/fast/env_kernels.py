@@ -1,7 +1,6 @@
 """A step of an env in one call: a ply of many games with all that the env says about it; compiled by numba for the CPU.
 
-``paths.py`` calls this. The rules are those of ``kernels.py``. The cache looks at this file alone: after a change
-there, or in ``by_rows.py``, touch this one too.
+``paths.py`` calls this. The rules are those of ``kernels.py``.
 
 What an env says about ``n`` games stands in five places: the seats to move, int64 ``[n]``; flags, bool ``[14, n]``, as
 :class:`marlenv.games.fast.step_buffers.StepBuffers` lists them; why games ended, int8 ``[n]``; the rewards of White
@@ -25,11 +24,9 @@ from marlenv.games.chess.fast.kernels import (
     RowArray,
     U,
     Word,
-    _compiled,
     _copy,
     _count,
     _index,
-    _inline,
     _lowest,
     _mixed,
     _permitted,
@@ -37,6 +34,7 @@ from marlenv.games.chess.fast.kernels import (
     numba,
 )
 from marlenv.games.fast.by_rows import by_rows
+from marlenv.games.fast.cached import compiled, inline
 
 MANY = 256
 """From so many games on one of them nearly always ends, and new games are written while a row is at hand."""
@@ -59,7 +57,7 @@ A core that waits for memory at every game plays slowly.
 """
 
 
-@_inline
+@inline
 def _write(b: int, board: RowArray, moved: bool, entries: Entries) -> None:
     """Writes what an env says about game ``b``, in which somebody has just moved, or not."""
     seat, why = board[10], board[15]
@@ -109,35 +107,35 @@ _spread: Any = _spreading(past=False)
 _spread_past: Any = _spreading(past=True)
 
 
-@_inline
+@inline
 def _rows(address: int, n: int, width: int) -> RowArray:
     return numba.carray(_pointer(address), (n, width), np.int64)
 
 
-@_inline
+@inline
 def _positions(at: tuple[int, int, int], n: int, kept: int) -> tuple[RowArray, RowArray, RowArray]:
     """Boards, histories and moves at their addresses."""
     return _rows(at[0], n, 16), _rows(at[1], n, kept), _rows(at[2], n, 73)
 
 
-@_inline
+@inline
 def _masks(address: int, n: int, width: int) -> Masks:
     return _rows(address, n, width), address, 8 * n * width > CACHE and address & 63 == 0
 
 
-@_inline
+@inline
 def _flags(address: int, n: int) -> Bytes:
     return numba.carray(_pointer(address), (n,), np.uint8)
 
 
-@_inline
+@inline
 def _entries(n: int, at: tuple[int, int, int, int, int]) -> Entries:
     flags = numba.carray(_pointer(at[1]), (14, n), np.uint8)
     rewards = numba.carray(_pointer(at[3]), (2, n), np.float32)
     return _rows(at[0], n, 1), flags, _flags(at[2], n), rewards, _rows(at[4], 3 * n, 16)
 
 
-@_inline
+@inline
 def _write_mask(b: int, moves: RowArray, acts: bool, masks: Masks) -> None:
     """Writes what a seat may do in game ``b``, packed or as bools: anything where it does not act."""
     rows, address, streams = masks
@@ -154,7 +152,7 @@ def _write_mask(b: int, moves: RowArray, acts: bool, masks: Masks) -> None:
             _spread(at + 64 * p, moves[p] if acts else -1)
 
 
-@_inline
+@inline
 def _restart(
     b: int,
     f: int,
@@ -179,7 +177,7 @@ def _restart(
     _write(b, new[0][b], False, entries)
 
 
-@_inline
+@inline
 def _begin(
     b: int,
     first: tuple[RowArray, RowArray],
@@ -199,13 +197,13 @@ def _begin(
         _write_mask(b, old[1][b], old[0][b, 15] == 0 and old[0][b, 10] == 1, masks[1])
 
 
-@_inline
+@inline
 def _chosen(b: int, board: RowArray, white: RowArray, black: RowArray) -> Any:
     """The action of who is to move in game ``b``."""
     return black[b, 0] if board[b, 10] else white[b, 0]
 
 
-@_compiled
+@compiled
 def step(
     threads: tuple[int, int],
     n: int,
@@ -255,7 +253,7 @@ def step(
     return 0 if least == 0 else 3 - least
 
 
-@_compiled
+@compiled
 def _step(
     n: int,
     kept: int,
@@ -320,7 +318,7 @@ def _step(
     return 1
 
 
-@_compiled
+@compiled
 def reset(
     threads: tuple[int, int],
     n: int,
@@ -341,7 +339,7 @@ def reset(
     return by_rows(_reset, (n, width, done_at, many, fresh, old, new, mask_at, entries_at), n, threads) != 0
 
 
-@_compiled
+@compiled
 def _reset(
     n: int,
     width: int,
@@ -368,7 +366,7 @@ def _reset(
     return 1
 
 
-@_inline
+@inline
 def _ranked(moves: RowArray, random: Word) -> np.int64:
     """The action that 24 random bits choose; 0 where there is none."""
     total = ZERO
@@ -386,7 +384,7 @@ def _ranked(moves: RowArray, random: Word) -> np.int64:
     return np.int64(0)
 
 
-@_compiled
+@compiled
 def draw(
     threads: tuple[int, int],
     n: int,
@@ -401,7 +399,7 @@ def draw(
     by_rows(_draw, (n, board_at, moves_at, key_at, counter, offsets, chosen), n, threads)
 
 
-@_compiled
+@compiled
 def _draw(
     n: int,
     board_at: int,
@@ -422,7 +420,7 @@ def _draw(
     return 0
 
 
-@_inline
+@inline
 def _moved_on(at: tuple[int, int, int, int, int, int, int, int, int], t: int, n: int, kept: int, width: int) -> Any:
     """The addresses of step ``t``: of the state, the masks, and the entries."""
     board = at[0] + t * 384 * n
@@ -431,7 +429,7 @@ def _moved_on(at: tuple[int, int, int, int, int, int, int, int, int], t: int, n:
     return state, masks, (at[5] + t * 8 * n, at[6] + t * 14 * n, at[7] + t * n, at[8] + t * 8 * n, board)
 
 
-@_compiled
+@compiled
 def rollout(
     threads: tuple[int, int],
     n: int,
@@ -472,7 +470,7 @@ def rollout(
     return by_rows(_rollout, given, n, threads)
 
 
-@_compiled
+@compiled
 def _rollout(
     n: int,
     kept: int,

@@ -1,9 +1,8 @@
 """The rules of ``moves.py``, ``ending.py`` and ``bits.py`` one board at a time, compiled by numba for the CPU.
 
 The answers are the same bit for bit; ``tests/games/chess/test_chess_paths.py`` compares them. Importing this module
-needs numba (``optional.need``), the first call compiles (seconds) and later processes read the cache beside this
-file. The cache looks at this file alone: after a change to ``lanes.py`` or to the numbers of ``board.py`` or
-``tables.py``, touch it.
+needs numba (``optional.need``), the first call compiles (seconds) and later processes read what is kept on disk
+(``games/fast/cached.py``).
 
 Words are uint64 here, so shifts to the right bring zeros. Together with a signed integer they would become a float:
 every constant is wrapped in ``U``.
@@ -11,8 +10,7 @@ every constant is wrapped in ``U``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numba.core import cgutils, errors, types
@@ -22,12 +20,12 @@ from numpy.typing import NDArray
 from marlenv.games.chess.board import DARK, FILE_A, FILE_H, OFFSETS, STEPS, starts
 from marlenv.games.chess.fast.lanes import Eight, Four, eight, four, joined, lane, put, rotated, total, twice, where
 from marlenv.games.chess.tables import KNIGHT, PAWN, RING, around, hash_keys
+from marlenv.games.fast.cached import compiled, inline
 from marlenv.optional import need
 from marlenv.rng import UNSIGNED_1, UNSIGNED_2, UNSIGNED_GOLDEN
 
 numba = need("numba", "the numba path of chess")
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 U = np.uint64
 Word = np.uint64
 Words = NDArray[np.uint64]  # one board, or its planes
@@ -54,15 +52,7 @@ RANK_1, RANK_2, RANK_7 = U(0xFF), U(0xFF00), U(0xFF << 48)
 DARK_SQUARES = U(DARK)
 
 
-def _compiled(function: Function) -> Function:
-    return numba.njit(cache=True, nogil=True)(function)
-
-
-def _inline(function: Function) -> Function:
-    return numba.njit(inline="always")(function)
-
-
-@_inline
+@inline
 def _count(x: Word) -> Word:
     x = x - ((x >> U(1)) & U(0x5555555555555555))
     x = (x & U(0x3333333333333333)) + ((x >> U(2)) & U(0x3333333333333333))
@@ -70,17 +60,17 @@ def _count(x: Word) -> Word:
     return (x * U(0x0101010101010101)) >> U(56)
 
 
-@_inline
+@inline
 def _index(one: Word) -> np.int64:
     return np.int64(_count(one - ONE))
 
 
-@_inline
+@inline
 def _lowest(x: Word) -> Word:
     return x & (ZERO - x)
 
 
-@_inline
+@inline
 def _highest(x: Word, step: Word) -> Word:
     below = x | (x >> step)
     below |= below >> (step + step)
@@ -88,20 +78,20 @@ def _highest(x: Word, step: Word) -> Word:
     return x & ~(below >> step)
 
 
-@_inline
+@inline
 def _turned(x: Word) -> Word:
     x = ((x >> U(8)) & U(0x00FF00FF00FF00FF)) | ((x & U(0x00FF00FF00FF00FF)) << U(8))
     x = ((x >> U(16)) & U(0x0000FFFF0000FFFF)) | ((x & U(0x0000FFFF0000FFFF)) << U(16))
     return (x >> U(32)) | (x << U(32))
 
 
-@_inline
+@inline
 def _sliders(w: Words, side: Word) -> Four:
     """What a side has that goes along the four axes: rooks and queens, bishops and queens, and so on."""
     return (((w[5] | w[6]) & side) & four(EVEN, 0)) | (((w[4] | w[6]) & side) & four(EVEN, 1))
 
 
-@_inline
+@inline
 def _danger(w: Words, occupied: Word, king: Word) -> Word:
     """The squares that the king must not enter: eight ways at once, all the way back to where an attacker starts."""
     far, far_2, far_4, start = eight(ROTATION[0], 0), eight(ROTATION[1], 0), eight(ROTATION[3], 0), eight(START[0], 0)
@@ -120,7 +110,7 @@ def _danger(w: Words, occupied: Word, king: Word) -> Word:
     return joined(attacked) | near | ((pawns >> U(7)) & NOT_A) | ((pawns >> U(9)) & NOT_H)
 
 
-@_inline
+@inline
 def _passant(w: Words, target: Word, exposing: Word, paired: Word) -> Word:
     """Pawns that may capture en passant as far as the king's rank and the captured pawn go."""
     captured = w[9] >> U(8)
@@ -129,13 +119,13 @@ def _passant(w: Words, target: Word, exposing: Word, paired: Word) -> Word:
     return w[2] & w[0] & ~paired if captured & paired else w[2] & w[0]
 
 
-@_inline
+@inline
 def _span(a: Word, b: Word) -> Word:
     """Two squares of the first rank and all between them."""
     return (max(a, b) << ONE) - min(a, b)
 
 
-@_inline
+@inline
 def _castles(w: Words, planes: Words, occupied: Word, king: Word, danger: Word, chess960: bool) -> None:
     home = w[8] & RANK_1
     rook = home & (ZERO - (king << ONE))
@@ -151,7 +141,7 @@ def _castles(w: Words, planes: Words, occupied: Word, king: Word, danger: Word, 
             planes[28 + 4 * (_index(king) - _index(rook) - 1) if chess960 else 32] |= king
 
 
-@_inline
+@inline
 def _slides(planes: Words, source: Eight, king: Word, safe: Word, onto: Word, empty: Word) -> None:
     """Writes moves of sliders, ``source``, that may leave in eight ways, and the king's."""
     for n in range(7):
@@ -163,7 +153,7 @@ def _slides(planes: Words, source: Eight, king: Word, safe: Word, onto: Word, em
         source &= start & rotated(empty, far)
 
 
-@_inline
+@inline
 def _axes(near: Words, occupied: Word, enemies: Four) -> tuple[Four, Four, Four]:
     """Along four axes through the king: who gives check, his square and those between, and who shields the king."""
     up, down, step = four(near, 0), four(near, 4), four(STEP, 0)
@@ -174,7 +164,7 @@ def _axes(near: Words, occupied: Word, enemies: Four) -> tuple[Four, Four, Four]
     return (first | last) & enemies, lines, behind
 
 
-@_inline
+@inline
 def _paired(near: Words, occupied: Word, enemies: Word) -> Word:
     """Two neighbours on the king's rank that shield him together."""
     found = ZERO
@@ -191,7 +181,7 @@ def _paired(near: Words, occupied: Word, enemies: Word) -> Word:
     return found
 
 
-@_compiled
+@compiled
 def generate(w: Words, planes: Words, chess960: bool) -> tuple[Word, Word]:
     """Writes the packed actions of one board to ``planes``; returns checkers and the legal en-passant square."""
     own, opponent = w[0], w[1]
@@ -238,7 +228,7 @@ def generate(w: Words, planes: Words, chess960: bool) -> tuple[Word, Word]:
     return checkers, passant
 
 
-@_inline
+@inline
 def _advance(w: Words, action: int, chess960: bool) -> None:
     """Plays a legal action on the first thirteen words and turns the board."""
     plane = action >> 6
@@ -281,7 +271,7 @@ def _advance(w: Words, action: int, chess960: bool) -> None:
     w[10] ^= ONE
 
 
-@_inline
+@inline
 def _mixed(x: Word) -> Word:
     """``marlenv.rng.mix``."""
     x = (x ^ (x >> U(30))) * U(UNSIGNED_1)
@@ -289,7 +279,7 @@ def _mixed(x: Word) -> Word:
     return x ^ (x >> U(31))
 
 
-@_inline
+@inline
 def _insufficient(w: Words) -> bool:
     if w[2] | w[5] | w[6]:
         return False
@@ -298,7 +288,7 @@ def _insufficient(w: Words) -> bool:
     return one_colour or not minors & (minors - ONE)
 
 
-@_inline
+@inline
 def _settle(w: Words, history: Words, planes: Words, limits: RowArray, chess960: bool) -> None:
     """What ``ending.settle`` says.
 
@@ -354,7 +344,7 @@ def _moved(context: Any, source: Any, target: Any) -> Any:
 _copy: Any = intrinsic(_moved)
 
 
-@_inline
+@inline
 def _recall(old: Words, new: Words, at: np.int64, key: Word) -> None:
     """The hashes up to the clock ``at``, where ``key`` stood; 0 behind it, and everywhere if it is -1."""
     kept = min(at, new.shape[0] - 1)
@@ -364,7 +354,7 @@ def _recall(old: Words, new: Words, at: np.int64, key: Word) -> None:
         new[kept] = key
 
 
-@_inline
+@inline
 def _ply(w: Words, history: Words, past: Words, planes: Words, action: int, limits: RowArray, chess960: bool) -> None:
     """Plays a legal action on the words of one board; ``history`` becomes ``past``, and ``planes`` are written."""
     before, key = np.int64(w[11]), w[13]
@@ -373,7 +363,7 @@ def _ply(w: Words, history: Words, past: Words, planes: Words, action: int, limi
     _settle(w, past, planes, limits, chess960)
 
 
-@_compiled
+@compiled
 def settle(board: RowArray, history: RowArray, moves: RowArray, limits: RowArray, chess960: bool) -> None:
     """Completes ``board`` ``[N, 16]`` in place and fills ``moves`` ``[N, 73]``; ``history`` ``[N, K]`` is all 0."""
     words, past, planes = board.view(U), history.view(U), moves.view(U)
@@ -381,20 +371,20 @@ def settle(board: RowArray, history: RowArray, moves: RowArray, limits: RowArray
         _settle(words[b], past[b], planes[b], limits, chess960)
 
 
-@_inline
+@inline
 def _permitted(moves: Any, a: np.int64) -> Any:
     """Whether an action is among the packed moves of a row."""
     return 0 <= a < 4672 and bool((moves[a >> 6] >> (a & 63)) & 1)
 
 
-@_compiled
+@compiled
 def permits(moves: RowArray, action: RowArray, fits: Any) -> None:
     """Whether each action ``[N]`` is among the ``moves`` of its row; bool ``fits`` ``[N]``."""
     for b in range(moves.shape[0]):
         fits[b] = _permitted(moves[b], action[b])
 
 
-@_compiled
+@compiled
 def play(
     board: RowArray,
     history: RowArray,
@@ -424,7 +414,7 @@ def play(
             _ply(words[b], history[b].view(U), past[b], planes[b], a, limits, chess960)
 
 
-@_compiled
+@compiled
 def step(
     board: RowArray,
     history: RowArray,
@@ -453,7 +443,7 @@ def step(
             _copy(fresh_moves[f], new_moves[b])
 
 
-@_compiled
+@compiled
 def restart(
     where: NDArray[np.bool_],
     board: RowArray,
@@ -481,7 +471,7 @@ def restart(
             _copy(moves[b], new_moves[b])
 
 
-@_compiled
+@compiled
 def follow(board: RowArray, action: int, moves: RowArray, chess960: bool) -> Word:
     """Plays a legal action on one board ``[16]``, or none if it is negative.
 
@@ -494,7 +484,7 @@ def follow(board: RowArray, action: int, moves: RowArray, chess960: bool) -> Wor
     return checkers
 
 
-@_inline
+@inline
 def _drawn(planes: Words, random: Word) -> np.int64:
     """The action that 64 random bits choose; 0 where there is none."""
     total = ZERO
@@ -512,7 +502,7 @@ def _drawn(planes: Words, random: Word) -> np.int64:
     return np.int64(0)
 
 
-@_compiled
+@compiled
 def sample(moves: RowArray, bits: RowArray, action: RowArray) -> None:
     """Draws a legal action per row by the high half of ``bits`` ``[N]``."""
     planes, random = moves.view(U), bits.view(U)
@@ -520,7 +510,7 @@ def sample(moves: RowArray, bits: RowArray, action: RowArray) -> None:
         action[b] = _drawn(planes[b], random[b])
 
 
-@_compiled
+@compiled
 def draw(moves: RowArray, key: RowArray, counter: RowArray, action: RowArray) -> None:
     """The same with the next bits of ``marlenv.rng.RowRNG``, whose ``counter`` stays as it is."""
     planes, keys, counters = moves.view(U), key.view(U), counter.view(U)
@@ -528,7 +518,7 @@ def draw(moves: RowArray, key: RowArray, counter: RowArray, action: RowArray) ->
         action[b] = _drawn(planes[b], _mixed(keys[b] + (counters[b] + ONE) * GOLDEN))
 
 
-@_compiled
+@compiled
 def unpack(moves: RowArray, mask: RowArray) -> None:
     """Packed actions as bytes of 0 and 1 in ``mask`` ``[N, 584]``, eight to a word."""
     planes, words = moves.view(U), mask.view(U)
@@ -543,7 +533,7 @@ def unpack(moves: RowArray, mask: RowArray) -> None:
                 left &= left - ONE
 
 
-@_compiled
+@compiled
 def perft(words: Words, depth: int, chess960: bool) -> np.int64:
     """The number of games of ``depth`` plies, at least 1, from the position of ``words`` ``[16]``."""
     boards, planes = np.empty((depth, 16), dtype=U), np.empty((depth, 73), dtype=U)

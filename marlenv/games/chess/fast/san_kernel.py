@@ -1,7 +1,6 @@
 """The numbers of ``san.py`` one board at a time, compiled by numba for the CPU.
 
-The cache looks at this file alone: after a change to ``kernels.py``, ``env_kernels.py``, ``by_rows.py`` or the order of
-keys in ``san.py``, touch this one. ``threads`` is what :func:`marlenv.threads.shared` says.
+``threads`` is what :func:`marlenv.threads.shared` says.
 """
 
 from __future__ import annotations
@@ -19,28 +18,27 @@ from marlenv.games.chess.fast.kernels import (
     Word,
     Words,
     _advance,
-    _compiled,
     _copy,
     _index,
-    _inline,
     _lowest,
     _ply,
     generate,
     numba,
 )
 from marlenv.games.fast.by_rows import by_rows
+from marlenv.games.fast.cached import compiled, inline
 
 OFFSET = np.array(OFFSETS, dtype=np.int64)
 SAID = 81  # how a piece can be told from others
 KEYS = 10 * SAID * 2 * 64 * 3
 
 
-@_inline
+@inline
 def _floats(address: int, n: int) -> NDArray[np.float32]:
     return numba.carray(_pointer(address), (n,), np.float32)
 
 
-@_inline
+@inline
 def _said(planes: Words, same: Word, start: np.int64, target: np.int64) -> np.int64:
     """How a piece is told from others of its kind that may go to ``target``."""
     some, on_file, on_rank = False, False, False
@@ -57,7 +55,7 @@ def _said(planes: Words, same: Word, start: np.int64, target: np.int64) -> np.in
     return 17 + start if on_rank else 9 + (start >> 3)
 
 
-@_inline
+@inline
 def _key(w: Words, planes: Words, action: np.int64, suffix: np.int64, chess960: bool) -> np.int64:
     plane, start = action >> 6, action & 63
     target = start + OFFSET[plane]
@@ -86,7 +84,7 @@ def _key(w: Words, planes: Words, action: np.int64, suffix: np.int64, chess960: 
     return (((kind * SAID + said) * 2 + takes) * 64 + target) * 3 + suffix
 
 
-@_compiled
+@compiled
 def san(
     threads: tuple[int, int],
     board: RowArray,
@@ -100,7 +98,7 @@ def san(
     by_rows(_san, (board, moves, table, chess960, numbers, actions), board.shape[0], threads)
 
 
-@_compiled
+@compiled
 def _san(
     board: RowArray,
     moves: RowArray,
@@ -123,7 +121,7 @@ def _san(
                 action = 64 * p + _index(bit)
                 for i in range(16):
                     then[i] = words[b, i]
-                _advance(then, action, chess960)  # type: ignore[arg-type]
+                _advance(then, action, chess960)
                 checkers, _ = generate(then, follow, chess960)
                 suffix = np.int64(0)
                 if checkers:
@@ -139,7 +137,7 @@ def _san(
     return 0
 
 
-@_compiled
+@compiled
 def pick(n: int, numbered: tuple[int, int], unit_at: int, out_at: int) -> None:
     """Writes the number of a legal move of each game for a number in [0, 1); 0 where there is none.
 
@@ -159,7 +157,7 @@ def pick(n: int, numbered: tuple[int, int], unit_at: int, out_at: int) -> None:
         out[b, 0] = max(numbers[b, np.int64(rank)], 0) if total else 0
 
 
-@_compiled
+@compiled
 def step(
     threads: tuple[int, int],
     n: int,
@@ -217,7 +215,7 @@ def step(
     return by_rows(_step, given, n, threads) != 0
 
 
-@_compiled
+@compiled
 def _step(
     n: int,
     kept: int,
@@ -252,7 +250,7 @@ def _step(
         if done[b] or action < 0:
             return 0
         _copy(board[b], new_board[b])
-        _ply(words[b], before[b], past[b], planes[b], action, limits, chess960)  # type: ignore[arg-type]
+        _ply(words[b], before[b], past[b], planes[b], action, limits, chess960)
         if new_board[b, 15]:
             return 0
     found, found_actions = _rows(new_numbered[0], n, MOST), _rows(new_numbered[1], n, MOST)

@@ -1,0 +1,56 @@
+"""Functions that numba compiles, with machine code kept on disk until one of the files changes that it is made from.
+
+numba itself looks at the file of a function alone: what the function calls could be from another version, and an
+upgrade of marlenv would go on with machine code of the version before. Importing this needs numba.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from marlenv.optional import need
+
+numba = need("numba", "machine code of games")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+GAMES = Path(__file__).parent.parent
+BESIDE = ("rng.py", "threads.py")
+"""What the kernels of games use of other rooms."""
+
+
+@lru_cache(maxsize=1)
+def _stamp() -> str:
+    """A hash of all files that machine code of games is made from."""
+    return hash_of([*sorted(GAMES.rglob("*.py")), *(GAMES.parent / name for name in BESIDE)])
+
+
+def hash_of(files: Iterable[Path]) -> str:
+    """A hash of the names and of what is in files, in order."""
+    found = hashlib.sha256()
+    for file in files:
+        data = file.read_bytes()
+        found.update(f"{file.relative_to(GAMES.parent)} {len(data)}\n".encode() + data)
+    return found.hexdigest()
+
+
+def compiled(function: Function) -> Any:
+    """A function as machine code, which does not hold Python's lock; kept on disk where there is a place for it."""
+    try:
+        made = numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # no folder can be written to
+        return numba.njit(nogil=True)(function)
+    made._cache._cache_file._source_stamp = _stamp()  # numba has no other place for it
+    return made
+
+
+def inline(function: Function) -> Any:
+    """A function whose code is put where it is called."""
+    return numba.njit(inline="always")(function)
+
+
+__all__ = ["compiled", "hash_of", "inline"]
