@@ -349,6 +349,11 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         """
         if reset_options:
             resetting.check_reset_options(self, reset_options, "rollout", RolloutOptions._fields)
+            if not auto_reset:
+                raise TypeError(
+                    f"{type(self).__name__}.rollout: {', '.join(map(repr, reset_options))} would be for reset, "
+                    f"and nothing is reset with auto_reset=False"
+                )
         reset_options |= {} if set_state is None else {"set_state": set_state}
         given = {name: value for name, value in locals().items() if name in RolloutOptions._fields}
         options = RolloutOptions(**given)

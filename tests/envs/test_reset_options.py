@@ -44,6 +44,15 @@ def test_an_option_that_nobody_has_is_refused(name: str) -> None:
     env.rollout(2)
 
 
+@pytest.mark.parametrize("name", ENVS)
+def test_an_option_is_refused_where_nothing_is_reset(name: str) -> None:
+    env = ENVS[name]()
+    td = env.reset()
+    with pytest.raises(TypeError, match="break_when_any_don'"):
+        env.rollout(2, tensordict=td, auto_reset=False, break_when_any_don=False)
+    env.rollout(2, tensordict=td, auto_reset=False)
+
+
 def test_the_error_says_what_to_do() -> None:
     env = navigation()
     with pytest.raises(
