@@ -44,19 +44,20 @@ Board = tuple[int, tuple[float, float], int, int, Array, Array]
 end, the neighbours of each cell ``[N + 1, 4]``, and what black's and white's stones add to the hash of a board
 ``[2, N + 1]``."""
 ALLOW, DRAW, FORBID = range(3)
-SIEVE = 13  # bits of a hash that say where in half of a sieve it is, twice
-MARKS = (1 << 16) - 1
+PLACES = 16  # bits of a hash that say where it is marked
+MADE, PLACE, BEFORE = 2, 3, 4  # rows of numbers, behind those of both colours
 
 BLACK, WHITE, FREE, WEAK, LEGAL, ALL, NOT_FIRST, NOT_LAST, CHAIN, TAKEN, OPEN, BARRED = range(12)  # rows of words
 Desk = tuple[Array, Array, Array, Array, Array, Array]
 """What one position is worked on in: the number of each cell's chain, int16; words, ``[12, 1 + w + 1]``; bytes as the
-data have them; the cells of a stack; sums of hashes of chains, zeros; a sieve of boards, ``[2 << SIEVE]``: the mark of
-the row whose boards are there."""
+data have them; the cells of a stack; numbers, int64 ``[5, 64 w]``: what stones of black and of white add to the hash of
+a board, what those that capture change, which of these captures each chain, and words of marks before; marks, a bit for
+each of ``2 ** PLACES`` places of what a stone adds, ``[2, 2 ** PLACES / 64]``."""
 
 
 @compiled
-def _desk(size: int) -> Desk:
-    n = size * size
+def _desk(board: Board) -> Desk:
+    n, size = board[0] * board[0], board[0]
     count = words_of(n + 1)
     words = np.zeros((12, count + 2), np.uint64)
     for i in range(n):
@@ -65,8 +66,14 @@ def _desk(size: int) -> Desk:
         words[NOT_FIRST, w] |= bit if i % size > 0 else NONE
         words[NOT_LAST, w] |= bit if i % size < size - 1 else NONE
     wide = WORD * count
-    stack, sums, sieve = np.empty(n + 1, np.int64), np.zeros(n + 1, np.int64), np.zeros(2 << SIEVE, np.uint16)
-    return np.zeros(wide, np.int16), words, np.zeros(wide, np.bool_), stack, sums, sieve
+    stack, numbers = np.empty(n + 1, np.int64), np.zeros((5, wide), np.int64)
+    marks = np.zeros((2, (1 << PLACES) // WORD), np.uint64)
+    if board[2] == FORBID:
+        for player in range(2):
+            for cell in range(n):
+                numbers[player, cell] = board[5][player, cell]
+                _mark(marks, player, numbers[player, cell])
+    return np.zeros(wide, np.int16), words, np.zeros(wide, np.bool_), stack, numbers, marks
 
 
 @compiled
@@ -238,15 +245,20 @@ def _remember(old: Array, b: int, new: Array, start: int, moves: int, here: int)
 
 
 @inline
-def _sieved(board: int) -> tuple[Any, Any]:
-    """The two places of a board in a sieve."""
-    word, shift = np.uint64(board), np.uint64(64 - SIEVE)
-    return word >> shift, np.uint64(1 << SIEVE) | ((word << np.uint64(SIEVE)) >> shift)
+def _mark(marks: Array, player: int, number: int) -> Any:
+    """Marks the place of a number; returns the word of marks that was there."""
+    place = np.uint64(number) >> np.uint64(WORD - PLACES)
+    at = np.int64(place >> np.uint64(6))
+    before = marks[player, at]
+    marks[player, at] = before | (ONE << (place & np.uint64(WORD - 1)))
+    return before
 
 
 @compiled
-def _forbid(desk: Desk, board: Board, player: int, seen: Array, start: int, moves: int, mark: int) -> None:
+def _forbid(desk: Desk, board: Board, player: int, seen: Array, start: int, moves: int) -> None:
     """Takes from the legal cells those where a stone would make a board that stood before.
+
+    A stone changes the hash of the board by a number. Boards so far that differ by one that is marked are looked at.
 
     Args:
         desk: the position.
@@ -255,58 +267,59 @@ def _forbid(desk: Desk, board: Board, player: int, seen: Array, start: int, move
         seen: the boards so far, from ``start`` on.
         start: the place of the first.
         moves: how many were made.
-        mark: of the row, which no other row since the last with the mark 1 has.
     """
-    near, keys, here, end = board[4], board[5], seen[start + moves], start + moves + 1
-    chain, words, sums, sieve = desk[0], desk[1], desk[4], desk[5]
-    other = WHITE - player
-    if mark == 1:
-        sieve[:] = 0
-    for i in range(start, end):
-        first, second = _sieved(seen[i])
-        sieve[first], sieve[second] = mark, mark
+    numbers, marks, here = desk[4], desk[5], seen[start + moves]
+    count = _capture(desk, board, player)
+    for i in range(count):
+        numbers[BEFORE, i] = np.int64(_mark(marks, player, numbers[MADE, i]))
+    for i in range(start, start + moves + 1):
+        change = np.uint64(seen[i] - here)
+        word = marks[player, np.int64(change >> np.uint64(WORD - PLACES + 6))]
+        if (word >> ((change >> np.uint64(WORD - PLACES)) & np.uint64(WORD - 1))) & ONE:
+            _ban(desk, player, seen[i] - here, count)
+    for i in range(count - 1, -1, -1):
+        at = np.int64(np.uint64(numbers[MADE, i]) >> np.uint64(WORD - PLACES + 6))
+        marks[player, at] = np.uint64(numbers[BEFORE, i])
+
+
+@compiled
+def _capture(desk: Desk, board: Board, player: int) -> int:
+    """Writes where a stone captures, and how that changes the hash of the board; returns at how many cells."""
+    chain, words, cells, numbers = desk[0], desk[1], desk[3], desk[4]
+    near, other, count = board[4], 1 - player, 0
     for w in range(1, words.shape[1] - 1):
-        left = words[WEAK, w] & words[other, w]
+        left = words[TAKEN, w] = words[WEAK, w] & words[BLACK + other, w]
         while left:
-            at = WORD * (w - 1) + lowest(left)
-            sums[abs(np.int64(chain[at]))] += keys[other - BLACK, at]
+            numbers[PLACE, abs(np.int64(chain[WORD * (w - 1) + lowest(left)]))] = -1  # its liberty may be no legal cell
             left &= left - ONE
-        words[TAKEN, w] = words[WEAK, w] & words[other, w]
     for w in range(1, words.shape[1] - 1):
-        left, captures = words[LEGAL, w], _beside(words, TAKEN, w, board[0])
+        left = words[OPEN, w] = words[LEGAL, w] & _beside(words, TAKEN, w, board[0])
         while left:
             cell = WORD * (w - 1) + lowest(left)
-            after = here + keys[player, cell]
-            if (captures >> np.uint64(cell % WORD)) & ONE:
-                after -= _captured(desk, cell, near)
-            first, second = _sieved(after)
-            if sieve[first] == mark and sieve[second] == mark and _known(seen, start, end, after):
-                words[LEGAL, w] &= ~(ONE << np.uint64(cell % WORD))
+            cells[count], numbers[MADE, count] = cell, numbers[player, cell]
+            for k in range(4):
+                numbers[PLACE, abs(np.int64(chain[near[cell, k]]))] = count
+            count, left = count + 1, left & (left - ONE)
+    for w in range(1, words.shape[1] - 1):
+        left = words[TAKEN, w]
+        while left:
+            at = WORD * (w - 1) + lowest(left)
+            place = numbers[PLACE, abs(np.int64(chain[at]))]
+            if place >= 0:
+                numbers[MADE, place] -= numbers[other, at]
             left &= left - ONE
-    sums[:] = 0
+    return count
 
 
 @compiled
-def _captured(desk: Desk, cell: int, near: Array) -> Any:
-    """The sum of the hashes of the chains beside a cell that are among those that may be taken."""
-    chain, words, sums, total = desk[0], desk[1], desk[4], np.int64(0)
-    for k in range(4):
-        at = near[cell, k]
-        if _has(words, TAKEN, at):
-            again = False
-            for before in range(k):
-                again |= chain[near[cell, before]] == chain[at]
-            total += 0 if again else sums[abs(np.int64(chain[at]))]
-    return total
-
-
-@compiled
-def _known(seen: Array, start: int, end: int, board: int) -> bool:
-    """Whether a board is among those from ``start`` up to ``end``."""
-    known = False
-    for i in range(start, end):
-        known |= seen[i] == board
-    return known
+def _ban(desk: Desk, player: int, change: int, count: int) -> None:
+    """Takes from the legal cells those where a stone changes the hash of the board so."""
+    words, cells, numbers = desk[1], desk[3], desk[4]
+    for w in range(1, words.shape[1] - 1):
+        words[LEGAL, w] &= ~equal(numbers[player], WORD * (w - 1), change) | words[OPEN, w]
+    for i in range(count):
+        if numbers[MADE, i] == change:
+            words[LEGAL, 1 + cells[i] // WORD] &= ~(ONE << np.uint64(cells[i] % WORD))
 
 
 # --- the end, and what is seen -----------------------------------------------------------------------
@@ -377,9 +390,7 @@ def _permit(words: Array, n: int, turn: int, over: bool, masks: tuple[Array, Arr
 
 
 @inline
-def _play(
-    board: Board, desk: Desk, old: tuple[Array, ...], b: int, cell: int, new: tuple[Array, ...], r: int, mark: int
-) -> None:
+def _play(board: Board, desk: Desk, old: tuple[Array, ...], b: int, cell: int, new: tuple[Array, ...], r: int) -> None:
     """Plays a legal move of row ``b`` of old positions; the desk holds that row, and what follows afterwards."""
     size, komi, repetition, longest, near, keys = board
     words, n, player = desk[1], size * size, old[3][b, 0] & 1
@@ -400,7 +411,7 @@ def _play(
     else:
         _allow(desk, size, 1 - player, ko)
         if repetition == FORBID:
-            _forbid(desk, board, 1 - player, seen, start, last, mark)
+            _forbid(desk, board, 1 - player, seen, start, last)
     moves[r], passes[r], outcome[r] = ply, run, why
 
 
@@ -449,7 +460,7 @@ def play(
     (black, white), cells = actions, size * size
     after, seen, masks, turn, outcome, flags, rewards = following
     past = past_caches(steps * done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
-    kept = (_hand_of(after), hands(seen), hands(masks)), _desk(size), np.empty((12, 5), np.int64)
+    kept = (_hand_of(after), hands(seen), hands(masks)), _desk(board), np.empty((12, 5), np.int64)
     now, desk, entries = bare(kept)
     new, seen_now, masks_now = now
     enter(entries, following[:3], restarted[:3], opening, now)
@@ -466,7 +477,7 @@ def play(
                 cell = white[b] if state[3][b, 0] & 1 else black[b]
                 if cell < 0 or cell > cells or not state[2][b, cell]:
                     return 0
-                _play(board, desk, state, b, cell, new, r, (b - start) % MARKS + 1)
+                _play(board, desk, state, b, cell, new, r)
             ply, why, passed = new[3][r], new[6][r], new[4][r] > 0
             pays = np.float32(0) if done[b] else np.sign(new[5][r])
             rewards[0, b], rewards[1, b] = pays, np.float32(0) - pays
