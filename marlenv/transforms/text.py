@@ -152,12 +152,19 @@ class Hash(UnaryTransform):
 
     @staticmethod
     def reproducible_hash(string: Any, seed: Any = None) -> Tensor:
-        """SHA-256 of a text, the same in every process, on every device; uint8 ``[32]``, or ``[*B, 32]`` of a list."""
+        """SHA-256 of a text, the same in every process, on every device; uint8 ``[32]``, or ``[*B, 32]`` of a list.
+
+        Of a tensor it is that of its dtype, its shape and all its numbers.
+        """
         if isinstance(string, list):
             return torch.stack([Hash.reproducible_hash(one, seed) for one in string])
-        string = string.cpu() if isinstance(string, Tensor) else string
-        text = ("" if seed is None else seed) + ("" if string is None else str(string))
-        return torch.frombuffer(bytearray(hashlib.sha256(text.encode()).digest()), dtype=torch.uint8)
+        data = ("" if seed is None else seed).encode()
+        if isinstance(string, Tensor):  # what is printed of it leaves digits and numbers out
+            data += f"{string.dtype}{list(string.shape)}".encode()
+            data += string.detach().cpu().flatten().view(torch.uint8).numpy().tobytes()
+        else:
+            data += ("" if string is None else str(string)).encode()
+        return torch.frombuffer(bytearray(hashlib.sha256(data).digest()), dtype=torch.uint8)
 
     def get_extra_state(self) -> dict[str, Any]:
         """What is remembered."""

@@ -58,6 +58,28 @@ def test_hashes_are_turned_back() -> None:
     assert twin.inv(TensorDict({"hash": data["hash"]})).get("text").data == "e2e4"
 
 
+@pytest.mark.parametrize("seed", [None, "salt"])
+def test_tensors_that_differ_have_other_hashes(seed: str | None) -> None:
+    """Though what is printed of them is the same: digits, and the middle of what is long, are left out there."""
+    long = torch.arange(2000)
+    other = long.clone()
+    other[1000] = -1
+    given = [
+        torch.tensor(0.123456), torch.tensor(0.123457), torch.tensor([0.123456]), torch.tensor(0.123456).double(),
+        long, other, long.reshape(40, 50), long.bfloat16(), torch.empty(0), torch.empty(0, dtype=torch.bool),
+    ]  # fmt: skip
+    hashes = [tuple(Hash.reproducible_hash(x, seed).tolist()) for x in given]
+    assert len(set(hashes)) == len(given)
+    turned = long.reshape(40, 50).T.contiguous().T  # the same numbers, lying otherwise
+    assert tuple(Hash.reproducible_hash(turned, seed).tolist()) == hashes[6]
+
+
+def test_hashes_of_texts_are_torchrls() -> None:
+    torchrl = pytest.importorskip("torchrl.envs.transforms", reason="comes with the extra peers")
+    for text, seed in (("e2e4", None), ("e2e4", "salt"), (None, None), ("", "salt")):
+        assert torch.equal(Hash.reproducible_hash(text, seed), torchrl.Hash.reproducible_hash(text, seed))
+
+
 def test_texts_as_tokens() -> None:
     tokenizers = pytest.importorskip("tokenizers", reason="comes with the extra text")
     transformers = pytest.importorskip("transformers", reason="comes with the extra text")
