@@ -14,6 +14,11 @@ from marlenv import groups, scenarios
 
 pytest.importorskip("numba", reason="without numba there is no machine code of games")
 
+from numba.core import caching
+
+from marlenv.games.fast import cached
+from marlenv.games.fast.cached import compiled
+
 PLAY = """
 import torch
 
@@ -24,6 +29,10 @@ out = torch.zeros(1).numpy()
 numbers(torch.zeros(1, dtype=torch.int64).numpy(), torch.ones(1, dtype=torch.int64).numpy(), 0, out)
 print(float(out[0]), sum(numbers.stats.cache_hits.values()))
 """
+
+
+def double(x: int) -> int:
+    return 2 * x
 
 
 @pytest.fixture
@@ -62,13 +71,15 @@ def test_an_upgrade_does_not_go_on_with_old_machine_code(copy: Path) -> None:
 
 
 def test_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    from numba.core import caching
-
-    from marlenv.games.fast.cached import compiled
-
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
-
-    def double(x: int) -> int:
-        return 2 * x
-
     assert compiled(double)(21) == 42
+
+
+def test_where_no_files_can_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As in an archive, or where only what Python compiled is."""
+    monkeypatch.setattr(cached, "GAMES", tmp_path / "games")
+    cached._stamp.cache_clear()
+    made = compiled(double)
+    cached._stamp.cache_clear()
+    assert made(21) == 42
+    assert not made.stats.cache_path

@@ -42,9 +42,9 @@ def compiled(function: Function) -> Any:
     """A function as machine code, which does not hold Python's lock; kept on disk where there is a place for it."""
     try:
         made = numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # no folder can be written to
+        made._cache._cache_file._source_stamp = _stamp()  # numba has no other place for it
+    except (RuntimeError, OSError):  # no folder can be written to, or the files are not there to be read
         return numba.njit(nogil=True)(function)
-    made._cache._cache_file._source_stamp = _stamp()  # numba has no other place for it
     return made
 
 
