@@ -72,7 +72,7 @@ class BufferPool:
 
     def _lent(self, size: int) -> Tensor:
         blocks = self._free[size]
-        memory = blocks.pop() if blocks else large(size)
+        memory = blocks.pop() if blocks else _large(size)
         loan = memory.numpy()
         back = weakref.finalize(loan, self._return, weakref.ref(self), size, memory)
         back.atexit = False
@@ -85,17 +85,7 @@ class BufferPool:
             blocks.append(memory)
 
 
-def fresh(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """A tensor of any values on the CPU, in memory of its own; in large pages where it is large."""
-    size = math.prod(shape) * dtype.itemsize
-    return (
-        large(size).view(dtype).view(tuple(shape))
-        if size >= LARGE
-        else torch.empty(tuple(shape), dtype=dtype, device="cpu")
-    )
-
-
-def large(size: int) -> Tensor:
+def _large(size: int) -> Tensor:
     """Fresh memory, in large pages where they are to be had."""
     memory = torch.empty(size, dtype=torch.uint8, device="cpu")
     start = -(-memory.data_ptr() // PAGE) * PAGE

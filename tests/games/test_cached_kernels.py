@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,6 @@ pytest.importorskip("numba", reason="without numba there is no machine code of g
 
 from numba.core import caching
 
-from marlenv.games.fast import cached
 from marlenv.games.fast.cached import compiled
 
 PLAY = """
@@ -75,11 +75,12 @@ def test_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compiled(double)(21) == 42
 
 
-def test_where_no_files_can_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As in an archive, or where only what Python compiled is."""
-    monkeypatch.setattr(cached, "GAMES", tmp_path / "games")
-    cached._stamp.cache_clear()
-    made = compiled(double)
-    cached._stamp.cache_clear()
-    assert made(21) == 42
-    assert not made.stats.cache_path
+@pytest.mark.slow
+def test_where_files_cannot_be_read(copy: Path) -> None:
+    """As where only what Python compiled is: nobody could tell what machine code was made from."""
+    source = copy / "marlenv" / "rng.py"
+    py_compile.compile(str(source), cfile=str(source.with_suffix(".pyc")), doraise=True)
+    source.unlink()
+    number, hits = play(copy)
+    assert hits == 0
+    assert play(copy) == (number, 0)

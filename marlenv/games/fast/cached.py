@@ -7,7 +7,7 @@ upgrade of marlenv would go on with machine code of the version before. Importin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,14 +25,9 @@ BESIDE = ("rng.py", "threads.py")
 
 @lru_cache(maxsize=1)
 def _stamp() -> str:
-    """A hash of all files that machine code of games is made from."""
-    return hash_of([*sorted(GAMES.rglob("*.py")), *(GAMES.parent / name for name in BESIDE)])
-
-
-def hash_of(files: Iterable[Path]) -> str:
-    """A hash of the names and of what is in files, in order."""
+    """A hash of all files that machine code of games is made from, by name."""
     found = hashlib.sha256()
-    for file in files:
+    for file in [*sorted(GAMES.rglob("*.py")), *(GAMES.parent / name for name in BESIDE)]:
         data = file.read_bytes()
         found.update(f"{file.relative_to(GAMES.parent)} {len(data)}\n".encode() + data)
     return found.hexdigest()
@@ -53,4 +48,4 @@ def inline(function: Function) -> Any:
     return numba.njit(inline="always")(function)
 
 
-__all__ = ["compiled", "hash_of", "inline"]
+__all__ = ["compiled", "inline"]

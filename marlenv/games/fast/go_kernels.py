@@ -245,12 +245,18 @@ def _remember(old: Array, b: int, new: Array, start: int, moves: int, here: int)
 
 
 @inline
+def _place_of(number: int) -> tuple[Any, Any]:
+    """Where a number is marked: the word, and the bit."""
+    place = np.uint64(number) >> np.uint64(WORD - PLACES)
+    return np.int64(place >> np.uint64(6)), place & np.uint64(WORD - 1)
+
+
+@inline
 def _mark(marks: Array, player: int, number: int) -> Any:
     """Marks the place of a number; returns the word of marks that was there."""
-    place = np.uint64(number) >> np.uint64(WORD - PLACES)
-    at = np.int64(place >> np.uint64(6))
+    at, bit = _place_of(number)
     before = marks[player, at]
-    marks[player, at] = before | (ONE << (place & np.uint64(WORD - 1)))
+    marks[player, at] = before | (ONE << bit)
     return before
 
 
@@ -273,12 +279,11 @@ def _forbid(desk: Desk, board: Board, player: int, seen: Array, start: int, move
     for i in range(count):
         numbers[BEFORE, i] = np.int64(_mark(marks, player, numbers[MADE, i]))
     for i in range(start, start + moves + 1):
-        change = np.uint64(seen[i] - here)
-        word = marks[player, np.int64(change >> np.uint64(WORD - PLACES + 6))]
-        if (word >> ((change >> np.uint64(WORD - PLACES)) & np.uint64(WORD - 1))) & ONE:
+        at, bit = _place_of(seen[i] - here)
+        if (marks[player, at] >> bit) & ONE:
             _ban(desk, player, seen[i] - here, count)
     for i in range(count - 1, -1, -1):
-        at = np.int64(np.uint64(numbers[MADE, i]) >> np.uint64(WORD - PLACES + 6))
+        at, _ = _place_of(numbers[MADE, i])
         marks[player, at] = np.uint64(numbers[BEFORE, i])
 
 

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Size, Tensor
 
-from marlenv.buffer_pool import fresh
 from marlenv.games.rules import State
 
 Arrays = tuple[NDArray[Any], ...]
@@ -19,7 +18,7 @@ Blank = Callable[[tuple[int, ...], tuple[int, ...], torch.dtype], Tensor]
 
 def new_memory(batch: Size) -> Blank:
     """New memory for games ``[*B]``."""
-    return lambda lead, tail, dtype: fresh((*lead, *batch, *tail), dtype)
+    return lambda lead, tail, dtype: torch.empty((*lead, *batch, *tail), dtype=dtype)
 
 
 class StepBuffers(NamedTuple, Generic[State]):
