@@ -6,7 +6,8 @@ from stepwise import stepwise
 from test_fused import same
 
 from marlenv.envs import EnvBase
-from marlenv.physics.env.staging_buffer import STEPS
+from marlenv.physics.env import staging_buffer
+from marlenv.physics.env.staging_buffer import FEWEST, MOST
 from marlenv.physics.jit import cache
 from marlenv.physics.jit.kernel import Begun
 from marlenv.registration import make
@@ -41,7 +42,18 @@ def test_numbers_are_turned_with_those_of_new_episodes(dtype, rows, shape):
 
 
 @pytest.mark.parametrize("compact", [False, True])
-@pytest.mark.parametrize("steps", [1, STEPS, STEPS + 1, 2 * STEPS + 5])
+@pytest.mark.parametrize("steps", [1, FEWEST, 2 * FEWEST + 1])
+def test_more_than_the_caches_hold_is_turned_in_the_shortest_parts(compact, steps, monkeypatch):
+    monkeypatch.setattr(staging_buffer, "HELD", 1)
+    found = []
+    for roll in (EnvBase.rollout, stepwise):
+        env = make("navigation", num_envs=21, seed=3, max_steps=5, compile="aot")
+        found.append(roll(env, steps, steer, break_when_any_done=False, compact=compact))
+    same(*found)
+
+
+@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("steps", [1, MOST, MOST + 1])
 def test_new_episodes_in_the_middle(compact, steps):
     found = []
     for roll in (EnvBase.rollout, stepwise):
@@ -50,11 +62,11 @@ def test_new_episodes_in_the_middle(compact, steps):
     same(*found)
 
 
-@pytest.mark.parametrize("t", [STEPS - 1, STEPS, STEPS + 3])
+@pytest.mark.parametrize("t", [MOST - 1, MOST, MOST + 3])
 def test_a_policy_that_does_more_between_two_stages(t):
     found = []
     for roll in (EnvBase.rollout, stepwise):
-        count = iter(range(100))
+        count = iter(range(2 * MOST))
 
         def act(td, count=count):
             if next(count) == t:
@@ -62,5 +74,5 @@ def test_a_policy_that_does_more_between_two_stages(t):
             return steer(td)
 
         env = make("navigation", num_envs=19, seed=3, max_steps=7, compile="aot")
-        found.append(roll(env, 2 * STEPS, act, break_when_any_done=False))
+        found.append(roll(env, 2 * MOST, act, break_when_any_done=False))
     same(*found)

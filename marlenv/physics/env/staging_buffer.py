@@ -1,7 +1,7 @@
 """The last steps of a rollout as machine code writes them, before they are turned.
 
 Machine code has the rows last. Written row by row, each step touches a place of its own in memory for every row and
-entry; a few steps at once are written many times as fast.
+entry; a few steps at once are written many times as fast, as many as the caches still hold when they are turned.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from torch import Tensor
 from marlenv.physics.env.layout import FLAGS, Layout, columns
 from marlenv.physics.jit.kernel import Begun, Field, MachineKernel
 
-STEPS = 16
-"""Steps that are turned together."""
+FEWEST, MOST = 4, 64
+"""Steps that are turned together, at least and at most."""
+HELD = 12 << 20
+"""Bytes of a few steps that the caches hold, about."""
 Shapes = list[tuple[tuple[int, ...], torch.dtype]]
 
 
@@ -51,11 +53,13 @@ class StagingBuffer:
         """After every step, ``[C, ..., B]``; None for what is not kept."""
         self.start = 0
         """The step of the rollout that comes first in it."""
+        self.length = len(memory[-1])
+        """How many steps it has room for."""
 
     @property
     def stop(self) -> int:
         """The step of the rollout for which there is no room any more."""
-        return self.start + STEPS
+        return self.start + self.length
 
     def turn(
         self, kernel: MachineKernel, before: Sequence[Tensor], after: Sequence[Tensor | None], done: Tensor, played: int
@@ -126,7 +130,9 @@ def staging_shapes(observations: Sequence[Field], after: Sequence[Field], steps:
         steps: of the rollout.
         rows: of the env.
     """
-    some = min(STEPS, steps)
+    size = rows * sum(field.numbers * field.dtype.itemsize for field in (*observations, *after))
+    stages = -(-steps // max(FEWEST, min(MOST, HELD // size)))
+    some = -(-steps // stages)  # equal parts
     before: Shapes = [((1 + some, *field.shape, rows), field.dtype) for field in observations]
     return before + [((some, *field.shape, rows), field.dtype) for field in after]
 
