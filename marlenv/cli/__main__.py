@@ -9,10 +9,14 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, NoReturn
 
 from marlenv.errors import MarlenvError, nearest
 
+HERE = Path(__file__).parents[1]
+TRACEBACK = "MARLENV_TRACEBACK"
+"""The environment variable that lets errors through as they are."""
 COMMANDS = {
     "list": "the envs that have a name",
     "show": "groups and specs of an env",
@@ -94,9 +98,20 @@ def run(command: str, options: Any) -> int:
     except BrokenPipeError:
         return 0
     except (MarlenvError, TypeError, ValueError, OSError) as error:
-        if os.environ.get("MARLENV_TRACEBACK"):
+        if os.environ.get(TRACEBACK):
             raise
-        fail(str(error))
+        fail(told(error))
+
+
+def told(error: Exception) -> str:
+    """An error with what was noted of it; with its type and its place, where it is not one that marlenv raises."""
+    text = "; ".join((str(error), *getattr(error, "__notes__", ())))
+    place = extract_tb(error.__traceback__)[-1]
+    ours = Path(place.filename).is_relative_to(HERE) and (place.line or "").startswith("raise")
+    if ours or isinstance(error, MarlenvError | OSError):
+        return text
+    where = f"{place.filename}:{place.lineno}, in {place.name}; {TRACEBACK}=1 shows the way"
+    return f"{type(error).__name__}: {text} ({where})"
 
 
 if __name__ == "__main__":

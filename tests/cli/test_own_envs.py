@@ -31,6 +31,7 @@ def three(): return CountingEnv(max_steps=3)
 def wrapped(): return TransformedEnv(make("simple_spread", 2, n_agents=2), StepCounter())
 def needs(n): return CountingEnv(max_steps=n)
 def thing(): return object()
+def breaks(): raise ValueError("out of luck")
 an_env = CountingEnv()
 
 @dataclass(eq=False)
@@ -69,6 +70,14 @@ module = TensorDictModule(Module(), in_keys=[("agents", "action_mask")], out_key
 class Needs:
     def __init__(self, hidden): pass
 def nothing(): pass
+def odd_sum(td):
+    return 1 + "one"
+def noted(td):
+    try:
+        return odd_sum(td)
+    except TypeError as error:
+        error.add_note("the sum of a policy")
+        raise
 number = 3
 """
 
@@ -118,6 +127,28 @@ def test_what_is_no_policy_is_one_line(here: Path, capsys: pytest.CaptureFixture
         code, _, err = run(capsys, *words, f"own_policies:{policy}")
         assert code == 2
         assert f"{words[-1]} own_policies:{policy}: {says}" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["show", "own_envs:breaks"],
+            ("ValueError: out of luck (", "own_envs.py:", ", in breaks; MARLENV_TRACEBACK=1"),
+        ),
+        (
+            ["rollout", "tic_tac_toe", "--policy", "own_policies:noted"],
+            ("TypeError: unsupported operand", "; the sum of a policy (", "own_policies.py:", ", in odd_sum; "),
+        ),
+    ],
+)
+def test_an_error_of_ones_own_code_says_where_it_is(
+    here: Path, capsys: pytest.CaptureFixture[str], words: list[str], says: tuple[str, ...]
+) -> None:
+    code, _, err = run(capsys, *words)
+    assert code == 2
+    assert all(part in err for part in says), err
+    assert len(err.strip().splitlines()) == 1
 
 
 def test_a_class_in_place_of_a_policy_is_named_in_a_rollout() -> None:
