@@ -201,6 +201,21 @@ def shallow(td: TensorDictBase) -> TensorDictBase:
     return out
 
 
+def copy_over(td: TensorDictBase, values: TensorDictBase) -> None:
+    """Copies values into the tensors of ``td``, entry by entry; they may have one row where it has many.
+
+    >>> td = TensorDict({"a": torch.zeros(2), "b": TensorDict({"c": torch.zeros(2)}, [2])}, [2])
+    >>> copy_over(td, TensorDict({"a": torch.ones(1), "b": TensorDict({"c": torch.ones(1)}, [1])}, [1]))
+    >>> td["a"], td["b", "c"]
+    (tensor([1., 1.]), tensor([1., 1.]))
+    """
+    for name, one in entries(td):
+        if is_nested(one):
+            copy_over(one, get(values, name))
+        else:
+            one.copy_(get(values, name))
+
+
 def unite(td: TensorDictBase, more: TensorDictBase) -> TensorDictBase:
     """Writes the entries of ``more`` into ``td``, level by level, and returns it; a lazily stacked group stays one."""
     agents, others = parts(td), parts(more)

@@ -22,7 +22,7 @@ from marlenv.games.fast.compiled import GAME_OVER, ILLEGAL_NEXT
 from marlenv.games.fast.step_buffers import Blank
 from marlenv.games.rules import Rules
 from marlenv.keys import path
-from marlenv.tensordicts import entries, get, is_nested, new, put
+from marlenv.tensordicts import copy_over, entries, get, is_nested, new, put
 
 S = TypeVar("S", bound="tuple[Any, ...]")
 
@@ -175,9 +175,7 @@ class _Chunk:
 
     def begin(self, td: TensorDictBase) -> None:
         """Stores what the first step starts from."""
-        here = self.env.data_of(self._buffers(self.before, 0), rewards=False)
-        for key in here.keys(True, True):
-            here.get(key).copy_(td.get(key))
+        copy_over(self.env.data_of(self._buffers(self.before, 0), rewards=False), td)
 
     def follow(self, chunk: _Chunk) -> None:
         """Starts from what followed on the last step of another chunk."""

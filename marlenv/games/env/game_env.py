@@ -37,7 +37,7 @@ from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.keys import DONE_NAMES, NestedKey, nested
 from marlenv.specs import Binary, Categorical, TensorSpec, Unbounded
-from marlenv.tensordicts import entries, get, is_nested, new, put, raw, separate
+from marlenv.tensordicts import copy_over, entries, get, is_nested, new, put, raw, separate
 
 S = TypeVar("S", bound="tuple[Any, ...]")
 
@@ -394,8 +394,7 @@ class GameEnv(RolloutsInMemory[S]):
             return super()._reset(tensordict, set_state=set_state)
         opening = self._first_data
         data = in_order(self._lend(batch, rewards=False)[0], opening)
-        for name, value in data.items(True, True):
-            value.copy_(opening.get(name).expand(value.shape))
+        copy_over(data, opening)
         return data
 
     @property
