@@ -10,8 +10,9 @@ from sizes import some
 
 from marlenv.physics import Simulation
 from marlenv.physics.jit import cache
+from marlenv.physics.jit.cpu_kernel import CpuKernel
 from marlenv.physics.jit.graph import Untraceable
-from marlenv.physics.jit.kernel import Kernel, Source, leaves
+from marlenv.physics.jit.kernel import Source, leaves
 from marlenv.physics.jit.torch_compile import Inductor
 from marlenv.rng import RowRNG
 
@@ -62,7 +63,7 @@ def played(sim, seed=3):
 )
 def test_machine_code_of_a_piece_computes_what_eager_mode_computes(names):
     sim = Simulation(scenario_of(*(PIECES[name] for name in names)))
-    kernel = Kernel(Source(sim))
+    kernel = CpuKernel(Source(sim))
     for state, actions, (after, told) in played(sim):
         if actions is None:
             mine = {key: x.clone() for key, x in sim.start(RowRNG(seed=3, rows=[ROWS])).items()}

@@ -19,11 +19,15 @@ def steer(td):
     return td.set(("agents", "action"), -td["agents", "observation"][..., :2].clamp(-1, 1))
 
 
+@pytest.fixture(scope="module")
+def kernel():
+    return make("give_way", num_envs=2, compile="aot").engine.kernel
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool], ids=str)
 @pytest.mark.parametrize("rows", [1, 5, 16, 83])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 9)], ids=str)
-def test_numbers_are_turned_with_those_of_new_episodes(dtype, rows, shape):
-    kernel = make("give_way", num_envs=2, compile="aot").engine.kernel
+def test_numbers_are_turned_with_those_of_new_episodes(kernel, dtype, rows, shape):
     draw = torch.Generator().manual_seed(rows)
 
     def some(*size):
@@ -39,6 +43,52 @@ def test_numbers_are_turned_with_those_of_new_episodes(dtype, rows, shape):
     want[1][:, 3:9] = torch.where(where, fresh[:6], x[:6]).movedim(-1, 0)
     assert torch.equal(memory[0], want[0])
     assert torch.equal(memory[1], want[1])
+
+
+def odd_ones(kind, rows):
+    """Five tensors that are no plain memory, or have a gradient."""
+    x = [torch.randn(rows, 3, generator=torch.Generator().manual_seed(i)) for i in range(5)]
+    return {
+        "turned": [one.reshape(3, rows).T for one in x],
+        "one of them turned": [*x[:4], x[4].reshape(3, rows).T],
+        "negated": [*x[:4], torch._neg_view(x[4])],
+        "complex": [torch.complex(one, one).conj() for one in x],
+        "zeros without memory": [*x[:4], torch._efficientzerotensor(rows, 3)],
+        "nothing": [one[:, :0] for one in x],
+    }[kind]
+
+
+@pytest.mark.parametrize("rows", [1, 5, 83, 4096])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool], ids=str)
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (4, 2), (5, 7)], ids=str)
+def test_steps_are_stacked_as_pytorch_stacks_them(kernel, rows, dtype, shape):
+    draw = torch.Generator().manual_seed(rows)
+    parts = [
+        torch.randint(0, 2 if dtype == torch.bool else 99, (rows, *shape), generator=draw).to(dtype) for _ in range(9)
+    ]
+    found = kernel.stacked(parts)
+    assert found.is_contiguous()
+    assert found.dtype == dtype
+    assert torch.equal(found, torch.stack(parts, 1))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["turned", "one of them turned", "negated", "complex", "zeros without memory", "nothing"],
+)
+def test_what_is_no_plain_memory_is_stacked_too(kernel, kind):
+    parts = odd_ones(kind, 70)
+    found, want = kernel.stacked(parts), torch.stack(parts, 1)
+    assert (found.dtype, found.stride()) == (want.dtype, want.stride())
+    assert torch.equal(found, want)
+
+
+def test_gradients_go_through_a_stack(kernel):
+    weight = torch.ones(70, requires_grad=True)
+    kernel.stacked([t * weight for t in range(4)]).sum().backward()
+    assert torch.equal(weight.grad, torch.full((70,), 6.0))
+    with torch.no_grad():
+        assert not kernel.stacked([weight, weight]).requires_grad
 
 
 @pytest.mark.parametrize("compact", [False, True])

@@ -32,8 +32,9 @@ from marlenv.physics import (
 )
 from marlenv.physics.env import make_scenario
 from marlenv.physics.jit import cache, operations_lookups
+from marlenv.physics.jit.cpu_kernel import CpuKernel
 from marlenv.physics.jit.graph import Untraceable
-from marlenv.physics.jit.kernel import TILE, Kernel, Source, leaves
+from marlenv.physics.jit.kernel import TILE, Source, leaves
 from marlenv.registration import make
 from marlenv.rng import RowRNG
 
@@ -65,7 +66,7 @@ def twin_off(sim, state, actions, after):
 def one_step_errors(scenario, steps, change=lambda state: state):
     """Of machine code against separate operations, from the same states; and the error of a twin."""
     sim = Simulation(scenario)
-    kernel = Kernel(Source(sim))
+    kernel = CpuKernel(Source(sim))
     blank = sim.start(RowRNG(seed=3, rows=[ROWS]))
     state, seen, infos = sim.reset(blank)
     mine = {key: x.clone() for key, x in blank.items()}
@@ -190,7 +191,7 @@ def test_rows_of_a_second_tile_are_their_own():
 def test_the_rows_that_begin_anew_are_those_asked_for_however_many_stand_side_by_side(name):
     """Most of 64 rows are written where they stand, few are picked, and what is left at the end is no 64."""
     rows = 64 * 3 + 21
-    kernel = Kernel(Source(Simulation(load(WHERE[name])())))
+    kernel = CpuKernel(Source(Simulation(load(WHERE[name])())))
     at, number = torch.arange(rows), RowRNG(seed=5, rows=[rows]).uniform()
     old = {f.name[0]: f.empty(rows).copy_(number * 9) for f in kernel.state}
     old["rng"] = RowRNG(seed=3, rows=[rows]).state.movedim(0, -1).contiguous()

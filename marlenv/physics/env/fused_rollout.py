@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -208,8 +209,9 @@ class _Acting:
         self._turn(played)
         self._share_flags(played)
         td = self.buffer.whole(played)
+        stacked = partial(torch.stack, dim=1) if self.kernel is None else self.kernel.stacked
         for where in self.written[0]:
-            plant(td, where, torch.stack([step[where] for step in self.written], 1))
+            plant(td, where, stacked([step[where] for step in self.written]))
         return finish(self.env, td, self.options)
 
     def _share_flags(self, played: int) -> None:

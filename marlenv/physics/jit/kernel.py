@@ -6,7 +6,6 @@ time.
 
 from __future__ import annotations
 
-import ctypes
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.physics.jit import cache, operations
+from marlenv.physics.jit import operations
 from marlenv.physics.jit.codegen import CARE, SLOTS, Emitter, aligned
 from marlenv.physics.jit.graph import ROWS, TYPES, Graph, Node, TooLarge, Untraceable
 from marlenv.physics.jit.loops import repeat
@@ -28,17 +27,13 @@ from marlenv.physics.laws.state import State
 from marlenv.physics.maths import rowwise
 from marlenv.physics.simulation import Simulation, leaves
 from marlenv.rng import RowRNG
-from marlenv.threads import shared
 
 DTYPES = {"f": torch.float32, "d": torch.float64, "l": torch.int64, "b": torch.bool}
 KINDS = {kind: number for number, kind in enumerate("fdlb")}
 LANES = 16
 """Rows per vector."""
 TILE = 64  # vectors of rows whose state is in the cache at once
-CACHE = 4 << 20  # bytes; more than this is written past the caches
 EASY = 1_000  # expressions of a new episode; up to this rows that nobody asked for may be computed with the others
-COPIED = 2  # bytes that are turned in a nanosecond, about
-SPEED = 100  # expressions of rows in a nanosecond, about
 LARGEST = 150_000  # expressions; more take minutes to compile
 
 
@@ -406,6 +401,10 @@ class MachineKernel(ABC):
             begun: what to copy besides.
         """
 
+    def stacked(self, parts: Sequence[Tensor]) -> Tensor:
+        """An entry of steps, ``[B, ...]`` each, as ``[B, T, ...]``."""
+        return torch.stack(list(parts), 1)
+
     @abstractmethod
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
         """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""
@@ -425,121 +424,7 @@ class MachineKernel(ABC):
         return flags[0]
 
 
-class Kernel(MachineKernel):
-    """Machine code of a simulation for the CPU.
-
-    Args:
-        source: of the code.
-        patience: seconds to wait for the compiler; left out, until it is done.
-
-    Raises:
-        Unsupported: there is no library of it, and none can be had.
-
-    """
-
-    def __init__(self, source: Source, patience: float | None = None) -> None:
-        super().__init__(source)
-        path, self.compiled = cache.build(source.text, patience)
-        self.name = path.name
-        self._library = ctypes.CDLL(str(path))
-        self._run, self._begin, self._turn = self._library.run, self._library.begin, self._library.turn
-        self._run.restype, self._begin.restype, self._turn.restype = ctypes.c_int64, None, None
-        self._run.argtypes = [ctypes.c_int64] * 10 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
-        self._begin.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
-        self._turn.argtypes = [ctypes.c_int64] * 6 + [ctypes.c_void_p] * 5 + [ctypes.c_int64, ctypes.c_void_p]
-        self._bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.outs, *self.observations))
-        self._first_bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.state, *self.observations))
-
-    def bind(
-        self,
-        state: State,
-        actions: Sequence[Tensor | None],
-        outs: Sequence[Tensor | None],
-        flags: Sequence[Tensor | None],
-        observations: Sequence[Tensor] = (),
-        keys: Tensor | None = None,
-        shown: Sequence[Tensor] = (),
-    ) -> Any:
-        """As :meth:`MachineKernel.bind`; ``shown`` as of :meth:`acting`."""
-        observations = observations or [_NOTHING] * len(self.observations)
-        tensors = (*(state[f.name[0]] for f in self.state), *actions, *outs, *observations, *flags, keys, *shown)
-        pointers = [None if x is None else x.data_ptr() for x in tensors]
-        return (ctypes.c_void_p * len(pointers))(*pointers)
-
-    def run(
-        self,
-        rows: int,
-        places: Any,
-        ended: Tensor,
-        start: int = 0,
-        stop: int = 1,
-        *,
-        last: int | None = None,
-        drawn: int = 0,
-        most: int | None = None,
-        restart: bool = False,
-    ) -> None:
-        """As :meth:`MachineKernel.run`, on as many threads as PyTorch may use."""
-        last = stop - 1 if last is None else last
-        streams, threads = self._ways(rows, stop - start)
-        how = (rows, start, stop, last, most or 0, drawn, TILE, restart, streams, False)
-        self._run(*how, places, ended.data_ptr(), *threads)
-
-    def acting(
-        self,
-        state: State,
-        outs: Sequence[Tensor | None],
-        flags: Sequence[Tensor],
-        observations: Sequence[Tensor],
-        shown: Sequence[Tensor],
-        ended: Tensor,
-        *,
-        last: int,
-        most: int | None,
-        restart: bool,
-    ) -> Act:
-        """As :meth:`MachineKernel.acting`, on as many threads as PyTorch may use now; looks at the actions."""
-        rows, first = len(state["over"]), len(self.state)
-        places = self.bind(state, [None] * len(self.actions), outs, flags, observations, shown=shown)
-        streams, threads = self._ways(rows, 1)
-        how, to = (last, most or 0, 0, TILE, restart, streams, True, places), ended.data_ptr()
-
-        def played(step: int, actions: Sequence[Tensor]) -> bool:
-            read = [x.contiguous() for x in actions]
-            for i, x in enumerate(read, first):
-                places[i] = x.data_ptr()
-            return not self._run(rows, step, step + 1, *how, to, *threads)
-
-        return played
-
-    def _ways(self, rows: int, steps: int) -> tuple[bool, tuple[int, int]]:
-        """Whether results are written past the caches, and the threads for so much."""
-        streams = rows % LANES == 0 and rows * steps * self._bytes > CACHE
-        return streams, shared(rows * steps * self.size / SPEED)
-
-    def turn(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> None:
-        """As :meth:`MachineKernel.turn`."""
-        steps, rows, size = len(x), x.shape[-1], x.element_size()
-        places = (
-            (None, None, None) if begun is None else (begun.x.data_ptr(), begun.out.data_ptr(), begun.done.data_ptr())
-        )
-        moved = 0 if begun is None else len(begun.out)
-        many, pool = shared(x.numel() * size / COPIED)
-        how = (rows, x[0].numel() // rows, size, out.stride(-1), steps, moved)
-        self._turn(*how, x.data_ptr(), out.data_ptr(), *places, many, pool)
-
-    def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
-        """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""
-        tensors = [*(state[f.name[0]] for f in self.state), *observations]
-        pointers = (ctypes.c_void_p * len(tensors))(*(x.data_ptr() for x in tensors))
-        rows = state["rng"].shape[-1]
-        some, asked = (rows, None) if where is None else (int(where.count_nonzero()), where.data_ptr())
-        many, pool = shared(some * self.fresh_size / SPEED)
-        self._begin(rows, rows * self._first_bytes > CACHE, asked, pointers, many, pool)
-
-
 assert operations.FILES  # the tracer knows what they handle
-_NOTHING = torch.empty(0)
 
 
 def result_fields(simulation: Simulation) -> tuple[list[Field], int]:
@@ -584,7 +469,6 @@ __all__ = [
     "Begun",
     "Draw",
     "Field",
-    "Kernel",
     "MachineKernel",
     "Source",
     "action_fields",

@@ -5,7 +5,7 @@ tier          what runs
 ============= ====================================================================================================
 ``"none"``    every operation on its own: the reference, with gradients, on any device
 ``"compile"`` ``torch.compile``: one graph for each number of rows, on any device; compiled anew in every process
-``"aot"``     machine code made ahead of time (:mod:`marlenv.physics.jit.kernel`), kept on disk; any number of rows,
+``"aot"``     machine code made ahead of time (:mod:`marlenv.physics.jit.cpu_kernel`), kept on disk; any number of rows,
               on the CPU; on CUDA devices with the extra ``marlenv-torch[cuda]``
 ``"auto"``    the default: ``"aot"`` where it is at hand or can be had within seconds, else ``"none"``; without a word
               on other devices, on CUDA devices without the extra, with gradients, for scenarios of more than 40,000
@@ -28,9 +28,10 @@ from torch import Tensor
 
 from marlenv.errors import NotCompiled, Unsupported, users_line
 from marlenv.physics.jit import cache, cuda_kernel, first_use, known
+from marlenv.physics.jit.cpu_kernel import CpuKernel
 from marlenv.physics.jit.cuda_kernel import CudaKernel
 from marlenv.physics.jit.graph import TooLarge, Untraceable
-from marlenv.physics.jit.kernel import LARGEST, Draw, Field, Kernel, Source
+from marlenv.physics.jit.kernel import LARGEST, Draw, Field, Source
 from marlenv.physics.jit.torch_compile import Inductor
 from marlenv.physics.laws.state import State
 from marlenv.physics.simulation import SHARED, Grouped, Infos, Kept, Observations, Simulation, unflatten
@@ -115,7 +116,7 @@ class MachineCode:
 class Compiled(MachineCode):
     """A simulation that runs as machine code of the CPU."""
 
-    kernel: Kernel
+    kernel: CpuKernel
 
 
 class OnGpu(MachineCode):
@@ -213,7 +214,7 @@ def _compiled(simulation: Simulation, draw: Draw | None, draws: int, *, wide: bo
     """
     with torch.inference_mode(False), torch.no_grad():  # constants that are made here outlive the mode
         source = known.source_of(simulation, draw, draws, wide=wide, largest=LARGEST if asked else QUICK)
-        kernel = Kernel(source) if asked else _soon(source)
+        kernel = CpuKernel(source) if asked else _soon(source)
         first_use.check(simulation, kernel, draw, wide=wide)
         return Compiled(kernel)
 
@@ -239,7 +240,7 @@ def _soon(source: Source, gpu: torch.device | None = None) -> Any:
     try:
         if name in _late:
             raise cache.StillCompiling("it was not compiled in time")
-        return Kernel(source, PATIENCE) if gpu is None else CudaKernel(source, gpu, PATIENCE)
+        return CpuKernel(source, PATIENCE) if gpu is None else CudaKernel(source, gpu, PATIENCE)
     except cache.StillCompiling:
         _late.add(name)
         raise

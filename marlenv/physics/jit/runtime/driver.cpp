@@ -263,6 +263,35 @@ extern "C" void turn(int64_t rows, int64_t count, int64_t size, int64_t apart, i
   else turn_share(&call);
 }
 
+// entries of `steps` steps, `size` bytes of a row each, as one entry that has the steps of a row side by side
+struct Stack {
+  int64_t rows, size, steps;
+  const char *const *from;
+  char *to;
+  const Pool *pool;
+};
+template <int SIZE> static void stack_rows(const Stack &c, int64_t low, int64_t high) {
+  const int64_t size = SIZE ? SIZE : c.size;
+  for (int64_t first = low; first < high; first += 64) for (int64_t t = 0; t < c.steps; t++) {
+    const char *x = c.from[t] + first * size, *stop = x + least(high - first, 64) * size;
+    for (char *q = c.to + (first * c.steps + t) * size; x < stop; x += size, q += c.steps * size) memcpy(q, x, size);
+  }
+}
+static void stack_share(void *p) {
+  const Stack &c = *(const Stack *)p;
+  int64_t i = c.pool ? c.pool->thread() : 0, n = c.pool ? c.pool->threads() : 1, low = c.rows * i / n, high = c.rows * (i + 1) / n;
+  if (c.size == 4) stack_rows<4>(c, low, high);
+  else if (c.size == 8) stack_rows<8>(c, low, high);
+  else if (c.size == 16) stack_rows<16>(c, low, high);
+  else if (c.size == 32) stack_rows<32>(c, low, high);
+  else stack_rows<0>(c, low, high);
+}
+extern "C" void stack(int64_t rows, int64_t size, int64_t steps, const char *const *from, char *to, int64_t threads, const Pool *pool) {
+  Stack call = {rows, size, steps, from, to, threads > 1 ? pool : nullptr};
+  if (threads > 1) pool->parallel(stack_share, &call, (unsigned)threads, 0);
+  else stack_share(&call);
+}
+
 // new episodes in rows side by side, written where they are asked for: a third at least, else nothing happens
 static bool begin_here(int64_t rows, int64_t row, const uint8_t *where, void **p, Slot *scratch, Slot *st) {
   int many = 0;

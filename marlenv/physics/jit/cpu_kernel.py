@@ -1,0 +1,160 @@
+"""Machine code for CPUs: a library that the C++ compiler made, on as many threads as PyTorch may use."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marlenv.physics.jit import cache
+from marlenv.physics.jit.kernel import LANES, TILE, Act, Begun, MachineKernel, Source
+from marlenv.physics.laws.state import State
+from marlenv.threads import shared
+
+CACHE = 4 << 20  # bytes; more than this is written past the caches
+COPIED = 2  # bytes that are turned in a nanosecond, about
+SPEED = 100  # expressions of rows in a nanosecond, about
+PLAIN = frozenset(
+    getattr(torch, name)
+    for name in ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
+)
+"""Dtypes whose numbers are what their memory says."""
+_NOTHING = torch.empty(0)
+
+
+class CpuKernel(MachineKernel):
+    """Machine code of a simulation for the CPU.
+
+    Args:
+        source: of the code.
+        patience: seconds to wait for the compiler; left out, until it is done.
+
+    Raises:
+        Unsupported: there is no library of it, and none can be had.
+
+    """
+
+    def __init__(self, source: Source, patience: float | None = None) -> None:
+        super().__init__(source)
+        path, self.compiled = cache.build(source.text, patience)
+        self.name = path.name
+        self._library = ctypes.CDLL(str(path))
+        self._run, self._begin = self._library.run, self._library.begin
+        self._turn, self._stack = self._library.turn, self._library.stack
+        self._run.restype = ctypes.c_int64
+        self._begin.restype = self._turn.restype = self._stack.restype = None
+        self._run.argtypes = [ctypes.c_int64] * 10 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
+        self._begin.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
+        self._turn.argtypes = [ctypes.c_int64] * 6 + [ctypes.c_void_p] * 5 + [ctypes.c_int64, ctypes.c_void_p]
+        self._stack.argtypes = [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
+        self._bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.outs, *self.observations))
+        self._first_bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.state, *self.observations))
+
+    def bind(
+        self,
+        state: State,
+        actions: Sequence[Tensor | None],
+        outs: Sequence[Tensor | None],
+        flags: Sequence[Tensor | None],
+        observations: Sequence[Tensor] = (),
+        keys: Tensor | None = None,
+        shown: Sequence[Tensor] = (),
+    ) -> Any:
+        """As :meth:`MachineKernel.bind`; ``shown`` as of :meth:`acting`."""
+        observations = observations or [_NOTHING] * len(self.observations)
+        tensors = (*(state[f.name[0]] for f in self.state), *actions, *outs, *observations, *flags, keys, *shown)
+        pointers = [None if x is None else x.data_ptr() for x in tensors]
+        return (ctypes.c_void_p * len(pointers))(*pointers)
+
+    def run(
+        self,
+        rows: int,
+        places: Any,
+        ended: Tensor,
+        start: int = 0,
+        stop: int = 1,
+        *,
+        last: int | None = None,
+        drawn: int = 0,
+        most: int | None = None,
+        restart: bool = False,
+    ) -> None:
+        """As :meth:`MachineKernel.run`, on as many threads as PyTorch may use."""
+        last = stop - 1 if last is None else last
+        streams, threads = self._ways(rows, stop - start)
+        how = (rows, start, stop, last, most or 0, drawn, TILE, restart, streams, False)
+        self._run(*how, places, ended.data_ptr(), *threads)
+
+    def acting(
+        self,
+        state: State,
+        outs: Sequence[Tensor | None],
+        flags: Sequence[Tensor],
+        observations: Sequence[Tensor],
+        shown: Sequence[Tensor],
+        ended: Tensor,
+        *,
+        last: int,
+        most: int | None,
+        restart: bool,
+    ) -> Act:
+        """As :meth:`MachineKernel.acting`, on as many threads as PyTorch may use now; looks at the actions."""
+        rows, first = len(state["over"]), len(self.state)
+        places = self.bind(state, [None] * len(self.actions), outs, flags, observations, shown=shown)
+        streams, threads = self._ways(rows, 1)
+        how, to = (last, most or 0, 0, TILE, restart, streams, True, places), ended.data_ptr()
+
+        def played(step: int, actions: Sequence[Tensor]) -> bool:
+            read = [x.contiguous() for x in actions]
+            for i, x in enumerate(read, first):
+                places[i] = x.data_ptr()
+            return not self._run(rows, step, step + 1, *how, to, *threads)
+
+        return played
+
+    def _ways(self, rows: int, steps: int) -> tuple[bool, tuple[int, int]]:
+        """Whether results are written past the caches, and the threads for so much."""
+        streams = rows % LANES == 0 and rows * steps * self._bytes > CACHE
+        return streams, shared(rows * steps * self.size / SPEED)
+
+    def turn(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> None:
+        """As :meth:`MachineKernel.turn`."""
+        steps, rows, size = len(x), x.shape[-1], x.element_size()
+        places = (
+            (None, None, None) if begun is None else (begun.x.data_ptr(), begun.out.data_ptr(), begun.done.data_ptr())
+        )
+        moved = 0 if begun is None else len(begun.out)
+        many, pool = shared(x.numel() * size / COPIED)
+        how = (rows, x[0].numel() // rows, size, out.stride(-1), steps, moved)
+        self._turn(*how, x.data_ptr(), out.data_ptr(), *places, many, pool)
+
+    def stacked(self, parts: Sequence[Tensor]) -> Tensor:
+        """As :meth:`MachineKernel.stacked`; PyTorch stacks what is no plain memory, or has a gradient."""
+        first, grows = parts[0], torch.is_grad_enabled() and any(x.requires_grad for x in parts)
+        if grows or first.dtype not in PLAIN or not first.numel() or not all(_is_memory(x) for x in parts):
+            return super().stacked(parts)
+        out = first.new_empty((len(first), len(parts), *first.shape[1:]))
+        places = (ctypes.c_void_p * len(parts))(*(x.data_ptr() for x in parts))
+        size = first.nbytes // len(first)
+        self._stack(len(first), size, len(parts), places, out.data_ptr(), *shared(out.nbytes / COPIED))
+        return out
+
+    def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
+        """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""
+        tensors = [*(state[f.name[0]] for f in self.state), *observations]
+        pointers = (ctypes.c_void_p * len(tensors))(*(x.data_ptr() for x in tensors))
+        rows = state["rng"].shape[-1]
+        some, asked = (rows, None) if where is None else (int(where.count_nonzero()), where.data_ptr())
+        many, pool = shared(some * self.fresh_size / SPEED)
+        self._begin(rows, rows * self._first_bytes > CACHE, asked, pointers, many, pool)
+
+
+def _is_memory(x: Tensor) -> bool:
+    """Whether the numbers of a tensor lie in memory as they are, one behind the other."""
+    return x.layout is torch.strided and x.is_contiguous() and not x.is_neg() and not x._is_zerotensor()
+
+
+__all__ = ["CpuKernel"]
