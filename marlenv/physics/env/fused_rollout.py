@@ -25,7 +25,7 @@ from marlenv.physics.env.layout import Layout
 from marlenv.physics.env.rollout_buffer import RolloutBuffer
 from marlenv.physics.env.simulation_env import SimulationEnv
 from marlenv.physics.env.staging_buffer import Shown, StagingBuffer
-from marlenv.physics.jit.kernel import Act, MachineKernel
+from marlenv.physics.jit.kernel import Act, MachineKernel, Room
 from marlenv.physics.jit.tiers import Compiled, MachineCode
 from marlenv.physics.simulation import leaves
 from marlenv.tensordicts import plant, shallow
@@ -188,10 +188,9 @@ class _Acting:
         if self._played is None or env.last_state is not self._state:  # a policy may put the env into another state
             self._state = env.own_state()
             flags = [x[staging.start :] for x in buffer.row_flags]
-            self._played = kernel.acting(
-                self._state, staging.after, flags, staging.before, self._shown.memory, self.ended[staging.start :],
-                last=buffer.steps - 1 - staging.start, most=env.max_steps, restart=not self.stop,
-            )  # fmt: skip
+            room = Room(staging.after, flags, staging.before, self._shown.memory, self.ended[staging.start :])
+            last = buffer.steps - 1 - staging.start
+            self._played = kernel.acting(self._state, room, last=last, most=env.max_steps, restart=not self.stop)
         at = t - staging.start
         if not self._played(at, actions):
             self._check(actions)

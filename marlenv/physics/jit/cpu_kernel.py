@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from marlenv.physics.jit import cache
-from marlenv.physics.jit.kernel import LANES, TILE, Act, Begun, MachineKernel, Source
+from marlenv.physics.jit.kernel import LANES, TILE, Act, Begun, MachineKernel, Room, Source, Steps
 from marlenv.physics.laws.state import State
 from marlenv.threads import shared
 
@@ -22,7 +22,6 @@ PLAIN = frozenset(
     for name in ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 )
 """Dtypes whose numbers are what their memory says."""
-_NOTHING = torch.empty(0)
 
 
 class CpuKernel(MachineKernel):
@@ -53,59 +52,19 @@ class CpuKernel(MachineKernel):
         self._bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.outs, *self.observations))
         self._first_bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.state, *self.observations))
 
-    def bind(
-        self,
-        state: State,
-        actions: Sequence[Tensor | None],
-        outs: Sequence[Tensor | None],
-        flags: Sequence[Tensor | None],
-        observations: Sequence[Tensor] = (),
-        keys: Tensor | None = None,
-        shown: Sequence[Tensor] = (),
-    ) -> Any:
-        """As :meth:`MachineKernel.bind`; ``shown`` as of :meth:`acting`."""
-        observations = observations or [_NOTHING] * len(self.observations)
-        tensors = (*(state[f.name[0]] for f in self.state), *actions, *outs, *observations, *flags, keys, *shown)
-        pointers = [None if x is None else x.data_ptr() for x in tensors]
-        return (ctypes.c_void_p * len(pointers))(*pointers)
+    def _places(self, tensors: Sequence[Tensor | None]) -> Any:
+        return (ctypes.c_void_p * len(tensors))(*(None if x is None else x.data_ptr() for x in tensors))
 
-    def run(
-        self,
-        rows: int,
-        places: Any,
-        ended: Tensor,
-        start: int = 0,
-        stop: int = 1,
-        *,
-        last: int | None = None,
-        drawn: int = 0,
-        most: int | None = None,
-        restart: bool = False,
-    ) -> None:
-        """As :meth:`MachineKernel.run`, on as many threads as PyTorch may use."""
-        last = stop - 1 if last is None else last
-        streams, threads = self._ways(rows, stop - start)
-        how = (rows, start, stop, last, most or 0, drawn, TILE, restart, streams, False)
-        self._run(*how, places, ended.data_ptr(), *threads)
+    def _play(self, rows: int, places: Any, ended: Tensor, steps: Steps) -> None:
+        streams, threads = self._ways(rows, steps.stop - steps.start)
+        self._run(rows, *steps[:5], TILE, steps.restart, streams, False, places, ended.data_ptr(), *threads)
 
-    def acting(
-        self,
-        state: State,
-        outs: Sequence[Tensor | None],
-        flags: Sequence[Tensor],
-        observations: Sequence[Tensor],
-        shown: Sequence[Tensor],
-        ended: Tensor,
-        *,
-        last: int,
-        most: int | None,
-        restart: bool,
-    ) -> Act:
+    def acting(self, state: State, room: Room, *, last: int, most: int | None, restart: bool) -> Act:
         """As :meth:`MachineKernel.acting`, on as many threads as PyTorch may use now; looks at the actions."""
         rows, first = len(state["over"]), len(self.state)
-        places = self.bind(state, [None] * len(self.actions), outs, flags, observations, shown=shown)
+        places = self.bind(state, [None] * len(self.actions), *room[:3], shown=room.shown)
         streams, threads = self._ways(rows, 1)
-        how, to = (last, most or 0, 0, TILE, restart, streams, True, places), ended.data_ptr()
+        how, to = (last, most or 0, 0, TILE, restart, streams, True, places), room.ended.data_ptr()
 
         def played(step: int, actions: Sequence[Tensor]) -> bool:
             read = [x.contiguous() for x in actions]
@@ -137,15 +96,13 @@ class CpuKernel(MachineKernel):
         if grows or first.dtype not in PLAIN or not first.numel() or not all(_is_memory(x) for x in parts):
             return super().stacked(parts)
         out = first.new_empty((len(first), len(parts), *first.shape[1:]))
-        places = (ctypes.c_void_p * len(parts))(*(x.data_ptr() for x in parts))
         size = first.nbytes // len(first)
-        self._stack(len(first), size, len(parts), places, out.data_ptr(), *shared(out.nbytes / COPIED))
+        self._stack(len(first), size, len(parts), self._places(parts), out.data_ptr(), *shared(out.nbytes / COPIED))
         return out
 
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
         """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""
-        tensors = [*(state[f.name[0]] for f in self.state), *observations]
-        pointers = (ctypes.c_void_p * len(tensors))(*(x.data_ptr() for x in tensors))
+        pointers = self._places((*self._of(state), *observations))
         rows = state["rng"].shape[-1]
         some, asked = (rows, None) if where is None else (int(where.count_nonzero()), where.data_ptr())
         many, pool = shared(some * self.fresh_size / SPEED)

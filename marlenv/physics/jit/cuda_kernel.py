@@ -21,7 +21,7 @@ from torch import Tensor
 from marlenv.optional import has, need
 from marlenv.physics.jit import cache, nvrtc
 from marlenv.physics.jit.cuda_source import THREADS, cuda_source
-from marlenv.physics.jit.kernel import Act, Begun, MachineKernel, Source
+from marlenv.physics.jit.kernel import Act, Begun, MachineKernel, Room, Source, Steps
 from marlenv.physics.laws.state import State
 
 
@@ -80,63 +80,24 @@ class CudaKernel(MachineKernel):
         self._stream = lru_cache(self._core.Stream.from_handle)
         self._grid = lru_cache(lambda blocks: self._core.LaunchConfig(grid=blocks, block=THREADS))
 
-    def bind(
-        self,
-        state: State,
-        actions: Sequence[Tensor | None],
-        outs: Sequence[Tensor | None],
-        flags: Sequence[Tensor | None],
-        observations: Sequence[Tensor | None] = (),
-        keys: Tensor | None = None,
-    ) -> Any:
-        """As :meth:`MachineKernel.bind`."""
-        observations = observations or [None] * len(self.observations)
-        return _places((*self._of(state), *actions, *outs, *observations, *flags, keys))
+    def _places(self, tensors: Sequence[Tensor | None]) -> Any:
+        return [0 if x is None else x.data_ptr() for x in tensors]
 
-    def run(
-        self,
-        rows: int,
-        places: Sequence[int],
-        ended: Tensor,
-        start: int = 0,
-        stop: int = 1,
-        *,
-        last: int | None = None,
-        drawn: int = 0,
-        most: int | None = None,
-        restart: bool = False,
-    ) -> None:
-        """Plays the steps ``start`` to ``stop`` in one launch; nothing waits for them.
+    def _play(self, rows: int, places: Any, ended: Tensor, steps: Steps) -> None:
+        self._launch(self._run, rows, *map(int, steps), *places, ended.data_ptr())
 
-        Arguments as of :meth:`MachineKernel.run`; ``ended`` is on the GPU.
-        """
-        last = stop - 1 if last is None else last
-        self._launch(self._run, rows, start, stop, last, most or 0, drawn, int(restart), *places, ended.data_ptr())
-
-    def acting(
-        self,
-        state: State,
-        outs: Sequence[Tensor | None],
-        flags: Sequence[Tensor],
-        observations: Sequence[Tensor],
-        shown: Sequence[Tensor],
-        ended: Tensor,
-        *,
-        last: int,
-        most: int | None,
-        restart: bool,
-    ) -> Act:
-        """As :meth:`MachineKernel.acting`; ``observations`` are written whole. Nothing looks at actions, nor waits."""
-        rows, steps = len(state["over"]), len(shown[0])
-        acts = [field.empty(rows, steps, ended.device) for field in self.actions]
-        places = self.bind(state, acts, outs, flags, observations)
+    def acting(self, state: State, room: Room, *, last: int, most: int | None, restart: bool) -> Act:
+        """As :meth:`MachineKernel.acting`; all observations are written. Nothing looks at actions, nor waits."""
+        rows, steps = len(state["over"]), len(room.shown[0])
+        acts = [field.empty(rows, steps, room.ended.device) for field in self.actions]
+        places = self.bind(state, acts, *room[:3])
 
         def played(step: int, actions: Sequence[Tensor]) -> bool:
             for mine, x in zip(acts, actions, strict=True):
                 mine[step].copy_(x.reshape(rows, *mine.shape[1:-1]).movedim(0, -1))
-            self.run(rows, places, ended, step, step + 1, last=last, most=most, restart=restart)
+            self.run(rows, places, room.ended, step, step + 1, last=last, most=most, restart=restart)
             if step < last:
-                for mine, x in zip(shown, observations, strict=True):
+                for mine, x in zip(room.shown, room.observations, strict=True):
                     mine[step].copy_(x[step + 1])
             return True
 
@@ -150,11 +111,7 @@ class CudaKernel(MachineKernel):
 
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
         """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""
-        self._launch(self._begin, len(state["over"]), *_places((where, *self._of(state), *observations)))
-
-    def _of(self, state: State) -> list[Tensor]:
-        """The entries of a state in the order in which kernels take them."""
-        return [state[f.name[0]] for f in self.state]
+        self._launch(self._begin, len(state["over"]), *self._places((where, *self._of(state), *observations)))
 
     def _launch(self, kernel: Any, rows: int, *arguments: int) -> None:
         """Has a kernel work on all rows, after what PyTorch's current stream was given before.
@@ -169,11 +126,6 @@ class CudaKernel(MachineKernel):
             self._core.Device(self.device.index).set_current()  # this thread may be new to it
             stream = self._stream(torch.cuda.current_stream(self.device).cuda_stream)
             self._core.launch(stream, self._grid(-(-rows // THREADS)), kernel, rows, *arguments)
-
-
-def _places(tensors: Sequence[Tensor | None]) -> list[int]:
-    """Where tensors are; 0 for what is not there."""
-    return [0 if x is None else x.data_ptr() for x in tensors]
 
 
 __all__ = ["CudaKernel", "Nvrtc", "installed"]

@@ -293,6 +293,34 @@ class Begun(NamedTuple):
     """Room for all of it, like that for what was after the steps; it may be for fewer steps."""
 
 
+class Room(NamedTuple):
+    """Memory for steps in which somebody else acts."""
+
+    outs: Sequence[Tensor | None]
+    """For what follows on each step, as of :meth:`MachineKernel.bind`."""
+    flags: Sequence[Tensor]
+    """For terminated, truncated, done."""
+    observations: Sequence[Tensor]
+    """For what comes before each step; written at least near rows that began anew, or all of it where ``outs`` are not
+    wanted.
+    """
+    shown: Sequence[Tensor]
+    """For observations and infos before the next step once more, ``[T, ..., B]``."""
+    ended: Tensor
+    """Uint8 ``[T]``, is set where any row is done."""
+
+
+class Steps(NamedTuple):
+    """Which steps machine code plays, and how."""
+
+    start: int
+    stop: int
+    last: int
+    most: int
+    drawn: int
+    restart: bool
+
+
 Act = Callable[[int, Sequence[Tensor]], bool]
 """Plays a step: its number, and the actions of each group, ``[B, ...]``. Returns whether it did: a kernel that looks at
 actions does not where any is no finite number."""
@@ -318,15 +346,15 @@ class MachineKernel(ABC):
         )
         self.draws, self.size, self.fresh_size = source.draws, source.size, source.fresh_size
 
-    @abstractmethod
     def bind(
         self,
         state: State,
         actions: Sequence[Tensor | None],
         outs: Sequence[Tensor | None],
         flags: Sequence[Tensor | None],
-        observations: Sequence[Tensor] = (),
+        observations: Sequence[Tensor | None] = (),
         keys: Tensor | None = None,
+        shown: Sequence[Tensor] = (),
     ) -> Any:
         """The places of the data of :meth:`run`; the tensors must live as long as they are used.
 
@@ -338,9 +366,19 @@ class MachineKernel(ABC):
             flags: room for terminated, truncated, done: bool ``[T, B]`` each.
             observations: room for observations and infos before each step, ``[T, ..., B]``; the first is not written.
             keys: int64 ``[B]``, the streams of random actions.
+            shown: as of :class:`Room`, on the CPU.
         """
+        observations = observations or [None] * len(self.observations)
+        return self._places((*self._of(state), *actions, *outs, *observations, *flags, keys, *shown))
 
     @abstractmethod
+    def _places(self, tensors: Sequence[Tensor | None]) -> Any:
+        """Where tensors are, as the code takes it; 0 for what is not there."""
+
+    def _of(self, state: State) -> list[Tensor]:
+        """The entries of a state in the order in which kernels take them."""
+        return [state[field.name[0]] for field in self.state]
+
     def run(
         self,
         rows: int,
@@ -356,6 +394,8 @@ class MachineKernel(ABC):
     ) -> None:
         """Plays the steps ``start`` to ``stop``; changes the state in place and writes all results.
 
+        On the CPU on as many threads as PyTorch may use; on a GPU in one launch, for which nothing waits.
+
         Args:
             rows: ``B``.
             places: what :meth:`bind` gave.
@@ -368,28 +408,16 @@ class MachineKernel(ABC):
             restart: whether rows that are done start anew.
 
         """
+        steps = Steps(start, stop, stop - 1 if last is None else last, most or 0, drawn, restart)
+        self._play(rows, places, ended, steps)
 
     @abstractmethod
-    def acting(
-        self,
-        state: State,
-        outs: Sequence[Tensor | None],
-        flags: Sequence[Tensor],
-        observations: Sequence[Tensor],
-        shown: Sequence[Tensor],
-        ended: Tensor,
-        *,
-        last: int,
-        most: int | None,
-        restart: bool,
-    ) -> Act:
-        """What plays steps in which somebody else acts; arguments as of :meth:`bind` and :meth:`run`.
+    def _play(self, rows: int, places: Any, ended: Tensor, steps: Steps) -> None:
+        """As :meth:`run`."""
 
-        Args:
-            observations: written at least near rows that began anew, or all where ``outs`` are not wanted.
-            shown: room for observations and infos before the next step once more, ``[T, ..., B]``.
-
-        """
+    @abstractmethod
+    def acting(self, state: State, room: Room, *, last: int, most: int | None, restart: bool) -> Act:
+        """What plays steps in which somebody else acts, in some room; the rest as of :meth:`run`."""
 
     @abstractmethod
     def turn(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> None:
@@ -470,7 +498,9 @@ __all__ = [
     "Draw",
     "Field",
     "MachineKernel",
+    "Room",
     "Source",
+    "Steps",
     "action_fields",
     "leaves",
     "result_fields",
