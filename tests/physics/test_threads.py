@@ -17,7 +17,7 @@ from marlenv import make, threads
 from marlenv.errors import NeedsReset
 from marlenv.physics import Simulation
 from marlenv.physics.env import ScenarioEnv
-from marlenv.physics.jit import cache, kernel
+from marlenv.physics.jit import cache, cpu_kernel
 from marlenv.rng import RowRNG
 
 compiled = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
@@ -141,7 +141,7 @@ def test_any_number_of_threads_computes_the_same(name, rows, monkeypatch):
     monkeypatch.setattr(threads, "WORTH", 0.01)
     asked, before = [], torch.get_num_threads()
     shared = threads.shared
-    monkeypatch.setattr(kernel, "shared", lambda work: asked.append(shared(work)[0]) or shared(work))
+    monkeypatch.setattr(cpu_kernel, "shared", lambda work: asked.append(shared(work)[0]) or shared(work))
 
     def data(many):
         torch.set_num_threads(many)
