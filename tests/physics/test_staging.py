@@ -83,6 +83,13 @@ def test_what_is_no_plain_memory_is_stacked_too(kernel, kind):
     assert torch.equal(found, want)
 
 
+def test_what_lies_on_another_device_is_stacked_there(kernel):
+    """``meta`` stands for a GPU: its tensors have no memory that the CPU could read."""
+    found = kernel.stacked([torch.ones(70, 3, device="meta")] * 5)
+    assert found.device.type == "meta"
+    assert found.shape == (70, 5, 3)
+
+
 def test_gradients_go_through_a_stack(kernel):
     weight = torch.ones(70, requires_grad=True)
     kernel.stacked([t * weight for t in range(4)]).sum().backward()

@@ -111,7 +111,7 @@ class CpuKernel(MachineKernel):
 
 def _is_memory(x: Tensor) -> bool:
     """Whether the numbers of a tensor lie in memory as they are, one behind the other."""
-    return x.layout is torch.strided and x.is_contiguous() and not x.is_neg() and not x._is_zerotensor()
+    return x.is_cpu and x.layout is torch.strided and x.is_contiguous() and not x.is_neg() and not x._is_zerotensor()
 
 
 __all__ = ["CpuKernel"]
