@@ -67,15 +67,23 @@ def test_machine_code_of_a_piece_computes_what_eager_mode_computes(names):
     for state, actions, (after, told) in played(sim):
         if actions is None:
             mine = {key: x.clone() for key, x in sim.start(RowRNG(seed=3, rows=[ROWS])).items()}
-            outs = [field.empty(ROWS) for field in kernel.observations]
-            kernel.begin(mine, None, outs)
             fields = kernel.observations
+            outs = [field.room(ROWS, None, by_rows=True).movedim(0, -1) for field in fields]
+            kernel.begin(mine, None, outs)
         else:
-            mine = {key: x.clone(memory_format=torch.contiguous_format) for key, x in state.items()}
+            mine, other = (
+                {key: x.clone(memory_format=torch.contiguous_format) for key, x in state.items()} for _ in "ab"
+            )
             acts = [actions[f.name[0]].permute(1, 2, 0).contiguous() for f in kernel.actions]
             outs, flags = [f.empty(ROWS) for f in kernel.outs], torch.zeros(4, ROWS, dtype=torch.bool)
             kernel.run(ROWS, kernel.bind(mine, acts, outs, flags.unbind(0)[:3]), flags[3])
-            fields = kernel.outs
+            fields, (by_hand, over) = kernel.outs, kernel.transition(other, actions)
+            assert torch.equal(over, flags[0])
+            for name, x in by_hand.items():
+                same(x, told[name], name)
+                assert x.is_contiguous()
+            for key, x in other.items():
+                same(x, mine[key], key)
         for field, x in zip(fields, outs, strict=True):
             same(x.movedim(-1, 0), told[field.name], field.name)
         for key, x in after.items():

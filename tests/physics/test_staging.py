@@ -1,4 +1,4 @@
-"""What machine code writes with the rows last arrives row by row, number for number, in steps that begin anew too."""
+"""What machine code writes step after step arrives row by row, number for number, in steps that begin anew too."""
 
 import pytest
 import torch
@@ -7,8 +7,8 @@ from test_fused import same
 
 from marlenv.envs import EnvBase
 from marlenv.physics.env import staging_buffer
-from marlenv.physics.env.staging_buffer import FEWEST, MOST
-from marlenv.physics.jit import cache
+from marlenv.physics.env.staging_buffer import ALIGNED, FEWEST, MOST
+from marlenv.physics.jit import cache, cpu_kernel
 from marlenv.physics.jit.kernel import Begun
 from marlenv.registration import make
 
@@ -33,7 +33,8 @@ def test_numbers_are_turned_with_those_of_new_episodes(kernel, dtype, rows, shap
     def some(*size):
         return torch.randint(0, 2 if dtype == torch.bool else 1000, size, generator=draw).to(dtype)
 
-    x, fresh, done = some(7, *shape, rows), some(7, *shape, rows), torch.rand(7, rows, generator=draw) < 0.3
+    x, fresh = (some(7, rows, *shape).movedim(1, -1) for _ in range(2))
+    done = torch.rand(7, rows, generator=draw) < 0.3
     memory = [some(rows, 12, *shape) for _ in range(2)]
     want = [m.clone() for m in memory]
     out, before = (m.movedim(0, -1)[3:10] for m in memory)
@@ -109,6 +110,28 @@ def test_more_than_the_caches_hold_is_turned_in_the_shortest_parts(compact, step
     same(*found)
 
 
+@pytest.mark.parametrize("rows", [1, 5, 64])
+def test_what_a_policy_is_shown_lies_in_memory_as_what_a_step_by_hand_gives(rows):
+    """Matrix products depend on it in their last bits, and ``view`` takes only what lies row by row."""
+    found = []
+    for roll in (EnvBase.rollout, stepwise):
+        seen = []
+
+        def act(td, seen=seen):
+            x = td["agents", "observation"]
+            seen.append((x.is_contiguous(), x.data_ptr() % ALIGNED, x.view(rows, -1).clone()))
+            return steer(td)
+
+        env = make("navigation", num_envs=rows, seed=3, max_steps=5, compile="aot")
+        roll(env, 12, act, break_when_any_done=False)
+        found.append(seen)
+    for (whole, place, x), (one, other, y) in zip(*found, strict=True):
+        assert whole
+        assert one
+        assert place == other == 0
+        assert torch.equal(x, y)
+
+
 @pytest.mark.parametrize("compact", [False, True])
 @pytest.mark.parametrize("steps", [1, MOST, MOST + 1])
 def test_new_episodes_in_the_middle(compact, steps):
@@ -117,6 +140,33 @@ def test_new_episodes_in_the_middle(compact, steps):
         env = make("navigation", num_envs=70, seed=3, max_steps=9, compile="aot")
         found.append(roll(env, steps, steer, break_when_any_done=False, compact=compact))
     same(*found)
+
+
+@pytest.mark.parametrize("name", ["navigation", "give_way", "football"])
+def test_what_is_written_past_the_caches_is_the_same(name, monkeypatch):
+    found = []
+    for size in (cpu_kernel.CACHE, 0):
+        monkeypatch.setattr(cpu_kernel, "CACHE", size)
+        env = make(name, num_envs=48, seed=3, max_steps=5, compile="aot")
+        found.append(torch.cat([stepwise(env, 2, break_when_any_done=False), env.rollout(3)], 1))
+    same(*found)
+
+
+def test_actions_that_are_negated_when_they_are_read():
+    """As the imaginary part of a conjugated number is: their memory says the opposite."""
+
+    def act(td):
+        return td.set(("agents", "action"), torch._neg_view(steer(td)["agents", "action"]))
+
+    found = []
+    for roll in (EnvBase.rollout, stepwise):
+        env = make("navigation", num_envs=19, seed=3, max_steps=7, compile="aot")
+        found.append(roll(env, 9, act, break_when_any_done=False))
+    same(*found)
+    plain = make("navigation", num_envs=19, seed=3, max_steps=7, compile="aot").rollout(
+        9, lambda td: td.set(("agents", "action"), -steer(td)["agents", "action"]), break_when_any_done=False
+    )
+    assert torch.equal(found[0]["agents", "observation"], plain["agents", "observation"])
 
 
 @pytest.mark.parametrize("t", [MOST - 1, MOST, MOST + 3])

@@ -70,11 +70,11 @@ def one_step_errors(scenario, steps, change=lambda state: state):
     blank = sim.start(RowRNG(seed=3, rows=[ROWS]))
     state, seen, infos = sim.reset(blank)
     mine = {key: x.clone() for key, x in blank.items()}
-    shown = [field.empty(ROWS) for field in kernel.observations]
+    shown = [field.room(ROWS, None, by_rows=True) for field in kernel.observations]
     kernel.begin(mine, None, shown)
     assert torch.equal(mine["rng"], state["rng"])
     worst = max(off(mine[key], state[key]) for key in state if key != "rng")
-    worst = max(worst, *map(off, (x.movedim(-1, 0) for x in shown), leaves(seen, infos).values()))
+    worst = max(worst, *map(off, shown, leaves(seen, infos).values()))
     drawn, twin = RowRNG(seed=9, rows=[ROWS]), 0.0
     for _ in range(steps):
         state = change(state)
@@ -195,7 +195,7 @@ def test_the_rows_that_begin_anew_are_those_asked_for_however_many_stand_side_by
     at, number = torch.arange(rows), RowRNG(seed=5, rows=[rows]).uniform()
     old = {f.name[0]: f.empty(rows).copy_(number * 9) for f in kernel.state}
     old["rng"] = RowRNG(seed=3, rows=[rows]).state.movedim(0, -1).contiguous()
-    seen = [f.empty(rows).copy_(number * 7) for f in kernel.observations]
+    seen = [f.room(rows, None, by_rows=True).movedim(0, -1).copy_(number * 7) for f in kernel.observations]
 
     def begun(where):
         state, shown = {name: x.clone() for name, x in old.items()}, [x.clone() for x in seen]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marlenv.physics.env.layout import FLAGS, Layout
 from marlenv.physics.env.simulation_env import SimulationEnv
-from marlenv.physics.jit.tiers import MachineCode, rows_last
+from marlenv.physics.jit.tiers import MachineCode
 from marlenv.physics.laws.state import State
 
 
@@ -28,7 +28,8 @@ class FastStep:
         engine: MachineCode = env.engine
         self.env, self.layout, self.kernel, self.rows = env, layout, engine.kernel, env.num_envs
         entries = (*layout.observations, *layout.rewards)
-        like = [entry.of(entry.field.empty(self.rows, device=torch.device("meta"))) for entry in entries]
+        meta, by_rows = torch.device("meta"), self.kernel.by_rows
+        like = [entry.shaped(entry.field.room(self.rows, meta, by_rows=by_rows)) for entry in entries]
         self._entries = [(x.shape, x.stride(), x.dtype) for x in like]
         self._actions = len(self.kernel.state)
         self._results = self._actions + len(self.kernel.actions)
@@ -45,7 +46,7 @@ class FastStep:
             nowhere = [None] * len(kernel.actions), [None] * len(kernel.outs), [None] * len(FLAGS)
             self._state, self._places = state, kernel.bind(state, *nowhere)
         places, device = self._places, env.device
-        acts = [rows_last(actions[f.name[0]], f) for f in kernel.actions]
+        acts = [f.read(actions[f.name[0]], by_rows=kernel.by_rows) for f in kernel.actions]
         for k, x in enumerate(acts, self._actions):
             places[k] = x.data_ptr()
         values = [
@@ -57,7 +58,7 @@ class FastStep:
         base = flags.data_ptr()
         for k in range(3):
             places[self.row_flags + k] = base + k * flags.stride(0)
-        kernel.run(rows, places, self._ended, most=env.max_steps)
+        kernel.step(rows, places, self._ended, env.max_steps)
         flags[:, 1:] = flags[:, :1]
         return self.layout.following([*values, *self.layout.flags(flags)])
 

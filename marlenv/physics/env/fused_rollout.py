@@ -41,8 +41,7 @@ def fused(env: SimulationEnv, layout: Layout, steps: int, policy: Any, options: 
     env.check_began("rollout")
     drawn = policy is None and env.draws_actions()
     kernel = env.engine.kernel if isinstance(env.engine, MachineCode) and not drawn else None
-    how = {"compact": options.compact, "by_rows": not drawn, "staged": kernel is not None}
-    buffer = RolloutBuffer(env, layout, env.pool, steps, **how)
+    buffer = RolloutBuffer(env, layout, env.pool, steps, compact=options.compact, by_rows=not drawn, kernel=kernel)
     values = buffer.start(td, anew=options.auto_reset and options.tensordict is None)
     if drawn:
         played, ended = _drawn(env, buffer, steps, options.stops)

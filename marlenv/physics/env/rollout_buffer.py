@@ -19,7 +19,7 @@ from marlenv.buffer_pool import BufferPool
 from marlenv.physics.env.layout import FLAGS, Entry, Layout, columns
 from marlenv.physics.env.simulation_env import SimulationEnv
 from marlenv.physics.env.staging_buffer import StagingBuffer, staging_shapes
-from marlenv.physics.jit.kernel import action_fields
+from marlenv.physics.jit.kernel import MachineKernel, action_fields
 from marlenv.tensordicts import fetch, put
 
 
@@ -33,7 +33,8 @@ class RolloutBuffer:
         steps: ``T``.
         compact: without the observations and infos that follow on steps.
         by_rows: whether it lies row by row; actions have no room then.
-        staged: whether the last steps have memory besides, with the rows last.
+        kernel: machine code that writes what a policy is shown; the last steps have memory besides then, as it writes
+            them.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class RolloutBuffer:
         *,
         compact: bool,
         by_rows: bool,
-        staged: bool = False,
+        kernel: MachineKernel | None = None,
     ) -> None:
         self.layout, self.steps, self.rows, self.by_rows = layout, steps, env.num_envs, by_rows
         observations = [entry.field for entry in layout.observations]
@@ -58,7 +59,9 @@ class RolloutBuffer:
         shapes = [((*lead, *field.shape, *last), field.dtype) for field in fields]
         flags = [((len(FLAGS), *lead, *level.agents, *last), torch.bool) for level in layout.levels]
         shapes += [*flags, *flags]
-        stages = staging_shapes(observations, after, steps, self.rows) if staged else []
+        stages = []
+        if kernel is not None:
+            stages = staging_shapes(observations, after, steps, self.rows, by_rows=kernel.by_rows)
         lent = pool.lend([*shapes, *stages], env.device)
         lent, stage = lent[: len(shapes)], lent[len(shapes) :]
         if by_rows:  # seen as the other is
@@ -78,8 +81,8 @@ class RolloutBuffer:
         self.row_flags = (self.after_flags[0] if own is None else own).unbind(0)
         """Terminated, truncated and done of the rows after every step, bool ``[T, B]`` each, contiguous."""
         kept = [x is not None for x in self.after]
-        self.staging = StagingBuffer(layout, stage, kept) if staged else None
-        """The last steps, where they are written with the rows last; None where they are not."""
+        self.staging = None if kernel is None else StagingBuffer(layout, stage, kept, by_rows=kernel.by_rows)
+        """The last steps, where machine code writes them for a policy; None where it does not."""
 
     def start(self, td: TensorDictBase, *, anew: bool) -> list[Tensor]:
         """Stores what the first step starts from; returns its values, as :meth:`first` does.

@@ -1,7 +1,8 @@
-"""The last steps of a rollout as machine code writes them, before they are turned.
+"""The last steps of a rollout as machine code writes them, step after step, before they are turned.
 
-Machine code has the rows last. Written row by row, each step touches a place of its own in memory for every row and
-entry; a few steps at once are written many times as fast, as many as the caches still hold when they are turned.
+In the data of a rollout the steps of a row lie side by side. Written there, each step touches a place of its own in
+memory for every row and entry; a few steps at once are written many times as fast, as many as the caches still hold
+when they are turned.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ FEWEST, MOST = 4, 64
 """Steps that are turned together, at least and at most."""
 HELD = 12 << 20
 """Bytes of a few steps that the caches hold, about."""
+ALIGNED = 64
+"""Bytes of which the place of a tensor in memory is a multiple."""
 Shapes = list[tuple[tuple[int, ...], torch.dtype]]
 
 
@@ -26,7 +29,7 @@ class Shown(NamedTuple):
     """What a policy is shown, in memory of its own."""
 
     memory: list[Tensor]
-    """Observations and infos before each step, ``[T, ..., B]``."""
+    """Observations and infos before each step, ``[T, ..., B]``; the steps a multiple of :data:`ALIGNED` bytes apart."""
     values: list[tuple[Tensor, ...]]
     """Of each step, in the order of :meth:`Layout.first`; nothing is done."""
     watched: list[Tensor]
@@ -40,11 +43,14 @@ class StagingBuffer:
         layout: of the env's data.
         memory: as :func:`staging_shapes` lists it.
         kept: which of the observations, infos and rewards after a step are kept.
+        by_rows: how steps lie in memory, as of :attr:`MachineKernel.by_rows
+            <marlenv.physics.jit.kernel.MachineKernel.by_rows>`.
     """
 
-    def __init__(self, layout: Layout, memory: Sequence[Tensor], kept: Sequence[bool]) -> None:
-        self._layout, (self._rows,) = layout, layout.batch
+    def __init__(self, layout: Layout, memory: Sequence[Tensor], kept: Sequence[bool], *, by_rows: bool) -> None:
+        self._layout, (self._rows,), self._by_rows = layout, layout.batch, by_rows
         count = len(layout.observations)
+        memory = [x.movedim(1, -1) if by_rows else x for x in memory]
         self.before, rest = list(memory[:count]), iter(memory[count:])
         """Before every step and the one that follows on the last, ``[1 + C, ..., B]``; near rows that began anew, or
         all of it where what was after the step before is not kept.
@@ -93,7 +99,7 @@ class StagingBuffer:
         """
         layout, rows = self._layout, self._rows
         fields = [entry.field for entry in layout.observations]
-        memory, watched = _blocks(fields, steps, rows, layout.device)
+        memory, watched = self._blocks(fields, steps)
         sizes = [len(FLAGS) * steps * level.agents.numel() * rows for level in layout.levels]
         flags = torch.zeros(sum(sizes), dtype=torch.bool, device=layout.device)
         levels = [
@@ -104,24 +110,32 @@ class StagingBuffer:
         values = zip(*(x.unbind(1) for x in (*shown, *columns(levels))), strict=True)
         return Shown(memory, list(values), [*watched, flags])
 
+    def _blocks(self, fields: Sequence[Field], steps: int) -> tuple[list[Tensor], list[Tensor]]:
+        """Memory for fields, ``[T, ..., B]``, and the tensors out of which it was cut, one of each dtype.
 
-def _blocks(
-    fields: Sequence[Field], steps: int, rows: int, device: torch.device | None
-) -> tuple[list[Tensor], list[Tensor]]:
-    """Memory for fields, ``[T, ..., B]``, and the tensors out of which it was cut, one of each dtype."""
-    blocks = {}
-    for dtype in dict.fromkeys(field.dtype for field in fields):
-        size = sum(field.numbers for field in fields if field.dtype == dtype)
-        blocks[dtype] = torch.empty(size * steps * rows, dtype=dtype, device=device)
-    out, used = [], dict.fromkeys(blocks, 0)
-    for field in fields:
-        start, size = used[field.dtype], field.numbers * steps * rows
-        used[field.dtype] += size
-        out.append(blocks[field.dtype][start : start + size].view(steps, *field.shape, rows))
-    return out, list(blocks.values())
+        Every step begins where memory of its own would, since what PyTorch computes depends on that in the last bits.
+        """
+        device, meta = self._layout.device, torch.device("meta")
+        like = [field.room(self._rows, meta, by_rows=self._by_rows).movedim(0, -1) for field in fields]
+        apart = [-(-x.nbytes // ALIGNED) * ALIGNED // x.element_size() for x in like]
+        blocks: dict[torch.dtype, Tensor] = {}
+        for dtype in dict.fromkeys(x.dtype for x in like):
+            size = steps * sum(step for x, step in zip(like, apart, strict=True) if x.dtype == dtype)
+            blocks[dtype] = torch.empty(size, dtype=dtype, device=device)
+        out, used = [], dict.fromkeys(blocks, 0)
+        for x, step in zip(like, apart, strict=True):
+            out.append(blocks[x.dtype].as_strided((steps, *x.shape), (step, *x.stride()), used[x.dtype]))
+            used[x.dtype] += steps * step
+        return out, list(blocks.values())
 
 
-def staging_shapes(observations: Sequence[Field], after: Sequence[Field], steps: int, rows: int) -> Shapes:
+def _shape(field: Field, steps: int, rows: int, *, by_rows: bool) -> tuple[int, ...]:
+    return (steps, rows, *field.shape) if by_rows else (steps, *field.shape, rows)
+
+
+def staging_shapes(
+    observations: Sequence[Field], after: Sequence[Field], steps: int, rows: int, *, by_rows: bool
+) -> Shapes:
     """The memory of a staging buffer.
 
     Args:
@@ -129,12 +143,13 @@ def staging_shapes(observations: Sequence[Field], after: Sequence[Field], steps:
         after: what is kept of what follows on a step.
         steps: of the rollout.
         rows: of the env.
+        by_rows: as of :class:`StagingBuffer`.
     """
     size = rows * sum(field.numbers * field.dtype.itemsize for field in (*observations, *after))
     stages = -(-steps // max(FEWEST, min(MOST, HELD // size)))
     some = -(-steps // stages)  # equal parts
-    before: Shapes = [((1 + some, *field.shape, rows), field.dtype) for field in observations]
-    return before + [((some, *field.shape, rows), field.dtype) for field in after]
+    fields = [*((field, 1 + some) for field in observations), *((field, some) for field in after)]
+    return [(_shape(field, length, rows, by_rows=by_rows), field.dtype) for field, length in fields]
 
 
 __all__ = ["Shown", "StagingBuffer", "staging_shapes"]

@@ -24,6 +24,10 @@ PLAIN = frozenset(
 """Dtypes whose numbers are what their memory says."""
 
 
+IDLE, ACTS, LOOKS = range(3)
+"""Whether somebody else acts, and whether machine code looks for actions that are no finite numbers."""
+
+
 class CpuKernel(MachineKernel):
     """Machine code of a simulation for the CPU.
 
@@ -36,19 +40,20 @@ class CpuKernel(MachineKernel):
 
     """
 
+    by_rows = True
+
     def __init__(self, source: Source, patience: float | None = None) -> None:
         super().__init__(source)
         path, self.compiled = cache.build(source.text, patience)
         self.name = path.name
         self._library = ctypes.CDLL(str(path))
         self._run, self._begin = self._library.run, self._library.begin
-        self._turn, self._stack = self._library.turn, self._library.stack
+        self._turn = self._library.turn
         self._run.restype = ctypes.c_int64
-        self._begin.restype = self._turn.restype = self._stack.restype = None
+        self._begin.restype = self._turn.restype = None
         self._run.argtypes = [ctypes.c_int64] * 10 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
         self._begin.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
-        self._turn.argtypes = [ctypes.c_int64] * 6 + [ctypes.c_void_p] * 5 + [ctypes.c_int64, ctypes.c_void_p]
-        self._stack.argtypes = [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
+        self._turn.argtypes = [ctypes.c_int64] * 5 + [ctypes.c_void_p] * 5 + [ctypes.c_int64, ctypes.c_void_p]
         self._bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.outs, *self.observations))
         self._first_bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.state, *self.observations))
 
@@ -57,17 +62,22 @@ class CpuKernel(MachineKernel):
 
     def _play(self, rows: int, places: Any, ended: Tensor, steps: Steps) -> None:
         streams, threads = self._ways(rows, steps.stop - steps.start)
-        self._run(rows, *steps[:5], TILE, steps.restart, streams, False, places, ended.data_ptr(), *threads)
+        self._run(rows, *steps[:5], TILE, steps.restart, streams, IDLE, places, ended.data_ptr(), *threads)
+
+    def step(self, rows: int, places: Any, ended: Tensor, most: int | None = None) -> None:
+        """As :meth:`MachineKernel.step`, on as many threads as PyTorch may use."""
+        streams, threads = self._ways(rows, 1)
+        self._run(rows, 0, 1, 0, most or 0, 0, TILE, False, streams, ACTS, places, ended.data_ptr(), *threads)
 
     def acting(self, state: State, room: Room, *, last: int, most: int | None, restart: bool) -> Act:
         """As :meth:`MachineKernel.acting`, on as many threads as PyTorch may use now; looks at the actions."""
         rows, first = len(state["over"]), len(self.state)
         places = self.bind(state, [None] * len(self.actions), *room[:3], shown=room.shown)
-        streams, threads = self._ways(rows, 1)
-        how, to = (last, most or 0, 0, TILE, restart, streams, True, places), room.ended.data_ptr()
+        _, threads = self._ways(rows, 1)
+        how, to = (last, most or 0, 0, TILE, restart, False, LOOKS, places), room.ended.data_ptr()
 
         def played(step: int, actions: Sequence[Tensor]) -> bool:
-            read = [x.contiguous() for x in actions]
+            read = [x.resolve_neg().contiguous() for x in actions]
             for i, x in enumerate(read, first):
                 places[i] = x.data_ptr()
             return not self._run(rows, step, step + 1, *how, to, *threads)
@@ -81,27 +91,27 @@ class CpuKernel(MachineKernel):
 
     def turn(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> None:
         """As :meth:`MachineKernel.turn`."""
-        steps, rows, size = len(x), x.shape[-1], x.element_size()
-        places = (
-            (None, None, None) if begun is None else (begun.x.data_ptr(), begun.out.data_ptr(), begun.done.data_ptr())
-        )
-        moved = 0 if begun is None else len(begun.out)
-        many, pool = shared(x.numel() * size / COPIED)
-        how = (rows, x[0].numel() // rows, size, out.stride(-1), steps, moved)
-        self._turn(*how, x.data_ptr(), out.data_ptr(), *places, many, pool)
+        size, first = x[0].nbytes // x.shape[-1], x.data_ptr()
+        steps = range(first, first + x.nbytes, x[0].nbytes)
+        places = (ctypes.c_void_p * len(steps))(*steps)
+        parts = (None, None, None) if begun is None else (begun.x, begun.out, begun.done)
+        moved, anew = 0 if begun is None else len(begun.out), self._places(parts)
+        how = (x.shape[-1], size, out.stride(-1) * out.element_size(), len(steps), moved)
+        self._turn(*how, places, out.data_ptr(), *anew, *shared(x.nbytes / COPIED))
 
     def stacked(self, parts: Sequence[Tensor]) -> Tensor:
         """As :meth:`MachineKernel.stacked`; PyTorch stacks what is no plain memory, or has a gradient."""
         first, grows = parts[0], torch.is_grad_enabled() and any(x.requires_grad for x in parts)
         if grows or first.dtype not in PLAIN or not first.numel() or not all(_is_memory(x) for x in parts):
             return super().stacked(parts)
-        out = first.new_empty((len(first), len(parts), *first.shape[1:]))
-        size = first.nbytes // len(first)
-        self._stack(len(first), size, len(parts), self._places(parts), out.data_ptr(), *shared(out.nbytes / COPIED))
+        rows, size, steps = len(first), first.nbytes // len(first), len(parts)
+        out = first.new_empty((rows, steps, *first.shape[1:]))
+        how = (rows, size, steps * size, steps, 0, self._places(parts), out.data_ptr(), None, None, None)
+        self._turn(*how, *shared(out.nbytes / COPIED))
         return out
 
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
-        """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""
+        """As :meth:`MachineKernel.begin`."""
         pointers = self._places((*self._of(state), *observations))
         rows = state["rng"].shape[-1]
         some, asked = (rows, None) if where is None else (int(where.count_nonzero()), where.data_ptr())

@@ -66,6 +66,8 @@ class CudaKernel(MachineKernel):
 
     """
 
+    by_rows = False  # neighbouring threads write side by side
+
     def __init__(self, source: Source, device: torch.device, patience: float | None = None) -> None:
         super().__init__(source)
         self.device = device
@@ -85,6 +87,10 @@ class CudaKernel(MachineKernel):
 
     def _play(self, rows: int, places: Any, ended: Tensor, steps: Steps) -> None:
         self._launch(self._run, rows, *map(int, steps), *places, ended.data_ptr())
+
+    def step(self, rows: int, places: Any, ended: Tensor, most: int | None = None) -> None:
+        """As :meth:`MachineKernel.step`."""
+        self.run(rows, places, ended, most=most)
 
     def acting(self, state: State, room: Room, *, last: int, most: int | None, restart: bool) -> Act:
         """As :meth:`MachineKernel.acting`; all observations are written. Nothing looks at actions, nor waits."""

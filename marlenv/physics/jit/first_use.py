@@ -171,9 +171,10 @@ class FirstUse:
         return after, _named(after, {path: x.movedim(0, -1) for path, x in leaves(observations, infos).items()})
 
     def _machine_reset(self, state: State, where: Tensor | None = None) -> Results:
-        shown = [f.empty(ROWS, device=self.device).zero_() for f in self.kernel.observations]
-        self.kernel.begin(state, where, shown)
-        return _named(state, {f.name: x for f, x in zip(self.kernel.observations, shown, strict=True)})
+        kernel = self.kernel
+        shown = {f.name: f.room(ROWS, self.device, by_rows=kernel.by_rows).zero_() for f in kernel.observations}
+        kernel.begin(state, where, list(shown.values()))
+        return _named(state, {name: x.movedim(0, -1) for name, x in shown.items()})
 
     # --- judgement -------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Size, Tensor
 
+from marlenv.keys import Path
 from marlenv.physics.jit import operations
 from marlenv.physics.jit.codegen import CARE, SLOTS, Emitter, aligned
 from marlenv.physics.jit.graph import ROWS, TYPES, Graph, Node, TooLarge, Untraceable
@@ -58,6 +59,22 @@ class Field(NamedTuple):
         """Room for it: ``[*shape, B]``, or ``[T, *shape, B]``."""
         lead = () if steps is None else (steps,)
         return torch.empty((*lead, *self.shape, rows), dtype=self.dtype, device=device)
+
+    def room(self, rows: int, device: torch.device | None, *, by_rows: bool) -> Tensor:
+        """Room for it as it is in data, ``[B, *shape]``: contiguous, or with the rows last in memory."""
+        if not by_rows:
+            return self.empty(rows, device=device).movedim(-1, 0)
+        return torch.empty((rows, *self.shape), dtype=self.dtype, device=device)
+
+    def read(self, x: Tensor, *, by_rows: bool) -> Tensor:
+        """Values ``[B, *shape]``, or with a dimension of one behind, in this dtype and contiguous: ``[*shape, B]``, or
+        ``[B, *shape]`` row by row.
+        """
+        if x.ndim - 1 > len(self.shape):
+            x = x.squeeze(-1)
+        if x.dtype != self.dtype:
+            x = x.to(self.dtype)
+        return (x if by_rows else x.movedim(0, -1)).resolve_neg().contiguous()
 
 
 @lru_cache
@@ -294,7 +311,7 @@ class Begun(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Memory for steps in which somebody else acts."""
+    """Memory for steps in which somebody else acts, each as :attr:`MachineKernel.by_rows` says."""
 
     outs: Sequence[Tensor | None]
     """For what follows on each step, as of :meth:`MachineKernel.bind`."""
@@ -305,7 +322,9 @@ class Room(NamedTuple):
     wanted.
     """
     shown: Sequence[Tensor]
-    """For observations and infos before the next step once more, ``[T, ..., B]``."""
+    """For observations and infos before the next step once more, ``[T, ..., B]``; every step begins at the next
+    multiple of 64 bytes.
+    """
     ended: Tensor
     """Uint8 ``[T]``, is set where any row is done."""
 
@@ -336,6 +355,10 @@ class MachineKernel(ABC):
 
     name: str
     """Of its library or cubin: what it was made from, and the checksum of its bytes."""
+    by_rows: bool
+    """Whether steps lie row by row where somebody else acts: actions and all that follows, and what a reset shows. Else
+    the rows are last, as in the state and where machine code acts.
+    """
 
     def __init__(self, source: Source) -> None:
         self.state, self.actions, self.outs, self.observations = (
@@ -416,15 +439,22 @@ class MachineKernel(ABC):
         """As :meth:`run`."""
 
     @abstractmethod
+    def step(self, rows: int, places: Any, ended: Tensor, most: int | None = None) -> None:
+        """Plays a step with somebody else's actions, which lie, as all that follows, as :attr:`by_rows` says.
+
+        The arguments are those of :meth:`run`.
+        """
+
+    @abstractmethod
     def acting(self, state: State, room: Room, *, last: int, most: int | None, restart: bool) -> Act:
         """What plays steps in which somebody else acts, in some room; the rest as of :meth:`run`."""
 
     @abstractmethod
     def turn(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> None:
-        """Copies ``[T, ..., B]``, contiguous, into a tensor of this shape that lies row by row in memory.
+        """Copies ``[T, ..., B]`` into a tensor of this shape that lies row by row in memory.
 
         Args:
-            x: the numbers.
+            x: the numbers, which lie as :attr:`by_rows` says.
             out: where to; all of a row lies side by side, the rows anywhere.
             begun: what to copy besides.
         """
@@ -435,21 +465,27 @@ class MachineKernel(ABC):
 
     @abstractmethod
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
-        """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""
+        """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state``, and into
+        ``observations``, which lie as :attr:`by_rows` says.
+        """
 
-    def transition(self, state: State, actions: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
-        """Plays a step; changes the state in place, writes the results, and returns whether episodes are over.
+    def transition(self, state: State, actions: Mapping[str, Tensor]) -> tuple[dict[Path, Tensor], Tensor]:
+        """Plays a step; changes the state in place.
 
         Args:
             state: contiguous, ``[..., B]``.
-            actions: of each group, ``[..., B]``, contiguous.
-            outs: room for what follows, as :attr:`outs` lists it, ``[..., B]``.
+            actions: of each group, ``[B, ...]``.
+
+        Returns:
+            What follows, ``[B, ...]``, and whether episodes are over.
 
         """
         over = state["over"]
-        flags = over.new_empty((4, len(over)))
-        self.run(len(over), self.bind(state, actions, outs, flags.unbind(0)[:3]), flags[3])
-        return flags[0]
+        rows, flags = len(over), over.new_empty((4, len(over)))
+        acts = [f.read(actions[f.name[0]], by_rows=self.by_rows) for f in self.actions]
+        outs = [f.room(rows, over.device, by_rows=self.by_rows) for f in self.outs]
+        self.step(rows, self.bind(state, acts, outs, flags.unbind(0)[:3]), flags[3])
+        return {f.name: x for f, x in zip(self.outs, outs, strict=True)}, flags[0]
 
 
 assert operations.FILES  # the tracer knows what they handle

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias
 
 import torch
@@ -31,7 +30,7 @@ from marlenv.physics.jit import cache, cuda_kernel, first_use, known
 from marlenv.physics.jit.cpu_kernel import CpuKernel
 from marlenv.physics.jit.cuda_kernel import CudaKernel
 from marlenv.physics.jit.graph import TooLarge, Untraceable
-from marlenv.physics.jit.kernel import LARGEST, Draw, Field, Source
+from marlenv.physics.jit.kernel import LARGEST, Draw, Source
 from marlenv.physics.jit.torch_compile import Inductor
 from marlenv.physics.laws.state import State
 from marlenv.physics.simulation import SHARED, Grouped, Infos, Kept, Observations, Simulation, unflatten
@@ -86,14 +85,9 @@ class MachineCode:
         self, state: State, actions: Mapping[str, Tensor]
     ) -> tuple[State, Observations, Grouped, Tensor, Infos]:
         """One step of all rows; changes ``state`` in place where it is its own."""
-        kernel, state = self.kernel, self.own(state)
-        rows, device = state["rng"].shape[-1], state["rng"].device
-        acts = [rows_last(actions[f.name[0]], f) for f in kernel.actions]
-        outs = [f.empty(rows, device=device) for f in kernel.outs]
-        over = kernel.transition(state, acts, outs)
-        observations, infos, rewards = unflatten(
-            {f.name: x.movedim(-1, 0) for f, x in zip(kernel.outs, outs, strict=True)}
-        )
+        state = self.own(state)
+        values, over = self.kernel.transition(state, actions)
+        observations, infos, rewards = unflatten(values)
         return state, observations, rewards, over, infos
 
     def reset(
@@ -103,11 +97,11 @@ class MachineCode:
         kernel, state = self.kernel, self.own(state)
         rows, device = state["rng"].shape[-1], state["rng"].device
         if where is None or kept is None:
-            shown = {f.name: f.empty(rows, device=device).movedim(-1, 0) for f in kernel.observations}
+            shown = {f.name: f.room(rows, device, by_rows=kernel.by_rows) for f in kernel.observations}
             for x in shown.values() if where is not None else ():
                 x.zero_()
         else:
-            shown = {f.name: _copied(kept[f.name]) for f in kernel.observations}
+            shown = {f.name: _copied(kept[f.name], kernel.by_rows) for f in kernel.observations}
         kernel.begin(state, None if where is None else where.contiguous(), list(shown.values()))
         observations, infos, _ = unflatten(shown)
         return state, observations, infos
@@ -125,16 +119,10 @@ class OnGpu(MachineCode):
     kernel: CudaKernel
 
 
-@lru_cache(maxsize=256)
-def _strides(shape: torch.Size) -> tuple[int, ...]:
-    """Those of ``[B, *shape]`` whose rows are last in memory."""
-    return torch.empty((*shape[1:], shape[0]), device="meta").movedim(-1, 0).stride()
-
-
-def _copied(x: Tensor) -> Tensor:
-    """A copy of ``[B, *shape]`` whose rows are last in memory."""
-    if x.stride() == _strides(x.shape):  # as observations of the step before are: the quick case
-        return x.clone()
+def _copied(x: Tensor, by_rows: bool) -> Tensor:
+    """A copy of ``[B, *shape]`` that lies row by row in memory, or whose rows are last there."""
+    if by_rows:
+        return x.clone(memory_format=torch.contiguous_format)
     return x.movedim(0, -1).clone(memory_format=torch.contiguous_format).movedim(-1, 0)
 
 
@@ -246,15 +234,6 @@ def _soon(source: Source, gpu: torch.device | None = None) -> Any:
         raise
 
 
-def rows_last(x: Tensor, field: Field) -> Tensor:
-    """Actions ``[B, ...]`` as they are read, ``[..., B]``."""
-    if x.ndim - 1 > len(field.shape):
-        x = x.squeeze(-1)
-    if x.dtype != field.dtype:
-        x = x.to(field.dtype)
-    return x.movedim(0, -1).contiguous()
-
-
 __all__ = [
     "SHARED",
     "TIERS",
@@ -265,5 +244,4 @@ __all__ = [
     "OnGpu",
     "Tier",
     "engine_of",
-    "rows_last",
 ]

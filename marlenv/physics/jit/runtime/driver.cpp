@@ -81,12 +81,63 @@ static void scatter(Slot *base, const Field &f, char *p, int64_t rows, const int
   ALL_KINDS
 #undef TRANSFER
 }
-// of neighbouring rows, in memory that holds row after row, and of each all numbers of an entry
+static void scatter_asked(Slot *base, const Field &f, char *p, int64_t rows, const int64_t *row, int n, const uint8_t *asked) {
+  Slot *s = base + f.slot;
+#define TRANSFER(loads, stores) stores; for (int i = 0; i < n; i++) if (asked[i]) q[row[i]] = x[i];
+  ALL_KINDS
+#undef TRANSFER
+}
+typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t Order __attribute__((vector_size(16)));
+#ifdef __clang__
+#define PICK(x, y, i, j, k, l) __builtin_shufflevector(x, y, i, j, k, l)
+#else
+#define PICK(x, y, i, j, k, l) __builtin_shuffle(x, y, Order{i, j, k, l})
+#endif
+// a square of four by four numbers, whose lines are sixteen apart, and `apart` where they become columns
+IN void turn_four(const float *x, float *q, int64_t apart) {
+  Four a = *(const Four *)x, b = *(const Four *)(x + 16), c = *(const Four *)(x + 32), d = *(const Four *)(x + 48);
+  Four ab = PICK(a, b, 0, 4, 1, 5), cd = PICK(c, d, 0, 4, 1, 5);
+  *(Four *)q = PICK(ab, cd, 0, 1, 4, 5), *(Four *)(q + apart) = PICK(ab, cd, 2, 3, 6, 7);
+  ab = PICK(a, b, 2, 6, 3, 7), cd = PICK(c, d, 2, 6, 3, 7);
+  *(Four *)(q + 2 * apart) = PICK(ab, cd, 0, 1, 4, 5), *(Four *)(q + 3 * apart) = PICK(ab, cd, 2, 3, 6, 7);
+}
+// the first `n` of sixteen rows of `count` numbers, from number after number to row after row
+static inline void turn_sixteen(const float *x, float *q, int64_t count, int n) {
+  int64_t k = 0;
+  if (n == 16) for (; k + 4 <= count; k += 4) for (int i = 0; i < 16; i += 4) turn_four(x + 16 * k + i, q + i * count + k, count);
+  for (; k < count; k++) for (int i = 0; i < n; i++) q[i * count + k] = x[16 * k + i];
+}
+// the places of sixteen rows, where memory holds row after row, and of each all numbers of an entry
+struct Places { int64_t at[16]; };
+static inline Places places(const int64_t *row, int n, const Field &f) {
+  Places p;
+  for (int i = 0; i < n; i++) p.at[i] = row[i] * f.count;
+  return p;
+}
+static inline Places places(int64_t row, const Field &f) {
+  Places p;
+  for (int i = 0; i < 16; i++) p.at[i] = (row + i) * f.count;
+  return p;
+}
+// of neighbouring rows
 static void load_rows(Slot *scratch, const Field &f, const char *p, int64_t row, int count) {
+  for (int v = 0; v < count; v += 16) gather(scratch + v / 16 * NSLOTS, f, p, 1, places(row + v, f).at, least(count - v, 16));
+}
+static void store_rows(Slot *scratch, const Field &f, char *p, int64_t row, int count, bool past = false) {
+  const int most = 256;
+  past = past && f.kind == 0 && f.count <= most && !(((uintptr_t)p | (uintptr_t)(4 * f.count * row)) & 63);
   for (int v = 0; v < count; v += 16) {
-    int64_t place[16];
-    for (int i = 0; i < 16; i++) place[i] = (row + v + i) * f.count;
-    gather(scratch + v / 16 * NSLOTS, f, p, 1, place, least(count - v, 16));
+    Slot *s = scratch + v / 16 * NSLOTS;
+    int n = least(count - v, 16);
+    float *q = (float *)p + (row + v) * f.count;
+    if (f.kind != 0) scatter(s, f, p, 1, places(row + v, f).at, n);
+    else if (!past || n < 16) turn_sixteen((const float *)(s + f.slot), q, f.count, n);
+    else {
+      alignas(64) float turned[16 * most];
+      turn_sixteen((const float *)(s + f.slot), turned, f.count, 16);
+      for (int k = 0; k < f.count; k++) streamf(q + 16 * k, loadf(turned + 16 * k, 16));
+    }
   }
 }
 
@@ -98,9 +149,10 @@ struct Call {
 };
 
 // the rows from `low` to `high`: state, actions, what is seen next, earned and told next, what is seen before, flags
-// (terminated, truncated, done), keys, and what is seen before the next step once more, which is shown to who acts. Where
-// somebody is `acting`, the actions are those of one step, row after row, and what is seen before a step is written only near
-// rows that began anew, or where what is seen next is not wanted
+// (terminated, truncated, done), keys, and what is seen before the next step once more, which is shown to who acts, each step
+// at the next multiple of 64 bytes. Where somebody is `acting`, actions (those of one step) and all that follows lie row after
+// row in each step, and what is seen before a step is written only near rows that began anew, or where what is seen next is not
+// wanted
 static void play(const Call &c, int64_t low, int64_t high) {
   int64_t rows = c.rows, start = c.start, last = c.last, drawn = c.drawn, tile = c.tile;
   void **p = c.p, **acts = p + NSTATE, **next = acts + NACTS, **root = next + NOUTS, **flags = root + NSEEN;
@@ -129,7 +181,10 @@ static void play(const Call &c, int64_t low, int64_t high) {
         settle(st, s);
       }
       if (keys) for (int k = 0; k < NACTS; k++) store(scratch, NSLOTS, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, some, past);
-      for (int k = 0; k < NOUTS; k++) if (next[k]) store(scratch, NSLOTS, OUTS[k], at(next[k], OUTS[k], rows, t), rows, row, some, past);
+      for (int k = 0; k < NOUTS; k++) if (next[k]) {
+        if (c.acting) store_rows(scratch, OUTS[k], at(next[k], OUTS[k], rows, t), row, some, past);
+        else store(scratch, NSLOTS, OUTS[k], at(next[k], OUTS[k], rows, t), rows, row, some, past);
+      }
       bool began = false;
       for (int v = 0; v < some; v += 16) {
         Slot *st = held + (from + v) / 16 * NHELD, *s = scratch + v / 16 * NSLOTS;
@@ -150,8 +205,15 @@ static void play(const Call &c, int64_t low, int64_t high) {
         for (int k = 0; k < NSEEN; k++) take(s, OUTS[k], s, FIRST[k], done);
       }
       if (t != last) for (int k = 0; k < NSEEN; k++) {
-        if (!c.acting || began || !next[k]) store(scratch, NSLOTS, OUTS[k], at(root[k], OUTS[k], rows, t + 1), rows, row, some, past);
-        if (c.acting) store(scratch, NSLOTS, OUTS[k], at(shown[k], OUTS[k], rows, t), rows, row, some);
+        const Field &f = OUTS[k];
+        if (!c.acting) store(scratch, NSLOTS, f, at(root[k], f, rows, t + 1), rows, row, some, past);
+        else {
+          const int64_t size = SIZE[(int)f.kind] * f.count;
+          char *seen = (char *)shown[k] + (size * rows + 63) / 64 * 64 * t;
+          const bool same = next[k] && !began;
+          if (!same) store_rows(scratch, f, at(root[k], f, rows, t + 1), row, some);
+          memcpy(seen + row * size, (same ? at(next[k], f, rows, t) : at(root[k], f, rows, t + 1)) + row * size, some * size);
+        }
       }
     }
     for (int k = 0; k < NSTATE; k++) store(held, NHELD, STATE[k], (char *)p[k], rows, first, count);
@@ -189,107 +251,57 @@ static bool odd(const Call &c) {
   return false;
 }
 
-// where somebody is acting with what is no number, nothing happens, and 1 is returned
+// where somebody is acting with what is no number, and this looks for it, nothing happens, and 1 is returned
+static const int64_t LOOKS = 2;
 extern "C" int64_t run(int64_t rows, int64_t start, int64_t stop, int64_t last, int64_t most, int64_t drawn, int64_t tile, int64_t restart, int64_t streams, int64_t acting,
                     void **p, uint8_t *ended, int64_t threads, const Pool *pool) {
   Call call = {rows, start, stop, last, most, drawn, tile, restart, streams, acting, p, ended};
   Shared shared = {&call, pool};
-  if (acting && odd(call)) return 1;
+  if (acting == LOOKS && odd(call)) return 1;
   if (threads > 1) pool->parallel(share, &shared, (unsigned)threads, 0);
   else play(call, 0, rows);
   return 0;
 }
 
-typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t Order __attribute__((vector_size(16)));
-#ifdef __clang__
-#define PICK(x, y, i, j, k, l) __builtin_shufflevector(x, y, i, j, k, l)
-#else
-#define PICK(x, y, i, j, k, l) __builtin_shuffle(x, y, Order{i, j, k, l})
-#endif
-// a square of four by four numbers, whose lines are `rows` apart, and `apart` where they become columns
-IN void turn_four(const float *x, int64_t rows, float *q, int64_t apart) {
-  Four a = *(const Four *)x, b = *(const Four *)(x + rows), c = *(const Four *)(x + 2 * rows), d = *(const Four *)(x + 3 * rows);
-  Four ab = PICK(a, b, 0, 4, 1, 5), cd = PICK(c, d, 0, 4, 1, 5);
-  *(Four *)q = PICK(ab, cd, 0, 1, 4, 5), *(Four *)(q + apart) = PICK(ab, cd, 2, 3, 6, 7);
-  ab = PICK(a, b, 2, 6, 3, 7), cd = PICK(c, d, 2, 6, 3, 7);
-  *(Four *)(q + 2 * apart) = PICK(ab, cd, 0, 1, 4, 5), *(Four *)(q + 3 * apart) = PICK(ab, cd, 2, 3, 6, 7);
-}
-template <class T> static void turn_square(const T *x, int64_t rows, T *q, int64_t apart, int many, int some) {
-  for (int i = 0; i < many; i++) for (int k = 0; k < some; k++) q[i * apart + k] = x[k * rows + i];
-}
-static void turn_square(const float *x, int64_t rows, float *q, int64_t apart, int many, int some) {
-  if (many == 16 && some == 16) for (int i = 0; i < 16; i += 4) for (int k = 0; k < 16; k += 4) turn_four(x + k * rows + i, rows, q + i * apart + k, apart);
-  else turn_square<float>(x, rows, q, apart, many, some);
-}
-// of an entry: `steps` of `count` numbers each, `size` bytes long, and how far apart the rows are where they lie row by row.
-// What comes before a step is what followed on the one before (`steps - 1` times or `steps` times, as many as `moved`), but
-// for rows that began anew, which `fresh` has
+// an entry of `steps` steps, `size` bytes of a row each, as one that has the steps of a row side by side, the rows `apart`
+// bytes from one another. What comes before a step is what followed on the one before (`steps - 1` times or `steps` times, as
+// many as `moved`), but for rows that began anew, which `fresh` has
 struct Turn {
-  int64_t rows, count, size, apart, steps, moved;
-  const void *from, *fresh;
-  void *to, *before;
+  int64_t rows, size, apart, steps, moved;
+  const char *const *from;
+  const char *fresh;
+  char *to, *before;
   const uint8_t *done;
   const Pool *pool;
 };
-template <class T> static void turn_rows(const Turn &c, int64_t low, int64_t high) {
-  const T *from = (const T *)c.from, *fresh = (const T *)c.fresh;
-  T *to = (T *)c.to, *before = (T *)c.before;
+template <int SIZE> static void turn_rows(const Turn &c, int64_t low, int64_t high) {
+  const int64_t size = SIZE ? SIZE : c.size;
   for (int64_t first = low; first < high; first += 64) {
-    int64_t stop = least(high - first, 64) + first, numbers = c.steps * c.count;
-    for (int64_t k = 0; k < numbers; k += 16) for (int64_t row = first; row < stop; row += 16)
-      turn_square(from + k * c.rows + row, c.rows, to + row * c.apart + k, c.apart, least(stop - row, 16), least(numbers - k, 16));
+    int64_t stop = least(high - first, 64) + first;
+    for (int64_t t = 0; t < c.steps; t++) {
+      const char *x = c.from[t] + first * size, *end = c.from[t] + stop * size;
+      for (char *q = c.to + first * c.apart + t * size; x < end; x += size, q += c.apart) memcpy(q, x, size);
+    }
     if (!c.moved) continue;
-    for (int64_t row = first; row < stop; row++) memcpy(before + row * c.apart, to + row * c.apart, sizeof(T) * c.moved * c.count);
-    for (int64_t t = 0; t < c.moved; t++) for (int64_t row = first; row < stop; row++) if (c.done[t * c.rows + row])
-      for (int64_t k = t * c.count; k < (t + 1) * c.count; k++) before[row * c.apart + k] = fresh[k * c.rows + row];
+    for (int64_t row = first; row < stop; row++) memcpy(c.before + row * c.apart, c.to + row * c.apart, c.moved * size);
+    for (int64_t t = 0; t < c.moved; t++) for (int64_t row = first; row < stop; row++)
+      if (c.done[t * c.rows + row]) memcpy(c.before + row * c.apart + t * size, c.fresh + (t * c.rows + row) * size, size);
   }
 }
 static void turn_share(void *p) {
   const Turn &c = *(const Turn *)p;
-  int64_t groups = (c.rows + 15) / 16, i = c.pool ? c.pool->thread() : 0, n = c.pool ? c.pool->threads() : 1;
-  int64_t low = 16 * (groups * i / n), high = 16 * (groups * (i + 1) / n);
-  if (high > c.rows) high = c.rows;
-  if (c.size == 4) turn_rows<float>(c, low, high);
-  else if (c.size == 8) turn_rows<int64_t>(c, low, high);
-  else turn_rows<uint8_t>(c, low, high);
+  int64_t i = c.pool ? c.pool->thread() : 0, n = c.pool ? c.pool->threads() : 1, low = c.rows * i / n, high = c.rows * (i + 1) / n;
+  if (c.size == 4) turn_rows<4>(c, low, high);
+  else if (c.size == 8) turn_rows<8>(c, low, high);
+  else if (c.size == 16) turn_rows<16>(c, low, high);
+  else if (c.size == 32) turn_rows<32>(c, low, high);
+  else turn_rows<0>(c, low, high);
 }
-
-// from number after number, each of all rows, to row after row
-extern "C" void turn(int64_t rows, int64_t count, int64_t size, int64_t apart, int64_t steps, int64_t moved, const void *from, void *to,
-                     const void *fresh, void *before, const uint8_t *done, int64_t threads, const Pool *pool) {
-  Turn call = {rows, count, size, apart, steps, moved, from, fresh, to, before, done, threads > 1 ? pool : nullptr};
+extern "C" void turn(int64_t rows, int64_t size, int64_t apart, int64_t steps, int64_t moved, const char *const *from, char *to,
+                     const char *fresh, char *before, const uint8_t *done, int64_t threads, const Pool *pool) {
+  Turn call = {rows, size, apart, steps, moved, from, fresh, to, before, done, threads > 1 ? pool : nullptr};
   if (threads > 1) pool->parallel(turn_share, &call, (unsigned)threads, 0);
   else turn_share(&call);
-}
-
-// entries of `steps` steps, `size` bytes of a row each, as one entry that has the steps of a row side by side
-struct Stack {
-  int64_t rows, size, steps;
-  const char *const *from;
-  char *to;
-  const Pool *pool;
-};
-template <int SIZE> static void stack_rows(const Stack &c, int64_t low, int64_t high) {
-  const int64_t size = SIZE ? SIZE : c.size;
-  for (int64_t first = low; first < high; first += 64) for (int64_t t = 0; t < c.steps; t++) {
-    const char *x = c.from[t] + first * size, *stop = x + least(high - first, 64) * size;
-    for (char *q = c.to + (first * c.steps + t) * size; x < stop; x += size, q += c.steps * size) memcpy(q, x, size);
-  }
-}
-static void stack_share(void *p) {
-  const Stack &c = *(const Stack *)p;
-  int64_t i = c.pool ? c.pool->thread() : 0, n = c.pool ? c.pool->threads() : 1, low = c.rows * i / n, high = c.rows * (i + 1) / n;
-  if (c.size == 4) stack_rows<4>(c, low, high);
-  else if (c.size == 8) stack_rows<8>(c, low, high);
-  else if (c.size == 16) stack_rows<16>(c, low, high);
-  else if (c.size == 32) stack_rows<32>(c, low, high);
-  else stack_rows<0>(c, low, high);
-}
-extern "C" void stack(int64_t rows, int64_t size, int64_t steps, const char *const *from, char *to, int64_t threads, const Pool *pool) {
-  Stack call = {rows, size, steps, from, to, threads > 1 ? pool : nullptr};
-  if (threads > 1) pool->parallel(stack_share, &call, (unsigned)threads, 0);
-  else stack_share(&call);
 }
 
 // new episodes in rows side by side, written where they are asked for: a third at least, else nothing happens
@@ -304,12 +316,13 @@ static bool begin_here(int64_t rows, int64_t row, const uint8_t *where, void **p
     *(M *)(s + CARE) = asked[v] = loadb(where + row + 16 * v, 16);
     reset(st, s);
   }
-  for (int k = 0; k < NSTATE + NSEEN; k++)
-    blend(scratch, NSLOTS, k < NSTATE ? FRESH[k] : FIRST[k - NSTATE], (char *)p[k], rows, row, SPAN, asked);
+  for (int k = 0; k < NSTATE; k++) blend(scratch, NSLOTS, FRESH[k], (char *)p[k], rows, row, SPAN, asked);
+  for (int k = 0; k < NSEEN; k++) for (int v = 0; v < SPAN; v += 16)
+    scatter_asked(scratch + v / 16 * NSLOTS, FIRST[k], (char *)p[NSTATE + k], 1, places(row + v, FIRST[k]).at, 16, where + row + v);
   return true;
 }
 
-// state, what is seen; of the rows asked for sixteen in a vector, wherever they are, unless they are many and easily computed
+// state, what is seen, which lies row after row; of the rows asked for sixteen in a vector, wherever they are, unless they are many and easily computed
 struct Beginning {
   int64_t rows, streams;
   const uint8_t *where;
@@ -341,10 +354,15 @@ static void begin_rows(const Beginning &c, int64_t low, int64_t high) {
       reset(st, s);
     }
     bool straight = row[some - 1] - row[0] == some - 1;
-    for (int k = 0; k < NSTATE + NSEEN; k++) {
-      const Field &f = k < NSTATE ? FRESH[k] : FIRST[k - NSTATE];
-      if (straight) store(scratch, NSLOTS, f, (char *)p[k], rows, row[0], some, streams);
-      else for (int v = 0; v < some; v += 16) scatter(scratch + v / 16 * NSLOTS, f, (char *)p[k], rows, row + v, least(some - v, 16));
+    for (int k = 0; k < NSTATE; k++) {
+      if (straight) store(scratch, NSLOTS, FRESH[k], (char *)p[k], rows, row[0], some, streams);
+      else for (int v = 0; v < some; v += 16) scatter(scratch + v / 16 * NSLOTS, FRESH[k], (char *)p[k], rows, row + v, least(some - v, 16));
+    }
+    for (int k = 0; k < NSEEN; k++) {
+      char *seen = (char *)p[NSTATE + k];
+      if (straight) store_rows(scratch, FIRST[k], seen, row[0], some, streams);
+      else for (int v = 0, n; v < some; v += 16)
+        n = least(some - v, 16), scatter(scratch + v / 16 * NSLOTS, FIRST[k], seen, 1, places(row + v, n, FIRST[k]).at, n);
     }
   }
 }
