@@ -21,7 +21,7 @@ from marlenv.envs.rollout import RolloutOptions, finish, go_on, start
 from marlenv.envs.stepping import STEP, check_actions
 from marlenv.errors import whole
 from marlenv.keys import Path
-from marlenv.physics.env.layout import Layout
+from marlenv.physics.env.layout import Layout, StepForm
 from marlenv.physics.env.rollout_buffer import RolloutBuffer
 from marlenv.physics.env.simulation_env import SimulationEnv
 from marlenv.physics.env.staging_buffer import Shown, StagingBuffer
@@ -100,10 +100,15 @@ class _Acting:
         self._looks = self.ended.is_cpu
         """Whether it can be seen which steps ended any row without waiting for a device."""
         self._ended = self.ended.numpy() if self._looks else self.ended
-        self.written: list[dict[Path, Tensor]] = []
-        """Of every step: all that the policy wrote, or that it found written in the step before."""
+        self.paths: list[Path] = []
+        """All that the policy writes, or that it finds written in the step before."""
+        self.written: list[list[Tensor]] = []
+        """Of every step, in the order of :attr:`paths`."""
+        self._form: StepForm | None = None
+        """Of the data, once it is known what the policy writes."""
         self.groups = [field.name[0] for field in buffer.action_fields]
-        self.actions = [(*buffer.layout.paths[group], "action") for group in self.groups]
+        self.actions: list[int] = []
+        """The places of the groups' actions in what is written."""
         self.values: Sequence[Tensor] = ()
         """What is shown before the next step, tensors of its own, as a step gives them."""
         self.watched: Sequence[Tensor] = ()
@@ -122,25 +127,22 @@ class _Acting:
             td: what the first step starts from.
             values: its entries, as :meth:`RolloutBuffer.start` gives them.
         """
-        env, buffer, layout = self.env, self.buffer, self.buffer.layout
+        env, buffer = self.env, self.buffer
         td, self.values, self.watched = shallow(td), values, values
         fresh = False  # whether the data of this step are others than those that followed on the step before
         for t in range(buffer.steps):
             values, watched = self.values, self.watched
-            if t:
-                td = layout.first(values)
-                for where, x in self.written[-1].items():
-                    plant(td, where, x)
+            if self._form is not None:
+                td = self._form.filled(values, self.written[-1])
             versions = [x._version for x in watched]
             td = ask(self.act, td, f"{type(env).__name__}.rollout")
             if not t:  # later ones are like the first
                 check_actions(env, env.plan, td)
-            found = layout.added(td, values)
-            untouched = found is not None and versions == [x._version for x in watched] and self._goes_on(found)
-            if found is None or not untouched or sys.getrefcount(td) > HELD:
+            found = self._found(td, values)
+            if found is None or versions != [x._version for x in watched] or sys.getrefcount(td) > HELD:
                 return self._unfused(t, td, values, fresh)
             self.written.append(found)
-            actions = [found[where] for where in self.actions]
+            actions = [found[i] for i in self.actions]
             if not self._numbers:
                 self._check(actions)
             fresh = self._step(t, actions, last=t == buffer.steps - 1)
@@ -148,23 +150,26 @@ class _Acting:
                 break
         return self._whole(t + 1)
 
+    def _found(self, td: TensorDictBase, values: Sequence[Tensor]) -> list[Tensor] | None:
+        """What the policy wrote; None where it did more, where that is not like what it wrote before, or where its
+        actions are not as a step reads them.
+        """
+        if self._form is not None:
+            return self._form.written(td, values, self.written[-1])
+        layout = self.buffer.layout
+        found = layout.added(td, values)
+        fields = [((*layout.paths[field.name[0]], "action"), field) for field in self.buffer.action_fields]
+        if found is None or (STEP,) in found:  # some rows wait
+            return None
+        if not all(where in found and found[where].dtype == field.dtype for where, field in fields):
+            return None
+        self.paths = list(found)
+        self.actions = [self.paths.index(where) for where, _ in fields]
+        self._form = layout.again(self.paths)
+        return list(found.values())
+
     def _check(self, actions: Sequence[Tensor]) -> None:
         self.env.check_values(dict(zip(self.groups, actions, strict=True)))
-
-    def _goes_on(self, found: Mapping[Path, Tensor]) -> bool:
-        """Whether what a policy wrote is like what it wrote before, and its actions as a step reads them."""
-        if not self.written:
-            fields = zip(self.actions, self.buffer.action_fields, strict=True)
-            whole = (STEP,) not in found  # else some rows wait
-            return whole and all(where in found and found[where].dtype == field.dtype for where, field in fields)
-        before = self.written[-1]
-        if before.keys() != found.keys():
-            return False
-        for where, x in found.items():
-            like = before[where]
-            if x.shape != like.shape or x.dtype != like.dtype or x.device != like.device:
-                return False
-        return True
 
     def _step(self, t: int, actions: Sequence[Tensor], *, last: bool) -> bool:
         """Plays a step, and makes what is shown before the next one, if there is one; whether any row ended."""
@@ -208,8 +213,8 @@ class _Acting:
         self._share_flags(played)
         td = self.buffer.whole(played)
         stacked = partial(torch.stack, dim=1) if self.kernel is None else self.kernel.stacked
-        for where in self.written[0]:
-            plant(td, where, stacked([step[where] for step in self.written]))
+        for where, parts in zip(self.paths, zip(*self.written, strict=True), strict=True):
+            plant(td, where, stacked(parts))
         return finish(self.env, td, self.options)
 
     def _share_flags(self, played: int) -> None:
@@ -222,7 +227,7 @@ class _Acting:
         self._share_flags(t)
         kept = [buffer.step(i) for i in range(t)]
         for step, written in zip(kept, self.written, strict=True):
-            for where, x in written.items():
+            for where, x in zip(self.paths, written, strict=True):
                 plant(step, where, x)
         if kept and not fresh:  # the policy was given what followed on the step before
             layout.put_observed(kept[-1]["next"], values)

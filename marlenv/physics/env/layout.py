@@ -197,6 +197,11 @@ class Layout:
         out: dict[Path, Tensor] = {}
         return out if "next" not in td.keys() and self._first.added(td, values, (), out) else None
 
+    def again(self, paths: Sequence[Path]) -> StepForm:
+        """The form of steps in which somebody writes the entries ``paths`` each time."""
+        count = len(self.observations) + len(FLAGS) * len(self.levels)
+        return StepForm(self._first.grown(dict(zip(paths, range(count, count + len(paths)), strict=True))), self.device)
+
     def put_observed(self, td: TensorDictBase, values: Sequence[Tensor]) -> None:
         """Writes what :meth:`first` takes over the entries of data that followed on a step."""
         count = len(self.observations)
@@ -234,6 +239,32 @@ class Layout:
         return found
 
 
+class StepForm:
+    """The data that steps start from, where somebody writes the same entries in each of them.
+
+    Args:
+        template: of all entries, those that are written last.
+        device: of the data.
+    """
+
+    def __init__(self, template: _Template, device: torch.device | None) -> None:
+        self._template, self._device = template, device
+
+    def filled(self, values: Sequence[Tensor], written: Sequence[Tensor]) -> TensorDict:
+        """The data with what was written in the step before.
+
+        Args:
+            values: as of :meth:`Layout.first`.
+            written: entries in the order in which the form was asked for.
+        """
+        return self._template.filled([*values, *written], None, self._device)
+
+    def written(self, td: TensorDictBase, values: Sequence[Tensor], before: Sequence[Tensor]) -> list[Tensor] | None:
+        """What somebody wrote into the data; None where anything else was changed, or an entry is not like before."""
+        out = list(before)
+        return out if self._template.matches(td, values, out) else None
+
+
 class _Template:
     """A tensordict to be made: its entries as places in a list of values, and the tensordicts in it."""
 
@@ -249,6 +280,37 @@ class _Template:
             if below._tensordict:
                 data[name] = below
         return new(data, self.size if batch is None else Size((*batch, *self.agents)), device)
+
+    def grown(self, places: Mapping[Path, int]) -> _Template:
+        """The same with more entries, at these places in the list."""
+        made = _Template(self.agents, self.size)
+        made.size, made.leaves = self.size, self.leaves | {path[0]: i for path, i in places.items() if len(path) == 1}
+        for name in dict.fromkeys((*self.inner, *(path[0] for path in places if len(path) > 1))):
+            below = {path[1:]: i for path, i in places.items() if path[0] == name and len(path) > 1}
+            made.inner[name] = self.inner.get(name, _Template(Size(), self.size)).grown(below)
+        return made
+
+    def matches(self, td: Any, values: Sequence[Tensor], written: list[Tensor]) -> bool:
+        """Whether a tensordict holds ``values`` themselves and, behind them in the list, entries like ``written``, and
+        nothing else; these take their places in ``written``.
+        """
+        data, count = raw(td), len(values)
+        if data is None or td.batch_size != self.size or len(data) != len(self.leaves) + len(self.inner):
+            return False
+        for name, x in data.items():
+            if (i := self.leaves.get(name)) is None:
+                node = self.inner.get(name)
+                if node is None or not node.matches(x, values, written):
+                    return False
+            elif i < count:
+                if x is not values[i]:
+                    return False
+            else:
+                y = written[i - count]
+                if type(x) is not Tensor or x.shape != y.shape or x.dtype != y.dtype or x.device != y.device:
+                    return False
+                written[i - count] = x
+        return True
 
     def added(self, td: Any, values: Sequence[Tensor], path: Path, out: dict[Path, Tensor]) -> bool:
         """Collects what is not among ``values``; whether they are all there, and what was added are plain tensors."""
@@ -323,4 +385,4 @@ def _nested(td: TensorDictBase, path: Path) -> TensorDictBase | None:
     return node if is_nested(node) else None
 
 
-__all__ = ["FLAGS", "Entry", "Layout", "Level", "by_group", "columns", "world_entries"]
+__all__ = ["FLAGS", "Entry", "Layout", "Level", "StepForm", "by_group", "columns", "world_entries"]
