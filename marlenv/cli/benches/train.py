@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from copy import copy
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
@@ -102,13 +103,9 @@ class Learner:
         self.batch: Any = None
 
     @torch.no_grad()
-    def sample(self, player: Any = None) -> int:
-        """A batch of frames.
-
-        Args:
-            player: what plays them, where it is not the one that is trained with.
-        """
-        self.batch = (player or self.player).rollout(STEPS, self.policy, break_when_any_done=False)
+    def sample(self) -> int:
+        """A batch of frames, in the place of the one before."""
+        self.batch = self.player.rollout(STEPS, self.policy, break_when_any_done=False)
         return self.settings.frames
 
     @torch.no_grad()
@@ -181,9 +178,10 @@ def measure(rounds: int, *, only: str = "") -> list[Figure]:
 def _sampling(rounds: int) -> list[Figure]:
     ours, theirs = sides(SPEED).values()
     env = make("navigation", num_envs=SPEED.rows, seed=0, max_steps=STEPS, clamp_actions=True, compile="aot")
-    bridged = to_torchrl(env)
-    parts = {"ours": ours.sample, "theirs": theirs.sample, "policy": ours.forward}
-    sampled = interleaved(parts | {"bridged": lambda: ours.sample(bridged)}, rounds)
+    bridged = copy(ours)  # with batches of its own: who makes them lets go of them
+    bridged.player = to_torchrl(env)
+    parts = {"ours": ours.sample, "theirs": theirs.sample, "policy": ours.forward, "bridged": bridged.sample}
+    sampled = interleaved(parts, rounds)
     what = f"MAPPO on navigation, {SPEED.rows} x {STEPS}: sampling"
     alone = "the policy alone"
     return [
