@@ -65,8 +65,13 @@ def interleaved(
 
 def report(figures: Sequence[Figure]) -> str:
     """The figures as a table with ratios."""
-    rows = [[f.what, number(f.ours), f"{number(f.peer)} ({f.peer_name})", f"{f.ratio:.1f}x", f.unit] for f in figures]
+    rows = [[f.what, number(f.ours), f"{number(f.peer)} ({f.peer_name})", _times(f.ratio), f.unit] for f in figures]
     return table(rows, ["what", "marlenv", "peer", "ratio", "unit"], right=[1, 2, 3])
+
+
+def _times(ratio: float) -> str:
+    """How many times less, with the hundredths where they decide."""
+    return f"{ratio:.1f}x" if ratio >= 2 else f"{ratio:.2f}x"
 
 
 def machine() -> str:
