@@ -15,7 +15,7 @@ from stepwise import stepwise
 
 from marlenv import RewardSum, SerialEnv, TransformedEnv
 from marlenv.envs.registry import load
-from marlenv.errors import NotCompiled, Unsupported
+from marlenv.errors import NotCompiled, NotInSpec, Unsupported
 from marlenv.physics import (
     Agent,
     Box,
@@ -419,6 +419,39 @@ def test_the_graph_of_torch_compile_ends_where_separate_operations_end(name):
         stepwise(make(name, compile=tier, **options), 8, break_when_any_done=False) for tier in ("none", "compile")
     )
     assert max(off(x, reference[key]) for key, x in entries(ours).items()) <= 1e-5
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_machine_code_that_finds_an_action_that_is_no_number_by_hand_does_nothing(value):
+    said = []
+    for tier in ("none", "aot"):
+        env = make("simple_spread", num_envs=37, seed=1, compile=tier)
+        td = env.rand_action(env.reset())
+        before, right = env.get_state(), td.clone()
+        td["agents", "action"][35, 2, 1] = value
+        with pytest.raises(NotInSpec) as raised:
+            env.step(td)
+        said.append(str(raised.value))
+        assert all(torch.equal(x, before[name]) for name, x in env.get_state().items())
+        env.step(right)
+    assert said[0] == said[1]
+
+
+def test_rows_that_wait_may_have_any_action_in_machine_code():
+    env = make("simple_spread", num_envs=37, seed=1, compile="aot")
+    td = env.rand_action(env.reset())
+    td["agents", "action"][5] = torch.nan
+    following = env.step(td.set("_step", torch.arange(37) != 5))
+    assert following["next", "agents", "observation"].isfinite().all()
+
+
+def test_actions_beyond_what_machine_code_counts_with_act_as_the_largest():
+    found = []
+    for tier in ("none", "aot"):
+        env = make("simple_spread", num_envs=37, seed=1, compile=tier, clamp_actions=True)
+        td = env.reset().set(("agents", "action"), torch.full((37, 3, 2), 1e300, dtype=torch.float64))
+        found.append(env.step(td)["next", "agents", "observation"])
+    assert off(*found) <= 1e-5
 
 
 def test_auto_leaves_large_scenarios_alone_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:

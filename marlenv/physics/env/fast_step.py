@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
-from tensordict import TensorDict
-from torch import Tensor
+from tensordict import TensorDict, TensorDictBase
 
 from marlenv.physics.env.layout import FLAGS, Layout
 from marlenv.physics.env.simulation_env import SimulationEnv
@@ -35,12 +33,15 @@ class FastStep:
         self._results = self._actions + len(self.kernel.actions)
         self.row_flags = self._results + len(entries) + len(self.kernel.observations)
         self._ended = torch.zeros(1, dtype=torch.uint8, device=env.device)
+        self._numbers = all(field.dtype.is_floating_point for field in self.kernel.actions)
+        """Whether machine code looks at the actions itself, where it can."""
         self._state: State | None = None
         self._places: Any = None
 
-    def step(self, actions: Mapping[str, Tensor]) -> TensorDict:
-        """One step of all rows."""
+    def step(self, td: TensorDictBase) -> TensorDict:
+        """One step of all rows, with the actions in data of the env."""
         env, kernel, rows = self.env, self.kernel, self.rows
+        actions = env.grouping.actions(td) if self._numbers else env.taken(td)
         if env.last_state is not self._state or self._state is None:
             state = env.own_state()
             nowhere = [None] * len(kernel.actions), [None] * len(kernel.outs), [None] * len(FLAGS)
@@ -58,7 +59,9 @@ class FastStep:
         base = flags.data_ptr()
         for k in range(3):
             places[self.row_flags + k] = base + k * flags.stride(0)
-        kernel.step(rows, places, self._ended, env.max_steps)
+        if not kernel.step(rows, places, self._ended, env.max_steps, looks=self._numbers):
+            env.check_values(actions)
+            kernel.step(rows, places, self._ended, env.max_steps)  # they are numbers, larger than machine code's
         flags[:, 1:] = flags[:, :1]
         return self.layout.following([*values, *self.layout.flags(flags)])
 

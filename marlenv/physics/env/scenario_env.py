@@ -274,7 +274,7 @@ class ScenarioEnv(SimulationEnv):
         self.check_began("step")
         where = get(tensordict, "_step")
         if where is None and (fast := self._fast_step()) is not None:
-            return fast.step(self.taken(tensordict))
+            return fast.step(tensordict)
         with self.gradients():
             before = self.current_state
             kept = (

@@ -64,10 +64,11 @@ class CpuKernel(MachineKernel):
         streams, threads = self._ways(rows, steps.stop - steps.start)
         self._run(rows, *steps[:5], TILE, steps.restart, streams, IDLE, places, ended.data_ptr(), *threads)
 
-    def step(self, rows: int, places: Any, ended: Tensor, most: int | None = None) -> None:
+    def step(self, rows: int, places: Any, ended: Tensor, most: int | None = None, *, looks: bool = False) -> bool:
         """As :meth:`MachineKernel.step`, on as many threads as PyTorch may use."""
         streams, threads = self._ways(rows, 1)
-        self._run(rows, 0, 1, 0, most or 0, 0, TILE, False, streams, ACTS, places, ended.data_ptr(), *threads)
+        how = (most or 0, 0, TILE, False, streams, LOOKS if looks else ACTS, places)
+        return not self._run(rows, 0, 1, 0, *how, ended.data_ptr(), *threads)
 
     def acting(self, state: State, room: Room, *, last: int, most: int | None, restart: bool) -> Act:
         """As :meth:`MachineKernel.acting`, on as many threads as PyTorch may use now; looks at the actions."""

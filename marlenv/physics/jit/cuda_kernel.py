@@ -88,9 +88,10 @@ class CudaKernel(MachineKernel):
     def _play(self, rows: int, places: Any, ended: Tensor, steps: Steps) -> None:
         self._launch(self._run, rows, *map(int, steps), *places, ended.data_ptr())
 
-    def step(self, rows: int, places: Any, ended: Tensor, most: int | None = None) -> None:
-        """As :meth:`MachineKernel.step`."""
+    def step(self, rows: int, places: Any, ended: Tensor, most: int | None = None, *, looks: bool = False) -> bool:
+        """As :meth:`MachineKernel.step`; it cannot look."""
         self.run(rows, places, ended, most=most)
+        return True
 
     def acting(self, state: State, room: Room, *, last: int, most: int | None, restart: bool) -> Act:
         """As :meth:`MachineKernel.acting`; all observations are written. Nothing looks at actions, nor waits."""

@@ -439,10 +439,16 @@ class MachineKernel(ABC):
         """As :meth:`run`."""
 
     @abstractmethod
-    def step(self, rows: int, places: Any, ended: Tensor, most: int | None = None) -> None:
+    def step(self, rows: int, places: Any, ended: Tensor, most: int | None = None, *, looks: bool = False) -> bool:
         """Plays a step with somebody else's actions, which lie, as all that follows, as :attr:`by_rows` says.
 
-        The arguments are those of :meth:`run`.
+        The other arguments are those of :meth:`run`.
+
+        Args:
+            looks: whether a kernel that can look at actions does.
+
+        Returns:
+            whether it did: not where any action is no finite number, and it looked.
         """
 
     @abstractmethod

@@ -232,12 +232,18 @@ struct Shared {
   const Pool *pool;
 };
 
-// a thread's part of the rows, whole groups of vectors: what is computed of a row is the same wherever the cuts are
+// a thread's part of the rows, whole pieces of `size` rows; all of them where there is no pool. What is computed of a row is
+// the same wherever the cuts are
+struct Part { int64_t low, high; };
+static Part part(const Pool *pool, int64_t rows, int64_t size) {
+  int64_t pieces = (rows + size - 1) / size, k = pool ? pool->thread() : 0, n = pool ? pool->threads() : 1;
+  int64_t low = size * (pieces * k / n), high = size * (pieces * (k + 1) / n);
+  return {low, high < rows ? high : rows};
+}
 static void share(void *p) {
   const Shared &s = *(const Shared *)p;
-  int64_t rows = s.call->rows, groups = (rows + SPAN - 1) / SPAN, k = s.pool->thread(), n = s.pool->threads();
-  int64_t low = SPAN * (groups * k / n), high = SPAN * (groups * (k + 1) / n);
-  play(*s.call, low, high < rows ? high : rows);
+  Part mine = part(s.pool, s.call->rows, SPAN);
+  play(*s.call, mine.low, mine.high);
 }
 
 // whether any action of one step is no finite number
@@ -290,12 +296,12 @@ template <int SIZE> static void turn_rows(const Turn &c, int64_t low, int64_t hi
 }
 static void turn_share(void *p) {
   const Turn &c = *(const Turn *)p;
-  int64_t i = c.pool ? c.pool->thread() : 0, n = c.pool ? c.pool->threads() : 1, low = c.rows * i / n, high = c.rows * (i + 1) / n;
-  if (c.size == 4) turn_rows<4>(c, low, high);
-  else if (c.size == 8) turn_rows<8>(c, low, high);
-  else if (c.size == 16) turn_rows<16>(c, low, high);
-  else if (c.size == 32) turn_rows<32>(c, low, high);
-  else turn_rows<0>(c, low, high);
+  Part mine = part(c.pool, c.rows, 1);
+  if (c.size == 4) turn_rows<4>(c, mine.low, mine.high);
+  else if (c.size == 8) turn_rows<8>(c, mine.low, mine.high);
+  else if (c.size == 16) turn_rows<16>(c, mine.low, mine.high);
+  else if (c.size == 32) turn_rows<32>(c, mine.low, mine.high);
+  else turn_rows<0>(c, mine.low, mine.high);
 }
 extern "C" void turn(int64_t rows, int64_t size, int64_t apart, int64_t steps, int64_t moved, const char *const *from, char *to,
                      const char *fresh, char *before, const uint8_t *done, int64_t threads, const Pool *pool) {
@@ -368,9 +374,8 @@ static void begin_rows(const Beginning &c, int64_t low, int64_t high) {
 }
 static void begin_share(void *p) {
   const Beginning &c = *(const Beginning *)p;
-  int64_t groups = (c.rows + SPAN - 1) / SPAN, k = c.pool->thread(), n = c.pool->threads();
-  int64_t low = SPAN * (groups * k / n), high = SPAN * (groups * (k + 1) / n);
-  begin_rows(c, low, high < c.rows ? high : c.rows);
+  Part mine = part(c.pool, c.rows, SPAN);
+  begin_rows(c, mine.low, mine.high);
 }
 extern "C" void begin(int64_t rows, int64_t streams, const uint8_t *where, void **p, int64_t threads, const Pool *pool) {
   Beginning call = {rows, streams, where, p, pool};
