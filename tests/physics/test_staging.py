@@ -110,8 +110,9 @@ def test_more_than_the_caches_hold_is_turned_in_the_shortest_parts(compact, step
     same(*found)
 
 
+@pytest.mark.parametrize("tier", ["none", "aot"])
 @pytest.mark.parametrize("rows", [1, 5, 64])
-def test_what_a_policy_is_shown_lies_in_memory_as_what_a_step_by_hand_gives(rows):
+def test_what_a_policy_is_shown_lies_in_memory_as_what_a_step_by_hand_gives(rows, tier):
     """Matrix products depend on it in their last bits, and ``view`` takes only what lies row by row."""
     found = []
     for roll in (EnvBase.rollout, stepwise):
@@ -122,7 +123,7 @@ def test_what_a_policy_is_shown_lies_in_memory_as_what_a_step_by_hand_gives(rows
             seen.append((x.is_contiguous(), x.data_ptr() % ALIGNED, x.view(rows, -1).clone()))
             return steer(td)
 
-        env = make("navigation", num_envs=rows, seed=3, max_steps=5, compile="aot")
+        env = make("navigation", num_envs=rows, seed=3, max_steps=5, compile=tier)
         roll(env, 12, act, break_when_any_done=False)
         found.append(seen)
     for (whole, place, x), (one, other, y) in zip(*found, strict=True):

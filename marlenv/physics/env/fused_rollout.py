@@ -266,7 +266,8 @@ def _moved(
         shown = [values[entry.field.name] for entry in buffer.layout.observations]
         for x, target in zip(shown, buffer.observations, strict=True):
             target[t + 1].copy_(x.movedim(0, -1))
-        return ended, [entry.shaped(x.clone()) for entry, x in zip(buffer.layout.observations, shown, strict=True)]
+        own = [x.clone(memory_format=torch.contiguous_format) for x in shown]  # as a step by hand gives them
+        return ended, [entry.shaped(x) for entry, x in zip(buffer.layout.observations, own, strict=True)]
 
 
 def fits(env: SimulationEnv, layout: Layout, policy: Any, options: RolloutOptions) -> bool:

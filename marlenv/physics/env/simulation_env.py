@@ -132,18 +132,14 @@ class SimulationEnv(EnvBase):
     def owned(
         self, observations: Observations, infos: Infos, rewards: Grouped | None = None
     ) -> tuple[Observations, Infos, Grouped]:
-        """The same with memory of its own for all that could share it with the state, with constants or with each
-        other.
+        """The same row by row in memory, and of its own for all that could share it with the state, with constants or
+        with each other.
         """
-        borrowed = self.simulation.borrowed
-        if not borrowed and self.num_envs > 1:
-            return observations, infos, rewards or {}
-        values = leaves(observations, infos, rewards)
-        for path in (
-            borrowed if self.num_envs > 1 else values
-        ):  # one row's views are contiguous more often than those of many
-            if path in values:
-                values[path] = values[path].clone()
+        borrowed, one = self.simulation.borrowed, self.num_envs == 1  # whose views lie row by row whatever they are
+        values = {
+            path: x.clone(memory_format=torch.contiguous_format) if one or path in borrowed else x.contiguous()
+            for path, x in leaves(observations, infos, rewards).items()
+        }
         return unflatten(values)
 
     def checked(self, state: TensorDictBase) -> State:
