@@ -5,8 +5,9 @@ import torch
 from stepwise import stepwise
 from test_fused import same
 
+from marlenv import buffer_pool
 from marlenv.envs import EnvBase
-from marlenv.physics.env import staging_buffer
+from marlenv.physics.env import fast_step, staging_buffer
 from marlenv.physics.env.staging_buffer import ALIGNED, FEWEST, MOST
 from marlenv.physics.jit import cache, cpu_kernel
 from marlenv.physics.jit.kernel import Begun
@@ -151,6 +152,24 @@ def test_what_is_written_past_the_caches_is_the_same(name, monkeypatch):
         env = make(name, num_envs=48, seed=3, max_steps=5, compile="aot")
         found.append(torch.cat([stepwise(env, 2, break_when_any_done=False), env.rollout(3)], 1))
     same(*found)
+
+
+def test_large_results_of_steps_by_hand_are_theirs_who_hold_them(monkeypatch):
+    """Their memory is used again, but not while anybody sees any of it."""
+    plain = make("navigation", num_envs=64, seed=3, compile="aot")
+    for module in (fast_step, buffer_pool):
+        monkeypatch.setattr(module, "LARGE", 1)
+    env = make("navigation", num_envs=64, seed=3, compile="aot")
+    td, other, held, places = env.reset(), plain.reset(), [], set()
+    for t in range(12):
+        td, other = env.step_mdp(env.rand_step(td)), plain.step_mdp(plain.rand_step(other))
+        seen, right = td["agents", "observation"], other["agents", "observation"]
+        assert torch.equal(seen, right)
+        places.add(seen.data_ptr())
+        if t in (2, 5):
+            held.append((seen[3:, 1].T, right[3:, 1].T.clone()))
+    assert all(torch.equal(x, y) for x, y in held)
+    assert len(places) < 6
 
 
 def test_actions_that_are_negated_when_they_are_read():

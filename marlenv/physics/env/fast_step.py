@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from marlenv.buffer_pool import LARGE, BufferPool
 from marlenv.physics.env.layout import FLAGS, Layout
 from marlenv.physics.env.simulation_env import SimulationEnv
 from marlenv.physics.jit.tiers import MachineCode
@@ -29,6 +30,9 @@ class FastStep:
         meta, by_rows = torch.device("meta"), self.kernel.by_rows
         like = [entry.shaped(entry.field.room(self.rows, meta, by_rows=by_rows)) for entry in entries]
         self._entries = [(x.shape, x.stride(), x.dtype) for x in like]
+        self._wanted = [(x.shape, x.dtype) for x in like]
+        self._pool = BufferPool() if by_rows and any(x.nbytes >= LARGE for x in like) else None
+        """Where large results have their memory, which is used again once nobody holds them."""
         self._actions = len(self.kernel.state)
         self._results = self._actions + len(self.kernel.actions)
         self.row_flags = self._results + len(entries) + len(self.kernel.observations)
@@ -50,9 +54,12 @@ class FastStep:
         acts = [f.read(actions[f.name[0]], by_rows=kernel.by_rows) for f in kernel.actions]
         for k, x in enumerate(acts, self._actions):
             places[k] = x.data_ptr()
-        values = [
-            torch.empty_strided(size, stride, dtype=dtype, device=device) for size, stride, dtype in self._entries
-        ]
+        if self._pool is not None:
+            values = self._pool.lend(self._wanted, device)
+        else:
+            values = [
+                torch.empty_strided(size, stride, dtype=dtype, device=device) for size, stride, dtype in self._entries
+            ]
         for k, x in enumerate(values, self._results):
             places[k] = x.data_ptr()
         flags = torch.empty((3, 1 + self.layout.agents, rows), dtype=torch.bool, device=device)
