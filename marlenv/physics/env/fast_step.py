@@ -30,9 +30,10 @@ class FastStep:
         meta, by_rows = torch.device("meta"), self.kernel.by_rows
         like = [entry.shaped(entry.field.room(self.rows, meta, by_rows=by_rows)) for entry in entries]
         self._entries = [(x.shape, x.stride(), x.dtype) for x in like]
-        self._wanted = [(x.shape, x.dtype) for x in like]
-        self._pool = BufferPool() if by_rows and any(x.nbytes >= LARGE for x in like) else None
-        """Where large results have their memory, which is used again once nobody holds them."""
+        self.pool = BufferPool() if by_rows and any(x.nbytes >= LARGE for x in like) else None
+        """Where large results have their memory, which is used again once nobody holds them. A pool keeps what is of
+        use for one kind of request, so that of rollouts is another.
+        """
         self._actions = len(self.kernel.state)
         self._results = self._actions + len(self.kernel.actions)
         self.row_flags = self._results + len(entries) + len(self.kernel.observations)
@@ -54,8 +55,8 @@ class FastStep:
         acts = [f.read(actions[f.name[0]], by_rows=kernel.by_rows) for f in kernel.actions]
         for k, x in enumerate(acts, self._actions):
             places[k] = x.data_ptr()
-        if self._pool is not None:
-            values = self._pool.lend(self._wanted, device)
+        if self.pool is not None:
+            values = self.pool.lend([(size, dtype) for size, _, dtype in self._entries], device)
         else:
             values = [
                 torch.empty_strided(size, stride, dtype=dtype, device=device) for size, stride, dtype in self._entries

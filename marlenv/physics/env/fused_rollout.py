@@ -165,7 +165,7 @@ class _Acting:
             return None
         self.paths = list(found)
         self.actions = [self.paths.index(where) for where, _ in fields]
-        self._form = layout.again(self.paths)
+        self._form = layout.form(self.paths)
         return list(found.values())
 
     def _check(self, actions: Sequence[Tensor]) -> None:

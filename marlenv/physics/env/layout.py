@@ -197,7 +197,7 @@ class Layout:
         out: dict[Path, Tensor] = {}
         return out if "next" not in td.keys() and self._first.added(td, values, (), out) else None
 
-    def again(self, paths: Sequence[Path]) -> StepForm:
+    def form(self, paths: Sequence[Path]) -> StepForm:
         """The form of steps in which somebody writes the entries ``paths`` each time."""
         count = len(self.observations) + len(FLAGS) * len(self.levels)
         return StepForm(self._first.grown(dict(zip(paths, range(count, count + len(paths)), strict=True))), self.device)

@@ -78,7 +78,7 @@ class CpuKernel(MachineKernel):
         how, to = (last, most or 0, 0, TILE, restart, False, LOOKS, places), room.ended.data_ptr()
 
         def played(step: int, actions: Sequence[Tensor]) -> bool:
-            read = [x.resolve_neg().contiguous() for x in actions]
+            read = [field.read(x, by_rows=True) for field, x in zip(self.actions, actions, strict=True)]
             for i, x in enumerate(read, first):
                 places[i] = x.data_ptr()
             return not self._run(rows, step, step + 1, *how, to, *threads)
