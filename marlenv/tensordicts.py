@@ -111,13 +111,10 @@ def home(td: TensorDictBase, key: str | tuple[str, ...], value: Any) -> dict[str
     for step in () if isinstance(key, str) else key[:-1]:
         node = get(node, step) if type(node) is TensorDict else None
     inside = raw(node)
-    fits = (
-        inside is not None
-        and type(value) is Tensor
-        and value.shape[: node.ndim] == node.batch_size
-        and node.device in (None, value.device)
-    )
-    return inside if fits else None
+    if inside is None or type(value) is not Tensor:
+        return None
+    size, device = node._batch_size, node._device  # by their names, in half the time
+    return inside if value.shape[: len(size)] == size and (device is None or device == value.device) else None
 
 
 def plant(td: TensorDictBase | dict[str, Any], where: Sequence[str], value: Any) -> None:

@@ -9,12 +9,18 @@ hooks, no methods of somebody's own, plain tensors in a plain tensordict. Every 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import ProbabilisticTensorDictSequential, TensorDictModule, TensorDictSequential
+from tensordict.nn import (
+    ProbabilisticTensorDictModule,
+    ProbabilisticTensorDictSequential,
+    TensorDictModule,
+    TensorDictSequential,
+    dispatch,
+)
 from tensordict.nn.probabilistic import interaction_type, set_interaction_type
 from tensordict.nn.utils import skip_existing
 from torch import Tensor
@@ -28,6 +34,7 @@ CALLED = ("__call__", "_call_impl", "_compiled_call_impl", "_wrapped_call_impl",
 MODULE = frozenset((*CALLED, "_call_module", "_write_to_tensordict"))
 SEQUENCE = frozenset((*CALLED, "_run_module", "_module_iter", "_get_module_num_or_key"))
 SAMPLER = SEQUENCE | {"get_dist_params", "det_part", "_last_module"}
+DRAWS = frozenset(CALLED)
 Way = Callable[[Any, TensorDictBase], Any]
 
 
@@ -56,10 +63,15 @@ def _run(module: Any, td: TensorDictBase) -> Any:
 def _way(kind: type) -> Way | None:
     """How modules of a class are called; None for classes with methods on the way that are not tensordict's own."""
     way, own = _known(kind)
-    for name, method in own:  # each time: somebody may put another one in its place
+    return way if _has(kind, own) else None
+
+
+def _has(kind: type, own: list[tuple[str, Any]]) -> bool:
+    """Whether a class has these methods; each time, as somebody may put another one in its place."""
+    for name, method in own:  # noqa: SIM110 - twice as fast as `all`
         if getattr(kind, name, None) is not method:
-            return None
-    return way
+            return False
+    return True
 
 
 @cache
@@ -159,7 +171,17 @@ def _sample(policy: ProbabilisticTensorDictSequential, td: TensorDictBase) -> An
         return policy(td)
     with set_interaction_type(kind):
         out = _run(policy.det_part, td)
-    return _written(policy, td, sampler(out, _requires_sample=policy._requires_sample))
+    return _written(policy, td, _sampler_of(sampler)(out, _requires_sample=policy._requires_sample))
+
+
+def _sampler_of(module: Any) -> Any:
+    """What to call for a module that samples: its ``forward`` as it is, without what looks for other arguments than
+    tensordicts; the module itself where anything else may be on the way.
+    """
+    kind: Any = type(module)
+    forward = kind.forward
+    plain = getattr(forward, "__code__", None) is DISPATCHED and _has(kind, DRAWN) and _bare(module.__dict__, DRAWS)
+    return partial(forward.__wrapped__, module) if plain else module
 
 
 def _runs_in_place(sequence: TensorDictSequential, own: frozenset[str]) -> bool:
@@ -178,6 +200,10 @@ def _methods(base: type, names: frozenset[str]) -> list[tuple[str, Any]]:
     return [(name, getattr(base, name, None)) for name in names]
 
 
+DISPATCHED = dispatch(auto_batch_size=False)(lambda self, tensordict: tensordict).__code__
+"""What is around a method that can be called without a tensordict."""
+DRAWN = _methods(ProbabilisticTensorDictModule, DRAWS - {"forward"})
+"""Methods on the way to a sampler's ``forward``, which may be its own."""
 WAYS: tuple[tuple[type, list[tuple[str, Any]], Way], ...] = (
     (ProbabilisticTensorDictSequential, _methods(ProbabilisticTensorDictSequential, SAMPLER), _sample),
     (TensorDictSequential, _methods(TensorDictSequential, SEQUENCE), _in_turn),

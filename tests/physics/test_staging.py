@@ -25,23 +25,26 @@ def kernel():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool], ids=str)
-@pytest.mark.parametrize("rows", [1, 5, 16, 83])
+@pytest.mark.parametrize("rows", [1, 5, 16, 83, 8192])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 9)], ids=str)
-def test_numbers_are_turned_with_those_of_new_episodes(kernel, dtype, rows, shape):
+@pytest.mark.parametrize("often", [0, 0.3])
+def test_numbers_are_turned_with_those_of_new_episodes(kernel, dtype, rows, shape, often):
+    """Of 8,192 rows they are written past the caches."""
     draw = torch.Generator().manual_seed(rows)
 
     def some(*size):
         return torch.randint(0, 2 if dtype == torch.bool else 1000, size, generator=draw).to(dtype)
 
     x, fresh = (some(7, rows, *shape).movedim(1, -1) for _ in range(2))
-    done = torch.rand(7, rows, generator=draw) < 0.3
+    done = torch.rand(7, rows, generator=draw) < often
     memory = [some(rows, 12, *shape) for _ in range(2)]
     want = [m.clone() for m in memory]
-    out, before = (m.movedim(0, -1)[3:10] for m in memory)
-    kernel.turn(x, out, Begun(fresh, done, before[:6]))
+    out, before = (m.movedim(0, -1)[:10] for m in memory)
+    ends = torch.cat((~done[:3], done))
+    kernel.turning(x, out, Begun(fresh, ends, before))(3, 10)
     want[0][:, 3:10] = x.movedim(-1, 0)
     where = done[:6].reshape(6, *(1,) * len(shape), rows)
-    want[1][:, 3:9] = torch.where(where, fresh[:6], x[:6]).movedim(-1, 0)
+    want[1][:, 4:10] = torch.where(where, fresh[:6], x[:6]).movedim(-1, 0)
     assert torch.equal(memory[0], want[0])
     assert torch.equal(memory[1], want[1])
 

@@ -99,7 +99,7 @@ class _Acting:
         self.ended = torch.zeros(buffer.steps, dtype=torch.uint8, device=env.device)
         self._looks = self.ended.is_cpu
         """Whether it can be seen which steps ended any row without waiting for a device."""
-        self._ended = self.ended.numpy() if self._looks else self.ended
+        self._ended = self.ended.numpy().data if self._looks else self.ended
         self.paths: list[Path] = []
         """All that the policy writes, or that it finds written in the step before."""
         self.written: list[list[Tensor]] = []
@@ -203,9 +203,8 @@ class _Acting:
 
     def _turn(self, played: int) -> None:
         """Brings the steps up to ``played`` to where the rollout lies row by row."""
-        buffer = self.buffer
-        if self.kernel is not None and buffer.staging is not None:
-            buffer.staging.turn(self.kernel, buffer.observations, buffer.after, buffer.row_flags[2], played)
+        if self.buffer.staging is not None:
+            self.buffer.staging.turn(played)
             self._shown = None
 
     def _whole(self, played: int) -> TensorDictBase:

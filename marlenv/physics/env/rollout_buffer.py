@@ -18,7 +18,7 @@ from torch import Size, Tensor
 from marlenv.buffer_pool import BufferPool
 from marlenv.physics.env.layout import FLAGS, Entry, Layout, columns
 from marlenv.physics.env.simulation_env import SimulationEnv
-from marlenv.physics.env.staging_buffer import StagingBuffer, staging_shapes
+from marlenv.physics.env.staging_buffer import StagingBuffer, Whole, staging_shapes
 from marlenv.physics.jit.kernel import MachineKernel, action_fields
 from marlenv.tensordicts import fetch, put
 
@@ -80,8 +80,8 @@ class RolloutBuffer:
         own = torch.empty((len(FLAGS), steps, self.rows), dtype=torch.bool, device=env.device) if by_rows else None
         self.row_flags = (self.after_flags[0] if own is None else own).unbind(0)
         """Terminated, truncated and done of the rows after every step, bool ``[T, B]`` each, contiguous."""
-        kept = [x is not None for x in self.after]
-        self.staging = None if kernel is None else StagingBuffer(layout, stage, kept, by_rows=kernel.by_rows)
+        whole = Whole(self.observations, self.after, self.row_flags[2])
+        self.staging = None if kernel is None else StagingBuffer(layout, stage, kernel, whole)
         """The last steps, where machine code writes them for a policy; None where it does not."""
 
     def start(self, td: TensorDictBase, *, anew: bool) -> list[Tensor]:

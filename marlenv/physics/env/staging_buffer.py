@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from marlenv.physics.env.layout import FLAGS, Layout, columns
-from marlenv.physics.jit.kernel import Begun, Field, MachineKernel
+from marlenv.physics.jit.kernel import Begun, Field, MachineKernel, Turn
 
 FEWEST, MOST = 4, 64
 """Steps that are turned together, at least and at most."""
@@ -23,6 +23,17 @@ HELD = 12 << 20
 ALIGNED = 64
 """Bytes of which the place of a tensor in memory is a multiple."""
 Shapes = list[tuple[tuple[int, ...], torch.dtype]]
+
+
+class Whole(NamedTuple):
+    """Where a rollout lies row by row."""
+
+    before: Sequence[Tensor]
+    """Observations and infos before all steps, ``[T, ..., B]``; the first are there."""
+    after: Sequence[Tensor | None]
+    """What followed on them; None for what is not kept."""
+    done: Tensor
+    """Whether rows were done after them, ``[T, B]``, contiguous."""
 
 
 class Shown(NamedTuple):
@@ -42,54 +53,48 @@ class StagingBuffer:
     Args:
         layout: of the env's data.
         memory: as :func:`staging_shapes` lists it.
-        kept: which of the observations, infos and rewards after a step are kept.
-        by_rows: how steps lie in memory, as of :attr:`MachineKernel.by_rows
-            <marlenv.physics.jit.kernel.MachineKernel.by_rows>`.
+        kernel: writes and turns the steps.
+        whole: where the rollout lies row by row.
     """
 
-    def __init__(self, layout: Layout, memory: Sequence[Tensor], kept: Sequence[bool], *, by_rows: bool) -> None:
-        self._layout, (self._rows,), self._by_rows = layout, layout.batch, by_rows
+    def __init__(self, layout: Layout, memory: Sequence[Tensor], kernel: MachineKernel, whole: Whole) -> None:
+        self._layout, (self._rows,), self._by_rows = layout, layout.batch, kernel.by_rows
         count = len(layout.observations)
-        memory = [x.movedim(1, -1) if by_rows else x for x in memory]
+        memory = [x.movedim(1, -1) if kernel.by_rows else x for x in memory]
         self.before, rest = list(memory[:count]), iter(memory[count:])
         """Before every step and the one that follows on the last, ``[1 + C, ..., B]``; near rows that began anew, or
         all of it where what was after the step before is not kept.
         """
-        self.after = [next(rest) if keep else None for keep in kept]
+        self.after = [None if x is None else next(rest) for x in whole.after]
         """After every step, ``[C, ..., B]``; None for what is not kept."""
         self.start = 0
         """The step of the rollout that comes first in it."""
         self.length = len(memory[-1])
         """How many steps it has room for."""
+        self._turns = self._turning(kernel, whole)
 
     @property
     def stop(self) -> int:
         """The step of the rollout for which there is no room any more."""
         return self.start + self.length
 
-    def turn(
-        self, kernel: MachineKernel, before: Sequence[Tensor], after: Sequence[Tensor | None], done: Tensor, played: int
-    ) -> None:
-        """Copies what it holds to where it lies row by row, and goes on with the step ``played``.
-
-        Args:
-            kernel: does it.
-            before: observations and infos before all steps of the rollout, ``[T, ..., B]``; the first are there.
-            after: what followed on them.
-            done: whether rows were done after them, ``[T, B]``, contiguous.
-            played: so many steps were.
-        """
-        start, self.start = self.start, played
-        if played == start:
-            return
-        for i, (x, out) in enumerate(zip(self.after, after, strict=True)):
-            seen, begun = i < len(before), None
-            if seen:  # nothing follows on the last step of all
-                begun = Begun(self.before[i][1:], done[start:], before[i][start + 1 : played + 1])
+    def _turning(self, kernel: MachineKernel, whole: Whole) -> list[Turn]:
+        """What copies each entry."""
+        turns = []
+        for i, (x, out) in enumerate(zip(self.after, whole.after, strict=True)):
+            begun = Begun(self.before[i][1:], whole.done, whole.before[i]) if i < len(self.before) else None
             if x is not None and out is not None:
-                kernel.turn(x[: played - start], out[start:played], begun)
-            elif begun is not None and len(begun.out):
-                kernel.turn(begun.x[: len(begun.out)], begun.out)
+                turns.append(kernel.turning(x, out, begun))
+            elif begun is not None and len(begun.out) > 1:
+                turns.append(kernel.turning(begun.x, begun.out[1:]))
+        return turns
+
+    def turn(self, played: int) -> None:
+        """Copies what it holds to where it lies row by row, and goes on with the step ``played``."""
+        start, self.start = self.start, played
+        if played > start:
+            for turned in self._turns:
+                turned(start, played)
 
     def show(self, steps: int) -> Shown:
         """Memory for what a policy is shown before some steps; nobody else has it.
@@ -152,4 +157,4 @@ def staging_shapes(
     return [(_shape(field, length, rows, by_rows=by_rows), field.dtype) for field, length in fields]
 
 
-__all__ = ["Shown", "StagingBuffer", "staging_shapes"]
+__all__ = ["Shown", "StagingBuffer", "Whole", "staging_shapes"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from marlenv.physics.jit import cache
-from marlenv.physics.jit.kernel import LANES, TILE, Act, Begun, MachineKernel, Room, Source, Steps
+from marlenv.physics.jit.kernel import LANES, TILE, Act, Begun, MachineKernel, Room, Source, Steps, Turn
 from marlenv.physics.laws.state import State
 from marlenv.threads import shared
 
@@ -53,7 +53,7 @@ class CpuKernel(MachineKernel):
         self._begin.restype = self._turn.restype = None
         self._run.argtypes = [ctypes.c_int64] * 10 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
         self._begin.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
-        self._turn.argtypes = [ctypes.c_int64] * 5 + [ctypes.c_void_p] * 5 + [ctypes.c_int64, ctypes.c_void_p]
+        self._turn.argtypes = [ctypes.c_int64] * 6 + [ctypes.c_void_p] * 5 + [ctypes.c_int64, ctypes.c_void_p]
         self._bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.outs, *self.observations))
         self._first_bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.state, *self.observations))
 
@@ -90,15 +90,22 @@ class CpuKernel(MachineKernel):
         streams = rows % LANES == 0 and rows * steps * self._bytes > CACHE
         return streams, shared(rows * steps * self.size / SPEED)
 
-    def turn(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> None:
-        """As :meth:`MachineKernel.turn`."""
-        size, first = x[0].nbytes // x.shape[-1], x.data_ptr()
-        steps = range(first, first + x.nbytes, x[0].nbytes)
-        places = (ctypes.c_void_p * len(steps))(*steps)
-        parts = (None, None, None) if begun is None else (begun.x, begun.out, begun.done)
-        moved, anew = 0 if begun is None else len(begun.out), self._places(parts)
-        how = (x.shape[-1], size, out.stride(-1) * out.element_size(), len(steps), moved)
-        self._turn(*how, places, out.data_ptr(), *anew, *shared(x.nbytes / COPIED))
+    def turning(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> Turn:
+        """As :meth:`MachineKernel.turning`."""
+        rows, first, many, all_steps = x.shape[-1], x.data_ptr(), x.stride(0) * x.element_size(), len(out)
+        steps = (ctypes.c_void_p * len(x))(*range(first, first + many * len(x), many))
+        size, apart, to = many // rows, out.stride(-1) * out.element_size(), out.data_ptr()
+        fresh, before, done = (0, 0, 0) if begun is None else (y.data_ptr() for y in (begun.x, begun.out, begun.done))
+        how, streams, following = (rows, size, apart), rows * apart > CACHE, begun is not None
+
+        def turned(start: int, stop: int) -> None:
+            count = min(stop, all_steps) - start
+            moved = min(count, all_steps - 1 - start) if following else 0  # nothing follows on the last step of all
+            at = start * size
+            anew = (fresh, before + at + size, done + start * rows)
+            self._turn(*how, count, moved, streams, steps, to + at, *anew, *shared(count * many / COPIED))
+
+        return turned
 
     def stacked(self, parts: Sequence[Tensor]) -> Tensor:
         """As :meth:`MachineKernel.stacked`; PyTorch stacks what is no plain memory, or has a gradient."""
@@ -112,8 +119,8 @@ class CpuKernel(MachineKernel):
             parts = laid.unbind()
         rows, size, steps = len(first), first.nbytes // len(first), len(parts)
         out = first.new_empty((rows, steps, *first.shape[1:]))
-        how = (rows, size, steps * size, steps, 0, self._places(parts), out.data_ptr(), None, None, None)
-        self._turn(*how, *shared(out.nbytes / COPIED))
+        how = (rows, size, steps * size, steps, 0, out.nbytes > CACHE)
+        self._turn(*how, self._places(parts), out.data_ptr(), None, None, None, *shared(out.nbytes / COPIED))
         return out
 
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:

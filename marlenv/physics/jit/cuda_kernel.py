@@ -21,7 +21,7 @@ from torch import Tensor
 from marlenv.optional import has, need
 from marlenv.physics.jit import cache, nvrtc
 from marlenv.physics.jit.cuda_source import THREADS, cuda_source
-from marlenv.physics.jit.kernel import Act, Begun, MachineKernel, Room, Source, Steps
+from marlenv.physics.jit.kernel import Act, Begun, MachineKernel, Room, Source, Steps, Turn
 from marlenv.physics.laws.state import State
 
 
@@ -110,11 +110,16 @@ class CudaKernel(MachineKernel):
 
         return played
 
-    def turn(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> None:
-        """As :meth:`MachineKernel.turn`; of rows that began anew and of all others alike."""
-        out.copy_(x)
-        if begun is not None:
-            begun.out.copy_(begun.x[: len(begun.out)])
+    def turning(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> Turn:
+        """As :meth:`MachineKernel.turning`; of rows that began anew and of all others alike."""
+        both = [(x, out)] if begun is None else [(x, out), (begun.x, begun.out[1:])]
+
+        def turned(start: int, stop: int) -> None:
+            for staged, whole in both:
+                some = whole[start:stop]
+                some.copy_(staged[: len(some)])
+
+        return turned
 
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
         """New episodes in the rows ``where`` (bool ``[B]``, contiguous); writes into ``state`` and ``observations``."""

@@ -298,16 +298,16 @@ class Source:
 
 
 class Begun(NamedTuple):
-    """What comes before the steps that follow on some steps: what was after them, or where a row was done, its new
+    """What comes before the steps of a rollout: what was after the one before, or where a row was done, its new
     episode.
     """
 
     x: Tensor
-    """Of rows that were done, what comes before the following step, ``[T, ..., B]``."""
+    """Of rows that were done in the last steps, what comes before the following ones, ``[C, ..., B]``."""
     done: Tensor
-    """Whether they were, bool ``[T, B]``."""
+    """Whether rows were, in all steps, bool ``[T, B]``."""
     out: Tensor
-    """Room for all of it, like that for what was after the steps; it may be for fewer steps."""
+    """Room for what comes before all steps, ``[T, ..., B]``."""
 
 
 class Room(NamedTuple):
@@ -341,6 +341,8 @@ class Steps(NamedTuple):
 
 
 Act = Callable[[int, Sequence[Tensor]], bool]
+Turn = Callable[[int, int], None]
+"""Copies the last steps, from this one of the rollout up to that one."""
 """Plays a step: its number, and the actions of each group, ``[B, ...]``. Returns whether it did: a kernel that looks at
 actions does not where any is no finite number."""
 
@@ -456,12 +458,12 @@ class MachineKernel(ABC):
         """What plays steps in which somebody else acts, in some room; the rest as of :meth:`run`."""
 
     @abstractmethod
-    def turn(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> None:
-        """Copies ``[T, ..., B]`` into a tensor of this shape that lies row by row in memory.
+    def turning(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> Turn:
+        """What copies the last steps of a rollout to where it lies row by row; the memory must live as long.
 
         Args:
-            x: the numbers, which lie as :attr:`by_rows` says.
-            out: where to; all of a row lies side by side, the rows anywhere.
+            x: of the last steps, ``[C, ..., B]``, each as :attr:`by_rows` says.
+            out: of all steps, ``[T, ..., B]``, or of fewer; all of a row lies side by side, the rows anywhere.
             begun: what to copy besides.
         """
 
@@ -543,6 +545,7 @@ __all__ = [
     "Room",
     "Source",
     "Steps",
+    "Turn",
     "action_fields",
     "leaves",
     "result_fields",

@@ -269,11 +269,19 @@ extern "C" int64_t run(int64_t rows, int64_t start, int64_t stop, int64_t last, 
   return 0;
 }
 
+// bytes side by side, past the caches but for the ends
+static inline void stream(char *to, const char *from, int64_t size) {
+  int64_t head = least(-(uintptr_t)to & 63, size), k = head;
+  memcpy(to, from, head);
+  for (; k + 64 <= size; k += 64) streamf((float *)(to + k), loadf((const float *)(from + k), 16));
+  memcpy(to + k, from + k, size - k);
+}
+
 // an entry of `steps` steps, `size` bytes of a row each, as one that has the steps of a row side by side, the rows `apart`
 // bytes from one another. What comes before a step is what followed on the one before (`steps - 1` times or `steps` times, as
 // many as `moved`), but for rows that began anew, which `fresh` has
 struct Turn {
-  int64_t rows, size, apart, steps, moved;
+  int64_t rows, size, apart, steps, moved, streams;
   const char *const *from;
   const char *fresh;
   char *to, *before;
@@ -282,16 +290,17 @@ struct Turn {
 };
 template <int SIZE> static void turn_rows(const Turn &c, int64_t low, int64_t high) {
   const int64_t size = SIZE ? SIZE : c.size;
-  for (int64_t first = low; first < high; first += 64) {
-    int64_t stop = least(high - first, 64) + first;
-    for (int64_t t = 0; t < c.steps; t++) {
-      const char *x = c.from[t] + first * size, *end = c.from[t] + stop * size;
-      for (char *q = c.to + first * c.apart + t * size; x < end; x += size, q += c.apart) memcpy(q, x, size);
-    }
+  char *line = (char *)room(c.steps * size / 64 + 1);
+  void (*copy)(char *, const char *, int64_t) = c.streams ? stream : [](char *to, const char *from, int64_t n) { memcpy(to, from, n); };
+  bool began = false;
+  for (int64_t t = 0; t < c.moved; t++) began = began || memchr(c.done + t * c.rows + low, 1, high - low);
+  for (int64_t row = low; row < high; row++) {
+    for (int64_t t = 0; t < c.steps; t++) memcpy(line + t * size, c.from[t] + row * size, size);
+    copy(c.to + row * c.apart, line, c.steps * size);
     if (!c.moved) continue;
-    for (int64_t row = first; row < stop; row++) memcpy(c.before + row * c.apart, c.to + row * c.apart, c.moved * size);
-    for (int64_t t = 0; t < c.moved; t++) for (int64_t row = first; row < stop; row++)
-      if (c.done[t * c.rows + row]) memcpy(c.before + row * c.apart + t * size, c.fresh + (t * c.rows + row) * size, size);
+    if (began) for (int64_t t = 0; t < c.moved; t++)
+      if (c.done[t * c.rows + row]) memcpy(line + t * size, c.fresh + (t * c.rows + row) * size, size);
+    copy(c.before + row * c.apart, line, c.moved * size);
   }
 }
 static void turn_share(void *p) {
@@ -303,9 +312,9 @@ static void turn_share(void *p) {
   else if (c.size == 32) turn_rows<32>(c, mine.low, mine.high);
   else turn_rows<0>(c, mine.low, mine.high);
 }
-extern "C" void turn(int64_t rows, int64_t size, int64_t apart, int64_t steps, int64_t moved, const char *const *from, char *to,
+extern "C" void turn(int64_t rows, int64_t size, int64_t apart, int64_t steps, int64_t moved, int64_t streams, const char *const *from, char *to,
                      const char *fresh, char *before, const uint8_t *done, int64_t threads, const Pool *pool) {
-  Turn call = {rows, size, apart, steps, moved, from, fresh, to, before, done, threads > 1 ? pool : nullptr};
+  Turn call = {rows, size, apart, steps, moved, streams, from, fresh, to, before, done, threads > 1 ? pool : nullptr};
   if (threads > 1) pool->parallel(turn_share, &call, (unsigned)threads, 0);
   else turn_share(&call);
 }
