@@ -72,7 +72,7 @@ class BufferPool:
 
     def _lent(self, size: int) -> Tensor:
         blocks = self._free[size]
-        memory = blocks.pop() if blocks else _large(size)
+        memory = blocks.pop() if blocks else fresh(size)
         loan = memory.numpy()
         back = weakref.finalize(loan, self._return, weakref.ref(self), size, memory)
         back.atexit = False
@@ -85,8 +85,12 @@ class BufferPool:
             blocks.append(memory)
 
 
-def _large(size: int) -> Tensor:
-    """Fresh memory, in large pages where they are to be had."""
+def fresh(size: int) -> Tensor:
+    """Bytes of unknown values, where they are many in large pages if they are to be had; uint8 ``[size]``.
+
+    >>> fresh(1 << 22).shape
+    torch.Size([4194304])
+    """
     memory = torch.empty(size, dtype=torch.uint8, device="cpu")
     start = -(-memory.data_ptr() // PAGE) * PAGE
     length = (memory.data_ptr() + size - start) // PAGE * PAGE

@@ -12,7 +12,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import whole
-from marlenv.games.fast.connect_four import FastConnectFour
+from marlenv.games.fast.boards import FastBoard
 from marlenv.games.parts import drawing
 from marlenv.games.parts.bits import in_a_row, low_bits, planes
 from marlenv.games.rules import Rules
@@ -103,6 +103,10 @@ class ConnectFour(Rules[State]):
         open_ = ~state.board[..., 1] & ((1 << self.columns) - 1)  # a bit for each column whose highest cell is free
         return low_bits(open_.masked_fill(state.won, 0), self.columns)
 
+    def permits(self, state: State, action: Tensor) -> Tensor:
+        column = action.clamp(0, self.columns - 1)
+        return ((~state.board[..., 1] >> column) & (column == action) & ~state.won).to(torch.bool)
+
     def play(self, state: State, action: Tensor) -> State:
         own, stones, ply, won = state.board.unbind(-1)
         rests = ~stones & ((stones >> 8) | _cells(1, self.columns) << 8 * (self.rows - 1))  # where stones fall to
@@ -128,9 +132,9 @@ class ConnectFour(Rules[State]):
         x = torch.where(player == 0, own, stones ^ own)
         return planes(x, stones ^ x, player, self.rows, self.columns)
 
-    def fast_form(self) -> FastConnectFour:
+    def fast_form(self) -> FastBoard[State]:
         """The same answers for envs of many rows, see :mod:`marlenv.games.fast`."""
-        return FastConnectFour(self.rows, self.columns, self.line)
+        return FastBoard(self, "connect_four_kernels", (self.rows, self.columns, self.line), work=(10, 60))
 
     def action_name(self, state: State, action: int) -> str:
         """The column, counted from 1."""

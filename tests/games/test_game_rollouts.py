@@ -19,7 +19,7 @@ from marlenv.games import ConnectFour, GameEnv, TicTacToe, TicTacToeEnv
 from marlenv.games.chess import Chess, GroupedChessEnv
 from marlenv.games.env import fused_rollout
 from marlenv.games.env.turn_based import TurnBasedEnv
-from marlenv.games.fast.connect_four import FastConnectFour
+from marlenv.games.fast.boards import FastBoard
 
 Make = Callable[..., Any]
 COMPILED = (
@@ -199,7 +199,7 @@ def test_a_board_that_cannot_be_is_the_same_error() -> None:
 class StepByStep:
     """A fast form that plays no rollouts."""
 
-    def __init__(self, form: FastConnectFour) -> None:
+    def __init__(self, form: FastBoard[Any]) -> None:
         self.permits, self.pick, self.draw, self.step = form.permits, form.pick, form.draw, form.step
 
 

@@ -13,12 +13,11 @@ from tensordict import TensorDictBase
 import marlenv
 from marlenv import threads
 from marlenv.envs.rollout import RolloutOptions, rollout
-from marlenv.games import TicTacToeEnv
+from marlenv.games import ConnectFour, TicTacToe, TicTacToeEnv
 from marlenv.games.chess import ChessEnv
 from marlenv.games.chess.fast import paths
-from marlenv.games.fast import compiled_rules, connect_four
+from marlenv.games.fast import compiled_rules
 from marlenv.games.tictactoe import env as tictactoe_env
-from marlenv.games.tictactoe import fast as tictactoe
 
 numba = pytest.importorskip("numba")
 
@@ -54,7 +53,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return shared(work)
 
     monkeypatch.setattr(threads, "WORTH", 0.01)
-    for module in (compiled_rules, connect_four, tictactoe, tictactoe_env, paths):
+    for module in (compiled_rules, tictactoe_env, paths):
         monkeypatch.setattr(module, "shared", share)
     yield found
     torch.set_num_threads(before)
@@ -89,7 +88,8 @@ def test_any_number_of_threads_plays_the_same_games(name: str, asked: list[int])
 
 def test_small_batches_stay_on_one_thread() -> None:
     torch.set_num_threads(max(2, torch.get_num_threads()))
-    for rows, cost in ((100, tictactoe.PLAYING), (100, connect_four.PLAYING), (64, paths.PLAYING)):
+    costs = [max(rules.fast_form().work) for rules in (TicTacToe(), ConnectFour())]
+    for rows, cost in ((100, costs[0]), (100, costs[1]), (64, paths.PLAYING)):
         assert threads.shared(rows * cost) == threads.ONE
 
 

@@ -16,7 +16,6 @@ from marlenv.errors import IllegalAction, NotInSpec, SpecError
 from marlenv.games import GameEnv, TicTacToe
 from marlenv.games.env import draws
 from marlenv.games.tictactoe import env as tictactoe_env
-from marlenv.games.tictactoe import fast as tictactoe_fast
 from marlenv.games.tictactoe.rules import State
 
 RULES = TicTacToe()
@@ -222,7 +221,7 @@ def test_a_step_of_many_boards_asks_two_kernels(monkeypatch: pytest.MonkeyPatch)
             asked.append(name)
             return getattr(kernels(self.game), name)
 
-    for module in (tictactoe_env, tictactoe_fast, draws):
+    for module in (tictactoe_env, draws):
         monkeypatch.setattr(module, "kernels", Counting)
     env = marlenv.games.TicTacToeEnv(batch_size=[100])
     td = env.reset()

@@ -1,6 +1,6 @@
 """What the compiled steps of board games of two share: cells as bits, and blocks of rows. Importing it needs numba.
 
-A board of ``n`` cells is a word of 64 bits for each 64 cells, lowest first. A game plays and writes :data:`BLOCK` rows
+A board of ``n`` cells is a word of 64 bits for each 64 cells, lowest first. A game plays and writes a block of rows
 at a time into memory at hand; :func:`hand_on` moves them to where they belong, past the caches where the data are
 large, and twice where games begin anew.
 """
@@ -26,10 +26,12 @@ from marlenv.games.fast.kernels import (
 )
 from marlenv.games.fast.whole_games import FLAGS, TURNS, each_array
 
-BLOCK = 16
-"""Rows: so many fill whole lines of the cache, whatever they hold."""
+MOST, FEWEST = 64, 16
+"""Rows of a block; so many fill whole lines of the cache, whatever they hold."""
+HAND = 1 << 18
+"""Bytes of what both players see that are at hand."""
 LINE = 64
-CACHE = 1 << 21
+CACHE = 1 << 22
 """Bytes; more are written past the caches: reading what is written over would take longer than writing it."""
 WORD = 64
 SHOWN = 4
@@ -193,21 +195,27 @@ def store(source: Array, hand: Array, row: int, width: int) -> None:
 
 
 @inline
-def at_hand(array: Array) -> Array:
+def at_a_time(rows: int, seen: Array) -> tuple[bool, int]:
+    """Whether so many rows are written past the caches: more than they hold; and how many rows are a block.
+
+    Args:
+        rows: of all that is written.
+        seen: what one of the players sees of them, ``[n, w]``.
+    """
+    width = 2 * seen.shape[1] * seen.itemsize
+    return rows * width > CACHE, MOST if MOST * width <= HAND else FEWEST
+
+
+@inline
+def at_hand(array: Array, block: int) -> Array:
     """Memory for a block of rows of an array ``[n, w]``, and for a word that goes beyond."""
-    return np.empty(BLOCK * array.shape[1] + WORD, array.dtype)
+    return np.empty(block * array.shape[1] + WORD, array.dtype)
 
 
 @inline
-def hands(arrays: tuple[Array, Array]) -> tuple[Array, Array]:
+def hands(arrays: tuple[Array, Array], block: int) -> tuple[Array, Array]:
     """The same for both players."""
-    return at_hand(arrays[0]), at_hand(arrays[1])
-
-
-@inline
-def past_caches(rows: int, width: int) -> bool:
-    """Whether so many rows, of so many bytes, are written past the caches: more than they hold."""
-    return rows * width > CACHE
+    return at_hand(arrays[0], block), at_hand(arrays[1], block)
 
 
 def _entering(context: Any, entries: Any, following: Any, restarted: Any, opening: Any, hand: Any) -> Any:
@@ -304,18 +312,20 @@ def hand_on(entries: Array, first: int, rows: int, over: Array, past: bool, ahea
     Returns:
         The first row of the block in which a game was over; -1 for none so far.
     """
-    if seen < 0:
-        for b in range(first, first + rows):
-            if over[b]:
-                seen = first
+    ended = NONE
+    for r in range(rows):
+        ended |= np.uint64(over[first + r]) << np.uint64(r)
+    if seen < 0 and ended != NONE:
+        seen = first
     soon = entries.shape[0] - SHOWN if steps > 1 else 0
     for k in range(entries.shape[0]):
         size, source = entries[k, 4], entries[k, 3]
         _move(entries[k, 0] + first * size, source, rows * size, past)
         if ahead and seen >= 0:
-            for r in range(rows):
-                if over[first + r]:
-                    _copy(source + r * size, entries[k, 2], size)
+            left = ended
+            while left != NONE:
+                _copy(source + lowest(left) * size, entries[k, 2], size)
+                left &= left - ONE
             _move(entries[k, 1] + first * size, source, rows * size, past and k >= soon)
     return seen
 

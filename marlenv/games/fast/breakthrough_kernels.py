@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from marlenv.games.fast.board_kernels import (
-    BLOCK,
     NONE,
     ONE,
+    at_a_time,
     bits,
     draw_place,
     enter,
@@ -18,7 +18,6 @@ from marlenv.games.fast.board_kernels import (
     hand_on,
     hands,
     lowest,
-    past_caches,
     put_word,
 )
 from marlenv.games.fast.cached import compiled, inline
@@ -119,14 +118,15 @@ def play(
     rows, columns = board
     (first_player, second_player), (whites, blacks, plies) = actions, state
     _, seen, masks, turn, outcome, flags, rewards = following
-    past = past_caches(steps * done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
-    kept = hands(seen), hands(masks), np.empty((3, BLOCK), np.int64), np.zeros(8, np.uint64), np.empty((7, 5), np.int64)
+    past, block = at_a_time(steps * done.size, seen[0])
+    both = hands(seen, block), hands(masks, block)
+    kept = *both, np.empty((3, block), np.int64), np.zeros(8, np.uint64), np.empty((7, 5), np.int64)
     seen_now, masks_now, words, moves, entries = bare(kept)
     now = (words[0], words[1], words[2]), seen_now, masks_now
     enter(entries, following[:3], restarted[:3], opening, now)
     last = start if always else -1
-    for first in range(start, stop, BLOCK):
-        for b in range(first, min(first + BLOCK, stop)):
+    for first in range(start, stop, block):
+        for b in range(first, min(first + block, stop)):
             r, white, black, ply = b - first, np.uint64(whites[b, 0]), np.uint64(blacks[b, 0]), plies[b, 0]
             why, paid = _over(white, black, rows), 0
             if not done[b]:
@@ -149,7 +149,7 @@ def play(
             words[0, r], words[1, r], words[2, r] = np.int64(white), np.int64(black), ply
             turn[b, 0], outcome[b, 0], flags[2, b] = ply & 1, why, why != 0
             _write(board, white, black, ply, why != 0, moves, r, seen_now, masks_now)
-        last = hand_on(entries, first, min(BLOCK, stop - first), flags[2], past, ahead, steps, last)
+        last = hand_on(entries, first, min(block, stop - first), flags[2], past, ahead, steps, last)
     result = finish(entries, following, restarted, ahead, last, start, stop)
     kept[2][0, 0] = 0  # until here they are held
     return result

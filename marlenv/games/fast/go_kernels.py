@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from marlenv.games.fast.board_kernels import (
-    BLOCK,
     NONE,
     ONE,
     WORD,
     above,
+    at_a_time,
     at_hand,
     below,
     bits,
@@ -29,7 +29,6 @@ from marlenv.games.fast.board_kernels import (
     load,
     lowest,
     nth,
-    past_caches,
     put,
     replace,
     store,
@@ -464,14 +463,14 @@ def play(
     size, komi, repetition, longest = board[:4]
     (black, white), cells = actions, size * size
     after, seen, masks, turn, outcome, flags, rewards = following
-    past = past_caches(steps * done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
-    kept = (_hand_of(after), hands(seen), hands(masks)), _desk(board), np.empty((12, 5), np.int64)
+    past, block = at_a_time(steps * done.size, seen[0])
+    kept = (_hand_of(after, block), hands(seen, block), hands(masks, block)), _desk(board), np.empty((12, 5), np.int64)
     now, desk, entries = bare(kept)
     new, seen_now, masks_now = now
     enter(entries, following[:3], restarted[:3], opening, now)
     last = start if always else -1
-    for first in range(start, stop, BLOCK):
-        for b in range(first, min(first + BLOCK, stop)):
+    for first in range(start, stop, block):
+        for b in range(first, min(first + block, stop)):
             r = b - first
             if past and b + 1 < stop:
                 _look_ahead(state, b + 1, repetition)
@@ -492,17 +491,18 @@ def play(
             for seat in range(2):
                 _show(desk[1], cells, ply & 1, left, passed, komi, seen_now[seat], r, seat)
             _permit(desk[1], cells, ply & 1, why != 0, masks_now, r)
-        last = hand_on(entries, first, min(BLOCK, stop - first), flags[2], past, ahead, steps, last)
+        last = hand_on(entries, first, min(block, stop - first), flags[2], past, ahead, steps, last)
     result = finish(entries, following, restarted, ahead, last, start, stop)
     kept[2][0, 0] = 0  # until here they are held
     return result
 
 
 @inline
-def _hand_of(state: tuple[Array, ...]) -> tuple[Array, ...]:
+def _hand_of(state: tuple[Array, ...], block: int) -> tuple[Array, ...]:
     """Memory for blocks of positions."""
     a, b, c, d, e, f, g, h = state
-    return at_hand(a), at_hand(b), at_hand(c), at_hand(d), at_hand(e), at_hand(f), at_hand(g), at_hand(h)
+    first = at_hand(a, block), at_hand(b, block), at_hand(c, block), at_hand(d, block)
+    return (*first, at_hand(e, block), at_hand(f, block), at_hand(g, block), at_hand(h, block))
 
 
 @compiled

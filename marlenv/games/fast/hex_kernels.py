@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from marlenv.games.fast.board_kernels import (
-    BLOCK,
     WORD,
     above,
+    at_a_time,
     at_hand,
     below,
     bits,
@@ -21,7 +21,6 @@ from marlenv.games.fast.board_kernels import (
     hands,
     load,
     nth,
-    past_caches,
     put,
     replace,
     store,
@@ -144,15 +143,16 @@ def play(
     cells = rows * columns
     (chains, plies), (x, o) = state, actions
     (after, moves), seen, masks, turn, outcome, flags, rewards = following
-    past = past_caches(steps * done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
-    kept = ((at_hand(after), at_hand(moves)), hands(seen), hands(masks)), _desk(cells), np.empty((6, 5), np.int64)
+    past, block = at_a_time(steps * done.size, seen[0])
+    hand = (at_hand(after, block), at_hand(moves, block)), hands(seen, block), hands(masks, block)
+    kept = hand, _desk(cells), np.empty((6, 5), np.int64)
     now, desk, entries = bare(kept)
     (chains_now, plies_now), seen_now, masks_now = now
     enter(entries, following[:3], restarted[:3], opening, now)
     chain, words = desk
     last = start if always else -1
-    for first in range(start, stop, BLOCK):
-        for b in range(first, min(first + BLOCK, stop)):
+    for first in range(start, stop, block):
+        for b in range(first, min(first + block, stop)):
             r, ply = b - first, plies[b, 0]
             load(chains, b, chain)
             won = _won(chain, cells)
@@ -173,7 +173,7 @@ def play(
             store(chain, chains_now, r, cells + 5)
             _show(words, ply & 1, cells, r, seen_now[0], seen_now[1])
             _permit(words, ply, won != 0, cells, swaps, r, masks_now)
-        last = hand_on(entries, first, min(BLOCK, stop - first), flags[2], past, ahead, steps, last)
+        last = hand_on(entries, first, min(block, stop - first), flags[2], past, ahead, steps, last)
     result = finish(entries, following, restarted, ahead, last, start, stop)
     kept[2][0, 0] = 0  # until here they are held
     return result

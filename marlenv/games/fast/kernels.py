@@ -102,35 +102,12 @@ _put_lanes: Any = intrinsic(_lanes)
 
 
 @inline
-def _put(out: Array, at: int, word: int, count: int, end: int) -> None:
-    """Writes bits of a word as numbers of an array ``[n]``, from ``at`` to ``at + count``.
-
-    It may write some more before ``end``, that are to be written later.
-    """
-    for i in range(0, count, LANES):
-        if at + i + LANES <= end:
-            _put_lanes(out, at + i, word >> i)
-        else:
-            for j in range(i, count):
-                out[at + j] = (word >> j) & 1
-            break
-
-
-@inline
 def _result(least: int) -> int:
     """What a step returns, see :mod:`marlenv.games.fast.compiled`, of the least that blocks of rows say.
 
     They say 0 if an action is illegal, 1 if a game is over, else 2.
     """
     return 0 if least == 0 else 3 - least
-
-
-@inline
-def _step_of(memory: tuple[Array, ...], t: int) -> tuple[Array, ...]:
-    """Step ``t`` of what :meth:`marlenv.games.fast.step_buffers.StepBuffers.arrays_of_steps` gives."""
-    state, first, second, masks, turn, outcome, flags, rewards = memory
-    mask = masks[t]
-    return state[t], first[t], second[t], mask[0], mask[1], turn[t], outcome[t], flags[t], rewards[t]
 
 
 @inline

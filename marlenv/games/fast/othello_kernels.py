@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from marlenv.games.fast.board_kernels import (
-    BLOCK,
     NONE,
     ONE,
+    at_a_time,
     at_hand,
     bits,
     draw_place,
@@ -18,7 +18,6 @@ from marlenv.games.fast.board_kernels import (
     hand_on,
     hands,
     lowest,
-    past_caches,
     put_word,
 )
 from marlenv.games.fast.cached import compiled, inline
@@ -104,14 +103,15 @@ def play(
     _, opening = options
     (first_player, second_player), (owns, others, moves, turns, ends) = actions, state
     after, seen, masks, turn, outcome, flags, rewards = following
-    past = past_caches(steps * done.size, 2 * seen[0].shape[1] * seen[0].itemsize)
-    kept = hands(seen), hands(masks), at_hand(after[4]), np.empty((4, BLOCK), np.int64), np.empty((9, 5), np.int64)
+    past, block = at_a_time(steps * done.size, seen[0])
+    both = hands(seen, block), hands(masks, block)
+    kept = *both, at_hand(after[4], block), np.empty((4, block), np.int64), np.empty((9, 5), np.int64)
     seen_now, masks_now, ends_now, words, entries = bare(kept)
     now = (words[0], words[1], words[2], words[3], ends_now), seen_now, masks_now
     enter(entries, following[:3], restarted[:3], opening, now)
     last = start if always else -1
-    for first in range(start, stop, BLOCK):
-        for b in range(first, min(first + BLOCK, stop)):
+    for first in range(start, stop, block):
+        for b in range(first, min(first + block, stop)):
             r, own, other = b - first, np.uint64(owns[b, 0]), np.uint64(others[b, 0])
             may, seat, over = np.uint64(moves[b, 0]), turns[b, 0], ends[b, 0]
             lead = 0
@@ -133,7 +133,7 @@ def play(
             words[3, r], ends_now[r] = seat, over
             turn[b, 0], outcome[b, 0], flags[2, b] = seat, over, over
             _write(words[0, r], words[1, r], words[2, r], seat, over, r, seen_now, masks_now)
-        last = hand_on(entries, first, min(BLOCK, stop - first), flags[2], past, ahead, steps, last)
+        last = hand_on(entries, first, min(block, stop - first), flags[2], past, ahead, steps, last)
     result = finish(entries, following, restarted, ahead, last, start, stop)
     kept[3][0, 0] = 0  # until here they are held
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple
 
@@ -9,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Size, Tensor
 
+from marlenv.buffer_pool import fresh
 from marlenv.games.rules import State
 
 Arrays = tuple[NDArray[Any], ...]
@@ -18,7 +20,12 @@ Blank = Callable[[tuple[int, ...], tuple[int, ...], torch.dtype], Tensor]
 
 def new_memory(batch: Size) -> Blank:
     """New memory for games ``[*B]``."""
-    return lambda lead, tail, dtype: torch.empty((*lead, *batch, *tail), dtype=dtype)
+
+    def blank(lead: tuple[int, ...], tail: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        shape = (*lead, *batch, *tail)
+        return fresh(math.prod(shape) * dtype.itemsize).view(dtype).view(shape)
+
+    return blank
 
 
 class StepBuffers(NamedTuple, Generic[State]):

@@ -71,6 +71,10 @@ class TicTacToe(Rules[State]):
     def legal(self, state: State) -> Tensor:
         return LEGAL[state.code]
 
+    def permits(self, state: State, action: Tensor) -> Tensor:
+        within = action.clamp(0, 8)
+        return (AFTER[torch.add(within, state.code, alpha=9)] >= 0) & (within == action)
+
     def play(self, state: State, action: Tensor) -> State:
         after = AFTER[torch.add(action, state.code, alpha=9)]
         return State(torch.where(after < 0, state.code, after))
@@ -90,7 +94,7 @@ class TicTacToe(Rules[State]):
 
     def fast_form(self) -> FastTicTacToe:
         """The same answers for envs of many rows, see :mod:`marlenv.games.fast`."""
-        return FastTicTacToe()
+        return FastTicTacToe(self)
 
     def show(self, state: State, *, color: bool = False) -> str:
         """The board with ``x`` and ``o``; free cells show their numbers."""
