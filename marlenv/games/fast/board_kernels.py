@@ -27,7 +27,7 @@ from marlenv.games.fast.kernels import (
 from marlenv.games.fast.whole_games import FLAGS, TURNS, each_array
 
 MOST, FEWEST = 64, 16
-"""Rows of a block; so many fill whole lines of the cache, whatever they hold."""
+"""Rows of a block: 64 fill whole lines of the cache, whatever they hold, 16 where it is numbers of four bytes."""
 HAND = 1 << 18
 """Bytes of what both players see that are at hand."""
 LINE = 64
