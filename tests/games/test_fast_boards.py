@@ -13,13 +13,17 @@ from tensordict import TensorDictBase
 
 from marlenv.envs.rollout import RolloutOptions, rollout
 from marlenv.errors import IllegalAction
-from marlenv.games import Breakthrough, GameEnv, Go, Hex, Othello, Rules
+from marlenv.games import Breakthrough, ConnectFour, GameEnv, Go, Hex, Othello, Rules, TicTacToe
 from marlenv.games.env.turn_based import TurnBasedEnv
 from marlenv.testing.comparison import differences
 
 pytest.importorskip("numba", reason="without numba these games are played by their rules")
 
 GAMES: dict[str, tuple[Rules[Any], int]] = {  # and how many steps
+    "tic-tac-toe": (TicTacToe(), 30),
+    "connect four": (ConnectFour(), 80),
+    "connect four, 7 x 7, 5 in a row": (ConnectFour(7, 7, 5), 100),
+    "connect four, 1 x 6, 2 in a row": (ConnectFour(1, 6, 2), 20),
     "hex": (Hex(), 130),
     "hex, 4 x 7": (Hex(4, 7), 60),
     "hex, swap": (Hex(4, swap=True), 60),
