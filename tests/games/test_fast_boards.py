@@ -42,10 +42,11 @@ GAMES: dict[str, tuple[Rules[Any], int]] = {  # and how many steps
 ENDS = {"breakthrough, 4 x 2": {0, 1, 2}, "go": {0, 1, 3}, "go, 5 x 5, draws": {0, 1, 2, 3}}
 """The outcomes that are met there, at least."""
 SOME = [
+    "connect four",
     "hex, swap",
     "go, 5 x 5, draws",
     "go, 3 x 3, superko",
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("othello", "breakthrough")),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("othello", "breakthrough", "tic-tac-toe")),
 ]
 
 
@@ -196,10 +197,11 @@ def test_illegal_actions_are_refused_alike(game: str, illegal: str, monkeypatch:
     for numba in (True, False):
         monkeypatch.setattr("marlenv.games.fast.compiled.NUMBA", numba)
         env = made(rules, 64, illegal=illegal)
-        data = stepped(env, 9)[:, -1]
+        data = stepped(env, 22)[:, -1]
         td = env.rand_action(env.step_mdp(data))
         held = td.select(*env.state_keys).clone()
-        row = int((~td["done"].squeeze(-1)).nonzero()[5])
+        some = torch.stack([~td[name, "action_mask"].all(-1) for name in rules.players]).any(0)  # all may, who wait
+        row = int((some & ~td["done"]).nonzero()[-1, 0])
         mover = rules.players[int(td["turn"][row])]
         for wrong in (-1, rules.n_actions, int((~td[mover, "action_mask"][row, 0]).nonzero()[0])):
             tried = td.clone()
