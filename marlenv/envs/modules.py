@@ -68,10 +68,7 @@ def _way(kind: type) -> Way | None:
 
 def _has(kind: type, own: list[tuple[str, Any]]) -> bool:
     """Whether a class has these methods; each time, as somebody may put another one in its place."""
-    for name, method in own:  # noqa: SIM110 - twice as fast as `all`
-        if getattr(kind, name, None) is not method:
-            return False
-    return True
+    return all(getattr(kind, name, None) is method for name, method in own)
 
 
 @cache
