@@ -20,7 +20,7 @@ from marlenv.physics.laws.entities import Agent
 from marlenv.physics.laws.state import State, merge, single
 from marlenv.physics.laws.world_plan import HUGE, PerEntity
 from marlenv.physics.maths.geometry import LINE_WIDTH, shorten
-from marlenv.physics.maths.rowwise import in_graph, pick, put_rows, take_rows
+from marlenv.physics.maths.rowwise import in_graph, pick, put_rows, rolls, take_rows
 from marlenv.physics.maths.views import rows_first, rows_last
 from marlenv.physics.task.actions import Control, Mode
 from marlenv.physics.task.scenario import Scenario
@@ -166,7 +166,7 @@ class Simulation:
             bool ``[B]``; infos ``{group: {name: [B, A, ...]}}``, those of rows under ``""``.
 
         """
-        moment = self.world.stage.open(state)
+        moment = self.world.stage.open(_owned(state))
         try:
             alive = self._alive()
             moment.state["steps"] = state["steps"] + 1
@@ -188,7 +188,7 @@ class Simulation:
 
     def observe(self, state: State) -> tuple[Observations, Infos]:
         """Observations and infos of a state, which stays as it is; for states that were put together by hand."""
-        self.world.stage.open(state)
+        self.world.stage.open(_owned(state))
         try:
             return self._observe()
         finally:
@@ -261,7 +261,7 @@ class Simulation:
         """Those of the step, and 0 for whoever was dead before it."""
         rows = self.world.stage.moment.rows
         rewards = {
-            name: single(r).expand(rows, len(self.groups[name]))
+            name: r.to(torch.float32).expand(rows, len(self.groups[name]))
             for name, r in self._by_group("rewards", self.scenario.rewards()).items()
         }
         return {name: torch.where(alive[name], r, 0.0) if alive else r for name, r in rewards.items()}
@@ -430,6 +430,11 @@ class _Limits:
                 most = limit.on(torque)
                 torque = torque.clamp(-most, most)
         return force, torque
+
+
+def _owned(state: State) -> State:
+    """A copy that authors may write into (``self.memory.fuel -= 1``); what the tracer records stays itself."""
+    return state if rolls() else {name: x.clone() for name, x in state.items()}
 
 
 def _where(lives: Tensor, seen: Tensor | dict[str, Tensor]) -> Tensor | dict[str, Tensor]:

@@ -10,6 +10,7 @@ from marlenv.scenarios.mpe.simple_tag import SimpleTag
 from marlenv.errors import DeviceError, GroupError, KeyMissing, NotInSpec, ShapeError
 from marlenv.physics import Agent, Landmark, Scenario, Simulation, Sphere, World
 from marlenv.physics.env import ScenarioEnv
+from marlenv.rng import RowRNG
 
 # --- actions -----------------------------------------------------------------------------------------
 
@@ -137,6 +138,86 @@ def test_what_a_method_returns_is_checked_in_its_name(method, wrong, error, mess
     broken = type("Broken", (Plain,), {method: wrong})
     with pytest.raises(error, match=rf"Broken.{method}: .*{message}"):
         Simulation(broken())
+
+
+def test_a_group_called_as_what_all_share_is_an_error():
+    class Named(Plain):
+        def shared_info(self):
+            return {"x": self.stone.rot}
+
+    assert ScenarioEnv(Named(), compile="none").observation_spec["info", "x"].shape == (1, 1)
+    with pytest.raises(GroupError, match=r"shared_info: .* stands under 'info', and so does a group of that name"):
+        ScenarioEnv(Named(), compile="none", group_map={"info": ["agent_0"], "others": ["agent_1", "agent_2"]})
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.bool])
+def test_rewards_and_actions_of_any_dtype_become_float32(dtype):
+    class Odd(Plain):
+        def before_step(self):
+            self.agents.u = torch.tensor([1.0, 0.0]).to(dtype).expand(self.rows, 3, 2)
+
+        def rewards(self):
+            return {"agents": self.agents.pos[..., 0].to(dtype)}
+
+    env = ScenarioEnv(Odd(), 2, seed=0, compile="none")
+    td = env.step(env.rand_action(env.reset()))
+    rolled = ScenarioEnv(Odd(), 2, seed=0, compile="none").rollout(1)
+    for data in (td["next"], rolled[:, 0]["next"]):
+        assert {x.dtype for x in data["agents"].values()} == {torch.float32, torch.bool}
+    assert torch.equal(td["next", "agents", "reward"], rolled["next", "agents", "reward"][:, 0])
+    assert torch.equal(td["next", "agents", "reward"][..., 0], env.get_state()["pos"][:, 0, :3].to(dtype).float())
+    env.reset(td["next"].set("_reset", torch.tensor([[True], [False]])))
+    ScenarioEnv(Odd(), 2, seed=0, compile="none").set_state(env.get_state())
+
+
+@dataclass(eq=False)
+class Pushed(Plain):
+    """Three bots are pushed, as ``push`` says, beside agents that are not."""
+
+    push: object = None
+
+    def build(self):
+        world = super().build()
+        self.bots = world.add("bots", [Agent(Sphere(0.1), scripted=True, collide=False)] * 3)
+        return world
+
+    def before_step(self):
+        self.push(self)
+
+
+def moved(push):
+    """How fast the bots are after a step, by how fast a force of 1 makes them."""
+    sim = Simulation(Pushed(push=push))
+    state, *_ = sim.reset(sim.start(RowRNG(rows=[2])))
+    state, *_ = sim.transition(state, {"agents": torch.zeros(2, 3, 2)})
+    at = sim.groups["bots"].start
+    return (state["vel"][0, at : at + 3].movedim(-1, 0) / 0.1).round().int().tolist()
+
+
+PUSHES = {
+    "one": (lambda s: setattr(s.bots[1], "u", torch.ones(s.rows, 2)), [0, 1, 0]),
+    "one, a number": (lambda s: setattr(s.bots[-1], "u", 1.0), [0, 0, 1]),
+    "some": (lambda s: setattr(s.bots[1:], "u", torch.ones(s.rows, 2, 2)), [0, 1, 1]),
+    "some twice": (lambda s: [setattr(s.bots[i:], "u", i + 1.0) for i in range(2)], [1, 2, 2]),
+    "a number": (lambda s: setattr(s.bots, "u", 1.0), [1, 1, 1]),
+    "alike": (lambda s: setattr(s.bots, "u", torch.ones(s.rows, 1, 2)), [1, 1, 1]),
+    "read": (lambda s: setattr(s.bots, "u", s.bots[0].u.unsqueeze(1) + s.bots[1:].u[:, :1] + 1), [1, 1, 1]),
+}
+
+
+@pytest.mark.parametrize("which", PUSHES)
+def test_bodies_act_alone_or_together(which):
+    push, speeds = PUSHES[which]
+    assert moved(push) == [speeds] * 2
+
+
+def test_actions_of_bodies_that_do_not_fit_are_errors():
+    with pytest.raises(ShapeError, match=r"Bodies\(bot_0, bot_1, bot_2\).u: expected \['B', 3, 2\], got \[11, 2, 2\]"):
+        moved(lambda s: setattr(s.bots, "u", torch.ones(s.rows, 2, 2)))
+    with pytest.raises(KeyMissing, match=r"Bodies\(stone\).u: the bodies of 'stone' do not act"):
+        moved(lambda s: setattr(s.stone, "u", 1.0))
+    with pytest.raises(AttributeError, match="no attribute 'velocity'"):
+        moved(lambda s: setattr(s.bots, "velocity", 1.0))
 
 
 def test_bodies_that_always_start_within_each_other_are_named():

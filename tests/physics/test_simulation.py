@@ -1,6 +1,7 @@
 """A simulation is a pure function of its state, row by row."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from marlenv.scenarios.navigation import Navigation
 
 from marlenv.errors import GroupError, KeyMissing, NeedsReset, ShapeError
 from marlenv.physics import Agent, Landmark, Simulation, Sphere
+from marlenv.physics.env import ScenarioEnv
 from marlenv.physics.maths.rowwise import alike, graph
 from marlenv.rng import RowRNG
 
@@ -65,6 +67,33 @@ def test_a_transition_leaves_its_state_as_it_was():
     assert all(torch.equal(before[name], x) for name, x in state.items())
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert all(x.is_contiguous() and x.shape[-1] == 4 for x in one.values())
+
+
+@dataclass(eq=False)
+class Burning(Fetch):
+    """Writes into what it reads."""
+
+    def after_step(self):
+        self.memory.steps += 1
+        self.runners.pos *= 0.5
+
+    def observe(self):
+        self.keeper.rot += 1.0
+        return super().observe()
+
+
+def test_authors_who_write_in_place_change_no_state_that_somebody_holds():
+    env = ScenarioEnv(Burning(), 2, seed=0, compile="none")
+    td = env.rand_action(env.reset())
+    held, state = env.current_state, env.get_state()
+    env.step(td.set("_step", torch.tensor([True, False])))
+    for name, x in env.get_state().items():
+        assert torch.equal(x[1], state[name][1]), name
+    assert env.get_state()["memory.steps"].tolist() == [2, 0]
+    assert all(torch.equal(x, held[name].movedim(-1, 0)) for name, x in state.items())
+    before = held["rot"].clone()
+    env.simulation.observe(held)
+    assert torch.equal(held["rot"], before)
 
 
 def test_a_scripted_agent_moves_as_its_script_says():

@@ -9,7 +9,6 @@ from marlenv.envs import EnvBase
 from marlenv.physics.env import staging_buffer
 from marlenv.physics.env.staging_buffer import ALIGNED, FEWEST, MOST
 from marlenv.physics.jit import cache
-from marlenv.physics.jit.kernel import Begun
 from marlenv.registration import make
 
 pytestmark = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
@@ -27,24 +26,28 @@ def kernel():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool], ids=str)
 @pytest.mark.parametrize("rows", [1, 5, 16, 83, 8192])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 9)], ids=str)
-@pytest.mark.parametrize("often", [0, 0.3])
-def test_numbers_are_turned_with_those_of_new_episodes(kernel, dtype, rows, shape, often):
-    """Of 8,192 rows they are written past the caches."""
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_followed_and_what_was_shown_is_turned(kernel, dtype, rows, shape, kept):
+    """Where no row ended it is the same, as it was left by who was shown it. Of 8,192 rows they are written past the
+    caches.
+    """
     draw = torch.Generator().manual_seed(rows)
 
     def some(*size):
         return torch.randint(0, 2 if dtype == torch.bool else 1000, size, generator=draw).to(dtype)
 
-    x, fresh = (some(7, rows, *shape).movedim(1, -1) for _ in range(2))
-    done = torch.rand(7, rows, generator=draw) < often
+    x, shown = (some(7, rows, *shape).movedim(1, -1) for _ in range(2))
     memory = [some(rows, 12, *shape) for _ in range(2)]
     want = [m.clone() for m in memory]
     out, before = (m.movedim(0, -1)[:10] for m in memory)
-    ends = torch.cat((~done[:3], done))
-    kernel.turning(x, out, Begun(fresh, ends, before))(3, 10)
-    want[0][:, 3:10] = x.movedim(-1, 0)
-    where = done[:6].reshape(6, *(1,) * len(shape), rows)
-    want[1][:, 4:10] = torch.where(where, fresh[:6], x[:6]).movedim(-1, 0)
+    ended = [0, 1, 0, 0, 1, 1, 0]
+    if kept:
+        kernel.turning(x, out, before)(3, 10, shown, ended)
+        where = torch.tensor([*ended[:6], 1]).bool().reshape(7, *(1,) * (x.ndim - 1))  # none is shown after the last
+        want[0][:, 3:10] = torch.where(where, x, shown).movedim(-1, 0)
+    else:
+        kernel.turning(None, before[1:])(3, 10, shown, ended)
+    want[1][:, 4:10] = shown[:6].movedim(-1, 0)
     assert torch.equal(memory[0], want[0])
     assert torch.equal(memory[1], want[1])
 
@@ -134,6 +137,39 @@ def test_what_a_policy_is_shown_lies_in_memory_as_what_a_step_by_hand_gives(rows
         assert one
         assert place == other == 0
         assert torch.equal(x, y)
+
+
+def centred():
+    def act(td):
+        seen = td["agents", "observation"].numpy()
+        seen -= seen.mean(-1, keepdims=True)
+        return steer(td)
+
+    return act
+
+
+def summed():
+    """Keeps a sum in the first observation that it was given."""
+    held = []
+
+    def act(td):
+        seen = td["agents", "observation"]
+        held.append(held[0].mul_(0.5).add_(seen) if held else seen)
+        return steer(td)
+
+    return act
+
+
+@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("tier", ["none", "aot"])
+@pytest.mark.parametrize("policy", [centred, summed])
+def test_what_a_policy_writes_where_nobody_counts_it_is_in_the_data(policy, tier, compact):
+    """In steps by hand it is in the tensors that are stacked."""
+    found = []
+    for roll in (EnvBase.rollout, stepwise):
+        env = make("navigation", num_envs=5, seed=3, max_steps=7, compile=tier)
+        found.append(roll(env, 2 * MOST + 1, policy(), break_when_any_done=False, compact=compact))
+    same(*found)
 
 
 @pytest.mark.parametrize("compact", [False, True])

@@ -128,7 +128,7 @@ class _Acting:
             values: its entries, as :meth:`RolloutBuffer.start` gives them.
         """
         env, buffer = self.env, self.buffer
-        td, self.values, self.watched = shallow(td), values, values
+        td, self.values, self.watched, first = shallow(td), values, values, values
         fresh = False  # whether the data of this step are others than those that followed on the step before
         for t in range(buffer.steps):
             values, watched = self.values, self.watched
@@ -140,14 +140,17 @@ class _Acting:
                 check_actions(env, env.plan, td)
             found = self._found(td, values)
             if found is None or versions != [x._version for x in watched] or sys.getrefcount(td) > HELD:
-                return self._unfused(t, td, values, fresh)
+                return self._unfused(t, td, values, fresh, first)
             self.written.append(found)
             actions = [found[i] for i in self.actions]
             if not self._numbers:
                 self._check(actions)
+            if self.kernel is None and t:
+                buffer.note(t, values, followed=not fresh)
             fresh = self._step(t, actions, last=t == buffer.steps - 1)
             if self.stop and fresh:
                 break
+        buffer.note(0, first)
         return self._whole(t + 1)
 
     def _found(self, td: TensorDictBase, values: Sequence[Tensor]) -> list[Tensor] | None:
@@ -203,8 +206,8 @@ class _Acting:
 
     def _turn(self, played: int) -> None:
         """Brings the steps up to ``played`` to where the rollout lies row by row."""
-        if self.buffer.staging is not None:
-            self.buffer.staging.turn(played)
+        if self.buffer.staging is not None and self._shown is not None:
+            self.buffer.staging.turn(played, self._shown.memory, self.ended.tolist() if self._looks else [])
             self._shown = None
 
     def _whole(self, played: int) -> TensorDictBase:
@@ -219,9 +222,12 @@ class _Acting:
     def _share_flags(self, played: int) -> None:
         self.buffer.share_flags(played, self.ended if self.kernel is not None and self._looks else None)
 
-    def _unfused(self, t: int, td: TensorDictBase, values: Sequence[Tensor], fresh: bool) -> TensorDictBase:
+    def _unfused(
+        self, t: int, td: TensorDictBase, values: Sequence[Tensor], fresh: bool, first: Sequence[Tensor]
+    ) -> TensorDictBase:
         """The data of a rollout that goes on as that of any env, from where the policy acted in step ``t``."""
         env, buffer, layout = self.env, self.buffer, self.buffer.layout
+        buffer.note(0, first)
         self._turn(t)
         self._share_flags(t)
         kept = [buffer.step(i) for i in range(t)]
@@ -263,8 +269,6 @@ def _moved(
             observations, infos = env.begin(done.clone(), leaves(observations, infos))
             values = leaves(observations, infos)
         shown = [values[entry.field.name] for entry in buffer.layout.observations]
-        for x, target in zip(shown, buffer.observations, strict=True):
-            target[t + 1].copy_(x.movedim(0, -1))
         own = [x.clone(memory_format=torch.contiguous_format) for x in shown]  # as a step by hand gives them
         return ended, [entry.shaped(x) for entry, x in zip(buffer.layout.observations, own, strict=True)]
 

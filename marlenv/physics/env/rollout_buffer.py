@@ -80,7 +80,7 @@ class RolloutBuffer:
         own = torch.empty((len(FLAGS), steps, self.rows), dtype=torch.bool, device=env.device) if by_rows else None
         self.row_flags = (self.after_flags[0] if own is None else own).unbind(0)
         """Terminated, truncated and done of the rows after every step, bool ``[T, B]`` each, contiguous."""
-        whole = Whole(self.observations, self.after, self.row_flags[2])
+        whole = Whole(self.observations, self.after)
         self.staging = None if kernel is None else StagingBuffer(layout, stage, kernel, whole)
         """The last steps, where machine code writes them for a policy; None where it does not."""
 
@@ -98,6 +98,22 @@ class RolloutBuffer:
         for level, memory in zip(marks, () if anew else self.before_flags, strict=not anew):
             memory[:, 0].copy_(torch.stack(level).squeeze(-1).movedim(1, -1))
         return values + [x for level in marks for x in level]
+
+    def note(self, t: int, values: Sequence[Tensor], *, followed: bool = False) -> None:
+        """Stores what a policy was shown before step ``t``, as it left it.
+
+        Args:
+            t: the step.
+            values: as :meth:`start` returns them; flags among them are not looked at.
+            followed: whether they are what followed on the step before, too, as where no row ended.
+        """
+        for entry, x, target, after in zip(
+            self.layout.observations, values, self.observations, self.after, strict=False
+        ):
+            own = x.reshape(self.rows, *entry.field.shape).movedim(0, -1)
+            target[t].copy_(own)
+            if followed and after is not None:
+                after[t - 1].copy_(own)
 
     def unended(self) -> list[Tensor]:
         """Flags of every level that say that nothing is done, in the order of :meth:`Layout.first`."""

@@ -17,7 +17,7 @@ from marlenv.envs.plan import Plan
 from marlenv.envs.registry import load
 from marlenv.envs.rollout import RolloutOptions
 from marlenv.envs.seeding import fresh_seed
-from marlenv.errors import DtypeError, whole
+from marlenv.errors import DtypeError, GroupError, whole
 from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.groups.specs import PAD_MASK
@@ -194,6 +194,11 @@ class ScenarioEnv(SimulationEnv):
             flags = {key: Categorical(2, mask.shape, dtype=torch.bool) for key, mask in masks.items(True, True)}
             observation[(*path, PAD_MASK)] = Composite(flags, shape=masks.batch_size).expand(rows, *masks.batch_size)
         for name, spec in free(shared, 1).items():
+            if name in observation:
+                raise GroupError(
+                    f"{self.scenario}.shared_info: what all share stands under {name!r}, and so does a group of that "
+                    f"name; call the group otherwise"
+                )
             observation[name] = spec.expand(rows)
         self.observation_spec = observation
         self.action_spec = stacked(tree, acts, rows, padded)

@@ -8,13 +8,14 @@ when they are turned.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from marlenv.physics.env.layout import FLAGS, Layout, columns
-from marlenv.physics.jit.kernel import Begun, Field, MachineKernel, Turn
+from marlenv.physics.jit.kernel import Field, MachineKernel, Turn
 
 FEWEST, MOST = 4, 64
 """Steps that are turned together, at least and at most."""
@@ -32,8 +33,6 @@ class Whole(NamedTuple):
     """Observations and infos before all steps, ``[T, ..., B]``; the first are there."""
     after: Sequence[Tensor | None]
     """What followed on them; None for what is not kept."""
-    done: Tensor
-    """Whether rows were done after them, ``[T, B]``, contiguous."""
 
 
 class Shown(NamedTuple):
@@ -59,11 +58,10 @@ class StagingBuffer:
 
     def __init__(self, layout: Layout, memory: Sequence[Tensor], kernel: MachineKernel, whole: Whole) -> None:
         self._layout, (self._rows,), self._by_rows = layout, layout.batch, kernel.by_rows
-        count = len(layout.observations)
+        count = 0 if kernel.by_rows else len(layout.observations)
         memory = [x.movedim(1, -1) if kernel.by_rows else x for x in memory]
         self.before, rest = list(memory[:count]), iter(memory[count:])
-        """Before every step and the one that follows on the last, ``[1 + C, ..., B]``; near rows that began anew, or
-        all of it where what was after the step before is not kept.
+        """Before every step and the one that follows on the last, ``[1 + C, ..., B]``; none where steps lie row by row.
         """
         self.after = [None if x is None else next(rest) for x in whole.after]
         """After every step, ``[C, ..., B]``; None for what is not kept."""
@@ -78,23 +76,29 @@ class StagingBuffer:
         """The step of the rollout for which there is no room any more."""
         return self.start + self.length
 
-    def _turning(self, kernel: MachineKernel, whole: Whole) -> list[Turn]:
-        """What copies each entry."""
-        turns = []
-        for i, (x, out) in enumerate(zip(self.after, whole.after, strict=True)):
-            begun = Begun(self.before[i][1:], whole.done, whole.before[i]) if i < len(self.before) else None
+    def _turning(self, kernel: MachineKernel, whole: Whole) -> list[Turn | None]:
+        """What copies each entry, if anything does."""
+        turns: list[Turn | None] = []
+        for x, out, before in zip_longest(self.after, whole.after, whole.before):
             if x is not None and out is not None:
-                turns.append(kernel.turning(x, out, begun))
-            elif begun is not None and len(begun.out) > 1:
-                turns.append(kernel.turning(begun.x, begun.out[1:]))
+                turns.append(kernel.turning(x, out, before))
+            else:
+                turns.append(kernel.turning(None, before[1:]) if len(before) > 1 else None)
         return turns
 
-    def turn(self, played: int) -> None:
-        """Copies what it holds to where it lies row by row, and goes on with the step ``played``."""
+    def turn(self, played: int, shown: Sequence[Tensor], ended: Sequence[int]) -> None:
+        """Copies what it holds to where it lies row by row, and goes on with the step ``played``.
+
+        Args:
+            played: how many steps of the rollout.
+            shown: what a policy was shown since it was turned last, as it left it.
+            ended: whether any row ended in each of the rollout's steps.
+        """
         start, self.start = self.start, played
         if played > start:
-            for turned in self._turns:
-                turned(start, played)
+            for turned, x in zip_longest(self._turns, shown):
+                if turned is not None:
+                    turned(start, played, x, ended[start:played])
 
     def show(self, steps: int) -> Shown:
         """Memory for what a policy is shown before some steps; nobody else has it.
@@ -153,7 +157,8 @@ def staging_shapes(
     size = rows * sum(field.numbers * field.dtype.itemsize for field in (*observations, *after))
     stages = -(-steps // max(FEWEST, min(MOST, HELD // size)))
     some = -(-steps // stages)  # equal parts
-    fields = [*((field, 1 + some) for field in observations), *((field, some) for field in after)]
+    before = () if by_rows else observations  # where they lie row by row it is what is shown
+    fields = [*((field, 1 + some) for field in before), *((field, some) for field in after)]
     return [(_shape(field, length, rows, by_rows=by_rows), field.dtype) for field, length in fields]
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from marlenv.physics.jit import cache
-from marlenv.physics.jit.kernel import LANES, TILE, Act, Begun, MachineKernel, Room, Source, Steps, Turn
+from marlenv.physics.jit.kernel import LANES, TILE, Act, MachineKernel, Room, Source, Steps, Turn
 from marlenv.physics.laws.state import State
 from marlenv.threads import shared
 
@@ -53,7 +53,7 @@ class CpuKernel(MachineKernel):
         self._begin.restype = self._turn.restype = None
         self._run.argtypes = [ctypes.c_int64] * 10 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
         self._begin.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
-        self._turn.argtypes = [ctypes.c_int64] * 6 + [ctypes.c_void_p] * 5 + [ctypes.c_int64, ctypes.c_void_p]
+        self._turn.argtypes = [ctypes.c_int64] * 6 + [ctypes.c_void_p] * 4 + [ctypes.c_int64, ctypes.c_void_p]
         self._bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.outs, *self.observations))
         self._first_bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.state, *self.observations))
 
@@ -90,20 +90,21 @@ class CpuKernel(MachineKernel):
         streams = rows % LANES == 0 and rows * steps * self._bytes > CACHE
         return streams, shared(rows * steps * self.size / SPEED)
 
-    def turning(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> Turn:
+    def turning(self, x: Tensor | None, out: Tensor, before: Tensor | None = None) -> Turn:
         """As :meth:`MachineKernel.turning`."""
-        rows, first, many, all_steps = x.shape[-1], x.data_ptr(), x.stride(0) * x.element_size(), len(out)
-        steps = (ctypes.c_void_p * len(x))(*range(first, first + many * len(x), many))
-        size, apart, to = many // rows, out.stride(-1) * out.element_size(), out.data_ptr()
-        fresh, before, done = (0, 0, 0) if begun is None else (y.data_ptr() for y in (begun.x, begun.out, begun.done))
-        how, streams, following = (rows, size, apart), rows * apart > CACHE, begun is not None
+        rows, all_steps, apart = out.shape[-1], len(out), out.stride(-1) * out.element_size()
+        size, to, streams = out[0].nbytes // rows, out.data_ptr(), rows * apart > CACHE
+        staged, first = _steps(x), 0 if before is None else before.data_ptr()
 
-        def turned(start: int, stop: int) -> None:
+        def turned(start: int, stop: int, shown: Tensor | None, ended: Sequence[int]) -> None:
             count = min(stop, all_steps) - start
-            moved = min(count, all_steps - 1 - start) if following else 0  # nothing follows on the last step of all
-            at = start * size
-            anew = (fresh, before + at + size, done + start * rows)
-            self._turn(*how, count, moved, streams, steps, to + at, *anew, *shared(count * many / COPIED))
+            moved = min(count, all_steps - 1 - start) if before is not None else 0  # nothing follows on the last of all
+            seen, at = _steps(shown), start * size
+            one = x is None  # what followed is what was shown, too, where no row began anew
+            steps = [seen[t] if one or (t < moved and not ended[t]) else staged[t] for t in range(count)]
+            places = (ctypes.c_void_p * count)(*steps), (ctypes.c_void_p * moved)(*seen[:moved])
+            how = (rows, size, apart, count, moved, streams, *places, to + at, first + at + size)
+            self._turn(*how, *shared(count * rows * size / COPIED))
 
         return turned
 
@@ -120,7 +121,7 @@ class CpuKernel(MachineKernel):
         rows, size, steps = len(first), first.nbytes // len(first), len(parts)
         out = first.new_empty((rows, steps, *first.shape[1:]))
         how = (rows, size, steps * size, steps, 0, out.nbytes > CACHE)
-        self._turn(*how, self._places(parts), out.data_ptr(), None, None, None, *shared(out.nbytes / COPIED))
+        self._turn(*how, self._places(parts), None, out.data_ptr(), None, *shared(out.nbytes / COPIED))
         return out
 
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
@@ -130,6 +131,14 @@ class CpuKernel(MachineKernel):
         some, asked = (rows, None) if where is None else (int(where.count_nonzero()), where.data_ptr())
         many, pool = shared(some * self.fresh_size / SPEED)
         self._begin(rows, rows * self._first_bytes > CACHE, asked, pointers, many, pool)
+
+
+def _steps(x: Tensor | None) -> Sequence[int]:
+    """Where the steps of an entry, ``[T, ..., B]``, begin in memory."""
+    if x is None:
+        return ()
+    first, apart = x.data_ptr(), x.stride(0) * x.element_size()
+    return range(first, first + apart * len(x), apart)
 
 
 def _is_memory(x: Tensor) -> bool:

@@ -21,7 +21,7 @@ from torch import Tensor
 from marlenv.optional import has, need
 from marlenv.physics.jit import cache, nvrtc
 from marlenv.physics.jit.cuda_source import THREADS, cuda_source
-from marlenv.physics.jit.kernel import Act, Begun, MachineKernel, Room, Source, Steps, Turn
+from marlenv.physics.jit.kernel import Act, MachineKernel, Room, Source, Steps, Turn
 from marlenv.physics.laws.state import State
 
 
@@ -110,14 +110,14 @@ class CudaKernel(MachineKernel):
 
         return played
 
-    def turning(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> Turn:
-        """As :meth:`MachineKernel.turning`; of rows that began anew and of all others alike."""
-        both = [(x, out)] if begun is None else [(x, out), (begun.x, begun.out[1:])]
+    def turning(self, x: Tensor | None, out: Tensor, before: Tensor | None = None) -> Turn:
+        """As :meth:`MachineKernel.turning`; nothing looks whether rows ended."""
 
-        def turned(start: int, stop: int) -> None:
-            for staged, whole in both:
-                some = whole[start:stop]
-                some.copy_(staged[: len(some)])
+        def turned(start: int, stop: int, shown: Tensor | None, ended: Sequence[int]) -> None:
+            both = [(shown if x is None else x, out[start:stop])]
+            both += [] if before is None else [(shown, before[start + 1 : stop + 1])]
+            for steps, whole in both:
+                whole.copy_(steps[: len(whole)])  # type: ignore[index]
 
         return turned
 

@@ -297,19 +297,6 @@ class Source:
         return "\n".join(("IN void settle(Slot *st, Slot *s) {", *moves, "}"))
 
 
-class Begun(NamedTuple):
-    """What comes before the steps of a rollout: what was after the one before, or where a row was done, its new
-    episode.
-    """
-
-    x: Tensor
-    """Of rows that were done in the last steps, what comes before the following ones, ``[C, ..., B]``."""
-    done: Tensor
-    """Whether rows were, in all steps, bool ``[T, B]``."""
-    out: Tensor
-    """Room for what comes before all steps, ``[T, ..., B]``."""
-
-
 class Room(NamedTuple):
     """Memory for steps in which somebody else acts, each as :attr:`MachineKernel.by_rows` says."""
 
@@ -318,12 +305,10 @@ class Room(NamedTuple):
     flags: Sequence[Tensor]
     """For terminated, truncated, done."""
     observations: Sequence[Tensor]
-    """For what comes before each step; written at least near rows that began anew, or all of it where ``outs`` are not
-    wanted.
-    """
+    """For what comes before each step; none where steps lie row by row."""
     shown: Sequence[Tensor]
-    """For observations and infos before the next step once more, ``[T, ..., B]``; every step begins at the next
-    multiple of 64 bytes.
+    """For observations and infos before the next step, ``[T, ..., B]``; every step begins at the next multiple of 64
+    bytes.
     """
     ended: Tensor
     """Uint8 ``[T]``, is set where any row is done."""
@@ -340,9 +325,10 @@ class Steps(NamedTuple):
     restart: bool
 
 
+Turn = Callable[[int, int, "Tensor | None", Sequence[int]], None]
+"""Copies the last steps, from this one of the rollout up to that one, given what was shown after each, ``[C, ..., B]``,
+as it is by now, and whether any row ended in it."""
 Act = Callable[[int, Sequence[Tensor]], bool]
-Turn = Callable[[int, int], None]
-"""Copies the last steps, from this one of the rollout up to that one."""
 """Plays a step: its number, and the actions of each group, ``[B, ...]``. Returns whether it did: a kernel that looks at
 actions does not where any is no finite number."""
 
@@ -458,13 +444,14 @@ class MachineKernel(ABC):
         """What plays steps in which somebody else acts, in some room; the rest as of :meth:`run`."""
 
     @abstractmethod
-    def turning(self, x: Tensor, out: Tensor, begun: Begun | None = None) -> Turn:
+    def turning(self, x: Tensor | None, out: Tensor, before: Tensor | None = None) -> Turn:
         """What copies the last steps of a rollout to where it lies row by row; the memory must live as long.
 
         Args:
-            x: of the last steps, ``[C, ..., B]``, each as :attr:`by_rows` says.
+            x: what followed on the last steps, ``[C, ..., B]``, each as :attr:`by_rows` says; None to copy what was
+                shown.
             out: of all steps, ``[T, ..., B]``, or of fewer; all of a row lies side by side, the rows anywhere.
-            begun: what to copy besides.
+            before: room for what comes before all steps, ``[T, ..., B]``: what was shown after the step before.
         """
 
     def stacked(self, parts: Sequence[Tensor]) -> Tensor:
@@ -538,7 +525,6 @@ def _cells(graph: Graph, x: Tensor, field: Field, row: int) -> list[Node]:
 __all__ = [
     "LANES",
     "Act",
-    "Begun",
     "Draw",
     "Field",
     "MachineKernel",

@@ -15,7 +15,7 @@ from torch import Tensor
 from marlenv.constants import constant
 from marlenv.errors import KeyMissing
 from marlenv.physics.laws.entities import Agent, Entity
-from marlenv.physics.laws.state import Place, Stage, as_tensor, fitted, single
+from marlenv.physics.laws.state import Place, Stage, as_tensor, fitted
 from marlenv.physics.laws.world_plan import PerEntity
 
 
@@ -43,6 +43,8 @@ class Bodies:
     numbers included.
     """
 
+    __slots__ = ("_offset", "_place", "_stage", "entities", "group")
+
     def __init__(self, stage: Stage, group: str, entities: Sequence[Entity], place: Place, offset: int = 0) -> None:
         self._stage, self._place, self._offset = stage, place, offset
         self.group = group
@@ -58,12 +60,18 @@ class Bodies:
     @property
     def u(self) -> Tensor:
         """Their physical actions in this step, ``[B, A, n]``; zero when there is no step, as after a reset."""
-        return self._controls().permute(2, 1, 0)
+        return self._controls()[:, self._offset : self._offset + len(self)].permute(2, 1, 0)
 
     @u.setter
-    def u(self, value: Tensor) -> None:
-        new = single(value).permute(2, 1, 0)
-        if len(self) != (whole := self._stage.moment.controls.get(self.group, new)).shape[1]:
+    def u(self, value: object) -> None:
+        kind, whole = self.entities[0].kind, self._controls()
+        if not isinstance(kind, Agent):
+            raise KeyMissing(f"{self}.u: the bodies of {self.group!r} do not act; agents do, scripted ones too")
+        x, some = as_tensor(value, whole).to(whole.dtype), len(self) != whole.shape[1]
+        drives = x.ndim > 0 and not some and x.shape[-1] == kind.dynamics.size  # in place of what was decided
+        width = kind.dynamics.size if drives else whole.shape[0]
+        new = fitted(x, (self._stage.moment.rows, len(self), width), f"{self}.u").permute(2, 1, 0)
+        if some:
             new = torch.slice_scatter(whole, new, 1, self._offset, self._offset + len(self))
         self._stage.moment.controls[self.group] = new
 
@@ -170,12 +178,13 @@ class Bodies:
         return f"Bodies({', '.join(self.names)})"
 
     def _controls(self) -> Tensor:
+        """The physical actions of the whole group, ``[n, A, B]``."""
         moment = self._stage.moment
         if self.group in moment.controls:
-            return moment.controls[self.group][:, self._offset : self._offset + len(self)]
+            return moment.controls[self.group]
         kind = self.entities[0].kind
         size = kind.size if isinstance(kind, Agent) else 0
-        return moment.state["pos"].new_zeros((size, len(self), moment.rows))
+        return moment.state["pos"].new_zeros((size, self._place.count, moment.rows))
 
     def _show(self, x: Tensor) -> Tensor:
         return x.permute(2, 1, 0) if x.ndim == 3 else x.t()
@@ -201,6 +210,8 @@ def _inertias(entities: tuple[Entity, ...]) -> PerEntity:
 class Body:
     """One body of a world, seen by the author of a scenario: rows first, ``[B, ...]``. Assigning moves it."""
 
+    __slots__ = ("_offset", "_place", "_stage", "entity", "group")
+
     def __init__(self, stage: Stage, group: str, entity: Entity, place: Place, offset: int = 0) -> None:
         self._stage, self._place, self._offset = stage, place, offset
         self.group = group
@@ -212,6 +223,16 @@ class Body:
     vel = _StateAttribute("Velocity ``[B, 2]``, metres per second.")
     rot = _StateAttribute("Rotation ``[B]``, radians.")
     ang_vel = _StateAttribute("Angular velocity ``[B]``, radians per second.")
+
+    @property
+    def u(self) -> Tensor:
+        """Its physical action in this step, ``[B, n]``; as :attr:`Bodies.u`."""
+        return self.alone.u.squeeze(1)
+
+    @u.setter
+    def u(self, value: object) -> None:
+        alone = self.alone
+        alone.u = value.unsqueeze(1) if isinstance(value, Tensor) and value.ndim > 1 else value
 
     @property
     def name(self) -> str:

@@ -122,12 +122,12 @@ class Stage(threading.local):
 
 
 class Place:
-    """Where a group begins among all entities; not known before the world is complete."""
+    """Where a group begins among all entities, not known before the world is complete; and how many bodies it has."""
 
-    __slots__ = ("start",)
+    __slots__ = ("count", "start")
 
-    def __init__(self) -> None:
-        self.start = -1
+    def __init__(self, count: int) -> None:
+        self.count, self.start = count, -1
 
 
 def as_tensor(value: object, like: Tensor) -> Tensor:

@@ -126,7 +126,7 @@ class World:
         first = AGENTS if kinds and isinstance(kinds[0], Agent) else 0
         first += len([e for e in before if kinds and isinstance(e.kind, type(kinds[0]))])
         entities = [Entity(n, name, kind, first + i) for i, (n, kind) in enumerate(zip(names, kinds, strict=True))]
-        self._places[name] = Place()
+        self._places[name] = Place(len(entities))
         self.groups[name] = Bodies(self.stage, name, entities, self._places[name])
         return self.groups[name][0] if alone else self.groups[name]
 

@@ -149,10 +149,9 @@ struct Call {
 };
 
 // the rows from `low` to `high`: state, actions, what is seen next, earned and told next, what is seen before, flags
-// (terminated, truncated, done), keys, and what is seen before the next step once more, which is shown to who acts, each step
-// at the next multiple of 64 bytes. Where somebody is `acting`, actions (those of one step) and all that follows lie row after
-// row in each step, and what is seen before a step is written only near rows that began anew, or where what is seen next is not
-// wanted
+// (terminated, truncated, done), keys, and what is shown before the next step to who acts, each step at the next multiple of 64
+// bytes. Where somebody is `acting`, actions (those of one step) and all that follows lie row after row in each step, and what is
+// seen before a step is only what is shown
 static void play(const Call &c, int64_t low, int64_t high) {
   int64_t rows = c.rows, start = c.start, last = c.last, drawn = c.drawn, tile = c.tile;
   void **p = c.p, **acts = p + NSTATE, **next = acts + NACTS, **root = next + NOUTS, **flags = root + NSEEN;
@@ -210,9 +209,8 @@ static void play(const Call &c, int64_t low, int64_t high) {
         else {
           const int64_t size = SIZE[(int)f.kind] * f.count;
           char *seen = (char *)shown[k] + (size * rows + 63) / 64 * 64 * t;
-          const bool same = next[k] && !began;
-          if (!same) store_rows(scratch, f, at(root[k], f, rows, t + 1), row, some);
-          memcpy(seen + row * size, (same ? at(next[k], f, rows, t) : at(root[k], f, rows, t + 1)) + row * size, some * size);
+          if (next[k] && !began) memcpy(seen + row * size, at(next[k], f, rows, t) + row * size, some * size);
+          else store_rows(scratch, f, seen, row, some);
         }
       }
     }
@@ -278,29 +276,25 @@ static inline void stream(char *to, const char *from, int64_t size) {
 }
 
 // an entry of `steps` steps, `size` bytes of a row each, as one that has the steps of a row side by side, the rows `apart`
-// bytes from one another. What comes before a step is what followed on the one before (`steps - 1` times or `steps` times, as
-// many as `moved`), but for rows that began anew, which `fresh` has
+// bytes from one another; and likewise what was `seen` after as many of the steps as `moved`, which often is the same
 struct Turn {
   int64_t rows, size, apart, steps, moved, streams;
-  const char *const *from;
-  const char *fresh;
+  const char *const *from, *const *seen;
   char *to, *before;
-  const uint8_t *done;
   const Pool *pool;
 };
 template <int SIZE> static void turn_rows(const Turn &c, int64_t low, int64_t high) {
   const int64_t size = SIZE ? SIZE : c.size;
   char *line = (char *)room(c.steps * size / 64 + 1);
   void (*copy)(char *, const char *, int64_t) = c.streams ? stream : [](char *to, const char *from, int64_t n) { memcpy(to, from, n); };
-  bool began = false;
-  for (int64_t t = 0; t < c.moved; t++) began = began || memchr(c.done + t * c.rows + low, 1, high - low);
+  bool others = false;
+  for (int64_t t = 0; t < c.moved; t++) others = others || c.seen[t] != c.from[t];
   for (int64_t row = low; row < high; row++) {
     for (int64_t t = 0; t < c.steps; t++) memcpy(line + t * size, c.from[t] + row * size, size);
     copy(c.to + row * c.apart, line, c.steps * size);
-    if (!c.moved) continue;
-    if (began) for (int64_t t = 0; t < c.moved; t++)
-      if (c.done[t * c.rows + row]) memcpy(line + t * size, c.fresh + (t * c.rows + row) * size, size);
-    copy(c.before + row * c.apart, line, c.moved * size);
+    if (others) for (int64_t t = 0; t < c.moved; t++)
+      if (c.seen[t] != c.from[t]) memcpy(line + t * size, c.seen[t] + row * size, size);
+    if (c.moved) copy(c.before + row * c.apart, line, c.moved * size);
   }
 }
 static void turn_share(void *p) {
@@ -312,9 +306,9 @@ static void turn_share(void *p) {
   else if (c.size == 32) turn_rows<32>(c, mine.low, mine.high);
   else turn_rows<0>(c, mine.low, mine.high);
 }
-extern "C" void turn(int64_t rows, int64_t size, int64_t apart, int64_t steps, int64_t moved, int64_t streams, const char *const *from, char *to,
-                     const char *fresh, char *before, const uint8_t *done, int64_t threads, const Pool *pool) {
-  Turn call = {rows, size, apart, steps, moved, streams, from, fresh, to, before, done, threads > 1 ? pool : nullptr};
+extern "C" void turn(int64_t rows, int64_t size, int64_t apart, int64_t steps, int64_t moved, int64_t streams, const char *const *from,
+                     const char *const *seen, char *to, char *before, int64_t threads, const Pool *pool) {
+  Turn call = {rows, size, apart, steps, moved, streams, from, seen, to, before, threads > 1 ? pool : nullptr};
   if (threads > 1) pool->parallel(turn_share, &call, (unsigned)threads, 0);
   else turn_share(&call);
 }
