@@ -62,7 +62,7 @@ class AgentColumn:
                 continue
             if not self.takes(value):
                 return None
-            out[i] = value
+            out[i, ...] = value  # an array of one number, too
         return torch.from_numpy(out)
 
     def takes(self, value: Any) -> bool:

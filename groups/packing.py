@@ -267,13 +267,17 @@ def _fill(entry: PackedEntry, values: list[Any], batch: Size) -> Any:
 
 def _vector(value: Any, spec: Any) -> Any:
     """A one-hot value as the vector that it stands for, when it was given as a number."""
-    return value if spec is None or np.shape(value) == tuple(spec.shape) else spec.encode(value)
+    if spec is None or np.shape(value) == tuple(spec.shape):
+        return value
+    named = spec.register if isinstance(spec, OneHot) else spec.registers
+    if named is None:
+        _check_whole(value if isinstance(value, Tensor) else np.asarray(value), torch.int64)
+    return spec.encode(value)
 
 
 def _fitted(value: Any, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
     """The value, which must not be broadcast; a single number may come as ``()`` or ``(1,)``."""
-    if not dtype.is_floating_point and _is_float(value) and bool((value != value.round()).any()):
-        raise DtypeError(f"expected whole numbers for {dtype}, got {value.reshape(-1)[:5].tolist()}")
+    _check_whole(value, dtype)
     if tuple(value.shape) == tuple(shape):
         return value
     if len(shape) <= 1 and len(value.shape) <= 1 and prod(value.shape) == prod(shape) == 1:
@@ -281,8 +285,22 @@ def _fitted(value: Any, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
     raise ValueError(f"expected shape {list(shape)}, got {list(value.shape)}")
 
 
-def _is_float(value: Any) -> bool:
-    return value.dtype.is_floating_point if isinstance(value, Tensor) else value.dtype.kind == "f"
+def _check_whole(value: Any, dtype: torch.dtype) -> None:
+    if not dtype.is_floating_point and (wrong := fractions(value)):
+        raise DtypeError(f"expected whole numbers for {dtype}, got {wrong}")
+
+
+def fractions(value: Any) -> list[float]:
+    """The first numbers of an array or a tensor that are no whole ones, for errors.
+
+    >>> fractions(np.array([1.0, 2.5, float("nan")])), fractions(torch.tensor([1, 2]))
+    ([2.5, nan], [])
+    """
+    if not (value.dtype.is_floating_point if isinstance(value, Tensor) else value.dtype.kind == "f"):
+        return []
+    wrong = (value != value.round()) | (abs(value) == float("inf"))
+    found: list[float] = value[wrong][:5].tolist()
+    return found
 
 
 def _blame(
@@ -293,8 +311,7 @@ def _blame(
     if isinstance(error, DtypeError):
         who = next((a for a, v in zip(agents, values, strict=True) if v is not None), "")
         for agent, value in zip(agents, values, strict=True):
-            array = None if value is None else np.asarray(value)
-            if array is not None and array.dtype.kind == "f" and bool((array != array.round()).any()):
+            if value is not None and fractions(np.asarray(value)):
                 who = agent
         return DtypeError(f"{where} {who!r}: {error}")
     want = concrete(entry.spec.shape[len(batch) :])

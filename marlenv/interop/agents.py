@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.errors import SpecTypeError, Unsupported
+from marlenv.errors import DtypeError, SpecTypeError, Unsupported
 from marlenv.groups import GroupTree, Packer
 from marlenv.interop.spaces import check_mask, space_of, value_of
 from marlenv.keys import Path, nested
 from marlenv.specs import Composite
-from marlenv.tensordicts import fetch, split, write
+from marlenv.tensordicts import fetch, plant, split, write
 
 HIDDEN = ("alive", "mask", "info", "pad_mask")
 """Entries of groups that are no observations for other libraries."""
@@ -33,6 +33,25 @@ def check_one_row_of_groups(who: str, env: Any) -> None:
         raise SpecTypeError(f"{who}: expected an env of marlenv with groups of agents, got {type(env).__name__}")
     if env.batch_size.numel() != 1:
         raise Unsupported(f"{who}: expected an env with one row, got batch size {list(env.batch_size)}; num_envs=1")
+
+
+def acting_groups(who: str, env: EnvBase) -> GroupTree:
+    """The groups that the env takes actions of; an opponent's belong to nobody here.
+
+    Args:
+        who: the adapter, for errors.
+        env: with groups.
+
+    Raises:
+        SpecTypeError: it takes actions of none of its groups.
+    """
+    spec, acting = env.full_action_spec_unbatched, dict[str, Any]()
+    for path, names in GroupTree(env.group_map).groups.items():
+        if spec.get(nested(path), None) is not None:
+            plant(acting, path, list(names))
+    if not acting:
+        raise SpecTypeError(f"{who}: expected actions of the groups {env.group_map}, got actions {env.action_keys}")
+    return GroupTree(acting)
 
 
 def lone(td: TensorDictBase) -> TensorDictBase:
@@ -61,7 +80,7 @@ def check_nobody_returns(who: str, left: set[str], agents: list[str]) -> None:
 
 
 class Agents:
-    """What each agent of an env observes, does and gets.
+    """What each agent of an env observes, does and gets; seats that the env plays itself are no agents.
 
     Args:
         who: the adapter, for errors.
@@ -75,7 +94,7 @@ class Agents:
     def __init__(self, who: str, env: Any) -> None:
         check_one_row_of_groups(who, env)
         self.who, self.env = who, env
-        self.tree = GroupTree(env.group_map)
+        self.tree = acting_groups(who, env)
         self.names = [name for names in self.tree.groups.values() for name in names]
         shown = {name: _shown(spec) for name, spec in self._own("observation").items()}
         self._observations = Packer(self.tree, shown)
@@ -108,15 +127,39 @@ class Agents:
         Returns:
             What followed.
         """
-        if unknown := sorted(set(actions) - set(self.names)):
-            raise SpecTypeError(f"{self.who}: no agents are called {unknown}; there are {self.names}")
-        given = {name: {"action": action} for name, action in actions.items()}
-        packed = self._actions.pack(given, device=self.env.device)
+        packed = self.pack(td, actions)
         for path in self.tree.groups:
             action = fetch(packed, (*path, "action"))
             write(td, (*path, "action"), action.reshape(*td.batch_size, *action.shape))
         following: TensorDictBase = self.env.step(td).get("next")
         return following
+
+    def pack(self, td: TensorDictBase, actions: Mapping[str, Any]) -> TensorDict:
+        """Actions by agent as those of groups.
+
+        Args:
+            td: the data that they are chosen in.
+            actions: by agent; None of those who are not to act.
+
+        Raises:
+            SpecTypeError: there is no such agent.
+            ShapeError: an action has another shape than its space.
+            DtypeError: None of an agent that is to act, or a fraction where actions are numbered.
+        """
+        if unknown := sorted(set(actions) - set(self.names)):
+            raise SpecTypeError(f"{self.who}: no agents are called {unknown}; there are {self.names}")
+        given = {name: {"action": action} for name, action in actions.items() if action is not None}
+        if len(given) < len(actions):
+            acting = self.acting(td)
+            if silent := [name for name in actions if name not in given and acting[name]]:
+                space = self.action_spaces[silent[0]]
+                raise DtypeError(f"{self.who}: {silent[0]!r} is to act, and gave no action (None); give one of {space}")
+        return self._actions.pack(given, device=self.env.device)
+
+    def acting(self, td: TensorDictBase) -> dict[str, bool]:
+        """Whose actions the next step reads: those who are alive, and whose turn it is."""
+        mask, alive = (self.column(td, name, True) for name in ("mask", "alive"))
+        return {name: bool(mask[name] and alive[name]) for name in self.names}
 
     def observations(self, td: TensorDictBase, only: Any = None) -> dict[str, Any]:
         """What agents observe, as values of their spaces."""

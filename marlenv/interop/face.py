@@ -14,7 +14,7 @@ from torch import Tensor
 from marlenv.envs import EnvBase
 from marlenv.errors import GroupError, KeyMissing, SpecTypeError
 from marlenv.interop.agents import HIDDEN
-from marlenv.interop.spaces import check_mask, space_of, value_of
+from marlenv.interop.spaces import check_mask, check_numbers, space_of, value_of
 from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite, StackedComposite
 from marlenv.specs.plain import is_plain
@@ -134,12 +134,17 @@ class Face:
         return {name: value_of(self.observation_space[name], value) for name, value in values.items()}
 
     def set_action(self, td: TensorDictBase, action: Any) -> TensorDictBase:
-        """The data with an action of the space, with the batch in front."""
-        spec = self.env.full_action_spec[self.action_key]
+        """The data with an action of the space, with the batch in front.
+
+        Raises:
+            DtypeError: it is no number, or a fraction where actions are numbered.
+        """
+        spec, array = self.env.full_action_spec[self.action_key], np.asarray(action)
+        check_numbers(self.who, self.action_key, spec, array, self.action_space)
         if is_plain(spec):
-            value = torch.as_tensor(np.asarray(action)).to(td.device or spec.device, spec.dtype).reshape(spec.shape)
+            value = torch.as_tensor(array).to(td.device or spec.device, spec.dtype).reshape(spec.shape)
         else:
-            value = spec.encode(np.asarray(action).reshape(spec.shape[:-1]))
+            value = spec.encode(array.reshape(spec.shape[:-1]))
         write(td, self.action_key, value)
         return td
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marlenv.envs import EnvBase
-from marlenv.errors import IllegalAction, NeedsReset, ShapeError, SpecError, Unsupported, nearest, whole
+from marlenv.errors import DtypeError, IllegalAction, NeedsReset, ShapeError, SpecError, Unsupported, nearest, whole
 from marlenv.interop.agents import Agents, lone
 from marlenv.optional import need
 
@@ -25,9 +25,9 @@ def to_pymarl(
 ) -> PyMARLEnv:
     """Our env as a ``MultiAgentEnv`` of PyMARL, or of EPyMARL.
 
-    Its agents are those of all groups, in order. Observations are vectors, padded with zeros to the longest; the state
-    is the env's own, or what all agents observe side by side. Agents that do not act, since they are dead or it is not
-    their turn, may play action 0 alone.
+    Its agents are those of all groups that act, in order. Observations are vectors, padded with zeros to the longest;
+    the state is the env's own, or what all agents observe side by side. Agents that do not act, since they are dead or
+    it is not their turn, may play action 0 alone.
 
     Args:
         env: an env with groups, one row, and numbered actions.
@@ -115,16 +115,16 @@ class PyMARLEnv:
 
     def _play(self, actions: Sequence[int]) -> tuple[Any, bool, bool]:
         td = self._data("step")
-        chosen = [int(action) for action in actions]
-        if len(chosen) != self.n_agents:
-            raise ShapeError(f"to_pymarl: expected {self.n_agents} actions, one for each agent, got {len(chosen)}")
+        if len(actions) != self.n_agents:
+            raise ShapeError(f"to_pymarl: expected {self.n_agents} actions, one for each agent, got {len(actions)}")
+        chosen = [_number(name, action) for name, action in zip(self.agents, actions, strict=True)]
         legal = self.get_avail_actions()
         for name, action, row in zip(self.agents, chosen, legal, strict=True):
             if not 0 <= action < len(row) or not row[action]:
                 raise IllegalAction(
                     f"to_pymarl: {name!r} cannot play action {action}; get_avail_actions() allows {np.flatnonzero(row)}"
                 )
-        acting = self._acting()
+        acting = self._all.acting(td)
         played = {name: action for name, action in zip(self.agents, chosen, strict=True) if acting[name]}
         self._td = self._all.step(td, played)
         self._steps += 1
@@ -173,15 +173,10 @@ class PyMARLEnv:
         """How many numbers the state has."""
         return int(self._whole.shape.numel() if self._whole is not None else self.n_agents * self._size)
 
-    def _acting(self) -> dict[str, bool]:
-        td = self._data("get_avail_actions")
-        columns = [self._all.column(td, name, True) for name in ("mask", "alive")]
-        return {name: bool(columns[0][name] and columns[1][name]) for name in self.agents}
-
     def get_avail_actions(self) -> list[list[int]]:
         """Which actions are legal, 0 or 1 for each, ``[n_agents, n_actions]``."""
-        found, acting, most = self._all.observations(self._data("get_avail_actions")), self._acting(), max(self._counts)
-        rows = []
+        td, most, rows = self._data("get_avail_actions"), max(self._counts), []
+        found, acting = self._all.observations(td), self._all.acting(td)
         for name, count in zip(self.agents, self._counts, strict=True):
             mask = found[name]["action_mask"].tolist() if self._masked(name) else [1] * count
             rows.append([int(x) for x in mask] + [0] * (most - count) if acting[name] else [1] + [0] * (most - 1))
@@ -240,6 +235,16 @@ class PyMARLEnv:
         """Closes the env."""
         if not self.inner.is_closed:
             self.inner.close()
+
+
+def _number(name: str, action: Any) -> int:
+    """An agent's action as the number that it is."""
+    try:
+        if float(action).is_integer():
+            return int(action)
+    except (TypeError, ValueError):
+        pass
+    raise DtypeError(f"to_pymarl: the action of {name!r} must be a whole number, got {action}")
 
 
 class EPyMARLEnv(PyMARLEnv):

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from marlenv.errors import GroupError, SpecError
+from marlenv.errors import DtypeError, GroupError, SpecError
+from marlenv.groups.packing import fractions
+from marlenv.keys import NestedKey
 from marlenv.optional import need
 from marlenv.specs import (
     Binary,
@@ -22,6 +24,7 @@ from marlenv.specs import (
     TensorSpec,
     Unbounded,
 )
+from marlenv.specs.plain import is_plain
 
 
 def space_of(who: str, key: str, spec: TensorSpec) -> Any:
@@ -107,6 +110,27 @@ def check_mask(who: str, name: str, mask: TensorSpec | None, actions: Any) -> No
             f"{who}: the action_mask of {name!r} must be bool [{n}], got {mask.dtype} {list(mask.shape)}; "
             f"chess gives such masks with mask='bool'"
         )
+
+
+def check_numbers(who: str, key: NestedKey, spec: TensorSpec, action: Any, legal: Any) -> None:
+    """Raises where an action is no number, or a fraction where actions are numbered.
+
+    Args:
+        who: the adapter, for errors.
+        key: of the action, for errors.
+        spec: of the action.
+        action: an array or a tensor.
+        legal: what actions are, for errors.
+
+    Raises:
+        DtypeError: it is not what the spec holds.
+    """
+    real = is_plain(spec) and spec.dtype.is_floating_point
+    objects = isinstance(action, np.ndarray) and action.dtype.kind not in "biuf"
+    wrong: Any = action.tolist() if objects else None if real else fractions(action)
+    if objects or wrong:
+        what = "numbers" if real else "whole numbers"
+        raise DtypeError(f"{who}: entry {key!r} must be {what}, got {repr(wrong)[:60]}; give actions of {legal}")
 
 
 def value_of(space: Any, value: Any) -> Any:

@@ -9,8 +9,7 @@ import numpy as np
 from tensordict import TensorDictBase
 
 from marlenv.errors import SpecTypeError
-from marlenv.groups import GroupTree
-from marlenv.interop.agents import begun, check_one_row_of_groups, lone
+from marlenv.interop.agents import acting_groups, begun, check_one_row_of_groups, lone
 from marlenv.interop.face import Face
 from marlenv.tensordicts import fetch
 
@@ -19,7 +18,7 @@ class Teams:
     """What each group of an env observes, does and gets, as :class:`~marlenv.interop.agents.Agents` has it of agents.
 
     A group observes and acts in vectors, those of its agents one after another; masks and images stay ``[A, ...]``. Its
-    reward is the sum, and it is done when all of its agents are.
+    reward is the sum, and it is done when all of its agents are. Groups that the env plays itself are nobody's.
 
     Args:
         who: the adapter, for errors.
@@ -33,7 +32,7 @@ class Teams:
     def __init__(self, who: str, env: Any) -> None:
         check_one_row_of_groups(who, env)
         self.who, self.env = who, env
-        self._faces = {"/".join(path): Face(who, env, group=path) for path in GroupTree(env.group_map).groups}
+        self._faces = {"/".join(path): Face(who, env, group=path) for path in acting_groups(who, env).groups}
         self.names = list(self._faces)
         self.observation_spaces = {name: _flat(face.observation_space) for name, face in self._faces.items()}
         self.action_spaces = {name: _flat(face.action_space) for name, face in self._faces.items()}

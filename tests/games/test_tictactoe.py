@@ -194,11 +194,20 @@ def test_max_plies_truncates() -> None:
         ({"illegal": "ignore"}, "illegal must be 'raise' or 'lose', got 'ignore'"),
         ({"seat": 2}, r"seat must be an integer from 0 to 1, got 2"),
         ({"opponent": 3}, "opponent must be 'random' or a policy, got 3"),
+        ({"observation_dtype": "int8"}, "must be a float type or torch.bool, or its name, got 'int8'"),
+        ({"observation_dtype": "half-float"}, "observation_dtype must be a float type .* got 'half-float'"),
+        ({"observation_dtype": None}, "observation_dtype must be a float type .* got None"),
     ],
 )
 def test_bad_options_are_named(options: dict, says: str) -> None:
     with pytest.raises(SpecError, match=says):
         GameEnv(TicTacToe(), **options)
+
+
+def test_a_dtype_may_be_named() -> None:
+    named, given = (GameEnv(TicTacToe(), observation_dtype=dtype) for dtype in ("float16", torch.float16))
+    assert named.full_observation_spec == given.full_observation_spec
+    assert named.reset()["x", "observation"].dtype == torch.float16
 
 
 def test_the_board_is_drawn_with_numbers_on_free_cells() -> None:

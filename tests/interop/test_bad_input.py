@@ -17,7 +17,7 @@ from marlenv.groups import group_specs
 
 import marlenv
 from marlenv import Bounded, Categorical, Choice, Composite, NonTensor, Unbounded
-from marlenv.errors import EnvClosed, GroupError, SpecError, SpecTypeError, Unsupported
+from marlenv.errors import DtypeError, EnvClosed, GroupError, SpecError, SpecTypeError, Unsupported
 from marlenv.testing.mocks import GroupedEnv
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -34,39 +34,41 @@ class Adapter(NamedTuple):
     """Whether it takes envs with rows."""
     one: bool
     """Whether it takes one group alone."""
-    step: Callable[[Any], Any]
-    """Plays zeros with three agents of simple_spread."""
+    step: Callable[..., Any]
+    """Plays zeros, or another number, with three agents of simple_spread."""
     library: str
     alike: bool = False
     """Whether the agents of a group must be alike, or else of one shape."""
 
 
-def zeros(*shape: int) -> Any:
-    return lambda env: env.step(np.zeros(shape, np.int64))
+def array(*shape: int) -> Any:
+    return lambda env, action=0: env.step(np.full(shape, action))
 
 
-def by_agent(env: Any) -> Any:
-    return env.step(dict.fromkeys(AGENTS, 0))
+def by_agent(env: Any, action: float = 0) -> Any:
+    return env.step(dict.fromkeys(AGENTS, action))
 
 
-def in_turn(env: Any) -> None:
+def by_group(env: Any, action: float = 0) -> Any:
+    return env.step({"agents": [action] * 3})
+
+
+def in_turn(env: Any, action: float = 0) -> None:
     for _ in AGENTS:
-        env.step(0)
+        env.step(action)
 
 
 ADAPTERS = {
-    "to_gymnasium": Adapter(marlenv.to_gymnasium, False, True, zeros(3), "gymnasium"),
-    "to_gymnasium_vector": Adapter(marlenv.to_gymnasium_vector, True, True, zeros(2, 3), "gymnasium"),
-    "to_sb3_vec_env": Adapter(marlenv.to_sb3_vec_env, True, True, zeros(6), "stable_baselines3", True),
-    "to_pufferlib": Adapter(marlenv.to_pufferlib, True, True, zeros(6), "pufferlib", True),
-    "to_alf": Adapter(marlenv.to_alf, True, True, lambda env: env.step(torch.zeros(2, 3).long()), "torch"),
+    "to_gymnasium": Adapter(marlenv.to_gymnasium, False, True, array(3), "gymnasium"),
+    "to_gymnasium_vector": Adapter(marlenv.to_gymnasium_vector, True, True, array(2, 3), "gymnasium"),
+    "to_sb3_vec_env": Adapter(marlenv.to_sb3_vec_env, True, True, array(6), "stable_baselines3", True),
+    "to_pufferlib": Adapter(marlenv.to_pufferlib, True, True, array(6), "pufferlib", True),
+    "to_alf": Adapter(marlenv.to_alf, True, True, lambda env, action=0: env.step(torch.full((2, 3), action)), "torch"),
     "to_pettingzoo_parallel": Adapter(marlenv.to_pettingzoo_parallel, False, False, by_agent, "pettingzoo"),
     "to_pettingzoo_aec": Adapter(marlenv.to_pettingzoo_aec, False, False, in_turn, "pettingzoo"),
     "to_rllib": Adapter(marlenv.to_rllib, False, False, by_agent, "ray"),
-    "to_rllib, groups": Adapter(
-        partial(marlenv.to_rllib, agents="groups"), False, False, lambda env: env.step({"agents": [0, 0, 0]}), "ray"
-    ),
-    "to_pymarl": Adapter(partial(marlenv.to_pymarl, episode_limit=9), False, False, zeros(3), "gymnasium"),
+    "to_rllib, groups": Adapter(partial(marlenv.to_rllib, agents="groups"), False, False, by_group, "ray"),
+    "to_pymarl": Adapter(partial(marlenv.to_pymarl, episode_limit=9), False, False, array(3), "gymnasium"),
     "to_torchrl": Adapter(marlenv.to_torchrl, True, False, lambda env: env.rollout(2), "torchrl"),
 }  # fmt: skip
 OF_ONE = [name for name, one in ADAPTERS.items() if one.one]
@@ -80,8 +82,9 @@ def adapter(name: str) -> Adapter:
     return one
 
 
-def spread(one: Adapter) -> Any:
-    return marlenv.make("simple_spread", num_envs=2 if one.rows else None, compile="none", continuous_actions=False)
+def spread(one: Adapter, **options: Any) -> Any:
+    rows = 2 if one.rows else None
+    return marlenv.make("simple_spread", num_envs=rows, compile="none", continuous_actions=False, **options)
 
 
 class Unlike(GroupedEnv):
@@ -161,6 +164,18 @@ def test_torchrl_has_no_choice_per_row() -> None:
         SpecError, match=r"^to_torchrl: TorchRL cannot express .* under \('sheep', 'way'\): its Choice cho"
     ):
         marlenv.to_torchrl(env)
+
+
+@pytest.mark.parametrize("name", [name for name in ADAPTERS if name != "to_torchrl"])
+@pytest.mark.parametrize("options", [{}, {"categorical_actions": False}], ids=["numbers", "one-hot"])
+def test_a_fraction_is_no_number_of_an_action_and_the_env_goes_on(name: str, options: dict[str, Any]) -> None:
+    one = adapter(name)
+    env = one.make(spread(one, **options))
+    env.reset()
+    for action in (0.5, float("nan"), float("-inf")):
+        with pytest.raises(DtypeError, match=rf"whole numbers?\b.*, got \[?{action}"):
+            one.step(env, action)
+    one.step(env)
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

@@ -10,7 +10,7 @@ import torch
 
 import marlenv
 from marlenv import GymEnv, GymWrapper, RewardScaling, register_gym, to_gymnasium, to_gymnasium_vector
-from marlenv.errors import KeyMissing, NeedsReset, SpecTypeError, Unsupported
+from marlenv.errors import DtypeError, KeyMissing, NeedsReset, SpecTypeError, Unsupported
 from marlenv.testing import CountingEnv
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install -e '.[gymnasium]'")
@@ -105,6 +105,15 @@ def test_gymnasiums_wrappers_of_vectors_work_on_top() -> None:
 def test_bad_input_is_named(call: Any, kind: type[Exception], says: str) -> None:
     with pytest.raises(kind, match=says):
         call()
+
+
+@pytest.mark.parametrize("action", [None, "up", 4.7, [[1.5]] * 3])
+def test_what_is_no_number_of_an_action_is_named(action: Any) -> None:
+    for options in ({}, {"categorical_actions": False}):
+        gym = to_gymnasium(task(n_agents=3, continuous_actions=False, **options))
+        gym.reset()
+        with pytest.raises(DtypeError, match=r"^to_gymnasium: .*'action'\) must be whole numbers, got .*MultiDiscrete"):
+            gym.step(action)
 
 
 def test_rows_that_are_done_must_be_reset_where_nothing_resets_them() -> None:

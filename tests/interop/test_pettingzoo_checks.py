@@ -17,6 +17,7 @@ pytest.importorskip("pettingzoo", reason="needs PettingZoo: pip install -e '.[pe
 pytestmark = pytest.mark.filterwarnings("ignore")  # PettingZoo recommends names, and boxes alone
 
 GAMES: dict[str, dict[str, Any]] = {"tic_tac_toe": {}, "connect_four": {}, "chess": {"mask": "bool"}, "kuhn_poker": {}}
+ALONE = {"opponent": "random", "seat": 1, "seed": 0}
 OPTIONS: dict[str, dict[str, Any]] = {"predator_prey": {"birth": 0.0}}  # PettingZoo's agents do not come back
 QUICK = ("simple_tag", "navigation")
 
@@ -41,8 +42,8 @@ def scenario(adapt: Any, name: str, render_mode: str | None = None, max_cycles: 
     return zoo
 
 
-def game(adapt: Any, name: str, illegal: str, render_mode: str | None = None) -> Any:
-    return adapt(marlenv.make(name, illegal=illegal, **GAMES[name]), render_mode)
+def game(adapt: Any, name: str, illegal: str, render_mode: str | None = None, **options: Any) -> Any:
+    return adapt(marlenv.make(name, illegal=illegal, **GAMES[name], **options), render_mode)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,15 @@ def test_games(name: str, checks: Any) -> None:
     free, together = (partial(game, adapt, name, "lose") for adapt in (to_pettingzoo_aec, to_pettingzoo_parallel))
     checks.parallel_seed_test(together, 10)
     checks.state_test(free(), together(), 10)
+
+
+def test_a_game_with_an_opponent(checks: Any) -> None:
+    aec, parallel = (
+        partial(game, adapt, "tic_tac_toe", "raise", **ALONE) for adapt in (to_pettingzoo_aec, to_pettingzoo_parallel)
+    )
+    checks.api_test(aec(), 60)
+    checks.parallel_api_test(parallel(), 60)
+    checks.seed_test(aec, 20)
 
 
 def test_the_check_of_states_can_fail(checks: Any) -> None:

@@ -10,7 +10,7 @@ import torch
 
 import marlenv
 from marlenv import PettingZooWrapper, to_pettingzoo_aec, to_pettingzoo_parallel
-from marlenv.errors import NeedsReset, SpecError, SpecTypeError, Unsupported
+from marlenv.errors import DtypeError, IllegalAction, NeedsReset, ShapeError, SpecError, SpecTypeError, Unsupported
 from marlenv.testing.mocks import GroupedEnv
 
 pytest.importorskip("pettingzoo", reason="needs PettingZoo: pip install -e '.[pettingzoo]'")
@@ -74,6 +74,75 @@ def test_a_game_that_is_won_pays_both_players() -> None:
     assert zoo.last()[1:4] == (1.0, True, False)
     zoo.step(None)
     assert zoo.agents == []
+
+
+def test_none_of_a_live_agent_is_refused_and_the_game_goes_on() -> None:
+    zoo = to_pettingzoo_aec(marlenv.make("tic_tac_toe"))
+    zoo.reset(seed=0)
+    with pytest.raises(DtypeError, match=r"^to_pettingzoo_aec: 'x' is to act, .*\(None\); give one of Discrete\(9\)"):
+        zoo.step(None)
+    assert zoo.agent_selection == "x"
+    zoo.step(4)
+    assert zoo.last()[0]["action_mask"].tolist() == [1, 1, 1, 1, 0, 1, 1, 1, 1]
+
+
+def test_where_all_act_at_once_none_is_refused_at_once() -> None:
+    parallel, zoo = (adapt(marlenv.make("prisoners_dilemma")) for adapt in (to_pettingzoo_parallel, to_pettingzoo_aec))
+    parallel.reset()
+    zoo.reset()
+    for actions in ({"player_0": 0, "player_1": None}, {"player_0": 0}):
+        with pytest.raises(DtypeError, match="'player_1' is to act"):
+            parallel.step(actions)
+    with pytest.raises(DtypeError, match="'player_0' is to act"):
+        zoo.step(None)
+    for action in (1, 0):
+        zoo.step(action)
+    assert zoo.rewards == parallel.step({"player_0": 1, "player_1": 0})[1]
+
+
+def test_those_who_wait_may_give_none() -> None:
+    zoo = to_pettingzoo_parallel(marlenv.make("tic_tac_toe"))
+    zoo.reset()
+    seen = zoo.step({"x": 4, "o": None})[0]
+    assert seen["o"]["action_mask"].tolist() == [1, 1, 1, 1, 0, 1, 1, 1, 1]
+
+
+def test_an_illegal_move_leaves_the_reward_that_is_due() -> None:
+    zoo = to_pettingzoo_aec(marlenv.make("hanabi"))
+    zoo.reset(seed=0)
+    draw = np.random.default_rng(0)
+    while not zoo.last()[1]:
+        zoo.step(draw.choice(np.flatnonzero(zoo.last()[0]["action_mask"])))
+    due, illegal = zoo.last()[1], np.flatnonzero(zoo.last()[0]["action_mask"] == 0)[0]
+    with pytest.raises(IllegalAction):
+        zoo.step(illegal)
+    assert zoo.last()[1] == due
+
+
+def test_a_number_may_come_as_an_array_of_one() -> None:
+    zoo = to_pettingzoo_aec(marlenv.make("tic_tac_toe"))
+    zoo.reset()
+    for action in (np.array([4]), [0], np.int64(8)):
+        zoo.step(action)
+    assert zoo.last()[0]["action_mask"].tolist() == [0, 1, 1, 1, 0, 1, 1, 1, 0]
+    with pytest.raises(ShapeError, match=r"'action' of agent 'o' must have shape \[\], got \[2\]"):
+        zoo.step(np.array([1, 2]))
+
+
+def test_an_opponents_seat_is_no_agent() -> None:
+    env = marlenv.make("tic_tac_toe", opponent="random", seat=1, seed=3)
+    zoo, other = to_pettingzoo_aec(env), marlenv.make("tic_tac_toe", opponent="random", seat=1, seed=3)
+    other.reset()  # the adapter looks at a first game
+    zoo.reset()
+    td = other.reset()
+    assert zoo.possible_agents == ["o"]
+    while zoo.agents and not zoo.terminations["o"]:
+        mask = zoo.last()[0]["action_mask"]
+        assert np.array_equal(mask, td["o", "action_mask"][0].numpy())
+        zoo.step(mask.argmax())
+        td = other.step_mdp(other.step(td.set(("o", "action"), torch.tensor([int(mask.argmax())]))))
+    assert bool(td["done"])
+    assert to_pettingzoo_parallel(env).possible_agents == ["o"]
 
 
 def test_a_state_is_the_observations_side_by_side() -> None:

@@ -14,7 +14,16 @@ from marlenv.groups import group_specs
 
 import marlenv
 from marlenv import to_pymarl
-from marlenv.errors import EnvClosed, IllegalAction, NeedsReset, ShapeError, SpecError, SpecTypeError, Unsupported
+from marlenv.errors import (
+    DtypeError,
+    EnvClosed,
+    IllegalAction,
+    NeedsReset,
+    ShapeError,
+    SpecError,
+    SpecTypeError,
+    Unsupported,
+)
 from marlenv.testing.mocks import GroupedEnv
 
 pytest.importorskip("gymnasium", reason="needs gymnasium: pip install -e '.[gymnasium]'")
@@ -86,6 +95,14 @@ def test_players_in_turn_have_one_action_each_while_they_wait() -> None:
         reward, over, info = env.step([x, o])
     assert (reward, over, info) == (0.0, True, {})  # x won: +1 and -1; it terminated, nothing cut it off
     assert to_pymarl(marlenv.make("tic_tac_toe"), episode_limit=9, common_reward=False).get_total_actions() == 9
+
+
+def test_an_opponents_seat_is_no_agent() -> None:
+    env = to_pymarl(marlenv.make("tic_tac_toe", opponent="random", seed=0), episode_limit=9)
+    env.reset()
+    assert (env.agents, env.get_avail_actions()) == (["x"], [[1] * 9])
+    env.step([4])
+    assert sum(env.get_avail_actions()[0]) == 7
 
 
 def test_groups_of_unlike_agents_are_padded() -> None:
@@ -161,6 +178,7 @@ def stepped(actions: list[int]) -> Any:
         (lambda: to_pymarl(scenario(), style="pymar"), Unsupported, "did you mean 'pymarl'"),
         (lambda: to_pymarl(scenario()).get_obs(), NeedsReset, "reset"),
         (lambda: stepped([0, 1]), ShapeError, "expected 3 actions, one for each agent, got 2"),
+        (lambda: stepped([0, 1, None]), DtypeError, "the action of 'agent_2' must be a whole number, got None"),
         (lambda: stepped([0, 1, 9]), IllegalAction, "'agent_2' cannot play action 9"),
         (lambda: to_pymarl(scenario()).save_replay(), Unsupported, "VideoRecorder films"),
         (closed, EnvClosed, "closed"),

@@ -66,7 +66,7 @@ class GameEnv(RolloutsInMemory[S]):
         rules: of the game.
         group_map: group -> players; a group per player when left out.
         observation_dtype: observations that the rules give as bool come as this; ``torch.bool`` leaves them as they
-            are.
+            are. A name such as ``"float16"`` will do.
         **options: those of :class:`TurnBasedEnv`.
 
     >>> env = GameEnv(marlenv.games.TicTacToe(), batch_size=[4], seed=0)
@@ -80,16 +80,15 @@ class GameEnv(RolloutsInMemory[S]):
         rules: Rules[S],
         *,
         group_map: GroupMap | MarlGroupMapType | str | None = None,
-        observation_dtype: torch.dtype = torch.float32,
+        observation_dtype: torch.dtype | str = torch.float32,
         **options: Any,
     ) -> None:
         super().__init__(rules, **options)
-        if not (observation_dtype.is_floating_point or observation_dtype == torch.bool):
-            raise SpecError(f"GameEnv: observation_dtype must be a float type or torch.bool, got {observation_dtype}")
+        dtype = _observed_dtype(observation_dtype)
         players = list(rules.players)
         self.group_map = resolve(group_map, players, default=MarlGroupMapType.ONE_GROUP_PER_AGENT)
         self.tree = GroupTree(self.group_map)
-        self.observation_dtype = observation_dtype
+        self.observation_dtype = dtype
         seats = {path: [players.index(a) for a in agents] for path, agents in self.tree.groups.items()}
         in_order = [seat for own in seats.values() for seat in own]
         self._pair = [in_order.index(0), in_order.index(1)] if len(seats) == len(players) == 2 else None
@@ -100,7 +99,7 @@ class GameEnv(RolloutsInMemory[S]):
         self._players = len(players)
         alone = all(len(own) == 1 for own in seats.values())
         plain = self.opponent is None and self.max_plies is None and alone
-        fast = self._fast if plain and observation_dtype in WRITTEN else None
+        fast = self._fast if plain and dtype in WRITTEN else None
         self._fast_steps = fast if isinstance(fast, FastSteps) else None
         self.layout = self._make_layout(seats)
         specs = self.layout.specs(self.batch_size)
@@ -467,6 +466,14 @@ def _order(seats: list[int], players: int) -> list[int] | None:
     if seats == list(range(players)):
         return None
     return [seats.index(seat) if seat in seats else 0 for seat in range(players)]
+
+
+def _observed_dtype(asked: Any) -> torch.dtype:
+    """The dtype of observations, which may be asked for by its name."""
+    dtype = getattr(torch, asked, None) if isinstance(asked, str) else asked
+    if not isinstance(dtype, torch.dtype) or not (dtype.is_floating_point or dtype == torch.bool):
+        raise SpecError(f"GameEnv: observation_dtype must be a float type or torch.bool, or its name, got {asked!r}")
+    return dtype
 
 
 def _like(example: Tensor) -> TensorSpec:

@@ -13,6 +13,7 @@ from marlenv.errors import SpecTypeError, Unsupported
 from marlenv.interop.agents import HIDDEN
 from marlenv.interop.alf.nests import UNTRANSFORMED, Nest, numbers
 from marlenv.interop.alf.time_step import AlfSpec, StepType, TimeStep, alf_spec
+from marlenv.interop.spaces import check_numbers
 from marlenv.keys import Path, last, nested, path
 from marlenv.specs import Composite
 from marlenv.specs.plain import is_plain
@@ -138,11 +139,11 @@ class AlfEnvironment:
         """Plays an action in every env; those whose episode is over start anew instead, without reading it."""
         if self._td is None:
             return self.reset()
-        first, td = self._now.is_last(), self._td
+        first, td, encoded = self._now.is_last(), self._td, self._encode_action(action)
         if anything(first):
             td = self.inner.reset(td.set("_reset", first.unsqueeze(-1)))
             td.set("_step", ~first.unsqueeze(-1))
-        data = self.inner.step(td.set(self._key, self._encode_action(action)))
+        data = self.inner.step(td.set(self._key, encoded))
         self._td = self.inner.step_mdp(data)
         action = torch.as_tensor(action)
         rows = first.reshape(-1, *[1] * (action.ndim - 1))
@@ -152,6 +153,7 @@ class AlfEnvironment:
     def _encode_action(self, action: Any) -> Tensor:
         spec = self.inner.full_action_spec[self._key]
         value = torch.as_tensor(action)
+        check_numbers(WHO, self._key, spec, value, self._actions)
         plain = is_plain(spec)
         return value.to(spec.dtype).reshape(spec.shape) if plain else spec.encode(value.reshape(spec.shape[:-1]))
 

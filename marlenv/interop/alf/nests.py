@@ -57,7 +57,7 @@ class Nest:
 
 def numbers(value: Tensor, spec: Any, lone: bool) -> Tensor:
     """Values as ALF's specs have them: one-hot ones as numbers, and without a lone agent's dimension."""
-    value = value if is_plain(spec) else value.argmax(-1)
+    value = value if is_plain(spec) else value.byte().argmax(-1)
     return value.squeeze(1) if lone else value
 
 

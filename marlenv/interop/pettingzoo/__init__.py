@@ -15,8 +15,9 @@ __all__ = ["to_pettingzoo_aec", "to_pettingzoo_parallel"]
 def to_pettingzoo_parallel(env: EnvBase, render_mode: str | None = None) -> Any:
     """Our env as one of PettingZoo's in which all agents act at once.
 
-    Agents that are dead or done are no longer among ``agents``. Where actions are masked, observations are dicts with
-    ``"observation"`` and ``"action_mask"``. One-hot values are numbers.
+    Agents that are dead or done are no longer among ``agents``; a seat that the env's ``opponent`` plays never is.
+    Where actions are masked, observations are dicts with ``"observation"`` and ``"action_mask"``. One-hot values are
+    numbers. Who is not to act, such as a player whose turn it is not, may give None.
 
     Args:
         env: an env with groups and one row.
@@ -41,7 +42,8 @@ def to_pettingzoo_parallel(env: EnvBase, render_mode: str | None = None) -> Any:
 def to_pettingzoo_aec(env: EnvBase, render_mode: str | None = None) -> Any:
     """Our env as one of PettingZoo's in which agents act one after the other.
 
-    In games the one whose turn it is; in other envs all of them in turn before the world moves.
+    In games the one whose turn it is; in other envs all of them in turn before the world moves. A seat that the env's
+    ``opponent`` plays is no agent.
 
     Args:
         env: an env with groups and one row.

@@ -51,11 +51,11 @@ class ParallelZoo(zoo.ParallelEnv):
         return self._all.observations(self._td, self.agents), {agent: {} for agent in self.agents}
 
     def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
-        """Plays an action of every agent; observations, rewards, terminations, truncations and infos by agent."""
+        """Plays an action of every agent that is to act; observations, rewards, terminations, truncations and infos."""
         td, playing = self._data("step"), self.agents
         if not playing:
             return {}, {}, {}, {}, {}
-        self._td = self._all.step(td, {agent: actions[agent] for agent in playing})
+        self._td = self._all.step(td, {agent: actions.get(agent) for agent in playing})
         found = [self._all.column(self._td, name, False) for name in ("terminated", "truncated")]
         rewards = self._all.column(self._td, "reward", 0.0)
         over = {agent for agent in playing if found[0][agent] or found[1][agent]}
@@ -66,6 +66,10 @@ class ParallelZoo(zoo.ParallelEnv):
         terminated, truncated = ({agent: bool(column[agent]) for agent in those} for column in found)
         of_agents = {agent: float(rewards[agent]) for agent in those}
         return self._all.observations(self._td, those), of_agents, terminated, truncated, {agent: {} for agent in those}
+
+    def check(self, agent: str, action: Any) -> None:
+        """Raises where :meth:`step` could not take the action of an agent."""
+        self._all.pack(self._data("step"), {agent: action})
 
     def _living(self) -> list[str]:
         alive = self._all.column(self._td, "alive", True)

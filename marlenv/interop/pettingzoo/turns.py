@@ -15,6 +15,7 @@ from marlenv.interop.pettingzoo.state import GlobalState
 from marlenv.optional import need
 
 WHO = "to_pettingzoo_aec"
+conversions: Any = need("pettingzoo.utils.conversions", f"marlenv.{WHO}")
 
 
 def aec(env: EnvBase, render_mode: str | None) -> Any:
@@ -23,8 +24,22 @@ def aec(env: EnvBase, render_mode: str | None) -> Any:
     masks = agents.column(agents.reset(None), "mask", True)
     if sum(map(bool, masks.values())) == 1:
         return TurnsZoo(env, render_mode)
-    conversions = need("pettingzoo.utils.conversions", f"marlenv.{WHO}")
-    return conversions.parallel_to_aec(ParallelZoo(env, render_mode))
+    return zoo.utils.OrderEnforcingWrapper(TogetherZoo(ParallelZoo(env, render_mode)))
+
+
+class TogetherZoo(conversions.parallel_to_aec_wrapper):
+    """An env of ours in which all act at once, behind PettingZoo's interface of turns.
+
+    Args:
+        env: our env behind the parallel interface.
+    """
+
+    def step(self, action: Any) -> None:
+        """Takes the action of the agent whose turn it is; after the last one's the world moves."""
+        agent = self.agent_selection
+        if not (self.terminations[agent] or self.truncations[agent]):
+            self.env.check(agent, action)
+        super().step(action)
 
 
 class TurnsZoo(zoo.AECEnv):
@@ -75,8 +90,8 @@ class TurnsZoo(zoo.AECEnv):
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
-        self._cumulative_rewards[agent] = 0.0
         self._td = self._all.step(td, {agent: action})
+        self._cumulative_rewards[agent] = 0.0
         columns = [self._all.column(self._td, name, 0.0) for name in ("reward", "terminated", "truncated")]
         self.rewards = {one: float(columns[0][one]) for one in self.agents}
         self.terminations = {one: bool(columns[1][one]) for one in self.agents}

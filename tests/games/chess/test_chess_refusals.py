@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 
 import chess
 import pytest
@@ -16,6 +17,7 @@ import marlenv
 from marlenv.errors import BadNotation, IllegalAction, KeyMissing, ResetError, ShapeError, SpecError
 from marlenv.games import ConnectFour, GameEnv
 from marlenv.games.chess import Chess, ChessEnv
+from marlenv.testing.comparison import differences
 
 
 def test_an_illegal_move_names_row_player_and_move() -> None:
@@ -70,6 +72,53 @@ def test_bad_options_and_data_are_explained() -> None:
     two = marlenv.make("chess", batch_size=[2])
     with pytest.raises(ShapeError, match=r"batch size \[2\]"):
         two.step(env.reset())
+
+
+class Failing:
+    """An opponent that plays the fourth of its moves, or fails."""
+
+    def __init__(self, how: str) -> None:
+        self.how, self.fails = how, False
+
+    def __call__(self, td: TensorDict) -> TensorDict:
+        if self.fails and self.how == "raises":
+            raise ValueError("the engine died")
+        legal = td["action_mask"].nonzero().flatten()
+        return td.set("action", torch.tensor(-1) if self.fails else legal[3])
+
+
+@pytest.mark.parametrize("how", ["raises", "plays illegally"])
+@pytest.mark.parametrize("seat", [0, 1])
+def test_a_game_goes_on_where_it_was_after_the_opponent_has_failed(seat: int, how: str) -> None:
+    opponent, calm = Failing(how), Failing(how)
+    env, other = (ChessEnv(opponent=one, seat=seat, include_pgn=True, max_plies=9) for one in (opponent, calm))
+    td, wanted = env.reset(), other.reset()
+    start = Chess(draws="torchrl").start(torch.Size([]))._asdict()
+    for _ in range(2):
+        td["action"] = wanted["action"] = td["action_mask"].nonzero().flatten()[5]
+        before, mask = env.get_state(), env.action_spec.mask.clone()
+        opponent.fails = True
+        refused = [partial(env.step, td.clone())]
+        if seat == 1:  # the opponent begins
+            refused += [env.reset, partial(env.set_state, TensorDict({"state": start}, []))]
+        for call in refused:
+            with pytest.raises(ValueError, match="the engine died|is illegal"):
+                call()
+            assert not differences(env.get_state(), before)
+            assert torch.equal(env.action_spec.mask, mask)
+        opponent.fails = False
+        td, wanted = env.step(td)["next"], other.step(wanted)["next"]
+        assert not differences(td, wanted)
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_a_state_without_a_game_is_refused_and_the_game_goes_on(stateful: bool) -> None:
+    env = ChessEnv(stateful=stateful)
+    td = env.step(env.reset().set("action", number("e4")))["next"]
+    for state in ({"foo": torch.tensor(1)}, {"fen": chess.STARTING_FEN}):  # this env emits no FEN
+        with pytest.raises(KeyMissing, match=r"^ChessEnv: expected 'state'.*, the data has \['(foo|fen)'\]"):
+            env.set_state(TensorDict(state, []))
+    assert not bool(env.step(td.set("action", number("e5")))["next", "done"])
 
 
 @pytest.mark.parametrize("rows", [3, 128])

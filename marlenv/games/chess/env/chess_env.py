@@ -178,8 +178,8 @@ class ChessEnv(ChessTurns):
         if pgns is not None:
             return scores.replay(pgns, batch, self.device)
         raise PositionMissing(
-            f"ChessEnv: expected 'state', 'fen' or 'pgn', the data has {sorted(map(str, tensordict.keys()))}; call "
-            "reset() first, and step its data"
+            f"ChessEnv: expected 'state', or the 'fen' or 'pgn' that include_fen or include_pgn emits, the data has "
+            f"{sorted(map(str, tensordict.keys()))}; call reset() first, whose data have it, as get_state()'s have"
         )
 
     def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
@@ -198,9 +198,8 @@ class ChessEnv(ChessTurns):
     def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None) -> TensorDict:
         batch = self.batch_size if tensordict is None else tensordict.batch_size
         mask = None if tensordict is None else get(tensordict, "_reset")
-        if tensordict is not None and (
-            set_state or (set_state is None and mask is None and self._holds_games(tensordict))
-        ):
+        given = set_state or (set_state is None and mask is None)
+        if tensordict is not None and given and self._holds_games(tensordict):
             return self._set_state(tensordict)
         held = self._held if self.stateful else None
         partial = mask is not None and held is not None
@@ -248,9 +247,6 @@ class ChessEnv(ChessTurns):
         return get(tensordict, "state") is not None or any(text is not None for text in texts)
 
     def _set_state(self, state: TensorDictBase) -> TensorDict:
-        if not self._holds_games(state):
-            fresh = self._first(state.batch_size, answer=False)
-            return self._beginning(fresh, self._scores.begin(fresh.state))
         now = self._read(state.clone())  # the env, or the data of this game, keep it
         if bool((over := self.rules.over(now.state)).any()):
             row = int(over.reshape(-1).nonzero()[0])
@@ -302,6 +298,17 @@ class ChessEnv(ChessTurns):
             tensordict = tensordict.copy()
             put(tensordict, "done", waits if done is None else done | waits)
         return super()._step(tensordict)
+
+    def _answer(self, step: TimeStep[State]) -> TimeStep[State]:
+        """Lets the opponent move, who may ask the env; where it fails, the env keeps the games that it had."""
+        spec = self.full_action_spec["action"]
+        kept, mask = (self._held, self._plies, self._drawn_from), spec.mask
+        try:
+            return super()._answer(step)
+        except BaseException:
+            (self._held, self._plies, self._drawn_from), self._masked = kept, None
+            spec.update_mask(mask)
+            raise
 
     def act(self, tensordict: TensorDictBase, state: State) -> Tensor:
         """The moves that were chosen, in our numbers; -1 for illegal ones."""
