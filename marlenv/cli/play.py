@@ -269,7 +269,7 @@ class Match:
         if file.suffix == ".svg":
             text = self.rules.svg(self.state)
         elif file.suffix == ".pgn":
-            text = self.sheet(states, [actions[0] for _, actions, _ in self.past]) or ""
+            text = self.sheet(states or [self.state], [actions[0] for _, actions, _ in self.past]) or ""
         else:
             text = json.dumps(self.record(states), indent=2)
         file.write_text(text + "\n", encoding="utf-8")

@@ -185,7 +185,7 @@ class Rules(ABC, Generic[State]):
         """A played game in the format that the game's people exchange games in (PGN); None where they have none.
 
         Args:
-            states: the positions in which moves were made, each without batch dimensions.
+            states: the positions in which moves were made, each without batch dimensions; the first one where none was.
             actions: the moves.
             header: what is known about the game: ``"white": "Ada"``, ``"date": "2026-01-31"``.
         """

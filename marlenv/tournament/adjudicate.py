@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marlenv.errors import SpecError, Unsupported, whole
+from marlenv.errors import ShapeError, SpecError, Unsupported, whole
 from marlenv.games.rules import Rules
 
 Score = Callable[[Rules[Any], Any], Tensor]
@@ -99,7 +99,12 @@ class Judge:
     def look(self, rules: Rules[Any], state: Any, moved: Tensor) -> None:
         """Takes note of the positions after a move; of the games that ``moved``."""
         if self.how.score is not None:
-            self._compare(self.how.score(rules, state), moved)
+            score = self.how.score(rules, state)
+            if score.shape != moved.shape:
+                raise ShapeError(
+                    f"Adjudication: score must return a number per position {[*moved.shape]}, got {[*score.shape]}"
+                )
+            self._compare(score, moved)
         self.plies = self.plies + moved
         if self.how.repetition is not None:
             self._remember(rules.position_key(state))

@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import IllegalAction, ShapeError, SpecError, Unsupported
+from marlenv.errors import DtypeError, IllegalAction, ShapeError, SpecError, Unsupported
 from marlenv.rng import GOLDEN, RowRNG, mix_
 from marlenv.tournament.games import Games
 from marlenv.tournament.players import CRASH, RESIGN, TIME, Player
@@ -124,7 +124,8 @@ class Asker:
                 action, failed = answer, why
             else:
                 if action is None:
-                    action = torch.zeros((len(place), *answer.shape[1:]), dtype=answer.dtype)
+                    kind = torch.int64 if positions.spec is None else positions.spec.dtype
+                    action = torch.zeros((len(place), *answer.shape[1:]), dtype=kind)
                 action[mine], failed[mine] = answer.to(action.dtype), why
         assert action is not None
         return action, failed
@@ -134,11 +135,9 @@ class Asker:
     ) -> tuple[Tensor, Tensor]:
         """A player's answer, and where it forfeits."""
         began = time.perf_counter()
-        answer = self._answer(index, positions, mine, ids)
+        answer, fine, why = self._answer(index, positions, mine, ids)
         rows = len(answer)
-        why = torch.zeros(rows, dtype=torch.int8)
         late = self._late(positions, mine, (time.perf_counter() - began) / max(rows, 1))
-        fine = self.board.permits(positions, mine, answer)
         if late is None and answer.ndim == 1 and bool(fine.all()):
             return answer, why
         flat = answer.reshape(rows, -1)[:, 0] if answer.numel() else answer.new_zeros(rows)
@@ -186,27 +185,33 @@ class Asker:
             f"Arena: player {name!r} has no move in game {game} ({ENDINGS[int(why[k])]}); forfeits=True lets it lose"
         )
 
-    def _answer(self, index: int, positions: Positions, mine: Tensor | None, ids: Tensor) -> Tensor:
-        """What a player answers; where it fails, it is asked again about each row alone, to see where."""
+    def _answer(
+        self, index: int, positions: Positions, mine: Tensor | None, ids: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """What a player answers, where that is legal, and CRASHED where it fails, int8 ``[R]``: then it is asked again
+        about each row alone, to see where.
+        """
         try:
-            return self._asked(index, positions, mine, ids)
+            answer, fine = self._asked(index, positions, mine, ids)
+            return answer, fine, torch.zeros(len(answer), dtype=torch.int8)
         except Exception as error:
             if not self.forfeits or isinstance(error, (SpecError, Unsupported)):  # it would lose every game
                 error.add_note(f"while player {self._called[index]} was to move")
                 raise
-        answers: list[Tensor | None] = []
+        found: list[tuple[Tensor, Tensor] | None] = []
         every = torch.arange(len(positions.row)) if mine is None else mine
         for one in every.split(1):
             try:
-                answers.append(self._asked(index, positions, one, ids))
+                found.append(self._asked(index, positions, one, ids))
             except Exception:  # whatever a player does wrong is its own loss
-                answers.append(None)
-        good = next((a for a in answers if a is not None), None)
-        want = self.board.shape(positions, 1)
-        blank = torch.full(want, CRASH) if good is None else torch.full_like(good, CRASH)
-        return torch.cat([blank if a is None else a for a in answers])
+                found.append(None)
+        none = torch.zeros(self.board.shape(positions, 1), dtype=torch.int64), torch.zeros(1, dtype=torch.bool)
+        pairs = [none if one is None else one for one in found]
+        why = torch.tensor([CRASHED if one is None else 0 for one in found], dtype=torch.int8)
+        return torch.cat([answer for answer, _ in pairs]), torch.cat([fine for _, fine in pairs]), why
 
-    def _asked(self, index: int, positions: Positions, mine: Tensor | None, ids: Tensor) -> Tensor:
+    def _asked(self, index: int, positions: Positions, mine: Tensor | None, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """What a player answers, and where that is legal."""
         place = self._place(positions, mine)
         row = positions.row if mine is None else positions.row.index_select(0, mine)
         seat = positions.seat if mine is None else positions.seat.index_select(0, mine)
@@ -217,18 +222,27 @@ class Asker:
             moves = [list(self.moves[k]) for k in row.tolist()]
         turn = Turn(positions, mine, ids[row], rng, memory, moves, clock, self.increment)
         answer = torch.as_tensor(self.players[index](turn))
-        if answer.dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32):
-            answer = answer.to(torch.int64)
+        if answer.dtype != torch.int64:
+            answer = self._number(index, positions, answer)
         want = self.board.shape(positions, len(row))
         if tuple(answer.shape) != want:
             raise ShapeError(
                 f"Arena: player {self._called[index]} must return an action per row {list(want)}, got "
                 f"{list(answer.shape)}"
             )
+        fine = self.board.permits(positions, mine, answer)
         self.drawn.view(-1).index_copy_(0, place, rng.counter)
         if memory is not None:
             self._memory[index, positions.kind][row, seat] = memory
-        return answer
+        return answer, fine
+
+    def _number(self, index: int, positions: Positions, answer: Tensor) -> Tensor:
+        """An answer as int64, or as it is where actions may be fractions."""
+        whole = positions.spec is None or not positions.spec.dtype.is_floating_point
+        if answer.is_complex() or (whole and answer.is_floating_point()):
+            want = "integers (int64)" if whole else "real numbers"
+            raise DtypeError(f"Arena: player {self._called[index]} must return actions as {want}, got {answer.dtype}")
+        return answer if answer.is_floating_point() else answer.to(torch.int64)
 
     def _recall(self, index: int, positions: Positions, row: Tensor, seat: Tensor) -> TensorDictBase | None:
         """What a player remembers of some games; a copy."""

@@ -301,10 +301,9 @@ class Config:
 
 def _tuples(where: str, given: Any) -> tuple[tuple[str, ...], ...]:
     """Lists of texts as tuples."""
-    lists = [] if isinstance(given, str) else [*given]
-    if isinstance(given, str) or any(isinstance(one, str) for one in lists):
+    if not isinstance(given, (list, tuple)) or not all(isinstance(one, (list, tuple)) for one in given):
         raise SpecError(f"tournament: {where} must be given as lists of names in brackets, got {given!r}")
-    return tuple(tuple(str(word) for word in one) for one in lists)
+    return tuple(tuple(str(word) for word in one) for one in given)
 
 
 def load_player(name: str, given: Any) -> Player:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from marlenv.errors import PoolError, ShapeError, whole
+from marlenv.errors import PoolError, ShapeError, SpecError, whole
 from marlenv.tournament.bootstrap import quantiles
 from marlenv.tournament.likelihood import Array, Flags
 from marlenv.tournament.play import Played
@@ -39,6 +39,10 @@ def cross_play(returns: object, *, level: float = 0.95, replicates: int = 2000, 
         replicates: how often policies are drawn anew.
         seed: of the draws.
 
+    Raises:
+        ShapeError: they are not of two policies or more, each with each.
+        SpecError: some are infinite or no numbers, or an option is out of range.
+
     >>> result = cross_play([[[9.0], [1.0]], [[3.0], [7.0]]], replicates=100)
     >>> result.self_play, result.cross_play, result.gap
     (8.0, 2.0, 6.0)
@@ -46,6 +50,8 @@ def cross_play(returns: object, *, level: float = 0.95, replicates: int = 2000, 
     table = np.asarray(returns, dtype=float)
     if table.ndim != 3 or table.shape[0] != table.shape[1] or table.shape[0] < 2 or not table.shape[2]:
         raise ShapeError(f"cross_play: expected returns [n, n, episodes] of n >= 2 policies, got {list(table.shape)}")
+    if not np.isfinite(table).all():
+        raise SpecError(f"cross_play: returns must be finite, got {table[~np.isfinite(table)][0]}")
     whole("cross_play", "replicates", replicates, 1)
     n, episodes = len(table), table.shape[2]
     mean = table.mean(-1)

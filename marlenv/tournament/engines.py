@@ -5,6 +5,7 @@ Source: Huber and Meyer-Kahlen 2006, the UCI protocol, https://www.shredderchess
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ class UCIPlayer(EnginePlayer):
         depth: how many plies it may look ahead.
         move_seconds: how long it may think about a move. One of the three is given; 1,000 nodes if none is.
         clock: instead of these, it is told what is left on the clocks of the arena (``game_seconds``).
-        options: of the engine, by their UCI names.
+        options: of the engine, by their UCI names; True or False for those to check, None for buttons.
         resign: it gives up where it finds its position worse than minus so many pawns in ``resign_moves`` moves
             running.
         resign_moves: see there.
@@ -41,7 +42,7 @@ class UCIPlayer(EnginePlayer):
         patience: seconds to wait for an answer beyond ``move_seconds``; then it counts as lost.
 
     Raises:
-        SpecError: there is no such program, or more than one limit.
+        SpecError: there is no such program, more than one limit, or an option is out of range.
 
     >>> UCIPlayer("stockfish", nodes=500, options={"Hash": 16})  # doctest: +SKIP
     UCIPlayer('stockfish', 'go nodes 500')
@@ -61,7 +62,7 @@ class UCIPlayer(EnginePlayer):
         processes: int = 1,
         patience: float = 10.0,
     ) -> None:
-        super().__init__(command, processes, patience)
+        super().__init__(command, processes, patience, move_seconds)
         movetime = None if move_seconds is None else max(1, round(1000 * move_seconds))
         limits = {"nodes": nodes, "depth": depth, "movetime": movetime, "clock": 1 if clock else None}
         given = {name: value for name, value in limits.items() if value is not None} or {"nodes": 1000}
@@ -70,6 +71,8 @@ class UCIPlayer(EnginePlayer):
         for name, value in given.items():
             whole("UCIPlayer", name, value, 1)
         whole("UCIPlayer", "resign_moves", resign_moves, 1)
+        if lines := [name for name, value in (options or {}).items() if "\n" in f"{name}{value}"]:
+            raise SpecError(f"UCIPlayer: options must be of one line each, got more in {lines}")
         self.clock, self.go = clock, "go {} {}".format(*next(iter(given.items())))
         self.options, self.move_seconds = dict(options or {}), move_seconds or 0.0
         self.resign, self.resign_moves = resign, resign_moves
@@ -113,7 +116,7 @@ class UCIPlayer(EnginePlayer):
         return out
 
     def _program(self, *about: Any) -> Program:
-        options = {**self.options, **({"UCI_Chess960": "true"} if about[0] else {})}
+        options = {**self.options, **({"UCI_Chess960": True} if about[0] else {})}
         return UCIProgram(self.command, self.patience, options)
 
     @staticmethod
@@ -154,7 +157,7 @@ class UCIProgram(Program):
         """Waits until it speaks UCI, and sets its options."""
         await self.say("uci")
         await self._until("uciok")
-        await self.say(*(f"setoption name {name} value {value}" for name, value in self.options.items()))
+        await self.say(*(_setoption(name, value) for name, value in self.options.items()))
 
     async def answer(self, question: _Question) -> Answer:
         """Its move in a position."""
@@ -171,6 +174,28 @@ class UCIProgram(Program):
             words = (await self.line()).split()
             if words[:1] == [word]:
                 return words, score
-            if words[:1] == ["info"] and "score" in words:
-                kind, value = words[words.index("score") + 1 :][:2]
-                score = float(value) / 100 if kind == "cp" else 1000.0 if int(value) > 0 else -1000.0
+            if words[:1] == ["info"]:
+                score = _score(words, score)
+
+
+def _setoption(name: str, value: object) -> str:
+    """What sets an option."""
+    if value is None:  # a button
+        return f"setoption name {name}"
+    return f"setoption name {name} value {str(value).lower() if isinstance(value, bool) else value}"
+
+
+def _score(words: list[str], before: float | None) -> float | None:
+    """The score in a line of ``info``, in pawns; the one before where it has none of the best move.
+
+    What follows ``string`` is free text.
+    """
+    said = words[: words.index("string")] if "string" in words else words
+    if "multipv" in said and said[said.index("multipv") + 1 :][:1] != ["1"]:
+        return before
+    for word, kind, value in zip(said, said[1:], said[2:], strict=False):
+        if word == "score" and kind in ("cp", "mate"):
+            with contextlib.suppress(ValueError):
+                number = int(value)
+                return number / 100 if kind == "cp" else 1000.0 if number > 0 else -1000.0
+    return before

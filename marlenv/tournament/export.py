@@ -94,7 +94,7 @@ def pgn(ledger: Ledger) -> Iterator[str]:
         header["termination"] = {OVER: "normal", CUT: "adjudication", ADJUDICATED: "adjudication"}.get(
             ending, ENDINGS[ending]
         )
-        sheet = rules.score_sheet(states[:-1], moves, header)
+        sheet = rules.score_sheet(states[: max(len(moves), 1)], moves, header)
         if sheet is None:
             raise Unsupported(f"export: {type(rules).__name__} has no score sheets; export .jsonl")
         yield sheet.rstrip() + "\n\n"

@@ -92,7 +92,7 @@ def alpha_rank(payoffs: Any, alpha: float = 100.0, population: int = 50) -> Arra
     if not (alpha > 0 and np.isfinite(alpha)):
         raise SpecError(f"alpha_rank: alpha must be a positive number, got {alpha!r}")
     whole("alpha_rank", "population", population, 2)
-    several = isinstance(payoffs, Sequence) and np.ndim(payoffs[0]) > 1
+    several = isinstance(payoffs, Sequence) and len(payoffs) > 0 and np.ndim(payoffs[0]) > 1
     tables = [np.asarray(t, dtype=float) for t in payoffs] if several else [np.asarray(payoffs, dtype=float)]
     if not all(np.isfinite(t).all() for t in tables):
         raise SpecError("alpha_rank: payoffs must be finite; let every pair play")

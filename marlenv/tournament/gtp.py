@@ -20,6 +20,7 @@ from marlenv.tournament.processes import WRONG, Answer, EnginePlayer, Program
 from marlenv.tournament.turns import Turn
 
 COLORS = ("black", "white")  # of the seats
+TIME = "time_settings"
 
 
 class GTPPlayer(EnginePlayer):
@@ -27,8 +28,9 @@ class GTPPlayer(EnginePlayer):
 
     For each move the engine is shown the whole game, from an empty board on. What it plays depends on nothing else if
     its seed is fixed and it remembers nothing, or is started anew for each move (``restart``). Games have two seats,
-    black and white, and are written as GTP writes them: Go, Hex, Othello. An engine that ends, refuses, answers nothing
-    or plays an illegal move loses that game where the arena has ``forfeits=True``, and is started again for the others.
+    black and white, and are written as GTP writes them: Go, Othello, Hex on square boards. An engine that ends,
+    refuses, answers nothing or plays an illegal move loses that game where the arena has ``forfeits=True``, and is
+    started again for the others.
 
     Args:
         command: the program, with its arguments.
@@ -39,7 +41,7 @@ class GTPPlayer(EnginePlayer):
         patience: seconds to wait for an answer beyond ``move_seconds``; then it counts as lost.
 
     Raises:
-        SpecError: there is no such program.
+        SpecError: there is no such program, or an option is out of range.
 
     >>> GTPPlayer("gnugo --mode gtp --seed 1", restart=True)  # doctest: +SKIP
     GTPPlayer('gnugo --mode gtp --seed 1')
@@ -58,27 +60,39 @@ class GTPPlayer(EnginePlayer):
         processes: int = 1,
         patience: float = 30.0,
     ) -> None:
-        super().__init__(command, processes, patience)
+        super().__init__(command, processes, patience, move_seconds)
         if isinstance(setup, str) or any("\n" in line for line in setup):
             raise SpecError(f"GTPPlayer: setup must be a list of commands, a line each, got {setup!r}")
         self.setup, self.restart, self.move_seconds = list(setup), restart, move_seconds
+        self._rules: Rules[Any] | None = None  # of the games in _said
         self._said: dict[tuple[int, ...], tuple[Any, tuple[str, ...]]] = {}
 
     def check(self, rules: Rules[Any] | None) -> None:
-        """Raises Unsupported where it cannot play: games of other than two who move in turn, envs."""
-        if rules is None or rules.simultaneous or len(rules.players) != 2:
+        """Raises Unsupported where it cannot play: games of other than two who move in turn and see everything, games
+        with dice or cards, boards that are not square, envs.
+        """
+        if rules is None or rules.simultaneous or rules.hidden or len(rules.players) != 2 or _draws(rules):
             got = "an env" if rules is None else type(rules).__name__
-            raise Unsupported(f"GTPPlayer: engines that speak GTP play games of black and white, got {got}")
+            raise Unsupported(
+                f"GTPPlayer: engines that speak GTP play games of black and white, got {got}; none with dice or cards"
+            )
+        rows, columns = getattr(rules, "rows", None), getattr(rules, "width", None)
+        if None not in (rows, columns) and rows != columns:
+            raise Unsupported(
+                f"GTPPlayer: boards must be square, as boardsize says one side alone; got {type(rules).__name__} with "
+                f"{rows} rows and {columns} columns"
+            )
 
     def __call__(self, turn: Turn) -> Tensor:
         self.check(turn.rules)
         rules: Any = turn.rules
         first = self._beginning(rules)
-        games = [self._shown(rules, tuple(moves)) for moves in turn.moves or ()]
+        shown = [self._shown(rules, tuple(moves)) for moves in turn.moves or ()]
+        self._compare(rules, turn, [state for state, _ in shown])
         seats = turn.seat.tolist()
         asked = [
-            _Question([*first, *game], COLORS[seat], self.move_seconds or 0.0)
-            for game, seat in zip(games, seats, strict=True)
+            _Question([*first, *lines], COLORS[seat], self.move_seconds or 0.0)
+            for (_, lines), seat in zip(shown, seats, strict=True)
         ]
         answers, state = self._ask(asked), turn.state
         return torch.tensor([self._action(rules, state, k, said.move) for k, said in enumerate(answers)])
@@ -89,10 +103,14 @@ class GTPPlayer(EnginePlayer):
         lines = [] if size is None else [f"boardsize {size}"]
         lines += ["clear_board", *([] if komi is None else [f"komi {komi:g}"]), *self.setup]
         seconds = self.move_seconds
-        return [*lines, *([] if seconds is None else [f"time_settings 0 {max(1, round(seconds))} 1"])]
+        return [*lines, *([] if seconds is None else [f"{TIME} 0 {max(1, round(seconds))} 1"])]
 
-    def _shown(self, rules: Rules[Any], moves: tuple[int, ...]) -> list[str]:
-        """The moves of a game, said to the engine; of what was said two plies before, nothing is worked out again."""
+    def _shown(self, rules: Rules[Any], moves: tuple[int, ...]) -> tuple[Any, tuple[str, ...]]:
+        """The position after the moves of a game, and these as they are said to the engine; of what was said two plies
+        before, nothing is worked out again.
+        """
+        if rules is not self._rules:
+            self._rules, self._said = rules, {}
         known = next((moves[:k] for k in (len(moves), len(moves) - 1, len(moves) - 2) if moves[:k] in self._said), ())
         if known in self._said:
             state, lines = self._said.pop(known)
@@ -104,7 +122,18 @@ class GTPPlayer(EnginePlayer):
         if len(self._said) > 4096:
             self._said.clear()
         self._said[moves] = state, lines
-        return list(lines)
+        return state, lines
+
+    @staticmethod
+    def _compare(rules: Rules[Any], turn: Turn, shown: Sequence[Any]) -> None:
+        """Raises Unsupported where the positions that were shown are not those that are asked about."""
+        keys = rules.position_key(turn.state).tolist()
+        for game, key, state in zip(turn.games.tolist(), keys, shown, strict=True):
+            if int(rules.position_key(state)) != key:
+                raise Unsupported(
+                    f"GTPPlayer: engines are shown the moves of a game from its beginning, and game {game} began "
+                    f"elsewhere; use openings of moves alone"
+                )
 
     @staticmethod
     def _action(rules: Rules[Any], state: Any, k: int, said: str | int) -> int:
@@ -124,12 +153,21 @@ class GTPPlayer(EnginePlayer):
         return f"GTPPlayer({shlex.join(self.command)!r})"
 
 
+def _draws(rules: Rules[Any]) -> bool:
+    """Whether a game has dice or cards."""
+    return hasattr(rules.start(torch.Size([]), rng=RowRNG(0, [])), "rng")
+
+
 class _Question(NamedTuple):
     """What to say first, who is to move, and how long it takes to think about it."""
 
     before: list[str]
     color: str
     seconds: float
+
+
+class _Refused(ValueError):
+    """Raised when an engine does not do what it is told."""
 
 
 class GTPProgram(Program):
@@ -152,7 +190,11 @@ class GTPProgram(Program):
     async def answer(self, question: _Question) -> Answer:
         """Its move after a game."""
         for line in question.before:
-            await self._ask(line)
+            try:
+                await self._ask(line)
+            except _Refused:
+                if not line.startswith(TIME):  # which not every engine knows
+                    raise
         move = await self._ask(f"genmove {question.color}")
         if self.restart:
             await self.stop()
@@ -167,8 +209,10 @@ class GTPProgram(Program):
         await self.say(command)
         while not (said := await self.line()):  # what is left of the answer before
             pass
-        if not said.startswith("="):
+        if said[0] not in "=?":
             raise ValueError(said)
         while await self.line():  # an answer ends with an empty line
             pass
+        if said[0] == "?":
+            raise _Refused(said)
         return said[1:].strip()

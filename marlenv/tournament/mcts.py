@@ -5,12 +5,13 @@ Source: Kocsis and Szepesvari 2006, https://doi.org/10.1007/11871842_29
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from marlenv.errors import Unsupported, whole
+from marlenv.errors import SpecError, Unsupported, whole
 from marlenv.games.rules import Rules, picked
 from marlenv.rng import RowRNG
 from marlenv.tournament.turns import Turn
@@ -38,6 +39,8 @@ class MCTSPlayer:
 
     def __init__(self, simulations: int = 100, explore: float = 1.4) -> None:
         whole("MCTSPlayer", "simulations", simulations, 1)
+        if not math.isfinite(explore) or explore < 0:
+            raise SpecError(f"MCTSPlayer: explore must be a number from 0 on, got {explore!r}")
         self.simulations, self.explore = simulations, explore
 
     def check(self, rules: Rules[Any] | None) -> None:

@@ -317,7 +317,11 @@ class Arena:
 
 
 def _check(name: str, player: Player, rules: Rules[Any] | None) -> None:
-    """Raises what a player with a method ``check`` says of a game that it cannot play."""
+    """Raises SpecError for what cannot be called, and what a player with a method ``check`` says of a game that it
+    cannot play.
+    """
+    if not callable(player):
+        raise SpecError(f"Arena: player {name!r} must be something to call with a Turn, got {player!r}")
     try:
         getattr(player, "check", lambda rules: None)(rules)
     except Exception as error:
@@ -337,6 +341,8 @@ class _Record:
 
     def by_game(self, lengths: Tensor) -> MoveLists:
         """All of them, of games of so many moves."""
+        if not self._steps:
+            return MoveLists(np.zeros((0, 1), np.int64), lengths.numpy())
         starts = lengths.cumsum(0) - lengths
         games, plies, codes = map(torch.cat, zip(*self._steps, strict=True))
         return MoveLists(torch.empty_like(codes).index_copy_(0, starts[games] + plies, codes).numpy(), lengths.numpy())

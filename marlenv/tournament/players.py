@@ -64,9 +64,10 @@ class TabularPlayer:
     """
 
     def __init__(self, row: Callable[[Turn], Tensor], table: Tensor) -> None:
-        if table.ndim != 2 or bool((table < 0).any()):
+        if table.ndim != 2 or not bool(((table >= 0) & table.isfinite()).all()):
             raise SpecError(
-                f"TabularPlayer: expected a table of weights [rows, n], none negative, got {list(table.shape)}"
+                f"TabularPlayer: expected a table of weights [rows, n], finite and none negative, got "
+                f"{list(table.shape)}"
             )
         self.row, self.table = row, table
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import shlex
 import shutil
+import sys
 import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 from marlenv.errors import SpecError, whole
@@ -124,13 +127,23 @@ class EnginePlayer(ABC):
         command: the program, with its arguments.
         processes: how many of them think at the same time.
         patience: seconds to wait for an answer, beyond the time that it is given to think.
+        move_seconds: how long it is given to think about a move; None where it is not told.
+
+    Raises:
+        SpecError: there is no such program, or an option is out of range.
     """
 
-    def __init__(self, command: str | Sequence[str], processes: int, patience: float) -> None:
+    def __init__(
+        self, command: str | Sequence[str], processes: int, patience: float, move_seconds: float | None
+    ) -> None:
         self.command, who = shlex.split(command) if isinstance(command, str) else list(command), type(self).__name__
         if not self.command or shutil.which(self.command[0]) is None:
             raise SpecError(f"{who}: no program {command!r} was found; install the engine or give its whole path")
         whole(who, "processes", processes, 1)
+        for name, seconds in (("patience", patience), ("move_seconds", move_seconds)):
+            most = math.inf if name == "patience" else sys.float_info.max
+            if seconds is not None and not (isinstance(seconds, Real) and 0 < seconds <= most):
+                raise SpecError(f"{who}: {name} must be a number of seconds above 0, got {seconds!r}")
         self.processes, self.patience = processes, patience
         self._crew: Crew | None = None
 

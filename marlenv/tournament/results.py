@@ -6,7 +6,7 @@ judgements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import networkx as nx
@@ -60,18 +60,13 @@ class Results:
 
         Raises:
             UnknownName: a game of somebody who is not in ``names``.
-            PoolError: a score that is none.
+            PoolError: a score that is none, a game of a player against itself, or two of one name in ``names``.
         """
         games = list(games)
-        known = list(dict.fromkeys(names if names is not None else [p for a, b, _ in games for p in (a, b)]))
+        known = list(names) if names is not None else list(dict.fromkeys(p for a, b, _ in games for p in (a, b)))
         place = {name: i for i, name in enumerate(known)}
         counts = np.zeros((len(known), len(known), 3))
-        for first, second, score in games:
-            for name in (first, second):
-                if name not in place:
-                    raise UnknownName(f"Results.of: no player is called {name!r}; {nearest(name, known)}")
-            if score not in (0, 0.5, 1):
-                raise PoolError(f"Results.of: the first player's score must be 1, 0.5 or 0, got {score!r}")
+        for first, second, score in checked(games, known, "Results.of"):
             counts[place[first], place[second], int(2 - 2 * score)] += 1
         return cls(tuple(known), counts)
 
@@ -160,6 +155,27 @@ class Results:
                 f"no game links these groups of players, so nothing compares them: {named}; "
                 f"play games between the groups, or rate each alone"
             )
+
+
+def checked(
+    games: Iterable[tuple[str, str, float]], known: Sequence[str], who: str
+) -> Iterator[tuple[str, str, float]]:
+    """Games, each of which is one of two players with a score.
+
+    Raises:
+        UnknownName: a game of somebody who is not in ``known``.
+        PoolError: a score that is none, or a game of a player against itself.
+    """
+    names = set(known)
+    for first, second, score in games:
+        for name in (first, second):
+            if name not in names:
+                raise UnknownName(f"{who}: no player is called {name!r}; {nearest(name, known)}")
+        if first == second:
+            raise PoolError(f"{who}: a game of a player against itself says nothing about it, got one of {first!r}")
+        if score not in (0, 0.5, 1):
+            raise PoolError(f"{who}: the first player's score must be 1, 0.5 or 0, got {score!r}")
+        yield first, second, float(score)
 
 
 def payoffs_of(counts: Array, names: Sequence[str]) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 
 from marlenv.errors import PoolError, UnknownName, nearest, whole
 from marlenv.tournament.games import Game, Games
+from marlenv.tournament.results import checked
 
 Chance = Literal["games", "pairs", "cycles"]
 """What has the same dice and cards: nothing, the games of a pair that sits both ways, all games of a cycle."""
@@ -120,6 +121,10 @@ def focal_background(
         if not taken or not set(taken) <= set(range(len(roles))):
             raise PoolError(f"focal_background: focal seats must be some of 0..{len(roles) - 1}, got {list(taken)}")
         others = list(dict.fromkeys(role for s, role in enumerate(roles) if s not in taken))
+        if not focal or not all(by_role[role] for role in others):
+            raise PoolError(
+                f"focal_background: expected focal and background policies, got {list(focal)} and {by_role}"
+            )
         for me, them in product(focal, product(*(by_role[role] for role in others))):
             by = dict(zip(others, them, strict=True))
             games.append(tuple(me if s in taken else by[role] for s, role in enumerate(roles)))
@@ -240,11 +245,12 @@ def swiss_round(
 
     Args:
         names: the players, the strongest first where that is known.
-        games: what was played: first seat, second seat, score of the first.
+        games: what was played: first seat, second seat, score of the first: 1, 0.5 or 0.
         byes: who has rested.
 
     Raises:
-        PoolError: no such round exists any more.
+        UnknownName: a game or a rest of somebody who is not in ``names``.
+        PoolError: no such round exists any more, or a game is none of two players with a score.
 
     >>> swiss_round(["a", "b", "c"], [("a", "b", 1)], byes=["c"])
     SwissRound(pairs=[('c', 'a')], bye='b')
@@ -278,10 +284,8 @@ def _records(players: list[str], games: Iterable[tuple[str, str, float]], byes: 
     records = {p: _Record(2 * (p in rested), frozenset(), (), p in rested) for p in players}
     for name in rested - records.keys():
         raise UnknownName(f"swiss_round: no player is called {name!r}; {nearest(name, players)}")
-    for first, second, score in games:
+    for first, second, score in checked(games, players, "swiss_round"):
         for me, other, seat, won in ((first, second, 1, score), (second, first, -1, 1 - score)):
-            if me not in records:
-                raise UnknownName(f"swiss_round: no player is called {me!r}; {nearest(me, players)}")
             mine = records[me]
             records[me] = mine._replace(
                 double=mine.double + round(2 * won), met=mine.met | {other}, seats=(*mine.seats, seat)
@@ -338,14 +342,21 @@ def advance(places: Sequence[str | None], winners: Iterable[str]) -> list[str | 
         winners: who won; who rests need not be named.
 
     Raises:
-        PoolError: not exactly one of two neighbours won.
+        PoolError: not exactly one of two neighbours won, or these are no places of a round.
 
     >>> advance(["first", None, "second", "third"], ["third"])
     ['first', 'third']
     """
-    won = set(winners)
+    won, n = set(winners), len(places)
+    pairs = list(zip(places[::2], places[1::2], strict=False))
+    if n < 2 or n & (n - 1) or (None, None) in pairs:
+        raise PoolError(
+            f"advance: expected 2, 4, 8, ... places, and a player in each pair of neighbours, got {list(places)}; "
+            f"take those of bracket"
+        )
+    roster([p for p in places if p is not None], "advance", least=1)
     out: list[str | None] = []
-    for pair in zip(places[::2], places[1::2], strict=True):
+    for pair in pairs:
         there = [p for p in pair if p is not None]
         left = there if len(there) == 1 else [p for p in there if p in won]
         if len(left) != 1:

@@ -203,6 +203,40 @@ def test_a_reset_of_one_row_draws_what_a_reset_of_all_draws():
     assert torch.equal(some[[0, 2, 3]], first["agents", "observation"][[0, 2, 3]])
 
 
+@pytest.mark.parametrize("drawn", ["torch.rand(2)", "torch.rand(world.batch_dim, 2)[i]", "torch.rand_like(all)[i]"])
+def test_a_row_that_is_reset_alone_draws_the_same_among_any_others(drawn, tmp_path):
+    """Whether or not other rows, which may be as many as the numbers of a point, were reset before."""
+    file, found = tmp_path / "task.py", []
+    lines = f"""env_index=None):
+        if env_index is not None:
+            world, i, all = self.world, env_index, self.world.agents[0].state.pos
+            world.agents[0].set_pos({drawn}, batch_index=i)
+"""
+    file.write_text(said("env_index=None): pass\n", lines))
+    for rows, first in ((2, [0]), (2, [1, 0]), (3, [0]), (5, [1, 4, 0])):
+        env = load(file, num_envs=rows, seed=0)
+        td = env.reset()
+        for _ in range(2):
+            for row in first:
+                td = env.reset(td.set("_reset", (torch.arange(rows) == row).unsqueeze(-1)))
+        found.append(td["agents", "observation"][0])
+    assert all(torch.equal(x, found[0]) for x in found)
+
+
+def test_what_helpers_of_a_file_draw_comes_from_the_env(tmp_path):
+    file, found = tmp_path / "task.py", []
+    gust = "class Gust:\n    def __init__(self, rows): self.push = torch.rand(rows, 2)\n"
+    text = said("return agent.state.pos\n", "return agent.state.pos + Gust(self.world.batch_dim).push\n")
+    file.write_text(text.replace("class Scenario", f"{gust}class Scenario"))
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        found.append(load(file, num_envs=3, seed=0).rollout(3)["next", "agents", "observation"])
+        assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(*found)
+    assert not torch.equal(found[0][:, 0], found[0][:, 1])
+
+
 @pytest.mark.parametrize(
     ("line", "quiet"),
     [

@@ -172,6 +172,12 @@ def test_games_in_which_nothing_comes_back_are_left_alone() -> None:
         (lambda: Adjudication(ahead, win=1, draw=2), "draw must be from 0 to below win, got 2"),
         (lambda: Adjudication(ahead, win=1, win_plies=0), "win_plies must be an integer from 1 on"),
         (
+            lambda: Arena(
+                TicTacToe(), {"a": random_player}, adjudicate=Adjudication(lambda *at: ahead(*at)[:, None], win=1)
+            ).play([Game(0, ("a", "a"))]),
+            r"score must return a number per position \[1\], got \[1, 1\]",
+        ),
+        (
             lambda: Arena(MatrixGame("rock_paper_scissors"), {}, adjudicate=Adjudication(ahead, win=1)),
             "games of two who move in turn, got MatrixGame",
         ),

@@ -97,6 +97,7 @@ def test_returns_of_teams_are_those_of_their_games() -> None:
         (lambda: aggregate_interval(SCORES, iqm, replicates=0), SpecError, "replicates must be an integer from 1 on"),
         (lambda: aggregate_interval(SCORES, iqm, level=2, replicates=1), SpecError, "level must be between 0 and 1"),
         (lambda: cross_play(np.zeros((1, 1, 3))), ShapeError, r"expected returns \[n, n, episodes\] of n >= 2"),
+        (lambda: cross_play([[[1.0], [np.nan]], [[2.0], [3.0]]]), SpecError, "returns must be finite, got nan"),
     ],
 )
 def test_mistakes_are_named(make, error: type[Exception], says: str) -> None:

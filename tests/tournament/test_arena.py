@@ -10,10 +10,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marlenv.errors import IllegalAction, KeyMissing, PoolError, ShapeError, UnknownName
+from marlenv.errors import DtypeError, IllegalAction, KeyMissing, PoolError, ShapeError, SpecError, UnknownName
 from marlenv.games import Backgammon, KuhnPoker, MatrixGame, TicTacToe
 from marlenv.tournament.blocks import pack, unpack
 from marlenv.tournament.games import Game
+from marlenv.tournament.mcts import MCTSPlayer
 from marlenv.tournament.moves import MoveLists
 from marlenv.tournament.play import Arena, Played
 from marlenv.tournament.players import ModulePlayer, TabularPlayer, random_player
@@ -185,6 +186,13 @@ def test_a_game_that_is_over_as_it_begins_is_not_played_on() -> None:
     assert ((played.plies == 0) == at_once).all()
 
 
+def test_games_that_are_all_over_as_they_begin_have_no_moves() -> None:
+    arena = Arena(TicTacToe(), {"a": random_player}, openings=[[0, 3, 1, 4, 2]], record=True)
+    played = arena.play([Game(k, ("a", "a"), opening=0) for k in range(2)])
+    assert played.moves == [[], []]
+    assert played.returns.tolist() == [[1.0, -1.0]] * 2
+
+
 def test_counts_of_many_games_are_those_of_their_list() -> None:
     players = dict.fromkeys("abc", random_player)
     games = [Game(k, pair) for k, pair in enumerate([("b", "a"), ("c", "c"), ("a", "c"), ("c", "b")] * 30)]
@@ -282,9 +290,25 @@ def broken(turn: Turn) -> torch.Tensor:
             "1 players, and the game has 2 seats",
         ),
         (
+            lambda: TabularPlayer(first_legal, torch.tensor([[1.0, float("nan")]])),
+            SpecError,
+            "finite and none negative",
+        ),
+        (
+            lambda: MCTSPlayer(explore=float("nan")),
+            SpecError,
+            "MCTSPlayer: explore must be a number from 0 on, got nan",
+        ),
+        (lambda: Arena(TicTacToe(), {"ada": None}), SpecError, "player 'ada' must be something to call .* got None"),
+        (
             lambda: Arena(TicTacToe(), {"a": lambda turn: turn.legal}).play([Game(0, ("a", "a"))]),
             ShapeError,
             r"must return an action per row \[1\], got \[1, 9\]",
+        ),
+        (
+            lambda: Arena(TicTacToe(), {"a": lambda turn: turn.seat.float()}).play([Game(0, ("a", "a"))]),
+            DtypeError,
+            r"player 'a' must return actions as integers \(int64\), got torch.float32",
         ),
         (
             lambda: Arena(TicTacToe(), {"a": first_legal}).play([Game(0, ("a", "a"), opening=1)]),

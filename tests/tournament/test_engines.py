@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import pickle
@@ -23,6 +24,7 @@ from marlenv.games.chess import Chess
 from marlenv.tournament import ENDINGS, Arena, Game, UCIPlayer, random_player, round_robin
 from marlenv.tournament.config import Config, load_player
 from marlenv.tournament.drive import open_ledger
+from marlenv.tournament.engines import UCIProgram, _Question
 from marlenv.tournament.export import pgn
 from marlenv.tournament.store import me
 
@@ -81,6 +83,57 @@ def test_an_engine_that_fails_loses_that_game_alone(fake: Callable[..., UCIPlaye
         Arena(Chess(), players, max_plies=30).play(games)
 
 
+class Recorded(UCIProgram):
+    """A program that says given lines, and remembers what was said to it."""
+
+    def __init__(self, lines: list[str], options: dict[str, Any] | None = None) -> None:
+        super().__init__(FAKE, 1.0, options or {})
+        self.lines, self.heard = iter(lines), list[str]()
+
+    async def say(self, *lines: str) -> None:
+        self.heard += lines
+
+    async def line(self) -> str:
+        return next(self.lines)
+
+
+def test_options_are_said_as_uci_writes_them() -> None:
+    options = {"UCI_LimitStrength": True, "Ponder": False, "Clear Hash": None, "Hash": 16, "Style": "Risky"}
+    program = Recorded(["id name x", "uciok"], options)
+    asyncio.run(program.greet())
+    assert program.heard == [
+        "uci",
+        "setoption name UCI_LimitStrength value true",
+        "setoption name Ponder value false",
+        "setoption name Clear Hash",
+        "setoption name Hash value 16",
+        "setoption name Style value Risky",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("says", "score"),
+    [
+        ("info string evaluation score is good", None),
+        ("info string no score", None),
+        ("info string score cp 20", None),
+        ("info depth 1 score lowerbound cp 20", None),
+        ("info depth 1 score cp much", None),
+        ("info depth 1 score", None),
+        ("info depth 1 score cp -250 upperbound nodes 3", -2.5),
+        ("info depth 1 score cp 20 wdl 300 500 200 pv e2e4", 0.2),
+        ("info score cp 20 string score cp 90", 0.2),
+        ("info score mate -3", -1000.0),
+        ("info score mate 2", 1000.0),
+        ("info multipv 1 score cp 20\ninfo multipv 2 score cp -900", 0.2),
+        ("info depth 1 score cp 20\ninfo depth 2 score cp 30\ninfo nodes 7", 0.3),
+    ],
+)
+def test_scores_are_read_where_there_are_some(says: str, score: float | None) -> None:
+    answer = asyncio.run(Recorded(["readyok", *says.splitlines(), "bestmove e2e4"]).answer(_Question("", "go", 0.0)))
+    assert answer == ("e2e4", score)
+
+
 def test_processes_end_with_the_player(fake: Callable[..., UCIPlayer]) -> None:
     player = fake(processes=2)
     game = [Game(k, ("a", "a")) for k in range(2)]
@@ -132,6 +185,10 @@ def test_what_cannot_play_is_said() -> None:
         UCIPlayer(FAKE, nodes=1, depth=1)
     with pytest.raises(SpecError, match="nodes"):
         UCIPlayer(FAKE, nodes=0)
+    with pytest.raises(SpecError, match="UCIPlayer: patience must be a number of seconds above 0, got 0"):
+        UCIPlayer(FAKE, patience=0)
+    with pytest.raises(SpecError, match=r"options must be of one line each, got more in \['Book'\]"):
+        UCIPlayer(FAKE, options={"Book": "a\nquit"})
     with pytest.raises(Unsupported, match="engines play chess, got TicTacToe"):
         Arena(TicTacToe(), {"a": UCIPlayer(FAKE)}).play([Game(0, ("a", "a"))])
     with pytest.raises(SpecError, match="player 'x': uci does not load: SpecError: UCIPlayer: no program 'nothing'"):

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 import marlenv
 from marlenv.errors import IllegalAction, SpecError
 from marlenv.games import KuhnPoker, TicTacToe
-from marlenv.tournament import Arena, Game, ModulePlayer, Turn, cross_play_teams, random_player, round_robin
+from marlenv.tournament import ENDINGS, Arena, Game, ModulePlayer, Turn, cross_play_teams, random_player, round_robin
 
 
 def first_legal(turn: Turn) -> torch.Tensor:
@@ -172,6 +172,49 @@ def test_failures_lose_the_game_in_which_they_happen(rows: int) -> None:
     with pytest.raises(RuntimeError, match="no corner left") as error:
         Arena(TicTacToe(), players).play(games[:1])
     assert error.value.__notes__ == ["while player 'fails' was to move"]
+
+
+@pytest.mark.parametrize("kind", [{"dtype": torch.float32}, {"dtype": torch.complex64}, {"device": "meta"}], ids=str)
+def test_answers_that_are_no_actions_lose_the_game(kind: dict) -> None:
+    players = {"first": first_legal, "soft": lambda turn: first_legal(turn).to(**kind)}
+    played = Arena(TicTacToe(), players, forfeits=True).play([Game(0, ("soft", "first")), Game(1, ("first", "first"))])
+    assert [ENDINGS[k] for k in played.ending.tolist()] == ["crash", "over"]
+    assert played.culprit.tolist() == [0, -1]
+
+
+def test_unsigned_integers_are_actions() -> None:
+    players = {"first": first_legal, "short": lambda turn: first_legal(turn).to(torch.uint16)}
+    played = Arena(TicTacToe(), players).play([Game(0, ("short", "first")), Game(1, ("first", "first"))])
+    assert played.digest[0] == played.digest[1]
+
+
+def half(turn: Turn) -> torch.Tensor:
+    return torch.full((*turn.data.batch_size, 2), 0.5)
+
+
+def test_who_answers_integers_does_not_round_the_actions_of_others() -> None:
+    def still(turn: Turn) -> torch.Tensor:
+        return half(turn).to(torch.int64)
+
+    env = marlenv.make("simple_tag", num_envs=2, max_steps=2, compile="none")
+    digests = [
+        Arena(env, {"still": one, "half": half}, seats="agents")
+        .play([Game(0, ("still", "half", "half", "half"))])
+        .digest
+        for one in (still, lambda turn: 0 * half(turn))
+    ]
+    assert torch.equal(*digests)
+
+
+def test_a_failure_is_a_crash_where_actions_are_fractions() -> None:
+    def fails(turn: Turn) -> torch.Tensor:
+        if bool((turn.games == 0).any()):
+            raise RuntimeError("no idea")
+        return half(turn)
+
+    env = marlenv.make("simple_tag", num_envs=2, max_steps=2, compile="none")
+    played = Arena(env, {"fails": fails}, forfeits=True).play([Game(k, ("fails", "fails")) for k in range(2)])
+    assert [ENDINGS[k] for k in played.ending.tolist()] == ["crash", "move limit"]
 
 
 def test_a_player_that_takes_too_long_loses() -> None:

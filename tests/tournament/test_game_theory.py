@@ -208,6 +208,7 @@ def test_intervals_of_alpha_rank_hold_the_truth_as_often_as_they_say() -> None:
     ("make", "error", "says"),
     [
         (lambda: alpha_rank(RPS, 0), SpecError, "alpha must be a positive number, got 0"),
+        (lambda: alpha_rank([]), ShapeError, r"expected a square table of payoffs \[n, n\], got \[0\]"),
         (lambda: alpha_rank(RPS[:2]), ShapeError, r"expected a square table of payoffs \[n, n\], got \[2, 3\]"),
         (lambda: alpha_rank([RPS, RPS, RPS]), ShapeError, "expected 3 tables with 3 dimensions"),
         (lambda: alpha_rank(RPS * np.nan), SpecError, "let every pair play"),

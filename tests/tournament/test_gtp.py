@@ -14,8 +14,8 @@ import torch
 
 import marlenv
 from marlenv.errors import SpecError, Unsupported
-from marlenv.games import Go, Hex, KuhnPoker
-from marlenv.tournament import ENDINGS, Arena, Game, GTPPlayer, random_player, round_robin
+from marlenv.games import Backgammon, Go, Hex, KuhnPoker
+from marlenv.tournament import ENDINGS, Arena, Game, GTPPlayer, Opening, random_player, round_robin
 from marlenv.tournament.config import load_player
 
 FAKE = [sys.executable, str(Path(__file__).parent / "fake_gtp.py")]
@@ -56,6 +56,17 @@ def test_the_moves_are_those_of_the_engine(fake: Callable[..., GTPPlayer], proce
     assert len(played[0].digest.unique()) > 3
 
 
+def test_a_player_that_sat_at_another_board_shows_this_one(fake: Callable[..., GTPPlayer]) -> None:
+    """The same actions are other cells there."""
+    player = fake()
+    for rules in (Hex(4), Hex(5)):
+        played = [
+            Arena(rules, {"a": one}, openings=[[0, 5]], max_plies=1).play([Game(0, ("a", "a"), opening=0)]).digest
+            for one in (player, first_by_name)
+        ]
+        assert torch.equal(*played)
+
+
 @pytest.mark.parametrize(
     ("fails", "ending"),
     [
@@ -76,14 +87,32 @@ def test_an_engine_that_fails_loses_that_game_alone(fake: Callable[..., GTPPlaye
     assert all(played.returns[k, played.games[k].players.index("fails")] < 0 for k in lost)
 
 
+def test_an_engine_without_time_settings_plays_all_the_same(fake: Callable[..., GTPPlayer]) -> None:
+    game = [Game(0, ("a", "a"))]
+    played = [Arena(Hex(4), {"a": one}).play(game) for one in (fake(move_seconds=30.0), first_by_name)]
+    assert torch.equal(played[0].digest, played[1].digest)
+
+
+def test_a_game_that_began_elsewhere_is_not_shown_as_another(fake: Callable[..., GTPPlayer]) -> None:
+    rules = Hex(4)
+    start = rules.play(rules.start(torch.Size([1])), torch.tensor([5]))
+    with pytest.raises(Unsupported, match="game 3 began elsewhere; use openings of moves alone"):
+        Arena(rules, {"a": fake()}, openings=[Opening((), start)]).play([Game(3, ("a", "a"), opening=0)])
+
+
 def test_what_cannot_play_is_said(fake: Callable[..., GTPPlayer]) -> None:
     with pytest.raises(SpecError, match="GTPPlayer: no program 'no_such_engine' was found"):
         GTPPlayer("no_such_engine")
+    with pytest.raises(SpecError, match="GTPPlayer: move_seconds must be a number of seconds above 0, got nan"):
+        GTPPlayer(FAKE, move_seconds=float("nan"))
     with pytest.raises(SpecError, match="setup must be a list of commands"):
         GTPPlayer(FAKE, setup="set_random_seed 1")
     player = fake()
-    with pytest.raises(Unsupported, match="play games of black and white, got KuhnPoker"):
-        Arena(KuhnPoker(num_players=3), {"a": player}).play([Game(0, ("a",) * 3)])
+    for rules in (KuhnPoker(num_players=3), KuhnPoker(), Backgammon()):
+        with pytest.raises(Unsupported, match=f"play games of black and white, got {type(rules).__name__}"):
+            Arena(rules, {"a": player})
+    with pytest.raises(Unsupported, match="boards must be square, .* got Hex with 4 rows and 6 columns"):
+        Arena(Hex(4, 6), {"a": player})
     env = marlenv.make("simple_tag", num_envs=2, max_steps=2, compile="none")
     with pytest.raises(Unsupported, match="got an env"):
         Arena(env, {"a": player}).play([Game(0, ("a", "a"))])

@@ -222,6 +222,8 @@ def test_suites_are_played_from_and_replayed(tmp_path: Path, name: str) -> None:
         ({"sprt": {"elo0": 0}}, SpecError, "sprt needs elo0 and elo1"),
         ({"chance": "pair"}, SpecError, "chance 'pair'.*'pairs'"),
         ({"focal": ["z"]}, UnknownName, "focal: no player is called 'z'"),
+        ({"openings": 5}, SpecError, "openings must be given as lists of names in brackets, got 5"),
+        ({"openings": [5]}, SpecError, r"openings must be given as lists of names in brackets, got \[5\]"),
         ({"focal": "a"}, SpecError, "focal must be given as lists of names in brackets"),
         ({"populations": ["a"]}, SpecError, "populations must be a table of names by group"),
         ({"populations": {"x": ["q"]}}, UnknownName, "populations: x: no player is called 'q'"),

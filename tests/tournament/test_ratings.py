@@ -301,6 +301,8 @@ def test_expected_scores_are_those_of_the_games_in_sum() -> None:
         (lambda: Results(("a", "b"), np.ones((2, 2, 3))), PoolError, "against itself"),
         (lambda: Results.of([("ada", "bob", 1)], ["ada", "bop"]), UnknownName, "did you mean 'bop'"),
         (lambda: Results.of([("ada", "bob", 2)]), PoolError, "must be 1, 0.5 or 0, got 2"),
+        (lambda: Results.of([("ada", "ada", 1)]), PoolError, "a player against itself .* of 'ada'"),
+        (lambda: Results.of([("a", "b", 1)], ["a", "a", "b"]), PoolError, r"two players of one name: \['a'\]"),
         (lambda: Results(("a", "b")) + Results(("a", "c")), PoolError, "only those of the same players add up"),
         (lambda: Results(("a", "b")).payoffs(), PoolError, "'a' and 'b' have not played"),
         (lambda: rate(Results(("a",))), PoolError, "needs two players or more"),

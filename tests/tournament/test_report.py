@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import json
 import re
 import shutil
@@ -16,7 +17,10 @@ from marlenv.cli.__main__ import main
 from marlenv.errors import Unsupported
 from marlenv.games import KuhnPoker, TicTacToe
 from marlenv.tournament import Arena, Game, Results, TabularPlayer, random_player, round_robin
+from marlenv.tournament.config import Config
 from marlenv.tournament.defects import defects
+from marlenv.tournament.drive import open_ledger, run
+from marlenv.tournament.export import pgn
 from marlenv.tournament.mcts import MCTSPlayer
 from marlenv.tournament.play import blank
 from marlenv.tournament.store import Ledger
@@ -207,6 +211,29 @@ def test_pgn_is_what_was_played(tmp_path: Path) -> None:
     ]
     assert all(not game.errors and len(list(game.mainline_moves())) == 30 for game in games)
     assert all(game.headers["Termination"] == "adjudication" and game.headers["Result"] == "*" for game in games)
+
+
+def pgn_starts(tmp_path: Path, player: str, **more) -> list[str]:
+    """Where the games of a player against itself begin, as python-chess reads their PGN."""
+    chess = pytest.importorskip("chess.pgn")
+    config = Config.of({"env": "chess", "players": dict.fromkeys("ab", player), "max_plies": 1, **more})
+    ledger = open_ledger(config, tmp_path / f"{player.partition(':')[2]}.sqlite")
+    run(ledger)
+    return [chess.read_game(io.StringIO(text)).board().fen() for text in pgn(ledger)]
+
+
+def test_pgn_of_games_without_moves_tells_where_they_began(tmp_path: Path) -> None:
+    fen = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1"
+    assert pgn_starts(tmp_path, "test_report:resigns", openings=[["fen " + fen]]) == [fen, fen]
+
+
+def test_pgn_of_games_without_moves_has_the_position_of_chess960(tmp_path: Path) -> None:
+    starts = [
+        pgn_starts(tmp_path, player, options={"chess960": True}, seed=3)
+        for player in ("test_report:resigns", "test_report:first_legal")
+    ]
+    assert starts[0] == starts[1]
+    assert not any(fen.startswith("rnbqkbnr") for fen in starts[0])
 
 
 @pytest.mark.full

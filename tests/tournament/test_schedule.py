@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -152,6 +154,12 @@ def test_winners_meet_winners() -> None:
     assert all({a, b} <= {"p0", "p2", "p4", "p6"} or {a, b} <= {"p1", "p3", "p5", "p7"} for a, b in pairs)
 
 
+def test_scores_are_numbers_of_any_kind() -> None:
+    games = [("p0", "p1", 1), ("p2", "p3", 0.5)]
+    assert swiss_round(names(4), [(a, b, np.float32(x)) for a, b, x in games]) == swiss_round(names(4), games)
+    assert swiss_round(names(4), [(a, b, torch.tensor(x)) for a, b, x in games]) == swiss_round(names(4), games)
+
+
 # --- knockout ------------------------------------------------------------------------------------
 
 
@@ -177,11 +185,19 @@ def test_the_best_win_a_knockout_and_meet_last(n: int) -> None:
         (lambda: round_robin(["a", "b"], cycles=0), SpecError, "cycles must be an integer from 1 on, got 0"),
         (lambda: gauntlet([], ["a", "b"]), PoolError, "expected challengers and a field"),
         (lambda: focal_background(["a"], ["b"], 2, [[2]]), PoolError, r"must be some of 0..1, got \[2\]"),
+        (lambda: focal_background([], ["b", "c"], 2, [[0]]), PoolError, r"focal and background policies, got \[\] and"),
+        (lambda: focal_background(["a", "b"], [], 2, [[0]]), PoolError, "expected focal and background policies"),
         (lambda: cross_play_teams(["a"], {"g": []}), PoolError, "expected groups with agents"),
         (lambda: with_openings([Game(0, ("a", "b"))], 0), SpecError, "openings must be an integer from 1 on"),
         (lambda: swiss_round(["ada", "bob"], [("ada", "bop", 1)]), UnknownName, "did you mean 'bob'"),
         (lambda: swiss_round(["ada", "bob"], byes=["adda"]), UnknownName, "did you mean 'ada'"),
         (lambda: swiss_round(["a", "b"], [("a", "b", 1)]), PoolError, "after 1 rounds no round of 2 players is left"),
+        (lambda: swiss_round(["a", "b"], [("a", "b", 0.75)]), PoolError, "score must be 1, 0.5 or 0, got 0.75"),
+        (lambda: swiss_round(["a", "b"], [("a", "b", float("nan"))]), PoolError, "must be 1, 0.5 or 0, got nan"),
+        (lambda: swiss_round(["a", "b"], [("a", "a", 1)]), PoolError, "a player against itself .* of 'a'"),
+        (lambda: advance(["a", "b", "c"], ["a"]), PoolError, r"expected 2, 4, 8, ... places, .* got \['a', 'b', 'c'\]"),
+        (lambda: advance(["a", "b", None, None], ["a"]), PoolError, "a player in each pair of neighbours"),
+        (lambda: advance(["a", "b", "b", "c"], ["b", "c"]), PoolError, "two players of one name"),
         (lambda: advance(["a", "b"], ["a", "b"]), PoolError, "of 'a' and 'b' exactly one goes on"),
         (lambda: advance(["a", None], ["c"]), PoolError, r"\['c'\] are not in this round"),
     ],

@@ -243,7 +243,7 @@ class Chess(Rules[State]):
         """A played game in PGN.
 
         Args:
-            states: the positions in which moves were made, each without batch dimensions.
+            states: the positions in which moves were made, each without batch dimensions; the first one where none was.
             actions: the moves.
             header: tags by any spelling: ``"white": "Ada"``, ``"date": "2026.01.31"``, ``"result": "1-0"``.
 
@@ -255,7 +255,9 @@ class Chess(Rules[State]):
         result, fen = tags.pop("Result", None), pgn.START
         if states:
             fen = self.fens(states[0])[0]
-            last = self.play(states[-1], torch.tensor(actions[-1], device=states[-1].board.device))
+            last = states[-1]
+            if actions:
+                last = self.play(last, torch.tensor(actions[-1], device=last.board.device))
             white = float(self.returns(last)[0])
             if result is None and bool(self.over(last)):
                 result = {1.0: "1-0", -1.0: "0-1"}.get(white, "1/2-1/2")

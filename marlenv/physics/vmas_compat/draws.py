@@ -4,8 +4,8 @@ A file of VMAS says ``torch.rand(...)`` and means VMAS's generator, one for all 
 one of two ways:
 
 - ``"rows"``: a draw whose first dimension is the rows comes from the streams of the rows
-  (:class:`~marlenv.rng.RowRNG`), and a draw of any other shape, while one row is reset (``env_index``), from the stream
-  of that row. So a row has the same life in a batch of any size, and resetting it moves nothing of the others. What a
+  (:class:`~marlenv.rng.RowRNG`). While one row is reset (``env_index``) all draws come from the stream of that row: of
+  ``world.batch_dim`` numbers, and of a tensor of all rows, only its own are used. So a row has the same life in a batch of any size, and resetting it moves nothing of the others. What a
   file draws once for all rows (``torch.randperm``, ``random.choice``, ``numpy.random``) comes from a stream of the env,
   and is shared.
 - ``"vmas"``: one generator each of PyTorch, NumPy and ``random``, seeded as VMAS seeds its own: the same numbers as
@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from marlenv.errors import SpecError
+from marlenv.physics.vmas_compat.states import Rows
 from marlenv.rng import RowRNG
 
 Way: TypeAlias = Literal["rows", "vmas"]
@@ -148,21 +149,20 @@ class Draws:
         return self.rng.normal(shape=shape, rows_last=rows_last)
 
     def _by_row(self, shape: Sequence[int], draw: Callable[[RowRNG, tuple[int, ...]], Tensor]) -> Tensor:
-        shape = tuple(shape)
-        whole = bool(shape) and shape[0] == self.rows
+        first = shape[0] if shape else None
+        whole, inner = first == self.rows, tuple(shape[1:])
         if self.row is None:
-            return draw(self.rng, shape[1:]) if whole else draw(self.common, shape)
-        if whole and self.rows > 1:  # numbers for all rows, of which one is used
-            before, at = self.rng.counter.clone(), self.row
-            out = draw(self.rng, shape[1:])
-            before[at] = self.rng.counter[at]
-            self.rng.counter = before
-            return out
-        one = self.rng[self.row]
-        out = draw(one, shape)
-        counter = self.rng.counter.clone()
-        counter[self.row] = one.counter
-        self.rng.counter = counter
+            return draw(self.rng, inner) if whole else draw(self.common, tuple(shape))
+        if whole and not isinstance(first, Rows):  # a number that happens to be as many, unless a tensor of all rows
+            whole = isinstance(shape, torch.Size) and len(shape) > 1
+        before, one = self.rng.counter.clone(), self.rng[self.row]
+        if whole and self.rows > 1:
+            out = draw(self.rng, inner)
+            before[self.row] = self.rng.counter[self.row]
+        else:
+            out = draw(one, tuple(shape))
+            before[self.row] = one.counter
+        self.rng.counter = before
         return out
 
 
@@ -186,10 +186,10 @@ class _Governed(TorchFunctionMode):
 def _size(size: tuple[Any, ...], named: Any = None) -> tuple[int, ...]:
     """The shape in ``torch.rand(2, 3)``, ``torch.rand((2, 3))`` or ``torch.rand(size=(2, 3))``."""
     if named is not None:
-        return tuple(int(n) for n in named)
-    if len(size) == 1 and isinstance(size[0], (tuple, list)):
+        size = tuple(named)
+    elif len(size) == 1 and isinstance(size[0], (tuple, list)):
         size = tuple(size[0])
-    return tuple(int(n) for n in size)
+    return tuple(n if isinstance(n, Rows) else int(n) for n in size)
 
 
 def _made(
@@ -247,9 +247,9 @@ def _normal_(draws: Draws, x: Tensor, mean: float = 0.0, std: float = 1.0) -> Te
 
 
 def _normal(draws: Draws, mean: Any, std: Any = 1.0, size: Any = None, **options: Any) -> Tensor:
-    if size is None:
-        size = torch.broadcast_shapes(*(x.shape for x in (mean, std) if isinstance(x, Tensor)))
-    return _made(draws, mean + std * _normals(draws, _size((), size)), **options)
+    numbers = [x.shape for x in (mean, std) if isinstance(x, Tensor)]
+    shape = torch.broadcast_shapes(*numbers) if size is None else _size((), size)
+    return _made(draws, mean + std * _normals(draws, shape), **options)
 
 
 def _bernoulli(draws: Draws, x: Tensor, p: Any = None) -> Tensor:
@@ -271,7 +271,7 @@ def _random_(draws: Draws, x: Tensor, low: int = 0, high: int | None = None) -> 
 
 
 def _multinomial(draws: Draws, weights: Tensor, num_samples: int, replacement: bool = False) -> Tensor:
-    u = draws.uniform((*weights.shape, *([num_samples] if replacement else [])))
+    u = draws.uniform(torch.Size((*weights.shape, *([num_samples] if replacement else []))))
     if replacement:  # the race of exponential clocks, one for every sample
         return (-torch.log1p(-u).clamp(max=-1e-30) / weights.unsqueeze(-1)).argmin(-2)
     return (-torch.log1p(-u).clamp(max=-1e-30) / weights).topk(num_samples, largest=False, sorted=True).indices

@@ -159,18 +159,21 @@ def stays_inside(path: Path) -> bool:
 
 
 def _played(tree: ast.AST) -> list[ast.AST]:
-    """All that a step could run: everything but the functions that make and reset worlds, and policies."""
+    """All that a step could run: everything but a scenario's methods that make and reset worlds, and policies."""
     out, queue = [], [tree]
     while queue:
         node = queue.pop()
-        if isinstance(node, ast.FunctionDef) and node.name in RESETS:
-            continue
         if isinstance(node, ast.ClassDef) and any("HeuristicPolicy" in ast.dump(base) for base in node.bases):
             continue
         if isinstance(node, ast.If) and "__main__" in ast.dump(node.test):
             continue
         out.append(node)
-        queue += ast.iter_child_nodes(node)
+        scenario = isinstance(node, ast.ClassDef) and any("Scenario" in ast.dump(base) for base in node.bases)
+        queue += [
+            below
+            for below in ast.iter_child_nodes(node)
+            if not (scenario and isinstance(below, ast.FunctionDef) and below.name in RESETS)
+        ]
     return out
 
 

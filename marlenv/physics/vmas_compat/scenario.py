@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import NeedsReset
+from marlenv.physics.vmas_compat.states import Rows
 from marlenv.physics.vmas_compat.utils import INITIAL_VIEWER_SIZE, VIEWER_DEFAULT_ZOOM
 
 
@@ -37,7 +38,7 @@ class BaseScenario(ABC):
 
     def env_make_world(self, batch_dim: int, device: Any, **kwargs: Any) -> Any:
         """Makes the world; called by the env."""
-        self._world = self.make_world(batch_dim, device, **kwargs)
+        self._world = self.make_world(Rows(batch_dim), device, **kwargs)
         return self._world
 
     def env_reset_world_at(self, env_index: int | None) -> None:

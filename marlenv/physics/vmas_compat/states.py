@@ -34,6 +34,10 @@ def emptied(x: Tensor, index: int | None) -> Tensor:
     return torch.zeros_like(x) if index is None else in_row(index, 0, x)
 
 
+class Rows(int):
+    """How many rows there are, as a number that is known for that whatever else is as many."""
+
+
 class Vectorized:
     """VMAS's ``TorchVectorizedObject``: something with ``B`` rows on a device."""
 
@@ -50,7 +54,7 @@ class Vectorized:
     @property
     def batch_dim(self) -> Any:
         """How many rows, ``B``; settable once."""
-        return self._batch_dim
+        return None if self._batch_dim is None else Rows(self._batch_dim)
 
     @batch_dim.setter
     def batch_dim(self, batch_dim: int) -> None:
