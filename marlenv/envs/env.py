@@ -21,7 +21,7 @@ from marlenv.envs.private_names import PrivateNames
 from marlenv.envs.random_actions import ActionStream, rand_action
 from marlenv.envs.rollout import Callback, RolloutOptions, rollout
 from marlenv.envs.seeding import as_seed, fresh_seed, next_seed
-from marlenv.envs.states import set_state
+from marlenv.envs.states import get_state, set_state
 from marlenv.errors import SpecError, Unsupported
 from marlenv.groups import GroupTree
 from marlenv.groups.maps import GroupMap
@@ -357,7 +357,7 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         reset_options |= {} if set_state is None else {"set_state": set_state}
         given = {name: value for name, value in locals().items() if name in RolloutOptions._fields}
         options = RolloutOptions(**given)
-        options.check(f"{type(self).__name__}.rollout")
+        options.check(self, max_steps, policy)
         made = self._rollout(max_steps, policy, options)
         return rollout(self, max_steps, policy, options) if made is None else made
 
@@ -402,7 +402,7 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         Args:
             tensordict: the data, for envs whose state travels in it.
         """
-        return self._get_state(tensordict)
+        return get_state(self, tensordict)
 
     def set_state(
         self, state: TensorDictBase, mask: Tensor | None = None, tensordict: TensorDictBase | None = None

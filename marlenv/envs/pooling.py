@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from marlenv.errors import Unsupported
@@ -41,3 +41,7 @@ class Pooling:
             f"{type(self).__name__}.configure_parallel: only pools have children that run in parallel; make one, "
             f"ParallelEnv(num_workers, create_env_fn, ...)"
         )
+
+    def _reset_goes_to(self) -> Sequence[EnvBase]:
+        """The children in this process, which get the options of a reset."""
+        return ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.envs.stepping import advance, check_input, reopen, step_in_one
+from marlenv.envs.stepping import advance, check_input, reopen, step_in_one, under_transforms
 from marlenv.errors import ResetError
 from marlenv.groups.done import DonePlan, strip
 from marlenv.groups.reset import RESET, merge, read_masks
@@ -48,7 +48,7 @@ def reset(env: EnvBase, td: TensorDictBase | None, kwargs: dict[str, Any]) -> Te
 
 
 def check_reset_options(env: EnvBase, given: Iterable[str], method: str = "reset", also: Iterable[str] = ()) -> None:
-    """Raises for options that ``_reset`` does not have, unless it hands them on.
+    """Raises for options that ``_reset`` does not have, unless it hands them on to something that may.
 
     Args:
         env: whose.
@@ -59,10 +59,25 @@ def check_reset_options(env: EnvBase, given: Iterable[str], method: str = "reset
     Raises:
         TypeError: names the nearest option.
     """
-    known = inspect.signature(env._reset).parameters
-    if all(one.kind is not one.VAR_KEYWORD for one in known.values()):
+    known = _reset_options(env)
+    if known is not None:
         more = "; set_seed(...) seeds an env" if "seed" in given else ""
-        check_options(f"{type(env).__name__}.{method}", given, list(known)[1:], also, more)
+        check_options(f"{type(env).__name__}.{method}", given, known, also, more)
+
+
+def _reset_options(env: EnvBase) -> list[str] | None:
+    """The options that ``_reset`` takes, itself or for the env under transforms or the children of a pool; None where
+    nobody knows.
+    """
+    own = inspect.signature(env._reset).parameters
+    if all(one.kind is not one.VAR_KEYWORD for one in own.values()):
+        return list(own)[1:]
+    if (inner := under_transforms(env)) is not env:
+        return _reset_options(inner)
+    many = [_reset_options(child) for child in env._reset_goes_to()]
+    if not many or any(one is None for one in many):
+        return None
+    return [name for name in many[0] or () if all(name in (one or ()) for one in many)] + ["list_of_kwargs"]
 
 
 def check_open(env: EnvBase) -> None:

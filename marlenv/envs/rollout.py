@@ -11,9 +11,9 @@ from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_ten
 from torch import Size, Tensor
 
 from marlenv.envs.policies import Policy, as_policy, ask
-from marlenv.envs.stepping import STEP, advance
+from marlenv.envs.stepping import STEP, advance, check_input, rows_done
 from marlenv.errors import KeyMissing, ResetError, ShapeError, Unsupported, whole
-from marlenv.keys import beside, last, under
+from marlenv.keys import NestedKey, beside, last, under
 from marlenv.specs.dtypes import usable_device
 from marlenv.tensordicts import fetch, is_nested, lazy, name_last, new, parts, put, raw, shallow
 
@@ -46,12 +46,44 @@ class RolloutOptions(NamedTuple):
     compact: bool = False
     reset_options: Mapping[str, Any] = {}
 
-    def check(self, who: str) -> None:
-        """Raises where what switches something is neither True nor False."""
+    def check(self, env: EnvBase, max_steps: int, policy: Any) -> None:
+        """Raises where an option is none, or where two of them contradict each other; before anything happens."""
+        who = f"{type(env).__name__}.rollout"
         for name in SWITCHES:
             value = getattr(self, name)
             if not isinstance(value, (bool, np.bool_)) and (value is not None or name not in OPEN):
                 raise TypeError(f"{who}: {name} must be True or False, got {value!r}")
+        if self.break_when_any_done and self.break_when_all_done:
+            raise TypeError(f"{who}: break_when_any_done and break_when_all_done cannot both be True")
+        whole(who, "max_steps", max_steps, 1)
+        if self.actions is not None and policy is not None:
+            raise ValueError(f"{who}: give a policy or actions, not both")
+        if isinstance(self.actions, Sequence) and not len(self.actions):
+            raise ValueError(f"{who}: actions must hold the actions of one step at least, got none")
+        if not (self.callback is None or callable(self.callback)):
+            raise TypeError(f"{who}: callback must be a function of the env and the data, got {self.callback!r}")
+        if self.storing_device is not None:
+            usable_device(f"{who}: storing_device", self.storing_device)
+        if self.set_truncated:
+            truncations(env)
+        self._check_data(who, env, max_steps)
+
+    def _check_data(self, who: str, env: EnvBase, max_steps: int) -> None:
+        td = self.tensordict
+        if td is not None:
+            check_input(env, td)
+        elif not self.auto_reset:
+            raise ResetError(f"{who}: auto_reset=False needs the data to go on from; pass tensordict=")
+        if self.out is None:
+            return
+        if not isinstance(self.out, TensorDictBase):
+            raise TypeError(f"{who}: out must be a tensordict, got {type(self.out).__name__}")
+        batch = env.batch_size if td is None else td.batch_size
+        if self.out.ndim != len(batch) + 1 or self.out.batch_size[:-1] != batch or self.out.shape[-1] > max_steps:
+            raise ShapeError(
+                f"{who}: out must have the batch size of the data and, last, that of the steps, "
+                f"{[*batch, max_steps]} or less of them, got {list(self.out.batch_size)}"
+            )
 
     @property
     def stops(self) -> bool:
@@ -86,23 +118,16 @@ class RolloutLoop(NamedTuple):
 
 def rollout(env: EnvBase, max_steps: int, policy: Any, options: RolloutOptions) -> TensorDictBase:
     """The body of :meth:`marlenv.EnvBase.rollout` for any env."""
-    who, actions, trust = f"{type(env).__name__}.rollout", options.actions, options.trust_policy
-    if options.break_when_any_done and options.break_when_all_done:
-        raise TypeError(f"{who}: break_when_any_done and break_when_all_done cannot both be True")
+    actions, trust, store = options.actions, options.trust_policy, options.storing_device
     if actions is not None:
-        if policy is not None:
-            raise ValueError(f"{who}: give a policy or actions, not both")
         policy, trust = _replay(env, actions), True
         max_steps = min(max_steps, len(actions)) if isinstance(actions, Sequence) else max_steps
-    whole(who, "max_steps", max_steps, 1)
-    if not (options.callback is None or callable(options.callback)):
-        raise TypeError(f"{who}: callback must be a function of the env and the data, got {options.callback!r}")
-    store = None if options.storing_device is None else usable_device(f"{who}: storing_device", options.storing_device)
+    act = env.rand_action if policy is None else as_policy(policy, env, trust)
     td = start(env, options)
     batch = td.batch_size
-    act = env.rand_action if policy is None else as_policy(policy, env, trust)
     device = next((p.device for p in policy.parameters()), None) if hasattr(policy, "parameters") else None
     cast = options.auto_cast_to_device and policy is not None
+    store = None if store is None else usable_device("storing_device", store)
     loop = RolloutLoop(env, act, max_steps, options.callback, device, cast, store)
     going_on = not options.stops and not options.break_when_all_done
     steps = _on_and_on(loop, td) if going_on else _until_done(loop, td, bool(options.break_when_all_done))
@@ -112,12 +137,8 @@ def rollout(env: EnvBase, max_steps: int, policy: Any, options: RolloutOptions) 
 def start(env: EnvBase, options: RolloutOptions) -> TensorDictBase:
     """What the first step starts from; data that were given stay as they are."""
     td = options.tensordict
-    if options.auto_reset:
+    if options.auto_reset or td is None:
         return env.reset(td, **options.reset_options)
-    if td is None:
-        raise ResetError(
-            f"{type(env).__name__}.rollout: auto_reset=False needs the data to go on from; pass tensordict="
-        )
     return env.maybe_reset(shallow(td))
 
 
@@ -200,14 +221,7 @@ def _until_done(loop: RolloutLoop, td: TensorDictBase, wait_for_all: bool) -> li
 
 def ended_rows(env: EnvBase, td: TensorDictBase) -> Tensor:
     """Which rows of the batch are over: everything that is reset by itself is done; bool ``[*B]``."""
-    plan = env.plan.done
-    over: Tensor | None = None
-    for level in plan.top:
-        node = plan.node(td, level)
-        if node is not None:
-            done = plan.done_of(node, level)
-            flag = done.flatten(td.ndim).all(-1) if done.ndim > td.ndim else done
-            over = flag if over is None else over & flag
+    over = rows_done(env, td)
     if over is None:
         raise KeyMissing(
             f"{type(env).__name__}.rollout: no done flags in the data; it has {sorted(map(str, td.keys()))}"
@@ -240,6 +254,10 @@ def stacked(env: EnvBase, steps: list[TensorDictBase], dim: int, options: Rollou
     if options.compact:
         for step in steps:
             put(step, "next", step.get("next").exclude(*env.observation_keys).filter_empty_())
+    if out is not None and out.shape[-1] != len(steps):
+        raise ShapeError(
+            f"{type(env).__name__}.rollout: out holds {out.shape[-1]} steps, and the rollout had {len(steps)}"
+        )
     if not contiguous:
         made = LazyStackedTensorDict.maybe_dense_stack(steps, dim, out=out)
     else:
@@ -302,15 +320,20 @@ def stack_steps(steps: list[TensorDictBase], dim: int) -> TensorDictBase:
     return new(data, Size((*batch[:dim], len(steps), *batch[dim:])), first.device)
 
 
-def _truncate_last(env: EnvBase, td: TensorDictBase) -> None:
-    """Marks the last step of what is not done as truncated and done."""
+def truncations(env: EnvBase) -> list[NestedKey]:
+    """The keys of the flags that say what is cut off; raises where there are none."""
     keys = [key for key in env.done_keys if last(key) == "truncated"]
     if not keys:
         raise Unsupported(
             f"{type(env).__name__}.rollout: set_truncated=True needs a 'truncated' flag; call env.add_truncated_keys()"
         )
+    return keys
+
+
+def _truncate_last(env: EnvBase, td: TensorDictBase) -> None:
+    """Marks the last step of what is not done as truncated and done."""
     end = (slice(None),) * (td.ndim - 1) + (-1,)
-    for key in keys:
+    for key in truncations(env):
         done, truncated = (td.get(under("next", one)).clone() for one in (beside(key, "done"), key))
         truncated[end] |= ~done[end]
         done[end] = True

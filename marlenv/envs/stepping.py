@@ -10,7 +10,16 @@ from tensordict import TensorDict, TensorDictBase, is_tensorclass
 from torch import Size, Tensor
 
 from marlenv.envs.plan import Plan
-from marlenv.errors import DeviceError, DtypeError, EnvClosed, KeyMissing, NotInSpec, ResetError, ShapeError
+from marlenv.errors import (
+    DeviceError,
+    DtypeError,
+    EnvClosed,
+    KeyMissing,
+    NotInSpec,
+    ResetError,
+    ShapeError,
+    Unsupported,
+)
 from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite, StackedComposite
 from marlenv.specs.shapes import concrete
@@ -41,9 +50,9 @@ STEP = "_step"
 def step(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
     """Steps the env from ``td`` and writes what follows under ``"next"``."""
     check_input(env, td)
-    partial = drop(td, STEP)
-    if partial is not None:
-        return partial_step(env, td, partial)
+    mask = get(td, STEP)
+    if mask is not None:
+        return partial_step(env, td, mask)
     plan = env.plan
     check_actions(env, plan, td)
     preset = get(td, "next")
@@ -98,8 +107,11 @@ def reopen(env: Any) -> None:
     env.is_closed = False
 
 
-def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase) -> None:
-    """Raises unless every action is there, with its shape, on the env's device; looks at no values."""
+def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase, where: Tensor | None = None) -> None:
+    """Raises unless every action is there, with its shape, on the env's device.
+
+    Values are looked at with ``run_type_checks`` only, and in the rows ``where`` (bool ``[*B]``) only, if given.
+    """
     lead = td.batch_size
     lead = None if lead == env.batch_size else lead
     device = env.device
@@ -134,7 +146,11 @@ def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase) -> None:
                 f"move the data with td.to({str(device)!r})"
             )
     if env.run_type_checks:
-        _check_values(env, td, [(entry.key, entry.spec) for entry in plan.actions], "step")
+        leaves: list[tuple[NestedKey, Any]] = [(entry.key, entry.spec) for entry in plan.actions]
+        if where is not None and not bool(where.all()):
+            td, leaves = td[where], [(key, spec if lead is not None else spec[where]) for key, spec in leaves]
+        if td.numel():
+            _check_values(env, td, leaves, "step")
 
 
 def _check_parts(env: EnvBase, key: NestedKey, stacked: Any, values: list[Any], lead: Size) -> None:
@@ -217,29 +233,80 @@ def _fill(td: TensorDictBase, source: TensorDictBase) -> None:
 
 def partial_step(env: EnvBase, td: TensorDictBase, mask: Tensor) -> TensorDictBase:
     """Steps the rows where ``mask`` is True; the others keep their data, or get zeros where they have none."""
-    want = td.batch_size
+    want, plan = td.batch_size, env.plan
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape[: len(want)] != want:
         got = f"{mask.dtype} {list(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
         raise ResetError(f"{type(env).__name__}.step: '_step' must be a bool mask of shape {list(want)}, got {got}")
     flat = rows(mask, len(want))
     if not env.handles_partial_steps and bool(flat.all()):
-        return step(env, td)
-    if not env.batch_locked and want and not env.batch_size:
-        kept = standing(env, td).clone()
-        if bool(flat.any()):
-            stepped = step(env, td[flat])
-            kept[flat] = get(stepped, "next")
-        put(td, "next", kept)
-        return td
+        return _step_unmasked(env, td)
+    check_actions(env, plan, td, flat)
     if not bool(flat.any()):
-        put(td, "next", standing(env, td))
-        return td
-    put(td, STEP, mask)
-    plan = env.plan
-    following = finish(env, plan, env._step(td), td)
+        following = standing(env, td)
+    elif not env.batch_locked and want and not env.batch_size:
+        following = standing(env, td).clone()
+        following[flat] = get(_step_unmasked(env, td[flat]), "next")
+    else:
+        check_waiting(env, td, flat)
+        following = choose(flat, finish(env, plan, env._step(td), td), standing(env, td), len(want))
     drop(td, STEP)
-    put(td, "next", choose(flat, following, standing(env, td), len(want)))
+    put(td, "next", following)
     return td
+
+
+def _step_unmasked(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
+    """Steps all rows; the mask goes if that works."""
+    mask = drop(td, STEP)
+    try:
+        return step(env, td)
+    except BaseException:
+        put(td, STEP, mask)
+        raise
+
+
+def check_waiting(env: EnvBase, td: TensorDictBase, where: Tensor) -> None:
+    """Raises if rows that are not done are to wait for those ``where`` (bool ``[*B]``), and the env would move them.
+
+    It would unless it reads masks, or its state travels in the data, of which what it had is kept. Rows that are done
+    may be stepped on: nothing but a reset follows on them.
+    """
+    inner = under_transforms(env)
+    if env.handles_partial_steps or not env.batch_locked or inner.plan.state_keys:
+        return
+    over = rows_done(env, td)
+    held = ~where if over is None else ~where & ~over.to(where.device)
+    if bool(held.any()):
+        found = held.nonzero()
+        which = (found.flatten() if held.ndim == 1 else found).tolist()
+        raise Unsupported(
+            f"{type(env).__name__}.step: all rows of {type(inner).__name__} are stepped at once, got a '_step' that "
+            f"leaves out {which}, which are not done; SerialEnv and ParallelEnv step rows one by one (an env whose "
+            f"_step obeys masks says handles_partial_steps = True, one whose state is in the data full_state_spec)"
+        )
+
+
+def under_transforms(env: EnvBase) -> EnvBase:
+    """The env itself, or the one that it transforms."""
+    below: Any = env
+    while (inner := below._modules.get("base_env")) is not None:
+        below = inner
+    return below
+
+
+def rows_done(env: EnvBase, td: TensorDictBase) -> Tensor | None:
+    """Which rows of the batch are over: everything that is reset by itself is done; bool ``[*B]``.
+
+    None where the data have no done flags.
+    """
+    plan = env.plan.done
+    over: Tensor | None = None
+    for level in plan.top:
+        node = plan.node(td, level)
+        if node is not None and any(get(node, name) is not None for name in level.names):
+            done = plan.done_of(node, level)
+            flag = done.flatten(td.ndim).all(-1) if done.ndim > td.ndim else done
+            over = flag if over is None else over & flag
+    return over
 
 
 def standing(env: EnvBase, td: TensorDictBase) -> TensorDictBase:

@@ -8,8 +8,9 @@ stay independent; no transform need look at a reset mask: the env merges fresh a
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from copy import copy
+from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
@@ -17,7 +18,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import dispatch
 from torch import Size, Tensor, nn
 
-from marlenv.errors import KeyMissing, SpecError, SpecTypeError, Unsupported, nearest_first
+from marlenv.errors import KeyCollision, KeyMissing, SpecError, SpecTypeError, Unsupported, nearest_first
 from marlenv.keys import NestedKey, beside, last, nested, path
 from marlenv.specs import Bounded, Composite, Stacked, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch, separate, store, write
@@ -55,7 +56,8 @@ class Transform(nn.Module):
     monotone: ClassVar[bool] = False
     """Whether larger values stay larger (or smaller): then the bounds of a spec are transformed like values."""
     pure: ClassVar[bool] = False
-    """Whether it may be applied to many steps at once: single values, no memory, no randomness, nothing of an env."""
+    """Whether it may be applied to many steps at once: single values, no memory, no randomness, nothing of an env; said
+    by every class for itself, as a subclass may do something else."""
     invertible: ClassVar[bool] = False
     """Whether ``inv`` undoes what ``forward`` does."""
     one_for_each: ClassVar[bool] = False
@@ -66,6 +68,8 @@ class Transform(nn.Module):
     _parent: EnvBase | None
     _derived: dict[str, list[NestedKey]]
     _overwritten: frozenset[NestedKey]
+    _taken: frozenset[NestedKey]
+    _value_ndim: int
 
     def __init__(
         self,
@@ -82,6 +86,7 @@ class Transform(nn.Module):
         self._check_keys()
         self.missing_tolerance = False
         self.__dict__.update(_container=None, _parent=None, _derived={}, _overwritten=frozenset())
+        self.__dict__.update(_taken=frozenset(), _value_ndim=0)
 
     def _check_keys(self) -> None:
         """Raises unless there are as many keys to read as to write, where one is written for each."""
@@ -329,6 +334,21 @@ class Transform(nn.Module):
         if self.out_keys is None or self.out_keys is self._derived.get("out"):
             self.out_keys = self._derived["out"] = self.default_out_keys(self.in_keys)
         self._check_keys()
+        specs = [getattr(env, f"full_{kind}_spec") for kind in OUTPUTS]
+        self._check_room(specs)
+        read = [spec[key].ndim - spec.ndim for spec in specs for key in self.in_keys if key in spec]
+        taken = frozenset((*env.observation_keys, *env.reward_keys, *env.done_keys))
+        self.__dict__.update(_taken=taken, _value_ndim=min(read, default=0))
+
+    def _check_room(self, specs: list[Composite]) -> None:
+        """Raises where an entry would be written over a group of entries."""
+        for key in self.out_keys or ():
+            held = next((spec[key] for spec in specs if key in spec), None)
+            if isinstance(held, Composite) and key not in (self.in_keys or ()):
+                raise KeyCollision(
+                    f"{type(self).__name__}: {key!r} is a group of the env already, with {list(held.keys())}; pass "
+                    f"another name, out_key=... or out_keys=[...]"
+                )
 
     def default_in_keys(self, env: EnvBase) -> list[NestedKey]:
         """What is read when ``in_keys`` was left out."""
@@ -340,11 +360,15 @@ class Transform(nn.Module):
         return list(in_keys)
 
     def is_pure(self) -> bool:
-        """Whether it may be applied to many steps at once: it is ``pure``, and no subclass has a hook of its own."""
+        """Whether it may be applied to many steps at once: its class is ``pure``, and its numbers are of single values.
+
+        Numbers with more dimensions than a value may be those of rows.
+        """
         hooks = ("_call", "_reset", "_step", "_inv_call", "_each", "_on_reset")
-        return (
-            self.pure and not self.in_keys_inv and all(getattr(type(self), h) is getattr(Transform, h) for h in hooks)
-        )
+        said = vars(type(self)).get("pure", False) and not self.in_keys_inv
+        if not said or any(getattr(type(self), hook) is not getattr(Transform, hook) for hook in hooks):
+            return False
+        return all(held.ndim <= self._value_ndim for held in (*self.buffers(), *self.parameters()))
 
     def memories(self) -> list[NestedKey]:
         """What this transform writes besides ``out_keys`` and must find again at the next step."""
@@ -373,7 +397,11 @@ class Transform(nn.Module):
 
         That is ``key`` itself, or where a later transform changes that entry, one of the same name with an underscore.
         """
-        return beside(key, f"_{last(key)}") if key in self._overwritten else key
+        return self.own(beside(key, f"_{last(key)}")) if key in self._overwritten else key
+
+    def own(self, key: NestedKey) -> NestedKey:
+        """The name of an entry that no transform before this one has: ``key``, numbered where it is taken."""
+        return untaken(key, self._taken)
 
     def set_container(self, container: Any) -> None:
         """Says which env or chain of transforms this one belongs to."""
@@ -454,6 +482,22 @@ def _key_list(keys: Sequence[NestedKey] | str) -> list[NestedKey]:
     if isinstance(keys, str) or (isinstance(keys, tuple) and keys and all(isinstance(part, str) for part in keys)):
         return [nested(path(keys))]  # one key, by itself
     return [nested(path(key)) for key in keys]
+
+
+def untaken(key: NestedKey, taken: Container[NestedKey]) -> NestedKey:
+    """A key, numbered where it is taken.
+
+    >>> untaken(("agents", "line"), [("agents", "line")])
+    ('agents', 'line_2')
+    """
+    if key not in taken:
+        return key
+    return next(name for n in count(2) if (name := beside(key, f"{last(key)}_{n}")) not in taken)
+
+
+def unbounded(spec: TensorSpec) -> Unbounded:
+    """The spec without bounds."""
+    return Unbounded(spec.shape, device=spec.device, dtype=spec.dtype)
 
 
 def called(who: str, name: str, value: Any) -> Any:

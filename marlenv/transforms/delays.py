@@ -53,7 +53,7 @@ class ActionDelay(Transform):
             self.out_keys_inv = list(env.action_keys)
 
     def _line(self, key: NestedKey) -> NestedKey:
-        return beside(key, f"_{last(key)}_line")
+        return self.own(beside(key, f"_{last(key)}_line"))
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Adds what is on its way."""
@@ -128,7 +128,7 @@ class ObservationDelay(ObservationTransform):
         return list(self.out_keys or ())
 
     def _line(self, key: NestedKey) -> NestedKey:
-        return beside(key, f"_{last(key)}_line")
+        return self.own(beside(key, f"_{last(key)}_line"))
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Adds what is on its way."""
@@ -202,7 +202,7 @@ class DropMessages(ObservationTransform, Drawing):
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Adds the flags, and the streams."""
         spec = specs["observation"]
-        spec[RNG] = Unbounded((*spec.shape, 2), device=spec.device, dtype=torch.int64)
+        spec[self.own(RNG)] = Unbounded((*spec.shape, 2), device=spec.device, dtype=torch.int64)
         for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
             if old not in spec:
                 raise self.no_entry(old, spec.keys(True, True), "the env observes")
@@ -214,7 +214,7 @@ class DropMessages(ObservationTransform, Drawing):
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         key = self.draw(self.asked(tensordict).any(-1), lambda stream: stream.bits())
-        tensordict_reset.set(RNG, torch.stack((key, torch.zeros_like(key)), -1))
+        tensordict_reset.set(self.own(RNG), torch.stack((key, torch.zeros_like(key)), -1))
         return self._shown(tensordict_reset, None)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
@@ -225,9 +225,10 @@ class DropMessages(ObservationTransform, Drawing):
         return list(self.out_keys or ())
 
     def _shown(self, td: TensorDictBase, before: TensorDictBase | None) -> TensorDictBase:
-        state = fetch(td if before is None else before, RNG)
+        where = self.own(RNG)
+        state = fetch(td if before is None else before, where)
         if state is None:
-            raise KeyMissing(f"DropMessages: no entry {RNG!r} in the data; {START}")
+            raise KeyMissing(f"DropMessages: no entry {where!r} in the data; {START}")
         stream = RowRNG.of(*state.unbind(-1))
         for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
             value = fetch(td, old)
@@ -239,7 +240,7 @@ class DropMessages(ObservationTransform, Drawing):
                 td.set(self.memory_of(new), made.clone())
             if self.flag_name is not None:
                 td.set(beside(new, self.flag_name), arrived)
-        td.set(RNG, stream.state)
+        td.set(where, stream.state)
         return td
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:

@@ -18,7 +18,7 @@ from marlenv.errors import SpecError
 from marlenv.keys import NestedKey, beside, last, nested
 from marlenv.specs import Composite
 from marlenv.tensordicts import choose, fetch, get, new, put, rows, shallow, unite
-from marlenv.transforms.base import Transform
+from marlenv.transforms.base import Transform, untaken
 from marlenv.transforms.compose import Compose, as_transform
 
 ROWS = "transforms_rows"  # where get_state keeps what they know of rows themselves
@@ -77,7 +77,7 @@ class TransformedEnv(EnvBase):
         self.starts_again = env.starts_again
         self.base_env = env
         self._aside: dict[NestedKey, NestedKey] = {}  # what the env below remembers: its key, and where it is kept
-        self._all_of_it = True  # whether that follows from our own transforms
+        self._all_of_it = True  # whether that, and what is overwritten, follows from our own transforms
         self.chain = given[0] if given and not inner and isinstance(given[0], Compose) else Compose(*inner, *given)
         self.chain.set_container(self)
         self._alone = bool(given) and self.chain is not given[0] and not inner
@@ -140,7 +140,8 @@ class TransformedEnv(EnvBase):
         env = TransformedEnv(self.base_env, Compose(*copies), auto_unwrap=False)
         for twin, leaf in zip(copies, leaves, strict=True):
             twin.follow(leaf)
-        if self._aside:  # by later transforms too
+            twin.__dict__["_overwritten"] = leaf._overwritten
+        if self._aside or any(leaf._overwritten for leaf in leaves):  # by later transforms too
             env._aside, env._all_of_it = self._aside, False
             env._rebuild()
         return env
@@ -172,6 +173,7 @@ class TransformedEnv(EnvBase):
         self.chain.empty_cache()
         self._edit_specs()
         if self._note_overwritten() | self._note_aside():
+            self.chain.empty_cache()
             self._edit_specs()
         outside = self.full_observation_spec
         self._changed = [
@@ -228,6 +230,8 @@ class TransformedEnv(EnvBase):
 
     def _note_overwritten(self) -> bool:
         """Tells every transform which of its entries later ones change; whether that is news to any."""
+        if not self._all_of_it:
+            return False
         news, leaves = False, self.chain.leaves()
         for i, leaf in enumerate(leaves):
             keys = [*self.base_env.observation_keys, *(leaf.out_keys or ()), *leaf.memories()]
@@ -249,7 +253,8 @@ class TransformedEnv(EnvBase):
             return False
         leaves, before = self.chain.leaves(), self._aside
         changed = [key for key in self.base_env.remembered if any(leaf.overwrites(key) for leaf in leaves)]
-        self._aside = {key: beside(key, f"_below_{last(key)}") for key in changed}
+        taken = self.base_env.observation_keys
+        self._aside = {key: untaken(beside(key, f"_below_{last(key)}"), taken) for key in changed}
         return self._aside != before
 
     def _kept_aside(self, fresh: TensorDictBase) -> TensorDictBase:
@@ -334,6 +339,8 @@ class TransformedEnv(EnvBase):
         base = self.base_env
         if policy is not None or type(base)._rollout is EnvBase._rollout or self._aside or not self._all_pure():
             return None
+        if self.run_type_checks:  # of every step
+            return None
         if options.callback is not None or options.actions is not None or options.tensordict is not None:
             return None
         if options.compact or options.out is not None or options.storing_device is not None:
@@ -350,14 +357,10 @@ class TransformedEnv(EnvBase):
 
     def _all_pure(self) -> bool:
         """Whether every transform is one of single values, and none of an entry that the env or a draw reads."""
-        found = self._cache.get("pure")
-        if found is None:
-            base = self.base_env
-            taken = {*base.done_keys, *base.state_keys, *base.action_keys}
-            taken |= {nested(entry.mask) for entry in base.plan.actions if entry.mask is not None}
-            found = all(leaf.is_pure() and not taken & {*(leaf.out_keys or ())} for leaf in self.chain.leaves())
-            self._cache["pure"] = found
-        return bool(found)
+        base = self.base_env
+        taken = {*base.done_keys, *base.state_keys, *base.action_keys}
+        taken |= {nested(entry.mask) for entry in base.plan.actions if entry.mask is not None}
+        return all(leaf.is_pure() and not taken & {*(leaf.out_keys or ())} for leaf in self.chain.leaves())
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Draws random actions; in the way of the env below if it has one and the transforms leave it what it reads."""

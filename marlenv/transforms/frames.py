@@ -14,7 +14,7 @@ from marlenv.errors import KeyMissing, SpecError, Unsupported, whole
 from marlenv.keys import NestedKey, beside, last, nested, path, under
 from marlenv.specs import Bounded, Composite, TensorSpec, Unbounded
 from marlenv.tensordicts import choose, fetch, get, put, write
-from marlenv.transforms.base import Kind, ObservationTransform, Transform
+from marlenv.transforms.base import Kind, ObservationTransform, Transform, unbounded
 from marlenv.transforms.streams import Drawing
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class TimeMaxPool(ObservationTransform):
         self.T = whole("TimeMaxPool", "T", T, 1)
 
     def _past(self, key: NestedKey) -> NestedKey:
-        return beside(key, f"_{last(key)}_past")
+        return self.own(beside(key, f"_{last(key)}_past"))
 
     def join(self, env: EnvBase) -> None:
         """Finds the entries."""
@@ -304,6 +304,11 @@ class FrameSkipTransform(Transform):
     def __init__(self, frame_skip: int = 1) -> None:
         super().__init__()
         self.frame_skip = whole("FrameSkipTransform", "frame_skip", frame_skip, 1)
+
+    def respec(self, specs: dict[Kind, Composite]) -> None:
+        """Gives the sums no bounds."""
+        for key, leaf in [*specs["reward"].items(True, True)] if self.frame_skip > 1 else ():
+            specs["reward"][key] = unbounded(leaf)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         told = self.told(tensordict) if self.frame_skip > 1 else tensordict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
@@ -11,11 +11,11 @@ from torch import Tensor
 
 from marlenv.errors import GroupError, SpecError, Unsupported
 from marlenv.groups import GroupTree, regroup, regroup_spec
-from marlenv.groups.maps import GroupMap
+from marlenv.groups.maps import GroupMap, MarlGroupMapType, resolve
 from marlenv.keys import NestedKey, level, nested
-from marlenv.specs import Categorical, Composite, OneHot, Unbounded
+from marlenv.specs import Categorical, Composite, OneHot, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch, shallow, write
-from marlenv.transforms.base import Kind, ObservationTransform, Transform
+from marlenv.transforms.base import Kind, ObservationTransform, Transform, unbounded
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -39,7 +39,8 @@ class RegroupTransform(Transform):
     A group that is a run of agents of an old one is a view of its data.
 
     Args:
-        group_map: the groups as the outside sees them; of the same agents.
+        group_map: the groups as the outside sees them, of the same agents: a map, a tree of maps, or a rule
+            (:class:`MarlGroupMapType`, or its name).
 
     >>> env = marlenv.testing.GroupedEnv({"all": ["a", "b", "c"]})
     >>> env = TransformedEnv(env, RegroupTransform({"left": ["a", "b"], "right": ["c"]}))
@@ -47,7 +48,7 @@ class RegroupTransform(Transform):
     ({'left': ['a', 'b'], 'right': ['c']}, torch.Size([2, 2, 1]))
     """
 
-    def __init__(self, group_map: GroupMap) -> None:
+    def __init__(self, group_map: GroupMap | MarlGroupMapType | str) -> None:
         super().__init__()
         self.group_map = group_map
         self.inner: GroupTree | None = None
@@ -56,7 +57,20 @@ class RegroupTransform(Transform):
         """Finds the groups as they are."""
         super().join(env)
         self.inner = tree_of(self, env)
-        self.outer = GroupTree(self.group_map)
+        self.outer = GroupTree(self._resolved(env, self.inner))
+
+    def _resolved(self, env: EnvBase, tree: GroupTree) -> GroupMap:
+        """The map that was given, or what the rule makes of the agents."""
+        if isinstance(self.group_map, Mapping):
+            return self.group_map
+        both = {"observation": env.full_observation_spec, "action": env.full_action_spec}
+        specs: dict[str, TensorSpec] = {
+            agent: Composite(
+                {kind: spec[nested(group)].unbind(spec.ndim)[i] for kind, spec in both.items() if nested(group) in spec}
+            )
+            for agent, (group, i) in tree.place.items()
+        }
+        return resolve(self.group_map, tree.agents, specs=specs)
 
     def transform_tree(self, tree: GroupTree | None) -> GroupTree | None:
         """The new groups."""
@@ -65,10 +79,10 @@ class RegroupTransform(Transform):
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Moves the specs of every agent."""
         for kind, spec in specs.items():
-            specs[kind] = regroup_spec(spec, self.inner, self.group_map)  # type: ignore[arg-type]
+            specs[kind] = regroup_spec(spec, self.inner, self.outer)  # type: ignore[arg-type]
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return regroup(next_tensordict, self.inner, self.group_map)  # type: ignore[arg-type]
+        return regroup(next_tensordict, self.inner, self.outer)  # type: ignore[arg-type]
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         here = [path for path in self.outer.groups if fetch(tensordict, nested(path)) is not None]
@@ -155,8 +169,7 @@ class TeamReward(Transform):
         if not self.in_keys:
             raise self.no_entry(("agents", "reward"), specs["reward"].keys(True, True), "the rewards are")
         for key, new in zip(self.in_keys, self.out_keys or (), strict=True):
-            leaf = specs["reward"][key]
-            specs["reward"][new] = Unbounded(leaf.shape, device=leaf.device, dtype=leaf.dtype)
+            specs["reward"][new] = unbounded(specs["reward"][key])
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         rewards = [fetch(next_tensordict, key) for key in self.in_keys or ()]

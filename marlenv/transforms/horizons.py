@@ -147,6 +147,10 @@ class RandomTruncationTransform(PerLevel, Drawing):
                 raise SpecError(f"RandomTruncationTransform: {name} must be from 0 to 1, got {getattr(self, name)}")
         self.step_count_key, self.truncated_key, self.done_key = step_count_key, truncated_key, done_key
 
+    def _kept(self, key: NestedKey, name: str) -> NestedKey:
+        """Where a number that is remembered stands beside a done flag."""
+        return self.own(beside(key, name))
+
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Adds the flags, and the limits and numbers of the episodes, which are remembered."""
         for key in self.levels:
@@ -156,18 +160,18 @@ class RandomTruncationTransform(PerLevel, Drawing):
             flag = specs["done"][key]
             specs["done"][beside(key, self.truncated_key)] = flag.clone()
             for name in ("_horizon", "_episode"):
-                specs["observation"][beside(key, name)] = Bounded(
+                specs["observation"][self._kept(key, name)] = Bounded(
                     0, MOST, flag.shape, device=flag.device, dtype=torch.int64
                 )
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for key in self.levels:
             done = fetch(tensordict_reset, key)
-            before, mask = fetch(tensordict, beside(key, "_episode")), fetch(tensordict, beside(key, RESET))
+            before, mask = fetch(tensordict, self._kept(key, "_episode")), fetch(tensordict, beside(key, RESET))
             number = torch.zeros_like(done, dtype=torch.int64) if before is None else before + 1
             where = torch.ones_like(done) if mask is None else mask.expand(done.shape)
-            write(tensordict_reset, beside(key, "_episode"), number)
-            write(tensordict_reset, beside(key, "_horizon"), self._limits(number, where))
+            write(tensordict_reset, self._kept(key, "_episode"), number)
+            write(tensordict_reset, self._kept(key, "_horizon"), self._limits(number, where))
             truncated = beside(key, self.truncated_key)
             if fetch(tensordict_reset, truncated) is None:
                 write(tensordict_reset, truncated, torch.zeros_like(done))
@@ -189,13 +193,14 @@ class RandomTruncationTransform(PerLevel, Drawing):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for key in self.levels:
-            limit = fetch(tensordict, beside(key, "_horizon"))
+            limit = fetch(tensordict, self._kept(key, "_horizon"))
             if limit is None:
                 raise KeyMissing(
-                    f"RandomTruncationTransform: no entry {beside(key, '_horizon')!r} in the data; {START}"
+                    f"RandomTruncationTransform: no entry {self._kept(key, '_horizon')!r} in the data; {START}"
                 )
             for name in ("_horizon", "_episode"):
-                write(next_tensordict, beside(key, name), fetch(tensordict, beside(key, name)).clone())
+                kept = self._kept(key, name)
+                write(next_tensordict, kept, fetch(tensordict, kept).clone())
             over = fetch(next_tensordict, beside(key, self.step_count_key)) >= limit
             for name in (self.truncated_key, self.done_key):
                 held = fetch(next_tensordict, beside(key, name))

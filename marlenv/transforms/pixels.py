@@ -24,7 +24,6 @@ class _OfImages(Transform):
     """A transform of images: the entries called ``pixels`` when no keys are given. Abstract."""
 
     default_name: ClassVar[str | None] = "pixels"
-    pure: ClassVar[bool] = True
     monotone: ClassVar[bool] = True
     layout = "[..., channels, height, width]"
     batch_ndim = 0
@@ -81,6 +80,7 @@ class ToTensorImage(_OfImages):
     (torch.Size([3, 2, 4]), tensor(1.))
     """
 
+    pure: ClassVar[bool] = True
     layout = "[..., height, width, channels]"
 
     def __init__(
@@ -117,6 +117,7 @@ class GrayScale(_OfImages):
     tensor([[[0.9999]]])
     """
 
+    pure: ClassVar[bool] = True
     layout = "[..., 3, height, width]"
 
     def fits(self, shape: Sequence[int]) -> bool:
@@ -160,6 +161,8 @@ class Crop(_Part):
              [6., 7.]]])
     """
 
+    pure: ClassVar[bool] = True
+
     def __init__(
         self,
         w: int,
@@ -191,6 +194,8 @@ class CenterCrop(_Part):
     >>> CenterCrop(1)(TensorDict({"pixels": torch.arange(9.0).reshape(1, 3, 3)}))["pixels"]
     tensor([[[4.]]])
     """
+
+    pure: ClassVar[bool] = True
 
     def __init__(self, w: int, h: int | None = None, in_keys: Keys = None, out_keys: Keys = None) -> None:
         super().__init__(w, h, in_keys, out_keys)
@@ -233,6 +238,7 @@ class Resize(_OfImages):
     tensor([[[0.5000, 1.0000]]])
     """
 
+    pure: ClassVar[bool] = True
     MODES = ("bilinear", "bicubic", "nearest", "nearest-exact", "area")
 
     def __init__(

@@ -24,9 +24,9 @@ Keys = Sequence[NestedKey] | None
 class _OfDimensions(Transform):
     """A transform that moves dimensions; specs of any kind go the same way as values. Abstract."""
 
-    pure: ClassVar[bool] = True
     monotone: ClassVar[bool] = True
     batch_ndim = 0
+    from_the_end = True
 
     def _dim(self, dim: int, allow_positive_dim: bool, name: str = "dim") -> int:
         if dim >= 0 and not allow_positive_dim:
@@ -34,7 +34,7 @@ class _OfDimensions(Transform):
                 f"{type(self).__name__}: {name} must be negative, counted from the end, so that it fits batches of any "
                 f"size, got {dim}; or pass allow_positive_dim=True to count from the first dimension behind the batch"
             )
-        self.from_the_end = getattr(self, "from_the_end", True) and dim < 0
+        self.from_the_end = self.from_the_end and dim < 0
         return dim
 
     def is_pure(self) -> bool:
@@ -96,6 +96,8 @@ class UnsqueezeTransform(_OneDimension):
     torch.Size([1, 1])
     """
 
+    pure: ClassVar[bool] = True
+
     @property
     def unsqueeze_dim(self) -> int:
         """Which dimension, by its older name."""
@@ -127,6 +129,8 @@ class SqueezeTransform(_OneDimension):
     >>> env.rollout(3)["observation"]
     tensor([0., 1., 2.])
     """
+
+    pure: ClassVar[bool] = True
 
     @property
     def squeeze_dim(self) -> int:
@@ -160,6 +164,7 @@ class PermuteTransform(_OfDimensions):
     torch.Size([3, 4, 5])
     """
 
+    pure: ClassVar[bool] = True
     invertible: ClassVar[bool] = True
 
     def __init__(
@@ -207,6 +212,7 @@ class FlattenObservation(_OfDimensions):
     torch.Size([9])
     """
 
+    pure: ClassVar[bool] = True
     default_name: ClassVar[str | None] = "pixels"
 
     def __init__(
@@ -239,7 +245,6 @@ class FlattenObservation(_OfDimensions):
 class _Together(Transform):
     """A transform that makes one entry of several. Abstract."""
 
-    pure: ClassVar[bool] = True
     del_keys: bool
 
     def _join_values(self, values: list[Tensor]) -> Tensor:

@@ -202,6 +202,8 @@ class DoubleToFloat(DTypeCastTransform):
     torch.float32
     """
 
+    pure: ClassVar[bool] = True
+
     def __init__(
         self, in_keys: Keys = None, out_keys: Keys = None, in_keys_inv: Keys = None, out_keys_inv: Keys = None
     ) -> None:

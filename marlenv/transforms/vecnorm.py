@@ -19,7 +19,7 @@ from torch import Size, Tensor
 from marlenv.errors import SpecError, Unsupported
 from marlenv.groups.reset import RESET
 from marlenv.keys import NestedKey, beside, last, nested, path
-from marlenv.specs import Composite, TensorSpec, Unbounded
+from marlenv.specs import Composite, Stacked, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch
 from marlenv.transforms.base import Kind, Transform, asked
 from marlenv.transforms.compose import Compose
@@ -41,6 +41,7 @@ class _Running(Transform):
     """What the three statistics of an entry are called."""
     standard_normal: ClassVar[bool] = True
     one_for_each: ClassVar[bool] = True
+    stateful = True
 
     def __init__(
         self,
@@ -58,12 +59,28 @@ class _Running(Transform):
         self.lock, self.decay, self.eps, self.frozen = lock, decay, eps, False
         self._file: str | None = None
         self.levels: list[tuple[str, ...]] = [()]
+        self._begun: dict[NestedKey, Any] = {}  # the statistics that were made of specs: of which size, dtype, device
 
     def join(self, env: EnvBase) -> None:
         """Finds the entries, the flags that govern them, and the statistics that were given."""
         super().join(env)
         self.levels = [level.path for level in env.plan.done.top]
         self._take_given()
+        if env.batch_locked and self.stateful:  # else the data say how many rows there are
+            self._begin(env)
+
+    def _begin(self, env: EnvBase) -> None:
+        """Makes the statistics that there are not yet, so that all copies move the same ones."""
+        outputs = (env.full_observation_spec, env.full_reward_spec)
+        found = {key: spec[key] for spec in outputs for key in self.in_keys or () if key in spec}
+        for key, leaf in found.items():
+            if isinstance(leaf, Stacked) or -1 in leaf.shape:
+                continue
+            form = leaf.shape, leaf.dtype, leaf.device
+            old = self._begun.get(key, form)
+            if not self._known(key) or (old != form and not self._measured_once(key)):
+                self._make(key, leaf.zero(), len(env.batch_size))
+                self._begun[key] = form
 
     def _take_given(self) -> None:
         """Registers the statistics that were given, once the keys are known."""
@@ -82,7 +99,7 @@ class _Running(Transform):
         """What an entry is normalised with."""
         raise NotImplementedError
 
-    def _start(self, value: Tensor, batch_ndim: int) -> list[Tensor]:
+    def _start(self, key: NestedKey, value: Tensor, batch_ndim: int) -> list[Tensor]:
         """The statistics of an entry before there are any values."""
         raise NotImplementedError
 
@@ -92,10 +109,13 @@ class _Running(Transform):
         Raises:
             SpecError: there are none yet.
         """
-        found = [self._buffers.get(_name(key, name)) for name in self.NAMES]
-        if None in [None if one is None else 0 for one in found]:
+        if not self._measured_once(key):
             raise SpecError(f"{type(self).__name__}: nothing is known of {key!r} yet; play a step first")
-        return tuple(found)  # type: ignore[return-value]
+        return self._held(key)
+
+    def _held(self, key: NestedKey) -> tuple[Tensor, Tensor, Tensor]:
+        """The statistics of an entry, of no value perhaps."""
+        return tuple(self._buffers[_name(key, name)] for name in self.NAMES)  # type: ignore[return-value]
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         return self._normalise(next_tensordict, None)
@@ -105,7 +125,7 @@ class _Running(Transform):
 
     def _restored(self, tensordict_reset: TensorDictBase) -> TensorDictBase:
         """Normalises what stands after ``set_state``, and measures nothing: it was measured before."""
-        frozen, known = self.frozen, all(self._known(key) for key in self._keys()[0])
+        frozen, known = self.frozen, all(self._measured_once(key) for key in self._keys()[0])
         self.frozen = frozen or known
         try:
             return self._normalise(tensordict_reset, None)
@@ -157,12 +177,19 @@ class _Running(Transform):
         """Whether an entry has statistics."""
         return self._buffers.get(_name(key, self.NAMES[0])) is not None
 
+    def _measured_once(self, key: NestedKey) -> bool:
+        """Whether they are of any value."""
+        return self._known(key) and bool(self._held(key)[2].any())
+
+    def _make(self, key: NestedKey, value: Tensor, batch_ndim: int) -> None:
+        for name, start in zip(self.NAMES, self._start(key, _floating(value), batch_ndim), strict=True):
+            self.register_buffer(_name(key, name), start)
+
     def _normalised(self, key: NestedKey, value: Tensor, where: Tensor) -> Tensor:
-        value = value if value.is_floating_point() else value.to(torch.get_default_dtype())
+        value = _floating(value)
         if not self._known(key):
-            for name, start in zip(self.NAMES, self._start(value, where.ndim), strict=True):
-                self.register_buffer(_name(key, name), start)
-        held = self.statistics(key)
+            self._make(key, value, where.ndim)
+        held = self._held(key)
         if not self.frozen:
             self._update(value.to(held[0].dtype), *held, where=where)
         loc, scale = self._loc_scale_of(*held)
@@ -268,6 +295,10 @@ def _wide(where: Tensor, value: Tensor) -> Tensor:
     return where.reshape(*where.shape, *[1] * (value.ndim - where.ndim))
 
 
+def _floating(value: Tensor) -> Tensor:
+    return value if value.is_floating_point() else value.to(torch.get_default_dtype())
+
+
 def _unbounded(spec: TensorSpec) -> TensorSpec:
     dtype = spec.dtype if spec.dtype.is_floating_point else torch.get_default_dtype()
     return Unbounded(spec.shape, device=spec.device, dtype=dtype)
@@ -347,15 +378,15 @@ class VecNorm(_Running):
             value = fetch(zeros.get("next"), key)
             if value is None:
                 raise VecNorm().no_entry(key, zeros.get("next").keys(True, True), "the env gives")
-            start = VecNorm([key])._start(value if value.is_floating_point() else value.float(), len(env.batch_size))
+            start = VecNorm([key])._start(key, _floating(value), len(env.batch_size))
             for name, zero in zip(VecNorm.NAMES, start, strict=True):
                 made.set(beside(key, f"{last(key)}_{name}"), zero)
         folder = tempfile.mkdtemp(prefix="marlenv-vecnorm-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return made.memmap_(prefix=folder)
 
-    def _start(self, value: Tensor, batch_ndim: int) -> list[Tensor]:
-        shape = value.shape[batch_ndim:] if self.shapes is None else self.shapes.pop(0)
+    def _start(self, key: NestedKey, value: Tensor, batch_ndim: int) -> list[Tensor]:
+        shape = value.shape[batch_ndim:] if self.shapes is None else self.shapes[self._keys()[0].index(key)]
         zero = value.new_zeros(shape)
         return [zero, zero.clone(), value.new_zeros(1, dtype=torch.float32)]
 
@@ -420,7 +451,7 @@ class VecNormV2(_Running):
                     raise self.no_entry(key, self.shared_data[theirs].keys(True, True), f"shared_data[{theirs!r}] has")
                 self._give(key, mine, held)
 
-    def _start(self, value: Tensor, batch_ndim: int) -> list[Tensor]:
+    def _start(self, key: NestedKey, value: Tensor, batch_ndim: int) -> list[Tensor]:
         together = self.reduce_batch_dims
         zero = value.new_zeros(value.shape[batch_ndim:] if together else value.shape)
         shape = () if together else (*value.shape[:batch_ndim], *[1] * (value.ndim - batch_ndim))
@@ -449,7 +480,11 @@ class VecNormV2(_Running):
     def memories(self) -> list[NestedKey]:
         """The statistics, where they are in the data."""
         keys = [] if self.stateful else self.in_keys or []
-        return [nested((name, *path(key))) for name in self.MEMORY for key in keys]
+        return [place for key in keys for place in self._places(key)]
+
+    def _places(self, key: NestedKey) -> list[NestedKey]:
+        """Where the statistics of an entry are in the data."""
+        return [self.own(nested((name, *path(key)))) for name in self.MEMORY]
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Gives the normalised entries no bounds; adds the statistics where they are in the data."""
@@ -463,8 +498,8 @@ class VecNormV2(_Running):
         for key, leaf in found.items() if not self.stateful else ():
             made = _unbounded(leaf)
             count = Unbounded(leaf.shape, device=leaf.device, dtype=torch.int64)
-            for name, spec in zip(self.MEMORY, (made, made.clone(), count), strict=True):
-                specs["observation"][nested((name, *path(key)))] = spec
+            for place, spec in zip(self._places(key), (made, made.clone(), count), strict=True):
+                specs["observation"][place] = spec
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return super()._reset(tensordict, tensordict_reset) if self.stateful else self._measured(tensordict_reset, None)
@@ -481,7 +516,7 @@ class VecNormV2(_Running):
         """Normalises with statistics that stand in the data of the step before; none before a reset."""
         specs = {**dict(self.container.full_observation_spec.items(True, True))}
         for key, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
-            wheres = [nested((name, *path(key))) for name in self.MEMORY]
+            wheres = self._places(key)
             held = [None if before is None else fetch(before, where) for where in wheres]
             one, two, count = (
                 specs[where].zero(td.batch_size[: td.ndim - len(self.container.batch_size)]) if value is None else value
@@ -489,7 +524,7 @@ class VecNormV2(_Running):
             )
             value = fetch(td, key)
             if value is not None:
-                value = value if value.is_floating_point() else value.to(torch.get_default_dtype())
+                value = _floating(value)
                 if not self.frozen:
                     count = count + 1
                     weight = torch.as_tensor(1 - self.decay) if self.decay != 1.0 else 1 / count

@@ -182,13 +182,19 @@ class AsyncEnvPool(QuestionPool):
         if self.is_closed:
             self.start()
         options = self._reset_options(kwargs)
+        if any(options):
+            self._ask("check_options", each=[([one],) for one in options])
         if tensordict is None:
             parts = self._ask("reset", each=[(None, {"list_of_kwargs": [one]}) for one in options])
-            return self._indexed(self._stack([part[0] for part in parts]))
-        on = [i for i, marked in enumerate(self._marked(tensordict)) if marked]
-        sent = tensordict.exclude("next", INDEX)
-        each = [(_row(sent, i), {"list_of_kwargs": [options[i]]}) for i in on]
-        return self._indexed(self._with_rest("reset", on, each, lambda: present(self, tensordict)))
+            fresh = self._stack([part[0] for part in parts])
+        else:
+            on = [i for i, marked in enumerate(self._marked(tensordict)) if marked]
+            sent = tensordict.exclude("next", INDEX)
+            each = [(_row(sent, i), {"list_of_kwargs": [options[i]]}) for i in on]
+            fresh = self._with_rest("reset", on, each, lambda: present(self, tensordict))
+        if self._unreset:
+            self._note_reset(tensordict)
+        return self._indexed(fresh)
 
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
         if self.is_closed:
@@ -201,6 +207,8 @@ class AsyncEnvPool(QuestionPool):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self.is_closed:
             self.start()
+        if self._unreset:
+            self._check_were_reset(tensordict)
         mask: Tensor | None = get(tensordict, STEP)
         on = [i for i, marked in enumerate(self._any_row(mask, tensordict)) if marked]
         sent = tensordict.exclude("next", INDEX)
@@ -296,7 +304,12 @@ class AsyncEnvPool(QuestionPool):
         if self.is_closed:
             self.start()
         rows = self._addressed(who, td, env_index)
-        self._refuse_busy(who, [i for i, _ in rows])
+        envs = [i for i, _ in rows]
+        self._refuse_busy(who, envs)
+        if kind == "reset":
+            self._unreset = self._unreset.difference(envs)
+        elif self._unreset:
+            self._refuse_unreset(f"async_{kind}_send", envs)
         for i, row in rows:
             sent = None if row is None else row.exclude("next", INDEX).unsqueeze(0)
             self._asked[kind][i] = None if row is None else shallow(row)
@@ -434,6 +447,7 @@ class AsyncEnvPool(QuestionPool):
         if self.is_closed:
             self.start()
         parts = self._ask("set_state", each=[(_row(state, i),) for i in range(self.num_envs)])
+        self._note_reset()
         return self._indexed(self._stack([part[0] for part in parts]))
 
     def __getattr__(self, name: str) -> Any:

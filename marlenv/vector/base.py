@@ -13,11 +13,11 @@ from torch import Tensor
 from marlenv.envs import EnvBase, EnvMetaData
 from marlenv.envs.access import SIDE
 from marlenv.envs.rollout import stack_steps
-from marlenv.envs.stepping import standing
-from marlenv.errors import EnvClosed, SpecError, SpecTypeError, whole
+from marlenv.envs.stepping import STEP, standing
+from marlenv.errors import EnvClosed, NeedsReset, SpecError, SpecTypeError, whole
 from marlenv.groups.reset import read_masks
 from marlenv.keys import NestedKey
-from marlenv.tensordicts import lazy, put, rows
+from marlenv.tensordicts import get, lazy, put, rows
 from marlenv.vector.protocol import Description
 
 MakeEnv = Callable[..., EnvBase]
@@ -173,6 +173,31 @@ class BatchedEnv(EnvBase):
             raise EnvClosed(f"{type(self).__name__}.start: the env runs already; close it first")
         self._start()
         self.is_closed = self._ended = False
+
+    _ran = False
+    _unreset: set[int] = set()  # never changed in place
+    """The children of a pool that has ended and runs again, until they are reset or put into a state."""
+
+    def _begin(self) -> None:
+        """Notes that the children were started."""
+        self._unreset, self._ran = set(range(self.num_workers)) if self._ran else set(), True
+
+    def _note_reset(self, td: TensorDictBase | None = None) -> None:
+        """Notes that children were reset: those that masks mark, or all."""
+        on = [True] * self.num_workers if td is None else self._marked(td)
+        self._unreset = {i for i in self._unreset if not on[i]}
+
+    def _check_were_reset(self, td: TensorDictBase) -> None:
+        """Raises if a child is to be stepped that was started again and not reset since."""
+        on = self._any_row(get(td, STEP), td)
+        self._refuse_unreset("step", [i for i in range(self.num_workers) if on[i]])
+
+    def _refuse_unreset(self, what: str, rows: Sequence[int]) -> None:
+        if found := sorted(self._unreset.intersection(rows)):
+            raise NeedsReset(
+                f"{type(self).__name__}.{what}: the pool has ended, and envs {found} were started again and not reset "
+                f"since; call reset() first"
+            )
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Closes all children; the pool starts again when it is used.

@@ -21,7 +21,7 @@ from marlenv.tensordicts import choose, fetch, get
 from marlenv.vector.base import BatchedEnv, Options, cut_off, made
 from marlenv.vector.buffers import ABSENT, DONE, KNOWN, SENT, Buffers, Layout, fit_for_buffers
 from marlenv.vector.creator import EnvCreator
-from marlenv.vector.process import Process, Watch, failed, start_method, stop
+from marlenv.vector.process import Process, Watch, failures_of, start_method, stop
 from marlenv.vector.protocol import Command, Description, Failure, plain
 from marlenv.vector.ray import RayWatch, RayWorker
 from marlenv.vector.serial import SerialEnv
@@ -106,6 +106,7 @@ class ParallelEnv(BatchedEnv):
     def _start(self) -> None:
         if not self._workers:
             self._launch()
+        self._begin()
         if self.num_threads is not None:
             self._threads_before = torch.get_num_threads()
             torch.set_num_threads(self.num_threads)
@@ -215,7 +216,7 @@ class ParallelEnv(BatchedEnv):
             raise
 
     def _refuse_failures(self, what: str, answers: dict[int, Any]) -> None:
-        if any(isinstance(answer, Failure) for answer in answers.values()):
+        if failures_of(answers):
             self._refuse(what, answers)
 
     def _ask_on(
@@ -249,12 +250,11 @@ class ParallelEnv(BatchedEnv):
         return lost
 
     def _refuse(self, what: str, answers: dict[int, Any]) -> None:
-        error = failed(type(self).__name__, what, answers)
-        asked = isinstance(error.__cause__, AttributeError) and what in ("get", "call")  # type: ignore[union-attr]
-        if not asked:
-            self._abort()
-        assert error is not None
-        raise error.__cause__ if asked and error.__cause__ is not None else error
+        who, failures = type(self).__name__, failures_of(answers)
+        if all(failure.refuses(what) for failure in failures):
+            raise failures[0].refusal(who, what)
+        self._abort()
+        raise failures[0].raised(who, what)
 
     def _replace(self, number: int) -> None:
         """Starts a worker in place of one that was lost; its envs are reset."""
@@ -290,6 +290,8 @@ class ParallelEnv(BatchedEnv):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self.is_closed:
             self.start()
+        if self._unreset:
+            self._check_were_reset(tensordict)
         mask = get(tensordict, STEP)
         layout, workers = self._layout, self._workers
         if layout is None:
@@ -308,6 +310,8 @@ class ParallelEnv(BatchedEnv):
     def _step_and_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase | None] | None:
         if self.is_closed:
             self.start()
+        if self._unreset:
+            self._check_were_reset(tensordict)
         layout = self._layout
         if layout is None:
             return None
@@ -341,13 +345,16 @@ class ParallelEnv(BatchedEnv):
             self.start()
         layout = self._layout
         if layout is None or kwargs:
-            return self._reset_by_pipe(tensordict, kwargs)
-        if tensordict is None:
+            fresh = self._reset_by_pipe(tensordict, kwargs)
+        elif tensordict is None:
             self._command(Command.RESET, "reset", self._workers)
             fresh = self._received(layout, "root", self._workers)
             self._learn(layout, fresh)
-            return fresh
-        return self._reset_marked(layout, Command.RESET_SOME, tensordict, tensordict)
+        else:
+            fresh = self._reset_marked(layout, Command.RESET_SOME, tensordict, tensordict)
+        if self._unreset:
+            self._note_reset(tensordict)
+        return fresh
 
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
         if self.is_closed:
@@ -460,6 +467,8 @@ class ParallelEnv(BatchedEnv):
 
     def _reset_by_pipe(self, td: TensorDictBase | None, kwargs: Options) -> TensorDictBase:
         options = self._reset_options(kwargs)
+        if any(options):
+            self._ask("check_options", each=[(options[w.first : w.first + w.count],) for w in self._workers])
         self._known.clear()
         parts = [None] * len(self._workers) if td is None else [plain(p) for p in self._blocks(td.exclude("next"))]
         each = [
@@ -504,7 +513,9 @@ class ParallelEnv(BatchedEnv):
         if self.is_closed:
             self.start()
         self._known.clear()
-        return self._joined(self._ask("set_state", each=[(plain(part),) for part in self._blocks(state)]))
+        out = self._joined(self._ask("set_state", each=[(plain(part),) for part in self._blocks(state)]))
+        self._note_reset()
+        return out
 
     def _on_new_kwargs(self) -> None:
         if self.is_closed:

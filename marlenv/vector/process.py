@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from marlenv.errors import SpecError, WorkerFailed
+from marlenv.errors import SpecError
 from marlenv.vector.buffers import ANSWER, AT, COMMAND, Bell, Buffers
 from marlenv.vector.protocol import Answer, Command, Failure, dump, load
 from marlenv.vector.worker import Recipe, Setup, serve
@@ -226,7 +226,6 @@ def stop(workers: list[Any], timeout: float) -> None:
     workers.clear()
 
 
-def failed(who: str, what: str, answers: dict[int, Any]) -> WorkerFailed | None:
-    """The error of the first failure among answers."""
-    first = next((answer for _, answer in sorted(answers.items()) if isinstance(answer, Failure)), None)
-    return None if first is None else first.raised(who, what)
+def failures_of(answers: dict[int, Any]) -> list[Failure]:
+    """The failures among answers, by the numbers of their workers."""
+    return [answer for _, answer in sorted(answers.items()) if isinstance(answer, Failure)]

@@ -57,6 +57,12 @@ class Answer(IntEnum):
     """A :class:`Failure` is in the pipe."""
 
 
+QUESTIONS = frozenset(
+    ("get", "call", "load", "get_state", "state_of", "set_state", "seed", "set_seed", "action_seed", "check_options"),
+)
+"""What is asked of envs between steps. An env may refuse it, and goes on."""
+
+
 @dataclass
 class Failure:
     """An error in a worker, for the pool to raise."""
@@ -82,6 +88,17 @@ class Failure:
         except Exception:
             return Failure(index, summary, text, None)
         return Failure(index, summary, text, error)
+
+    def refuses(self, what: str) -> bool:
+        """Whether the env has refused a question, and its worker goes on."""
+        return what in QUESTIONS and not self.lost
+
+    def refusal(self, who: str, what: str) -> BaseException:
+        """What the pool raises then: the error of the env, as a series raises it."""
+        if not isinstance(self.error, Exception):
+            return self.raised(who, what)
+        self.error.add_note(f"In its worker:\n{self.text}")
+        return self.error
 
     def raised(self, who: str, what: str) -> WorkerFailed:
         """What the pool raises."""

@@ -100,6 +100,7 @@ class QuestionPool(BatchedEnv):
     def _start(self) -> None:
         if not self._channels:
             self._launch()
+        self._begin()
 
     def _stop(self) -> None:
         ended(self._channels, self.shutdown_timeout)
@@ -146,8 +147,8 @@ class QuestionPool(BatchedEnv):
         while len(ready) < len(rows):
             self._pump(None)
         answers = [ready.pop(i) for i in rows]
-        if failure := next((one for one in answers if isinstance(one, Failure)), None):
-            self._refuse(method, failure)
+        if failures := [one for one in answers if isinstance(one, Failure)]:
+            self._refuse(method, failures)
         return answers
 
     def _refuse_busy(self, who: str, envs: Iterable[int]) -> None:
@@ -156,12 +157,12 @@ class QuestionPool(BatchedEnv):
                 f"{who}: envs {busy} are still at work, or their data were not received; receive them first"
             )
 
-    def _refuse(self, what: str, failure: Failure) -> None:
-        error = failure.raised(type(self).__name__, what)
-        if isinstance(failure.error, AttributeError) and what in ("get", "call"):
-            raise failure.error
+    def _refuse(self, what: str, failures: Sequence[Failure]) -> None:
+        who = type(self).__name__
+        if all(failure.refuses(what) for failure in failures):
+            raise failures[0].refusal(who, what)
         self._abort()
-        raise error
+        raise failures[0].raised(who, what)
 
     # --- hearing ---------------------------------------------------------------------------------
 
@@ -203,7 +204,7 @@ class QuestionPool(BatchedEnv):
         if kind == AGAIN:
             question = self._owed.pop(i)
             if isinstance(said, Failure):
-                self._refuse(AGAIN, said)
+                self._refuse(AGAIN, [said])
             kind, said = question.kind, self._instead(question, said)
         else:
             question = self._open.pop(i)
@@ -214,7 +215,7 @@ class QuestionPool(BatchedEnv):
                 self._begin_again(i, question)
                 return
             if kind != "ask":
-                self._refuse(kind, said)
+                self._refuse(kind, [said])
         self._ready[kind][i] = said
 
     # --- instead of what is lost -----------------------------------------------------------------

@@ -13,13 +13,13 @@ from tensordict import TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.envs.resetting import reset_rows
+from marlenv.envs.resetting import check_reset_options, reset_rows
 from marlenv.envs.rollout import stack_steps
 from marlenv.envs.seeding import next_seed
-from marlenv.envs.stepping import STEP, present, standing
+from marlenv.envs.stepping import STEP, check_waiting, present, standing
 from marlenv.errors import SpecError
 from marlenv.groups.reset import read_masks
-from marlenv.tensordicts import entries, get, new, raw, split
+from marlenv.tensordicts import entries, get, new, raw, rows, split
 from marlenv.vector.base import BatchedEnv, Options, cut_off, made
 from marlenv.vector.fit import Fit
 
@@ -93,12 +93,19 @@ class SerialEnv(BatchedEnv):
         if self.is_closed:
             self._stop()
 
+    def _reset_goes_to(self) -> list[EnvBase]:
+        return self.children_envs
+
     # --- acting ----------------------------------------------------------------------------------
 
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
         if self.is_closed:
             self.start()
-        options = self._reset_options(kwargs) if kwargs else [kwargs] * self.num_workers
+        options = [kwargs] * self.num_workers
+        if kwargs:
+            options = self._reset_options(kwargs)
+            for child, own in zip(self.children_envs, options, strict=True):
+                check_reset_options(child, own)
         fresh: list[TensorDictBase] = []
         if tensordict is None:
             for i, own in enumerate(options):
@@ -172,7 +179,10 @@ class SerialEnv(BatchedEnv):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self.is_closed:
             self.start()
-        on = self._any_row(get(tensordict, STEP), tensordict)
+        mask = get(tensordict, STEP)
+        on = self._any_row(mask, tensordict)
+        if mask is not None:
+            self._check_waiting(tensordict, on)
         if all(on) and (beside := self._beside()) is not None:
             return self._step_beside(beside, tensordict)
         stepped: list[Any] = []
@@ -189,6 +199,12 @@ class SerialEnv(BatchedEnv):
             still = standing(self, tensordict).unbind(0)
             stepped = [s if one is None else one for one, s in zip(stepped, still, strict=True)]
         return self._stack(stepped)
+
+    def _check_waiting(self, tensordict: TensorDictBase, on: list[bool]) -> None:
+        """Raises before any child is stepped if one of them would move rows that are to wait."""
+        for child, td, go in zip(self.children_envs, split(tensordict), on, strict=True):
+            if go:
+                check_waiting(child, td, rows(get(td, STEP), td.ndim))
 
     def _beside(self) -> Any:
         """What steps the children at once and packs their data; None where each is stepped by itself."""

@@ -148,6 +148,17 @@ class ParallelView(ParallelEnv):
     def _abort(self) -> None:
         self._pool._abort()
 
+    @property
+    def _unreset(self) -> set[int]:
+        if self._pool.is_closed:
+            self._pool.start()
+        return {n for n, i in enumerate(self._rows) if i in self._pool._unreset}
+
+    @_unreset.setter
+    def _unreset(self, left: set[int]) -> None:
+        mine = {i for n, i in enumerate(self._rows) if n not in left}
+        self._pool._unreset = self._pool._unreset - mine
+
     def _answers(self, name: str, each: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
         return self._told_parts(name, list(zip(self._workers, each, strict=True)))
 

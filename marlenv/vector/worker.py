@@ -15,7 +15,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.envs.resetting import maybe_reset
+from marlenv.envs.resetting import check_reset_options, maybe_reset
 from marlenv.envs.stepping import advance, finish
 from marlenv.keys import Path
 from marlenv.tensordicts import get
@@ -92,6 +92,11 @@ class Block:
         td.set("next", following)
         td = advance(td, env.plan.reward_tree)
         return following, maybe_reset(env, td) if env.plan.done.any_done(td) else None
+
+    def check_options(self, options: list[Options]) -> None:
+        """Raises if an env does not know keyword arguments that it is to be reset with."""
+        for child, own in zip(self.env.children_envs, options, strict=True):
+            check_reset_options(child, own)
 
     def reset(self, td: TensorDictBase | None, options: Options) -> TensorDictBase:
         """Resets all envs, or those that masks mark."""

@@ -7,8 +7,8 @@ import torch
 from tensordict import TensorDict
 from twin_envs import load
 
-from marlenv import SerialEnv, TransformedEnv
-from marlenv.errors import ResetError
+from marlenv import SerialEnv, TransformedEnv, make
+from marlenv.errors import DtypeError, KeyMissing, NotInSpec, ResetError, ShapeError, Unsupported
 from marlenv.testing.mocks import CountingEnv, GroupedEnv
 
 counting = lambda: CountingEnv(max_steps=9)  # noqa: E731
@@ -125,3 +125,138 @@ def test_faults_of_masks(mask, text):
     env = CountingEnv(batch_size=[2])
     with pytest.raises(ResetError, match=text):
         env.step(env.rand_action(env.reset()).set("_step", mask))
+
+
+# --- a mask switches nothing off, and refused data stay as they were ---------------------------------
+
+
+def choosing(**options):
+    return make("simple_spread", num_envs=2, seed=0, n_agents=2, compile="none", **options)
+
+
+@pytest.mark.parametrize(
+    ("error", "action"),
+    [
+        (DtypeError, torch.full((2, 2), 1.7)),
+        (ShapeError, torch.zeros(2, 2, 2, dtype=torch.int64)),
+        (KeyMissing, None),
+    ],
+    ids=["float", "shape", "missing"],
+)
+def test_a_mask_does_not_switch_off_checks_of_actions(error, action):
+    env = choosing(continuous_actions=False)
+    td = env.rand_action(env.reset()).exclude(("agents", "action"))
+    if action is not None:
+        td["agents", "action"] = action
+    before = env.get_state()
+    for mask in (PARTIAL, ~PARTIAL, torch.zeros(2, dtype=torch.bool)):
+        with pytest.raises(error):
+            env.step(td.set("_step", mask))
+        assert torch.equal(td["_step"], mask)
+    assert (env.get_state() == before).all()
+
+
+@pytest.mark.parametrize(
+    "make_env",
+    [lambda: SerialEnv(2, counting), lambda: make("tic_tac_toe", num_envs=2), lambda: CountingEnv(batch_size=[2])],
+    ids=["serial", "game", "batch-locked"],
+)
+def test_a_mask_does_not_make_up_for_a_missing_action(make_env):
+    env = make_env()
+    td = env.rand_action(env.reset())
+    td.del_(env.action_keys[-1])
+    with pytest.raises(KeyMissing, match="step: no action under"):
+        env.step(td.set("_step", PARTIAL))
+    assert torch.equal(td["_step"], PARTIAL)
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_values_are_looked_at_in_the_rows_that_step(row):
+    env = choosing(run_type_checks=True)
+    td = env.rand_action(env.reset())
+    td["agents", "action"][row] = 50
+    before, td["_step"] = env.get_state(), PARTIAL
+    if row == 0:
+        with pytest.raises(NotInSpec, match=r"the value is not in the spec"):
+            env.step(td)
+        assert (env.get_state() == before).all()
+    else:
+        env.step(td)
+        assert env.get_state()["steps"].tolist() == [1, 0]
+
+
+def test_a_game_does_not_read_the_moves_of_rows_that_wait():
+    env = make("tic_tac_toe", num_envs=2, seed=0)
+    td = env.rand_action(env.reset())
+    for player in ("x", "o"):
+        td[player, "action"][1] = 77
+    out = env.step(td.set("_step", PARTIAL))["next"]
+    assert out["turn"].flatten().tolist() == [1, 0]
+    assert not out["done"].any()
+
+
+def test_a_refused_mask_stays_in_the_data():
+    env = CountingEnv(batch_size=[2])
+    td = env.rand_action(env.reset()).set("_step", PARTIAL.long())
+    for _ in range(2):
+        with pytest.raises(ResetError):
+            env.step(td)
+    assert torch.equal(td["_step"], PARTIAL.long())
+    assert env.count.flatten().tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("rows", [[True, False, True], [True] * 3])
+def test_a_mask_stays_in_the_data_of_a_batch_unlocked_env(rows):
+    env = load("conventions", "marlenv").FullSpecs()
+    td = env.reset(TensorDict({}, [3])).set("turn", torch.ones(3, 1, dtype=torch.int64))
+    mask = torch.tensor(rows)
+    with pytest.raises(KeyMissing, match="no action under 'move'"):
+        env.step(td.set("_step", mask))
+    assert torch.equal(td["_step"], mask)
+
+
+# --- envs that step all rows at once -----------------------------------------------------------------
+
+
+class AllAtOnce(CountingEnv):
+    """It looks at no mask, and its state is its own."""
+
+    handles_partial_steps = False
+
+    def _step(self, tensordict):
+        return super()._step(tensordict.exclude("_step"))
+
+
+@pytest.mark.parametrize(
+    ("make_env", "name"),
+    [
+        (lambda: AllAtOnce(max_steps=9, batch_size=[2]), "AllAtOnce"),
+        (lambda: TransformedEnv(AllAtOnce(max_steps=9, batch_size=[2])), "TransformedEnv"),
+    ],
+    ids=["alone", "transformed"],
+)
+def test_rows_that_go_on_are_not_moved_unasked(make_env, name):
+    env = make_env()
+    td = env.rand_action(env.reset()).set("_step", PARTIAL)
+    message = rf"{name}.step: all rows of AllAtOnce are stepped at once, got a '_step' that leaves out \[1\], which are"
+    with pytest.raises(Unsupported, match=message):
+        env.step(td)
+    assert torch.equal(td["_step"], PARTIAL)
+    assert env.step(td.exclude("_step"))["next", "observation"].flatten().tolist() == [1, 1]
+
+
+def test_rows_that_are_done_may_be_stepped_on():
+    plain, whole = (kind(max_steps=2, batch_size=[3]) for kind in (CountingEnv, AllAtOnce))
+    for env in (plain, whole):
+        env.set_seed(0)
+    assert (plain.rollout(9, break_when_all_done=True) == whole.rollout(9, break_when_all_done=True)).all()
+
+
+def test_no_child_of_a_pool_moves_where_one_cannot_hold_its_rows():
+    env = SerialEnv(2, lambda: AllAtOnce(max_steps=9, batch_size=[2]))
+    td = env.rand_action(env.reset())
+    with pytest.raises(Unsupported, match=r"leaves out \[1\], which are not done"):
+        env.step(td.set("_step", torch.tensor([[True, True], [True, False]])))
+    assert [child.count.flatten().tolist() for child in env.children_envs] == [[0, 0], [0, 0]]
+    out = env.step(td.set("_step", torch.tensor([[True, True], [False, False]])))
+    assert out["next", "observation"].flatten().tolist() == [1, 1, 0, 0]

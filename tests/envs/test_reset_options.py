@@ -76,6 +76,22 @@ def test_a_refused_option_changes_nothing() -> None:
     assert (env.rollout(3) == other.rollout(3)).all()
 
 
+@pytest.mark.parametrize("name", ENVS)
+def test_a_misspelt_option_of_a_rollout_is_one_of_the_rollout(name: str) -> None:
+    env = ENVS[name]()
+    who = type(env).__name__
+    with pytest.raises(TypeError, match=rf"^{who}\.rollout has no option 'set_trunc'; did you mean 'set_truncated'\?"):
+        env.rollout(2, set_trunc=True)
+
+
+def test_an_option_for_one_child_is_refused_before_any_is_reset() -> None:
+    env = SerialEnv(2, partial(CountingEnv, max_steps=3))
+    env.rand_step(env.reset())
+    with pytest.raises(TypeError, match=r"CountingEnv\.reset has no option 'level'"):
+        env.reset(list_of_kwargs=[{}, {"level": 1}])
+    assert [child.count.item() for child in env.children_envs] == [1, 1]
+
+
 def test_workers_name_the_option() -> None:
     env = ParallelEnv(2, partial(CountingEnv, max_steps=3))
     with pytest.raises(Exception, match="CountingEnv.reset has no option 'seed'"):

@@ -6,8 +6,8 @@ import pytest
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict
 
-from marlenv import Composite, EnvBase, Unbounded, make
-from marlenv.errors import DeviceError, KeyMissing, ResetError, ShapeError, Unsupported
+from marlenv import Composite, EnvBase, SerialEnv, Unbounded, make
+from marlenv.errors import DeviceError, KeyMissing, ResetError, ShapeError, SpecError, Unsupported
 from marlenv.testing.mocks import CountingEnv, GroupedEnv, UnevenEnv
 
 
@@ -82,6 +82,45 @@ def test_what_cannot_be_is_said_before_anything_happens():
     assert env.count.tolist() == [2]
 
 
+ROLLED = {
+    "env": lambda: CountingEnv(batch_size=[2]),
+    "scenario": lambda: make("simple_spread", num_envs=2, seed=0, compile="none"),
+    "machine code": lambda: make("simple_spread", num_envs=2, seed=0),
+    "game": lambda: make("tic_tac_toe", num_envs=2, seed=0),
+    "pool": lambda: SerialEnv(2, CountingEnv),
+}
+
+
+@pytest.mark.parametrize("make_env", ROLLED.values(), ids=ROLLED)
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"policy": CountingEnv}, SpecError, "the policy is the class CountingEnv; make one"),
+        ({"policy": 3}, SpecError, "the policy must be callable, got int"),
+        ({"tensordict": "x"}, TypeError, "expected a tensordict, got str"),
+        ({"tensordict": "x", "auto_reset": False}, TypeError, "expected a tensordict, got str"),
+        ({"out": 3}, TypeError, "out must be a tensordict, got int"),
+        ({"out": TensorDict({}, [3, 4])}, ShapeError, r"\[2, 4\] or less of them, got \[3, 4\]"),
+        ({"out": TensorDict({}, [2, 5])}, ShapeError, r"\[2, 4\] or less of them, got \[2, 5\]"),
+        ({"actions": []}, ValueError, "actions must hold the actions of one step at least, got none"),
+    ],
+    ids=str,
+)
+def test_a_refused_rollout_neither_resets_nor_plays(make_env, options, error, message):
+    env, called = make_env(), []
+    env.reset()
+    env._reset = env._step = called.append
+    with pytest.raises(error, match=message):
+        env.rollout(4, **options)
+    assert not called
+
+
+def test_a_rollout_shorter_than_out_says_so():
+    out = CountingEnv(max_steps=9).rollout(3)
+    with pytest.raises(ShapeError, match=r"CountingEnv.rollout: out holds 3 steps, and the rollout had 2"):
+        CountingEnv(max_steps=2).rollout(9, out=out)
+
+
 def test_auto_reset_off_goes_on():
     env = CountingEnv(max_steps=9)
     first = env.rollout(2)
@@ -111,7 +150,8 @@ def test_set_truncated_marks_the_last_step():
     with pytest.raises(
         Unsupported, match=r"set_truncated=True needs a 'truncated' flag; call env.add_truncated_keys\(\)"
     ):
-        CountingEnv().rollout(3, set_truncated=True)
+        (other := CountingEnv()).rollout(3, set_truncated=True)
+    assert other.count is None or not other.count.any()  # nothing was played
 
 
 def test_out_is_written_into():

@@ -23,7 +23,7 @@ from marlenv import (
     unregister,
 )
 from marlenv.envs import registry
-from marlenv.errors import ShapeError, SpecError, UnknownName, Unsupported
+from marlenv.errors import DtypeError, ShapeError, SpecError, UnknownName, Unsupported
 from marlenv.testing.mocks import CountingEnv, GroupedEnv, MaskedEnv
 
 STATED = {
@@ -59,6 +59,28 @@ def test_a_mask_says_which_rows_are_put_back(make):
         env.set_state(state, torch.tensor([True, False]))
     with pytest.raises(ShapeError, match=r"set_state: the mask must be bool \[3\], got torch.float32 \[3\]"):
         env.set_state(state, torch.zeros(3))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [*STATED.values(), lambda: marlenv.make("simple_spread", num_envs=3, seed=0, compile="none")],
+    ids=[*STATED, "scenario"],
+)
+def test_a_refused_state_changes_nothing(make):
+    env = make()
+    state = env.get_state(env.reset())
+    env.rand_step(env.reset())
+    before = env.get_state()
+    rows = torch.tensor([True, False, True])
+    for wrong in (state[:2], state[0], torch.cat([state, state])):
+        for mask in (None, rows):
+            with pytest.raises(ShapeError, match=r"set_state: expected a state of batch size \[3\], got .*expand"):
+                env.set_state(wrong, mask)
+    with pytest.raises(DtypeError, match=r"set_state: the mask must be a bool tensor \[3\], got list"):
+        env.set_state(state, rows.tolist())
+    with pytest.raises(DtypeError, match=r"get_state: expected the data, a tensordict, or nothing, got str"):
+        env.get_state("x")
+    assert (env.get_state() == before).all()
 
 
 def test_a_state_is_a_value():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from collections.abc import Callable
 from functools import partial
@@ -206,6 +207,84 @@ def test_what_envs_of_a_pool_remember_is_theirs_whatever_is_done_outside(pool: A
         inside = inner_chain(kind, 3).transform.clone()
         want = TransformedEnv(bare, Compose(inside, outer(), marlenv.FrameSkipTransform(1 + (kind == "count"))))
         assert not differences(shown(ours), shown(played(want, 8))), kind
+
+
+SEEN = [("g", "observation")]
+UPSIDE_DOWN = partial(marlenv.UnaryTransform, SEEN, SEEN, fn=lambda x: -x)  # so that a maximum looks back
+AGAIN: dict[str, tuple[list[Callable[[], Any]], list[Callable[[], Any]]]] = {  # and what does the same
+    "late": ([partial(marlenv.ObservationDelay, 1, SEEN)] * 3, [partial(marlenv.ObservationDelay, 3, SEEN)]),
+    "late actions": ([partial(marlenv.ActionDelay, 1)] * 3, [partial(marlenv.ActionDelay, 3)]),
+    "pool": (
+        [UPSIDE_DOWN, *[partial(marlenv.TimeMaxPool, SEEN, T=2)] * 3],
+        [UPSIDE_DOWN, partial(marlenv.TimeMaxPool, SEEN, T=4)],
+    ),
+}
+
+
+def put_together(how: str, links: list[Callable[[], Any]]) -> Any:
+    """Two rows that end at different times, seen through transforms."""
+    inner = len(links) - 2 if how == "around a pool" else 0
+    makers = [partial(GroupedEnv, {"g": ["a", "b"]}, terminate={"a": n, "b": n}) for n in (5, 8)]
+    env: Any = SerialEnv(2, [lambda make=make: TransformedEnv(make(), Compose(*[f() for f in links[:inner]]))
+                             for make in makers])  # fmt: skip
+    if how == "each in its own":
+        for link in links:
+            env = TransformedEnv(env, link(), auto_unwrap=False)
+        return env
+    return TransformedEnv(env, Compose(*[link() for link in links[inner:]]))
+
+
+def moved(env: Any, td: TensorDict, steps: range) -> list[TensorDict]:
+    """What follows actions that differ from step to step."""
+    found = []
+    for i in steps:
+        step, td = env.step_and_maybe_reset(td.set(("g", "action"), torch.full((2, 2, 2), i / 16)))
+        found.append(shown(step["next"]))
+    return [*found, td]
+
+
+@pytest.mark.parametrize("name", AGAIN)
+@pytest.mark.parametrize("how", ["a chain", "each in its own", "around a pool"])
+def test_transforms_of_a_kind_remember_each_for_itself(name: str, how: str) -> None:
+    env, once = put_together(how, AGAIN[name][0]), put_together("a chain", AGAIN[name][1])
+    env.check_env_specs()
+    for one in (env, once):
+        one.set_seed(0)
+    *ours, td = moved(env, env.reset(), range(11))
+    *want, _ = moved(once, once.reset(), range(11))
+    assert not differences(torch.stack(ours), torch.stack(want))
+    twin = copy.deepcopy(env)
+    first, again = (moved(one, td.clone(), range(4))[:-1] for one in (env, twin))
+    assert not differences(torch.stack(first), torch.stack(again))
+
+
+def test_frames_of_frames_are_found_whatever_comes_later() -> None:
+    frames = partial(marlenv.CatFrames, 2, -1, ["observation"])
+    links = [frames(), frames(), marlenv.ObservationNorm(0.0, 2.0, ["observation"])]
+    env = TransformedEnv(CountingEnv(9), Compose(*links))
+    seen = env.rollout(4)["next", "observation"]
+    assert seen.tolist() == [[0, 0, 0, 2], [0, 2, 2, 4], [2, 4, 4, 6], [4, 6, 6, 8]]
+    td = env.step_mdp(env.rand_step(env.step_mdp(env.rand_step(env.reset()))))
+    back = env.set_state(env.get_state(td))
+    assert env.rand_step(back)["next", "observation"].tolist() == seen[2].tolist()
+
+
+def test_steps_within_a_step_remember_what_later_transforms_change() -> None:
+    links = [marlenv.CatFrames(2, -1, ["observation"]) for _ in range(2)]
+    links += [marlenv.FrameSkipTransform(2), marlenv.ObservationNorm(0.0, 2.0, ["observation"])]
+    env = TransformedEnv(CountingEnv(9), Compose(*links))
+    env.check_env_specs()
+    assert env.rollout(3)["next", "observation"].tolist() == [[0, 2, 2, 4], [4, 6, 6, 8], [8, 10, 10, 12]]
+    idle = Compose(links[0].clone(), marlenv.NoopResetEnv(3, random=False), links[3].clone())
+    assert TransformedEnv(CountingEnv(9), idle).rollout(1)["next", "observation"].tolist() == [[6, 8]]
+
+
+def test_messages_are_lost_twice_by_numbers_of_their_own() -> None:
+    lost = [marlenv.DropMessages(0.5, flag_name=name) for name in ("one", "two")]
+    env = TransformedEnv(CountingEnv(batch_size=[400]), Compose(*lost))
+    env.set_seed(0)
+    out = env.rollout(2)["next"]
+    assert 0.4 < (out["one"] == out["two"]).float().mean() < 0.6
 
 
 REMEMBERING = ["frames", "pool", "late", "sum", "goal", "count", "init", "stats", "lost", "twice", "finite"]

@@ -34,6 +34,7 @@ from marlenv import (
     RecordEpisodeStats,
     RegroupTransform,
     RenameTransform,
+    RewardClipping,
     RewardScaling,
     RewardSum,
     SerialEnv,
@@ -48,6 +49,7 @@ from marlenv import (
     VecNorm,
     VecNormV2,
 )
+from marlenv.errors import DtypeError, GroupError
 from marlenv.testing.comparison import differences
 from marlenv.testing.mocks import CountingEnv, GroupedEnv
 
@@ -174,6 +176,15 @@ def test_repeated_steps_see_the_action_as_the_env_does() -> None:
     td = env.reset()
     td["agents", "action"] = torch.full((3, 2), 0.5)
     assert torch.allclose(env.step(td)["next", "agents", "reward"], torch.full((3, 1), 3.0))
+
+
+def test_rewards_of_repeated_steps_have_the_bounds_of_none() -> None:
+    env = TransformedEnv(CountingEnv(3), Compose(RewardClipping(-0.5, 0.5), FrameSkipTransform(2)))
+    env.check_env_specs()
+    assert env.rollout(3)["next", "reward"].squeeze(-1).tolist() == [1.0, 0.5]
+    assert env.reward_spec == marlenv.Unbounded((1,))
+    one = TransformedEnv(CountingEnv(3), Compose(RewardClipping(-0.5, 0.5), FrameSkipTransform(1)))
+    assert one.reward_spec == marlenv.Bounded(-0.5, 0.5, (1,))
 
 
 def test_several_actions_in_one_step() -> None:
@@ -392,6 +403,16 @@ def test_the_same_agents_in_other_groups() -> None:
     assert not differences(*data)
 
 
+def test_groups_by_a_rule() -> None:
+    rules = {"one_group_per_agent": ["a_0", "a_1", "b"], "by_name_prefix": ["a", "b"], "by_spec": ["group_0"]}
+    for rule, groups in {marlenv.MarlGroupMapType.ONE_GROUP_PER_AGENT: ["a_0", "a_1", "b"], **rules}.items():
+        env = TransformedEnv(GroupedEnv({"all": ["a_0", "a_1", "b"]}, batch_size=[2]), RegroupTransform(rule))
+        assert list(env.group_map) == groups
+        env.check_env_specs()
+    with pytest.raises(GroupError, match=r"no rule is called 'by_nam_prefix'; did you mean 'by_name_prefix'\?"):
+        TransformedEnv(GroupedEnv(), RegroupTransform("by_nam_prefix"))
+
+
 def test_a_run_of_agents_is_a_view() -> None:
     transform = RegroupTransform({"first": ["a", "b"], "last": ["c"]})
     TransformedEnv(GroupedEnv({"all": ["a", "b", "c"]}), transform)
@@ -507,6 +528,15 @@ def test_statistics_of_rollouts() -> None:
 # --- whole rollouts at once -----------------------------------------------------------------------
 
 OBSERVED, PAID = ("agents", "observation"), ("agents", "reward")
+
+
+class ByAgents(RewardScaling):
+    """Rewards ``[*B, A, 1]`` of a batch of one dimension, divided by the number of agents."""
+
+    def _apply_transform(self, obs: torch.Tensor) -> torch.Tensor:
+        return obs / obs.shape[1]
+
+
 CHAINS = {
     "nothing": Compose,
     "pure": lambda: Compose(
@@ -514,7 +544,11 @@ CHAINS = {
         marlenv.ClipTransform([OBSERVED], [("agents", "cut")], low=-0.5, high=1.0),
         RewardScaling(1.0, 0.5),
         marlenv.UnsqueezeTransform(-1, in_keys=[("agents", "cut")]),
+        marlenv.PermuteTransform((-1, -2), [("agents", "cut")]),
+        RewardScaling(torch.tensor([[0.0], [1.0], [2.0]]), 1.0),  # of the agents
     ),
+    "numbers of rows": lambda: RewardScaling(torch.tensor([0.0, 10.0, 20.0]).reshape(3, 1, 1), 1.0),
+    "a subclass": lambda: ByAgents(0.0, 1.0),
     "memory": lambda: Compose(ObservationNorm(0.5, 2.0, [OBSERVED]), RewardSum()),
 }
 
@@ -543,5 +577,21 @@ def test_rollouts_at_once_are_rollouts_step_by_step(chain: str, how: dict, monke
         assert ours.names == want.names
         held = [leaf.data_ptr() for leaf in ours.values(True, True)]
         assert len(set(held)) == len(held)
-    at_once = chain != "memory" and "break_when_all_done" not in how  # which the scenario does not do at once
+    at_once = (
+        chain in ("nothing", "pure") and "break_when_all_done" not in how
+    )  # which the scenario does not do at once
     assert all((made is not None) is at_once for made in taken)
+
+
+def test_types_are_checked_in_every_rollout() -> None:
+    class Doubles(ObservationNorm):
+        def transform_observation_spec(self, observation_spec: marlenv.Composite) -> marlenv.Composite:
+            return observation_spec
+
+        def _apply_transform(self, obs: torch.Tensor) -> torch.Tensor:
+            return super()._apply_transform(obs).double()
+
+    Doubles.pure = True
+    env = TransformedEnv(marlenv.make("simple_spread"), Doubles(0.0, 1.0, [OBSERVED]), run_type_checks=True)
+    with pytest.raises(DtypeError, match=r"\('agents', 'observation'\) must be torch.float32, got torch.float64"):
+        env.rollout(3)

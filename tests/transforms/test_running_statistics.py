@@ -14,7 +14,7 @@ from tensordict import TensorDict
 
 import marlenv
 from marlenv import ParallelEnv, SerialEnv, TransformedEnv, VecNorm, VecNormV2
-from marlenv.errors import KeyMissing
+from marlenv.errors import KeyMissing, SpecError
 from marlenv.testing.mocks import CountingEnv, GroupedEnv
 
 
@@ -102,6 +102,31 @@ def test_putting_a_state_back_measures_nothing(kind: Any) -> None:
     assert all(torch.equal(*pair) for pair in zip(before, env.transform.statistics("observation"), strict=True))
     assert torch.allclose(back["observation"], (torch.ones(2, 1) - loc) / scale)
     assert torch.allclose(back["observation"], td["observation"])
+
+
+@pytest.mark.parametrize("kind", [VecNorm, VecNormV2])
+def test_the_envs_below_later_transforms_move_the_same_statistics(kind: Any) -> None:
+    """Idle steps are played in a copy, before there are any rewards; a deep copy goes on like the env."""
+    env = TransformedEnv(
+        CountingEnv(9, batch_size=[2]), marlenv.Compose(kind(decay=1.0), marlenv.NoopResetEnv(2, False))
+    )
+    twin, td = copy.deepcopy(env), env.reset()
+    mine, theirs = (one.transform[0] for one in (env, env.transform[1].parent))
+    assert dict(mine.named_buffers()).keys() == dict(theirs.named_buffers()).keys()
+    assert all(one is dict(theirs.named_buffers())[name] for name, one in mine.named_buffers())
+    assert [moments(mine, key)[0] for key in ("observation", "reward")] == [2 * 3, 2 * 2] if kind is VecNorm else [3, 2]
+    with pytest.raises(SpecError, match="nothing is known of 'reward' yet"):
+        twin.transform[0].statistics("reward")
+    later = copy.deepcopy(env)
+    steps = [one.rand_step(td.clone())["next"] for one in (env, later)]
+    assert torch.equal(steps[0]["reward"], steps[1]["reward"])
+
+
+def test_statistics_of_no_value_follow_the_specs() -> None:
+    env = TransformedEnv(CountingEnv(9), VecNorm(["observation"], decay=1.0))
+    env.insert_transform(0, marlenv.CatFrames(2, -1, ["observation"]))
+    env.rollout(2)
+    assert env.transform[1].loc["observation"].shape == (2,)
 
 
 def test_double_statistics_leave_entries_as_they_are() -> None:

@@ -10,7 +10,7 @@ import torch
 
 import marlenv
 from marlenv import Compose, TransformedEnv
-from marlenv.errors import KeyMissing, SpecError
+from marlenv.errors import KeyCollision, KeyMissing, SpecError
 from marlenv.testing.mocks import CountingEnv, GroupedEnv
 from marlenv.transforms.networks import ViT
 
@@ -120,6 +120,17 @@ DIMENSIONS: dict[str, Callable[[], Any]] = {
 def test_dimensions_that_a_spec_does_not_have(name: str, rows: list[int]) -> None:
     with pytest.raises(SpecError, match=rf"{name}: there is no dimension -[23] behind the batch in a spec of shape"):
         TransformedEnv(CountingEnv(batch_size=rows), DIMENSIONS[name]())
+
+
+def test_a_group_is_not_overwritten() -> None:
+    for made in (marlenv.SharedObservation(), marlenv.ObservationNorm(0.0, 1.0, [("x", "observation")], ["state"])):
+        with pytest.raises(KeyCollision, match=r"'state' is a group of the env already, with \['code'\]; pass another"):
+            marlenv.make("tic_tac_toe").append_transform(made)
+    env = TransformedEnv(marlenv.make("tic_tac_toe"), marlenv.SharedObservation(out_key="everything"))
+    assert env.rollout(2)["everything"].shape == (2, 54)
+    with pytest.raises(KeyCollision, match="'state' is a group"):
+        env.append_transform(marlenv.SharedObservation())
+    env.check_env_specs()  # as it was
 
 
 def test_a_name_that_is_taken_is_not_overwritten() -> None:

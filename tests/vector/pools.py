@@ -15,6 +15,7 @@ from tensordict import TensorDict
 
 import marlenv
 from marlenv import Composite, EnvBase, Unbounded
+from marlenv.errors import Unsupported
 from marlenv.testing import CountingEnv, GroupedEnv, MaskedEnv, UnevenEnv
 
 KINDS = {
@@ -50,6 +51,31 @@ def transformed(max_steps):
     """An env whose transforms keep what they remember in the data."""
     chain = marlenv.Compose(marlenv.StepCounter(5), marlenv.RewardSum())
     return marlenv.TransformedEnv(CountingEnv(max_steps=max_steps), chain)
+
+
+class Stateless(CountingEnv):
+    """An env that gives no state away, and has a method that refuses."""
+
+    def _get_state(self, tensordict):
+        raise Unsupported("Stateless: no states")
+
+    def refuse(self, word):
+        """Always."""
+        raise KeyError(word)
+
+
+def refusals(env):
+    """What a pool answers to questions that its children refuse, and what they count in the step after."""
+    td, said = env.rand_step(env.reset()), []
+    misspelt = {"list_of_kwargs": [{}, {"sed": 1}]}
+    for ask in (env.get_state, lambda: env.refuse("word"), lambda: env.refuse(1, 2), lambda: env.reset(**misspelt)):
+        try:
+            ask()
+        except Exception as error:
+            said.append((type(error), str(error)))
+    counts = env.rand_step(env.step_mdp(td))["next", "observation"].flatten().tolist()
+    env.close()
+    return said, counts
 
 
 def pool(cls, kind, **options):

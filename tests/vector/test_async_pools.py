@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 import torch
-from pools import KINDS, Fragile, assert_equal
+from pools import KINDS, Fragile, Stateless, assert_equal, refusals
 from tensordict import LazyStackedTensorDict
 
 from marlenv import AsyncEnvPool, ProcessorAsyncEnvPool, SerialEnv, ThreadingAsyncEnvPool
-from marlenv.errors import BadIndex, ShapeError, SpecError, WorkerFailed
+from marlenv.errors import BadIndex, NeedsReset, ShapeError, SpecError, WorkerFailed
 from marlenv.testing import CountingEnv, GroupedEnv, MaskedEnv
 
 BACKENDS = ["threading", "multiprocessing"]
@@ -171,6 +171,28 @@ def test_attributes_states_and_starting_again(pool):
     pool.shutdown()
     pool.update_kwargs({"max_steps": 5})
     assert pool.max_steps == [5, 5, 5]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_question_that_is_refused_leaves_the_envs_alone(backend):
+    assert refusals(AsyncEnvPool([Stateless] * 2, backend=backend)) == refusals(SerialEnv(2, Stateless))
+
+
+def test_a_pool_that_has_ended_is_not_stepped_before_a_reset():
+    env = AsyncEnvPool([CountingEnv] * 2)
+    td = env.rand_action(env.reset())
+    env.close()
+    with pytest.raises(NeedsReset, match=r"step: .* envs \[0, 1\] were started again .* call reset\(\)"):
+        env.step(td.clone())
+    env.async_reset_send(env_index=1)
+    env.async_reset_recv()
+    env.async_step_send(td[1:].clone())
+    assert env.async_step_recv()["next", "observation"].flatten().tolist() == [1]
+    with pytest.raises(NeedsReset, match=r"async_step_send: .* envs \[0\]"):
+        env.async_step_send(td.clone())
+    env.reset()
+    assert env.step(td)["next", "observation"].flatten().tolist() == [1, 1]
+    env.close()
 
 
 def test_envs_may_be_given_to_threads():

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from pools import KINDS, assert_equal, pool
+from pools import KINDS, Stateless, assert_equal, pool, refusals
 from scripted_actions import Script
 
 import marlenv
 from marlenv import ParallelEnv, SerialEnv, TransformedEnv
+from marlenv.errors import NeedsReset
 from marlenv.testing import CountingEnv, GroupedEnv
 from marlenv.vector.buffers import Bell
 
@@ -147,6 +148,34 @@ def test_attributes_and_methods_are_asked_of_the_children():
     assert env.max_steps == [6, 6, 6]
     assert list(env.state_dict()) == ["worker0", "worker1", "worker2"]
     env.load_state_dict(env.state_dict())
+    env.close()
+
+
+@pytest.mark.parametrize("options", [{}, {"use_buffers": False, "num_processes": 1}])
+def test_a_question_that_is_refused_leaves_the_children_alone(options):
+    said, counts = refusals(ParallelEnv(2, Stateless, **options))
+    assert said[0][1] == "Stateless: no states"
+    assert counts == [2, 2]
+    assert (said, counts) == refusals(SerialEnv(2, Stateless))
+
+
+def test_a_pool_that_has_ended_is_not_stepped_before_a_reset():
+    env = ParallelEnv(2, CountingEnv)
+    td = env.rand_action(env.reset())
+    first = env[:1]
+    env.close()
+    for step in (env.step, env.step_and_maybe_reset):
+        with pytest.raises(NeedsReset, match=r"ParallelEnv.step: .* envs \[0, 1\] were started .* call reset\(\)"):
+            step(td.clone())
+    env.reset(td.clone().set("_reset", torch.tensor([[True], [False]])))
+    assert first.step(td[:1].clone())["next", "observation"].flatten().tolist() == [1]
+    with pytest.raises(NeedsReset, match=r"envs \[1\]"):
+        env.step(td.clone())
+    env.reset()
+    assert env.step(td)["next", "observation"].flatten().tolist() == [1, 1]
+    env.close()
+    with pytest.raises(NeedsReset, match=r"ParallelView.step: .* envs \[0\]"):
+        first.step(td[:1].clone())
     env.close()
 
 

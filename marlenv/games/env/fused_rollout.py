@@ -16,7 +16,6 @@ from torch import Size, Tensor
 from marlenv.buffer_pool import BufferPool
 from marlenv.envs.rollout import RolloutOptions, finish, go_on, start
 from marlenv.envs.stepping import check_input
-from marlenv.errors import whole
 from marlenv.games.env.turn_based import TurnBasedEnv
 from marlenv.games.fast.compiled import GAME_OVER, ILLEGAL_NEXT
 from marlenv.games.fast.step_buffers import Blank
@@ -119,7 +118,6 @@ def _only_ours(env: RolloutsInMemory[Any], td: TensorDictBase) -> bool:
 
 def fused(env: RolloutsInMemory[Any], steps: int, options: RolloutOptions) -> TensorDict:
     """A rollout with random actions that :func:`fits` accepts."""
-    whole(f"{type(env).__name__}.rollout", "max_steps", steps, 1)
     first = start(env, options)
     check_input(env, first)
     chunks: list[_Chunk] = []

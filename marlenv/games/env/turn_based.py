@@ -20,6 +20,7 @@ from marlenv.envs.compiling import outside_graphs
 from marlenv.envs.modules import call
 from marlenv.envs.policies import as_policy
 from marlenv.envs.seeding import as_seed
+from marlenv.envs.stepping import STEP
 from marlenv.errors import IllegalAction, KeyMissing, ShapeError, SpecError, whole
 from marlenv.games.env.draws import Draws
 from marlenv.games.env.time_step import TimeStep
@@ -29,7 +30,7 @@ from marlenv.games.rules import Rules, where
 from marlenv.keys import DONE_NAMES, NestedKey
 from marlenv.rng import RowRNG
 from marlenv.specs import Categorical, Composite
-from marlenv.tensordicts import entries, get, is_nested, put
+from marlenv.tensordicts import entries, get, is_nested, put, rows
 
 S = TypeVar("S", bound="tuple[Any, ...]")
 Illegal = Literal["raise", "lose"]
@@ -262,6 +263,8 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         state = self.read(tensordict)
         done = self._done(tensordict)
         done = self.rules.over(state) if done is None else done
+        if (mask := get(tensordict, STEP)) is not None:  # what stands in rows that wait is no move
+            done = done | ~rows(mask, tensordict.ndim)
         if done is not None and done.device.type == "cpu" and not bool(done.any()):
             done = None
         action, plies = self.act(tensordict, state), self.extra(tensordict, PLIES)
@@ -472,11 +475,6 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             raise KeyMissing(
                 f"{type(self).__name__}: no positions to start from; the data must hold {self.state_keys}, as "
                 f"env.get_state(td) gives them, got {sorted(map(str, state.keys(True, True)))}"
-            )
-        if self.batch_locked and state.batch_size != self.batch_size:
-            raise ShapeError(
-                f"{type(self).__name__}.set_state: expected a state of batch size {list(self.batch_size)}, got "
-                f"{list(state.batch_size)}; state.expand({list(self.batch_size)}) makes many rows of one"
             )
         opponent_rng = self.extra(state, OPPONENT_RNG)
         if self.opponent == "random":

@@ -11,6 +11,7 @@ from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
 from marlenv.interop.torchrl.specs import spec_from_torchrl
 from marlenv.keys import beside
+from marlenv.optional import need
 from marlenv.tensordicts import shallow
 
 
@@ -26,6 +27,8 @@ class FromTorchRLEnv(EnvBase):
             device=env.device, batch_size=env.batch_size, allow_done_after_reset=bool(env._allow_done_after_reset)
         )
         self.batch_locked = env.batch_locked
+        batched = need("torchrl.envs.batched_envs", "from_torchrl").BatchedEnvBase
+        self.handles_partial_steps = isinstance(getattr(env, "base_env", env), batched)
         self.supports_set_state = env._supports_set_state
         self.inner = env
         if (group_map := _group_map(env)) is not None:

@@ -5,9 +5,9 @@ one of two ways:
 
 - ``"rows"``: a draw whose first dimension is the rows comes from the streams of the rows
   (:class:`~marlenv.rng.RowRNG`). While one row is reset (``env_index``) all draws come from the stream of that row: of
-  ``world.batch_dim`` numbers, and of a tensor of all rows, only its own are used. So a row has the same life in a batch of any size, and resetting it moves nothing of the others. What a
-  file draws once for all rows (``torch.randperm``, ``random.choice``, ``numpy.random``) comes from a stream of the env,
-  and is shared.
+  ``world.batch_dim`` numbers, and of a tensor of all rows, only its own are used. So a row has the same life in a batch
+  of any size, and resetting it moves nothing of the others. What a file draws once for all rows (``torch.randperm``,
+  ``random.choice``, ``numpy.random``) comes from a stream of the env, and is shared.
 - ``"vmas"``: one generator each of PyTorch, NumPy and ``random``, seeded as VMAS seeds its own: the same numbers as
   VMAS's for the same seed, and rows that depend on each other as VMAS's do.
 """
