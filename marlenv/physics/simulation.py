@@ -91,6 +91,8 @@ class Simulation:
 
     in_place = False
     """Whether the functions write into the state that they are given: never."""
+    watch = None
+    """They read what there is, and nothing that was kept."""
 
     # --- the pure functions ----------------------------------------------------------------------
 

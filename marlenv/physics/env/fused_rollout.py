@@ -19,7 +19,6 @@ from torch import Tensor
 from marlenv.envs.policies import as_policy, ask
 from marlenv.envs.rollout import RolloutOptions, finish, go_on, start
 from marlenv.envs.stepping import STEP, check_actions
-from marlenv.errors import whole
 from marlenv.keys import Path
 from marlenv.physics.env.layout import Layout, StepForm
 from marlenv.physics.env.rollout_buffer import RolloutBuffer
@@ -36,7 +35,7 @@ CHUNK = 64  # steps that machine code plays before it looks whether any row is d
 
 def fused(env: SimulationEnv, layout: Layout, steps: int, policy: Any, options: RolloutOptions) -> TensorDictBase:
     """A rollout that :func:`fits` accepts."""
-    whole(f"{type(env).__name__}.rollout", "max_steps", steps, 1)
+    act = env.rand_action if policy is None else as_policy(policy, env, options.trust_policy)
     td = start(env, options)
     env.check_began("rollout")
     drawn = policy is None and env.draws_actions()
@@ -47,7 +46,6 @@ def fused(env: SimulationEnv, layout: Layout, steps: int, policy: Any, options: 
         played, ended = _drawn(env, buffer, steps, options.stops)
         buffer.share_flags(played, ended)
         return finish(env, buffer.whole(played), options)
-    act = env.rand_action if policy is None else as_policy(policy, env, options.trust_policy)
     return _Acting(env, buffer, kernel, act, options).play(td, values)
 
 
@@ -139,7 +137,12 @@ class _Acting:
             if not t:  # later ones are like the first
                 check_actions(env, env.plan, td)
             found = self._found(td, values)
-            if found is None or versions != [x._version for x in watched] or sys.getrefcount(td) > HELD:
+            if (
+                found is None
+                or versions != [x._version for x in watched]
+                or sys.getrefcount(td) > HELD
+                or (self.kernel is not None and env.renew())
+            ):
                 return self._unfused(t, td, values, fresh, first)
             self.written.append(found)
             actions = [found[i] for i in self.actions]

@@ -260,15 +260,18 @@ class ScenarioEnv(SimulationEnv):
             self.last_state = {**self.last_state, "rng": self._rng}
 
     def _restart(self, tensordict: TensorDictBase, mask: Tensor) -> bool:
+        self.renew()
         return self._direct and restart(self, self._layout, tensordict, mask)
 
     def _rollout(self, max_steps: int, policy: Any, options: RolloutOptions) -> TensorDictBase | None:
+        self.renew()
         layout = self._layout
         fit = self._direct and fits(self, layout, policy, options)
         return fused(self, layout, max_steps, policy, options) if fit else None
 
     @outside_graphs(GRAPHS)
     def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
+        self.renew()
         mask = None if tensordict is None or self.last_state is None else get(tensordict, "_reset")
         with self.gradients():
             observations, infos = self.begin(None if mask is None else rows(mask, 1))
@@ -277,6 +280,7 @@ class ScenarioEnv(SimulationEnv):
     @outside_graphs(GRAPHS)
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         self.check_began("step")
+        self.renew()
         where = get(tensordict, "_step")
         if where is None and (fast := self._fast_step()) is not None:
             return fast.step(tensordict)

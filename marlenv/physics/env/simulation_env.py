@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,7 @@ from torch import Tensor
 from marlenv.buffer_pool import BufferPool
 from marlenv.envs import EnvBase
 from marlenv.envs.plan import Plan
-from marlenv.errors import KeyMissing, NeedsReset, ShapeError
+from marlenv.errors import KeyMissing, NeedsReset, NotCompiled, ShapeError, users_line
 from marlenv.groups import GroupTree
 from marlenv.physics.env.grouping import Grouping
 from marlenv.physics.env.specs import numbers
@@ -65,17 +66,41 @@ class SimulationEnv(EnvBase):
 
         It is another one while gradients flow, and when :attr:`tier` is another.
         """
-        key = self.tier, self.grad_enabled and torch.is_grad_enabled()
+        key = self._engine_key
         if key not in self._engines:
             check_tier(self.tier)
             draw, draws, wide = drawing(self)
             if self._drawn_as is not self.plan:
                 self._engines.clear()
             self._drawn_as = self.plan
-            self._engines[key] = engine_of(
-                self.simulation, self.tier, self.device, draw, draws, wide=wide, grad=bool(key[1])
-            )
+            self._engines[key] = engine_of(self.simulation, self.tier, self.device, draw, draws, wide=wide, grad=key[1])
         return self._engines[key]
+
+    @property
+    def _engine_key(self) -> tuple[str, bool]:
+        return self.tier, bool(self.grad_enabled and torch.is_grad_enabled())
+
+    def renew(self) -> bool:
+        """Lets go of code that was made from what a user's scenario does not hold any more; whether there was any.
+
+        Warns:
+            NotCompiled: ``compile="auto"`` goes on without.
+        """
+        engine = self._engines.get(self._engine_key)
+        if engine is None or engine.watch is None or engine.watch.stays():
+            return False
+        self._engines.clear()
+        if self.tier == "auto":
+            who, what = type(self.scenario).__name__, engine.watch.changed()
+            said = (
+                f"{who}: compile='auto' plays with separate operations from here on, slower, as {what} is not what it "
+                f"was when the machine code was made; make another env for other values, or declare what changes in "
+                f"build with world.remember(...); compile='none' plays so without this warning, compile='aot' compiles "
+                f"again"
+            )
+            warnings.warn(said, NotCompiled, stacklevel=users_line())
+            self._engines[self._engine_key] = self.simulation
+        return True
 
     @cached_property
     def _engines(self) -> dict[tuple[str, bool], Any]:

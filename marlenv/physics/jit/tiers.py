@@ -12,6 +12,10 @@ tier          what runs
               expressions, and while the compiler goes on in the background; where anything goes wrong with a warning
 ============= ====================================================================================================
 
+Where something that a user's scenario holds in Python (weights of a network, an entry of a dict, a variable of its
+module) is another than when its code was made, ``"aot"`` and ``"compile"`` make it anew, and ``"auto"`` goes on
+without, with a warning (:mod:`marlenv.physics.jit.watch`).
+
 All give the same numbers up to rounding; machine code that does not, when it is first used, is not used
 (:mod:`marlenv.physics.jit.first_use`).
 """
@@ -32,6 +36,7 @@ from marlenv.physics.jit.cuda_kernel import CudaKernel
 from marlenv.physics.jit.graph import TooLarge, Untraceable
 from marlenv.physics.jit.kernel import LARGEST, Draw, Source
 from marlenv.physics.jit.torch_compile import Inductor
+from marlenv.physics.jit.watch import Watch, watch_of
 from marlenv.physics.laws.state import State
 from marlenv.physics.simulation import SHARED, Grouped, Infos, Kept, Observations, Simulation, unflatten
 
@@ -47,6 +52,8 @@ class Engine(Protocol):
 
     in_place: bool
     """Whether a transition or a reset may write into the state that it is given."""
+    watch: Watch | None
+    """Tells whether what a user's scenario holds in Python is still what it was when this was made."""
 
     def transition(
         self, state: State, actions: Mapping[str, Tensor]
@@ -64,13 +71,14 @@ class MachineCode:
 
     Args:
         kernel: the code.
+        watch: over what it was made from.
 
     """
 
     in_place = True
 
-    def __init__(self, kernel: Any) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Any, watch: Watch | None = None) -> None:
+        self.kernel, self.watch = kernel, watch
         self._mine: State | None = None
 
     def own(self, state: State) -> State:
@@ -157,7 +165,7 @@ def engine_of(
     where = torch.device("cpu") if device is None else device
     known_there = where.type == "cpu" or (where.type == "cuda" and (tier == "aot" or cuda_kernel.installed()))
     if tier == "compile":
-        return Inductor(simulation)
+        return Inductor(simulation, watch_of(simulation.scenario))
     if tier == "none" or (tier == "auto" and (not known_there or grad)):
         return simulation
     who = type(simulation.scenario).__name__
@@ -201,10 +209,12 @@ def _compiled(simulation: Simulation, draw: Draw | None, draws: int, *, wide: bo
 
     """
     with torch.inference_mode(False), torch.no_grad():  # constants that are made here outlive the mode
+        watch = watch_of(simulation.scenario)
         source = known.source_of(simulation, draw, draws, wide=wide, largest=LARGEST if asked else QUICK)
+        _check_constant(watch)
         kernel = CpuKernel(source) if asked else _soon(source)
         first_use.check(simulation, kernel, draw, wide=wide)
-        return Compiled(kernel)
+        return Compiled(kernel, watch)
 
 
 def _on_gpu(
@@ -212,10 +222,21 @@ def _on_gpu(
 ) -> OnGpu:
     """Machine code of a simulation for a GPU; arguments and errors as of :func:`_compiled`."""
     with torch.inference_mode(False), torch.no_grad():
+        watch = watch_of(simulation.scenario)
         source = known.source_of(simulation, draw, draws, wide=wide, largest=LARGEST if asked else QUICK)
+        _check_constant(watch)
         kernel = CudaKernel(source, device) if asked else _soon(source, device)
         first_use.check(simulation, kernel, draw, wide=wide, device=kernel.device)
-        return OnGpu(kernel)
+        return OnGpu(kernel, watch)
+
+
+def _check_constant(watch: Watch | None) -> None:
+    """Raises where playing changes what a scenario holds in Python."""
+    if watch is not None and (what := watch.changed()):
+        raise Untraceable(
+            f"changes {what} while it is played; declare what changes in build with world.remember(...), and use "
+            f"self.memory"
+        )
 
 
 _late: set[str] = set()

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from marlenv.physics.jit.watch import Watch
 from marlenv.physics.laws.state import State
 from marlenv.physics.maths.rowwise import graph
 from marlenv.physics.simulation import Grouped, Infos, Kept, Observations, Simulation
@@ -18,14 +19,15 @@ class Inductor:
 
     Args:
         simulation: what is compiled.
+        watch: over what a user's scenario holds.
         options: of ``torch.compile``.
 
     """
 
     in_place = False
 
-    def __init__(self, simulation: Simulation, **options: Any) -> None:
-        self.simulation, self.options = simulation, options
+    def __init__(self, simulation: Simulation, watch: Watch | None = None, **options: Any) -> None:
+        self.simulation, self.watch, self.options = simulation, watch, options
         self._graphs: dict[Any, Any] = {}
 
     def transition(

@@ -1,0 +1,251 @@
+"""What a user's scenario reads in Python, and whether it is what it was: machine code keeps the numbers of its trace.
+
+A walk from the scenario lists what attributes, dicts, lists, closures, classes and the globals that code names hold.
+Plain values are compared by value, tensors by version, small arrays by their bytes, all else by identity. Objects of
+marlenv and of libraries are not looked into (but PyTorch's modules are).
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from marlenv.physics.jit.graph import Untraceable
+
+OURS = "marlenv."
+FOREIGN = {"marlenv", "torch", "numpy", "tensordict", *sys.stdlib_module_names}
+PLAIN = (bool, int, float, complex, str, bytes)
+SMALL = 1 << 16  # numbers in an array
+MOST = 20_000  # objects that are looked at before each use
+VERSION = operator.attrgetter("_version")
+UNPLAYED = ("__repr__", "__init__", "__eq__")  # what dataclasses write
+
+
+def ours(scenario: Any) -> bool:
+    """Whether all classes of a scenario are marlenv's own."""
+    kinds = [kind for kind in type(scenario).__mro__ if kind is not object]
+    return all(kind.__module__.startswith(OURS) or kind.__module__ == "abc" for kind in kinds)
+
+
+class _Holder:
+    """Some of what a mapping or a sequence holds.
+
+    Args:
+        content: the mapping or the sequence.
+        keys: of what is compared.
+        said: from a key to how users write it.
+        whole: whether nothing may be added.
+
+    """
+
+    def __init__(self, content: Any, keys: Iterable[Any], said: Callable[[Any], str], *, whole: bool) -> None:
+        self.content, self.keys, self.said = content, list(keys), said
+        self.size = len(content) if whole else None
+        self.kept = [content[key] for key in self.keys]
+        self.values: Callable[[Any], Any] = (
+            operator.itemgetter(*self.keys) if len(self.keys) > 1 else lambda x: [x[key] for key in self.keys]
+        )
+
+    def stays(self) -> bool:
+        """Whether the same objects are there."""
+        try:
+            same = all(map(operator.is_, self.values(self.content), self.kept))
+        except LookupError:
+            return False
+        return same and (self.size is None or len(self.content) == self.size)
+
+    def changed(self) -> str | None:
+        """What has other values, if anything has."""
+        if self.stays():
+            return None
+        now = dict(self.content) if isinstance(self.content, Mapping) else dict(enumerate(self.content))
+        for key, then in zip(self.keys, self.kept, strict=True):
+            if key not in now or not _same(now[key], then):
+                return self.said(key)
+        added = [key for key in now if key not in self.keys] if self.size is not None else []
+        return self.said(added[0]) if added else None
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and isinstance(a, PLAIN) and bool(a == b))
+
+
+class _Cells(Sequence[Any]):
+    """What a function encloses."""
+
+    def __init__(self, cells: Sequence[CellType]) -> None:
+        self.cells = cells
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __getitem__(self, at: Any) -> Any:
+        try:
+            return self.cells[at].cell_contents
+        except ValueError:  # nothing yet
+            return None
+
+
+class Watch:
+    """All that a user's scenario could read besides the values of rows, as it was when this was made.
+
+    Args:
+        scenario: whose.
+
+    Raises:
+        Untraceable: it holds more than can be looked at in each step.
+
+    >>> class Lesson:
+    ...     def __init__(self):
+    ...         self.rates = {"low": 0.1}
+    >>> lesson = Lesson()
+    >>> watch = Watch(lesson)
+    >>> lesson.rates["low"] = 0.2
+    >>> watch.changed()
+    "self.rates['low']"
+    """
+
+    def __init__(self, scenario: Any) -> None:
+        self.holders: list[_Holder] = []
+        self.tensors: list[tuple[Tensor, int, str]] = []
+        self.arrays: list[tuple[np.ndarray[Any, Any], bytes, str]] = []
+        self.sets: list[tuple[Any, set[int], str]] = []
+        self._seen: dict[int, Any] = {}
+        queue: list[tuple[Any, str]] = [(scenario, "self")]
+        while queue:
+            x, name = queue.pop()
+            if id(x) not in self._seen and not isinstance(x, (*PLAIN, type(None))):
+                self._seen[id(x)] = x  # lives on, so that nothing else gets its id
+                if len(self._seen) > MOST:
+                    raise Untraceable(f"holds more than {MOST} objects ({name}), too many to tell whether any changes")
+                queue += self._look(x, name)
+        full = [holder for holder in self.holders if holder.keys]
+        self._full = [(holder.values, holder.content, holder.kept) for holder in full]
+        self._empty = [holder.content for holder in self.holders if not holder.keys]
+        self._empty += [x for x, ids, _ in self.sets if not ids]
+        self._looks = bool(self.arrays) or any(ids for _, ids, _ in self.sets)
+        self._sized = [holder.content for holder in full if holder.size is not None]
+        self._sizes = [len(content) for content in self._sized]
+        self._numbers = [x for x, _, _ in self.tensors]
+        self._versions = [version for _, version, _ in self.tensors]
+
+    def stays(self) -> bool:
+        """Whether all is as it was."""
+        if any(self._empty):
+            return False
+        try:
+            for values, content, kept in self._full:
+                if not all(map(operator.is_, values(content), kept)):
+                    return self.changed() is None
+        except LookupError:
+            return False
+        if list(map(len, self._sized)) != self._sizes or list(map(VERSION, self._numbers)) != self._versions:
+            return False
+        return not self._looks or self.changed() is None
+
+    def changed(self) -> str | None:
+        """What is not as it was, as users write it; None where all is."""
+        for holder in self.holders:
+            if not holder.stays() and (what := holder.changed()) is not None:
+                return what
+        for x, version, name in self.tensors:
+            if x._version != version:
+                return name
+        for array, held, name in self.arrays:
+            if array.tobytes() != held:
+                return name
+        return next((name for x, ids, name in self.sets if set(map(id, x)) != ids), None)
+
+    def _look(self, x: Any, name: str) -> Iterator[tuple[Any, str]]:
+        """Notes what an object holds, and gives what is to be looked at next."""
+        if isinstance(x, Tensor):
+            if not x.is_inference():
+                self.tensors.append((x, x._version, name))
+        elif isinstance(x, np.ndarray):
+            if x.size < SMALL and not x.dtype.hasobject:
+                self.arrays.append((x, x.tobytes(), name))
+        elif isinstance(x, (set, frozenset)):
+            self.sets.append((x, set(map(id, x)), name))
+            yield from ((y, name) for y in x)
+        elif isinstance(x, (dict, list, tuple)):
+            keys = x if isinstance(x, dict) else range(len(x))
+            yield from self._hold(x, keys, lambda key: f"{name}[{key!r}]", whole=True)
+        elif isinstance(x, MethodType):
+            yield from ((x.__self__, name), (x.__func__, name))
+        elif isinstance(x, FunctionType):
+            yield from self._function(x, name)
+        elif isinstance(x, type):
+            if not _foreign(x.__module__):
+                own = [key for key, y in vars(x).items() if not key.startswith("_abc") and _told(key, y)]
+                yield from self._hold(vars(x), own, lambda key: f"{x.__name__}.{key}", whole=False)
+        elif isinstance(x, (staticmethod, classmethod)):
+            yield x.__func__, name
+        elif isinstance(x, property):
+            yield x.fget, name
+        elif hasattr(x, "__dict__") and not isinstance(x, ModuleType):
+            yield from self._object(x, name)
+
+    def _object(self, x: Any, name: str) -> Iterator[tuple[Any, str]]:
+        looked_into = not _foreign(type(x).__module__) or isinstance(x, (torch.nn.Module, SimpleNamespace))
+        if looked_into:
+            yield from self._hold(vars(x), vars(x), lambda key: f"{name}.{key}", whole=True)
+            yield from ((kind, kind.__name__) for kind in type(x).__mro__)
+
+    def _function(self, x: FunctionType, name: str) -> Iterator[tuple[Any, str]]:
+        if _foreign(x.__module__ or ""):
+            return
+        names = set(_names(x.__code__))
+        there = x.__globals__
+        yield from self._hold(there, names & there.keys(), lambda key: f"the global {key}", whole=False)
+        for module in [there[key] for key in names & there.keys() if isinstance(there[key], ModuleType)]:
+            if not _foreign(module.__name__):
+                inner = vars(module)
+                yield from self._hold(inner, names & inner.keys(), f"{module.__name__}.{{}}".format, whole=False)
+        if x.__closure__:
+            free = x.__code__.co_freevars
+            yield from self._hold(_Cells(x.__closure__), range(len(free)), lambda at: f"{free[at]}", whole=True)
+        for part in (x.__defaults__, x.__kwdefaults__):
+            yield part, f"a default of {name}"
+
+    def _hold(
+        self, content: Any, keys: Iterable[Any], said: Callable[[Any], str], *, whole: bool
+    ) -> Iterator[tuple[Any, str]]:
+        holder = _Holder(content, keys, said, whole=whole)
+        if (holder.keys or whole) and not isinstance(content, tuple):
+            self.holders.append(holder)
+        yield from ((x, said(key)) for key, x in zip(holder.keys, holder.kept, strict=True))
+
+
+def _told(key: str, x: Any) -> bool:
+    """Whether an entry of a class is its author's."""
+    return not key.startswith("__") or (isinstance(x, FunctionType) and key not in UNPLAYED)
+
+
+@cache
+def _foreign(module: str) -> bool:
+    """Whether a module is one of Python's, of marlenv's or of another library's."""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return module.partition(".")[0] in FOREIGN or "site-packages" in file or "dist-packages" in file
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
+
+
+def watch_of(scenario: Any) -> Watch | None:
+    """What a user's scenario reads; None for marlenv's own, which read nothing that changes."""
+    return None if ours(scenario) else Watch(scenario)
+
+
+__all__ = ["Watch", "ours", "watch_of"]
