@@ -225,6 +225,20 @@ def test_partial_resets_of_torchrls_envs_are_ours() -> None:
     assert td["step_count"].flatten().tolist() == [0, 3, 3]
 
 
+@pytest.mark.parametrize("outside", [lambda env: env, lambda env: TransformedEnv(env, StepCounter(9))])
+def test_rows_of_torchrls_pools_stand_still(outside) -> None:
+    env = from_torchrl(outside(SerialEnv(3, lambda: rl.envs.PendulumEnv())))
+    env.set_seed(0)
+    td = env.rand_action(env.reset())
+    before = td["th"].clone()
+    td = env.step(td.set("_step", torch.tensor([True, False, True])))
+    assert torch.equal(td["next", "th"][1], before[1])
+    assert (td["next", "th"][::2] != before[::2]).all()
+    again = env.step(env.rand_action(env.step_mdp(td)))
+    moved = before[1] + 0.05 * again["next", "thdot"][1]  # by Pendulum's law, from where it stood
+    torch.testing.assert_close(again["next", "th"][1].sin(), moved.sin())
+
+
 def test_masks_of_torchrls_games_are_read_from_their_data() -> None:
     with warnings.catch_warnings(action="ignore"):
         env = from_torchrl(rl.envs.TicTacToeEnv())

@@ -27,8 +27,9 @@ class FromTorchRLEnv(EnvBase):
             device=env.device, batch_size=env.batch_size, allow_done_after_reset=bool(env._allow_done_after_reset)
         )
         self.batch_locked = env.batch_locked
-        batched = need("torchrl.envs.batched_envs", "from_torchrl").BatchedEnvBase
-        self.handles_partial_steps = isinstance(getattr(env, "base_env", env), batched)
+        envs = need("torchrl.envs", "from_torchrl")
+        base = env.base_env if isinstance(env, envs.TransformedEnv) else env
+        self.handles_partial_steps = isinstance(base, (envs.SerialEnv, envs.ParallelEnv))
         self.supports_set_state = env._supports_set_state
         self.inner = env
         if (group_map := _group_map(env)) is not None:
