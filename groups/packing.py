@@ -269,8 +269,7 @@ def _vector(value: Any, spec: Any) -> Any:
     """A one-hot value as the vector that it stands for, when it was given as a number."""
     if spec is None or np.shape(value) == tuple(spec.shape):
         return value
-    named = spec.register if isinstance(spec, OneHot) else spec.registers
-    if named is None:
+    if not spec.use_register:
         _check_whole(value if isinstance(value, Tensor) else np.asarray(value), torch.int64)
     return spec.encode(value)
 

@@ -103,10 +103,7 @@ class Watch:
     Raises:
         Untraceable: it holds more than can be looked at in each step.
 
-    >>> class Lesson:
-    ...     def __init__(self):
-    ...         self.rates = {"low": 0.1}
-    >>> lesson = Lesson()
+    >>> lesson = SimpleNamespace(rates={"low": 0.1})
     >>> watch = Watch(lesson)
     >>> lesson.rates["low"] = 0.2
     >>> watch.changed()
