@@ -227,7 +227,7 @@ def test_partial_resets_of_torchrls_envs_are_ours() -> None:
 
 @pytest.mark.parametrize("outside", [lambda env: env, lambda env: TransformedEnv(env, StepCounter(9))])
 def test_rows_of_torchrls_pools_stand_still(outside) -> None:
-    env = from_torchrl(outside(SerialEnv(3, lambda: rl.envs.PendulumEnv())))
+    env = from_torchrl(outside(SerialEnv(3, rl.envs.PendulumEnv)))
     env.set_seed(0)
     td = env.rand_action(env.reset())
     before = td["th"].clone()
