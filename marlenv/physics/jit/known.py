@@ -22,10 +22,10 @@ from torch import Tensor
 
 from marlenv.physics.jit.graph import TooLarge
 from marlenv.physics.jit.kernel import Draw, Source
+from marlenv.physics.jit.watch import OURS, ours
 from marlenv.physics.simulation import Simulation
 
 MOST = 64  # sources that are kept
-OURS = "marlenv."
 HIDDEN = ("__builtins__", "__spec__", "__loader__")
 
 
@@ -63,13 +63,13 @@ def fingerprint(simulation: Simulation, *others: Any) -> tuple[bytes, list[Any]]
 
     None where something of it cannot be compared, or where the scenario is not one of marlenv's own.
     """
-    kinds = [kind for kind in type(simulation.scenario).__mro__ if kind is not object]
-    if not all(kind.__module__.startswith(OURS) or kind.__module__ == "abc" for kind in kinds):
+    if not ours(simulation.scenario):
         return None
+    kinds = [kind for kind in type(simulation.scenario).__mro__ if kind.__module__.startswith(OURS)]
     file = io.BytesIO()
     writer = _Fingerprint(file)
     try:
-        writer.dump((simulation, [_methods(kind) for kind in kinds if kind.__module__.startswith(OURS)], others))
+        writer.dump((simulation, [_methods(kind) for kind in kinds], others))
     except Exception:  # whatever it is, what cannot be written is not known again
         return None
     return hashlib.sha256(file.getvalue()).digest(), writer.kept
