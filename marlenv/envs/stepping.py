@@ -267,11 +267,9 @@ def _step_unmasked(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
 def check_waiting(env: EnvBase, td: TensorDictBase, where: Tensor) -> None:
     """Raises if rows that are not done are to wait for those ``where`` (bool ``[*B]``), and the env would move them.
 
-    It would unless it reads masks, or its state travels in the data, of which what it had is kept. Rows that are done
-    may be stepped on: nothing but a reset follows on them.
+    Rows that are done may be stepped on: nothing but a reset follows on them.
     """
-    inner = under_transforms(env)
-    if env.handles_partial_steps or not env.batch_locked or inner.plan.state_keys:
+    if holds_rows(env):
         return
     over = rows_done(env, td)
     held = ~where if over is None else ~where & ~over.to(where.device)
@@ -279,10 +277,19 @@ def check_waiting(env: EnvBase, td: TensorDictBase, where: Tensor) -> None:
         found = held.nonzero()
         which = (found.flatten() if held.ndim == 1 else found).tolist()
         raise Unsupported(
-            f"{type(env).__name__}.step: all rows of {type(inner).__name__} are stepped at once, got a '_step' that "
-            f"leaves out {which}, which are not done; SerialEnv and ParallelEnv step rows one by one (an env whose "
-            f"_step obeys masks says handles_partial_steps = True, one whose state is in the data full_state_spec)"
+            f"{type(env).__name__}.step: all rows of {type(under_transforms(env)).__name__} are stepped at once, got a "
+            f"'_step' that leaves out {which}, which are not done; SerialEnv and ParallelEnv step rows one by one "
+            f"(an env whose _step obeys masks says handles_partial_steps = True, one whose state is in the data "
+            f"full_state_spec)"
         )
+
+
+def holds_rows(env: EnvBase) -> bool:
+    """Whether rows can wait while others are stepped.
+
+    They can if the env reads masks, or its state travels in the data, of which what it had is kept.
+    """
+    return bool(env.handles_partial_steps or not env.batch_locked or under_transforms(env).plan.state_keys)
 
 
 def under_transforms(env: EnvBase) -> EnvBase:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 import torch
@@ -71,6 +72,8 @@ class UCIPlayer(EnginePlayer):
         for name, value in given.items():
             whole("UCIPlayer", name, value, 1)
         whole("UCIPlayer", "resign_moves", resign_moves, 1)
+        if resign is not None and (isinstance(resign, bool) or not isinstance(resign, Real) or not resign >= 0):
+            raise SpecError(f"UCIPlayer: resign must be a number of pawns from 0 on, got {resign!r}")
         if lines := [name for name, value in (options or {}).items() if "\n" in f"{name}{value}"]:
             raise SpecError(f"UCIPlayer: options must be of one line each, got more in {lines}")
         self.clock, self.go = clock, "go {} {}".format(*next(iter(given.items())))

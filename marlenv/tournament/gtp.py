@@ -76,8 +76,8 @@ class GTPPlayer(EnginePlayer):
             raise Unsupported(
                 f"GTPPlayer: engines that speak GTP play games of black and white, got {got}; none with dice or cards"
             )
-        rows, columns = getattr(rules, "rows", None), getattr(rules, "width", None)
-        if None not in (rows, columns) and rows != columns:
+        rows, columns = _sides(rules)
+        if rows != columns:
             raise Unsupported(
                 f"GTPPlayer: boards must be square, as boardsize says one side alone; got {type(rules).__name__} with "
                 f"{rows} rows and {columns} columns"
@@ -99,7 +99,7 @@ class GTPPlayer(EnginePlayer):
 
     def _beginning(self, rules: Any) -> list[str]:
         """What is said before a game."""
-        size, komi = getattr(rules, "size", getattr(rules, "width", None)), getattr(rules, "komi", None)
+        (size, _), komi = _sides(rules), getattr(rules, "komi", None)
         lines = [] if size is None else [f"boardsize {size}"]
         lines += ["clear_board", *([] if komi is None else [f"komi {komi:g}"]), *self.setup]
         seconds = self.move_seconds
@@ -151,6 +151,13 @@ class GTPPlayer(EnginePlayer):
 
     def __repr__(self) -> str:
         return f"GTPPlayer({shlex.join(self.command)!r})"
+
+
+def _sides(rules: Any) -> tuple[int | None, int | None]:
+    """How many rows and columns the board has; None where the rules do not say."""
+    size = getattr(rules, "size", None)
+    rows = getattr(rules, "rows", size)
+    return rows, getattr(rules, "width", getattr(rules, "columns", rows))
 
 
 def _draws(rules: Rules[Any]) -> bool:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marlenv.envs import EnvBase
+from marlenv.envs.seeding import as_seed
 from marlenv.errors import PoolError, SpecError, UnknownName, nearest, whole
 from marlenv.games import TurnBasedEnv
 from marlenv.games.rules import Rules
@@ -175,7 +176,7 @@ class Arena:
         if not increment >= 0:
             raise SpecError(f"Arena: increment must be 0 or more, got {increment}")
         self.names, self.players = list(players), list(players.values())
-        self.rows, self.max_plies, self.seed = rows, max_plies, seed
+        self.rows, self.max_plies, self.seed = rows, max_plies, as_seed("Arena", seed)
         self.forfeits, self.record = forfeits, record
         self.move_seconds, self.game_seconds, self.increment = move_seconds, game_seconds, increment
         self.board = make_board(game, openings, seed, seats, adjudicate)

@@ -212,6 +212,8 @@ class AsyncEnvPool(QuestionPool):
         mask: Tensor | None = get(tensordict, STEP)
         on = [i for i, marked in enumerate(self._any_row(mask, tensordict)) if marked]
         sent = tensordict.exclude("next", INDEX)
+        if mask is not None and not self._all_hold_rows:
+            self._ask("check_waiting", only=on, each=[(_row(sent, i),) for i in on])
         return self._with_rest("step", on, [(_row(sent, i),) for i in on], lambda: standing(self, tensordict))
 
     def _with_rest(self, method: str, on: list[int], each: Any, rest: Callable[[], TensorDictBase]) -> TensorDictBase:
@@ -449,6 +451,12 @@ class AsyncEnvPool(QuestionPool):
         parts = self._ask("set_state", each=[(_row(state, i),) for i in range(self.num_envs)])
         self._note_reset()
         return self._indexed(self._stack([part[0] for part in parts]))
+
+    def _saved(self, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
+        return [part[0] for part in self._ask("call", "state_dict", args, kwargs)]
+
+    def _load(self, states: list[Any], strict: bool, assign: bool) -> None:
+        self._ask("load", each=[([own], strict, assign) for own in states])
 
     def __getattr__(self, name: str) -> Any:
         try:

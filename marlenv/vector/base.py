@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -358,6 +359,35 @@ class BatchedEnv(EnvBase):
                 f"{type(self).__name__}.reset: list_of_kwargs must have {self.num_workers} dicts, got {len(own)}"
             )
         return [{**one, **kwargs} for one in own]
+
+    # --- parameters and buffers of the children --------------------------------------------------
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """The parameters and buffers of the children, under ``"worker0"`` and so on."""
+        if self.is_closed:
+            self.start()
+        return OrderedDict((f"worker{i}", one) for i, one in enumerate(self._saved(args, kwargs)))
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Loads what :meth:`state_dict` gave; or what one child gave, into all of them."""
+        if self.is_closed:
+            self.start()
+        names = [f"worker{i}" for i in range(self.num_workers)]
+        if names[0] in state_dict and state_dict.keys() != set(names):
+            raise SpecError(
+                f"{type(self).__name__}.load_state_dict: expected what {self.num_workers} children gave, got "
+                f"{sorted(state_dict)}"
+            )
+        own = [state_dict[name] for name in names] if names[0] in state_dict else [state_dict] * self.num_workers
+        self._load(own, strict, assign)
+
+    @abstractmethod
+    def _saved(self, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
+        """What ``state_dict`` of each child gives."""
+
+    @abstractmethod
+    def _load(self, states: list[Any], strict: bool, assign: bool) -> None:
+        """Loads such a dict into each child."""
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds the children along the chain of seeds, each with the seed that the one before it returned.

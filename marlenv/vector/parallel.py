@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -65,6 +64,8 @@ class ParallelEnv(BatchedEnv):
     in_processes = True
     _finalizer: Any = None
     _layout: Layout | None = None
+    _all_hold_rows = True
+    """Whether all children can let some of their rows wait while others are stepped."""
 
     def __new__(cls, num_workers: int, *args: Any, serial_for_single: bool = False, **kwargs: Any) -> Any:
         if serial_for_single and num_workers == 1:
@@ -127,6 +128,7 @@ class ParallelEnv(BatchedEnv):
             self._settle("start", self._watch.wait(self._workers, "start", self.timeout))
             children: list[Description] = [one for part in self._ask("describe") for one in part]
             self._adopt(children)
+            self._all_hold_rows = all(child.holds_rows for child in children)
             self._lay_out()
         except BaseException:
             self._abort()
@@ -293,6 +295,8 @@ class ParallelEnv(BatchedEnv):
         if self._unreset:
             self._check_were_reset(tensordict)
         mask = get(tensordict, STEP)
+        if mask is not None and not self._all_hold_rows:
+            self._ask("check_waiting", each=[(plain(part),) for part in self._blocks(tensordict.exclude("next"))])
         layout, workers = self._layout, self._workers
         if layout is None:
             return self._step_by_pipe(tensordict)
@@ -521,19 +525,11 @@ class ParallelEnv(BatchedEnv):
         if self.is_closed:
             self._stop()
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The parameters and buffers of the children, under ``"worker0"`` and so on."""
-        if self.is_closed:
-            self.start()
-        found = [one for part in self._ask("call", "state_dict", args, kwargs) for one in part]
-        return OrderedDict((f"worker{i}", one) for i, one in enumerate(found))
+    def _saved(self, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
+        return [one for part in self._ask("call", "state_dict", args, kwargs) for one in part]
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Loads what :meth:`state_dict` gave; or what one child gave, into all of them."""
-        if self.is_closed:
-            self.start()
-        own = [state_dict.get(f"worker{i}", state_dict) for i in range(self.num_workers)]
-        self._ask("load", each=[(own[w.first : w.first + w.count], strict, assign) for w in self._workers])
+    def _load(self, states: list[Any], strict: bool, assign: bool) -> None:
+        self._ask("load", each=[(states[w.first : w.first + w.count], strict, assign) for w in self._workers])
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -20,6 +20,7 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
+from marlenv.envs.stepping import holds_rows
 from marlenv.errors import WorkerFailed
 from marlenv.keys import NestedKey
 from marlenv.specs import Composite
@@ -58,7 +59,10 @@ class Answer(IntEnum):
 
 
 QUESTIONS = frozenset(
-    ("get", "call", "load", "get_state", "state_of", "set_state", "seed", "set_seed", "action_seed", "check_options"),
+    (
+        *("get", "call", "load", "seed", "set_seed", "action_seed"),
+        *("get_state", "state_of", "set_state", "check_options", "check_waiting"),
+    )
 )
 """What is asked of envs between steps. An env may refuse it, and goes on."""
 
@@ -122,6 +126,7 @@ class Description:
     name: str
     remembered: list[NestedKey]
     _mask_keys: dict[NestedKey, NestedKey]
+    holds_rows: bool
 
     @staticmethod
     def of(env: EnvBase) -> Description:
@@ -129,7 +134,7 @@ class Description:
         specs = {f"full_{kind}_spec": getattr(env, f"full_{kind}_spec").clone() for kind in SIDE}
         groups, tree = getattr(env, "group_map", None), getattr(env, "tree", None)
         may = env._allow_done_after_reset
-        known = env.supports_set_state, may, repr(env), list(env.remembered), dict(env._mask_keys)
+        known = env.supports_set_state, may, repr(env), list(env.remembered), dict(env._mask_keys), holds_rows(env)
         return Description(env.batch_size, env.device, specs, groups, tree, *known)
 
     def __getattr__(self, name: str) -> Any:

@@ -75,6 +75,7 @@ class QuestionPool(BatchedEnv):
                 made.append(self._opened(number, self._recipes(number, [None] * self.num_envs)))
             found = [one for part in self._ask("describe") for one in part]
             self._adopt(found)
+            self._all_hold_rows = all(one.holds_rows for one in found)
         except BaseException:
             self._abort()
             raise

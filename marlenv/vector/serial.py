@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from typing import Any
@@ -83,6 +82,7 @@ class SerialEnv(BatchedEnv):
     def _start(self) -> None:
         if not self._made:
             self._describe()
+        self._begin()
 
     def _stop(self) -> None:
         for child in self.children_envs if self._made else []:
@@ -106,6 +106,13 @@ class SerialEnv(BatchedEnv):
             options = self._reset_options(kwargs)
             for child, own in zip(self.children_envs, options, strict=True):
                 check_reset_options(child, own)
+        fresh = self._begun(tensordict, options)
+        if self._unreset:
+            self._note_reset(tensordict)
+        return self._stack(fresh)
+
+    def _begun(self, tensordict: TensorDictBase | None, options: list[Options]) -> list[TensorDictBase]:
+        """The data of each child after a reset of those that masks mark."""
         fresh: list[TensorDictBase] = []
         if tensordict is None:
             for i, own in enumerate(options):
@@ -115,7 +122,7 @@ class SerialEnv(BatchedEnv):
                     fresh.append(self._fitting(i, one) if self._checks else one)
                 except Exception as error:
                     fresh.append(self._restarted(i, error, own))
-            return self._stack(fresh)
+            return fresh
         for i, (td, on) in enumerate(zip(split(tensordict), self._marked(tensordict), strict=True)):
             child = self.children_envs[i]
             told = self._told(child, td)
@@ -127,7 +134,7 @@ class SerialEnv(BatchedEnv):
                 except Exception as error:
                     told = self._restarted(i, error, options[i])
             fresh.append(present(child, told))
-        return self._stack(fresh)
+        return fresh
 
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
         if self.is_closed:
@@ -179,6 +186,8 @@ class SerialEnv(BatchedEnv):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self.is_closed:
             self.start()
+        if self._unreset:
+            self._check_were_reset(tensordict)
         mask = get(tensordict, STEP)
         on = self._any_row(mask, tensordict)
         if mask is not None:
@@ -282,22 +291,17 @@ class SerialEnv(BatchedEnv):
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
         if self.is_closed:
             self.start()
-        return self._stack([c.set_state(s) for c, s in zip(self.children_envs, state.unbind(0), strict=True)])
+        parts = [c.set_state(s) for c, s in zip(self.children_envs, state.unbind(0), strict=True)]
+        self._note_reset()
+        return self._stack(parts)
 
     # --- the children as modules and as objects --------------------------------------------------
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The parameters and buffers of the children, under ``"worker0"`` and so on."""
-        if self.is_closed:
-            self.start()
-        return OrderedDict((f"worker{i}", c.state_dict(*args, **kwargs)) for i, c in enumerate(self.children_envs))
+    def _saved(self, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
+        return [child.state_dict(*args, **kwargs) for child in self.children_envs]
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Loads what :meth:`state_dict` gave; or what one child gave, into all of them."""
-        if self.is_closed:
-            self.start()
-        for i, child in enumerate(self.children_envs):
-            own = state_dict[f"worker{i}"] if "worker0" in state_dict else state_dict
+    def _load(self, states: list[Any], strict: bool, assign: bool) -> None:
+        for child, own in zip(self.children_envs, states, strict=True):
             child.load_state_dict(own, strict=strict, assign=assign)
 
     def __getattr__(self, name: str) -> Any:

@@ -57,7 +57,25 @@ def _options(pool: BatchedEnv, rows: Sequence[int]) -> dict[str, Any]:
     }
 
 
-class SerialView(SerialEnv):
+class Shared:
+    """What the views of pools have of theirs: which children were started again and not reset since."""
+
+    _pool: Any
+    _rows: list[int]
+
+    @property
+    def _unreset(self) -> set[int]:
+        if self._pool.is_closed:
+            self._pool.start()
+        return {n for n, i in enumerate(self._rows) if i in self._pool._unreset}
+
+    @_unreset.setter
+    def _unreset(self, left: set[int]) -> None:
+        mine = {i for n, i in enumerate(self._rows) if n not in left}
+        self._pool._unreset = self._pool._unreset - mine
+
+
+class SerialView(Shared, SerialEnv):
     """Some children of a :class:`~marlenv.SerialEnv`: the same objects, so that what is done here is done there.
 
     Args:
@@ -114,7 +132,7 @@ class Part:
         return len(self.rows)
 
 
-class ParallelView(ParallelEnv):
+class ParallelView(Shared, ParallelEnv):
     """Some children of a :class:`~marlenv.ParallelEnv`, in its processes; data are sent piece by piece.
 
     Args:
@@ -137,7 +155,9 @@ class ParallelView(ParallelEnv):
             local = [i - owner.first for i, owner in group]
             self._workers.append(Part(len(self._workers), number, first, local))
             first += len(local)
-        self._adopt([one for part in self._ask("describe") for one in part])
+        children = [one for part in self._ask("describe") for one in part]
+        self._adopt(children)
+        self._all_hold_rows = all(child.holds_rows for child in children)
 
     def _start(self) -> None:
         """Nothing: the pool starts its processes."""
@@ -147,17 +167,6 @@ class ParallelView(ParallelEnv):
 
     def _abort(self) -> None:
         self._pool._abort()
-
-    @property
-    def _unreset(self) -> set[int]:
-        if self._pool.is_closed:
-            self._pool.start()
-        return {n for n, i in enumerate(self._rows) if i in self._pool._unreset}
-
-    @_unreset.setter
-    def _unreset(self, left: set[int]) -> None:
-        mine = {i for n, i in enumerate(self._rows) if n not in left}
-        self._pool._unreset = self._pool._unreset - mine
 
     def _answers(self, name: str, each: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
         return self._told_parts(name, list(zip(self._workers, each, strict=True)))

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.resetting import check_reset_options, maybe_reset
-from marlenv.envs.stepping import advance, finish
+from marlenv.envs.stepping import STEP, advance, finish
 from marlenv.keys import Path
 from marlenv.tensordicts import get
 from marlenv.vector.base import MakeEnv, Options
@@ -97,6 +97,10 @@ class Block:
         """Raises if an env does not know keyword arguments that it is to be reset with."""
         for child, own in zip(self.env.children_envs, options, strict=True):
             check_reset_options(child, own)
+
+    def check_waiting(self, td: TensorDictBase) -> None:
+        """Raises if an env would move rows that are to wait."""
+        self.env._check_waiting(td, self.env._any_row(get(td, STEP), td))
 
     def reset(self, td: TensorDictBase | None, options: Options) -> TensorDictBase:
         """Resets all envs, or those that masks mark."""

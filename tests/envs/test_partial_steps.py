@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorDict
 from twin_envs import load
 
-from marlenv import SerialEnv, TransformedEnv, make
+from marlenv import AsyncEnvPool, ParallelEnv, SerialEnv, TransformedEnv, make
 from marlenv.errors import DtypeError, KeyMissing, NotInSpec, ResetError, ShapeError, Unsupported
 from marlenv.testing.mocks import CountingEnv, GroupedEnv
 
@@ -252,11 +252,28 @@ def test_rows_that_are_done_may_be_stepped_on():
     assert (plain.rollout(9, break_when_all_done=True) == whole.rollout(9, break_when_all_done=True)).all()
 
 
-def test_no_child_of_a_pool_moves_where_one_cannot_hold_its_rows():
-    env = SerialEnv(2, lambda: AllAtOnce(max_steps=9, batch_size=[2]))
+def held():
+    """Two rows that move at once."""
+    return AllAtOnce(max_steps=9, batch_size=[2])
+
+
+@pytest.mark.parametrize(
+    "make_pool",
+    [
+        lambda: SerialEnv(2, held),
+        lambda: ParallelEnv(2, held, num_processes=1),
+        lambda: ParallelEnv(2, held, use_buffers=False),
+        lambda: ParallelEnv(2, held, num_processes=1)[:],
+        lambda: AsyncEnvPool([held, held]),
+    ],
+    ids=["series", "processes", "pieces", "view", "threads"],
+)
+def test_no_child_of_a_pool_moves_where_one_cannot_hold_its_rows(make_pool):
+    env = make_pool()
     td = env.rand_action(env.reset())
     with pytest.raises(Unsupported, match=r"leaves out \[1\], which are not done"):
         env.step(td.set("_step", torch.tensor([[True, True], [True, False]])))
-    assert [child.count.flatten().tolist() for child in env.children_envs] == [[0, 0], [0, 0]]
+    assert [count.flatten().tolist() for count in env.count] == [[0, 0], [0, 0]]
     out = env.step(td.set("_step", torch.tensor([[True, True], [False, False]])))
     assert out["next", "observation"].flatten().tolist() == [1, 1, 0, 0]
+    env.close()

@@ -10,7 +10,7 @@ import harness
 import numpy as np
 import pytest
 import torch
-from sizes import some
+from sizes import first, some
 
 import marlenv
 from marlenv.envs.registry import load
@@ -99,7 +99,7 @@ def broken_or_not_judged(name, **options):
     return {r.name: r.says for r in run_contract(make_env, **options) if r.verdict != "held"}
 
 
-@pytest.mark.parametrize("name", sorted(QUICK))
+@pytest.mark.parametrize("name", first(sorted(QUICK), 2))
 def test_the_contract_holds(name):
     assert broken_or_not_judged(name, steps=20) == {}
 

@@ -299,6 +299,7 @@ def broken(turn: Turn) -> torch.Tensor:
             SpecError,
             "MCTSPlayer: explore must be a number from 0 on, got nan",
         ),
+        (lambda: Arena(TicTacToe(), {}, seed=0.5), DtypeError, "Arena: seed must be an int, got 0.5"),
         (lambda: Arena(TicTacToe(), {"ada": None}), SpecError, "player 'ada' must be something to call .* got None"),
         (
             lambda: Arena(TicTacToe(), {"a": lambda turn: turn.legal}).play([Game(0, ("a", "a"))]),

