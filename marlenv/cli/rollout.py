@@ -14,7 +14,8 @@ from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
-from tensordict import LazyStackedTensorDict, TensorDictBase
+import torch
+from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
 
 from marlenv.cli import env_options
 from marlenv.cli.film import Film
@@ -25,6 +26,7 @@ from marlenv.envs.policies import READS_TENSORDICT, as_policy, ask
 from marlenv.envs.registry import load
 from marlenv.errors import SpecError, whole
 from marlenv.registration import find, make
+from marlenv.specs import Stacked, TensorSpec
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +61,8 @@ def run(options: argparse.Namespace) -> int:
         max_steps=options.max_steps,
         **{**drawn, **given},
     )
+    if options.out is not None:
+        _check_sizes(env, options.out)
     policy = load_policy(options.policy, env)
     with contextlib.nullcontext() if options.video is None else Film(env, options.video) as film:
         summary, seconds = play(env, policy, options.steps, options.out, film)
@@ -124,8 +128,12 @@ def needed(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
 
 
 def play(env: EnvBase, policy: Any, steps: int, out: Path | None, film: Film | None = None) -> tuple[Summary, float]:
-    """Plays ``steps`` steps; every step goes into the files of ``out``, and onto ``film``, as it comes."""
+    """Plays ``steps`` steps; every step goes into the files of ``out``, and onto ``film``, as it comes.
+
+    What is no tensor, such as text, has no fixed size in a file, and is written at the end.
+    """
     summary, progress, store = Summary(env), Progress(steps), None
+    said: list[Any] = []
     td = env.reset()
     for i in range(steps):
         acted = ask(policy, td, "rollout")
@@ -139,9 +147,13 @@ def play(env: EnvBase, policy: Any, steps: int, out: Path | None, film: Film | N
             td = env.maybe_reset(env.step_mdp(data))
         summary.add(data)
         if out is not None:
+            said.append(_non_tensors(data))
+            data = data.filter_non_tensor_data()
             store = _allocate(data, steps, out) if store is None else store
             store[(slice(None),) * data.ndim + (i,)].update_(data)
         progress.step()
+    if store is not None and said[0] is not None:
+        store.clone(False).update(torch.stack(said, -1)).memmap(prefix=str(out))  # tensors stay in their files
     return summary, progress.seconds
 
 
@@ -154,3 +166,30 @@ def _allocate(data: TensorDictBase, steps: int, out: Path) -> TensorDictBase:
     if any(isinstance(v, LazyStackedTensorDict) for v in wide.values(True)):
         wide = wide.clone()
     return wide.cpu().memmap_like(prefix=str(out))
+
+
+def _non_tensors(data: TensorDictBase) -> TensorDictBase | None:
+    """The entries that are no tensors; None where there are none."""
+
+    def kept(value: Any) -> Any:
+        if is_non_tensor(value):
+            return value
+        return _non_tensors(value) if is_tensor_collection(value) else None
+
+    return data.apply(kept, call_on_nested=True, filter_empty=True)
+
+
+def _check_sizes(env: EnvBase, out: Path) -> None:
+    """Raises where steps may differ in shape: files are as long as all steps from the first one on."""
+    for side in (env.output_spec, env.input_spec):
+        for (_, *key), spec in side.items(True, True):
+            if _unknown_size(spec):
+                raise SpecError(
+                    f"--out {out}: {'/'.join(key)} has sizes of -1, got {list(spec.shape)}, so that steps differ in "
+                    f"shape and do not fit into one file; leave --out away, or call rollout(return_contiguous=False)"
+                )
+
+
+def _unknown_size(spec: TensorSpec) -> bool:
+    """Whether a size is -1, beyond those that say that parts side by side differ."""
+    return any(map(_unknown_size, spec.parts)) if isinstance(spec, Stacked) else -1 in spec.shape

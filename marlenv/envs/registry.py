@@ -77,7 +77,7 @@ def load(where: str) -> Any:
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is not None and not module.startswith(error.name):
+        if not f"{module}.".startswith(f"{error.name}."):  # it is there, and imports what is not
             raise
         raise UnknownName(f"no module is called {module!r}") from error
     try:

@@ -332,6 +332,10 @@ def truncations(env: EnvBase) -> list[NestedKey]:
 
 def _truncate_last(env: EnvBase, td: TensorDictBase) -> None:
     """Marks the last step of what is not done as truncated and done."""
+    if (envs := parts(td)) is not None and td.stack_dim < td.ndim - 1:  # of unequal sizes
+        for one in envs:
+            _truncate_last(env, one)
+        return
     end = (slice(None),) * (td.ndim - 1) + (-1,)
     for key in truncations(env):
         done, truncated = (td.get(under("next", one)).clone() for one in (beside(key, "done"), key))

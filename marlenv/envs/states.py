@@ -44,6 +44,8 @@ def set_state(
         if mask.dtype != torch.bool or mask.shape[: len(batch)] != batch:
             raise ShapeError(f"{who}: the mask must be bool {list(batch)}, got {mask.dtype} {list(mask.shape)}")
         state = env._state_of(state, mask, tensordict)
-    out = env.plan.done.complete(env._set_state(state))
+    out = env._set_state(state)
+    if not env.gives_all_flags:
+        env.plan.done.complete(out)
     env._on_reset(out)
     return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import IO
 
@@ -56,8 +57,9 @@ def write_video(path: str | Path, frames: Tensor, fps: float = 30, crf: int = 18
         return path
     av = need("av", "write_video")
     height, width = (n - n % 2 for n in frames.shape[1:3])
+    rate = Fraction(float(fps)).limit_denominator(1001)  # which has 30000/1001, the rate of NTSC
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=round(fps), options={"crf": str(crf)})
+        stream = container.add_stream("libx264", rate=rate, options={"crf": str(crf)})
         stream.height, stream.width, stream.pix_fmt = height, width, "yuv420p"
         for frame in frames[:, :height, :width].cpu().contiguous():
             container.mux(stream.encode(av.VideoFrame.from_ndarray(frame.numpy(), format="rgb24")))

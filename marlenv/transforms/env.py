@@ -14,9 +14,9 @@ from marlenv.envs.random_actions import drawing_from
 from marlenv.envs.resetting import check_reset_options
 from marlenv.envs.rollout import RolloutOptions
 from marlenv.envs.stepping import STEP, finish, standing
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, Unsupported
 from marlenv.keys import NestedKey, beside, last, nested
-from marlenv.specs import Composite
+from marlenv.specs import Composite, Stacked
 from marlenv.tensordicts import choose, fetch, get, new, put, rows, shallow, unite
 from marlenv.transforms.base import Transform, untaken
 from marlenv.transforms.compose import Compose, as_transform
@@ -197,9 +197,18 @@ class TransformedEnv(EnvBase):
                 self.cache_specs = False
         return super()._family(kind)
 
+    def _refuse_ragged(self, done: Composite) -> None:
+        """Raises where the envs of a pool have groups of different sizes: their entries are lists, not tensors."""
+        if any(isinstance(leaf, Stacked) for leaf in done.values(True, True)):
+            raise Unsupported(
+                f"{type(self).__name__}: the envs of this {type(self.base_env).__name__} have groups of different "
+                f"sizes; give each its transforms: SerialEnv(n, lambda: TransformedEnv(make(), ...))"
+            )
+
     def _edit_specs(self) -> None:
         base = self.base_env
         given: Any = {kind: getattr(base, f"full_{kind}_spec").clone() for kind in SIDE}
+        self._refuse_ragged(given["done"])
         for key, place in self._aside.items():
             kind = "observation" if key in given["observation"] else "done"
             given["observation"][place] = given[kind][key].clone()

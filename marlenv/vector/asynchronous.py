@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase
@@ -14,13 +14,13 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.rollout import stack_steps
-from marlenv.envs.stepping import STEP, advance, present, standing
+from marlenv.envs.stepping import STEP, advance, check_actions, present, standing
 from marlenv.errors import BadIndex, ShapeError, SpecError, whole
 from marlenv.groups.done import strip
 from marlenv.groups.reset import RESET
 from marlenv.specs import NonTensor
 from marlenv.tensordicts import get, lazy, shallow
-from marlenv.vector.base import MakeEnv, Options
+from marlenv.vector.base import WHOLE, MakeEnv, Options
 from marlenv.vector.channels import left
 from marlenv.vector.questions import QuestionPool
 
@@ -107,6 +107,11 @@ class AsyncEnvPool(QuestionPool):
         self.envs_per_worker = whole(who, "envs_per_worker", envs_per_worker, 1)
         self.worker_affinity, self._alike = worker_affinity, stack == "dense"
         self._affinity = self._affinities(who)
+        envs_given = [maker for maker in makers if isinstance(maker, EnvBase)]
+        if len({id(env) for env in envs_given}) < len(envs_given):
+            raise SpecError(
+                f"{who}: the same env was given twice; give one for each place, or a function that makes it"
+            )
         held = [_Held(maker) if isinstance(maker, EnvBase) else maker for maker in makers]
         super().__init__(
             len(makers),
@@ -308,6 +313,9 @@ class AsyncEnvPool(QuestionPool):
         rows = self._addressed(who, td, env_index)
         envs = [i for i, _ in rows]
         self._refuse_busy(who, envs)
+        if kind != "reset" and not self.share_individual_td:
+            for _, row in rows:
+                check_actions(self, self.plan, cast(TensorDictBase, row).expand(self.batch_size))
         if kind == "reset":
             self._unreset = self._unreset.difference(envs)
         elif self._unreset:
@@ -333,7 +341,7 @@ class AsyncEnvPool(QuestionPool):
             env_index = [one[0] for one in env_index]
         found = torch.as_tensor(env_index if not isinstance(env_index, range) else list(env_index))
         one = found.ndim == 0
-        if found.is_floating_point() or (isinstance(env_index, Tensor) and found.dtype == torch.bool):
+        if found.is_floating_point() or found.dtype == torch.bool:
             raise SpecError(f"{who}: env_index must be integers, got {env_index!r}")
         numbers = [int(i) for i in found.reshape(-1)]
         if odd := [i for i in numbers if not 0 <= i < self.num_envs]:
@@ -370,7 +378,9 @@ class AsyncEnvPool(QuestionPool):
             while env_index not in ready:
                 self._wait(who, until, 1, 0)
             return self._composed(kind, int(env_index))
-        least = self.min_get if min_get is None else min_get
+        least = whole(who, "min_get", self.min_get if min_get is None else min_get, 0)
+        if max_get is not None:
+            whole(who, "max_get", max_get, 1)
         if least > len(asked):
             raise SpecError(f"{who}: cannot wait for {least} envs when {len(asked)} are at work")
         while len(ready) < least:
@@ -436,14 +446,14 @@ class AsyncEnvPool(QuestionPool):
         if self.is_closed:
             self.start()
         rows = [None if tensordict is None else _row(tensordict.exclude(INDEX), i) for i in range(self.num_envs)]
-        return stack_steps([part[0] for part in self._ask("get_state", each=[(row,) for row in rows])], 0)
+        return self._stack([part[0] for part in self._ask("get_state", each=[(row,) for row in rows])])
 
     def _state_of(self, state: TensorDictBase, mask: Tensor, tensordict: TensorDictBase | None) -> TensorDictBase:
         if self.is_closed:
             self.start()
         tds = [None if tensordict is None else _row(tensordict.exclude(INDEX), i) for i in range(self.num_envs)]
         each = [(_row(state, i), mask[i : i + 1].cpu(), td) for i, td in enumerate(tds)]
-        return stack_steps([part[0] for part in self._ask("state_of", each=each)], 0)
+        return self._stack([part[0] for part in self._ask("state_of", each=each)])
 
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
         if self.is_closed:
@@ -462,7 +472,7 @@ class AsyncEnvPool(QuestionPool):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            if name.startswith("_") or "_channels" not in self.__dict__:
+            if name.startswith("_") or name in WHOLE or "_channels" not in self.__dict__:
                 raise
         if self.is_closed:
             self.start()

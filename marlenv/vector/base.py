@@ -22,6 +22,8 @@ from marlenv.tensordicts import get, lazy, put, rows
 from marlenv.vector.protocol import Description
 
 MakeEnv = Callable[..., EnvBase]
+WHOLE = frozenset(("tree",))
+"""What a pool has of its own or not at all: children are not asked for it one by one."""
 Options = dict[str, Any]
 
 

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from marlenv.envs.seeding import next_seed
 from marlenv.envs.stepping import STEP, present
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, Unsupported
 from marlenv.keys import Path, nested
 from marlenv.tensordicts import choose, fetch, get
-from marlenv.vector.base import BatchedEnv, Options, cut_off, made
-from marlenv.vector.buffers import ABSENT, DONE, KNOWN, SENT, Buffers, Layout, fit_for_buffers
+from marlenv.vector.base import WHOLE, BatchedEnv, Options, cut_off, made
+from marlenv.vector.buffers import ABSENT, DONE, KNOWN, SENT, Buffers, Field, Layout, fit_for_buffers
 from marlenv.vector.creator import EnvCreator
 from marlenv.vector.process import Process, Watch, failures_of, start_method, stop
 from marlenv.vector.protocol import Command, Description, Failure, plain
@@ -73,6 +73,18 @@ class ParallelEnv(BatchedEnv):
                 kwargs.pop(name, None)
             return SerialEnv(num_workers, *args, **kwargs)
         return super().__new__(cls, num_workers, *args, **kwargs)
+
+    def __getnewargs__(self) -> tuple[int]:
+        """What a copy is made with before it gets its attributes."""
+        return (self.num_workers,)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._workers:
+            raise Unsupported(
+                f"{type(self).__name__}: its processes run, and cannot be copied or pickled; close it first, or copy "
+                f"what makes it"
+            )
+        return super().__getstate__()
 
     # --- starting and ending ---------------------------------------------------------------------
 
@@ -405,7 +417,8 @@ class ParallelEnv(BatchedEnv):
                 states.append(ABSENT)
                 continue
             had = known.get(field.path)
-            if had is not None and had[0] is value and had[1] == value._version:
+            same = had is not None and had[0] is value and had[1] == value._version
+            if same and field.path not in layout.states:  # writes through NumPy leave no trace; states must be right
                 states.append(KNOWN)
                 continue
             if value.shape != block.shape or value.is_floating_point() > block.is_floating_point():
@@ -417,6 +430,11 @@ class ParallelEnv(BatchedEnv):
                     f"got {value.dtype} {list(value.shape)}"
                 )
             block.copy_(value.detach() if value.requires_grad else value)
+            if value.dtype != block.dtype and not block.is_floating_point() and bool((block != value.cpu()).any()):
+                raise SpecError(
+                    f"{type(self).__name__}: entry {nested(field.path)!r} must be {field.dtype}, got {value.dtype} "
+                    f"with values that it does not have"
+                )
             states.append(SENT)
         there = self._memory.there
         there["inputs"][:] = states
@@ -431,13 +449,25 @@ class ParallelEnv(BatchedEnv):
         """Copies of what the workers have written."""
         if not workers:
             return layout.build([], self.num_workers, self.device)
-        there = self._memory.there[area][workers[0].number]
+        shown = self._memory.there[area][[worker.number for worker in workers]]
+        there = shown[0]
+        if len(shown) > 1 and (shown != there).any():
+            self._refuse_gaps(getattr(layout, area), shown, workers)
         leaves = []
         for field, block, here in zip(getattr(layout, area), self._memory.blocks[area], there.tolist(), strict=True):
             if here:
                 value = block.clone() if self.device is None else block.to(self.device, copy=True)
                 leaves.append((field.path, value))
         return layout.build(leaves, self.num_workers, self.device)
+
+    def _refuse_gaps(self, fields: list[Field], shown: Any, workers: Sequence[Any]) -> None:
+        """Raises where some workers have an entry that others have not."""
+        place = int((shown != shown[0]).any(0).argmax())
+        has = dict(zip(shown[:, place].tolist(), (worker.first for worker in workers), strict=True))
+        raise SpecError(
+            f"{type(self).__name__}: entry {nested(fields[place].path)!r} is among the data of env {has[1]} and not "
+            f"among those of env {has[0]}; give it in every step"
+        )
 
     def _learn(self, layout: Layout, td: TensorDictBase) -> None:
         """Remembers what all workers have too, so that it is not sent back."""
@@ -501,8 +531,7 @@ class ParallelEnv(BatchedEnv):
         if self.is_closed:
             self.start()
         parts = [None] * len(self._workers) if tensordict is None else self._blocks(tensordict)
-        found = self._ask("get_state", each=[(plain(part),) for part in parts])
-        return torch.stack([row for part in found for row in part.unbind(0)])
+        return self._joined(self._ask("get_state", each=[(plain(part),) for part in parts]))
 
     def _state_of(self, state: TensorDictBase, mask: Tensor, tensordict: TensorDictBase | None) -> TensorDictBase:
         if self.is_closed:
@@ -510,8 +539,7 @@ class ParallelEnv(BatchedEnv):
         tds = [None] * len(self._workers) if tensordict is None else self._blocks(tensordict)
         masks = [mask[worker.first : worker.first + worker.count].cpu() for worker in self._workers]
         parts = zip(self._blocks(state), masks, tds, strict=True)
-        found = self._ask("state_of", each=[(plain(s), m, plain(td)) for s, m, td in parts])
-        return torch.stack([row for part in found for row in part.unbind(0)])
+        return self._joined(self._ask("state_of", each=[(plain(s), m, plain(td)) for s, m, td in parts]))
 
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
         if self.is_closed:
@@ -535,7 +563,7 @@ class ParallelEnv(BatchedEnv):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            if name.startswith("_") or "_workers" not in self.__dict__:
+            if name.startswith("_") or name in WHOLE or "_workers" not in self.__dict__:
                 raise
         if self.is_closed:
             self.start()

@@ -13,13 +13,12 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.resetting import check_reset_options, reset_rows
-from marlenv.envs.rollout import stack_steps
 from marlenv.envs.seeding import next_seed
 from marlenv.envs.stepping import STEP, check_waiting, present, standing
 from marlenv.errors import SpecError
 from marlenv.groups.reset import read_masks
 from marlenv.tensordicts import entries, get, new, raw, rows, split
-from marlenv.vector.base import BatchedEnv, Options, cut_off, made
+from marlenv.vector.base import WHOLE, BatchedEnv, Options, cut_off, made
 from marlenv.vector.fit import Fit
 
 CPU = torch.device("cpu")
@@ -276,13 +275,13 @@ class SerialEnv(BatchedEnv):
         if self.is_closed:
             self.start()
         parts = self._parts(tensordict)
-        return stack_steps([c.get_state(td) for c, td in zip(self.children_envs, parts, strict=True)], 0)
+        return self._stack([c.get_state(td) for c, td in zip(self.children_envs, parts, strict=True)])
 
     def _state_of(self, state: TensorDictBase, mask: Tensor, tensordict: TensorDictBase | None) -> TensorDictBase:
         if self.is_closed:
             self.start()
         each = zip(self.children_envs, state.unbind(0), mask.unbind(0), self._parts(tensordict), strict=True)
-        return stack_steps([c._state_of(s, m, td) for c, s, m, td in each], 0)
+        return self._stack([c._state_of(s, m, td) for c, s, m, td in each])
 
     def _parts(self, tensordict: TensorDictBase | None) -> Sequence[TensorDictBase | None]:
         """The data of each child."""
@@ -308,7 +307,7 @@ class SerialEnv(BatchedEnv):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            if name.startswith("_") or "children_envs" not in self.__dict__:
+            if name.startswith("_") or name in WHOLE or "children_envs" not in self.__dict__:
                 raise
             if self._made and not hasattr(self.children_envs[0], name):
                 raise

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.errors import BadIndex
@@ -58,10 +59,19 @@ def _options(pool: BatchedEnv, rows: Sequence[int]) -> dict[str, Any]:
 
 
 class Shared:
-    """What the views of pools have of theirs: which children were started again and not reset since."""
+    """What the views of pools have of theirs: how often children failed, which of them were not reset since."""
 
     _pool: Any
     _rows: list[int]
+
+    @property
+    def failures(self) -> Tensor:
+        """How often each child failed and was started again; int64 ``[num_workers]``."""
+        return self._pool.failures[self._rows]
+
+    @failures.setter
+    def failures(self, counts: Tensor) -> None:
+        """The pool counts."""
 
     @property
     def _unreset(self) -> set[int]:
@@ -85,7 +95,7 @@ class SerialView(Shared, SerialEnv):
 
     def __init__(self, pool: SerialEnv, rows: Sequence[int]) -> None:
         self.__dict__["_pool"], self.__dict__["_rows"] = pool, list(rows)
-        super().__init__(**_options(pool, rows))
+        super().__init__(**_options(pool, rows), on_failure=pool.on_failure)
         self.is_closed = False
 
     @property

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from marlenv.scenarios.mpe.simple_spread import SimpleSpread
+from tensordict import TensorDict
 from test_commands import run
 
 import marlenv
@@ -16,12 +17,27 @@ from marlenv.testing import CountingEnv
 
 ENVS = """
 from dataclasses import dataclass
-from marlenv import StepCounter, TransformedEnv, make
+from marlenv import Composite, NonTensor, StepCounter, TransformedEnv, Unbounded, make
 from marlenv.scenarios.mpe.simple_spread import SimpleSpread
 from marlenv.testing import CountingEnv, GroupedEnv
 
 class Own(CountingEnv):
     "Counts on its own."
+
+class Says(CountingEnv):
+    def __init__(self):
+        super().__init__(max_steps=3)
+        self.observation_spec = Composite(self.full_observation_spec, text=NonTensor((), example_data=""))
+    def _reset(self, td=None, **kwargs):
+        return super()._reset(td, **kwargs).set("text", "start")
+    def _step(self, td):
+        out = super()._step(td)
+        return out.set("text", f"step {int(out['observation'])}")
+
+class Grows(CountingEnv):
+    def __init__(self):
+        super().__init__()
+        self.observation_spec = Composite(observation=Unbounded((-1,)))
 
 class ManyRows(CountingEnv):
     def __init__(self, num_envs=1, max_steps=4):
@@ -149,6 +165,47 @@ def test_an_error_of_ones_own_code_says_where_it_is(
     assert code == 2
     assert all(part in err for part in says), err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_a_rollout_keeps_the_text_of_every_step(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "rollout", "own_envs:Says", "--envs", "2", "--steps", "5", "--out", "data")
+    assert code == 0, err
+    kept = TensorDict.load_memmap(here / "data")
+    assert kept.batch_size == (2, 5)
+    assert kept["next", "observation"].squeeze(-1).tolist() == [[1, 2, 3, 1, 2]] * 2
+    assert list(kept["text"]) == [["start", "step 1", "step 2", "start", "step 1"]] * 2
+    assert list(kept["next", "text"]) == [["step 1", "step 2", "step 3", "step 1", "step 2"]] * 2
+
+
+def test_steps_that_differ_in_shape_are_refused_before_they_are_played(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, "rollout", "own_envs:Grows", "--steps", "5", "--out", "data")
+    assert (code, out) == (2, "")
+    assert "--out data: observation has sizes of -1, got [1, -1], so that steps differ in shape" in err
+    assert not (here / "data").exists()
+    for env in ("own_envs:Grows", "marlenv.testing:UnevenEnv --out uneven"):  # parts that differ are files of their own
+        assert run(capsys, "rollout", *env.split(), "--steps", "5")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("import no_such", "ModuleNotFoundError: No module named 'no_such' ("),
+        ("from marlenv import NoSuch", "ImportError: cannot import name 'NoSuch' from 'marlenv'"),
+    ],
+)
+def test_an_import_that_fails_in_ones_own_module_is_named(
+    here: Path, capsys: pytest.CaptureFixture[str], code: str, says: str
+) -> None:
+    name = f"no_such_{len(code)}"
+    (here / f"{name}.py").write_text(code)
+    for words in (["show", f"{name}:Env"], ["rollout", "tic_tac_toe", "--policy", f"{name}:policy"]):
+        exit_code, _, err = run(capsys, *words)
+        assert exit_code == 2
+        assert f"error: {says}" in err
+        assert f"{name}.py:1, in <module>" in err
+        assert len(err.strip().splitlines()) == 1
 
 
 def test_a_class_in_place_of_a_policy_is_named_in_a_rollout() -> None:

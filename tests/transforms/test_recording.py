@@ -115,6 +115,16 @@ def test_frames_that_stay_the_same_are_read_again_one_by_one(tmp_path: Path, end
     assert len(still) == 3
 
 
+@pytest.mark.parametrize(("fps", "seconds"), [(0.4, 15), (1.5, 4), (2.5, 2.4), (30, 0.2), (30000 / 1001, 0.2002)])
+def test_an_mp4_lasts_as_long_as_its_frames_per_second_say(tmp_path: Path, fps: float, seconds: float) -> None:
+    av = pytest.importorskip("av", reason="comes with the extra video")
+    made = write_video(tmp_path / "film.mp4", torch.zeros(6, 16, 24, 3, dtype=torch.uint8), fps=fps)
+    with av.open(str(made)) as film:
+        shown = [float(frame.pts * frame.time_base) for frame in film.decode(video=0)]
+        assert film.duration / 1e6 == pytest.approx(seconds)
+    assert shown == pytest.approx([i * seconds / 6 for i in range(6)])
+
+
 def test_a_film_of_a_scenario_is_what_it_drew(tmp_path: Path) -> None:
     env = marlenv.make("simple_spread", num_envs=1, seed=0, compile="none")
     logger = CSVLogger("run", str(tmp_path), video_format="pt")

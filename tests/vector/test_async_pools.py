@@ -11,7 +11,7 @@ from pools import KINDS, Fragile, Stateless, assert_equal, refusals
 from tensordict import LazyStackedTensorDict
 
 from marlenv import AsyncEnvPool, ProcessorAsyncEnvPool, SerialEnv, ThreadingAsyncEnvPool, TransformedEnv, VecNorm
-from marlenv.errors import BadIndex, NeedsReset, ShapeError, SpecError, WorkerFailed
+from marlenv.errors import BadIndex, KeyMissing, NeedsReset, ShapeError, SpecError, WorkerFailed
 from marlenv.testing import CountingEnv, GroupedEnv, MaskedEnv
 
 BACKENDS = ["threading", "multiprocessing"]
@@ -286,3 +286,34 @@ def test_what_is_refused_when_it_is_used(pool):
             pool.async_step_send(data, env_index=index)
     with pytest.raises(SpecError, match=r"async_step_recv: env 1 is not at work; envs \[\] are"):
         pool.async_step_recv(env_index=1)
+
+
+@pytest.mark.parametrize("on_failure", ["raise", "restart"])
+def test_actions_are_checked_before_any_env_moves(on_failure):
+    env = AsyncEnvPool([CountingEnv] * 2, on_failure=on_failure)
+    td = env.rand_action(env.reset())
+    bad = td.clone().set("action", torch.zeros(2, 7, dtype=torch.int64))
+    for send in (env.async_step_send, env.async_step_and_maybe_reset_send):
+        with pytest.raises(KeyMissing, match="no action under 'action'"):
+            send(td.exclude("action"))
+        with pytest.raises(ShapeError, match="action 'action' must have shape"):
+            send(bad.clone())
+    env.async_step_send(td)
+    assert env.async_step_recv(min_get=2)["next", "observation"].flatten().tolist() == [1, 1]
+    assert env.failures.tolist() == [0, 0]
+    env.close()
+
+
+def test_what_is_asked_of_pools_must_make_sense():
+    one = CountingEnv()
+    with pytest.raises(SpecError, match="the same env was given twice"):
+        AsyncEnvPool([one, one])
+    env = AsyncEnvPool([CountingEnv] * 2)
+    td = env.rand_action(env.reset())
+    with pytest.raises(SpecError, match="env_index must be integers, got \\[True, False\\]"):
+        env.async_step_send(td, [True, False])
+    env.async_step_send(td)
+    for odd in ({"max_get": 0}, {"min_get": -1}):
+        with pytest.raises(SpecError, match="must be an integer from"):
+            env.async_step_recv(**odd)
+    env.close()

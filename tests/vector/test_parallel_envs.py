@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import pickle
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
 import torch
 from pools import KINDS, Stateless, assert_equal, pool, refusals
 from scripted_actions import Script
+from tensordict import TensorDict
 
 import marlenv
-from marlenv import ParallelEnv, SerialEnv, TransformedEnv
-from marlenv.errors import NeedsReset
+from marlenv import Binary, Categorical, Composite, EnvBase, ParallelEnv, SerialEnv, TransformedEnv, Unbounded
+from marlenv.errors import NeedsReset, SpecError, Unsupported
 from marlenv.testing import CountingEnv, GroupedEnv
 from marlenv.vector.buffers import Bell
 
@@ -270,3 +273,82 @@ def test_processes_are_forked_from_one_that_has_imported_torch():
     assert os.getpid() not in parents
     assert "libtorch" in Path(f"/proc/{parents.pop()}/maps").read_text()
     env.close()
+
+
+class Sometimes(CountingEnv):
+    """Has an entry in some of its steps."""
+
+    def __init__(self, when):
+        super().__init__(max_steps=9)
+        self.when = when
+        self.full_observation_spec = Composite(self.full_observation_spec.clone(), extra=Unbounded(1))
+
+    def _reset(self, tensordict):
+        return super()._reset(tensordict).set("extra", torch.zeros(1))
+
+    def _step(self, tensordict):
+        out = super()._step(tensordict)
+        return out.set("extra", torch.ones(1)) if int(out["observation"]) in self.when else out
+
+
+def test_an_entry_that_one_child_leaves_out_is_not_the_one_of_the_step_before():
+    env = ParallelEnv(2, Sometimes, create_env_kwargs=[{"when": (1, 2)}, {"when": (1,)}])
+    td = env.step_mdp(env.rand_step(env.reset()))
+    with pytest.raises(SpecError, match=r"'extra' is among the data of env 0 and not among those of env 1"):
+        env.rand_step(td)
+    env.close(raise_if_closed=False)
+
+
+def test_numbers_that_the_spec_does_not_have_are_not_wrapped():
+    env = ParallelEnv(2, few, num_processes=1)
+    td = env.reset()
+    with pytest.raises(SpecError, match=r"'action' must be torch.uint8, got torch.int64 with values that it does not"):
+        env.step(td.set("action", torch.tensor([259, 1])))
+    assert env.step(td.set("action", torch.tensor([4, 1])))["next", "observation"].flatten().tolist() == [1, 1]
+    env.close()
+
+
+def few():
+    """A choice in few bits."""
+    env = CountingEnv(max_steps=9)
+    env.full_action_spec = Composite(action=Categorical(5, dtype=torch.uint8))
+    return env
+
+
+class Angle(EnvBase):
+    """Its state is in the data: an angle that actions add to."""
+
+    def __init__(self):
+        super().__init__()
+        self.state_spec = self.observation_spec = Composite(angle=Unbounded(1))
+        self.action_spec, self.reward_spec = Composite(action=Unbounded(1)), Unbounded(1)
+        self.done_spec = Composite(done=Binary(1, dtype=torch.bool))
+
+    def _reset(self, tensordict):
+        return TensorDict({"angle": torch.zeros(1)})
+
+    def _step(self, tensordict):
+        angle = tensordict["angle"] + tensordict["action"]
+        return TensorDict({"angle": angle, "reward": angle.clone(), "done": torch.zeros(1, dtype=torch.bool)})
+
+    def _set_seed(self, seed):
+        """Nothing is drawn."""
+
+
+@pytest.mark.parametrize("write", [lambda x: x.numpy().fill(100), lambda x: x.data.fill_(100)], ids=["numpy", "data"])
+def test_states_that_were_changed_without_a_trace_are_sent(write):
+    env = ParallelEnv(2, Angle, num_processes=1)
+    act = torch.ones(2, 1)
+    td = env.step_mdp(env.step(env.reset().set("action", act)))
+    write(td["angle"])
+    assert env.step(td.set("action", act))["next", "angle"].flatten().tolist() == [101, 101]
+    env.close()
+
+
+def test_a_pool_that_does_not_run_is_copied_and_pickled():
+    env = ParallelEnv(2, CountingEnv)
+    for copy in (deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert copy.rollout(3)["next", "observation"].flatten().tolist() == [1, 2, 3, 1, 2, 3]
+        with pytest.raises(Unsupported, match="its processes run, and cannot be copied or pickled; close it first"):
+            pickle.dumps(copy)
+        copy.close()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 import torchrl_oracle
+from pools import Fragile
 from tensordict import TensorDict
 from twin_envs import load
 
@@ -96,3 +99,14 @@ def test_pools_are_made_and_configured_as_torchrls():
     assert (type(many), many.batch_size, many.daemon) == (ParallelEnv, torch.Size([2]), True)
     with pytest.raises(Unsupported, match=r"CountingEnv.configure_parallel: only pools have children"):
         CountingEnv().configure_parallel(daemon=True)
+
+
+@pytest.mark.parametrize("pool", [SerialEnv, partial(ParallelEnv, num_processes=1)])
+def test_a_child_that_fails_within_a_view_is_cut_off_and_counted(pool):
+    env = pool(3, Fragile, create_env_kwargs=[{}, {"fails_at": 2}, {}], on_failure="restart")
+    td = env.reset()
+    view = env[[1, 2]]
+    out = view.rand_step(view.step_mdp(view.rand_step(td[1:].clone())))
+    assert out["next", "truncated"].flatten().tolist() == [True, False]
+    assert (view.failures.tolist(), env.failures.tolist()) == ([1, 0], [0, 1, 0])
+    env.close()

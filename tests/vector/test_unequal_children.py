@@ -7,9 +7,9 @@ import torch
 from pools import assert_equal
 
 import marlenv
-from marlenv import Composite, ParallelEnv, SerialEnv, Unbounded
+from marlenv import AsyncEnvPool, Composite, ParallelEnv, SerialEnv, StepCounter, TransformedEnv, Unbounded
 from marlenv.envs.seeding import next_seed
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, Unsupported
 from marlenv.testing import CountingEnv, GroupedEnv, MaskedEnv
 
 
@@ -81,3 +81,33 @@ def test_random_actions_of_rows_that_differ_are_legal() -> None:
     rollout = env.rollout(12, break_when_any_done=False)
     assert (rollout["next", "reward"] == 1).all()
     assert rollout[1]["action"].max() > 3
+
+
+def test_transforms_around_groups_of_different_sizes_go_around_each_env():
+    def spread(n):
+        return marlenv.make("simple_spread", num_envs=1, n_agents=n, compile="none")
+
+    sizes = [{"n": 2}, {"n": 3}]
+    env = SerialEnv(2, spread, create_env_kwargs=sizes)
+    with pytest.raises(Unsupported, match=r"groups of different sizes; give each its transforms"):
+        TransformedEnv(env, StepCounter())
+    inside = SerialEnv(2, lambda n: TransformedEnv(spread(n), StepCounter()), create_env_kwargs=sizes)
+    assert inside.rollout(3)["next", "step_count"].flatten().tolist() == [1, 2, 3, 1, 2, 3]
+
+
+@pytest.mark.parametrize("pool", [SerialEnv, lambda n, make, **how: AsyncEnvPool([make] * n, stack="lazy", **how)])
+def test_states_and_time_limits_of_groups_of_different_sizes(pool):
+    env = pool(
+        2,
+        lambda n: marlenv.make("simple_spread", num_envs=1, n_agents=n, compile="none"),
+        create_env_kwargs=[{"n": 2}, {"n": 3}],
+    )
+    td = env.reset()
+    state = env.get_state()
+    first = env.rollout(3, set_truncated=True, auto_reset=False, tensordict=td)
+    flags = [one["next", "agents", "truncated"][0, :, :, 0].tolist() for one in first.unbind(0)]
+    assert flags == [[[False] * n, [False] * n, [True] * n] for n in (2, 3)]
+    again = env.set_state(state)
+    for one, two in zip(first.unbind(0), again.unbind(0), strict=True):
+        assert torch.equal(one["agents", "observation"][:, 0], two["agents", "observation"])
+    env.close()
