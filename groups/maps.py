@@ -141,6 +141,11 @@ def leaves(group_map: GroupMap, prefix: tuple[str, ...] = ()) -> Iterable[tuple[
     >>> list(leaves({"red": {"attack": ["a"], "defence": ["b"]}}))
     [(('red', 'attack'), ['a']), (('red', 'defence'), ['b'])]
     """
+    if not isinstance(group_map, Mapping):
+        raise GroupError(
+            f"group map: expected a mapping of the names of groups to lists of agent names, such as "
+            f"{{'agents': ['agent_0', 'agent_1']}}, got {group_map!r}"
+        )
     for name, members in group_map.items():
         where = (*prefix, name)
         _check_name(name, where)

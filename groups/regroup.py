@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from marlenv.groups.maps import GroupMap, check_marl_grouping
 from marlenv.groups.regroup_plan import RegroupPlan
+from marlenv.groups.specs import check_stackable
 from marlenv.groups.tree import GroupTree
 from tensordict import LazyStackedTensorDict, TensorDictBase
 
@@ -53,7 +54,11 @@ def regroup(td: TensorDictBase, old: GroupTree, new_map: GroupMap | GroupTree) -
 
 
 def regroup_spec(spec: Composite, old: GroupTree, new_map: GroupMap | GroupTree) -> Composite:
-    """The spec of what :func:`regroup` makes of data with this spec."""
+    """The spec of what :func:`regroup` makes of data with this spec.
+
+    Raises:
+        GroupError: as :func:`regroup`, or agents of a new group have an entry that cannot be one of their group.
+    """
     tree = _tree(old, new_map)
     at = spec.ndim
     out = spec.clone()
@@ -65,12 +70,18 @@ def regroup_spec(spec: Composite, old: GroupTree, new_map: GroupMap | GroupTree)
             del out[nested(branch)]
     _check_room(tree, out.keys(True))
     for path, agents in tree.groups.items():
-        rows = []
-        for group, i in (old.place[a] for a in agents):
+        rows = {}
+        for agent in agents:
+            group, i = old.place[agent]
             if nested(group) in spec:
-                rows.append(spec[nested(group)].unbind(at)[i])
+                rows[agent] = spec[nested(group)].unbind(at)[i]
         if rows:
-            out[nested(path)] = torch.stack(rows, at)
+            try:
+                check_stackable(rows)
+            except GroupError as error:
+                error.add_note(f"while regrouping; it is for group {'/'.join(path)!r}")
+                raise
+            out[nested(path)] = torch.stack(list(rows.values()), at)
     return out
 
 

@@ -14,7 +14,8 @@ from marlenv.groups.tree import GroupTree
 from tensordict import TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.keys import Path
+from marlenv.errors import GroupError
+from marlenv.keys import Path, nested
 
 Data = TypeVar("Data", Tensor, TensorDictBase)
 Entries: TypeAlias = "Mapping[str, Any]"
@@ -64,6 +65,9 @@ class RegroupPlan:
         new: the groups as they shall be, of the same agents.
         layouts: the :func:`layout` of the entries of each old group, where unlike agents are to be padded.
 
+    Raises:
+        GroupError: agents cannot be padded, since an entry of some is nested or has another number of dimensions.
+
     >>> old, new = GroupTree({"a": ["a_0", "a_1"], "b": ["b_0"]}), GroupTree({"odd": ["a_1", "b_0"], "even": ["a_0"]})
     >>> RegroupPlan(old, new).parts["odd",]
     [Part(group=('a',), rows=(1,), size=2), Part(group=('b',), rows=(0,), size=1)]
@@ -79,7 +83,7 @@ class RegroupPlan:
         }
         """The new groups that are old ones."""
         self.padded: dict[Path, dict[str, Any]] = {
-            path: _largest([layouts[part.group] for part in parts])
+            path: _largest({part.group: layouts[part.group] for part in parts}, path)
             for path, parts in self.parts.items()
             if layouts is not None and any(layouts[part.group] != layouts[parts[0].group] for part in parts)
         }
@@ -122,16 +126,29 @@ def _taken(entries: Entries, part: Part) -> dict[str, Any]:
     return {name: part.take(x, 1) if isinstance(x, Tensor) else _taken(x, part) for name, x in entries.items()}
 
 
-def _largest(layouts: Sequence[Entries]) -> dict[str, Any]:
-    """The layout that holds all."""
+def _largest(layouts: Mapping[Path, Entries], path: Path, key: Path = ()) -> dict[str, Any]:
+    """The layout that holds those of all old groups, for the new group ``path``."""
     out: dict[str, Any] = {}
-    for name in dict.fromkeys(name for one in layouts for name in one):
-        there = [one[name] for one in layouts if name in one]
-        if isinstance(there[0], Mapping):
-            out[name] = _largest(there)
+    for name in dict.fromkeys(name for one in layouts.values() for name in one):
+        there = {group: one[name] for group, one in layouts.items() if name in one}
+        if len({None if isinstance(one, Mapping) else len(one[0]) for one in there.values()}) > 1:
+            who = {"/".join(group): _brief(one) for group, one in there.items()}
+            raise GroupError(
+                f"group {'/'.join(path)!r}: entry {nested((*key, name))!r} cannot be padded: what the agents have must "
+                f"be of one kind and rank, got {who}; group them apart"
+            )
+        first = next(iter(there.values()))
+        if isinstance(first, Mapping):
+            out[name] = _largest(there, path, (*key, name))
         else:
-            out[name] = Size(max(sizes) for sizes in zip(*(shape for shape, _ in there), strict=True)), there[0][1]
+            shapes = [shape for shape, _ in there.values()]
+            out[name] = Size(max(sizes) for sizes in zip(*shapes, strict=True)), first[1]
     return out
+
+
+def _brief(entry: Any) -> str:
+    """An entry of a layout in an error message."""
+    return f"entries {list(entry)}" if isinstance(entry, Mapping) else f"a tensor {list(entry[0])}"
 
 
 def _pad(part: Entries, largest: Entries, agents: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from marlenv.groups.tree import GroupTree
 from torch import Size, Tensor
 
 from marlenv.errors import GroupError
-from marlenv.keys import nested
+from marlenv.keys import Path, nested
 from marlenv.specs import (
     Binary,
     Bounded,
@@ -49,7 +49,8 @@ def group_specs(
         batch_size: the env's batch size, put in front.
 
     Raises:
-        GroupError: an agent has no specs, or ``unequal="raise"`` and a group's agents differ, or it is another word.
+        GroupError: an agent has no specs, or ``unequal="raise"`` and a group's agents differ, or it is another word,
+            or what agents have under one name cannot be one entry of their group.
 
     >>> see = Composite(observation=Unbounded((4,)))
     >>> print(group_specs(GroupTree({"wolves": ["a", "b"]}), {"a": see, "b": see}))
@@ -77,6 +78,7 @@ def group_specs(
 
 def _stack_group(specs: Sequence[Composite], agents: Sequence[str], unequal: Unequal, lead: Size) -> Any:
     if all(spec == specs[0] for spec in specs[1:]) or unequal == "stack":
+        check_stackable(dict(zip(agents, specs, strict=True)))
         ready = [spec.expand(*lead, *spec.shape) for spec in specs] if lead else list(specs)
         return torch.stack(ready, len(lead))  # type: ignore[arg-type]
     odd = next(i for i, spec in enumerate(specs) if spec != specs[0])
@@ -94,6 +96,35 @@ def _stack_group(specs: Sequence[Composite], agents: Sequence[str], unequal: Une
     if not flags.is_empty():
         out[PAD_MASK] = flags
     return out.expand(*lead, *out.shape)
+
+
+def check_stackable(specs: Mapping[str, Any], key: Path = ()) -> None:
+    """Raises unless what agents have under every name can be one entry of their group.
+
+    Args:
+        specs: agent name -> its spec.
+        key: where these are.
+
+    Raises:
+        GroupError: for some it is nested and for others a tensor, or dtypes or numbers of dimensions differ.
+
+    >>> check_stackable({"a": Composite(x=Unbounded((1,))), "b": Composite(x=Unbounded((2,)))})
+    """
+    first, spec = next(iter(specs.items()))
+    odd = next((agent for agent, one in specs.items() if _kind(one) != _kind(spec)), None)
+    if odd is not None:
+        raise GroupError(
+            f"entry {nested(key)!r} cannot be one entry of agents {first!r} and {odd!r}: their specs must be of one "
+            f"kind, dtype and rank, got\n{spec!r}\n{specs[odd]!r}\ngroup them apart (group_map='by_spec')"
+        )
+    if isinstance(spec, Composite):
+        for name in spec:
+            if all(name in one for one in specs.values()):
+                check_stackable({agent: one[name] for agent, one in specs.items()}, (*key, name))
+
+
+def _kind(spec: TensorSpec | None) -> Any:
+    return type(None) if spec is None else Composite if isinstance(spec, Composite) else (spec.dtype, len(spec.shape))
 
 
 def pad(specs: Mapping[str, Composite]) -> tuple[dict[str, Composite], dict[str, dict[Any, Tensor]]]:

@@ -11,7 +11,7 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import BadIndex, ShapeError, SpecError, SpecTypeError, Unsupported
-from marlenv.specs.indexing import spelled_out
+from marlenv.specs.indexing import consumes, spelled_out
 from marlenv.specs.shapes import varargs
 
 
@@ -175,19 +175,20 @@ class LazyStack(ABC):
 
     def _at(self, index: Any) -> Any:
         """``self[index]``: what meets the stacked dimension picks parts, the rest goes to the parts."""
-        if isinstance(index, Tensor) and index.dtype == torch.bool and index.ndim > 1:
-            self._refuse("an index by a mask of several dimensions")
         index = spelled_out(index, self.shape, self._who)
-        if sum(isinstance(i, Tensor) for i in index) > 1:
+        if sum(isinstance(i, (Tensor, bool)) for i in index) > 1:
             raise Unsupported(f"{self._who}: expected at most one tensor or list in an index, got {index}; index twice")
         rest, chosen, source, dim = [], None, 0, self.dim
         for i in index:
-            if i is not None and source == self.dim:
-                chosen, source = i, source + 1
-                continue
-            dim += _added(i) if source <= self.dim and chosen is None else 0
-            source += i is not None
-            rest.append(i)
+            used = consumes(i)
+            if source <= self.dim < source + used:
+                if used > 1:
+                    self._refuse("an index by a mask of several dimensions")
+                chosen = i
+            else:
+                dim += _added(i) if source <= self.dim and chosen is None else 0
+                rest.append(i)
+            source += used
         tail = tuple(rest)
         parts = [part[tail] if tail else part for part in self.parts]
         if chosen is None:
@@ -256,8 +257,6 @@ class LazyStack(ABC):
 
 def _added(index: Any) -> int:
     """By how much one part of an index changes the number of dimensions in front of the stacked one."""
-    if index is None:
-        return 1
-    if isinstance(index, int) and not isinstance(index, bool):
-        return -1
-    return index.ndim - 1 if isinstance(index, Tensor) and index.dtype != torch.bool else 0
+    if isinstance(index, (int, slice)) and not isinstance(index, bool):
+        return 0 if isinstance(index, slice) else -1
+    return index.ndim - 1 if isinstance(index, Tensor) and index.dtype != torch.bool else 1 - consumes(index)

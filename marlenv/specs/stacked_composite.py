@@ -217,8 +217,8 @@ class StackedComposite(LazyStack, Composite):
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
         """A nested dict of what simulators take, each entry along the stacked dimension.
 
-        An entry of different sizes, or one that only some parts have, is a list with one item per part, None where it
-        is missing.
+        An entry of different sizes or dtypes, or one that only some parts have, is a list with one item per part, None
+        where it is missing.
         """
         if safe:
             self.assert_is_in(val)
@@ -231,7 +231,7 @@ class StackedComposite(LazyStack, Composite):
                 out[name] = self._entry(name).to_numpy(LazyStackedTensorDict(*[one for _, one in own], stack_dim=dim))
                 continue
             items: list[Any] = [None if spec is None or one is None else spec.to_numpy(one) for spec, one in own]
-            dense = all(isinstance(i, np.ndarray) for i in items) and len({i.shape for i in items}) == 1
+            dense = all(isinstance(i, np.ndarray) for i in items) and len({(i.shape, i.dtype) for i in items}) == 1
             out[name] = np.stack(items, dim) if dense else items
         return out
 
@@ -239,9 +239,9 @@ class StackedComposite(LazyStack, Composite):
         """What :meth:`to_numpy` gives, taken apart again."""
         rows: list[dict[str, Any]] = [{} for _ in self.parts]
         for name, value in val.items():
-            spec = self._entry(name) if all(name in part for part in self.parts) else None
-            if isinstance(spec, StackedComposite):
-                items: Any = spec._by_part(value)
+            below = self._nested_at(name) if all(name in part for part in self.parts) else None
+            if below is not None and isinstance(value, Mapping):
+                items: Any = below._by_part(value)
             elif isinstance(value, np.ndarray):
                 first = self.parts[0][name]
                 lead = value.ndim - 1 - np.ndim(first.to_numpy(first.zero()))

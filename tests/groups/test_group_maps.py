@@ -75,6 +75,7 @@ def test_prefix_is_the_name_without_its_number(name, prefix):
     [
         ({"g": ["a"]}, [], r"there are no agents to group, got an empty list"),
         ({"g": ["a"]}, ["a", "a"], r"agent names must be unique, got \['a'\] more than once"),
+        (["a"], ["a"], r"expected a mapping of the names of groups to lists of agent names, .* got \['a'\]"),
         ({}, ["a"], r"it has no groups; agents are \['a'\]"),
         ({"g": []}, ["a"], r"group 'g' has no agents"),
         ({"g": {"h": []}}, ["a"], r"group 'g/h' has no agents"),

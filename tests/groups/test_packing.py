@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from marlenv.groups import Packer, group_specs, stack_agents
+from marlenv.groups import Packer, group_specs, resolve, stack_agents
 from random_groups import agent_specs, draw_data, same, trees
 from tensordict import LazyStackedTensorDict
 
@@ -213,6 +213,26 @@ def test_group_specs_says_whose_specs_differ():
     mixed = {"a": Composite(x=Unbounded((1,))), "b": Composite(x=Categorical(3))}
     with pytest.raises(GroupError, match=r"entry 'x' cannot be padded: .*one kind, dtype and rank"):
         group_specs(PAIR, mixed, unequal="pad")
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (Categorical(3), Bounded(-1, 1, ())),
+        (Unbounded((2,)), Unbounded((2, 2))),
+        (Composite(y=Unbounded((2,))), Unbounded((2,))),
+    ],
+    ids=["dtype", "rank", "nested"],
+)
+def test_group_specs_refuse_to_stack_what_is_no_entry_of_a_group(a, b):
+    specs = {"a": Composite(deep=Composite(act=a)), "b": Composite(deep=Composite(act=b), own=Unbounded((1,)))}
+    for make in (group_specs, Packer):
+        with pytest.raises(GroupError, match=r"entry \('deep', 'act'\) cannot .* of agents 'a' and 'b': .*") as caught:
+            make(PAIR, specs)
+        assert str(caught.value).endswith("group them apart (group_map='by_spec')")
+        assert "while stacking group 'agents'" in caught.value.__notes__
+    apart = GroupTree(resolve("by_spec", ["a", "b"], specs=specs))
+    assert sorted(Packer(apart, specs).spec) == ["a", "b"]
 
 
 @settings(max_examples=20)

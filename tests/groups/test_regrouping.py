@@ -6,7 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from marlenv.groups import group_specs, regroup, regroup_spec
+from marlenv.groups import RegroupPlan, group_specs, regroup, regroup_spec
+from marlenv.groups.regroup_plan import layout
 from random_groups import agent_specs, trees
 from tensordict import LazyStackedTensorDict, TensorDict
 
@@ -125,3 +126,30 @@ def test_the_agents_must_be_the_same():
     with pytest.raises(GroupError, match=r"agents in no group: \['d'\]") as caught:
         regroup(td, tree, {"red": ["a", "b", "c"]})
     assert "the new groups must hold the same agents" in caught.value.__notes__[0]
+
+
+SEEN = {
+    "nested": (torch.ones(3), {"b": torch.ones(2)}, r"'a_group': 'a tensor \[3\]', 'b_group': \"entries \['b'\]\""),
+    "rank": (torch.ones(3), torch.ones(2, 2), r"'a_group': 'a tensor \[3\]', 'b_group': 'a tensor \[2, 2\]'"),
+}
+
+
+@pytest.mark.parametrize(("a", "b", "text"), SEEN.values(), ids=SEEN.keys())
+def test_what_is_nested_or_of_another_rank_for_some_agents_only_is_refused(a, b, text):
+    old, new = GroupTree({"a_group": ["a"], "b_group": ["b"]}), GroupTree({"top": {"g": ["a", "b"]}})
+
+    def entries(x):
+        return {n: entries(y) for n, y in x.items()} if isinstance(x, dict) else x.expand(4, 1, *x.shape)
+
+    def specs(x):
+        return Composite({n: specs(y) for n, y in x.items()}) if isinstance(x, dict) else Unbounded(x.shape)
+
+    data = {"a": {"see": {"x": a}}, "b": {"see": {"x": b}}}
+    with pytest.raises(GroupError, match=rf"group 'top/g': entry \('see', 'x'\) cannot be padded: .* got \{{{text}\}}"):
+        RegroupPlan(old, new, {(f"{agent}_group",): layout(entries(one)) for agent, one in data.items()})
+    spec = group_specs(old, {agent: specs(one) for agent, one in data.items()}, batch_size=(4,))
+    before = repr(spec)
+    with pytest.raises(GroupError, match=r"entry \('see', 'x'\) cannot be one entry of agents 'a' and 'b'") as caught:
+        regroup_spec(spec, old, new)
+    assert caught.value.__notes__ == ["while regrouping; it is for group 'top/g'"]
+    assert repr(spec) == before

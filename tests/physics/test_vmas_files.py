@@ -30,12 +30,27 @@ STIFF = {"delivery": 9, "joint_passage": 9}
 and processors round differently; a fifth and half of that is allowed.
 """
 CHASE = MINE["chase"]
+PLACED = compat.core.Entity._set_state_property
+
+
+def placed_in_its_row(self, prop, state, new, batch_index):
+    """VMAS's ``set_pos`` and ``set_rot`` without what they do to joints of rows in which nothing is placed."""
+    joints = [] if batch_index is None else self._observers
+    owners = [(joint.landmark.state, name) for joint in joints for name in ("pos", "rot")]
+    owners += [(one, "fixed_rotation") for joint in joints for one in joint.joint_constraints]
+    before = [torch.as_tensor(getattr(*owner)).clone() for owner in owners]
+    PLACED(self, prop, state, new, batch_index)
+    for owner, old in zip(owners, before, strict=True):
+        if old.ndim:
+            old[batch_index] = getattr(*owner)[batch_index]
+            setattr(*owner, old)
 
 
 @pytest.fixture(autouse=True)
 def rows_on_their_own(monkeypatch):
-    """VMAS looks at the whole batch before it pushes: without that."""
+    """VMAS looks at the whole batch before it pushes, and places the bars of joints in all rows: without that."""
     monkeypatch.setattr(compat.core.World, "collides", compat.without_gate)
+    monkeypatch.setattr(compat.core.Entity, "_set_state_property", placed_in_its_row)
 
 
 def equal(path, folder, steps=30, **options):
@@ -169,7 +184,8 @@ def test_no_global_generator_is_read_or_moved(name, randomness):
 
 
 @pytest.mark.parametrize(
-    "name", ["simple_spread", "balance", "navigation", "dispersion", "wheel", "chase", "lidar_maze", "herd"]
+    "name",
+    ["simple_spread", "balance", "navigation", "dispersion", "wheel", "chase", "lidar_maze", "herd", "asym_joint"],
 )
 def test_row_i_does_not_depend_on_other_rows(name):
     path = {**FILES, **MINE}[name]
@@ -201,6 +217,52 @@ def test_a_reset_of_one_row_draws_what_a_reset_of_all_draws():
     every = envs[1].reset()["agents", "observation"]
     torch.testing.assert_close(some[1], every[1])
     assert torch.equal(some[[0, 2, 3]], first["agents", "observation"][[0, 2, 3]])
+
+
+JOINED = """import torch
+from vmas.simulator.joints import Joint
+class Scenario(BaseScenario):
+    def make_world(self, batch_dim, device, **kwargs):
+        world = World(batch_dim, device, substeps=2)
+        for i in range(2): world.add_agent(Agent(f"agent_{i}"))
+        world.add_joint(Joint(*world.agents, anchor_b=(0.5, 0), rotate_a=False, dist=0.5))
+        return world
+    def reset_world_at(self, env_index=None):
+        rows = (self.world.batch_dim,) if env_index is None else ()
+        for agent in self.world.agents:
+            agent.set_pos(torch.rand(*rows, 2), env_index)
+            agent.set_rot(torch.rand(*rows, 1), env_index)
+            agent.set_pos(torch.rand(*rows, 2), env_index)
+    def observation(self, agent): return agent.state.pos
+    def reward(self, agent): return agent.state.pos[:, 0]
+"""
+
+
+def between(world):
+    """Where the bar of ``JOINED`` belongs, and how far it is turned from the agent that must not turn against it."""
+    (a, b), (bar,) = (agent.state for agent in world.agents), (landmark.state for landmark in world.landmarks)
+    tip = b.pos + 0.025 * torch.cat((b.rot.cos(), b.rot.sin()), -1)  # the agents are discs of 5 cm
+    way = tip - a.pos
+    angle = torch.atan2(way[:, 1:], way[:, :1])
+    return [(bar.pos, (a.pos + tip) / 2), (bar.rot, angle), (list(world.joints)[0].fixed_rotation, angle - a.rot)]
+
+
+def test_a_row_that_is_reset_places_its_bar_alone(tmp_path):
+    file = tmp_path / "task.py"
+    file.write_text(HEAD + JOINED)
+    env = load(file, num_envs=3, seed=0, grad_enabled=True)
+    td = env.reset()
+    for placed, where in between(env.world):
+        torch.testing.assert_close(placed, where)
+    td["agents", "action"] = action = torch.ones(3, 2, 2, requires_grad=True)
+    td = env.step_mdp(env.step(td))
+    before = [placed.clone() for placed, _ in between(env.world)]
+    env.reset(td.set("_reset", torch.tensor([[False], [True], [False]])))
+    for old, (placed, where) in zip(before, between(env.world), strict=True):
+        torch.testing.assert_close(placed[1], where[1])
+        assert torch.equal(placed[[0, 2]], old[[0, 2]])
+    env.step(td)["next", "agents", "observation"].sum().backward()
+    assert action.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("drawn", ["torch.rand(2)", "torch.rand(world.batch_dim, 2)[i]", "torch.rand_like(all)[i]"])

@@ -265,6 +265,51 @@ def test_an_index_does_to_a_spec_what_it_does_to_a_tensor(spec, index):
         assert got["b"].shape == (*want.shape, 4)
 
 
+FLAGS = torch.tensor([[True, False, True], [False, False, True]])
+
+
+def unlike(dim: int) -> tuple[Stacked, StackedComposite]:
+    """Four leaves ``[2, 3]``, and four composites with these and entries of their own, stacked along ``dim``."""
+    leaves = [Bounded(10 * i, 10 * i + 1, (2, 3)) for i in range(4)]
+    parts = [Composite(x=x, own=Unbounded((2, 3, 1 + i)), shape=(2, 3)) for i, x in enumerate(leaves)]
+    return Stacked(*leaves, dim=dim), StackedComposite(*parts, dim=dim)
+
+
+@pytest.mark.parametrize(
+    ("dim", "index"),
+    [
+        (2, FLAGS),
+        (2, (FLAGS, ...)),
+        (2, (FLAGS, 1)),
+        (2, (FLAGS, None, slice(1, 3))),
+        (2, (None, FLAGS)),
+        (0, (slice(None), FLAGS)),
+        (0, (..., FLAGS)),
+        (0, (2, FLAGS)),
+        (0, (None, slice(3), FLAGS)),
+        (1, (True, 1, slice(2))),
+    ],
+    ids=str,
+)
+def test_a_table_of_flags_picks_from_a_stack_what_it_picks_from_its_values(dim, index):
+    leaf, composite = unlike(dim)
+    value, data = leaf.rand(), composite.rand()
+    picked = value[index]
+    assert leaf[index].shape == composite[index].shape == picked.shape
+    assert leaf[index].is_in(picked)
+    assert composite[index]["x"].is_in(data["x"][index])
+    assert composite[index] == Composite(a=composite, shape=composite.shape)[index]["a"]
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_a_table_of_flags_over_the_stacked_dimension_is_refused(dim):
+    for spec in unlike(dim):
+        flags = torch.ones(spec.shape[:2], dtype=torch.bool)
+        for index in (flags, (flags,), (None, flags, ...)):
+            with pytest.raises(Unsupported, match="an index by a mask of several dimensions needs equal parts"):
+                spec[index]
+
+
 @given(st.data())
 def test_masks_survive_every_operation(data):
     shape = data.draw(shapes(3, 3, min_dims=1))

@@ -62,6 +62,21 @@ def test_composites_encode_nested_dicts_with_leading_dimensions():
     assert spec.is_in(td)
 
 
+def test_stacks_encode_entries_that_differ_in_rank_or_dtype():
+    one = Composite(x=Unbounded((2,)), act=Categorical(3), deep=Composite(y=Unbounded(())), own=Unbounded((1,)))
+    two = Composite(x=Unbounded((2, 2)), act=Unbounded(()), deep=Composite(y=Categorical(4)))
+    spec = StackedComposite(one, two, dim=0)
+    for value in (spec.rand(), spec.rand((5,))):
+        given = spec.to_numpy(value)
+        assert [a.dtype for a in given["act"]] == [np.int64, np.float32]
+        assert [a.ndim - value.ndim + 1 for a in given["x"]] == [1, 2]
+        assert given["own"][1] is None
+        back = spec.encode(given)
+        for part, was, now in zip(spec.parts, value.unbind(-1), back.unbind(-1), strict=True):
+            assert part.is_in(now)
+            assert same(now, was)
+
+
 @given(st.data())
 def test_one_hot_and_categorical_undo_each_other(data):
     spec = data.draw(discrete(data.draw(shapes(2, 3))))

@@ -54,6 +54,8 @@ def join(*parts: Tensor) -> Tensor:
             pieces += part.permute(2, 3, 1, 0).unbind(0)
         else:
             pieces.append(part.permute(2, 1, 0) if part.ndim == 3 else part.t().unsqueeze(0))
+    if not pieces:  # one agent, with no others
+        return part.flatten(2)
     return torch.cat(pieces, 0).permute(2, 1, 0)
 
 

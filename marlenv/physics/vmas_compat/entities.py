@@ -219,7 +219,7 @@ class Entity(Vectorized, Observable):
                     f"{self}.set_{name}: for one row (batch_index={row}) expected [{held.shape[1]}], "
                     f"got {list(new.shape)}"
                 ) from None
-        self.notify_observers()
+        self.notify_observers(batch_index=row)
 
     def _spawn(self, dim_c: int, dim_p: int) -> None:
         self._state._spawn(dim_c, dim_p)

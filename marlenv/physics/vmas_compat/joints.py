@@ -9,6 +9,7 @@ from torch import Tensor
 
 from marlenv.physics.laws.joints import JointOptions
 from marlenv.physics.vmas_compat.entities import Box, Landmark, Line
+from marlenv.physics.vmas_compat.states import in_row
 from marlenv.physics.vmas_compat.utils import Color, Observer, TorchUtils
 
 ENOUGH = 2  # substeps; that the world has them is checked when the joint is added
@@ -38,7 +39,8 @@ class JointConstraint:
         anchor = self.anchor_a if entity is self.entity_a else self.anchor_b
         pos = entity.state.pos
         delta = torch.tensor(entity.shape.get_delta_from_anchor(anchor), dtype=pos.dtype, device=pos.device)
-        return TorchUtils.rotate_vector(delta.expand(pos.shape), entity.state.rot)
+        rot = entity.state.rot.clone()  # gradients need it as it is, and other placings write into it
+        return TorchUtils.rotate_vector(delta.expand(pos.shape), rot)
 
     def pos_point(self, entity: Any) -> Tensor:
         """Where an entity is held, ``[B, 2]``."""
@@ -50,6 +52,11 @@ class JointConstraint:
         if x is None:  # never placed
             x = self.entity_a.state.rot - self.entity_b.state.rot
         return x.reshape(-1).expand(rows) if isinstance(x, Tensor) else self.entity_a.state.rot.new_full((rows,), x)
+
+    def infer(self, angle: Tensor, row: int | None) -> None:
+        """Takes the rotation over from a placing in one row, or in all, with the bar at ``angle`` ``[B, 1]``."""
+        new, held = angle - self.entity_b.state.rot, self.fixed_rotation
+        self.fixed_rotation = in_row(row, new[row], held) if row is not None and isinstance(held, Tensor) else new
 
     def render(self, env_index: int = 0) -> list[Any]:
         """Nothing: a constraint has no length."""
@@ -108,14 +115,15 @@ class Joint(Observer):
         for entity in (entity_a, entity_b):
             entity.subscribe(self)
 
-    def notify(self, observable: Any, *args: Any, **kwargs: Any) -> None:
-        """Puts the bar between the entities."""
+    def notify(self, observable: Any, *args: Any, batch_index: int | None = None, **kwargs: Any) -> None:
+        """Puts the bar between the entities, in one row or in all."""
         first, second = self.joint_constraints
         a, b = first.pos_point(self.entity_a), second.pos_point(self.entity_b)
-        way = b - a
+        way, middle = b - a, (a + b) / 2
         angle = torch.atan2(way[:, 1], way[:, 0]).unsqueeze(-1)
-        self.landmark.set_pos((a + b) / 2, batch_index=None)
-        self.landmark.set_rot(angle, batch_index=None)
+        where = slice(None) if batch_index is None else batch_index
+        self.landmark.set_pos(middle[where], batch_index)
+        self.landmark.set_rot(angle[where], batch_index)
         for constraint in self.joint_constraints:
             if constraint.inferred:
-                constraint.fixed_rotation = angle - constraint.entity_b.state.rot
+                constraint.infer(angle, batch_index)

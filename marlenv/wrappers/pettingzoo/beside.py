@@ -12,6 +12,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Size
 
 from marlenv.envs.rollout import stack_steps
+from marlenv.specs import Stacked
 from marlenv.tensordicts import get, new
 from marlenv.wrappers._agent import AgentStep
 from marlenv.wrappers._episode_flags import FLAGS, MASKS, Arrays
@@ -129,7 +130,7 @@ def _entries(step: AgentStep) -> dict[str, Any]:
 
 
 def fit(cls: type[Any], envs: Sequence[PettingZooWrapper]) -> bool:
-    """Whether envs are parallel, of the very class, and all their agents observe one plain array each."""
+    """Whether envs are parallel, of the very class, and all their agents observe one plain array each and act alike."""
     first = envs[0]
     if not all(type(env) is cls and env.parallel and not env.return_state for env in envs):
         return False
@@ -138,6 +139,11 @@ def fit(cls: type[Any], envs: Sequence[PettingZooWrapper]) -> bool:
         len(where) == 1 and [column.key for column in own] == ENTRIES for where, _, own in columns
     ):
         return False
+    acted = dict(first.full_action_spec.items(True, True))
+    if acted.keys() != {(where[0], "action") for where, _, _ in columns} or any(
+        isinstance(leaf, Stacked) for leaf in acted.values()
+    ):
+        return False  # actions of agents that differ: padded, or each of its own spec
     families = ("full_observation_spec", "full_action_spec", "full_reward_spec", "full_done_spec")
     alike = all(getattr(env, name) == getattr(first, name) for env in envs for name in families)
     return alike and all(env.group_map == first.group_map for env in envs)
