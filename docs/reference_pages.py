@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import enum
 import importlib
 import inspect
+import textwrap
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import docstrings
@@ -38,11 +41,13 @@ ROOMS = {
 WIDE = "---\nhide: [toc]\n---\n\n"  # a page without a table of contents has room for code of 120 columns
 NOTE = "<!-- Made by docs/generate.py; edit the docstrings, not this page. -->"
 MANY_NAMES = 20  # of a module that stays in TorchRL are not written out
+LONG_NAME = 44  # of a member with its arguments or its value, which are not written out
 UNLISTED = {  # names that users need and that no room lists yet
     "physics": {"ScenarioEnv": "marlenv.physics.env", "make_scenario": "marlenv.physics.env"},
     "wrappers": {
         "AgentSpecs": "marlenv.wrappers._agents",
         "AgentStep": "marlenv.wrappers._agents",
+        "AgentsEnv": "marlenv.wrappers._agents",
         "ParallelSimEnv": "marlenv.wrappers._parallel",
     },
 }
@@ -152,8 +157,10 @@ def folded(words: list[str], width: int) -> list[str]:
 
 
 def members(cls: type) -> str:
-    """The public methods and properties that a class has of its own, in the order of its source."""
-    lines = []
+    """The public attributes, methods and properties that a class has of its own, in the order of its source."""
+    lines = [
+        f"| `{attribute_text(cls, name)}` | {said.replace('|', chr(92) + '|')} |" for name, said in attributes(cls)
+    ]
     for name, thing in vars(cls).items():
         call = thing.__func__ if isinstance(thing, classmethod | staticmethod) else thing
         is_property = isinstance(call, property) or type(call).__name__ == "cached_property"
@@ -161,8 +168,32 @@ def members(cls: type) -> str:
             continue
         summary = docstrings.parse(getattr(cls, name)).summary
         shown = name if is_property else signature(name, call, 10_000)
-        lines.append(f"| `{shown if len(shown) <= 44 else name + '(...)'}` | {summary.replace('|', chr(92) + '|')} |")
+        shown = shown if len(shown) <= LONG_NAME else f"{name}(...)"
+        lines.append(f"| `{shown}` | {summary.replace('|', chr(92) + '|')} |")
     return "\n".join(["| member | what |", "|---|---|", *lines]) if lines else ""
+
+
+def attributes(cls: type) -> Iterator[tuple[str, str]]:
+    """The public fields and class attributes of a class that have a docstring of their own, and what it says."""
+    try:
+        [source] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    except (OSError, TypeError):  # made by a call, as old names are
+        return
+    body = source.body if isinstance(source, ast.ClassDef) else []
+    for at, text in pairwise(body):
+        names = at.targets if isinstance(at, ast.Assign) else [at.target] if isinstance(at, ast.AnnAssign) else []
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str):
+            said = docstrings.one_line(docstrings.parse(text.value.value).summary)
+            yield from ((one.id, said) for one in names if isinstance(one, ast.Name) and one.id[0] != "_")
+
+
+def attribute_text(cls: type, name: str) -> str:
+    """The name of an attribute, with its value where a subclass may give another one."""
+    known = name in getattr(cls, "_fields", ()) or name in getattr(cls, "__dataclass_fields__", ())
+    if known or name not in vars(cls):
+        return name
+    text = f"{name} = {value_text(vars(cls)[name])}"
+    return text if len(text) <= LONG_NAME else name
 
 
 def explained(cls: type) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tensordict import TensorDictBase
 from torch import Size
 
 from marlenv.groups.done import DonePlan
@@ -21,6 +22,7 @@ from marlenv.specs import (
     TensorSpec,
     Unbounded,
 )
+from marlenv.tensordicts import fetch, parts
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -82,10 +84,20 @@ class Plan:
         """The actions of each row, where rows are lazily stacked because they differ."""
         keys = self.action_keys if self.rows is None else []  # rows that differ check their own
         self.actions = [_entry(key, action, observation, named) for key in keys]
+        self.parts = _entries_of_agents(action, observation, self.actions, named)
+        """The actions of each agent, by the path of its group, where its agents are lazily stacked."""
         self.dense_actions = all(isinstance(entry.spec, DENSE) and -1 not in entry.spec.shape for entry in self.actions)
         self.dynamic = any(
             _differ(spec, self.batch_ndim) for spec in (observation, reward, action, state, done)
         ) or any(-1 in leaf.shape for side in (env.output_spec, env.input_spec) for leaf in side.values(True, True))
+
+    def acts(self, td: TensorDictBase) -> list[tuple[TensorDictBase, ActionEntry]]:
+        """Every action entry with the data that it is of: those of an agent, where a group is lazily stacked."""
+        found = [(td, entry) for entry in self.actions]
+        for level, entries in self.parts.items():
+            agents = parts(fetch(td, level)) or []
+            found += [(one, entry) for one, own in zip(agents, entries, strict=False) for entry in own]
+        return found
 
 
 Named = Mapping[NestedKey, NestedKey]  # the masks of actions, where one was told
@@ -112,6 +124,18 @@ def _entries_of_rows(
         return None
     pairs = zip(action.unbind(0), observation.unbind(0), strict=True)
     return [[_entry(key, does, sees, named) for key in by_depth(does.keys(True, True))] for does, sees in pairs]
+
+
+def _entries_of_agents(
+    action: Composite, observation: Composite, actions: list[ActionEntry], named: Named
+) -> dict[Path, list[list[ActionEntry]]]:
+    found: dict[Path, list[list[ActionEntry]]] = {}
+    for level in {entry.path[:-1] for entry in actions if len(entry.path) > 1}:
+        group, seen = action[nested(level)], observation.get(nested(level), None)
+        if isinstance(group, StackedComposite) and isinstance(seen, Composite):
+            pairs = zip(group.parts, seen.unbind(group.dim), strict=True)
+            found[level] = [[_entry(key, does, sees, named) for key in by_depth(does.keys())] for does, sees in pairs]
+    return found
 
 
 def _mask_of(key: NestedKey, spec: TensorSpec, observation: Composite, told: NestedKey | None) -> Path | None:

@@ -11,7 +11,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.envs.plan import ActionEntry
+from marlenv.envs.plan import ActionEntry, Plan
 from marlenv.envs.stepping import check_input
 from marlenv.rng import RowRNG
 from marlenv.tensordicts import fetch, get, is_nested, lazy, new, parts, put
@@ -36,9 +36,11 @@ def rand_action(env: EnvBase, td: TensorDictBase | None) -> TensorDictBase:
         return _rand_rows(plan.rows, out, stream, shape)
     if not plan.dense_actions:
         lead = shape[: len(shape) - plan.batch_ndim]
-        drawn = env.full_action_spec.rand(lead, rng=stream.rng(shape))
+        rng = stream.rng(shape)
+        out.update(env.full_action_spec.rand(lead, rng=rng))
         stream.skip(1 << 20)
-        return out.update(drawn)
+        _obey_masks(plan, out, rng)
+        return out
     for entry, value in zip(plan.actions, stream.take(shape, plan.actions), strict=True):
         if entry.mask is not None:
             value = entry.spec.from_unit(value, None if td is None else fetch(td, entry.mask))
@@ -51,6 +53,14 @@ def rand_action(env: EnvBase, td: TensorDictBase | None) -> TensorDictBase:
             node = below
         put(node, entry.path[-1], value)
     return out
+
+
+def _obey_masks(plan: Plan, out: TensorDictBase, rng: RowRNG) -> None:
+    """Draws again what masks speak of, where the agents of a group are lazily stacked."""
+    for td, entry in plan.acts(out):
+        if entry.mask is not None and (mask := fetch(td, entry.mask)) is not None:
+            unit = rng.uniform(shape=entry.draw, dtype=entry.spec.unit_dtype)
+            td.set(entry.key, entry.spec.from_unit(unit, mask))
 
 
 @contextmanager

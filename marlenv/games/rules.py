@@ -47,7 +47,7 @@ class Rules(ABC, Generic[State]):
     """Whether all returns are zero until the game is over; then the reward of a step is the returns after it."""
 
     hidden: ClassVar[bool] = False
-    """Whether a player may not know the whole state; then :meth:`show` takes ``seat``."""
+    """Whether a player may not know the whole state; then :meth:`view` draws what the player in a seat may know."""
 
     @property
     @abstractmethod

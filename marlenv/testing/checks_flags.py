@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from marlenv.keys import beside, nested
+from marlenv.tensordicts import fetch
 from marlenv.testing.blame import owner
 from marlenv.testing.checks import PLAYED, NotReached, check, levels, require
 
@@ -112,14 +113,14 @@ def masks_leave_a_choice(case: Case) -> None:
     trace = case.trace
     if trace.error is not None and owner(trace.error) != "masks_leave_a_choice":
         raise NotReached(owner(trace.error) or PLAYED)
-    masks = [nested(entry.mask) for entry in trace.played.plan.actions if entry.mask is not None]
     where = [("after the reset", trace.first)]
     for i, moment in enumerate(trace.moments):
         where.append((f"after step {i}", moment.following_then))
     for says, td in where:
-        for key in masks:
-            mask = td.get(key, None)
-            require(mask is None or bool(mask.any(-1).all()), f"{key!r} is all False somewhere {says}")
+        for data, entry in trace.played.plan.acts(td):
+            mask: Any = fetch(data, entry.mask or ())
+            if entry.mask is not None and mask is not None:
+                require(bool(mask.any(-1).all()), f"{nested(entry.mask)!r} is all False somewhere {says}")
     if trace.error is not None:
         raise trace.error
 

@@ -12,7 +12,6 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.keys import nested
 from marlenv.tensordicts import choose, fetch
 from marlenv.testing import generators
 from marlenv.testing.checks import require
@@ -137,11 +136,11 @@ def why_illegal(env: EnvBase, td: TensorDictBase) -> str | None:
             legal = spec.is_in(value)
         if not legal:
             return f"{entry.key!r} is not in its spec {spec!r}"
-        if isinstance(value, list):
+    for data, entry in env.plan.acts(td):
+        value = fetch(data, entry.path)
+        if isinstance(value, list) or entry.mask is None or value.dtype.is_floating_point:
             continue
-        if entry.mask is None or value.dtype.is_floating_point:
-            continue
-        mask = td.get(nested(entry.mask))
+        mask: Any = fetch(data, entry.mask)
         if mask.shape == (*value.shape, mask.shape[-1]):
             legal = mask.gather(-1, value.long().unsqueeze(-1)).squeeze(-1)
             if not bool((legal | ~mask.any(-1)).all()):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from marlenv.envs.plan import MASKED
 from marlenv.errors import GroupError, nearest
 from marlenv.groups import GroupTree
 from marlenv.specs import Binary, Composite, TensorSpec
@@ -22,7 +23,9 @@ class AgentSpecs(NamedTuple):
     actions: int | None = None
     """The length of its ``action_mask``, if the simulator says which actions are legal."""
     info: Composite | None = None
+    """The infos that it gets."""
     reward: TensorSpec | None = None
+    """What it is paid; one number when left out."""
 
 
 class AgentStep(NamedTuple):
@@ -31,10 +34,15 @@ class AgentStep(NamedTuple):
     observations: Mapping[str, Any]
     """The values of what it observes."""
     reward: Any = 0.0
+    """What it is paid for the step."""
     terminated: bool = False
+    """Whether it has come to its end."""
     truncated: bool = False
+    """Whether it is cut off, by a time limit for instance."""
     action_mask: Any = None
+    """Which of its actions are legal next; all of them when left out."""
     info: Mapping[str, Any] | None = None
+    """The values of its infos; what is left out is zeros."""
 
 
 def all_observations(specs: AgentSpecs) -> dict[str, TensorSpec]:
@@ -55,7 +63,21 @@ def with_shared_infos(tree: GroupTree, agents: Mapping[str, AgentSpecs]) -> dict
         for agent in members:
             known |= {k: v for k, v in (agents[agent].info or Composite()).items() if k not in known}
         if known:
-            out |= {agent: agents[agent]._replace(info=Composite(known)) for agent in members}
+            for agent in members:
+                own = dict((agents[agent].info or Composite()).items())
+                out[agent] = agents[agent]._replace(info=Composite({**known, **own}))
+    return out
+
+
+def with_shared_masks(tree: GroupTree, agents: Mapping[str, AgentSpecs]) -> dict[str, AgentSpecs]:
+    """The same specs, with a mask of legal actions for all who choose in a group where one of them has it."""
+    out = dict(agents)
+    for members in tree.groups.values():
+        if any(agents[agent].actions is not None for agent in members):
+            for agent in members:
+                own, action = agents[agent], agents[agent].action
+                if own.actions is None and isinstance(action, MASKED):
+                    out[agent] = own._replace(actions=action._mask_shape[-1])
     return out
 
 

@@ -22,7 +22,7 @@ from marlenv.groups.specs import Unequal
 from marlenv.keys import DONE_NAMES
 from marlenv.specs import Binary, Composite, Unbounded
 from marlenv.tensordicts import get, put
-from marlenv.wrappers._agent import AgentSpecs, AgentStep, all_observations, with_shared_infos
+from marlenv.wrappers._agent import AgentSpecs, AgentStep, all_observations, with_shared_infos, with_shared_masks
 from marlenv.wrappers._agent_data import AgentData, RootData
 from marlenv.wrappers._episode_flags import EpisodeFlags
 from marlenv.wrappers._roster import AgentsWrapper
@@ -106,7 +106,7 @@ class AgentsEnv(AgentsWrapper):
         self.group_map = resolve(self._asked_groups, list(agents), default=self.default_groups, specs=whole)
         self.tree = GroupTree(self.group_map)
         self.agent_names = list(agents)
-        agents = with_shared_infos(self.tree, agents)
+        agents = with_shared_masks(self.tree, with_shared_infos(self.tree, agents))
         masks = dict.fromkeys(("alive", "mask"), Binary(shape=(), dtype=torch.bool)) if self.use_mask else {}
         observed = {a: Composite({**all_observations(s), **masks}) for a, s in agents.items()}
         acted = {a: self._action_entries(s) for a, s in agents.items()}

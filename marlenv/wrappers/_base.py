@@ -138,6 +138,12 @@ class EnvWrapper(EnvBase):
         if not self._began:
             raise NeedsReset.before(type(self).__name__, verb)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Of a copy, whose simulator must be reset first where ``EzPickle`` has made it anew of its arguments."""
+        super().__setstate__(state)
+        sims = [getattr(one, "unwrapped", one) for one in (self._env, *getattr(self._env, "envs", ()))]
+        self._began = self._began and not any("_ezpickle_args" in getattr(one, "__dict__", ()) for one in sims)
+
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Closes the simulator, if it can be closed."""
         if not self.is_closed:

@@ -17,7 +17,7 @@ from marlenv.keys import nested, path
 from marlenv.tensordicts import fetch, new, put
 from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._info_dicts import default_info_dict_reader
-from marlenv.wrappers._reading import flag_of
+from marlenv.wrappers._reading import encoded, flag_of
 
 FLAGS = ("terminated", "truncated", "done")
 
@@ -67,12 +67,10 @@ class GymLikeEnv(EnvWrapper):
         spec = self.full_observation_spec
         if not isinstance(observations, Mapping):
             key = next(iter(spec.keys(True, True)))
-            return TensorDict({key: spec[key].encode(observations, ignore_device=True)}, self.batch_size).to_dict()
+            return TensorDict({key: encoded(spec[key], observations)}, self.batch_size).to_dict()
         if "state" in observations and "observation" not in observations and "state" not in spec:
             observations = {("observation" if k == "state" else k): v for k, v in observations.items()}
-        return {
-            name: spec[name].encode(value, ignore_device=True) for name, value in observations.items() if name in spec
-        }
+        return {name: encoded(spec[name], value) for name, value in observations.items() if name in spec}
 
     # --- stepping --------------------------------------------------------------------------------
 

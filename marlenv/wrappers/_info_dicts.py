@@ -98,7 +98,7 @@ class default_info_dict_reader(BaseInfoDictReader):  # noqa: N801 - TorchRL's na
             self.learn(info_dict, tensordict.batch_size)
         for key, leaf in (self._spec or {}).items():
             if key in info_dict:
-                value = np.asarray(info_dict[key])
+                value = np.asarray(info_dict[key]).copy()  # since simulators write into theirs again
                 if value.dtype == object:  # None in rows that lack it
                     value = np.stack([np.zeros(leaf.shape) if one is None else one for one in value])
                 shape = (*tensordict.batch_size, *leaf.shape)

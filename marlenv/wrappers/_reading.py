@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from tensordict import NonTensorStack
 from torch import Size, Tensor
 
 from marlenv.errors import ShapeError
-from marlenv.specs import Composite, TensorSpec
+from marlenv.specs import Composite, NonTensor, TensorSpec
 from marlenv.specs.plain import is_plain
 from marlenv.tensordicts import new
 from marlenv.wrappers._space_values import encoder_of
@@ -32,6 +34,18 @@ def flag_of(value: Any) -> Tensor | None:
     return torch.from_numpy(np.array(value, dtype=bool).reshape(-1))
 
 
+def encoded(spec: TensorSpec, value: Any, encode: Callable[[Any], Any] | None = None) -> Any:
+    """A simulator's value as its spec has it, in memory of its own; ``TensorSpec.encode`` copies arrays, no tensors.
+
+    Args:
+        spec: its spec.
+        value: of the simulator.
+        encode: comes first.
+    """
+    value = value if encode is None else encode(value)
+    return spec.encode(value.clone() if isinstance(value, Tensor) else value, ignore_device=True)
+
+
 def reader_of(who: str, space: Any, spec: TensorSpec) -> Callable[[Any], Any]:
     """How a simulator's value of a space becomes a value of its spec, in memory of its own.
 
@@ -45,31 +59,33 @@ def reader_of(who: str, space: Any, spec: TensorSpec) -> Callable[[Any], Any]:
     tensor([0.5000, 0.0000])
     """
     if isinstance(spec, Composite):
-        return _composite(who, space, spec)
+        kind = kind_of(space)
+        inner = dict(space.spaces) if kind == "Dict" else {str(i): one for i, one in enumerate(space.spaces)}
+        readers = {name: reader_of(who, one, spec[name]) for name, one in inner.items()}
+        return partial(_parts, readers, kind == "Dict", Size(spec.batch_size))
     encode = encoder_of(space) if kind_of(space) is not None else None
+    if isinstance(spec, NonTensor) and len(spec.shape) > spec.feature_dims:
+        return partial(_objects, who, spec)
     if not is_plain(spec):
-        return lambda value: spec.encode(value if encode is None else encode(value), ignore_device=True)
-    dtype, shape = torch.empty(0, dtype=spec.dtype).numpy().dtype, spec.shape
-
-    def read(value: Any) -> Tensor:
-        array = np.array(value if encode is None else encode(value), dtype=dtype)
-        if array.shape != shape:
-            raise ShapeError(
-                f"{who}: the simulator gave a value of shape {list(array.shape)}, its space has {list(shape)}"
-            )
-        return torch.from_numpy(array)
-
-    return read
+        return partial(encoded, spec, encode=encode)
+    return partial(_numbers, who, torch.empty(0, dtype=spec.dtype).numpy().dtype, spec.shape, encode)
 
 
-def _composite(who: str, space: Any, spec: Composite) -> Callable[[Any], Any]:
-    kind = kind_of(space)
-    inner = dict(space.spaces) if kind == "Dict" else {str(i): one for i, one in enumerate(space.spaces)}
-    readers = {name: reader_of(who, one, spec[name]) for name, one in inner.items()}
-    batch = Size(spec.batch_size)
+def _numbers(who: str, dtype: Any, shape: Size, encode: Callable[[Any], Any] | None, value: Any) -> Tensor:
+    array = np.array(value if encode is None else encode(value), dtype=dtype)
+    if array.shape != shape:
+        raise ShapeError(f"{who}: the simulator gave a value of shape {list(array.shape)}, its space has {list(shape)}")
+    return torch.from_numpy(array)
 
-    def read(value: Any) -> Any:
-        parts = value if kind == "Dict" else {str(i): one for i, one in enumerate(value)}
-        return new({name: one(parts[name]) for name, one in readers.items()}, batch)
 
-    return read
+def _objects(who: str, spec: NonTensor, values: Sequence[Any]) -> Any:
+    """An item for each row."""
+    row, rows = spec[0], spec.shape[0]
+    if isinstance(values, str) or len(values) != rows:
+        raise ShapeError(f"{who}: the simulator gave {values!r}, expected an item for each of {rows} rows")
+    return NonTensorStack(*[row.encode(value) for value in values])
+
+
+def _parts(readers: dict[str, Callable[[Any], Any]], named: bool, batch: Size, value: Any) -> Any:
+    parts = value if named else {str(i): one for i, one in enumerate(value)}
+    return new({name: read(parts[name]) for name, read in readers.items()}, batch)

@@ -14,7 +14,7 @@ from tensordict import TensorDict
 from torch import Size, Tensor
 
 import marlenv
-from marlenv.errors import DtypeError, IllegalAction, KeyMissing, SpecError
+from marlenv.errors import DtypeError, IllegalAction, KeyMissing, ResetError, SpecError
 from marlenv.games import ChessEnv, ConnectFour, GameEnv, PolicyPerRow, Rules, TicTacToe, TicTacToeEnv
 from marlenv.games.chess import Chess, GroupedChessEnv
 from marlenv.games.env.time_step import TimeStep
@@ -112,9 +112,18 @@ class DiceAtOnce(Dice):
         return self._paid(state, action)
 
 
+@dataclass(frozen=True)
+class DiceToTwo(Dice):
+    """The same, over as soon as somebody has earned two."""
+
+    def over(self, state: State) -> Tensor:
+        return super().over(state) | (state.pot >= 2).any(-1)
+
+
 GAMES = {
     "any batch": lambda: GameEnv(Dice(3)),
     "opponent": lambda: GameEnv(Dice(5), batch_size=[2, 2], opponent="random", seat=1),
+    "over before our move": lambda: GameEnv(DiceToTwo(4), batch_size=[5], opponent="random", seat=3),
     "forfeits": lambda: GameEnv(Dice(2), batch_size=[3], illegal="lose", max_plies=2, group_map="all_in_one_group"),
     "tree of groups": lambda: GameEnv(Dice(3), group_map={"a": ["p1"], "b": {"c": ["p2"], "d": ["p0"]}}),
     "at once": lambda: GameEnv(DiceAtOnce(3), batch_size=[2]),
@@ -139,6 +148,77 @@ def test_rewards_add_up_to_the_returns_for_every_player(kind: type[Dice]) -> Non
     earned = torch.stack([data["next", p, "reward"].sum(1).flatten() for p in ("p0", "p1", "p2")], -1)
     assert torch.allclose(earned, env.rules.returns(env.read(data[:, -1]["next"])))
     assert data.shape[1] == env.rules.longest
+
+
+@pytest.mark.parametrize("kind", [Dice, DiceToTwo])
+def test_what_was_earned_before_our_first_move_is_paid_with_it(kind: type[Dice]) -> None:
+    """Also where that ended the game: its one step is no move of ours, and says what it was worth."""
+    env = GameEnv(kind(4), batch_size=[64], opponent="random", seat=3, seed=2)
+    data = env.rollout(12, break_when_any_done=False)
+    paid = torch.stack([data["next", p, "reward"].flatten(1) for p in env.rules.players], -1)
+    returns, ended, at_once = env.rules.returns(env.read(data["next"])), 0, 0
+    for row, over in enumerate(data["next", "done"].squeeze(-1)):
+        first = 0
+        for last in over.nonzero().flatten().tolist():
+            assert torch.allclose(paid[row, first : last + 1].sum(0), returns[row, last])
+            at_once += bool(data["done"][row, first])
+            assert bool(data["done"][row, first]) != bool(data["p3", "mask"][row, first])
+            first, ended = last + 1, ended + 1
+    assert ended > 64
+    assert (at_once > 10) == (kind is DiceToTwo)
+    assert not bool(data["next", "state", "opening_rewards"].any())
+
+
+def test_what_is_to_be_paid_travels_with_the_position() -> None:
+    env = GameEnv(DiceToTwo(4), batch_size=[64], opponent="random", seat=3, seed=2)
+    td = env.reset()
+    owed = td["state", "opening_rewards"].clone()
+    assert torch.equal(owed, env.rules.returns(env.read(td)))
+    back = env.reset(env.get_state(td), set_state=True)
+    assert bool((back == td).all())
+    some = torch.arange(64).unsqueeze(-1) % 2 == 0
+    fresh = env.reset(td.clone().set("_reset", some))
+    new = fresh["state", "opening_rewards"]
+    assert torch.equal(new, env.rules.returns(env.read(fresh)))
+    assert torch.equal(new[1::2], owed[1::2])
+    assert not torch.equal(new[::2], owed[::2])
+    td = env.rand_action(td).set("_step", some.squeeze(-1))
+    following = env.step(td)["next"]
+    assert torch.equal(following["state", "opening_rewards"][1::2], owed[1::2])
+    assert not bool(following["state", "opening_rewards"][::2].any())
+
+
+def test_an_opponent_that_begins_with_an_illegal_move_has_lost() -> None:
+    asked = lambda td: td.set(("x", "action"), torch.full((2, 1), 9))  # noqa: E731
+    env = GameEnv(TicTacToe(), batch_size=[2], opponent=asked, seat=1, illegal="lose")
+    data = env.rollout(3, break_when_any_done=False)
+    assert data["next", "o", "reward"].flatten().tolist() == [1.0] * 6
+    assert data["next", "x", "reward"].flatten().tolist() == [-1.0] * 6
+    assert [env.outcomes[i] for i in data["next", "outcome"].flatten().tolist()] == ["illegal move"] * 6
+    td = env.reset()
+    assert bool((env.reset(env.get_state(td), set_state=True) == td).all())
+
+
+@pytest.mark.parametrize("rows", [2, 300])
+def test_a_game_that_an_illegal_move_has_ended_stays_over(rows: int) -> None:
+    """When it is stepped, and when others begin anew: its position alone does not say it."""
+    env = GameEnv(TicTacToe(), batch_size=[rows], illegal="lose", seed=0)
+    td = env.rand_action(env.reset())
+    td["x", "action"][1] = 9
+    after = env.step_mdp(env.step(td))
+    again = env.step(env.rand_action(after.clone()))["next"]
+    begun = env.reset(after.clone().set("_reset", torch.arange(rows).unsqueeze(-1) == 0))
+    for one in (after, again, begun):
+        assert one["done"].flatten().nonzero().flatten().tolist() == [1]
+        assert one["outcome"].flatten()[:2].tolist() == [0, len(env.rules.outcomes)]
+    assert not bool(again["x", "reward"].any())
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_chess_in_torchrls_layout_refuses_games_that_are_over_before_our_move(stateful: bool) -> None:
+    env = ChessEnv(opponent="random", seat=1, max_plies=1, batch_size=[2], stateful=stateful)
+    with pytest.raises(ResetError, match=r"has ended the game in row \[0\] before seat 1 has moved \(move limit\)"):
+        env.reset()
 
 
 def test_chance_is_fair_and_differs_between_rows_episodes_and_seeds() -> None:

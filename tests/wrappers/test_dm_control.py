@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -154,6 +154,37 @@ def test_the_last_step_terminates_without_discount_and_truncates_with_it(last: A
     assert data["next", "terminated"].flatten().tolist() == [False, False, terminated]
     assert data["next", "truncated"].flatten().tolist() == [False, False, not terminated]
     assert data["action"].shape == (3, 3)  # one-hot
+
+
+class Draws(Told):
+    """Draws what it shows at first, as dm_control's composer does."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self._random_state = np.random.RandomState()
+
+    def reset(self) -> Any:
+        return dm_env.restart(np.float32(self._random_state.rand()))
+
+
+def around(env: Any, name: str) -> Any:
+    """A wrapper that has its env under a name, and hands on what is read of it."""
+    hands_on = lambda self, other: getattr(vars(self)[name], other)  # noqa: E731
+    wrapper = type("Around", (), {"__getattr__": hands_on})()
+    vars(wrapper)[name] = env
+    return wrapper
+
+
+@pytest.mark.parametrize("names", [(), ("_env",), ("_env", "_env"), ("_environment", "_env"), ("_env", "_environment")])
+def test_seeds_reach_an_env_within_wrappers(names: tuple[str, ...]) -> None:
+    env = DMControlWrapper(reduce(around, names, Draws()))
+    env.set_seed(5)
+    assert float(env.reset()["observation"]) == np.float32(np.random.RandomState(5).rand())
+
+
+def test_seeds_that_do_not_reach_an_env_are_refused() -> None:
+    with pytest.raises(Unsupported, match=r"DMControlWrapper.set_seed: Around has no stream of random numbers"):
+        DMControlWrapper(around(Draws(), "inner")).set_seed(5)
 
 
 def _drawn(render_kwargs: Any) -> DMControlEnv:

@@ -13,6 +13,7 @@ from torch import Tensor
 import marlenv
 from marlenv import SerialEnv, check_env_specs
 from marlenv.errors import (
+    IllegalAction,
     MissingExtra,
     NeedsReset,
     ResetError,
@@ -157,6 +158,111 @@ def test_actions_of_all_kinds_reach_the_simulator(vector: bool) -> None:
     td = env.step(env.rand_action(env.reset()))
     for name in parts:  # the car shows what it was told
         assert torch.equal(td["next", name], td["action", name] if ("action", name) in td.keys(True) else td[name])
+
+
+class Echo(gymnasium.Env):
+    """Keeps what it is told; observes texts of the number of the env, of the episode and of the step."""
+
+    def __init__(self, action_space: Any = None, name: str = "", end: int = 99) -> None:
+        text = gymnasium.spaces.Text(9)
+        self.observation_space = gymnasium.spaces.Dict(
+            text=text, more=gymnasium.spaces.Tuple([text, gymnasium.spaces.Box(0, 99, (2,))])
+        )
+        self.action_space = gymnasium.spaces.Discrete(2) if action_space is None else action_space
+        self.name, self.end, self.episode, self.at, self.told = name, end, 0, 0, []
+
+    def seen(self) -> Any:
+        text = f"{self.name}{self.episode}{self.at}"
+        return {"text": text, "more": (text * 2, np.full(2, self.at, np.float32))}
+
+    def reset(self, **_: Any) -> Any:
+        self.episode, self.at = self.episode + 1, 0
+        return self.seen(), {}
+
+    def step(self, action: Any) -> Any:
+        self.told.append(action)
+        self.at += 1
+        return self.seen(), 0.0, self.at == self.end, False, {}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("categorical", [False, True])
+@pytest.mark.parametrize(
+    "space",
+    [
+        gymnasium.spaces.Box(0, 9, (2,), np.uint16),
+        gymnasium.spaces.Box(0, 9, (2,), np.uint32),
+        gymnasium.spaces.MultiDiscrete([2, 3]),
+        gymnasium.spaces.MultiDiscrete([2, 3], dtype=np.int32, start=[1, 2]),
+        gymnasium.spaces.Text(5, min_length=0),
+    ],
+    ids=["uint16", "uint32", "numbers", "int32", "texts"],
+)
+def test_actions_have_the_types_of_their_space(space: Any, categorical: bool, vector: bool, nested: bool) -> None:
+    space = gymnasium.spaces.Dict(a=space, b=gymnasium.spaces.Tuple([space])) if nested else space
+    echoes = [Echo(space) for _ in range(2)]
+    sim = gymnasium.vector.SyncVectorEnv([lambda i=i: echoes[i] for i in range(2)]) if vector else echoes[0]
+    env = GymWrapper(sim, categorical_action_encoding=categorical)
+    env.rollout(3)
+    for echo in echoes if vector else echoes[:1]:
+        assert len(echo.told) == 3
+        assert all(space.contains(action) for action in echo.told), echo.told
+
+
+def test_numbers_of_several_choices_that_there_are_not_are_refused() -> None:
+    env = GymWrapper(Echo(gymnasium.spaces.MultiDiscrete([2, 3])), categorical_action_encoding=True)
+    td = env.reset()
+    env.step(td.set("action", torch.tensor([1, 2])))
+    with pytest.raises(IllegalAction, match=r"actions are numbers from 0 to \[1 2\], got \[2 0\]"):
+        env.step(td.set("action", torch.tensor([2, 0])))
+    assert np.array_equal(env._env.told, [[1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("mode", "processes"),
+    [*((mode, False) for mode in MODES), pytest.param("SAME_STEP", True, marks=pytest.mark.slow)],
+)
+def test_texts_of_a_vector_are_those_of_its_rows(mode: str, processes: bool) -> None:
+    cls = gymnasium.vector.SyncVectorEnv
+    if processes:  # gymnasium garbles texts in shared memory
+        cls = partial(gymnasium.vector.AsyncVectorEnv, shared_memory=False)
+    makers = [partial(Echo, None, name, end) for name, end in (("a", 2), ("b", 3))]
+    env = GymWrapper(cls(makers, autoreset_mode=gymnasium.vector.AutoresetMode[mode]))
+    series = SerialEnv(2, [lambda make=make: GymWrapper(make()) for make in makers])
+    ours, theirs = env.reset(), series.reset()
+    texts = ("text", ("more", "0"))
+    assert [list(ours[key]) for key in texts] == [["a10", "b10"], ["a10a10", "b10b10"]]
+    for _ in range(7):
+        action = env.rand_action(ours)["action"]
+        (a, ours), (b, theirs) = (
+            e.step_and_maybe_reset(td.set("action", action)) for e, td in ((env, ours), (series, theirs))
+        )
+        for x, y in ((a["next"], b["next"]), (ours, theirs)):
+            assert [list(x[key]) for key in texts] == [list(y[key]) for key in texts]
+            assert torch.equal(x["more", "1"], y["more", "1"])
+            assert all(type(text) is str for text in x["text"])
+    env.close()
+
+
+@pytest.mark.slow
+def test_a_vector_that_resets_rows_twice_is_refused() -> None:
+    """Gymnasium's processes forget that they were reset, where they share no memory."""
+    vector = gymnasium.vector.AsyncVectorEnv([partial(gymnasium.make, "CartPole-v1")], shared_memory=False)
+    with pytest.raises(
+        Unsupported, match=r"AsyncVectorEnv resets rows a second time .* make it with shared_memory=True"
+    ):
+        GymWrapper(vector)
+    vector.close()
+
+
+def test_texts_that_are_not_one_for_each_row_are_refused() -> None:
+    vector = gymnasium.vector.SyncVectorEnv([Echo] * 2)
+    vector.reset = lambda **_: ({"text": ("a",), "more": (("a", "b"), np.zeros((2, 2)))}, {})
+    with pytest.raises(
+        ShapeError, match=r"GymWrapper: the simulator gave .*'a'.*, expected an item for each of 2 rows"
+    ):
+        GymWrapper(vector).reset()
 
 
 def test_a_simulator_whose_values_do_not_fit_its_space_is_named() -> None:

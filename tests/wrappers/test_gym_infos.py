@@ -79,6 +79,52 @@ def test_infos_are_those_of_the_episode_of_the_step(mode: str, processes: bool) 
     env.close()
 
 
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "DISABLED"])
+def test_statistics_of_gymnasium_are_those_of_the_episodes(mode: str) -> None:
+    """Gymnasium's vectors take the mask out of the options before its wrappers around them have looked."""
+    makers = [partial(gymnasium.make, "CartPole-v1", max_episode_steps=limit) for limit in (2, 5)]
+    inner = vector.SyncVectorEnv(makers, autoreset_mode=vector.AutoresetMode[mode])
+    env, ends = GymWrapper(gymnasium.wrappers.vector.RecordEpisodeStatistics(inner)), []
+
+    def read(info: Any, td: Any) -> None:
+        for i in np.flatnonzero(info.get("_episode", [])):
+            ends.append((int(i), float(info["episode"]["r"][i])))
+
+    env.set_info_dict_reader(read)
+    data = env.rollout(7, break_when_any_done=False)["next"]
+    assert data["done"].squeeze(-1).int().tolist() == [[0, 1, 0, 1, 0, 1, 0], [0, 0, 0, 0, 1, 0, 0]]
+    assert ends == [(0, 2), (0, 2), (1, 5), (0, 2)]  # the pole pays one for each step
+
+
+def test_rows_see_the_options_of_a_reset_without_its_mask() -> None:
+    class Asked(gymnasium.Wrapper):
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            self.asked = {**(options or {})}
+            return self.env.reset(seed=seed)
+
+    rows = [Asked(make()) for _ in range(2)]
+    env = GymWrapper(
+        gymnasium.wrappers.vector.RecordEpisodeStatistics(vector.SyncVectorEnv([lambda i=i: rows[i] for i in range(2)]))
+    )
+    td = env.reset()
+    env.reset(td.set("_reset", torch.tensor([[True], [False]])), options={"low": 0.5})
+    assert [row.asked for row in rows] == [{"low": 0.5}, {}]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_infos_that_gymnasium_lists_by_row_are_read_too(mode: str) -> None:
+    rollouts = []
+    for wrap in (lambda env: env, gymnasium.wrappers.vector.DictInfoToList):
+        rows = [partial(make, max_episode_steps=limit) for limit in (2, 3)]
+        env = GymWrapper(wrap(vector.SyncVectorEnv(rows, autoreset_mode=vector.AutoresetMode[mode])))
+        env.set_info_dict_reader(default_info_dict_reader(spec={key: Unbounded(shape) for key, shape in KEYS.items()}))
+        env.set_seed(0)
+        torch.manual_seed(0)
+        rollouts.append(env.rollout(7, break_when_any_done=False))
+    assert rollouts[0]["next", "at"].tolist() == [[1, 2, 1, 2, 1, 2, 1], [1, 2, 3, 1, 2, 3, 1]]
+    assert bool((rollouts[0] == rollouts[1]).all())
+
+
 def test_a_reader_of_ones_own_finds_nested_infos_of_the_episode_of_the_step() -> None:
     env = GymWrapper(vector.SyncVectorEnv([partial(make, max_episode_steps=3)] * 2, autoreset_mode="SameStep"))
     env.set_info_dict_reader(

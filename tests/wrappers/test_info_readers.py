@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -63,3 +64,33 @@ def test_infos_are_in_the_data_from_the_first_reset_on(reader: str) -> None:
         assert "steps" in env.observation_spec
         assert "_private" not in env.observation_spec
         check_env_specs(env)
+
+
+class Moves:
+    """Shows one array, and writes into it again."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def reset(self) -> Any:
+        self.value[:] = 0
+        return self.value, {"at": self.value}
+
+    def step(self, action: Any) -> Any:
+        self.value += 1
+        return self.value, 1.0, False, False, {"at": self.value}
+
+
+class MovesEnv(PendulumEnv):
+    def _build_env(self, env: Any) -> Any:
+        return env
+
+
+@pytest.mark.parametrize("reader", [None, default_info_dict_reader(["at"], spec=[Unbounded((3,))])])
+@pytest.mark.parametrize("make", [lambda: np.zeros(3, np.float32), lambda: torch.zeros(3)])
+def test_what_a_simulator_writes_into_again_is_copied(make: Any, reader: Any) -> None:
+    env = MovesEnv(env=Moves(make())).set_info_dict_reader(reader)
+    data = env.rollout(3, return_contiguous=False)
+    for key in ("at", "observation"):
+        assert [td[key].tolist() for td in data.unbind(0)] == [[n] * 3 for n in range(3)]
+        assert [td["next", key].tolist() for td in data.unbind(0)] == [[n] * 3 for n in (1, 2, 3)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +74,42 @@ def test_a_step_before_a_reset_is_refused_by_the_public_name(name: str, how: str
     with pytest.raises(NeedsReset, match=rf"^{who}\.step: the env was not reset; call reset\(\) first"):
         getattr(env, how)(env.rand_action())
     env.step(env.rand_action(env.reset()))
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize(
+    "make", [lambda: PettingZooEnv("tictactoe_v3"), lambda: PettingZooEnv("simple_spread_v3", max_cycles=9)]
+)
+def test_a_copy_whose_simulator_was_made_anew_needs_a_reset(make: Any, how: str) -> None:
+    """``EzPickle`` copies the arguments of a simulator, and not where it stands."""
+    env = make()
+    td = env.step_mdp(env.rand_step(env.reset()))
+    twin = COPIES[how](env)
+    with pytest.raises(NeedsReset, match=r"^PettingZooEnv\.step: the env was not reset"):
+        twin.step(env.rand_action(td.clone()))
+    env.step(env.rand_action(td))
+    rollouts = []
+    for one in (twin, make()):
+        one.set_seed(3)
+        torch.manual_seed(0)
+        rollouts.append(one.rollout(4))
+    assert bool((rollouts[0] == rollouts[1]).all())
+
+
+@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize("name", ["CartPole-v1", "Blackjack-v1"])
+def test_a_copy_of_a_simulator_that_is_copied_whole_goes_on(name: str, how: str) -> None:
+    env = marlenv.GymEnv(name)
+    env.set_seed(2)
+    td = env.rand_action(env.reset())
+    twin = COPIES[how](env)
+    assert bool((env.step(td.clone()) == twin.step(td.clone())).all())
 
 
 @pytest.mark.slow

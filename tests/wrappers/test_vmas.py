@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +25,14 @@ pytestmark = pytest.mark.sim
 
 FAST = ["balance", "simple_tag", "simple_speaker_listener", "het_mass", "navigation", "simple_world_comm"]
 DRAWS_IN_STEPS = {"football": "its AI players draw from one generator for all rows, as many numbers as the rows need"}
+SHARED_BY_ROWS = {
+    "het_mass": "masses",
+    "simple_adversary": "the goal",
+    "simple_push": "the goal",
+    "simple_reference": "the goals",
+    "simple_speaker_listener": "the goal",
+}
+"""What VMAS draws once for all rows, so that a partial reset leaves it."""
 
 CONTRACT_EXEMPT = {
     "rows_draw_from_streams_of_their_own": "VMAS draws the starts of all rows from one generator",
@@ -50,7 +59,7 @@ class Hand:
 
     def __init__(self, name: str, rows: int, **options: Any) -> None:
         vmas = need("vmas", "test")
-        self.own = Generators(vmas.simulator.environment.Environment.vmas_random_state)
+        self.own = Generators()
         with self.own():
             self.sim = vmas.make_env(name, rows, seed=0, terminated_truncated=True, **options)
 
@@ -163,6 +172,51 @@ def test_partial_resets_of_every_scenario(name: str) -> None:
     partial_reset(name, True, steps=15)
 
 
+def like_a_full_reset(name: str, steps: int) -> None:
+    """Rows that are reset, beside the same rows of a copy in which all rows are, with the same draws."""
+    where = torch.tensor([True, False, True, False, False])
+    env = VmasEnv(name, 5, seed=0, **OPTIONS.get(name, {}))
+    td = env.reset()
+    for _ in range(7):
+        td = env.step_mdp(env.rand_step(td))
+    some, all_rows = copy.deepcopy(env), copy.deepcopy(env)
+    with all_rows._generators("partial"):
+        b = all_rows._packed(None, *all_rows._env.reset(return_info=True, return_dones=True))
+    a = some.reset(td.set("_reset", where.unsqueeze(-1)))
+    for i in range(1 + steps):
+        for key in env.observation_spec.keys(True, True):
+            torch.testing.assert_close(a[key][where], b[key][where], msg=lambda m, i=i, key=key: f"{i} {key}: {m}")
+        actions = env.rand_action(a).select(*env.action_keys)
+        a, b = some.step(a.update(actions.clone())), all_rows.step(b.update(actions))
+        for key in env.reward_keys:
+            torch.testing.assert_close(a["next"][key][where], b["next"][key][where], msg=lambda m, i=i: f"{i}: {m}")
+        a, b = some.step_mdp(a), all_rows.step_mdp(b)
+
+
+@pytest.mark.parametrize("name", ["balance", "navigation", "simple_tag", "sampling", "road_traffic"])
+def test_rows_that_are_reset_are_those_of_a_full_reset(name: str) -> None:
+    """Among them distributions with a row per env, and rings of as many steps as there are rows."""
+    like_a_full_reset(name, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", scenarios())
+def test_rows_that_are_reset_are_those_of_a_full_reset_in_every_scenario(name: str) -> None:
+    if name in DRAWS_IN_STEPS or name in SHARED_BY_ROWS:
+        pytest.skip(DRAWS_IN_STEPS.get(name) or f"all rows share {SHARED_BY_ROWS[name]}")
+    like_a_full_reset(name, 8)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_the_field_of_a_row_that_is_reset_moves_alone(masked: bool) -> None:
+    env = VmasEnv("sampling", 3, seed=1, masked_reset=masked, **OPTIONS["sampling"])
+    field = lambda: torch.stack([g.loc for g in env._env.scenario.gaussians], 1)  # noqa: E731
+    td, before = env.reset(), field()
+    env.reset(td.set("_reset", torch.tensor([[True], [False], [False]])))
+    assert torch.equal(field(), torch.stack(env._env.scenario.locs, 1))
+    assert (field() != before).flatten(1).any(1).tolist() == [True, False, False]
+
+
 def test_a_kept_row_of_football_without_its_drawing_players_goes_on_too() -> None:
     env, other = (VmasEnv("football", 3, seed=0, ai_red_agents=False) for _ in range(2))
     a, b = env.reset(), other.reset()
@@ -202,6 +256,16 @@ def test_another_env_does_not_disturb_this_one() -> None:
         VmasEnv("balance", 1, seed=9).reset()
         second.append(beside.reset()["agents", "observation"])
     assert all(torch.equal(x, y) for x, y in zip(first, second, strict=True))
+
+
+def test_another_env_does_not_disturb_a_copy() -> None:
+    env = VmasEnv("simple_spread", 2, seed=3)
+    twin = copy.deepcopy(env)
+    first = [env.reset()["agents", "observation"] for _ in range(3)]
+    need("vmas", "test").make_env("balance", 1, seed=9).reset()
+    state = torch.get_rng_state()
+    assert all(torch.equal(twin.reset()["agents", "observation"], x) for x in first)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_envs_without_a_seed_differ() -> None:

@@ -18,7 +18,7 @@ from marlenv.games.env.draws import Draws
 from marlenv.games.env.fused_rollout import RolloutsInMemory, in_order
 from marlenv.games.env.layout import GameLayout
 from marlenv.games.env.time_step import TimeStep
-from marlenv.games.env.turn_based import GRAPHS, OPPONENT_RNG, PLIES
+from marlenv.games.env.turn_based import GRAPHS, OPENING, OPPONENT_RNG, PLIES
 from marlenv.games.fast.compiled import (
     ALL_PLAYED,
     GAME_OVER,
@@ -61,6 +61,7 @@ class GameEnv(RolloutsInMemory[S]):
     | `turn` | int64 `[*B, 1]` | the seat to move; 0 where all act at once |
     | `outcome` | int8 `[*B, 1]` | why the game ended: an index into `env.outcomes`, 0 while it goes on |
     | `("state", ...)` | | the position, hidden parts and chance included; give it to `reset(td, set_state=True)` |
+    | `("state", "opening_rewards")` | `[*B, P]` | with an opponent: what the next step pays of the moves before it |
 
     Args:
         rules: of the game.
@@ -89,6 +90,7 @@ class GameEnv(RolloutsInMemory[S]):
         self.group_map = resolve(group_map, players, default=MarlGroupMapType.ONE_GROUP_PER_AGENT)
         self.tree = GroupTree(self.group_map)
         self.observation_dtype = dtype
+        self._pays_openings = self._allow_done_after_reset = self.opponent is not None and not rules.simultaneous
         seats = {path: [players.index(a) for a in agents] for path, agents in self.tree.groups.items()}
         in_order = [seat for own in seats.values() for seat in own]
         self._pair = [in_order.index(0), in_order.index(1)] if len(seats) == len(players) == 2 else None
@@ -119,6 +121,8 @@ class GameEnv(RolloutsInMemory[S]):
             state[PLIES] = Unbounded((1,), dtype=torch.int64)
         if self.opponent == "random":
             state[OPPONENT_RNG] = Unbounded((2,), dtype=torch.int64)
+        if self._pays_openings:
+            state[OPENING] = Unbounded((len(rules.players),), dtype=torch.float32)
         return GameLayout(
             seats,
             len(rules.players),
@@ -170,7 +174,7 @@ class GameEnv(RolloutsInMemory[S]):
         return state
 
     def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
-        """The move count or the opponent's stream, where there is one."""
+        """The move count, the opponent's stream or what is owed, where there is one."""
         held = get(tensordict, "state")
         value: Tensor | None = None if held is None else get(held, name)
         return value.squeeze(-1) if value is not None and name == PLIES else value
@@ -269,6 +273,8 @@ class GameEnv(RolloutsInMemory[S]):
             position[PLIES] = step.plies.unsqueeze(-1)
         if step.opponent_rng is not None:
             position[OPPONENT_RNG] = step.opponent_rng
+        if step.opening_rewards is not None:
+            position[OPENING] = step.opening_rewards
         root = {"turn": turn.unsqueeze(-1), "outcome": step.outcome.unsqueeze(-1)}
         own = iter(separate((*position.values(), *root.values(), *players.values()), held))
         position, root, players = ({name: next(own) for name in part} for part in (position, root, players))

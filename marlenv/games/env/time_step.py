@@ -31,6 +31,9 @@ class TimeStep(NamedTuple, Generic[S]):
     """int64 ``[*B]``: how many moves were played; None where there is no limit."""
     opponent_rng: Tensor | None
     """int64 ``[*B, 2]``: what a random opponent draws from, if there is one."""
+    opening_rewards: Tensor | None = None
+    """float32 ``[*B, P]``: what moves before the caller's first one earned, which its first step pays; None where
+    the layout does not hold it."""
 
     @classmethod
     def first(
@@ -41,13 +44,14 @@ class TimeStep(NamedTuple, Generic[S]):
         plies: Tensor | None = None,
         limit: int | None = None,
         opponent_rng: Tensor | None = None,
+        opening_rewards: Tensor | None = None,
     ) -> Self:
         """Games that begin with ``state``; after ``plies`` moves of ``limit``."""
         terminated = rules.over(state)
         if limit is not None and plies is None:
             plies = torch.zeros_like(terminated, dtype=torch.int64)
         truncated = None if plies is None or limit is None else (plies >= limit) & ~terminated
-        return cls(state, terminated, truncated, rules.outcome(state), None, plies, opponent_rng)
+        return cls(state, terminated, truncated, rules.outcome(state), None, plies, opponent_rng, opening_rewards)
 
     @classmethod
     def following(
@@ -94,8 +98,26 @@ class TimeStep(NamedTuple, Generic[S]):
             truncated=cut if cut is None or reply.truncated is None else cut | (reply.truncated & moved),
             outcome=torch.where(moved, reply.outcome, self.outcome),
             rewards=rewards if before is None or rewards is None else before + rewards,
+            opening_rewards=self.opening_rewards,
         )
 
+    def lost(self, games: Tensor, outcome: int) -> TimeStep[S]:
+        """The same, with ``games``, bool ``[*B]``, over by the illegal move that ended them before."""
+        return self._replace(
+            terminated=self.terminated | games,
+            truncated=None if self.truncated is None else self.truncated & ~games,
+            outcome=self.outcome.masked_fill(games, outcome),
+        )
+
+    def paying(self, opening_rewards: Tensor | None) -> TimeStep[S]:
+        """The same, with what was earned before it paid, too, float32 ``[*B, P]``; None is nothing."""
+        assert self.rewards is not None
+        rewards = self.rewards if opening_rewards is None else self.rewards + opening_rewards
+        return self._replace(rewards=rewards, opening_rewards=torch.zeros_like(rewards))
+
     def as_first(self) -> TimeStep[S]:
-        """The same as the beginning of an episode, which has no rewards."""
-        return self._replace(rewards=None)
+        """The same as the beginning of an episode, which has no rewards: they are paid in its first step."""
+        owed, earned = self.opening_rewards, self.rewards
+        if owed is not None and earned is not None:
+            owed = owed + earned
+        return self._replace(rewards=None, opening_rewards=owed)

@@ -21,7 +21,7 @@ from marlenv.envs.modules import call
 from marlenv.envs.policies import as_policy
 from marlenv.envs.seeding import as_seed
 from marlenv.envs.stepping import STEP
-from marlenv.errors import IllegalAction, KeyMissing, ShapeError, SpecError, whole
+from marlenv.errors import IllegalAction, KeyMissing, ResetError, ShapeError, SpecError, whole
 from marlenv.games.env.draws import Draws
 from marlenv.games.env.time_step import TimeStep
 from marlenv.games.fast.compiled import like
@@ -30,7 +30,7 @@ from marlenv.games.rules import Rules, where
 from marlenv.keys import DONE_NAMES, NestedKey
 from marlenv.rng import RowRNG
 from marlenv.specs import Categorical, Composite
-from marlenv.tensordicts import entries, get, is_nested, put, rows
+from marlenv.tensordicts import anything, entries, get, is_nested, put, rows
 
 S = TypeVar("S", bound="tuple[Any, ...]")
 Illegal = Literal["raise", "lose"]
@@ -38,7 +38,8 @@ Opponent = Callable[[TensorDictBase], TensorDictBase] | Literal["random"] | None
 
 GRAPHS = "compile the policy apart: games look at their data, and have code of their own for speed (numba)"
 OPPONENT, GAMES = 2, 3  # the streams of RowRNG that a random opponent and chance draw from
-PLIES, OPPONENT_RNG = "plies_played", "opponent_rng"  # what travels with a position besides its own tensors
+PLIES, OPPONENT_RNG, OPENING = "plies_played", "opponent_rng", "opening_rewards"
+"""What travels with a position besides its own tensors."""
 
 
 class TurnBasedEnv(EnvBase, Generic[S]):
@@ -58,7 +59,10 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         opponent: who plays all seats but ``seat``: ``"random"``, or a policy that reads and writes the env's keys
             (:class:`~marlenv.games.PolicyPerRow` plays different policies in different rows). The env then takes no
             actions for their groups.
-        seat: the seat that is left to the caller when there is an opponent.
+        seat: the seat that is left to the caller when there is an opponent. What moves before its first one earn is
+            paid in the first step. If they end the game, that is ``done`` after the reset already, nobody's action is
+            read in its one step, and that step says what the game was worth (in the layouts with TorchRL's keys such a
+            reset is a :class:`~marlenv.errors.ResetError`).
         seed: of chance and of a random opponent.
     """
 
@@ -67,6 +71,8 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     resets_without_looking = True
     gives_all_flags = True
     resets_in_one = resets_in_place = True
+    _pays_openings = False
+    """Whether a layout holds what games have earned before the caller's first move, which may have ended them."""
 
     def __init__(
         self,
@@ -138,7 +144,8 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
         """What travels with the positions.
 
-        ``"plies_played"`` int64 ``[*B]`` or ``"opponent_rng"`` int64 ``[*B, 2]``, if it is there.
+        ``"plies_played"`` int64 ``[*B]``, ``"opponent_rng"`` int64 ``[*B, 2]`` or, where the layout holds it,
+        ``"opening_rewards"`` float32 ``[*B, P]``; if it is there.
         """
 
     def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
@@ -183,14 +190,22 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         return self._data(self._first(tensordict.batch_size, tensordict))
 
     def _step_and_reset(self, tensordict: TensorDictBase) -> tuple[TensorDict, TensorDict | None] | None:
-        return self.fast_step(tensordict, ahead=True)
+        return self._fast_step(tensordict, ahead=True)
+
+    def _fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
+        """:meth:`fast_step`, but where games may be over by what positions do not say."""
+        done = self._flag(tensordict) if self.illegal == "lose" else None
+        if done is not None and done.is_cpu and anything(done):
+            return None
+        return self.fast_step(tensordict, ahead=ahead)
 
     def _restart(self, tensordict: TensorDictBase, mask: Tensor) -> bool:
         """New positions take the places of old ones, and observations follow from all of them at once."""
         if self._auto_reset is not None or self._positions(tensordict) is None:
             return False
-        self._done(tensordict)  # raises where that cannot be read
-        reset = mask.squeeze(-1)
+        reset, done = mask.squeeze(-1), self._flag(tensordict)
+        if done is not None and done is not mask and anything(done & ~mask):
+            return False  # what is over and stays so is not said by positions alone
         fast = self.fast_reset(tensordict, reset)
         if fast is not None:
             _overlay(tensordict, fast)
@@ -201,6 +216,8 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             state=where(reset, fresh.state, state),
             plies=None if fresh.plies is None or plies is None else torch.where(reset, 0, plies),
         )
+        if (owed := self._owed(tensordict)) is not None:
+            step = step._replace(opening_rewards=owed.masked_fill(reset.unsqueeze(-1), 0.0))
         if self.opponent is not None:
             step = self._answer(step).as_first()
         _overlay(tensordict, self._data(step))
@@ -247,17 +264,31 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         return rng, opponent_rng
 
     def _opened(
-        self, state: S, plies: Tensor | None = None, opponent_rng: Tensor | None = None, *, answer: bool = True
+        self,
+        state: S,
+        plies: Tensor | None = None,
+        opponent_rng: Tensor | None = None,
+        owed: Tensor | None = None,
+        *,
+        answer: bool = True,
     ) -> TimeStep[S]:
         """Games that begin at ``state``; with the opponent's answer, where it moves first."""
         step = TimeStep.first(self.rules, state, plies=plies, limit=self.max_plies, opponent_rng=opponent_rng)
+        if self._pays_openings:
+            lead, device = step.terminated.shape, step.terminated.device
+            none = torch.zeros(*lead, len(self.rules.players), dtype=torch.float32, device=device)
+            step = step._replace(opening_rewards=none if owed is None else owed)
         return self._answer(step).as_first() if answer and self.opponent is not None else step
+
+    def _owed(self, tensordict: TensorDictBase) -> Tensor | None:
+        """What the next step pays of what was earned before it; float32 ``[*B, P]``, None for nothing."""
+        return self.extra(tensordict, OPENING) if self._pays_openings else None
 
     # --- playing ---------------------------------------------------------------------------------
 
     @outside_graphs(GRAPHS)
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
-        fast = self.fast_step(tensordict, ahead=False)
+        fast = self._fast_step(tensordict, ahead=False)
         if fast is not None:
             return fast[0]
         state = self.read(tensordict)
@@ -267,12 +298,17 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             done = done | ~rows(mask, tensordict.ndim)
         if done is not None and done.device.type == "cpu" and not bool(done.any()):
             done = None
+        lost = None if done is None else self._lost(tensordict)
         action, plies = self.act(tensordict, state), self.extra(tensordict, PLIES)
         opponent_rng = self.extra(tensordict, OPPONENT_RNG)
         held = [*state, *(x for x in (opponent_rng, plies) if x is not None)]
         if self.opponent is not None and self.rules.simultaneous:
             action, opponent_rng = self._joined(tensordict, state, action, opponent_rng)
         step = self._move(state, action, done, plies, opponent_rng)
+        if lost is not None:
+            step = step.lost(lost, len(self.rules.outcomes))
+        if self._pays_openings:
+            step = step.paying(self._owed(tensordict))
         if self.opponent is not None and not self.rules.simultaneous:
             step = self._answer(step)
         return self._data(step, held)
@@ -322,6 +358,11 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             return ~fine
         return ~fine.unsqueeze(-1) & self._turns(state)
 
+    def _lost(self, tensordict: TensorDictBase) -> Tensor | None:
+        """Which games an illegal move has ended, as the data say; bool ``[*B]``, or None where they do not say."""
+        outcome = get(tensordict, "outcome") if self.illegal == "lose" else None
+        return None if outcome is None else outcome.squeeze(-1) == len(self.rules.outcomes)
+
     def _turns(self, state: S) -> Tensor:
         """Whose turn it is; bool ``[*B, P]``."""
         player = self.rules.player(state)
@@ -351,9 +392,27 @@ class TurnBasedEnv(EnvBase, Generic[S]):
 
     def _answer(self, step: TimeStep[S]) -> TimeStep[S]:
         """Lets the opponent move until it is the caller's turn everywhere."""
-        rules = self.rules
-        if rules.simultaneous:
+        if self.rules.simultaneous:
             return step
+        answered = self._answered(step)
+        if step.rewards is None and not self._pays_openings:
+            self._refuse_over(answered.done & ~step.done, answered.outcome)
+        return answered
+
+    def _refuse_over(self, over: Tensor, outcome: Tensor) -> None:
+        """Raises for games that are over before the caller's first move, where data cannot hold what they paid."""
+        if over.device.type != "cpu" or not bool(over.any()):
+            return
+        row = over.nonzero()[0].tolist()
+        raise ResetError(
+            f"{type(self).__name__}: the opponent has ended the game{f' in row {row}' if row else ''} before seat "
+            f"{self.seat} has moved ({self.outcomes[int(outcome[tuple(row)])]}); begin with another position, or take "
+            f"GameEnv(...), whose first step says how such games ended"
+        )
+
+    def _answered(self, step: TimeStep[S]) -> TimeStep[S]:
+        """The games after the moves of the opponent, where it is its turn."""
+        rules = self.rules
         while True:
             waiting = ~step.done & (rules.player(step.state) != self.seat)
             if (waiting.device.type == "cpu" or not rules.alternating) and not bool(waiting.any()):
@@ -476,10 +535,14 @@ class TurnBasedEnv(EnvBase, Generic[S]):
                 f"{type(self).__name__}: no positions to start from; the data must hold {self.state_keys}, as "
                 f"env.get_state(td) gives them, got {sorted(map(str, state.keys(True, True)))}"
             )
-        opponent_rng = self.extra(state, OPPONENT_RNG)
+        opponent_rng, owed = self.extra(state, OPPONENT_RNG), self._owed(state)
         if self.opponent == "random":
             opponent_rng = self._opponent_rng(opponent_rng, state.batch_size)
-        return self._data(self._opened(held, self.extra(state, PLIES), opponent_rng), list(state.values(True, True)))
+        if owed is not None:  # where the opponent is to move, an illegal move has ended the game: it is asked again
+            again = ~self.rules.over(held) & (self.rules.player(held) != self.seat)
+            owed = owed.masked_fill(again.unsqueeze(-1), 0.0)
+        step = self._opened(held, self.extra(state, PLIES), opponent_rng, owed)
+        return self._data(step, list(state.values(True, True)))
 
 
 def _overlay(td: TensorDictBase, top: TensorDictBase) -> None:

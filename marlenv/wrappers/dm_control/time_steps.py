@@ -12,6 +12,9 @@ from marlenv.errors import Unsupported
 from marlenv.specs import Categorical, Composite, OneHot, TensorSpec
 from marlenv.wrappers._spaces import spec_of_array
 
+WRAPPED = ("_env", "_environment")
+"""Where the suite's wrappers, and dm_env's, have their env."""
+
 
 def ends(step: Any) -> tuple[bool, bool]:
     """Whether a time step terminates, and whether it truncates: the last one does, without discount or with it.
@@ -48,9 +51,11 @@ def read(specs: Composite, observation: Any) -> dict[str, Tensor]:
 def seed(who: str, env: Any, number: int) -> None:
     """Puts a stream of random numbers that begins with ``number`` where an env has its own."""
     stream = np.random.RandomState(number % 2**32)
-    inner = getattr(env, "_env", env)  # the suite's own wrappers have the env there
+    inner = env
+    while wrapped := [getattr(inner, name) for name in WRAPPED if hasattr(inner, name)]:
+        inner = wrapped[0]
     for owner, name in ((getattr(inner, "task", None), "_random"), (inner, "_random_state")):
-        if hasattr(owner, name):
+        if name in getattr(owner, "__dict__", {}) or hasattr(type(owner), name):  # and not only handed on
             setattr(owner, name, stream)
             return
     raise Unsupported(f"{who}.set_seed: {type(inner).__name__} has no stream of random numbers that can be set")

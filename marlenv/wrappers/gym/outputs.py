@@ -14,15 +14,18 @@ from marlenv.wrappers.gym.vector_infos import columns
 
 def opened(out: Any) -> tuple[Any, Any]:
     """Observation and info of what a reset returned; before gym 0.26 it returned observations alone."""
-    pair = isinstance(out, tuple) and len(out) == 2 and isinstance(out[1], dict)
-    return out if pair else (out, {})
+    if not isinstance(out, tuple) or len(out) != 2:
+        return out, {}
+    if isinstance(out[1], list) and all(isinstance(info, dict) for info in out[1]):
+        return out[0], columns(out[1])
+    return out if isinstance(out[1], dict) else (out, {})
 
 
 def outcome(out: tuple[Any, ...], *, alone: bool) -> tuple[Any, Any, Any, Any, None, Any]:
     """Observation, reward, terminated, truncated and info of what a step returned; the place of ``done`` is None.
 
-    Before gym 0.26 there was one flag, and an info that said whether it was the time limit's; some of its vectors give
-    an info for each row, which become arrays.
+    Before gym 0.26 there was one flag, and an info that said whether it was the time limit's. Where a vector gives an
+    info for each row, they become arrays.
 
     Args:
         out: five values, or four.
@@ -36,7 +39,7 @@ def outcome(out: tuple[Any, ...], *, alone: bool) -> tuple[Any, Any, Any, Any, N
             bool(terminated) if alone else terminated,
             bool(truncated) if alone else truncated,
             None,
-            info,
+            columns(info) if isinstance(info, list) else info,
         )
     obs, reward, done, info = out
     infos = [info] if isinstance(info, dict) else info

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from torch import Size, Tensor
 
 from marlenv.errors import IllegalAction
-from marlenv.specs import Categorical, Composite, TensorSpec
+from marlenv.specs import Categorical, Composite, MultiCategorical, NonTensor, TensorSpec
 from marlenv.wrappers._backend import KNOWN, gym_backend
 from marlenv.wrappers._reading import reader_of
 from marlenv.wrappers._space_values import decoder_of
@@ -36,7 +38,9 @@ class Spaces:
         """The spec of an action."""
         self._decode, self._alone = decoder_of(acts), not batch and kind_of(acts) == "Discrete"
         self._number = self._alone and isinstance(self.action, Categorical)
-        self._who, self._n = who, int(self.action.n) if isinstance(self.action, Categorical) else None
+        self._who, self._n = who, _choices(self.action)
+        self._rows = batch[0] if batch and any(kind_of(one) == "Text" for one in _leaves(acts)) else 0
+        self._retyped = acts if any(map(_has_other_dtype, _leaves(acts))) else None
 
     def read(self, observations: Any) -> dict[str, Any]:
         """The entries of observations."""
@@ -46,18 +50,61 @@ class Spaces:
 
     def told(self, action: Tensor | Any) -> Any:
         """The action as the simulator takes it."""
-        return self.decoded(action if self._number else self.action.to_numpy(action))
+        value = action if self._number else self.action.to_numpy(action)
+        return self.decoded(_by_row(self.action, value, self._rows) if self._rows else value)
 
     def decoded(self, value: Any) -> Any:
         """An action that is an array, as the simulator takes it."""
         value = int(value) if self._alone else value
         if self._n is not None and not (0 <= value < self._n if self._alone else _within(value, self._n)):
             raise IllegalAction(f"{self._who}.step: actions are numbers from 0 to {self._n - 1}, got {value}")
-        return value if self._decode is None else self._decode(value)
+        value = value if self._decode is None else self._decode(value)
+        return value if self._retyped is None else _typed(self._retyped, value)
 
 
-def _within(values: Any, n: int) -> bool:
-    return bool(values.min() >= 0 and values.max() < n)
+def _choices(spec: TensorSpec) -> Any:
+    """How many choices there are, ``[k]`` of several numbers; None where actions are no numbers of choices."""
+    if isinstance(spec, MultiCategorical):
+        return spec.nvec.cpu().numpy()
+    return int(spec.n) if isinstance(spec, Categorical) else None
+
+
+def _within(values: Any, n: Any) -> bool:
+    return bool((values >= 0).all() and (values < n).all())
+
+
+def _leaves(space: Any) -> Iterator[Any]:
+    kind = kind_of(space)
+    if kind not in ("Dict", "Tuple"):
+        yield space
+        return
+    for one in space.spaces.values() if kind == "Dict" else space.spaces:
+        yield from _leaves(one)
+
+
+def _has_other_dtype(space: Any) -> bool:
+    """Whether actions have a dtype in torch that is not the space's."""
+    kind, dtype = kind_of(space), getattr(space, "dtype", None)
+    return (kind == "MultiDiscrete" and dtype != np.int64) or (
+        kind == "Box" and dtype in (np.uint16, np.uint32, np.uint64)
+    )
+
+
+def _typed(space: Any, value: Any) -> Any:
+    """A value in the dtypes of its space."""
+    kind = kind_of(space)
+    if kind == "Dict":
+        return {name: _typed(one, value[name]) for name, one in space.spaces.items()}
+    if kind == "Tuple":
+        return tuple(_typed(one, part) for one, part in zip(space.spaces, value, strict=True))
+    return np.asarray(value).astype(space.dtype) if _has_other_dtype(space) else value
+
+
+def _by_row(spec: TensorSpec, value: Any, rows: int) -> Any:
+    """A value whose texts are one for each row, where one may stand for all."""
+    if isinstance(spec, Composite):
+        return {name: _by_row(spec[name], one, rows) for name, one in value.items()}
+    return [value] * rows if isinstance(spec, NonTensor) and not isinstance(value, list) else value
 
 
 def _many(spec: TensorSpec, batch: Size) -> TensorSpec:

@@ -46,11 +46,14 @@ def columns(rows: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
     for name in dict.fromkeys(name for row in rows for name in row or ()):
         there = np.array([row is not None and name in row for row in rows], dtype=bool)
         values = [row[name] for row in rows if row is not None and name in row]
-        found[name], found[f"_{name}"] = _column(values, there), there
+        found[name], found[f"_{name}"] = column(values, there), there
     return found
 
 
-def _column(values: Sequence[Any], there: NDArray[np.bool_]) -> Any:
+def column(values: Sequence[Any], there: NDArray[np.bool_]) -> Any:
+    """Values of the rows that have one as an array: of numbers if all are, of one shape, else of objects; as a dict of
+    arrays if all are dicts.
+    """
     if all(isinstance(value, Mapping) for value in values):
         rest = iter(values)
         return columns([next(rest) if one else None for one in there])
@@ -87,7 +90,7 @@ def _values(value: Any) -> Any:
         return value
     array = np.asarray(value)
     there = np.array([one is not None for one in array]) if array.dtype == object else np.zeros(0, dtype=bool)
-    return _column([one for one in array if one is not None], there) if there.any() else array
+    return column([one for one in array if one is not None], there) if there.any() else array
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

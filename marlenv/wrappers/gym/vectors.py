@@ -12,9 +12,33 @@ from numpy.typing import NDArray
 from marlenv.errors import ResetError, SpecError, Unsupported
 from marlenv.wrappers.gym.outputs import opened
 from marlenv.wrappers.gym.vector_infos import FINAL, merged_infos, split
+from marlenv.wrappers.gym.vector_observations import in_arrays, lists_rows, merged, rows_of
 
 MASKED = {"gymnasium.SyncVectorEnv", "gymnasium.AsyncVectorEnv", "marlenv.VectorOfRows"}
 """Vectors whose ``reset`` takes a mask of rows."""
+MASK = "reset_mask"
+"""Under what name they take it."""
+
+
+class ResetOptions(dict[str, Any]):
+    """Options of a reset, whose mask of rows can be taken more than once: a vector takes it out before the wrappers
+    around it have looked. What goes through the options finds it until it is taken.
+
+    >>> options = ResetOptions(low=0.0, reset_mask=np.array([True, False]))
+    >>> options.pop("reset_mask"), dict(options), options.pop("reset_mask")
+    (array([ True, False]), {'low': 0.0}, array([ True, False]))
+    """
+
+    taken: Any = None
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (key == MASK and self.taken is not None)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        if key != MASK or key not in self:
+            return super().pop(key, *default)
+        self.taken = super().pop(key, self.taken)
+        return self.taken
 
 
 class Rows:
@@ -41,6 +65,13 @@ class Rows:
                 f"{who}: {type(env.unwrapped).__name__} neither resets single rows nor starts them anew in the step in "
                 f"which they end; make it of single envs, by gymnasium.vector.SyncVectorEnv or AsyncVectorEnv"
             )
+        if self.mode == "NEXT_STEP" and getattr(env.unwrapped, "shared_memory", True) is False:
+            raise Unsupported(
+                f"{who}: without shared memory, {type(env.unwrapped).__name__} resets rows a second time in the "
+                f"step after their reset; make it with shared_memory=True, or autoreset_mode SAME_STEP or DISABLED"
+            )
+        space = getattr(env, "single_observation_space", env.observation_space)
+        self._listed = space if lists_rows(space) else None
         self.over = np.zeros(self.count, dtype=bool)
         """Rows whose episode has ended, and that were not reset yet."""
         self.begun = np.zeros(self.count, dtype=bool)
@@ -77,6 +108,7 @@ class Rows:
         """Observations and infos that followed on a step in all rows, anything in those that wait: final ones where
         episodes have ended.
         """
+        obs = obs if self._listed is None else in_arrays(self._listed, obs)
         self.over, self.begun, self.first = ended | waiting, np.zeros(self.count, dtype=bool), (obs, info)
         if self.mode != "SAME_STEP" or not ended.any():
             return obs, info
@@ -97,7 +129,7 @@ class Rows:
     def reset(self, mask: NDArray[np.bool_] | None, options: dict[str, Any]) -> tuple[Any, Any]:
         """Observations and infos of a reset of some rows, or of all; the others keep their observations."""
         if mask is None or (mask.all() and not self.begun.all()):
-            obs, info = opened(self.env.reset(**options))
+            obs, info = self._reset(options)
         else:
             obs, info = self.first
             anew = mask & ~self.begun
@@ -105,44 +137,16 @@ class Rows:
                 if not self.masks:
                     rows = np.flatnonzero(anew).tolist()
                     raise ResetError(f"{self.who}: this vector resets all rows, or those that are done, got {rows}")
-                given = {**(options.pop("options", None) or {}), "reset_mask": anew}
-                fresh, new = opened(self.env.reset(options=given, **options))
+                given = ResetOptions({**(options.pop("options", None) or {}), MASK: anew})
+                fresh, new = self._reset({**options, "options": given})
                 obs, info = merged(obs, fresh, anew), merged_infos(info, new, anew)
         done = np.ones(self.count, dtype=bool) if mask is None else mask
         self.over, self.begun, self.first = self.over & ~done, self.begun & ~done, (obs, info)
         return obs, info
 
-
-def merged(old: Any, new: Any, where: NDArray[np.bool_]) -> Any:
-    """Observations of all rows, new ones in some of them; ``new`` is like ``old``, or a list with an item for a row."""
-    if isinstance(new, list):
-        new = stacked(old, new, where)
-    if isinstance(old, dict):
-        return {name: merged(value, new[name], where) for name, value in old.items()}
-    if isinstance(old, tuple):
-        return tuple(merged(value, one, where) for value, one in zip(old, new, strict=True))
-    out = np.array(old)
-    out[where] = np.asarray(new)[where]
-    return out
-
-
-def stacked(like: Any, items: list[Any], where: NDArray[np.bool_]) -> Any:
-    """Items of rows as arrays of all rows, anything in rows that are not meant."""
-    some = next(items[i] for i in np.flatnonzero(where))
-    full = [items[i] if where[i] else some for i in range(len(items))]
-    if isinstance(like, dict):
-        return {name: stacked(value, [one[name] for one in full], where) for name, value in like.items()}
-    if isinstance(like, tuple):
-        return tuple(stacked(value, [one[i] for one in full], where) for i, value in enumerate(like))
-    return np.stack([np.asarray(one) for one in full])
-
-
-def rows_of(values: Any, count: int) -> list[Any]:
-    """A dict of arrays as dicts of rows."""
-    if isinstance(values, dict):
-        parts = {name: rows_of(value, count) for name, value in values.items() if not name.startswith("_")}
-        return [{name: part[i] for name, part in parts.items()} for i in range(count)]
-    return [values[i] for i in range(count)]
+    def _reset(self, options: dict[str, Any]) -> tuple[Any, Any]:
+        obs, info = opened(self.env.reset(**options))
+        return obs if self._listed is None else in_arrays(self._listed, obs), info
 
 
 def keeping_finals(library: Any) -> Any:

@@ -85,7 +85,7 @@ class VmasWrapper(BatchedAgentsEnv):
         env.terminated_truncated = True  # only then does VMAS tell ends and time limits apart
         if env.device != self.device:
             env.to(self.device)
-        self._generators = Generators(environment.vmas_random_state)
+        self._generators = Generators()
         return env
 
     def default_groups(self, names: Sequence[str]) -> GroupMap:
@@ -161,6 +161,6 @@ class VmasEnv(VmasWrapper):
         given |= {**options, **(scenario_kwargs or {})}
         seed = fresh_seed() if seed is None else seed
         self.scenario_name = scenario if isinstance(scenario, str) else type(scenario).__name__
-        with Generators(vmas.simulator.environment.Environment.vmas_random_state)():
+        with Generators()():
             sim = vmas.make_env(scenario, rows, seed=seed % SEEDS, **given)
         super().__init__(sim, seed=seed, **ours)

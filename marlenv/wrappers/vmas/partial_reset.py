@@ -12,6 +12,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributions import Distribution
+
+from marlenv.optional import need
 
 Where = tuple[Any, ...]
 FOREIGN = frozenset({"builtins", "torch", "numpy", "gym", "pyglet", "enum", "typing", "functools", "random"})
@@ -21,15 +24,19 @@ FOREIGN = frozenset({"builtins", "torch", "numpy", "gym", "pyglet", "enum", "typ
 class Generators:
     """The random states of one env: VMAS keeps one for all its envs, so one would disturb the other.
 
-    Partial resets draw from a second state, so that rows that are kept go on as if nothing had been reset.
-
-    Args:
-        shared: the list in which VMAS keeps its random state.
+    Partial resets draw from a second state, so that rows that are kept go on as if nothing had been reset. Copies have
+    states of their own.
     """
 
-    def __init__(self, shared: list[Any]) -> None:
-        self._shared = shared
-        self._own = {"main": list(shared), "partial": list(shared)}
+    def __init__(self) -> None:
+        self._shared = _shared_state()
+        self._own = {"main": list(self._shared), "partial": list(self._shared)}
+
+    def __getstate__(self) -> dict[str, list[Any]]:
+        return self._own
+
+    def __setstate__(self, own: dict[str, list[Any]]) -> None:
+        self._shared, self._own = _shared_state(), own
 
     @contextmanager
     def __call__(self, which: str = "main") -> Iterator[None]:
@@ -43,12 +50,18 @@ class Generators:
             self._shared[:] = others
 
 
+def _shared_state() -> list[Any]:
+    """The list in which VMAS keeps its random state."""
+    shared: list[Any] = need("vmas.simulator.environment", "VmasWrapper").Environment.vmas_random_state
+    return shared
+
+
 class Snapshot:
     """The state of a simulator, attribute by attribute; in containers that are new, by the way from the root to them.
 
-    Tensors with a row per env are put back row by row. What all rows share (numbers, other tensors, which entity is the
-    goal) is put back whole: VMAS draws it anew even when it resets a single row, and would so change the rows that go
-    on.
+    Tensors with a row per env (``[B, ...]``; ``[T, B, ...]`` in a ring of steps) are put back row by row. What all rows
+    share (numbers, other tensors, which entity is the goal) is put back whole: VMAS draws it anew even when it resets a
+    single row, and would so change the rows that go on.
 
     >>> class Scenario: pass
     >>> scenario = Scenario()
@@ -72,23 +85,31 @@ class Snapshot:
 
     def restore(self, kept: Tensor) -> None:
         """Puts back the rows that ``kept`` (bool ``[B]``) marks, and what all rows share."""
-        for where, owner, key, value in list(self._walk()):
-            old = (
-                self._by_owner.get((id(owner), key), value)
-                if id(owner) in self._known
-                else self._by_way.get(where, value)
-            )
+        for where, owner, key, value in sorted(self._walk(), key=lambda part: part[2] != "buffer"):  # before "pointer"
+            old = self._old(where, owner, key, value)
             if old is value:
                 continue
             if isinstance(value, Tensor) and isinstance(old, Tensor) and old.shape == value.shape:
-                rowwise = value.ndim > 0 and value.shape[0] == self._rows and old.dtype == value.dtype
-                old = torch.where(kept.reshape(-1, *[1] * (value.ndim - 1)), old, value) if rowwise else old
+                ring = key == "buffer" and _is_ring(owner)
+                pointer = self._old((*where[:-1], "pointer"), owner, "pointer", owner.pointer) if ring else 0
+                old = self._mixed(kept, old, _turned(owner, pointer) if ring else value, dim=int(ring))
                 if isinstance(owner, tuple):
                     value.copy_(old)
             if isinstance(owner, (MutableMapping, MutableSequence)):
                 owner[key] = old
             elif not isinstance(owner, tuple):
                 vars(owner)[key] = old
+
+    def _old(self, where: Where, owner: Any, key: Any, value: Any) -> Any:
+        """What stood there before; ``value`` if nothing did."""
+        known = id(owner) in self._known
+        return self._by_owner.get((id(owner), key), value) if known else self._by_way.get(where, value)
+
+    def _mixed(self, kept: Tensor, old: Tensor, new: Tensor, dim: int) -> Tensor:
+        """Old rows where they are kept, else new ones; all that is old where ``dim`` is not one of rows."""
+        if new.ndim <= dim or new.shape[dim] != self._rows or old.dtype != new.dtype:
+            return old
+        return torch.where(kept.reshape(-1, *[1] * (new.ndim - dim - 1)), old, new)
 
     def _walk(self) -> Iterator[tuple[Where, Any, Any, Any]]:
         """Every attribute that is no container: the way to it, its owner, its name there, its value."""
@@ -101,7 +122,7 @@ class Snapshot:
             visited.add(id(owner))
             for key, value in _parts(owner):
                 here = (*where, key)
-                if isinstance(value, (dict, list, tuple)):
+                if isinstance(value, (dict, list, tuple, Distribution)):
                     queue.append((here, value))
                     continue
                 yield here, owner, key, value
@@ -115,6 +136,23 @@ def _parts(owner: Any) -> list[tuple[Any, Any]]:
     if isinstance(owner, (MutableSequence, tuple)):
         return list(enumerate(owner))
     return list(vars(owner).items()) if hasattr(owner, "__dict__") else []
+
+
+def _is_ring(owner: Any) -> bool:
+    """Whether it holds the last ``T`` steps in ``buffer`` ``[T, B, ...]``, the next one goes where ``pointer`` says."""
+    return {"buffer", "pointer", "valid_size"} <= getattr(owner, "__dict__", {}).keys()
+
+
+def _turned(ring: Any, pointer: int) -> Tensor:
+    """The buffer of a ring with its latest step before ``pointer``; its first step stands in all places before it.
+
+    >>> from types import SimpleNamespace
+    >>> _turned(SimpleNamespace(buffer=torch.tensor([5, 6, 0, 0]), pointer=2, valid_size=2), 1)
+    tensor([6, 5, 5, 5])
+    """
+    size = ring.buffer.shape[0]
+    ages = (pointer - 1 - torch.arange(size)) % size
+    return ring.buffer[(ring.pointer - 1 - ages.clamp(max=max(ring.valid_size, 1) - 1)) % size]
 
 
 def _holds_state(value: Any) -> bool:
