@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensordict import TensorDict, TensorDictBase
@@ -12,7 +12,7 @@ from marlenv.envs import EnvBase
 from marlenv.errors import DtypeError, SpecTypeError, Unsupported
 from marlenv.groups import GroupTree, Packer
 from marlenv.interop.spaces import check_mask, space_of, value_of
-from marlenv.keys import Path, nested
+from marlenv.keys import DONE_NAMES, Path, nested
 from marlenv.specs import Composite
 from marlenv.tensordicts import fetch, plant, split, write
 
@@ -52,6 +52,26 @@ def acting_groups(who: str, env: EnvBase) -> GroupTree:
     if not acting:
         raise SpecTypeError(f"{who}: expected actions of the groups {env.group_map}, got actions {env.action_keys}")
     return GroupTree(acting)
+
+
+def to_the_end(
+    td: TensorDictBase, name: str, own: dict[str, Any], done: Callable[[], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Done flags by agent where the episode may be over: those who go on then take the flags of the root.
+
+    Args:
+        td: the data.
+        name: the entry; others than done flags stay as they are.
+        own: its values.
+        done: who is done by flags of their own.
+    """
+    if name not in DONE_NAMES:
+        return own
+    root, over = fetch(td, (name,)), fetch(td, ("done",))
+    if root is None or over is None or not bool(over.all()):
+        return own
+    before, ended = done(), bool(root.all())
+    return {agent: bool(flag) or (ended and not before[agent]) for agent, flag in own.items()}
 
 
 def lone(td: TensorDictBase) -> TensorDictBase:
@@ -170,6 +190,9 @@ class Agents:
 
     def column(self, td: TensorDictBase, name: str, default: Any = None) -> dict[str, Any]:
         """An entry with one number for each agent, such as rewards or flags; where groups have none, the root's."""
+        return to_the_end(td, name, self._column(td, name, default), lambda: self._column(td, "done", False))
+
+    def _column(self, td: TensorDictBase, name: str, default: Any) -> dict[str, Any]:
         out: dict[str, Any] = {}
         for path, names in self.tree.groups.items():
             values = self._numbers(td, path, name)

@@ -71,7 +71,6 @@ class PyMARLEnv:
         whole("to_pymarl", "episode_limit", episode_limit, 1)
         self.episode_limit = int(episode_limit)
         self._counts = [self._number_of_actions(name) for name in self.agents]
-        self._spaces = need("gymnasium.spaces", "marlenv.to_pymarl")
         self._shown = {name: self._observed(space) for name, space in self._all.observation_spaces.items()}
         self._size = max(self._spaces.flatdim(space) for space in self._shown.values())
         self._whole = env.full_observation_spec_unbatched.get("state", None)
@@ -79,6 +78,10 @@ class PyMARLEnv:
             self._whole = None  # a position of a game, which is no vector
         self._td: Any = None
         self._steps = 0
+
+    @property
+    def _spaces(self) -> Any:
+        return need("gymnasium.spaces", "marlenv.to_pymarl")
 
     def _number_of_actions(self, name: str) -> int:
         space = self._all.action_spaces[name]

@@ -9,7 +9,7 @@ import numpy as np
 from tensordict import TensorDictBase
 
 from marlenv.errors import SpecTypeError
-from marlenv.interop.agents import acting_groups, begun, check_one_row_of_groups, lone
+from marlenv.interop.agents import acting_groups, begun, check_one_row_of_groups, lone, to_the_end
 from marlenv.interop.face import Face
 from marlenv.tensordicts import fetch
 
@@ -69,6 +69,9 @@ class Teams:
 
     def column(self, td: TensorDictBase, name: str, default: Any = None) -> dict[str, Any]:
         """Rewards, the sum of a group; flags, where all of a group have them; ``mask`` and ``alive``, where one has."""
+        return to_the_end(td, name, self._column(td, name, default), lambda: self._column(td, "done", False))
+
+    def _column(self, td: TensorDictBase, name: str, default: Any) -> dict[str, Any]:
         out: dict[str, Any] = {}
         for group, face in self._faces.items():
             value = fetch(td, (*face.path, name))

@@ -46,6 +46,8 @@ class RewardSum(Transform):
         reward_spec: bool = False,
     ) -> None:
         super().__init__(in_keys, out_keys)
+        if self.in_keys is not None and out_keys is None:
+            self.out_keys = self.default_out_keys(self.in_keys)
         self.reward_spec = reward_spec
 
     def default_out_keys(self, in_keys: list[NestedKey]) -> list[NestedKey]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from marlenv.errors import whole
+from marlenv.errors import GroupError, whole
 from marlenv.interop.torchrl import to_torchrl
 from marlenv.optional import need
 from marlenv.registration import find, make
@@ -34,12 +34,12 @@ class MarlenvTask(common.TaskClass):
         return lambda: to_torchrl(make(self.name, num_envs=num_envs, seed=seed, device=device, **options))
 
     def supports_continuous_actions(self) -> bool:
-        """Scenarios do, games do not."""
-        return bool(self._entry.kind == "scenario")
+        """Scenarios do, unless the task says otherwise; games do not."""
+        return bool(self._entry.kind == "scenario" and self.config.get("continuous_actions", True))
 
     def supports_discrete_actions(self) -> bool:
-        """All do."""
-        return True
+        """All do, unless the task says otherwise."""
+        return not self.config.get("continuous_actions", False)
 
     def has_render(self, env: Any) -> bool:
         """Whether it draws pictures."""
@@ -51,6 +51,11 @@ class MarlenvTask(common.TaskClass):
 
     def group_map(self, env: Any) -> dict[str, list[str]]:
         """Which agents learn together."""
+        if deep := [name for name, agents in env.group_map.items() if isinstance(agents, Mapping)]:
+            raise GroupError(
+                f"to_benchmarl: BenchMARL knows no groups of groups, such as {deep[0]!r}; give a flat group_map, as "
+                f"group_map='one_group_per_agent'"
+            )
         return {name: list(agents) for name, agents in env.group_map.items()}
 
     def state_spec(self, env: Any) -> Any:

@@ -27,8 +27,7 @@ class GlobalState:
     """
 
     def __init__(self, who: str, agents: Agents) -> None:
-        self._spaces: Any = need("gymnasium.spaces", f"marlenv.{who}")
-        self._agents = agents
+        self._who, self._agents = who, agents
         self._own = agents.env.full_observation_spec_unbatched.get("state", None)
         if self._own is not None:
             self._whole = space_of(who, "state", self._own)
@@ -36,6 +35,10 @@ class GlobalState:
             self._whole = self._spaces.Tuple([agents.observation_spaces[name] for name in agents.names])
         box = isinstance(self._whole, self._spaces.Box)
         self.space = self._whole if box else self._spaces.flatten_space(self._whole)
+
+    @property
+    def _spaces(self) -> Any:
+        return need("gymnasium.spaces", f"marlenv.{self._who}")
 
     def read(self, td: TensorDictBase) -> NDArray[Any]:
         """The state in data of the env."""

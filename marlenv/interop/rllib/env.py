@@ -35,7 +35,8 @@ class AgentsOfRLlib(multi.MultiAgentEnv):
             raise Unsupported(f"{WHO}: agents must be one of {list(KINDS)}, got {agents!r}; {nearest(agents, KINDS)}")
         self.inner, self._all = env, KINDS[agents](WHO, env)
         self.possible_agents = list(self._all.names)
-        self.agents: list[str] = list(self.possible_agents)
+        self.agents: list[str] = list(self.possible_agents)  # RLlib looks for all who have data of a step among them
+        self._living = self.agents
         self.observation_spaces, self.action_spaces = self._all.observation_spaces, self._all.action_spaces
         self._left: set[str] = set()
         self._td: Any = None
@@ -45,30 +46,31 @@ class AgentsOfRLlib(multi.MultiAgentEnv):
         """Starts an episode, with options of the env's reset; what those who are to act observe, and infos."""
         self._td = self._all.reset(seed, options)
         alive = self._all.column(self._td, "alive", True)
-        self.agents = [agent for agent in self.possible_agents if alive[agent]]
+        self.agents = self._living = [agent for agent in self.possible_agents if alive[agent]]
         acting, self._left = self._acting(), set()
         return self._all.observations(self._td, acting), {agent: {} for agent in acting}
 
     def _acting(self) -> list[str]:
         mask, alive = (self._all.column(self._td, name, True) for name in ("mask", "alive"))
-        return [agent for agent in self.agents if mask[agent] and alive[agent]]
+        return [agent for agent in self._living if mask[agent] and alive[agent]]
 
     def step(self, action_dict: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
         """Plays the actions of those who are to act; what the next ones observe, rewards, flags and infos."""
         if self._td is None:
             raise NeedsReset.before(WHO, "step")
-        playing = self.agents
+        playing = self._living
         self._td = self._all.step(self._td, action_dict)
         rewards, alive = (self._all.column(self._td, *one) for one in (("reward", 0.0), ("alive", True)))
         ends, cuts, over = (self._all.column(self._td, name, False) for name in ("terminated", "truncated", "done"))
-        self.agents = [agent for agent in self.possible_agents if not over[agent] and alive[agent]]
-        check_nobody_returns(WHO, self._left, self.agents)
-        self._left |= set(playing) - set(self.agents)
-        observing = [agent for agent in playing if agent not in self.agents] + self._acting()
+        living = self._living = [agent for agent in self.possible_agents if not over[agent] and alive[agent]]
+        self.agents = [agent for agent in self.possible_agents if agent in playing or agent in living]
+        check_nobody_returns(WHO, self._left, living)
+        self._left |= set(playing) - set(living)
+        observing = [agent for agent in playing if agent not in living] + self._acting()
         flags: list[dict[str, Any]] = [
             {agent: bool(column[agent]) for agent in playing} | {"__all__": False} for column in (ends, cuts)
         ]
-        if not self.agents:
+        if not living:
             cut = any(flags[1].values())
             flags[0]["__all__"], flags[1]["__all__"] = not cut, cut
         of_agents = {agent: float(rewards[agent]) for agent in {*playing, *observing}}
