@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +28,20 @@ _forks: list[int] = []
 
 if hasattr(os, "register_at_fork"):  # where there is no fork there is none of this
     os.register_at_fork(after_in_child=lambda: _forks.append(os.getppid()))
+
+
+@contextmanager
+def unshared() -> Iterator[None]:
+    """Within it PyTorch computes on one thread where this process was forked; it would wait for ever for others."""
+    threads = torch.get_num_threads()
+    if not _forks or threads < 2:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @lru_cache(maxsize=1)
@@ -49,4 +65,4 @@ def shared(work: float) -> tuple[int, int]:
     return most, ctypes.addressof(pool())
 
 
-__all__ = ["ONE", "shared"]
+__all__ = ["ONE", "shared", "unshared"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -262,3 +265,26 @@ def test_boards_with_gaps_in_memory_are_read_like_others() -> None:
     a, b = (env.step(td.select("board", "turn", "action", "done"))["next"] for td in (gaps, dense))
     assert torch.equal(a["board"], data["next", "board"][:, 3])
     assert bool((a == b).all())
+
+
+FORKS = """
+import os, signal, torch
+from marlenv.games.tictactoe import positions
+torch.set_num_threads(2)
+torch.ones(1 << 20).exp()  # starts the threads of OpenMP, which a forked process has not
+pid = os.fork()
+if not pid:
+    signal.alarm(20)
+    print(int((positions.WINNER.on(torch.device("cpu")) == 0).sum()), torch.get_num_threads(), flush=True)
+    os._exit(0)
+print(os.waitpid(pid, 0)[1], int((positions.WINNER.on(torch.device("cpu")) == 0).sum()))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_makes_its_tables():
+    """Gymnasium's vectors of processes make an env in the parent and fork then."""
+    told = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=100, check=False)
+    assert told.returncode == 0, told.stderr
+    count, threads, ended, same = told.stdout.split()
+    assert (count, threads, ended) == (same, "2", "0")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marlenv.constants import PerDevice
+from marlenv.threads import unshared
 
 
 class Table:
@@ -24,7 +25,11 @@ class Table:
     """
 
     def __init__(self, make: Callable[[], Tensor]) -> None:
-        self._kept = PerDevice(lambda device: make().to(device))
+        def made(device: torch.device) -> Tensor:
+            with unshared():
+                return make().to(device)
+
+        self._kept = PerDevice(made)
         self._array: NDArray[Any] | None = None
 
     def on(self, device: torch.device) -> Tensor:
