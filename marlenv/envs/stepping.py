@@ -554,4 +554,7 @@ def _merge_missing(
             if not is_nested(chosen) or not chosen.is_empty():
                 put(out, name, chosen)
         elif is_nested(mine) and is_nested(value):
+            if parts(mine) is None and parts(value) is not None and any(type(x) is list for _, x in entries(value)):
+                mine = lazy(mine.unbind(value.stack_dim), value.stack_dim)  # agents whose actions differ in size
+                put(out, name, mine)
             _merge_missing(mine, value, left_out, where)

@@ -122,6 +122,7 @@ class AgentsEnv(AgentsWrapper):
         self.full_reward_spec = grouped or group_specs(self.tree, rewards, unequal=self._unequal)
         self._action_packer = Packer(self.tree, acted, unequal=self._unequal)
         paid = None if self.team_reward else rewards
+        self._agent_specs = agents
         self._data = AgentData(type(self).__name__, self.tree, agents, paid, unequal=self._unequal)
         self._flags = EpisodeFlags(self.tree, "any" if self.done_on_any else "all", masks=self.use_mask)
 
@@ -165,7 +166,7 @@ class AgentsEnv(AgentsWrapper):
         """
         flags = self._flags
         gone = set(flags.ended) if flags.ended else ()
-        cut = not first and self.max_steps is not None and flags.steps >= self.max_steps
+        cut = self.max_steps is not None and flags.steps >= self.max_steps
         flags.note(got, cut=cut)
         acts = flags.living if acting is None else flags.living.intersection(acting)
         out = self._data.pack(got, gone, acts, step=None if first else flags.steps)

@@ -6,9 +6,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from tensordict import TensorDict, TensorDictBase
 
-from marlenv.wrappers._agent import AgentStep
+from marlenv.specs import MultiCategorical, MultiOneHot, TensorSpec
+from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._agents import ActionsOf, AgentsEnv
 
 Actions = dict[str, Any]
@@ -42,11 +44,12 @@ class ParallelSimEnv(AgentsEnv):
         got: Mapping[str, AgentStep] = {}
         if actions:
             times = self.frame_skip
-            got = self.sim_step(actions) if times == 1 else repeated(self.sim_step, actions, times)
+            once = self.sim_step
+            got = once(actions) if times == 1 else repeated(once, actions, times, self._agent_specs)
         return got, None
 
 
-def repeated(step: Step, actions: Actions, times: int) -> Mapping[str, AgentStep]:
+def repeated(step: Step, actions: Actions, times: int, specs: Mapping[str, AgentSpecs]) -> Mapping[str, AgentStep]:
     """Plays the same actions several times; rewards are added up, everything else is that of the last time.
 
     It stops early where the same actions make no sense any more: somebody has ended, left or appeared, or an action has
@@ -56,10 +59,12 @@ def repeated(step: Step, actions: Actions, times: int) -> Mapping[str, AgentStep
         step: plays the actions once.
         actions: agent -> its action.
         times: how often.
+        specs: agent -> what it does.
     """
     got = step(actions)
     for _ in range(times - 1):
-        if not all(_goes_on(got.get(agent), action) for agent, action in actions.items()) or len(got) > len(actions):
+        go_on = all(_goes_on(got.get(agent), action, specs[agent].action) for agent, action in actions.items())
+        if not go_on or len(got) > len(actions):
             break
         before, got = got, step(actions)
         got = {
@@ -69,7 +74,12 @@ def repeated(step: Step, actions: Actions, times: int) -> Mapping[str, AgentStep
     return got
 
 
-def _goes_on(step: AgentStep | None, action: Any) -> bool:
+def _goes_on(step: AgentStep | None, action: Any, spec: TensorSpec) -> bool:
     if step is None or step.terminated or step.truncated:
         return False
-    return step.action_mask is None or bool(step.action_mask[action])
+    if step.action_mask is None:
+        return True
+    if isinstance(spec, (MultiCategorical, MultiOneHot)):  # the flags of its choices stand one after the other
+        sizes = np.ravel(spec.nvec)
+        action = np.ravel(action) + sizes.cumsum() - sizes
+    return bool(np.all(np.asarray(step.action_mask)[action]))

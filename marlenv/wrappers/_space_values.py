@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from marlenv.errors import SpecError
-from marlenv.wrappers._spaces import kind_of
+from marlenv.wrappers._spaces import WIDER, kind_of
 
 Convert = Callable[[Any], Any]
 
@@ -41,7 +41,14 @@ def decoder_of(space: Any) -> Convert | None:
         return partial(_decode_tuple, inner)
     if kind == "Dict":
         return partial(_each, inner) if any(inner.values()) else None
-    return partial(_moved, by=_start(space)) if np.any(_start(space)) else None
+    convert = partial(_moved, by=_start(space)) if np.any(_start(space)) else None
+    dtype = _own_dtype(space)
+    return convert if dtype is None else partial(_typed, convert, dtype)
+
+
+def can_be_masked(space: Any) -> bool:
+    """Whether the values of a space are numbers of choices, some of which may be illegal."""
+    return kind_of(space) in ("Discrete", "MultiDiscrete")
 
 
 def mask_length(space: Any) -> int:
@@ -72,8 +79,19 @@ def _start(space: Any) -> Any:
     return np.asarray(start, dtype=np.int64) if np.ndim(start) else int(start)
 
 
+def _own_dtype(space: Any) -> Any:
+    """The dtype of a space whose spec has another, since torch lacks it or counts choices in int64; else None."""
+    kind, dtype = kind_of(space), getattr(space, "dtype", None)
+    other = dtype in WIDER if kind == "Box" else kind == "MultiDiscrete" and dtype != np.int64
+    return dtype if other else None
+
+
 def _moved(value: Any, by: Any) -> Any:
     return value + by
+
+
+def _typed(convert: Convert | None, dtype: Any, value: Any) -> Any:
+    return np.asarray(_applied(convert, value)).astype(dtype)
 
 
 def _each(inner: dict[str, Convert | None], values: Any) -> dict[str, Any]:

@@ -27,6 +27,8 @@ from marlenv.specs import (
 
 Convert = Callable[..., TensorSpec]
 _CUSTOM: dict[type, Convert] = {}
+WIDER = {np.dtype("uint16"): "int32", np.dtype("uint32"): "int64", np.dtype("uint64"): "int64"}
+"""Unsigned types that torch computes badly with, and the next signed ones."""
 
 
 def register_gym_spec_conversion(spec_type: type | str) -> Callable[[Convert], Convert]:
@@ -64,9 +66,8 @@ def register_gym_spec_conversion(spec_type: type | str) -> Callable[[Convert], C
 
 
 def torch_dtype(dtype: Any) -> torch.dtype:
-    """The torch dtype of a numpy dtype; unsigned types that torch computes badly with become the next signed one."""
-    wider = {np.dtype("uint16"): "int32", np.dtype("uint32"): "int64", np.dtype("uint64"): "int64"}
-    name = wider.get(np.dtype(dtype), np.dtype(dtype).name)
+    """The torch dtype of a numpy dtype; those of :data:`WIDER` become wider."""
+    name = WIDER.get(np.dtype(dtype), np.dtype(dtype).name)
     return getattr(torch, name)
 
 

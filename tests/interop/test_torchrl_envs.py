@@ -16,7 +16,7 @@ import marlenv
 from marlenv import EnvBase, from_torchrl, to_torchrl
 from marlenv.errors import SpecError, SpecTypeError, Unsupported
 from marlenv.registration import find
-from marlenv.specs import Bounded, Categorical, Choice, Composite, NonTensor, OneHot, Stacked, Unbounded
+from marlenv.specs import Binary, Bounded, Categorical, Choice, Composite, NonTensor, OneHot, Stacked, Unbounded
 from marlenv.testing.catalogue.envs import ENVS
 from marlenv.testing.catalogue.specs import SPECS
 from marlenv.testing.mocks import CountingEnv
@@ -43,6 +43,20 @@ def test_a_spec_goes_there_and_comes_back(example) -> None:
     if example.name not in NO_DRAWS | OUTSIDE:
         with warnings.catch_warnings(action="ignore"):
             assert spec.is_in(theirs.rand())
+
+
+def test_flags_have_an_index_for_every_dimension() -> None:
+    theirs = to_torchrl(Binary(shape=(3, 4), dtype=torch.bool))
+    plain = rl.data.Binary(shape=(3, 4), dtype=torch.bool)
+    assert theirs == plain
+    assert plain == theirs
+    assert theirs[0].shape == (4,)
+    assert theirs[0, 0].is_in(torch.tensor(True))
+    assert pickle.loads(pickle.dumps(theirs)) == theirs != theirs[:2]
+    env = to_torchrl(marlenv.make("skirmish", num_envs=2, compile="none"))
+    alone = env.inner.full_observation_spec_unbatched
+    for key, leaf in env.full_observation_spec_unbatched.items(True, True):
+        assert leaf.shape == alone[key].shape
 
 
 def test_a_choice_per_row_is_more_than_torchrl_can_say() -> None:

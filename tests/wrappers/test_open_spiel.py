@@ -144,6 +144,16 @@ def test_a_state_where_the_game_is_over_says_so() -> None:
     assert bool(env.set_state(env.get_state())["done"])
 
 
+def test_a_state_in_which_a_game_was_cut_off_says_so() -> None:
+    env = OpenSpielEnv("tic_tac_toe", max_steps=3)
+    last = env.rollout(9)["next"][-1]
+    again = env.set_state(env.get_state())
+    assert bool(again["truncated"])
+    assert not again["agents", "mask"].any()
+    assert bool((last.select(*again.keys(True, True)) == again).all())
+    assert bool(env.rand_step(again)["next", "truncated"])
+
+
 def test_the_player_who_acts_is_told_at_the_root_until_the_end() -> None:
     env = OpenSpielEnv("tic_tac_toe")
     data = env.rollout(9)

@@ -127,6 +127,15 @@ def test_masks_from_infos_are_emitted_and_obeyed() -> None:
     assert bool(legal.all())
 
 
+def test_an_agent_that_comes_later_has_its_mask_from_infos() -> None:
+    env = PettingZooWrapper(ParallelGame(masked=True, spawn={"sheep_0": 2}, truncate={"wolf_0": 5}))
+    env.set_seed(0)
+    data = env.rollout(9)
+    everything, masks = [1, 1, 1, 1, 1], data["sheep", "action_mask"][:, 0]
+    assert masks.int().tolist() == [everything, everything, [1, 1, 1, 0, 0], [1, 1, 1, 1, 0], everything]
+    assert bool(masks.gather(-1, data["sheep", "action"]).all())
+
+
 def test_infos_and_state_are_emitted() -> None:
     env = PettingZooWrapper(ParallelGame(truncate={"wolf_0": 3}), return_state=True)
     data = env.rollout(5)

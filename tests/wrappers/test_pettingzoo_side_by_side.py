@@ -49,6 +49,7 @@ def quiet(*, wrapper: Any = None, **options: Any) -> PettingZooWrapper:
 
 spread, tag = (partial(PettingZooEnv, name, max_cycles=4) for name in ("simple_spread_v3", "simple_tag_v3"))
 EVERYBODY = {"done_on_any": False}
+GROUPS = [("one", ["agent_0"]), ("two", ["agent_1", "agent_2"])]
 
 ENVS: dict[str, list[Any]] = {
     "one group": [spread] * 3,
@@ -70,10 +71,11 @@ ENVS: dict[str, list[Any]] = {
     "leavers": [partial(quiet, vanish={"wolf_1": n}, wrapper=EVERYBODY) for n in (2, 3, 9)],
     "infos": [lambda: PettingZooWrapper(ParallelGame(truncate={"sheep_0": 4}))] * 3,
     "legal actions": [lambda: PettingZooWrapper(ParallelGame(truncate={"sheep_0": 4}, masked=True))] * 3,
+    "groups in another order": [partial(spread, group_map=dict(pairs)) for pairs in (GROUPS, GROUPS[::-1], GROUPS)],
     "a state": [partial(spread, return_state=True)] * 3,
     "turns": [partial(PettingZooEnv, "tictactoe_v3")] * 3,
 }
-ONE_BY_ONE = {"infos", "legal actions", "a state", "turns"}
+ONE_BY_ONE = {"infos", "legal actions", "groups in another order", "a state", "turns"}
 
 
 def one_by_one(makers: list[Any], **options: Any) -> SerialEnv:

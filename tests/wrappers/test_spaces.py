@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.agent_selector import AgentSelector
+from tensordict import NonTensorStack
 
 from marlenv import PettingZooWrapper
 from marlenv.errors import SpecError
@@ -33,6 +34,10 @@ SPACES: dict[str, Any] = {
     "Tuple": spaces.Tuple([spaces.Discrete(3, start=2), BOX]),
     "Tuple in a Dict": spaces.Dict(pair=spaces.Tuple([BOX, spaces.MultiDiscrete([2, 2], start=[1, 1])]), alone=BOX),
     "Dict": spaces.Dict(n=spaces.Discrete(4, start=1), x=BOX),
+    "Box of uint16": spaces.Box(0, 9, (2,), np.uint16),
+    "dtypes of its own": spaces.Dict(
+        n=spaces.MultiDiscrete([2, 3], start=[1, 2], dtype=np.int32), x=spaces.Box(0, 9, (2,), np.uint32)
+    ),
 }
 AGENTS = ["echo_0", "echo_1"]
 
@@ -168,6 +173,17 @@ def test_one_hot_choices_reach_the_simulator_as_its_numbers(kind: Any, name: str
     assert td["echo", "action"][0].int().tolist() == vector.tolist()
 
 
+@pytest.mark.parametrize("kind", [ParallelEcho, TurnsEcho])
+def test_texts_reach_the_simulator(kind: Any) -> None:
+    sim = kind(BOX, spaces.Text(3))
+    env = PettingZooWrapper(sim)
+    td = env.reset()
+    acting = int(td["echo", "mask"].sum())
+    td["echo", "action"] = NonTensorStack("a", "bc")
+    env.step(td)
+    assert sim.heard == ["a", "bc"][:acting]
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.booleans(), min_size=5, max_size=5).filter(lambda m: any(m[:2]) and any(m[2:])), st.booleans())
 def test_several_choices_are_masked_together(legal: list[bool], parts: bool) -> None:
@@ -180,6 +196,20 @@ def test_several_choices_are_masked_together(legal: list[bool], parts: bool) -> 
         first, second = env.rand_action(td.clone())["echo", "action"][0].tolist()
         assert legal[first]
         assert legal[2 + second]
+
+
+@pytest.mark.parametrize("categorical", [True, False])
+@pytest.mark.parametrize(
+    ("later", "times"), [([1, 1, 1, 1, 1], 3), ([0, 1, 0, 0, 1], 3), ([1, 0, 1, 1, 1], 1), ([1, 1, 1, 1, 0], 1)]
+)
+def test_several_choices_are_repeated_while_all_are_legal(later: list[int], times: int, categorical: bool) -> None:
+    sim = ParallelEcho(BOX, SPACES["MultiDiscrete with starts"], np.ones(5, np.int8))
+    env = PettingZooWrapper(sim, frame_skip=3, categorical_actions=categorical)
+    td = env.reset()
+    td["echo", "action"] = torch.tensor([[1, 2] if categorical else [0, 1, 0, 0, 1]]).expand(2, -1)
+    sim._mask = np.array(later, np.int8)
+    env.step(td)
+    assert [heard.tolist() for heard in sim.heard] == [[6, 1]] * 2 * times
 
 
 def test_a_mask_of_an_action_that_is_no_choice_is_an_error() -> None:

@@ -6,6 +6,7 @@ Source: torchrl 0.14.1, ``torchrl.data.tensor_specs``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -97,6 +98,29 @@ def _unbounded_out(spec: Any, _: Convert) -> Any:
     return made
 
 
+@cache
+def _flags() -> Any:
+    """TorchRL's Binary with an index for all dimensions; its own has none for the last, which may be rows or agents."""
+    specs: Any = need("torchrl.data.tensor_specs", "marlenv.interop")
+
+    def index(self: Any, place: Any) -> Any:
+        shape = torch.Size(specs._shape_indexing(self.shape, place))
+        return type(self)(shape=shape, device=self.device, dtype=self.dtype)
+
+    def same(self: Any, other: Any) -> bool:
+        flags = isinstance(other, specs.Categorical) and other.n == 2 and other.mask is None
+        return flags and (other.shape, other.dtype, other.device) == (self.shape, self.dtype, self.device)
+
+    own = {"__getitem__": index, "__eq__": same, "__hash__": None, "__module__": __name__}
+    return type("Flags", (specs.Binary,), own)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Flags":  # where pickles look for the class, which is made when it is first needed
+        return _flags()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def _categorical_out(spec: Any, _: Convert) -> Any:
     made = _data().Categorical(spec.space.n, **_common(spec), mask=spec.mask)
     if spec.space.n < 0 and spec._provisional is not None:
@@ -150,7 +174,7 @@ def _composite(kind: Any) -> Any:
 _OUT: dict[str, Any] = {
     "Bounded": _bounded_out,
     "Unbounded": _unbounded_out,
-    "Binary": lambda spec, _: _data().Binary(**_common(spec)),
+    "Binary": lambda spec, _: _flags()(**_common(spec)),
     "Categorical": _categorical_out,
     "OneHot": _one_hot_out,
     "MultiOneHot": _multi_one_hot_out,

@@ -11,8 +11,8 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size
 
+from marlenv.envs.plan import DENSE
 from marlenv.envs.rollout import stack_steps
-from marlenv.specs import Stacked
 from marlenv.tensordicts import get, new
 from marlenv.wrappers._agent import AgentStep
 from marlenv.wrappers._episode_flags import FLAGS, MASKS, Arrays
@@ -140,13 +140,14 @@ def fit(cls: type[Any], envs: Sequence[PettingZooWrapper]) -> bool:
     ):
         return False
     acted = dict(first.full_action_spec.items(True, True))
-    if acted.keys() != {(where[0], "action") for where, _, _ in columns} or any(
-        isinstance(leaf, Stacked) for leaf in acted.values()
+    if acted.keys() != {(where[0], "action") for where, _, _ in columns} or not all(
+        isinstance(leaf, DENSE) for leaf in acted.values()
     ):
-        return False  # actions of agents that differ: padded, or each of its own spec
+        return False  # actions of agents that differ: padded, or each of its own spec; or no numbers, as texts
     families = ("full_observation_spec", "full_action_spec", "full_reward_spec", "full_done_spec")
     alike = all(getattr(env, name) == getattr(first, name) for env in envs for name in families)
-    return alike and all(env.group_map == first.group_map for env in envs)
+    groups = [list(env.group_map.items()) for env in envs]  # in one order, too
+    return alike and all(one == groups[0] for one in groups)
 
 
 def side_by_side(cls: type[Any], envs: Sequence[PettingZooWrapper]) -> Beside | None:

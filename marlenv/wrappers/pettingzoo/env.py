@@ -14,7 +14,6 @@ from tensordict import TensorDict, TensorDictBase
 from marlenv.envs.seeding import as_seed, next_seed
 from marlenv.errors import SpecError
 from marlenv.groups.maps import GroupMap, MarlGroupMapType
-from marlenv.keys import path
 from marlenv.optional import need
 from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
@@ -103,8 +102,7 @@ class PettingZooWrapper(TurnSimEnv):
     def _fits(self) -> bool:
         """Whether :class:`~marlenv.wrappers.pettingzoo.together.Together` steps the env."""
         plain = self.parallel and self.frame_skip == 1 and self._interface.spaces.seen_as_they_are
-        alone = all(len(path(key)) == 2 for key in self.action_keys)  # one tensor for each group
-        return plain and alone and type(self).__module__ == OURS and fit(type(self), [self])
+        return plain and type(self).__module__ == OURS and fit(type(self), [self])
 
     @classmethod
     def _task_names(cls) -> list[str]:

@@ -66,7 +66,8 @@ class ParallelInterface:
         return {a for a, step in self._steps.items() if not (step.terminated or step.truncated)}
 
     def play(self, actions: dict[str, Any]) -> Mapping[str, Result]:
-        self._steps = repeated(self._step, actions, self._times) if self._times > 1 else self._step(actions)
+        times, once = self._times, self._step
+        self._steps = once(actions) if times == 1 else repeated(once, actions, times, self.spaces.specs)
         return {a: (s.reward, s.terminated, s.truncated) for a, s in self._steps.items()}
 
     def look(self, agent: str) -> AgentStep:

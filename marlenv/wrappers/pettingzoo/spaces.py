@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
-from marlenv.wrappers._space_values import decoder_of, encoder_of, mask_length
+from marlenv.wrappers._space_values import can_be_masked, decoder_of, encoder_of, mask_length
 from marlenv.wrappers._spaces import spec_of
 
 OBS, MASK = "observation", "action_mask"
@@ -29,6 +29,7 @@ class AgentSpaces:
     def __init__(self, sim: Any, categorical: bool, info_specs: Mapping[str, TensorSpec] | None) -> None:
         found = sim.reset()
         infos = sim.infos if found is None else found[1]  # the parallel interface returns them
+        told = any(info.get(MASK) is not None for info in infos.values())  # agents that come later are told so, too
         self.specs: dict[str, AgentSpecs] = {}
         self._encoders: dict[str, Any] = {}
         self._decoders: dict[str, Any] = {}
@@ -36,7 +37,7 @@ class AgentSpaces:
             observed, acted = sim.observation_space(agent), sim.action_space(agent)
             info = dict(infos.get(agent, {}))
             observation = spec_of(observed, categorical=categorical)
-            masked = info.pop(MASK, None) is not None
+            masked = info.pop(MASK, None) is not None or (told and can_be_masked(acted))
             if isinstance(observation, Composite) and MASK in observation:
                 masked = True
                 del observation[MASK]
