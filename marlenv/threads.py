@@ -33,10 +33,10 @@ if hasattr(os, "register_at_fork"):  # where there is no fork there is none of t
 @contextmanager
 def unshared() -> Iterator[None]:
     """Within it PyTorch computes on one thread where this process was forked; it would wait for ever for others."""
-    threads = torch.get_num_threads()
-    if not _forks or threads < 2:
+    if not _forks:
         yield
         return
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
