@@ -19,7 +19,7 @@ from marlenv.errors import BadIndex, ShapeError, SpecError, whole
 from marlenv.groups.done import strip
 from marlenv.groups.reset import RESET
 from marlenv.specs import NonTensor
-from marlenv.tensordicts import get, lazy, shallow
+from marlenv.tensordicts import fetch, get, lazy, shallow
 from marlenv.vector.base import WHOLE, MakeEnv, Options
 from marlenv.vector.channels import left
 from marlenv.vector.questions import QuestionPool
@@ -315,7 +315,7 @@ class AsyncEnvPool(QuestionPool):
         self._refuse_busy(who, envs)
         if kind != "reset" and not self.share_individual_td:
             for _, row in rows:
-                check_actions(self, self.plan, cast(TensorDictBase, row).expand(self.batch_size))
+                self._check_actions(cast(TensorDictBase, row))
         if kind == "reset":
             self._unreset = self._unreset.difference(envs)
         elif self._unreset:
@@ -327,6 +327,16 @@ class AsyncEnvPool(QuestionPool):
                 self._tell(kind, i, "reset", sent, {})
             else:
                 self._tell(kind, i, "step" if kind == "step" else "step_and_maybe_reset", sent)
+
+    def _check_actions(self, row: TensorDictBase) -> None:
+        """Raises as a step of the pool does, for data of one env; what fits at first sight is not looked at again."""
+        plain = self.device is None and not self.run_type_checks
+        for entry in self.plan.actions if plain else ():
+            value, spec = fetch(row, entry.path), entry.spec
+            if type(value) is not Tensor or value.shape != spec.shape[1:] or value.dtype != spec.dtype:
+                plain = False
+        if not plain:
+            check_actions(self, self.plan, row.expand(self.batch_size))
 
     def _addressed(
         self, who: str, td: TensorDictBase | None, env_index: Any
