@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import warnings
 
@@ -173,7 +174,24 @@ def test_the_spec_of_an_action_follows_its_mask() -> None:
     assert not spec.is_in(torch.tensor([[4], [0]]))
     assert torch.equal(spec.mask, td["o", "action_mask"])
     assert spec == spec.plain()
-    assert type(pickle.loads(pickle.dumps(spec))) is rl.data.Categorical  # a worker's copy is TorchRL's own
+    alone = pickle.loads(pickle.dumps(spec))
+    assert alone == spec
+    assert alone.is_in(alone.rand())  # a worker's copy draws as TorchRL's own
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["deep", "pickle"])
+def test_copies_of_torchrls_envs_around_ours_draw_from_ours(copied) -> None:
+    env = TransformedEnv(to_torchrl(marlenv.make("tic_tac_toe", num_envs=2, seed=3)), StepCounter())
+    env.rollout(2)  # TorchRL has read the specs, and keeps them
+    twin = copied(env)
+    for one in (env, twin):
+        one.set_seed(5)
+    first, second = (one.rollout(12, break_when_any_done=False) for one in (env, twin))
+    assert first.shape == (2, 12)  # an illegal move would be an error
+    for player in ("x", "o"):
+        assert torch.equal(first[player, "action"], second[player, "action"])
+    env.base_env.inner.set_seed(1)
+    assert twin.base_env.inner is not env.base_env.inner
 
 
 def test_torchrls_transforms_work_on_our_env() -> None:

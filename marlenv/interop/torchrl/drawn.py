@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from marlenv.keys import NestedKey
 from marlenv.optional import need
 
-Draw = Callable[[], Any]
+
+class Drawer:
+    """The env that draws for its specs; a copy is of nobody until a copy of the env, made at the same time, takes it.
+
+    So the specs that TorchRL keeps in envs around ours draw from that env wherever both go together.
+    """
+
+    env: Any = None
+    """It draws by its ``_drawn_action``."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Drawer, ()
 
 
 class Drawn:
     """What a leaf spec of TorchRL becomes: its draws are the env's, so that they are legal and follow the env's seed.
 
-    A clone of it, such as a random policy keeps, is the spec itself. Pickled, and where shapes change, it is the plain
-    spec again.
+    A clone of it, such as a random policy keeps, is the spec itself. Pickled without its env, it draws as the plain
+    spec does; where shapes change, it is the plain spec again.
     """
 
-    _draw: Draw | None = None
+    _drawer: Drawer | None = None
+    _key: NestedKey
     _plain: type
 
     def rand(self, shape: Any = None) -> Any:
         """What the env draws; from TorchRL's spec where more is asked for than one action per row."""
-        if self._draw is not None and not shape:
-            return self._draw()
+        env = None if self._drawer is None or shape else self._drawer.env
+        if env is not None:
+            return env._drawn_action(self._key)
         return super().rand(shape)  # type: ignore[misc]
 
     def sample(self, shape: Any = None) -> Any:
@@ -38,12 +51,12 @@ class Drawn:
     def plain(self) -> Any:
         """TorchRL's own spec."""
         out: Any = object.__new__(self._plain)
-        out.__dict__.update({name: value for name, value in self.__dict__.items() if name != "_draw"})
+        out.__dict__.update({name: value for name, value in self.__dict__.items() if name not in OWN})
         out.encode = out._encode_eager
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _same, (self.plain(),)
+        return drawn, (self.plain(), self._drawer, self._key)
 
     def __eq__(self, other: object) -> bool:
         return bool(self.plain() == (other.plain() if isinstance(other, Drawn) else other))
@@ -51,8 +64,8 @@ class Drawn:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _same(spec: Any) -> Any:
-    return spec
+OWN = ("_drawer", "_key")
+"""What a drawn spec has besides what TorchRL's has."""
 
 
 @cache
@@ -65,10 +78,10 @@ def _kind(plain: type) -> type:
     return kind
 
 
-def drawn(spec: Any, draw: Draw) -> Any:
-    """A leaf spec of TorchRL whose draws are ``draw()``, in place."""
+def drawn(spec: Any, drawer: Drawer, key: NestedKey) -> Any:
+    """A leaf spec of TorchRL whose draws are those of an env for its action ``key``, in place."""
     plain: Any = type(spec)
     spec.__class__ = _kind(plain)
-    spec._draw = draw
+    spec._drawer, spec._key = drawer, key
     spec.encode = spec._encode_eager
     return spec

@@ -5,7 +5,6 @@ Source: torchrl 0.14.1, ``torchrl.envs.EnvBase``.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from tensordict import TensorDictBase
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
 from marlenv.errors import SpecError
-from marlenv.interop.torchrl.drawn import drawn
+from marlenv.interop.torchrl.drawn import Drawer, drawn
 from marlenv.interop.torchrl.specs import spec_to_torchrl
 from marlenv.keys import NestedKey, nested
 from marlenv.optional import need
@@ -39,17 +38,18 @@ class TorchRLEnv(theirs.EnvBase):
             device=env.device, batch_size=env.batch_size, allow_done_after_reset=env._allow_done_after_reset
         )
         self.inner = env
-        self.__dict__["_held"], self.__dict__["_draws"] = None, {}
+        self.__dict__.update(_held=None, _draws={}, _drawer=Drawer())
         self._write_specs()
         self.is_closed = env.is_closed
 
     def _write_specs(self) -> None:
+        self._drawer.env = self
         specs = {kind: self._spec(kind) for kind in SIDE}
         live: list[tuple[Any, NestedKey]] = []
         for entry in self.inner.plan.actions:
             spec = specs["action"][entry.key]
             if hasattr(spec, "_encode_eager") and not hasattr(spec, "_specs"):
-                drawn(spec, partial(self._drawn_action, entry.key))
+                drawn(spec, self._drawer, entry.key)
                 live += [(spec, nested(entry.mask))] if entry.mask is not None else []
         self.__dict__["_live"] = live
         for kind, spec in specs.items():
@@ -64,7 +64,11 @@ class TorchRLEnv(theirs.EnvBase):
             raise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TorchRLEnv, (self.inner,)
+        return TorchRLEnv, (self.inner,), self._drawer
+
+    def __setstate__(self, drawer: Drawer) -> None:
+        self.__dict__["_drawer"] = drawer
+        self._rewrite_specs()
 
     # --- stepping --------------------------------------------------------------------------------
 
@@ -143,14 +147,17 @@ class TorchRLEnv(theirs.EnvBase):
     def to(self, device: torch.device | str | int) -> TorchRLEnv:
         """Moves the env."""
         self.inner.to(device)
-        locked = self.is_spec_locked
-        self.set_spec_lock_(False)
         self.__dict__["_device"], self.__dict__["_held"] = self.inner.device, None
         for side in (self._input_spec, self._output_spec):
             side._device = self.inner.device
+        self._rewrite_specs()
+        return self
+
+    def _rewrite_specs(self) -> None:
+        locked = self.is_spec_locked
+        self.set_spec_lock_(False)
         self._write_specs()
         self.set_spec_lock_(locked)
-        return self
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Closes our env too."""
