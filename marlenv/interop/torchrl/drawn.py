@@ -30,7 +30,7 @@ class Drawn:
     """
 
     _drawer: Drawer | None = None
-    _key: NestedKey
+    _key: NestedKey = ""
     _plain: type
 
     def rand(self, shape: Any = None) -> Any:
@@ -78,7 +78,7 @@ def _kind(plain: type) -> type:
     return kind
 
 
-def drawn(spec: Any, drawer: Drawer, key: NestedKey) -> Any:
+def drawn(spec: Any, drawer: Drawer | None, key: NestedKey) -> Any:
     """A leaf spec of TorchRL whose draws are those of an env for its action ``key``, in place."""
     plain: Any = type(spec)
     spec.__class__ = _kind(plain)
