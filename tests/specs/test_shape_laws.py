@@ -269,8 +269,13 @@ def test_an_index_does_to_a_spec_what_it_does_to_a_tensor(spec, index):
 FLAGS = torch.tensor([[True, False, True], [False, False, True]])
 
 
+NEWER = pytest.mark.skipif(
+    torch.__version__.startswith("2.6"), reason="PyTorch 2.6 takes a mask before other indices for one dimension"
+)
+
+
 def picks(value: Tensor, index: Any) -> Tensor:
-    """What NumPy picks; PyTorch before 2.7 takes masks of several dimensions beside other indices for one dimension."""
+    """What NumPy picks."""
     places = index if type(index) is tuple else (index,)
     return torch.from_numpy(value.numpy()[tuple(x.numpy() if isinstance(x, Tensor) else x for x in places)])
 
@@ -287,8 +292,8 @@ def unlike(dim: int) -> tuple[Stacked, StackedComposite]:
     [
         (2, FLAGS),
         (2, (FLAGS, ...)),
-        (2, (FLAGS, 1)),
-        (2, (FLAGS, None, slice(1, 3))),
+        pytest.param(2, (FLAGS, 1), marks=NEWER),
+        pytest.param(2, (FLAGS, None, slice(1, 3)), marks=NEWER),
         (2, (None, FLAGS)),
         (0, (slice(None), FLAGS)),
         (0, (..., FLAGS)),
