@@ -130,7 +130,7 @@ def _entries_of_agents(
     action: Composite, observation: Composite, actions: list[ActionEntry], named: Named
 ) -> dict[Path, list[list[ActionEntry]]]:
     found: dict[Path, list[list[ActionEntry]]] = {}
-    for level in {entry.path[:-1] for entry in actions if len(entry.path) > 1}:
+    for level in dict.fromkeys(entry.path[:-1] for entry in actions if len(entry.path) > 1):
         group, seen = action[nested(level)], observation.get(nested(level), None)
         if isinstance(group, StackedComposite) and isinstance(seen, Composite):
             pairs = zip(group.parts, seen.unbind(group.dim), strict=True)

@@ -162,22 +162,23 @@ def test_a_question_that_is_refused_leaves_the_children_alone(options):
     assert (said, counts) == refusals(SerialEnv(2, Stateless))
 
 
-def test_a_pool_that_has_ended_is_not_stepped_before_a_reset():
-    env = ParallelEnv(2, CountingEnv)
+@pytest.mark.parametrize("pool_of", [SerialEnv, ParallelEnv])
+def test_a_pool_that_has_ended_is_not_stepped_before_a_reset(pool_of):
+    env = pool_of(2, CountingEnv)
     td = env.rand_action(env.reset())
     first = env[:1]
     env.close()
     for step in (env.step, env.step_and_maybe_reset):
-        with pytest.raises(NeedsReset, match=r"ParallelEnv.step: .* envs \[0, 1\] were started .* call reset\(\)"):
+        with pytest.raises(NeedsReset, match=r"Env.step: .* envs \[0, 1\] were started .* call reset\(\)"):
             step(td.clone())
     env.reset(td.clone().set("_reset", torch.tensor([[True], [False]])))
     assert first.step(td[:1].clone())["next", "observation"].flatten().tolist() == [1]
     with pytest.raises(NeedsReset, match=r"envs \[1\]"):
         env.step(td.clone())
-    env.reset()
-    assert env.step(td)["next", "observation"].flatten().tolist() == [1, 1]
+    env.set_state(env.get_state())
+    assert env.step(td)["next", "observation"].flatten().tolist() == [2, 1]
     env.close()
-    with pytest.raises(NeedsReset, match=r"ParallelView.step: .* envs \[0\]"):
+    with pytest.raises(NeedsReset, match=r"View.step: .* envs \[0\]"):
         first.step(td[:1].clone())
     env.close()
 

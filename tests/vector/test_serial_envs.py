@@ -14,7 +14,7 @@ from twin_envs import assert_same_data, assert_same_specs, load
 import marlenv
 from marlenv import Composite, SerialEnv, StepCounter, TransformedEnv, Unbounded
 from marlenv.envs.seeding import next_seed
-from marlenv.errors import EnvClosed, NeedsReset, SpecError
+from marlenv.errors import EnvClosed, SpecError
 from marlenv.testing.mocks import CountingEnv, GroupedEnv, MaskedEnv, UnevenEnv
 
 
@@ -227,22 +227,6 @@ def test_closing_closes_the_children():
 def test_what_is_refused(make, text):
     with pytest.raises(SpecError, match=text):
         make()
-
-
-def test_a_series_that_has_ended_is_not_stepped_before_a_reset():
-    env = SerialEnv(2, CountingEnv)
-    td = env.rand_action(env.reset())
-    first = env[:1]
-    env.close()
-    for step in (env.step, env.step_and_maybe_reset):
-        with pytest.raises(NeedsReset, match=r"SerialEnv.step: .* envs \[0, 1\] were started .* call reset\(\)"):
-            step(td.clone())
-    env.reset(td.clone().set("_reset", torch.tensor([[True], [False]])))
-    assert first.step(td[:1].clone())["next", "observation"].flatten().tolist() == [1]
-    with pytest.raises(NeedsReset, match=r"envs \[1\]"):
-        env.step(td.clone())
-    env.set_state(env.get_state())
-    assert env.step(td)["next", "observation"].flatten().tolist() == [2, 1]
 
 
 def test_what_children_saved_is_for_as_many_children():

@@ -22,7 +22,7 @@ class Game(Parallel):
     metadata = {"name": "unlike"}  # noqa: RUF012
     possible_agents = ["a_0", "a_1"]  # noqa: RUF012
 
-    def __init__(self, acts: dict[str, Any], width: tuple[int, int] = (2, 2), masked: tuple[str, ...] = ()) -> None:
+    def __init__(self, acts: dict[str, Any], width: tuple[int, ...] = (2, 2), masked: tuple[str, ...] = ()) -> None:
         self.acts, self.width, self.masked = acts, dict(zip(self.possible_agents, width, strict=True)), masked
         self.told: list[dict[str, Any]] = []
 
@@ -111,3 +111,16 @@ def test_the_contract_sees_illegal_actions_of_unlike_agents() -> None:
     env = make()
     td = env.rand_action(env.reset())
     assert torch.equal(torch.stack([one["action"] for one in td["a"].unbind(0)]), torch.tensor([2, 4]))
+
+
+class Herds(Game):
+    """Six groups of two who act unlike."""
+
+    possible_agents = [f"{herd}_{i}" for herd in "abcdef" for i in range(2)]  # noqa: RUF012
+
+
+def test_unlike_groups_draw_in_their_order() -> None:
+    """The order in a set of names would be another in the next process, and with it the draws of a seed."""
+    acts = {agent: Discrete(3 + int(agent[-1])) for agent in Herds.possible_agents}
+    env = PettingZooWrapper(Herds(acts, (2,) * 12, tuple(acts)))
+    assert list(env.plan.parts) == [(herd,) for herd in "abcdef"]

@@ -6,7 +6,6 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from torch import Size, Tensor
 
 from marlenv.errors import IllegalAction
@@ -40,7 +39,6 @@ class Spaces:
         self._number = self._alone and isinstance(self.action, Categorical)
         self._who, self._n = who, _choices(self.action)
         self._rows = batch[0] if batch and any(kind_of(one) == "Text" for one in _leaves(acts)) else 0
-        self._retyped = acts if any(map(_has_other_dtype, _leaves(acts))) else None
 
     def read(self, observations: Any) -> dict[str, Any]:
         """The entries of observations."""
@@ -58,8 +56,7 @@ class Spaces:
         value = int(value) if self._alone else value
         if self._n is not None and not (0 <= value < self._n if self._alone else _within(value, self._n)):
             raise IllegalAction(f"{self._who}.step: actions are numbers from 0 to {self._n - 1}, got {value}")
-        value = value if self._decode is None else self._decode(value)
-        return value if self._retyped is None else _typed(self._retyped, value)
+        return value if self._decode is None else self._decode(value)
 
 
 def _choices(spec: TensorSpec) -> Any:
@@ -80,24 +77,6 @@ def _leaves(space: Any) -> Iterator[Any]:
         return
     for one in space.spaces.values() if kind == "Dict" else space.spaces:
         yield from _leaves(one)
-
-
-def _has_other_dtype(space: Any) -> bool:
-    """Whether actions have a dtype in torch that is not the space's."""
-    kind, dtype = kind_of(space), getattr(space, "dtype", None)
-    return (kind == "MultiDiscrete" and dtype != np.int64) or (
-        kind == "Box" and dtype in (np.uint16, np.uint32, np.uint64)
-    )
-
-
-def _typed(space: Any, value: Any) -> Any:
-    """A value in the dtypes of its space."""
-    kind = kind_of(space)
-    if kind == "Dict":
-        return {name: _typed(one, value[name]) for name, one in space.spaces.items()}
-    if kind == "Tuple":
-        return tuple(_typed(one, part) for one, part in zip(space.spaces, value, strict=True))
-    return np.asarray(value).astype(space.dtype) if _has_other_dtype(space) else value
 
 
 def _by_row(spec: TensorSpec, value: Any, rows: int) -> Any:
