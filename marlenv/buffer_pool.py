@@ -24,7 +24,11 @@ PAGE, ADVICE = 1 << 21, 14  # a large page of memory; MADV_HUGEPAGE of Linux
 class BufferPool:
     """Lends tensors for data of one kind again and again, such as the rollouts of an env.
 
-    What is free and not of use for the last request is let go, so that no more is kept than one request takes.
+    What is free and not of use for the last request is let go, so that no more is kept than one request takes, and a
+    few more blocks of each size where asked for.
+
+    Args:
+        spare: how many more, for those who hold the last blocks when they ask for the next.
 
     >>> pool = BufferPool()
     >>> [x] = pool.lend([((1 << 20,), torch.float32)])
@@ -38,13 +42,14 @@ class BufferPool:
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spare: int = 0) -> None:
+        self._spare = spare
         self._free: dict[int, list[Tensor]] = {}
         self._most: Counter[int] = Counter()
 
-    def __reduce__(self) -> tuple[type[BufferPool], tuple[()]]:
+    def __reduce__(self) -> tuple[type[BufferPool], tuple[int]]:
         """Copies, and what is read again from a file, begin with nothing."""
-        return BufferPool, ()
+        return BufferPool, (self._spare,)
 
     @property
     def free(self) -> int:
@@ -64,6 +69,7 @@ class BufferPool:
             return [torch.empty(tuple(shape), dtype=dtype, device=device) for shape, dtype in wanted]
         sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in wanted]
         self._most = Counter(size for size in sizes if size >= LARGE)
+        self._most.update(dict.fromkeys(self._most, self._spare))
         self._free = {size: self._free.get(size, [])[:count] for size, count in self._most.items()}
         return [
             self._lent(size).view(dtype).view(tuple(shape)) if size >= LARGE else torch.empty(tuple(shape), dtype=dtype)

@@ -3,6 +3,7 @@ afterwards."""
 
 from __future__ import annotations
 
+import copy
 import io
 import pickle
 
@@ -195,6 +196,11 @@ def test_lent_memory_comes_back_when_nobody_sees_it() -> None:
     assert pool.free == 2 * LARGE
     pool.lend([((2 * LARGE,), torch.uint8)])
     assert pool.free == 2 * LARGE  # that one; blocks of another size are let go
+    pool = copy.copy(BufferPool(spare=1))
+    x = pool.lend([size])
+    y = pool.lend([size])  # while the last is still seen
+    del x, y
+    assert pool.free == 2 * LARGE
 
 
 def test_truncating_the_last_step_leaves_what_had_ended() -> None:

@@ -182,6 +182,19 @@ def test_new_episodes_in_the_middle(compact, steps):
     same(*found)
 
 
+@pytest.mark.parametrize("stop", [False, True])
+@pytest.mark.parametrize("rows", [70, 200])
+def test_rows_that_end_one_by_one(rows, stop):
+    """What follows on a step is there for rows far from any that ended in it, too."""
+    found = []
+    for roll in (EnvBase.rollout, stepwise):
+        env = make("balance", num_envs=rows, seed=3, compile="aot")
+        found.append(roll(env, 40, env.rand_action, break_when_any_done=stop))
+    same(*found)
+    ended = torch.stack([some.any(0) for some in found[0]["next", "done"].squeeze(-1).split(16)])
+    assert bool((ended.any(0) & ~ended.all(0)).any())
+
+
 @pytest.mark.parametrize("name", ["navigation", "balance", "football"])
 def test_what_is_written_past_the_caches_is_the_same(name):
     """Of many rows; the first of them live as they do alone."""

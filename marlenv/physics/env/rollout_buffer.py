@@ -81,7 +81,7 @@ class RolloutBuffer:
         self.row_flags = (self.after_flags[0] if own is None else own).unbind(0)
         """Terminated, truncated and done of the rows after every step, bool ``[T, B]`` each, contiguous."""
         whole = Whole(self.observations, self.after)
-        self.staging = None if kernel is None else StagingBuffer(layout, stage, kernel, whole)
+        self.staging = None if kernel is None else StagingBuffer(layout, stage, kernel, whole, env.shown)
         """The last steps, where machine code writes them for a policy; None where it does not."""
 
     def start(self, td: TensorDictBase, *, anew: bool) -> list[Tensor]:

@@ -117,6 +117,11 @@ class SimulationEnv(EnvBase):
         """Where the memory of rollouts comes from."""
         return BufferPool()
 
+    @cached_property
+    def shown(self) -> BufferPool:
+        """Where the memory of what policies are shown comes from; the last of it is seen while the next is written."""
+        return BufferPool(spare=1)
+
     # --- where it stands -------------------------------------------------------------------------
 
     def check_began(self, verb: str) -> None:

@@ -7,6 +7,7 @@ when they are turned.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from marlenv.buffer_pool import BufferPool
 from marlenv.physics.env.layout import FLAGS, Layout, columns
 from marlenv.physics.jit.kernel import Field, MachineKernel, Turn
 
@@ -54,10 +56,13 @@ class StagingBuffer:
         memory: as :func:`staging_shapes` lists it.
         kernel: writes and turns the steps.
         whole: where the rollout lies row by row.
+        shown: where the memory of what a policy is shown comes from.
     """
 
-    def __init__(self, layout: Layout, memory: Sequence[Tensor], kernel: MachineKernel, whole: Whole) -> None:
-        self._layout, (self._rows,), self._by_rows = layout, layout.batch, kernel.by_rows
+    def __init__(
+        self, layout: Layout, memory: Sequence[Tensor], kernel: MachineKernel, whole: Whole, shown: BufferPool
+    ) -> None:
+        self._layout, (self._rows,), self._by_rows, self._shown = layout, layout.batch, kernel.by_rows, shown
         count = 0 if kernel.by_rows else len(layout.observations)
         memory = [x.movedim(1, -1) if kernel.by_rows else x for x in memory]
         self.before, rest = list(memory[:count]), iter(memory[count:])
@@ -127,10 +132,11 @@ class StagingBuffer:
         device, meta = self._layout.device, torch.device("meta")
         like = [field.room(self._rows, meta, by_rows=self._by_rows).movedim(0, -1) for field in fields]
         apart = [-(-x.nbytes // ALIGNED) * ALIGNED // x.element_size() for x in like]
-        blocks: dict[torch.dtype, Tensor] = {}
-        for dtype in dict.fromkeys(x.dtype for x in like):
-            size = steps * sum(step for x, step in zip(like, apart, strict=True) if x.dtype == dtype)
-            blocks[dtype] = torch.empty(size, dtype=dtype, device=device)
+        wanted: Counter[torch.dtype] = Counter()
+        for x, step in zip(like, apart, strict=True):
+            wanted[x.dtype] += steps * step
+        lent = self._shown.lend([((size,), dtype) for dtype, size in wanted.items()], device)
+        blocks = dict(zip(wanted, lent, strict=True))
         out, used = [], dict.fromkeys(blocks, 0)
         for x, step in zip(like, apart, strict=True):
             out.append(blocks[x.dtype].as_strided((steps, *x.shape), (step, *x.stride()), used[x.dtype]))

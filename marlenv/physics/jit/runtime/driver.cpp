@@ -54,7 +54,9 @@ static inline void take(Slot *to, const Field &t, const Slot *from, const Field 
     *(M *)(a + k) = mor(mand(where, fresh), mand(mnot(where), old));
   }
 }
-static inline char *at(void *p, const Field &f, int64_t rows, int64_t t) { return (char *)p + SIZE[(int)f.kind] * f.count * rows * t; }
+static inline int64_t bytes(const Field &f) { return SIZE[(int)f.kind] * f.count; }
+static inline char *at(void *p, const Field &f, int64_t rows, int64_t t) { return (char *)p + bytes(f) * rows * t; }
+static inline char *shown_at(void *p, const Field &f, int64_t rows, int64_t t) { return (char *)p + (bytes(f) * rows + 63) / 64 * 64 * t; }
 
 // vectors whose results are written together, from scratch memory of their own each: past the caches 256 bytes in a row are
 // faster than 64, as long as the scratch memory stays in the caches
@@ -146,12 +148,14 @@ struct Call {
   int64_t rows, start, stop, last, most, drawn, tile, restart, streams, acting;
   void **p;
   uint8_t *ended;
+  int64_t span;  // rows that are computed before their results are written
 };
 
 // the rows from `low` to `high`: state, actions, what is seen next, earned and told next, what is seen before, flags
 // (terminated, truncated, done), keys, and what is shown before the next step to who acts, each step at the next multiple of 64
-// bytes. Where somebody is `acting`, actions (those of one step) and all that follows lie row after row in each step, and what is
-// seen before a step is only what is shown
+// bytes. Where somebody is `acting`, actions (those of one step) and all that follows lie row after row in each step, what is
+// seen before a step is only what is shown, and what is seen next is written for groups of rows of which any is done (`fill` does
+// the rest): where none is, it is what is shown
 static void play(const Call &c, int64_t low, int64_t high) {
   int64_t rows = c.rows, start = c.start, last = c.last, drawn = c.drawn, tile = c.tile;
   void **p = c.p, **acts = p + NSTATE, **next = acts + NACTS, **root = next + NOUTS, **flags = root + NSEEN;
@@ -162,9 +166,9 @@ static void play(const Call &c, int64_t low, int64_t high) {
   for (int64_t first = low; first < high; first += 16 * tile) {
     int count = least(high - first, 16 * tile);
     for (int k = 0; k < NSTATE; k++) load(held, NHELD, STATE[k], (const char *)p[k], rows, first, count);
-    for (int64_t t = start; t < c.stop; t++) for (int from = 0; from < count; from += 16 * GROUP) {
+    for (int64_t t = start; t < c.stop; t++) for (int from = 0; from < count; from += c.span) {
       int64_t row = first + from;
-      int some = least(count - from, 16 * GROUP);
+      int some = least(count - from, c.span);
       if (c.acting) for (int k = 0; k < NACTS; k++) load_rows(scratch, ACTS[k], (const char *)acts[k], row, some);
       else if (!keys) for (int k = 0; k < NACTS; k++) load(scratch, NSLOTS, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, some);
       for (int v = 0; v < some; v += 16) {
@@ -180,23 +184,28 @@ static void play(const Call &c, int64_t low, int64_t high) {
         settle(st, s);
       }
       if (keys) for (int k = 0; k < NACTS; k++) store(scratch, NSLOTS, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, some, past);
-      for (int k = 0; k < NOUTS; k++) if (next[k]) {
-        if (c.acting) store_rows(scratch, OUTS[k], at(next[k], OUTS[k], rows, t), row, some, past);
-        else store(scratch, NSLOTS, OUTS[k], at(next[k], OUTS[k], rows, t), rows, row, some, past);
-      }
-      bool began = false;
+      bool ends = false, began = false;
+      M ended[GROUP];
       for (int v = 0; v < some; v += 16) {
-        Slot *st = held + (from + v) / 16 * NHELD, *s = scratch + v / 16 * NSLOTS;
+        Slot *st = held + (from + v) / 16 * NHELD;
         int n = least(some - v, 16);
         int64_t here = t * rows + row + v;
         M over = *(M *)(st + OVER), late = c.most > 0 ? ge(*(L *)(st + STEPS), cl(c.most)) : cb(false), done = mor(over, late);
         storeb((uint8_t *)flags[0] + here, over, n);
         storeb((uint8_t *)flags[1] + here, late, n);
         storeb((uint8_t *)flags[2] + here, done, n);
-        done = mand(done, valid(n));
+        ended[v / 16] = mand(done, valid(n));
+        ends = ends || any(ended[v / 16]);
+      }
+      if (ends) __atomic_store_n(c.ended + t, 1, __ATOMIC_RELAXED);
+      for (int k = 0; k < NOUTS; k++) if (next[k]) {
+        if (!c.acting) store(scratch, NSLOTS, OUTS[k], at(next[k], OUTS[k], rows, t), rows, row, some, past);
+        else if (k >= NSEEN || ends || t == last) store_rows(scratch, OUTS[k], at(next[k], OUTS[k], rows, t), row, some, past);
+      }
+      for (int v = 0; ends && t != last && c.restart && v < some; v += 16) {
+        M done = ended[v / 16];
         if (!any(done)) continue;
-        __atomic_store_n(c.ended + t, 1, __ATOMIC_RELAXED);
-        if (t == last || !c.restart) continue;
+        Slot *st = held + (from + v) / 16 * NHELD, *s = scratch + v / 16 * NSLOTS;
         began = true;
         *(M *)(s + CARE) = done;
         reset(st, s);
@@ -207,14 +216,28 @@ static void play(const Call &c, int64_t low, int64_t high) {
         const Field &f = OUTS[k];
         if (!c.acting) store(scratch, NSLOTS, f, at(root[k], f, rows, t + 1), rows, row, some, past);
         else {
-          const int64_t size = SIZE[(int)f.kind] * f.count;
-          char *seen = (char *)shown[k] + (size * rows + 63) / 64 * 64 * t;
-          if (next[k] && !began) memcpy(seen + row * size, at(next[k], f, rows, t) + row * size, some * size);
+          char *seen = shown_at(shown[k], f, rows, t);
+          const int64_t size = bytes(f);
+          if (next[k] && ends && !began) memcpy(seen + row * size, at(next[k], f, rows, t) + row * size, some * size);
           else store_rows(scratch, f, seen, row, some);
         }
       }
     }
     for (int k = 0; k < NSTATE; k++) store(held, NHELD, STATE[k], (char *)p[k], rows, first, count);
+  }
+}
+
+// after a step in which somebody acted, and any row ended: what is seen next by groups of rows of which none is done
+static void fill(const Call &c, int64_t t) {
+  void **next = c.p + NSTATE + NACTS, **flags = next + NOUTS + NSEEN, **shown = flags + 4;
+  const uint8_t *done = (const uint8_t *)flags[2] + t * c.rows;
+  for (int64_t row = 0; row < c.rows; row += c.span) {
+    const int some = least(c.rows - row, c.span);
+    if (memchr(done + row, 1, some)) continue;
+    for (int k = 0; k < NSEEN; k++) if (next[k]) {
+      const int64_t size = bytes(OUTS[k]);
+      memcpy(at(next[k], OUTS[k], c.rows, t) + row * size, shown_at(shown[k], OUTS[k], c.rows, t) + row * size, some * size);
+    }
   }
 }
 
@@ -240,7 +263,7 @@ static Part part(const Pool *pool, int64_t rows, int64_t size) {
 }
 static void share(void *p) {
   const Shared &s = *(const Shared *)p;
-  Part mine = part(s.pool, s.call->rows, SPAN);
+  Part mine = part(s.pool, s.call->rows, s.call->span);
   play(*s.call, mine.low, mine.high);
 }
 
@@ -259,11 +282,12 @@ static bool odd(const Call &c) {
 static const int64_t LOOKS = 2;
 extern "C" int64_t run(int64_t rows, int64_t start, int64_t stop, int64_t last, int64_t most, int64_t drawn, int64_t tile, int64_t restart, int64_t streams, int64_t acting,
                     void **p, uint8_t *ended, int64_t threads, const Pool *pool) {
-  Call call = {rows, start, stop, last, most, drawn, tile, restart, streams, acting, p, ended};
+  Call call = {rows, start, stop, last, most, drawn, tile, restart, streams, acting, p, ended, acting ? 16 : SPAN};
   Shared shared = {&call, pool};
   if (acting == LOOKS && odd(call)) return 1;
   if (threads > 1) pool->parallel(share, &shared, (unsigned)threads, 0);
   else play(call, 0, rows);
+  if (acting) for (int64_t t = start; t < stop; t++) if (ended[t] && t != last) fill(call, t);
   return 0;
 }
 
