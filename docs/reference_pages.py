@@ -44,12 +44,6 @@ MANY_NAMES = 20  # of a module that stays in TorchRL are not written out
 LONG_NAME = 44  # of a member with its arguments or its value, which are not written out
 UNLISTED = {  # names that users need and that no room lists yet
     "physics": {"ScenarioEnv": "marlenv.physics.env", "make_scenario": "marlenv.physics.env"},
-    "wrappers": {
-        "AgentSpecs": "marlenv.wrappers._agents",
-        "AgentStep": "marlenv.wrappers._agents",
-        "AgentsEnv": "marlenv.wrappers._agents",
-        "ParallelSimEnv": "marlenv.wrappers._parallel",
-    },
 }
 
 
@@ -113,7 +107,10 @@ def signature(name: str, thing: Any, width: int = 96) -> str:
     """How it is called, without types; broken into lines where it is long."""
     if isinstance(thing, type) and issubclass(thing, enum.Enum):
         return f"{name}: {', '.join(thing.__members__)}"
-    call = thing.__init__ if inspect.isclass(thing) and not dataclasses.is_dataclass(thing) else thing
+    own = inspect.isclass(thing) and not dataclasses.is_dataclass(thing)
+    if own and getattr(thing, "_is_protocol", False):
+        return f"class {name}(Protocol)"
+    call = thing.__init__ if own and thing.__init__ is not object.__init__ else thing  # tuples have `__new__`
     try:
         found = list(inspect.signature(call).parameters.values())
     except (TypeError, ValueError):

@@ -17,8 +17,7 @@ import torch
 
 from marlenv import Bounded, Categorical, Composite, SerialEnv
 from marlenv.testing import run_contract
-from marlenv.wrappers._agents import AgentSpecs, AgentStep
-from marlenv.wrappers._parallel import ParallelSimEnv
+from marlenv.wrappers import AgentSpecs, AgentStep, ParallelSimEnv
 
 torch.set_num_threads(1)
 

@@ -3,11 +3,15 @@
 A simulator is imported when its wrapper is made. The files that begin with an underscore are shared by all wrappers.
 """
 
+from marlenv.wrappers._agents import AgentsEnv, AgentSpecs, AgentStep
 from marlenv.wrappers._backend import gym_backend, implement_for, set_gym_backend
 from marlenv.wrappers._base import EnvWrapper
+from marlenv.wrappers._batched import BatchedAgentsEnv
 from marlenv.wrappers._gymlike import GymLikeEnv
 from marlenv.wrappers._info_dicts import BaseInfoDictReader, default_info_dict_reader
+from marlenv.wrappers._parallel import ParallelSimEnv
 from marlenv.wrappers._spaces import register_gym_spec_conversion
+from marlenv.wrappers._turns import TurnSimEnv
 from marlenv.wrappers.brax import BraxEnv, BraxWrapper
 from marlenv.wrappers.dm_control import DMControlEnv, DMControlWrapper, DMSoccerEnv, DMTeamsWrapper
 from marlenv.wrappers.envpool import MultiThreadedEnv, MultiThreadedEnvWrapper
@@ -26,7 +30,11 @@ from marlenv.wrappers.unity_mlagents import UnityMLAgentsEnv, UnityMLAgentsWrapp
 from marlenv.wrappers.vmas import VmasEnv, VmasWrapper
 
 __all__ = [
+    "AgentSpecs",
+    "AgentStep",
+    "AgentsEnv",
     "BaseInfoDictReader",
+    "BatchedAgentsEnv",
     "BraxEnv",
     "BraxWrapper",
     "DMControlEnv",
@@ -54,6 +62,7 @@ __all__ = [
     "OpenMLEnv",
     "OpenSpielEnv",
     "OpenSpielWrapper",
+    "ParallelSimEnv",
     "PettingZooEnv",
     "PettingZooWrapper",
     "ProcgenEnv",
@@ -61,6 +70,7 @@ __all__ = [
     "RoboHiveEnv",
     "SMACv2Env",
     "SMACv2Wrapper",
+    "TurnSimEnv",
     "UnityMLAgentsEnv",
     "UnityMLAgentsWrapper",
     "VmasEnv",

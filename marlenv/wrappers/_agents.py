@@ -32,7 +32,8 @@ ActionsOf = Callable[[Any, set[str]], dict[str, Any]]
 
 
 class AgentsEnv(AgentsWrapper):
-    """An env around a simulator with several agents. Abstract; see ``_parallel.py`` and ``_turns.py``.
+    """An env around a simulator with several agents. Abstract; derive from :class:`~marlenv.wrappers.ParallelSimEnv` or
+    :class:`~marlenv.wrappers.TurnSimEnv`.
 
     Args:
         group_map: group -> agents, a :class:`~marlenv.MarlGroupMapType` or its name; :attr:`default_groups` when None.

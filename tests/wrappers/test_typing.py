@@ -29,7 +29,7 @@ MADE = {
     "smacv2": ("SMACv2Wrapper", "SMACv2Env"),
     "vmas": ("VmasWrapper", "VmasEnv"),
 }
-ABSTRACT = "from marlenv.wrappers._turns import TurnSimEnv\n\nTurnSimEnv()\n"
+ABSTRACT = "from marlenv.wrappers import TurnSimEnv\n\nTurnSimEnv()\n"
 
 
 def mypy(tmp_path: Path, text: str) -> str:
