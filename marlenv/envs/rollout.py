@@ -252,8 +252,7 @@ def stacked(env: EnvBase, steps: list[TensorDictBase], dim: int, options: Rollou
     if contiguous is None:
         contiguous = not env.plan.dynamic
     if options.compact:
-        for step in steps:
-            put(step, "next", step.get("next").exclude(*env.observation_keys).filter_empty_())
+        steps = [_compact(env, step) for step in steps]
     if out is not None and out.shape[-1] != len(steps):
         raise ShapeError(
             f"{type(env).__name__}.rollout: out holds {out.shape[-1]} steps, and the rollout had {len(steps)}"
@@ -263,6 +262,13 @@ def stacked(env: EnvBase, steps: list[TensorDictBase], dim: int, options: Rollou
     else:
         made = _stack_or_explain(env, steps, dim) if out is None else torch.stack(steps, dim, out=out)
     return finish(env, made, options)
+
+
+def _compact(env: EnvBase, step: TensorDictBase) -> TensorDictBase:
+    """A step without the observations that follow on it; a callback may hold the data that have them."""
+    out = shallow(step)
+    put(out, "next", step.get("next").exclude(*env.observation_keys).filter_empty_())
+    return out
 
 
 def _without_rewards_of_resets(env: EnvBase, steps: list[TensorDictBase]) -> list[TensorDictBase]:

@@ -67,6 +67,13 @@ def test_given_actions_are_played():
         GroupedEnv(batch_size=[3]).rollout(9, actions=[1])
 
 
+def test_compact_rollouts_leave_alone_what_a_callback_kept():
+    kept, env = [], CountingEnv(batch_size=[2])
+    data = env.rollout(3, compact=True, callback=lambda _, td: kept.append(td))
+    assert [td["next", "observation"].tolist() for td in kept] == [[[1], [1]], [[2], [2]], [[3], [3]]]
+    assert ("next", "observation") not in data.keys(True)
+
+
 def test_what_cannot_be_is_said_before_anything_happens():
     env = CountingEnv()
     env.rollout(2)
