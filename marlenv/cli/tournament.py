@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from marlenv.cli.text import Progress, table
 from marlenv.errors import SpecError
@@ -30,6 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="the file that report and export write")
     parser.add_argument("--games", type=int, default=20, help="how many games verify plays again")
     parser.add_argument("--level", type=float, default=0.95, help="of the intervals")
+    half = "half: each as half a win and half a loss"
+    parser.add_argument("--draws", choices=("davidson", "half"), default="davidson", help=half)
+    parser.add_argument("--no-seat", action="store_true", help="sitting first is worth nothing (seat=False)")
     parser.add_argument("--replays", type=int, default=100, help="how many games the report shows")
 
 
@@ -53,14 +57,14 @@ def _run(options: argparse.Namespace) -> None:
     from marlenv.tournament.drive import open_ledger
 
     path = options.ledger or options.file.with_suffix(".sqlite")
-    _play(open_ledger(Config.read(options.file), path).path, options.workers)
+    _play(open_ledger(Config.read(options.file), path).path, options)
 
 
 def _resume(options: argparse.Namespace) -> None:
-    _play(options.file, options.workers)
+    _play(options.file, options)
 
 
-def _play(path: Path, workers: int) -> None:
+def _play(path: Path, options: argparse.Namespace) -> None:
     """Plays what is left, and prints the standings."""
     from marlenv.tournament import drive
     from marlenv.tournament.store import Ledger
@@ -75,9 +79,9 @@ def _play(path: Path, workers: int) -> None:
             progress.total = progress.done + max(count, known["open"] + known["leased"])
         progress.step(count)
 
-    drive.run(ledger, step, workers=workers)
+    drive.run(ledger, step, workers=options.workers)
     print(f"{ledger.counts()['finished']} games: {path}")
-    print(_standings(ledger, 0.95))
+    print(_standings(ledger, options))
 
 
 def _status(options: argparse.Namespace) -> None:
@@ -91,10 +95,15 @@ def _status(options: argparse.Namespace) -> None:
 def _rate(options: argparse.Namespace) -> None:
     from marlenv.tournament.store import Ledger
 
-    print(_standings(Ledger(options.file), options.level))
+    print(_standings(Ledger(options.file), options))
 
 
-def _standings(ledger: object, level: float) -> str:
+def _rating(options: argparse.Namespace) -> dict[str, Any]:
+    """How strengths are found."""
+    return {"draws": options.draws, "seat": False if options.no_seat else None}
+
+
+def _standings(ledger: object, options: argparse.Namespace) -> str:
     from marlenv.tournament.config import Config
     from marlenv.tournament.plan import verdict
     from marlenv.tournament.report import standings
@@ -102,8 +111,8 @@ def _standings(ledger: object, level: float) -> str:
 
     assert isinstance(ledger, Ledger)
     played = ledger.played(moves=False)
-    rows, note = standings(played, list(ledger.config["players"]), level)
-    note = "\n".join(line for line in (note, verdict(Config.of(ledger.config), played, level)) if line)
+    rows, note = standings(played, list(ledger.config["players"]), options.level, **_rating(options))
+    note = "\n".join(line for line in (note, verdict(Config.of(ledger.config), played, options.level)) if line)
     if not rows:
         return note
     head = list(rows[0])
@@ -124,7 +133,7 @@ def _report(options: argparse.Namespace) -> None:
     from marlenv.tournament.store import Ledger
 
     out = options.out or options.file.with_suffix(".html")
-    write_report(Ledger(options.file), out, level=options.level, replays=options.replays)
+    write_report(Ledger(options.file), out, level=options.level, replays=options.replays, **_rating(options))
     print(f"report: {out.resolve()}")
 
 

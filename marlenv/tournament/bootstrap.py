@@ -12,7 +12,7 @@ import numpy as np
 
 from marlenv.errors import SpecError, whole
 from marlenv.tournament.likelihood import FAR, Array, Flags, maximum
-from marlenv.tournament.ratings import ELO, Interval, Ratings, anchors, halved, ranks_of, spread, within
+from marlenv.tournament.ratings import ELO, Interval, Ratings, anchors, halved, ranks_of, spread, tied, took, within
 from marlenv.tournament.results import Results, payoffs_of
 
 Kind = Literal["model", "games"]
@@ -102,9 +102,10 @@ class Replicates:
         again = halved(again) if ratings.draws == "half" else again
         start = np.broadcast_to(x, (replicates, len(x)))
         self.parameters = maximum(model, again, anchors(groups, len(ratings.names), model), start)
-        self.lost: Flags = np.asarray(
-            (np.abs(self.parameters) > FAR / 2).any(-1)
-        )  # replicates without a likeliest strength
+        who = ratings.reference
+        one_sided = ~tied(took(again)[:, who][:, :, who])
+        self.lost: Flags = one_sided | (np.abs(self.parameters) > FAR / 2).any(-1)
+        """Replicates without a likeliest strength."""
         self.covariance = spread(model, self.parameters, again + 1e-9, groups)
 
     def _distances(self) -> Array:

@@ -88,6 +88,9 @@ class Program(ABC):
         """Ends the process, whatever it does, and its pipes, which its own children may still hold open."""
         process, self.process = self.process, None
         if process is not None:
+            assert process.stdout is not None
+            with contextlib.suppress(TimeoutError):  # killed just when it ends by itself it ends unknown to asyncio
+                await asyncio.wait_for(process.wait(), float(process.stdout.at_eof()))
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()

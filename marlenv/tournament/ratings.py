@@ -16,7 +16,7 @@ import networkx as nx
 import numpy as np
 
 from marlenv.errors import PoolError, SpecError
-from marlenv.tournament.likelihood import FAR, Array, Model, maximum
+from marlenv.tournament.likelihood import FAR, Array, Flags, Model, maximum
 from marlenv.tournament.results import DRAW, LOSS, WIN, Results, components
 
 ELO = 400 / np.log(10)  # points per unit of the logistic scale
@@ -182,9 +182,32 @@ class Ratings:
     def superiority(self) -> Array:
         """The likelihood of superiority: how sure it is that one player is stronger than another; ``[n, n]``.
 
-        0.5 says that the games do not tell. Between players without a bound it is nan.
+        0.5 says that the games do not tell. Of a player without a bound it follows from how much less likely its games
+        are if it is as strong as the other (the signed root of the likelihood ratio, Wilks 1938); between two such
+        players it is nan.
+
+        >>> rate(Results.of([("ada", "bob", 1)]), seat=False).superiority()[0, 1].round(2).tolist()
+        0.88
         """
-        return superiority(self.elo, self.difference_errors())
+        out = superiority(self.elo, self.difference_errors())
+        for k in np.flatnonzero(np.abs(self.side) == 1):
+            out[k, self.reference] = normal_cdf(self.side[k] * np.sqrt(2 * self._surprise(int(k))))
+            out[self.reference, k] = 1 - out[k, self.reference]
+        return out
+
+    def _surprise(self, k: int) -> Array:
+        """How much the log likelihood falls if a player is as strong as each of the reference in turn; ``[g]``."""
+        n, m, who = len(self.names), len(self.parameters), self.reference
+        each = np.arange(len(who))
+        rows, start = np.zeros((len(who), 2, m)), np.zeros((len(who), m))
+        rows[:, 0, who] = 1
+        rows[:, 1, k] = 1
+        rows[each, 1, who] = -1
+        start[:, who] = self.parameters[who]
+        start[:, k] = self.parameters[who]
+        counts = np.broadcast_to(self.counts, (len(who), n, n, 3))
+        equal = self.model.value(maximum(self.model, counts, rows, start), counts)
+        return np.maximum(self.log_likelihood - equal, 0)
 
     def ranks(self, level: float = 0.95) -> tuple[Array, Array]:
         """The best and the worst rank of each player that the games allow, all at once with a chance of ``level``;
@@ -280,9 +303,22 @@ def halved(counts: Array) -> Array:
 
 
 def took(counts: Array) -> Array:
-    """How many points' worth of games a player took from another: ``[n, n]``."""
+    """How many points' worth of games a player took from another: ``[*B, n, n]``."""
     first, second = counts[..., WIN] + counts[..., DRAW], counts[..., LOSS] + counts[..., DRAW]
-    return first + second.T
+    return first + np.swapaxes(second, -1, -2)
+
+
+def tied(edges: Array) -> Flags:
+    """Whether every player is reached from every other along positive edges ``[*B, n, n]``; bool ``[*B]``.
+
+    >>> tied(np.array([[[0, 1], [1, 0]], [[0, 3], [0, 0]]])).tolist()
+    [True, False]
+    """
+    n = edges.shape[-1]
+    reached = (edges > 0) | np.eye(n, dtype=bool)
+    for _ in range(n.bit_length()):  # paths of 1, 2, 4, ... edges
+        reached = reached.astype(np.float32) @ reached.astype(np.float32) > 0
+    return np.asarray(reached.all((-1, -2)))
 
 
 def within(counts: Array, groups: list[list[int]]) -> Array:
@@ -337,10 +373,9 @@ def seat_is_free(counts: Array) -> bool:
 
 
 def superiority(elo: Array, errors: Array) -> Array:
-    """:meth:`Ratings.superiority` of strengths ``[n]`` and the errors of their differences ``[n, n]``."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        gap = elo[:, None] - elo[None]
-        z = np.where(np.isinf(gap), gap, gap / np.where(errors > 0, errors, np.nan))
+    """:meth:`Ratings.superiority` of strengths ``[n]`` and the errors of their differences ``[n, n]``, nan without."""
+    with np.errstate(invalid="ignore"):
+        z = (elo[:, None] - elo[None]) / np.where(errors > 0, errors, np.nan)
     known = ~np.isnan(z)
     return np.where(known, normal_cdf(np.where(known, z, 0)), np.nan)
 

@@ -17,25 +17,29 @@ from marlenv.tournament.cross_play import cross_play, team_returns
 from marlenv.tournament.defects import defects
 from marlenv.tournament.export import board_of, positions
 from marlenv.tournament.play import Played
-from marlenv.tournament.ratings import Ratings, rate
+from marlenv.tournament.ratings import Draws, Ratings, rate
 from marlenv.tournament.response import response
 from marlenv.tournament.results import Results
 from marlenv.tournament.store import Ledger
 
 
-def standings(played: Played, names: list[str], level: float = 0.95) -> tuple[list[dict[str, str]], str]:
+def standings(
+    played: Played, names: list[str], level: float = 0.95, *, draws: Draws = "davidson", seat: bool | None = None
+) -> tuple[list[dict[str, str]], str]:
     """The table of a tournament, the best first, and why there are no ratings where there are none.
 
     Args:
         played: the games.
         names: all players.
         level: of the intervals.
+        draws: as of :func:`rate`.
+        seat: as of :func:`rate`.
     """
     if not played.games:
         return [], "no game is finished yet"
     results = results_of(played, names)
     try:
-        ratings: Ratings | None = rate(results)
+        ratings: Ratings | None = rate(results, draws=draws, seat=seat)
         note = ""
     except PoolError as error:
         ratings, note = None, f"no ratings: {error}"
@@ -66,7 +70,15 @@ def results_of(played: Played, names: list[str]) -> Results:
     return played.results(names) if played.returns.shape[1] == 2 else played.pairs(names)
 
 
-def write_report(ledger: Ledger, path: Path, *, level: float = 0.95, replays: int = 100) -> None:
+def write_report(
+    ledger: Ledger,
+    path: Path,
+    *,
+    level: float = 0.95,
+    replays: int = 100,
+    draws: Draws = "davidson",
+    seat: bool | None = None,
+) -> None:
     """Writes the page of a tournament.
 
     Args:
@@ -74,9 +86,11 @@ def write_report(ledger: Ledger, path: Path, *, level: float = 0.95, replays: in
         path: of the page.
         level: of the intervals.
         replays: how many games can be replayed, those of all pairings in turn.
+        draws: as of :func:`rate`.
+        seat: as of :func:`rate`.
     """
     played, names = ledger.played(), list(ledger.config["players"])
-    rows, note = standings(played, names, level)
+    rows, note = standings(played, names, level, draws=draws, seat=seat)
     results = results_of(played, names) if played.games else Results(tuple(names))
     order = [row["player"] for row in rows]
     page = Environment(loader=PackageLoader("marlenv.tournament", "page"), autoescape=True).get_template("report.html")

@@ -81,7 +81,7 @@ class Ledger:
         path: of a ledger that exists; :meth:`create` makes one.
 
     Raises:
-        PoolError: it is no ledger, or one of another version.
+        PoolError: it is no ledger, or one of another version, or it cannot be read.
 
     >>> import tempfile
     >>> ledger = Ledger.create(Path(tempfile.mkdtemp()) / "games.sqlite", {"env": "tic_tac_toe"})
@@ -99,14 +99,15 @@ class Ledger:
         with self.path.open("rb") as file:
             if file.read(15) != b"SQLite format 3":
                 raise PoolError(f"ledger {self.path}: the file is no ledger of a tournament")
-        self._connection = _connect(self.path)
+        with _reading(self.path):
+            self._connection = _connect(self.path)
         self._writer = ThreadPoolExecutor(1)  # commits while others go on
         self._writing: Future[Any] | None = None
-        tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        tables = {name for (name,) in self._asked("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not {"about", "game"} <= tables:
             self._db.close()
             raise PoolError(f"ledger {self.path}: the file holds {sorted(tables)}, and not the games of a tournament")
-        about = dict(self._db.execute("SELECT name, value FROM about"))
+        about = dict(self._asked("SELECT name, value FROM about"))
         if about.get("version") != str(VERSION):
             self._db.close()
             raise PoolError(
@@ -163,6 +164,11 @@ class Ledger:
             if error is not None:
                 raise _undone(self._connection, self.path, error) from error
         return self._connection
+
+    def _asked(self, question: str) -> list[tuple[Any, ...]]:
+        """What the file answers."""
+        with _reading(self.path):
+            return self._db.execute(question).fetchall()
 
     def close(self) -> None:
         """Closes the file."""
@@ -251,18 +257,18 @@ class Ledger:
 
     def games(self) -> Games:
         """The schedule as far as it is known."""
-        rows = self._db.execute(f"SELECT {', '.join(GAME)} FROM game ORDER BY start").fetchall()
+        rows = self._asked(f"SELECT {', '.join(GAME)} FROM game ORDER BY start")
         return read_games(rows, f"ledger {self.path}")
 
     def played(self, *, moves: bool = True) -> Played:
         """All finished games, in the order of their numbers; without their moves if those are not needed."""
         columns = ", ".join(name if moves or name != "moves" else "NULL" for name in RESULT)
-        rows = self._db.execute(f"SELECT {columns} FROM result ORDER BY start").fetchall()
+        rows = self._asked(f"SELECT {columns} FROM result ORDER BY start")
         return read_results(rows, self.games(), f"ledger {self.path}", moves=moves)
 
     def counts(self) -> dict[str, int]:
         """How many games are open, leased and finished."""
-        found = dict(self._db.execute("SELECT state, SUM(stop - start) FROM span GROUP BY state").fetchall())
+        found = dict(self._asked("SELECT state, SUM(stop - start) FROM span GROUP BY state"))
         return {name: found.get(state, 0) for state, name in enumerate(("open", "leased", "finished"))}
 
 
@@ -272,6 +278,18 @@ def _connect(path: Path) -> sqlite3.Connection:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     return db
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Errors of the file as ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise PoolError(
+            f"ledger {path}: {error}; the file is damaged, or another process holds it, or its folder cannot be "
+            f"written to; take a copy of it that was made before, or play again: a seed gives the same games"
+        ) from error
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 A simulator is imported when its wrapper is made. The files that begin with an underscore are shared by all wrappers.
 """
 
-from marlenv.wrappers._agents import AgentsEnv, AgentSpecs, AgentStep
+from marlenv.wrappers._agent import AgentSpecs, AgentStep
+from marlenv.wrappers._agents import AgentsEnv
 from marlenv.wrappers._backend import gym_backend, implement_for, set_gym_backend
 from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._batched import BatchedAgentsEnv

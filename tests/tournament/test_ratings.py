@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
@@ -196,6 +198,17 @@ def test_bootstrap_depends_on_its_seed_alone() -> None:
     assert (first.parameters != Replicates(ratings, 20, seed=6).parameters).any()
 
 
+@pytest.mark.parametrize(("won", "lost"), [(1, 1), (2, 1), (3, 2)])
+def test_few_games_set_no_bound_where_chance_may_give_them_all_to_one(won: int, lost: int) -> None:
+    """Games drawn anew go to one side more often than in one of twenty."""
+    ratings = rate(Results.of([("a", "b", 1)] * won + [("b", "a", 1)] * lost), seat=False)
+    share, games = won / (won + lost), won + lost
+    again = Replicates(ratings, 4000)
+    assert again.lost.mean() == pytest.approx(share**games + (1 - share) ** games, abs=0.03)
+    low, high = again.interval(0.95)
+    assert (low.tolist(), high.tolist()) == ([-np.inf] * 2, [np.inf] * 2)
+
+
 def test_ranks_of_players_far_apart_are_sure_and_those_of_equals_are_not() -> None:
     ratings = rate(results([-300, 0, 0, 300], 100))
     for best, worst in (ratings.ranks(), Replicates(ratings, 200).ranks()):
@@ -211,6 +224,21 @@ def test_superiority_of_two_players_is_the_formula_that_people_use() -> None:
 
 
 # --- what has no maximum -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seats", [False, True])
+def test_superiority_of_who_won_everything_depends_on_how_much_that_is(seats) -> None:
+    """As likely as at equal strengths: 1/2 for each game won; and (2/3)^2 / 3, where without a bound it is 1/4."""
+    for games in (1, 5, 40):
+        won = [("a", "b", 1), ("b", "a", 0)] if seats else [("a", "b", 1)] * 2
+        los = rate(Results.of(won * games)).superiority()
+        assert los[0, 1] == pytest.approx(NormalDist().cdf(np.sqrt(4 * games * np.log(2))))
+        assert los[1, 0] == pytest.approx(1 - los[0, 1])
+    los = rate(Results.of([("a", "b", 1), ("b", "a", 1), ("a", "c", 1)]), seat=False).superiority()
+    assert los[1, 2] == pytest.approx(NormalDist().cdf(np.sqrt(2 * np.log((1 / 4) / (4 / 27)))))  # they never met
+    assert los[0, 2] == pytest.approx(NormalDist().cdf(np.sqrt(2 * np.log(2))))
+    chain = rate(Results.of([("a", "b", 1), ("b", "c", 1), ("a", "d", 1), ("d", "a", 1)]), seat=False).superiority()
+    assert np.isnan(chain[1, 2])
 
 
 def test_who_won_everything_has_a_lower_bound_only() -> None:

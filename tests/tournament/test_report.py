@@ -103,6 +103,23 @@ def test_the_page_shows_circles_accounts_and_the_schedule(tmp_path: Path) -> Non
     assert accounts.count("<td>none</td>") == 3
 
 
+def test_games_that_were_all_drawn_have_ratings_where_draws_are_halves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, ledger = tmp_path / "drawn.toml", str(tmp_path / "drawn.sqlite")
+    path.write_text(CIRCLE.replace("action = 1", "action = 0").replace("action = 2", "action = 0"))
+    assert main(["tournament", "run", str(path), "--draws", "half"]) == 0
+    assert "Elo" in capsys.readouterr().out
+    for how, says in (
+        (["--draws", "half", "--no-seat"], "+0"),
+        ([], "no ratings: rate: all games that count were drawn"),
+    ):
+        assert main(["tournament", "rate", ledger, *how]) == 0
+        assert says in capsys.readouterr().out
+        assert main(["tournament", "report", ledger, *how]) == 0
+        assert ("no ratings" in path.with_suffix(".html").read_text()) == (not how)
+
+
 def test_the_page_of_teams_says_what_training_together_was_worth(tmp_path: Path) -> None:
     """Two MARL policies on a scenario, each with itself and with the other, from both sides of the team."""
     text = (

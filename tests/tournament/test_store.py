@@ -245,6 +245,19 @@ def test_what_is_no_ledger_of_ours_is_refused(tmp_path: Path) -> None:
     assert isinstance(Config.of(CONFIG).arena(), Arena)
 
 
+@pytest.mark.parametrize("left", [40, 5000, 20000, 40000])
+def test_a_ledger_that_was_cut_off_says_so(tmp_path: Path, left: int) -> None:
+    path = tmp_path / "a.sqlite"
+    ledger = open_ledger(Config.of(CONFIG), path)
+    run(ledger)
+    ledger.close()
+    whole = path.read_bytes()
+    assert len(whole) > left
+    path.write_bytes(whole[:left])
+    with pytest.raises(PoolError, match=rf"ledger {path}: .*; the file is damaged, or another process holds it"):
+        Ledger(path).played()
+
+
 def test_places_where_no_ledger_can_be_are_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for place, says in (
