@@ -24,7 +24,8 @@ class Rules(ABC, Generic[State]):
 
     A subclass says what is abstract here; all else has a default. Every method takes and returns whole batches; row
     ``i`` of the answer depends on row ``i`` alone. Rules keep nothing: a game with chance has the state of a
-    :class:`~marlenv.rng.RowRNG` (int64 ``[*B, 2]``, called ``rng``) among its tensors.
+    :class:`~marlenv.rng.RowRNG` (int64 ``[*B, 2]``, called ``rng``) among its tensors. Shapes and dtypes never change:
+    an env that is made of rules tries them on a few games, and says what does not fit.
     """
 
     @property
@@ -92,12 +93,15 @@ class Rules(ABC, Generic[State]):
         """The sum of each player's rewards since the start; float32 ``[*B, P]``. The reward of a step is the
         difference.
 
-        float64 where rewards are many, so that the difference keeps its digits.
+        float64 where rewards are many, so that the difference keeps its digits; with :attr:`pays_at_end` float32.
         """
 
     @abstractmethod
     def observe(self, state: State) -> Tensor:
-        """What each player may know, from the player's own seat; float32 or bool ``[*B, P, *observation_shape]``."""
+        """What each player may know, from the player's own seat; float32 or bool ``[*B, P, *observation_shape]``.
+
+        An env gives bool as its ``observation_dtype``, and any other dtype as it is.
+        """
 
     def outcome(self, state: State) -> Tensor:
         """Why the game ended, as an index into :attr:`outcomes`; int8 ``[*B]``, 0 while it goes on."""

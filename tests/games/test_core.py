@@ -231,6 +231,18 @@ def test_chance_is_fair_and_differs_between_rows_episodes_and_seeds() -> None:
     assert not torch.equal(GameEnv(Dice(2), batch_size=[3000], seed=2).reset()["state", "cards"], first)
 
 
+@pytest.mark.parametrize("opponent", [None, "random"])
+@pytest.mark.parametrize("rules", [TicTacToe(), Dice(3), DiceAtOnce(2), Chess(chess960=True)], ids=repr)
+def test_a_seed_that_an_env_is_made_with_seeds_all_that_is_random(rules: Rules[Any], opponent: Any) -> None:
+    layout = GroupedChessEnv if isinstance(rules, Chess) else GameEnv
+    make = lambda **options: layout(rules, batch_size=[3], opponent=opponent, **options)  # noqa: E731
+    seeded, other = make(), make(seed=4)
+    seeded.set_seed(3)
+    want = seeded.rollout(6, break_when_any_done=False)
+    assert bool((make(seed=3).rollout(6, break_when_any_done=False) == want).all())
+    assert not bool((other.rollout(6, break_when_any_done=False) == want).all())
+
+
 def test_the_chance_of_a_game_is_not_that_of_random_actions() -> None:
     env = GameEnv(Dice(2), batch_size=[4000], seed=1)
     for _ in range(4):  # also in later episodes

@@ -1,0 +1,141 @@
+"""A trial of somebody's rules: a few games begin and play a move, and what :class:`~marlenv.games.Rules` says of every
+answer is checked.
+
+Steps check nothing of it: the rules answer them as often as they are asked, and shapes and dtypes never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Size, Tensor
+
+from marlenv.errors import DtypeError, ShapeError, SpecError, SpecTypeError, whole
+from marlenv.games.rules import Rules, picked
+from marlenv.rng import RowRNG
+
+TRIAL = 11  # games of the trial; unlikely to be the size of anything else
+ROUNDING = 1e-3  # of the size of the returns; what they may add up to in a zero-sum game
+
+
+def check_rules(rules: Rules[Any]) -> None:
+    """Begins a few games, plays a legal move in each, and checks what the methods of the rules return.
+
+    The games' chance and the moves have streams of their own, always the same.
+
+    Raises:
+        ShapeError: an answer has another shape than :class:`~marlenv.games.Rules` says.
+        DtypeError: it has another dtype.
+        SpecTypeError: it is no tensor; a position is no NamedTuple, or of another class after a move.
+        SpecError: it has a value that cannot be: a seat that there is not, a game that goes on without a legal action,
+            returns of a zero-sum game that do not add up to zero.
+    """
+    who, when = type(rules).__name__, "at the start"
+    whole(who, "n_actions", rules.n_actions, 1)
+    if not isinstance(rules.observation_shape, Sequence):
+        raise SpecTypeError(f"{who}.observation_shape: expected a tuple of ints, got {rules.observation_shape!r}")
+    try:
+        with torch.no_grad():
+            state = rules.start(Size([TRIAL]), rng=RowRNG(0, [TRIAL]))
+            _check_start(f"{who}.start", state)
+            seen = _check_answers(rules, state, None)
+            unit = RowRNG(1, [TRIAL]).uniform(shape=[len(rules.players)] if rules.simultaneous else [])
+            action, when = picked(rules.legal(state), unit), "in the first move"
+            played = rules.play(state, action)
+            _check_played(f"{who}.play", state, played)
+            _check_answers(rules, played, seen)
+    except Exception as error:
+        error.add_note(f"in a trial of {who} with {TRIAL} games, {when}")
+        raise
+
+
+def _check_start(method: str, state: Any) -> None:
+    """Raises where a position is no NamedTuple of tensors with a row per game."""
+    if not isinstance(state, tuple) or not hasattr(state, "_fields"):
+        raise SpecTypeError(f"{method}: expected a NamedTuple of tensors, got {_said(state)}")
+    for name, leaf in zip(state._fields, state, strict=True):
+        if name == "rng":
+            _check(f"{method}: 'rng'", leaf, torch.int64, [TRIAL, 2], "rows, 2; what RowRNG.state gives")
+        elif not isinstance(leaf, Tensor):
+            raise SpecTypeError(f"{method}: {name!r} must be a tensor [{TRIAL}, ...] (rows, ...), got {_said(leaf)}")
+        elif leaf.shape[:1] != (TRIAL,):
+            raise ShapeError(
+                f"{method}: {name!r} must be [{TRIAL}, ...] (rows, ...), got {list(leaf.shape)}; begin shapes with "
+                f"batch_size"
+            )
+
+
+def _check_played(method: str, before: Any, after: Any) -> None:
+    """Raises where a position after a move is not made as the first one is."""
+    kind = type(before)
+    if type(after) is not kind:
+        raise SpecTypeError(f"{method}: expected a {kind.__name__}, as start gives, got {_said(after)}")
+    for name, old, new in zip(kind._fields, before, after, strict=True):
+        _check(f"{method}: {name!r}", new, old.dtype, old.shape, "as start gives it")
+
+
+def _check_answers(rules: Rules[Any], state: Any, seen: torch.dtype | None) -> torch.dtype:
+    """Checks what the rules say of positions; ``seen`` is the dtype of observations, which is returned."""
+    who, seats = type(rules).__name__, len(rules.players)
+    lead, letters = ([TRIAL, seats], "rows, players") if rules.simultaneous else ([TRIAL], "rows")
+    over, legal, outcome = rules.over(state), rules.legal(state), rules.outcome(state)
+    _check(f"{who}.over", over, torch.bool, [TRIAL], "rows")
+    _check(f"{who}.legal", legal, torch.bool, [*lead, rules.n_actions], f"{letters}, n_actions")
+    _check(f"{who}.outcome", outcome, torch.int8, [TRIAL], "rows")
+    _check_range(f"{who}.outcome", outcome, len(rules.outcomes), "outcomes")
+    if not rules.simultaneous:
+        player = rules.player(state)
+        _check(f"{who}.player", player, torch.int64, [TRIAL], "rows")
+        _check_range(f"{who}.player", player, seats, "players")
+    stuck = ~legal.any(-1) & ~(over.unsqueeze(-1) if rules.simultaneous else over)
+    if bool(stuck.any()):
+        raise SpecError(
+            f"{who}.legal: expected a legal action of {'everybody' if rules.simultaneous else 'the player to move'} "
+            f"until the game is over, got none in row {stuck.nonzero()[0, 0].item()}; a player who can do nothing has "
+            f"an action for it"
+        )
+    observed = rules.observe(state)
+    shape = [TRIAL, seats, *rules.observation_shape]
+    _check(f"{who}.observe", observed, seen, shape, "rows, players, *observation_shape")
+    _check_returns(rules, rules.returns(state))
+    dtype: torch.dtype = observed.dtype
+    return dtype
+
+
+def _check_returns(rules: Rules[Any], returns: Any) -> None:
+    who = f"{type(rules).__name__}.returns"
+    floats = isinstance(returns, Tensor) and returns.is_floating_point() and not rules.pays_at_end
+    _check(who, returns, returns.dtype if floats else torch.float32, [TRIAL, len(rules.players)], "rows, players")
+    lost = returns.double().sum(-1).abs() > ROUNDING * returns.double().abs().sum(-1)
+    if rules.zero_sum and bool(lost.any()):
+        raise SpecError(
+            f"{who}: expected returns that add up to zero, as zero_sum is True, got {returns[lost][0].tolist()}; say "
+            f"zero_sum = False in the rules where they need not"
+        )
+
+
+def _check_range(method: str, got: Tensor, count: int, what: str) -> None:
+    """Raises where an index is none of ``count``."""
+    wrong = got[(got < 0) | (got >= count)]
+    if len(wrong):
+        raise SpecError(f"{method}: expected an index of {what}, 0 to {count - 1}, got {int(wrong[0])}")
+
+
+def _check(method: str, got: Any, dtype: torch.dtype | None, shape: Sequence[int], letters: str) -> None:
+    """Raises where an answer is no tensor of this dtype (any where None) and shape."""
+    is_tensor = isinstance(got, Tensor)
+    fits = is_tensor and list(got.shape) == list(shape)
+    if fits and dtype in (None, got.dtype):
+        return
+    kind = "a tensor" if dtype is None else str(dtype).removeprefix("torch.")
+    error = ShapeError if is_tensor and not fits else DtypeError if is_tensor else SpecTypeError
+    raise error(f"{method}: expected {kind} {list(shape)} ({letters}), got {_said(got)}")
+
+
+def _said(got: Any) -> str:
+    """An answer as errors say it."""
+    if isinstance(got, Tensor):
+        return f"{str(got.dtype).removeprefix('torch.')} {list(got.shape)}"
+    return "None" if got is None else f"a {type(got).__name__}"
