@@ -15,7 +15,7 @@ from marlenv.keys import NestedKey, last
 from marlenv.record.loggers import Logger
 from marlenv.record.video import grid
 from marlenv.specs import Composite, NonTensor, TensorSpec, Unbounded
-from marlenv.tensordicts import fetch
+from marlenv.tensordicts import fetch, shallow, unite
 from marlenv.transforms import CenterCrop, ObservationTransform, Transform
 from marlenv.transforms.base import Kind
 
@@ -28,7 +28,7 @@ class TensorDictRecorder(Transform):
 
     Args:
         out_file_base: what the names of files begin with; ``_tensordict.t`` follows.
-        skip_reset: leave the data of resets out.
+        skip_reset: leave the data of resets out; else their rewards are zeros.
         skip: keep every so many steps.
         in_keys: which entries; all when left out.
     """
@@ -56,7 +56,8 @@ class TensorDictRecorder(Transform):
 
     def _on_reset(self, tensordict: TensorDictBase) -> None:
         if not self.skip_reset:
-            self._keep(tensordict)
+            spec = self.container.full_reward_spec
+            self._keep(unite(spec.zero(tensordict.batch_size[: tensordict.ndim - spec.ndim]), shallow(tensordict)))
 
     def dump(self, suffix: str | None = None, **_: Any) -> Path | None:
         """Writes what was kept, stacked, and forgets it; returns the file, or None where nothing was kept."""
@@ -131,14 +132,14 @@ class VideoRecorder(ObservationTransform):
 
     def _apply_transform(self, obs: Any) -> Any:
         self.count += 1
-        full = self.max_frames is not None and len(self.frames) >= self.max_frames
-        if self.count % (self.skip or 1) == 0 and not full:
+        room = None if self.max_frames is None else self.max_frames - len(self.frames)
+        if self.count % (self.skip or 1) == 0 and room != 0:
             image = self._image(
                 torch.as_tensor(obs.data) if hasattr(obs, "tolist") and not isinstance(obs, Tensor) else obs
             )
             if image.ndim > 3:
                 flat = image.flatten(0, -4)
-                self.frames += [grid(flat)] if self.make_grid else list(flat)
+                self.frames += [grid(flat)] if self.make_grid else list(flat[:room])
             else:
                 self.frames.append(image)
         return obs

@@ -210,7 +210,7 @@ class TransformedEnv(EnvBase):
         given: Any = {kind: getattr(base, f"full_{kind}_spec").clone() for kind in SIDE}
         self._refuse_ragged(given["done"])
         for key, place in self._aside.items():
-            kind = "observation" if key in given["observation"] else "done"
+            kind = next(kind for kind in ("observation", "done", "state") if key in given[kind])
             given["observation"][place] = given[kind][key].clone()
         self._take_specs(base.batch_size, base.device, given)
         tree = getattr(base, "tree", None)
@@ -332,15 +332,17 @@ class TransformedEnv(EnvBase):
         return self.chain._step(tensordict, self._kept_aside(following) if self._aside else following)
 
     def _step_where(self, mask: Tensor, tensordict: TensorDictBase, told: TensorDictBase) -> TensorDictBase:
-        """Steps the rows that a transform left to be stepped; the others stand still, and no transform sees them."""
+        """Steps the rows that a transform left to be stepped; the others stand still, and the transforms know it."""
         base, ndim = self.base_env, tensordict.ndim
         where = rows(mask.reshape(tensordict.batch_size), ndim)
         if not bool(where.any()):
             return standing(self, tensordict).clone()
         told = self._unchanged(told)
-        put(told, STEP, where)
+        put(told, STEP, rows(mask, told.ndim))
         following = self._kept_aside(get(base.step(told), "next"))
-        made = self.chain._step(tensordict, following)
+        known = shallow(tensordict)
+        put(known, STEP, where)
+        made = self.chain._step(known, following)
         return made if bool(where.all()) else choose(where, made, standing(self, tensordict), ndim)
 
     def _rollout(self, max_steps: int, policy: Any, options: RolloutOptions) -> TensorDictBase | None:
@@ -439,10 +441,12 @@ class TransformedEnv(EnvBase):
         return out if memory is None else out.update(memory.select(*mine, strict=False))
 
     def _memory_keys(self) -> list[NestedKey]:
-        """The observations and flags that the transforms added, or that do not follow from the env's state alone."""
-        base = {*self.base_env.observation_keys, *self.base_env.done_keys}
+        """What the transforms added to the data of a step, or what does not follow from the env's state alone."""
+        below = self.base_env
+        base = {*below.observation_keys, *below.done_keys, *below.state_keys}
         base -= {key for leaf in self.chain.leaves() for key in leaf.memories()}
-        return [key for key in (*self.observation_keys, *self.done_keys) if key not in base]
+        kept = dict.fromkeys((*self.observation_keys, *self.done_keys, *self.state_keys))
+        return [key for key in kept if key not in base]
 
     def fake_tensordict(self) -> TensorDictBase:
         """Zeros in the shape of a step's data, as the transforms have them."""

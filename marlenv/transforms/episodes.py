@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -42,9 +43,70 @@ class _Flags(NamedTuple):
     done: NestedKey
     truncated: NestedKey
     terminated: NestedKey
+    union: NestedKey
+    """Where the union goes; to ``done`` itself, unless it is given another name."""
 
 
-class StepCounter(PerLevel):
+class Truncation(PerLevel):
+    """A transform that cuts episodes off: it truncates at its levels, and at the levels below them. Abstract."""
+
+    truncated_key = "truncated"
+    """The name of the flag."""
+    done_key = "done"
+    """The name of its union with the others."""
+    update_done = True
+    """Whether the union is written."""
+    flags: dict[NestedKey, list[_Flags]] = {}
+    """What a limit sets, by the done flag of its level: the flags there and below; none outside an env."""
+    added: dict[NestedKey, NestedKey] = {}
+    """The flags that the env may lack, each with the done flag beside it."""
+
+    def join(self, env: EnvBase) -> None:
+        """Finds the levels, and the levels below each of them, whose flags follow."""
+        super().join(env)
+        paths = [level.path for level in env.plan.done.levels]
+        names = ("done", self.truncated_key, "terminated", self.done_key)
+        self.flags, self.added = {}, {}
+        for key in self.levels:
+            at = path(key)[:-1]
+            below = [p for p in paths if p[: len(at)] == at]
+            self.flags[key] = [_Flags(*(nested((*p, name)) for name in names)) for p in below]
+            for keys in self.flags[key]:
+                self.added |= {written: keys.done for written in (keys.truncated, keys.union) if written != keys.done}
+
+    def respec(self, specs: dict[Kind, Composite]) -> None:
+        """Adds the flags."""
+        for key, done in self.added.items():
+            specs["done"][key] = specs["done"][done].clone()
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        for key, done in self.added.items():
+            if fetch(tensordict_reset, key) is None and (flag := fetch(tensordict_reset, done)) is not None:
+                write(tensordict_reset, key, torch.zeros_like(flag))
+        return tensordict_reset
+
+    def _cut(self, keys: _Flags, over: Tensor, before: TensorDictBase, following: TensorDictBase) -> None:
+        """Truncates at one level where the episode is ``over``, except what had terminated before."""
+        done = fetch(following, keys.done)
+        if done is None:
+            return
+        while over.ndim < done.ndim:
+            over = over.unsqueeze(-2)
+        dead = fetch(before, keys.terminated)
+        cut = over.expand_as(done).clone() if dead is None else over & ~dead
+        mine = fetch(following, keys.truncated)
+        cut = cut if mine is None else cut | mine
+        write(following, keys.truncated, cut)
+        if self.update_done:
+            union = done if keys.union == keys.done else fetch(following, keys.union)
+            write(following, keys.union, cut | (done if union is None else union))
+
+    def memories(self) -> list[NestedKey]:
+        """The flags that a limit sets, which do not follow from the env's state alone."""
+        return [key for keys in chain(*self.flags.values()) for key in (keys.truncated, keys.union)]
+
+
+class StepCounter(Truncation):
     """Counts the steps of the episode and cuts it off after ``max_steps``.
 
     Writes ``step_count`` (int64, the shape of the done flag) beside the done flags of the root, or of every group where
@@ -63,8 +125,8 @@ class StepCounter(PerLevel):
     tensor([False,  True])
     """
 
-    counted: Sequence[tuple[NestedKey, NestedKey, list[_Flags]]] = ()
-    """Per level: its done flag, its counter, and the flags that a limit sets; none outside an env."""
+    counted: Sequence[tuple[NestedKey, NestedKey]] = ()
+    """Per level: its done flag and its counter; none outside an env."""
 
     def __init__(
         self,
@@ -82,26 +144,21 @@ class StepCounter(PerLevel):
         self.truncated_key, self.step_count_key = truncated_key, step_count_key
 
     def join(self, env: EnvBase) -> None:
-        """Finds the levels, and the levels below each of them, whose flags follow."""
+        """Finds the levels, and what a limit sets."""
         super().join(env)
-        paths = [level.path for level in env.plan.done.levels]
-        counted: list[tuple[NestedKey, NestedKey, list[_Flags]]] = []
-        for key in self.levels:
-            at = path(key)[:-1]
-            below = [nested((*p, "done")) for p in paths if p[: len(at)] == at]
-            flags = [_Flags(k, beside(k, self.truncated_key), beside(k, "terminated")) for k in below]
-            counted.append((key, beside(key, self.step_count_key), flags))
-        self.counted = counted
+        self.counted = [(key, beside(key, self.step_count_key)) for key in self.levels]
+        if self.max_steps is None:
+            self.flags, self.added = {}, {}
 
     @property
     def step_count_keys(self) -> list[NestedKey]:
         """The counters; none outside an env, as the keys below."""
-        return [count for _, count, _ in self.counted]
+        return [count for _, count in self.counted]
 
     @property
     def done_keys(self) -> list[NestedKey]:
         """The flags beside the counters."""
-        return [key for key, _, _ in self.counted]
+        return [key for key, _ in self.counted]
 
     @property
     def truncated_keys(self) -> list[NestedKey]:
@@ -115,28 +172,23 @@ class StepCounter(PerLevel):
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Adds the counters, and the flags if there is a limit."""
-        for key, count, below in self.counted:
+        for key, count in self.counted:
             flag = specs["done"][key]
             most = torch.iinfo(torch.int64).max
             for where in {count, self.memory_of(count)}:
                 specs["observation"][where] = Bounded(0, most, flag.shape, dtype=torch.int64, device=flag.device)
-            for keys in below if self.max_steps is not None else ():
-                specs["done"][keys.truncated] = specs["done"][keys.done].clone()
+        super().respec(specs)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        for key, count, below in self.counted:
+        for key, count in self.counted:
             done = fetch(tensordict_reset, key)
             write(tensordict_reset, count, torch.zeros_like(done, dtype=torch.int64))
             if count in self._overwritten:
                 write(tensordict_reset, self.memory_of(count), torch.zeros_like(done, dtype=torch.int64))
-            for keys in below if self.max_steps is not None else ():
-                done = fetch(tensordict_reset, keys.done)
-                if done is not None and fetch(tensordict_reset, keys.truncated) is None:
-                    write(tensordict_reset, keys.truncated, torch.zeros_like(done))
-        return tensordict_reset
+        return tensordict_reset if self.max_steps is None else super()._reset(tensordict, tensordict_reset)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        for _, where, below in self.counted:
+        for key, where in self.counted:
             kept = self.memory_of(where) if self._overwritten else where
             before = fetch(tensordict, kept)
             if before is None:
@@ -149,29 +201,13 @@ class StepCounter(PerLevel):
                 write(next_tensordict, kept, count.clone())
             if self.max_steps is not None:
                 over = count >= self.max_steps
-                for keys in below:
+                for keys in self.flags[key]:
                     self._cut(keys, over, tensordict, next_tensordict)
         return next_tensordict
 
-    def _cut(self, keys: _Flags, over: Tensor, before: TensorDictBase, following: TensorDictBase) -> None:
-        """Truncates at one level where the episode is ``over``, except what had terminated before."""
-        done = fetch(following, keys.done)
-        if done is None:
-            return
-        while over.ndim < done.ndim:
-            over = over.unsqueeze(-2)
-        dead = fetch(before, keys.terminated)
-        cut = over.expand_as(done).clone() if dead is None else over & ~dead
-        mine = fetch(following, keys.truncated)
-        cut = cut if mine is None else cut | mine
-        write(following, keys.truncated, cut)
-        if self.update_done:
-            write(following, keys.done, done | cut)
-
     def memories(self) -> list[NestedKey]:
         """The counters, and the flags that a limit sets."""
-        below = [flags for _, _, levels in self.counted for flags in levels] if self.max_steps is not None else []
-        return [*self.step_count_keys, *(key for flags in below for key in (flags.truncated, flags.done))]
+        return [*self.step_count_keys, *super().memories()]
 
     def __repr__(self) -> str:
         return f"StepCounter(max_steps={self.max_steps})"

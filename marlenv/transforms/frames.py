@@ -13,7 +13,7 @@ from marlenv.envs.random_actions import ActionStream, drawing_from
 from marlenv.errors import KeyMissing, SpecError, Unsupported, whole
 from marlenv.keys import NestedKey, beside, last, nested, path, under
 from marlenv.specs import Bounded, Composite, TensorSpec, Unbounded
-from marlenv.tensordicts import choose, fetch, get, put, write
+from marlenv.tensordicts import choose, fetch, get, put, rows, write
 from marlenv.transforms.base import Kind, ObservationTransform, Transform, unbounded
 from marlenv.transforms.streams import Drawing
 
@@ -327,7 +327,7 @@ class FrameSkipTransform(Transform):
 def step_on(
     env: Any, td: TensorDictBase, following: TensorDictBase, actions: dict[NestedKey, Tensor], *, add: bool
 ) -> TensorDictBase:
-    """One more step within a step: what followed; rows that are done stay as they are.
+    """One more step within a step: what followed; rows that are done, or that stand still, stay as they are.
 
     Args:
         env: the env.
@@ -337,7 +337,9 @@ def step_on(
         add: add the rewards up; else those of the step are given.
     """
     plan = env.plan.done
-    go_on = ~rows_done(plan, following)
+    go_on, mask = ~rows_done(plan, following), get(td, "_step")
+    if mask is not None:
+        go_on = go_on & rows(mask, td.ndim)
     if not bool(go_on.any()):
         return following
     now = env.step_mdp(td.copy().set("next", following))

@@ -15,7 +15,7 @@ from marlenv.keys import NestedKey, beside, level, nested
 from marlenv.specs import Bounded, Composite, Unbounded
 from marlenv.tensordicts import fetch, rows, write
 from marlenv.transforms.base import Kind, Transform
-from marlenv.transforms.episodes import PerLevel, StepCounter
+from marlenv.transforms.episodes import PerLevel, StepCounter, Truncation
 from marlenv.transforms.streams import Drawing
 
 if TYPE_CHECKING:
@@ -105,11 +105,12 @@ class TrajCounter(Transform):
         return f"TrajCounter({(self.out_keys or [''])[0]!r})"
 
 
-class RandomTruncationTransform(PerLevel, Drawing):
+class RandomTruncationTransform(Truncation, Drawing):
     """Cuts episodes off at random, so that rows that began together do not end together.
 
     The first episode of every row gets a limit from 1 to ``max_horizon``; later ones ``max_horizon``, or with the
-    probability ``prob`` a limit from ``min_horizon`` on. Needs a :class:`StepCounter` before it.
+    probability ``prob`` a limit from ``min_horizon`` on. Needs a :class:`StepCounter` before it. As with its limit, the
+    levels below are truncated too (TorchRL: the root only), except agents that had terminated before.
 
     Args:
         min_horizon: the least limit after the first episode.
@@ -158,11 +159,11 @@ class RandomTruncationTransform(PerLevel, Drawing):
             if count not in specs["observation"]:
                 raise SpecError(f"RandomTruncationTransform: no entry {count!r}; put a StepCounter() before it")
             flag = specs["done"][key]
-            specs["done"][beside(key, self.truncated_key)] = flag.clone()
             for name in ("_horizon", "_episode"):
                 specs["observation"][self._kept(key, name)] = Bounded(
                     0, MOST, flag.shape, device=flag.device, dtype=torch.int64
                 )
+        super().respec(specs)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for key in self.levels:
@@ -172,14 +173,7 @@ class RandomTruncationTransform(PerLevel, Drawing):
             where = torch.ones_like(done) if mask is None else mask.expand(done.shape)
             write(tensordict_reset, self._kept(key, "_episode"), number)
             write(tensordict_reset, self._kept(key, "_horizon"), self._limits(number, where))
-            truncated = beside(key, self.truncated_key)
-            if fetch(tensordict_reset, truncated) is None:
-                write(tensordict_reset, truncated, torch.zeros_like(done))
-        return tensordict_reset
-
-    def memories(self) -> list[NestedKey]:
-        """The flags, which do not follow from the env's state alone."""
-        return [beside(key, name) for key in self.levels for name in (self.truncated_key, self.done_key)]
+        return super()._reset(tensordict, tensordict_reset)
 
     def _limits(self, number: Tensor, where: Tensor) -> Tensor:
         """How long the episodes are; streams of rows that go on do not move."""
@@ -202,9 +196,8 @@ class RandomTruncationTransform(PerLevel, Drawing):
                 kept = self._kept(key, name)
                 write(next_tensordict, kept, fetch(tensordict, kept).clone())
             over = fetch(next_tensordict, beside(key, self.step_count_key)) >= limit
-            for name in (self.truncated_key, self.done_key):
-                held = fetch(next_tensordict, beside(key, name))
-                write(next_tensordict, beside(key, name), over.clone() if held is None else held | over)
+            for keys in self.flags[key]:
+                self._cut(keys, over, tensordict, next_tensordict)
         return next_tensordict
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -289,7 +282,8 @@ class RecordEpisodeStats(PerLevel):
     """Records finished episodes: for every reward what it added up to, how long the episode was and how it ended.
 
     Beside every reward it writes ``episode``: ``return``, ``length`` and ``outcome`` (1 terminated, 2 truncated, 3
-    both); zeros while an episode goes on. What is added up so far is remembered under ``_return`` and ``_length``.
+    both); zeros while an episode goes on. What is added up so far is remembered under ``_return`` and ``_length``. An
+    agent's episode ends with its own flags, or with those of a level above it; one that was not ``alive`` has none.
 
     Args:
         name: of the group of entries.
@@ -305,15 +299,15 @@ class RecordEpisodeStats(PerLevel):
         self.name = name
 
     def join(self, env: EnvBase) -> None:
-        """Finds, for every reward, the flags that govern it: the nearest at its level or above."""
+        """Finds, for every reward, the flags that govern it: those at its level and above, the nearest first."""
         super().join(env)
         done = [nested((*one.path, "done")) for one in env.plan.done.levels]
-        self.of: dict[NestedKey, NestedKey] = {}
+        self.of: dict[NestedKey, list[NestedKey]] = {}
         for key in env.reward_keys:
             above = [flag for flag in done if level(key)[: len(level(flag))] == level(flag)]
             if not above:
                 raise SpecError(f"RecordEpisodeStats: no done flags govern the reward {key!r}")
-            self.of[key] = max(above, key=lambda flag: len(level(flag)))
+            self.of[key] = sorted(above, key=lambda flag: -len(level(flag)))
 
     def _under(self, key: NestedKey, name: str) -> NestedKey:
         return nested((*level(key), self.name, name))
@@ -339,25 +333,44 @@ class RecordEpisodeStats(PerLevel):
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        for key, done_key in self.of.items():
+        for key, flags in self.of.items():
             before = fetch(tensordict, self._under(key, "_return"))
             if before is None:
                 raise KeyMissing(f"RecordEpisodeStats: no entry {self._under(key, '_return')!r} in the data; {START}")
-            done = _fit(fetch(next_tensordict, done_key), before)
-            earlier = fetch(tensordict, done_key)  # of agents that were done before: they go on no more
-            alive = torch.ones_like(done) if earlier is None else ~_fit(earlier, before)
+            active = ~_over(tensordict, flags, before)  # agents whose episode was over before go on no more
             total = before + fetch(next_tensordict, key)
-            length = fetch(tensordict, self._under(key, "_length")) + alive
-            ended = done & alive
-            flags = [fetch(next_tensordict, beside(done_key, name)) for name in ("terminated", "truncated")]
-            outcome = sum((i + 1) * _fit(flag, before).long() for i, flag in enumerate(flags) if flag is not None)
+            length = fetch(tensordict, self._under(key, "_length")) + (active & self._alive(tensordict, key, before))
+            ended = _over(next_tensordict, flags, before) & active & (length > 0)
+            outcome = _outcome(next_tensordict, flags, before)
             found = {"return": total * ended, "length": length * ended, "outcome": outcome * ended}
             for name, value in {**found, "_return": total, "_length": length}.items():
                 next_tensordict.set(self._under(key, name), value)
         return next_tensordict
 
+    def _alive(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> Tensor:
+        """Which agents exist, where the data say so; of the shape of a reward."""
+        alive = fetch(tensordict, beside(key, "alive"))
+        fits = alive is not None and alive.dtype == torch.bool and alive.shape == value.shape[:-1]
+        return alive.unsqueeze(-1).expand_as(value) if fits else torch.ones_like(value, dtype=torch.bool)
+
     def __repr__(self) -> str:
         return f"RecordEpisodeStats({self.name!r})"
+
+
+def _over(td: TensorDictBase, flags: list[NestedKey], value: Tensor) -> Tensor:
+    """Where an episode is over, by any of some done flags; of the shape of a reward."""
+    found = [_fit(flag, value) for key in flags if (flag := fetch(td, key)) is not None]
+    return reduce(torch.logical_or, found, torch.zeros_like(value, dtype=torch.bool))
+
+
+def _outcome(td: TensorDictBase, flags: list[NestedKey], value: Tensor) -> Tensor:
+    """How it ended: 1 terminated, 2 truncated, 3 both; by the first of the done flags that is set."""
+    how = torch.zeros_like(value, dtype=torch.int64)
+    for key in reversed(flags):
+        both = [fetch(td, beside(key, name)) for name in ("terminated", "truncated")]
+        here = sum((i + 1) * _fit(flag, value).long() for i, flag in enumerate(both) if flag is not None)
+        how = torch.where(_fit(fetch(td, key), value), here, how)
+    return how
 
 
 def _fit(flag: Tensor, value: Tensor) -> Tensor:

@@ -16,11 +16,12 @@ import torch
 from tensordict import MemoryMappedTensor, TensorDict, TensorDictBase
 from torch import Size, Tensor
 
+from marlenv.envs.stepping import STEP
 from marlenv.errors import SpecError, Unsupported
 from marlenv.groups.reset import RESET
 from marlenv.keys import NestedKey, beside, last, nested, path
 from marlenv.specs import Composite, Stacked, TensorSpec, Unbounded
-from marlenv.tensordicts import fetch
+from marlenv.tensordicts import fetch, rows
 from marlenv.transforms.base import Kind, Transform, asked
 from marlenv.transforms.compose import Compose
 from marlenv.transforms.norm import ObservationNorm
@@ -118,7 +119,7 @@ class _Running(Transform):
         return tuple(self._buffers[_name(key, name)] for name in self.NAMES)  # type: ignore[return-value]
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return self._normalise(next_tensordict, None)
+        return self._normalise(next_tensordict)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return self._normalise(tensordict_reset, tensordict)
@@ -128,32 +129,41 @@ class _Running(Transform):
         frozen, known = self.frozen, all(self._measured_once(key) for key in self._keys()[0])
         self.frozen = frozen or known
         try:
-            return self._normalise(tensordict_reset, None)
+            return self._normalise(tensordict_reset)
         finally:
             self.frozen = frozen
 
-    def _normalise(self, td: TensorDictBase, given: TensorDictBase | None) -> TensorDictBase:
-        """Measures and normalises, in place; of a reset, by what it was ``given``, the rows that are reset."""
+    def _normalise(
+        self, td: TensorDictBase, given: TensorDictBase | None = None, mask: Tensor | None = None
+    ) -> TensorDictBase:
+        """Measures and normalises, in place.
+
+        Args:
+            td: what the env answered.
+            given: what a reset was given; the rows that are reset are measured.
+            mask: of a step, bool ``[*B]``; the rows that are stepped are measured.
+        """
         with self._locked():
             for key, new in zip(*self._keys(), strict=True):
                 value = fetch(td, key)
                 if value is not None:
-                    where = self._fresh(key, given, td.batch_size, value.device)
+                    where = self._fresh(key, given, td.batch_size, value.device) if mask is None else mask
                     td.set(new, self._normalised(key, value, where))
         return td
 
-    def _fresh(self, key: NestedKey, given: TensorDictBase | None, rows: Size, device: torch.device) -> Tensor:
+    def _fresh(self, key: NestedKey, given: TensorDictBase | None, batch: Size, device: torch.device) -> Tensor:
         """Which rows of an entry are new; bool ``[*B]``."""
         if given is None:
-            return torch.ones(rows, dtype=torch.bool, device=device)
+            return torch.ones(batch, dtype=torch.bool, device=device)
         above = [at for at in self.levels if path(key)[: len(at)] == at] or self.levels
-        return asked(given, [nested((*at, RESET)) for at in above], rows, device).any(-1)
+        return asked(given, [nested((*at, RESET)) for at in above], batch, device).any(-1)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         missing = [key for key in self._keys()[0] if fetch(next_tensordict, key) is None]
         if missing and not self.missing_tolerance:
             raise self.no_entry(missing[0], next_tensordict.keys(True, True))
-        return self._call(next_tensordict)
+        mask = fetch(tensordict, STEP)
+        return self._normalise(next_tensordict, None, None if mask is None else rows(mask, next_tensordict.ndim))
 
     forward = _call
 
@@ -308,7 +318,7 @@ class VecNorm(_Running):
     """Normalises observations and rewards by mean and deviation over rows and time; TorchRL's first form.
 
     Old values count less by ``decay`` with every step. One statistic serves all rows; each agent has its own. Of a
-    partial reset the rows that are reset are measured, and no others.
+    partial reset the rows that are reset are measured, and no others; of a step those that do not stand still.
 
     Args:
         in_keys: observations and rewards; all floating ones when left out.
@@ -478,9 +488,10 @@ class VecNormV2(_Running):
     # --- statistics in the data -------------------------------------------------------------------
 
     def memories(self) -> list[NestedKey]:
-        """The statistics, where they are in the data."""
-        keys = [] if self.stateful else self.in_keys or []
-        return [place for key in keys for place in self._places(key)]
+        """The statistics, where they are in the data, and what is shown by them."""
+        if self.stateful:
+            return []
+        return [*(place for key in self.in_keys or () for place in self._places(key)), *(self.out_keys or ())]
 
     def _places(self, key: NestedKey) -> list[NestedKey]:
         """Where the statistics of an entry are in the data."""

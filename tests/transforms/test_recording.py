@@ -72,7 +72,7 @@ def test_rows_stand_side_by_side(tmp_path: Path) -> None:
     assert made.shape == (1, 5, 3, 16, 3 * 26 - 2)
     assert made[0, 2, 0, 5].tolist() == [80] * 24 + [0] * 2 + [80] * 24 + [0] * 2 + [80] * 24
     one_by_one = film(tmp_path / "b", Shades([3]), make_grid=False, max_frames=7)
-    assert one_by_one.shape[:2] == (1, 9)
+    assert one_by_one[0, :, 0, 0, 0].tolist() == [0, 0, 0, 40, 40, 40, 80]
 
 
 def test_parts_of_films(tmp_path: Path) -> None:
@@ -166,6 +166,17 @@ def test_data_are_recorded(tmp_path: Path) -> None:
     data = torch.load(tmp_path / "run_a_tensordict.t", weights_only=False)
     assert data["observation"].flatten().tolist() == [2, 4, 6]
     assert env.transform.dump() is None
+
+
+@pytest.mark.parametrize("keys", [None, ["observation", "reward"]])
+def test_rewards_of_resets_are_recorded_as_zeros(tmp_path: Path, keys: list[str] | None) -> None:
+    recorder = TensorDictRecorder(str(tmp_path / "run"), skip=1, skip_reset=False, in_keys=keys)
+    env = TransformedEnv(CountingEnv(2), recorder)
+    seen = env.rollout(3, break_when_any_done=False)
+    data = torch.load(env.transform.dump(), weights_only=False)
+    assert data["observation"].flatten().tolist() == [0, 1, 2, 0, 1]
+    assert data["reward"].flatten().tolist() == [0, 1, 1, 0, 1]
+    assert "reward" not in seen.keys()
 
 
 def test_callbacks_of_rollouts_log(tmp_path: Path) -> None:

@@ -69,6 +69,25 @@ def test_a_partial_reset_measures_the_rows_that_are_reset(kind: Any, scenario: b
     assert torch.allclose(square, want.pow(2).mean(0), atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", [VecNorm, partial(VecNormV2, reduce_batch_dims=True)])
+@pytest.mark.parametrize("skipped", [False, True])
+def test_rows_that_stand_still_are_not_measured(kind: Any, skipped: bool) -> None:
+    """Row 0 shows 0, 1, 2 and waits, for it is done or skipped; row 1 shows 0 to 5."""
+    limits, first = (9, 5) if skipped else (2, 5), torch.tensor([True, False])
+    skip = marlenv.ConditionalSkip(lambda td: first & (td["raw"].squeeze(-1) >= 2))
+    chain = marlenv.Compose(
+        marlenv.RenameTransform(["observation"], ["raw"], create_copy=True),
+        kind(["observation"], decay=1.0),
+        *([skip] if skipped else []),
+    )
+    env = TransformedEnv(SerialEnv(2, [partial(CountingEnv, limit) for limit in limits]), chain)
+    env.rollout(5, break_when_all_done=True)
+    count, mean, square = moments(env.transform[1], "observation")
+    assert count == 3 + 6
+    assert float(mean) == pytest.approx((3 + 15) / 9)
+    assert float(square) == pytest.approx((5 + 55) / 9)
+
+
 def test_statistics_of_a_row_count_its_own_steps() -> None:
     """Row 0 starts anew, which is one more number of its own; the other row's normalisation is as it would be."""
 
@@ -102,6 +121,16 @@ def test_putting_a_state_back_measures_nothing(kind: Any) -> None:
     assert all(torch.equal(*pair) for pair in zip(before, env.transform.statistics("observation"), strict=True))
     assert torch.allclose(back["observation"], (torch.ones(2, 1) - loc) / scale)
     assert torch.allclose(back["observation"], td["observation"])
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_what_statistics_in_the_data_show_is_put_back_with_them(masked: bool) -> None:
+    env = TransformedEnv(CountingEnv(9, batch_size=[2]), VecNormV2(["observation"], stateful=False))
+    td = env.rollout(3)["next"][:, -1]
+    state, later = env.get_state(td), env.rand_step(env.step_mdp(env.rand_step(td)))["next"]
+    back = env.set_state(state, torch.tensor([True, False]), later) if masked else env.set_state(state)
+    assert torch.equal(back["observation"][0], td["observation"][0])
+    assert torch.equal(back["observation"][1], (later if masked else td)["observation"][1])
 
 
 @pytest.mark.parametrize("kind", [VecNorm, VecNormV2])

@@ -18,7 +18,9 @@ from marlenv import (
     Compose,
     Composite,
     InitTracker,
+    RewardScaling,
     RewardSum,
+    SerialEnv,
     StepCounter,
     Transform,
     TransformedEnv,
@@ -373,9 +375,11 @@ def test_states_reach_the_base():
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_a_state_at_a_limit_is_put_back_with_its_flags(grouped):
+@pytest.mark.parametrize("drawn", [False, True])
+def test_a_state_at_a_limit_is_put_back_with_its_flags(grouped, drawn):
     base = marlenv.make("simple_spread", num_envs=2, compile="none") if grouped else CountingEnv(9)
-    env = TransformedEnv(base, Compose(StepCounter(2)))
+    limits = (StepCounter(), marlenv.RandomTruncationTransform(1, 1)) if drawn else (StepCounter(2),)
+    env = TransformedEnv(base, Compose(*limits))
     td = env.rollout(2)[..., -1]["next"]
     state = env.get_state(td)
     env.reset()
@@ -383,6 +387,36 @@ def test_a_state_at_a_limit_is_put_back_with_its_flags(grouped):
     for key in env.done_keys:
         assert torch.equal(back[key], td[key]), key
     assert back["done"].all()
+    assert not grouped or back["agents", "truncated"].all()
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_sums_among_the_rewards_are_put_back(below):
+    """In one env, and in the envs of a pool under a transform that changes the sums: they go on from 2."""
+
+    def summed():
+        return TransformedEnv(CountingEnv(9), RewardSum(reward_spec=True))
+
+    scaled = TransformedEnv(SerialEnv(2, summed), RewardScaling(0.0, 10.0, ["episode_reward"]))
+    env, scale = (scaled, 10) if below else (TransformedEnv(SerialEnv(2, CountingEnv), RewardSum(reward_spec=True)), 1)
+    td = env.reset()
+    for _ in range(2):
+        td = env.step_mdp(env.rand_step(td))
+    state, later = env.get_state(td), env.step_mdp(env.rand_step(td))
+    back = env.set_state(state)
+    assert back["episode_reward"].flatten().tolist() == [2 * scale, 2 * scale]
+    assert env.rand_step(back)["next", "episode_reward"].flatten().tolist() == [3 * scale, 3 * scale]
+    some = env.set_state(state, torch.tensor([True, False]), later)
+    assert some["episode_reward"].flatten().tolist() == [2 * scale, 3 * scale]
+
+
+def test_rows_that_are_skipped_are_told_in_the_shape_of_the_env_below():
+    shaped = marlenv.BatchSizeTransform(reshape_fn=lambda td: td.reshape(2, 2))
+    env = TransformedEnv(GroupedEnv(batch_size=[4]), Compose(RewardSum(), shaped))
+    td, mask = env.rand_action(env.reset()), torch.tensor([[True, False], [True, True]])
+    out = env.step(td.set("_step", mask.clone()))["next", "agents"]
+    assert torch.equal(out["observation"][..., 0, 2], mask.float())  # the steps so far
+    assert torch.equal(out["episode_reward"].any(-2).squeeze(-1), mask)
 
 
 def test_closing_and_moving():
