@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import torch
+from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.errors import GroupError, KeyMissing, ShapeError
@@ -40,6 +41,15 @@ LIFE = ("alive", "mask")
 """Names among the infos of groups, where agents may die: who lives now, and who lived before the step. Data hold them
 beside the observations, both as whoever lives and is not done."""
 TOUCH = 1e-5  # metres; bodies that overlap by less touch
+FORMS = {
+    "alive": (1, 1, "[B, A]"),
+    "observe": (1, 2, "[B, A, d]"),
+    "info": (2, 2, "[B, A, ...]"),
+    "shared_info": (1, 1, "[B, ...]"),
+    "rewards": (1, 1, "[B, A]"),
+    "over": (0, 0, "[B]"),
+}
+"""What methods of a scenario return: tensors in how many dicts, at least and at most, and of what shape."""
 TRIAL = 11  # rows of the trial; unlikely to be the size of anything else
 
 
@@ -141,14 +151,16 @@ class Simulation:
         observations, infos, _ = unflatten({key: rows_first(x) for key, x in values.items()})
         return after, observations, infos
 
-    def _begin(self, streams: Tensor) -> tuple[State, Observations, Infos]:
-        """New episodes of the rows whose random streams are int64 ``[2, B]``."""
+    def _begin(self, streams: Tensor, *, checked: bool = False) -> tuple[State, Observations, Infos]:
+        """New episodes of the rows whose random streams are int64 ``[2, B]``; of the trial, if ``checked``."""
         rng = RowRNG.from_state(streams.movedim(-1, 0))
         self.world.stage.open(self.world.blank(rng))
         try:
             self.scenario.spawn()
             self.world.settle()
             self.scenario.after_spawn()
+            if checked:
+                self._check_answers()
             observations, infos = self._observe()
             return self.world.stage.moment.close(), observations, infos
         finally:
@@ -279,11 +291,9 @@ class Simulation:
         if not self.controls:
             raise GroupError(f"{self.scenario}: there is no group of agents that a policy moves")
         with torch.no_grad():
-            state, observations, infos = self.reset(self.start(RowRNG(rows=[TRIAL])))
+            state, observations, infos = self._begin(self.start(RowRNG(rows=[TRIAL]))["rng"], checked=True)
             self._check_layout(state)
-            self._check_observations(observations)
             self._check_infos(infos)
-            self._check_alive(state)
             self.observations, self.infos = observations, infos
             integer = self.mode != "continuous"
             still = {
@@ -292,11 +302,12 @@ class Simulation:
             }
             self.world.stage.open(state)
             try:
-                raw = dict(self._by_group("rewards", self.scenario.rewards()))
+                raw = self._tensors("rewards", self._by_group("rewards", self.scenario.rewards()))
             finally:
                 self.world.stage.shut()
             self._check("rewards", raw, 2)
             _, _, _, over, infos = self.transition(state, still)
+            self._tensors("over", over)
             self.borrowed = self._find_borrowed(state, still)
         self._check_infos(infos)
         first, later = (sorted(leaves({}, one)) for one in (self.infos, infos))
@@ -354,8 +365,30 @@ class Simulation:
             )
         return said
 
+    def _tensors(self, method: str, said: Any, path: tuple[str, ...] = ()) -> Any:
+        """What a method of the scenario returned, when it holds tensors as :data:`FORMS` says."""
+        least, most, shape = FORMS[method]
+        if len(path) < most and isinstance(said, (Mapping, TensorDictBase)):
+            for name, x in said.items():
+                self._tensors(method, x, (*path, name))
+        elif len(path) < least or not isinstance(said, Tensor):
+            where = ", ".join(map(repr, path)) + " " * bool(path)
+            what = "a dict of tensors" if len(path) < least else "a tensor"
+            raise TypeError(f"{self._who(method)}: {where}must be {what} {shape}, got {type(said).__name__}")
+        return said
+
     def _who(self, method: str) -> str:
         return f"{type(self.scenario).__name__}.{method}"
+
+    def _check_answers(self) -> None:
+        """Raises where what the scenario says of its open state cannot be computed with."""
+        scenario, answers = self.scenario, {}
+        for method in ("alive", "observe", "info"):
+            answers[method] = self._tensors(method, self._by_group(method, getattr(scenario, method)()))
+        shared = scenario.shared_info()
+        self._tensors("shared_info", {} if shared is None else shared)
+        self._check_alive(answers["alive"], answers["info"])
+        self._check_observations(answers["observe"])
 
     def _check_observations(self, observations: Observations) -> None:
         self._check(
@@ -379,15 +412,11 @@ class Simulation:
                     f"{self._who(method)}: {name!r} must be {expected} (B = {TRIAL} in this trial), got {list(x.shape)}"
                 )
 
-    def _check_alive(self, state: State) -> None:
+    def _check_alive(self, alive: Grouped, own: Infos) -> None:
         """Raises where not all agents live at the start, or an info has a name that is taken."""
-        self.world.stage.open(state)
-        try:
-            alive, own = self._by_group("alive", self.scenario.alive()), self.scenario.info()
-        finally:
-            self.world.stage.shut()
         for name, lives in alive.items():
-            if name not in self.controls or lives.dtype != torch.bool or not lives.all():
+            shape = (TRIAL, self.controls[name].agents) if name in self.controls else None
+            if lives.shape != shape or lives.dtype != torch.bool or not lives.all():
                 raise ValueError(
                     f"{self._who('alive')}: expected bool [B, A] of groups among {sorted(self.controls)}, all True "
                     f"when an episode begins, got {name!r}: {lives.dtype} {list(lives.shape)}, "

@@ -154,6 +154,11 @@ class Stillborn(Mortals):
         return {"mortals": self.zeros(3) > 0}
 
 
+class Headless(Mortals):
+    def alive(self):
+        return {"mortals": self.zeros() == 0}
+
+
 class Named(Mortals):
     def info(self):
         return {"gods": {"mask": self.zeros(2)}}
@@ -164,5 +169,7 @@ def test_what_cannot_be_is_refused_in_words():
         ValueError, match=r"Stillborn.alive: expected bool .* all True when an episode begins, got 'mor"
     ):
         ScenarioEnv(Stillborn(), 2)
+    with pytest.raises(ValueError, match=r"Headless.alive: expected bool \[B, A\] .*: torch.bool \[11\], 11 of 11"):
+        ScenarioEnv(Headless(), 2)
     with pytest.raises(KeyMissing, match=r"Named.info: \['mask'\] are given by Named.alive"):
         ScenarioEnv(Named(), 2)

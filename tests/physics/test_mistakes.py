@@ -1,13 +1,15 @@
 """Mistakes of users and of authors are errors that say who, what was expected, and what came."""
 
+import re
 from dataclasses import dataclass
 
 import pytest
 import torch
 from marlenv.scenarios.mpe.simple_spread import SimpleSpread
 from marlenv.scenarios.mpe.simple_tag import SimpleTag
+from tensordict import TensorDict
 
-from marlenv.errors import DeviceError, GroupError, KeyMissing, NotInSpec, ShapeError
+from marlenv.errors import DeviceError, DtypeError, GroupError, KeyMissing, NotInSpec, ShapeError
 from marlenv.physics import Agent, Landmark, Scenario, Simulation, Sphere, World
 from marlenv.physics.env import ScenarioEnv
 from marlenv.rng import RowRNG
@@ -119,14 +121,23 @@ WRONG = [
     ("observe", lambda s: {"agents": {"way": s.stone.pos}}, ShapeError,
      r"must be \['B', 3, 'd', '...'\].*got \[11, 2\]"),
     ("observe", lambda s: {"wolves": s.agents.pos}, GroupError, r"expected the groups \['agents'\], got \['wolves'\]"),
+    ("observe", lambda s: {"agents": {"x": {"y": s.agents.pos}}}, TypeError,
+     r"'agents', 'x' must be a tensor \[B, A, d\], got dict"),
     ("rewards", lambda s: s.agents.rot, TypeError, "expected a dict with the groups"),
+    ("rewards", lambda s: {"agents": 1.0}, TypeError, r"'agents' must be a tensor \[B, A\], got float"),
     ("rewards", lambda s: None, TypeError, "expected a dict .*, got NoneType"),
     ("rewards", lambda s: {"agents": s.agents.pos}, ShapeError, r"'agents' must be \['B', 3\].*got \[11, 3, 2\]"),
     ("rewards", lambda s: {"agents": s.agents.rot[:, :2]}, ShapeError, r"'agents' must be \['B', 3\].*got \[11, 2\]"),
     ("over", lambda s: s.agents.rot > 0, ShapeError, r"expected bool \[B\] with B = 11, got torch.bool \[11, 3\]"),
     ("over", lambda s: s.stone.rot, ShapeError, r"expected bool \[B\] with B = 11, got torch.float32 \[11\]"),
+    ("over", lambda s: False, TypeError, r"must be a tensor \[B\], got bool"),
+    ("alive", lambda s: {"agents": True}, TypeError, r"'agents' must be a tensor \[B, A\], got bool"),
+    ("info", lambda s: {"agents": {"x": 1}}, TypeError, r"'agents', 'x' must be a tensor \[B, A, ...\], got int"),
+    ("info", lambda s: {"x": s.agents.rot}, TypeError, r"'x' must be a dict of tensors \[B, A, ...\], got Tensor"),
     ("info", lambda s: {"agents": {"x": s.stone.rot}}, ShapeError, r"'x' must be \['B', 3, '...'\].*got \[11\]"),
     ("info", lambda s: {"stones": {"x": s.stone.rot}}, GroupError, r"expected groups among \['agents'\], got 'stones'"),
+    ("shared_info", lambda s: {"x": 1}, TypeError, r"'x' must be a tensor \[B, ...\], got int"),
+    ("shared_info", lambda s: s.stone.rot, TypeError, r"must be a dict of tensors \[B, ...\], got Tensor"),
     ("shared_info", lambda s: {"x": torch.zeros(3)}, ShapeError, r"'x' must be \['B', '...'\].*got \[3\]"),
 ]  # fmt: skip
 
@@ -138,6 +149,57 @@ def test_what_a_method_returns_is_checked_in_its_name(method, wrong, error, mess
     broken = type("Broken", (Plain,), {method: wrong})
     with pytest.raises(error, match=rf"Broken.{method}: .*{message}"):
         Simulation(broken())
+
+
+def test_a_tensordict_is_as_good_as_a_dict_of_what_a_group_sees():
+    class Parted(Plain):
+        def observe(self):
+            return {"agents": TensorDict({"x": self.agents.pos})}
+
+    assert Simulation(Parted()).observations["agents"]["x"].shape == (11, 3, 2)
+
+
+@dataclass(eq=False)
+class Writing(Plain):
+    """Writes ``value(self)`` where it remembers, or notes, ``x``."""
+
+    value: object = None
+    start: object = None
+    note: bool = False
+
+    def build(self):
+        world = super().build()
+        (world.note if self.note else world.remember)(x=self.start)
+        return world
+
+    def after_step(self):
+        (self.notes if self.note else self.memory).x = self.value(self)
+
+    def shared_info(self):
+        return {"x": (self.notes if self.note else self.memory).x}
+
+
+COUNT = torch.tensor(0)
+LOSSES = [
+    (COUNT, lambda s: s.agents.rot[:, 0] + 0.5, "declared int64, got float32; declare it with {}(x=torch.tensor(0.0))"),
+    (COUNT > 0, lambda s: s.steps, "declared bool, got int64; declare it with {}(x=torch.tensor(0))"),
+]
+
+
+@pytest.mark.parametrize("note", [False, True])
+@pytest.mark.parametrize(("start", "value", "message"), LOSSES)
+def test_numbers_that_an_entry_cannot_hold_are_not_cut_to_it(start, value, message, note):
+    who, call = ("notes.x: ", "world.note") if note else ("memory.x: ", "world.remember")
+    with pytest.raises(DtypeError, match=re.escape(who + message.format(call))):
+        Simulation(Writing(value=value, start=start, note=note))
+
+
+def test_numbers_in_python_are_not_cut_either():
+    with pytest.raises(DtypeError, match="memory.x: declared int64, got float32"):
+        Simulation(Writing(value=lambda s: 0.5, start=COUNT))
+    for start, value in ((COUNT, 3), (COUNT, True), (COUNT > 0, True), (0.0, 3), (torch.zeros(2), [1, 2])):
+        env = ScenarioEnv(Writing(value=lambda s, value=value: value, start=start), 2, seed=0, compile="none")
+        assert env.rollout(1)["next", "info", "x"][0, 0].tolist() == (value if isinstance(value, list) else [value])
 
 
 def test_a_group_called_as_what_all_share_is_an_error():

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -101,6 +102,49 @@ def test_a_counter_in_a_global_is_not_compiled():
     with pytest.warns(NotCompiled, match="CALLS"):
         env.rollout(2)
     assert not isinstance(env.engine, MachineCode)
+
+
+def own(x):
+    return max([x], key=lambda y: y.lesson).lesson
+
+
+def test_a_global_called_like_an_attribute_may_change(monkeypatch):
+    monkeypatch.setitem(globals(), "lesson", 0.0)
+    watch = Watch(SimpleNamespace(read=own, lesson=1.0))
+    monkeypatch.setitem(globals(), "lesson", 5.0)
+    assert watch.changed() is None
+
+
+def in_a_class(_):
+    class Made:
+        level = LEVEL
+
+    return Made.level
+
+
+SETTINGS = ModuleType("settings_of_an_author")
+READS = {
+    "function": lambda _: LEVEL,
+    "lambda": lambda x: max([x], key=lambda _: LEVEL),
+    "generator": lambda _: sum(LEVEL for _ in range(2)),
+    "class": in_a_class,
+    "call": lambda _: LEVEL(),
+}
+
+
+@pytest.mark.parametrize("what", READS)
+def test_a_global_is_watched_wherever_a_function_reads_it(what, monkeypatch):
+    watch = Watch(SimpleNamespace(read=READS[what]))
+    monkeypatch.setitem(globals(), "LEVEL", 5.0)
+    assert watch.changed() == "the global LEVEL"
+
+
+@pytest.mark.parametrize("read", [lambda _: SETTINGS.value, lambda x: x.SETTINGS.value])
+def test_values_in_a_module_of_an_author_are_watched(read, monkeypatch):
+    monkeypatch.setattr(SETTINGS, "value", 1.0, raising=False)
+    watch = Watch(SimpleNamespace(read=read))
+    monkeypatch.setattr(SETTINGS, "value", 5.0)
+    assert watch.changed() == "settings_of_an_author.value"
 
 
 def test_scenarios_of_ours_are_not_watched():

@@ -7,10 +7,11 @@ marlenv and of libraries are not looked into (but PyTorch's modules are).
 
 from __future__ import annotations
 
+import dis
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -199,9 +200,10 @@ class Watch:
     def _function(self, x: FunctionType, name: str) -> Iterator[tuple[Any, str]]:
         if _foreign(x.__module__ or ""):
             return
-        names = set(_names(x.__code__))
+        names = {name for code in _codes(x.__code__) for name in code.co_names}
         there = x.__globals__
-        yield from self._hold(there, names & there.keys(), lambda key: f"the global {key}", whole=False)
+        known = _globals(x.__code__) & there.keys()
+        yield from self._hold(there, known, lambda key: f"the global {key}", whole=False)
         for module in [there[key] for key in names & there.keys() if isinstance(there[key], ModuleType)]:
             if not _foreign(module.__name__):
                 inner = vars(module)
@@ -233,11 +235,19 @@ def _foreign(module: str) -> bool:
     return module.partition(".")[0] in FOREIGN or "site-packages" in file or "dist-packages" in file
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function and of what is defined in it."""
+    yield code
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
-            yield from _names(inner)
+            yield from _codes(inner)
+
+
+@lru_cache(maxsize=4096)
+def _globals(code: CodeType) -> frozenset[str]:
+    """The names that are looked up among globals, unlike those of attributes."""
+    lines = [line for part in _codes(code) for line in dis.get_instructions(part)]
+    return frozenset(line.argval for line in lines if "GLOBAL" in line.opname or line.opname == "LOAD_NAME")
 
 
 def watch_of(scenario: Any) -> Watch | None:

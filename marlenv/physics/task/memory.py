@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from marlenv.constants import Constants
-from marlenv.errors import KeyMissing, nearest
+from marlenv.errors import DtypeError, KeyMissing, nearest
 from marlenv.physics.laws.state import Stage, as_tensor, fitted
 from marlenv.physics.maths.views import rows_first, rows_last
 
@@ -36,6 +37,7 @@ class Memory:
             raise KeyMissing(self._unknown(name))
         moment = self._stage.moment
         start = self._starts.on(name, moment.rng.device)
+        _check_dtype(value, start.dtype, f"memory.{name}", "remember")
         x = as_tensor(value, start)
         x = fitted(x, (moment.rows, *start.shape), f"memory.{name}")
         moment.state[f"memory.{name}"] = rows_last(x).to(start.dtype).contiguous()
@@ -76,8 +78,23 @@ class Notes:
     def __setattr__(self, name: str, value: Tensor) -> None:
         if name not in self._blanks:
             raise KeyMissing(self._unknown(name))
-        self._stage.moment.notes[name] = value.to(self._blanks[name].dtype)
+        dtype = self._blanks[name].dtype
+        _check_dtype(value, dtype, f"notes.{name}", "note")
+        self._stage.moment.notes[name] = value.to(dtype)
 
     def _unknown(self, name: str) -> str:
         declare = f"declare it in build with world.note({name}=...)"
         return f"nothing called {name!r} is noted; {declare}; {nearest(name, self._blanks)}"
+
+
+def _check_dtype(value: object, declared: torch.dtype, who: str, call: str) -> None:
+    """Raises where an entry of a dtype, declared by a call of the world, cannot hold what is written to it."""
+    if not isinstance(value, Tensor):
+        if declared.is_floating_point:  # it holds whatever Python counts with
+            return
+        value = torch.tensor(value)
+    if value.dtype is not declared and not torch.can_cast(value.dtype, declared):
+        kept, got = (str(dtype).removeprefix("torch.") for dtype in (declared, value.dtype))
+        start = torch.zeros((), dtype=value.dtype).item()
+        remedy = f"world.{call}({who.partition('.')[2]}=torch.tensor({start}))"
+        raise DtypeError(f"{who}: declared {kept}, got {got}; declare it with {remedy}")
