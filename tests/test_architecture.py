@@ -59,7 +59,7 @@ SUB_ROOMS: dict[str, list[set[str]]] = {  # inside a folder: files and folders, 
     "marlenv/wrappers": [
         {"_agent", "_agent_columns", "_backend", "_info_dicts", "_rows", "_spaces"},
         {"_base"},
-        {"_agent_data", "_jax_arrays", "_episode_flags", "_roster", "_space_values"},
+        {"_agent_data", "_jax_arrays", "_jax_compiled", "_episode_flags", "_roster", "_space_values"},
         {"_agents", "_batched", "_jax_state", "_reading"},
         {"_gymlike", "_parallel", "_turns"},
         {

@@ -17,15 +17,15 @@ from marlenv.keys import DONE_NAMES
 from marlenv.optional import need
 from marlenv.specs import Binary, Composite
 from marlenv.tensordicts import get, rows
-from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._jax_arrays import on_host, row_keys, spec_of_tree, td_to_tree, to_jax, tree_to_td
+from marlenv.wrappers._jax_compiled import CompiledEnv
 from marlenv.wrappers._rows import rows_of
 
 Row = dict[str, Any]
 """What is handed out of one row: arrays by name, dicts for nested entries."""
 
 
-class JaxStateEnv(EnvWrapper):
+class JaxStateEnv(CompiledEnv):
     """An env around a simulator of JAX, whose state travels in the data under ``"state"``. Abstract.
 
     A step starts from the state in its data, so any position can be stepped again. All rows are stepped at once. Row
@@ -78,9 +78,6 @@ class JaxStateEnv(EnvWrapper):
 
     # --- specs -----------------------------------------------------------------------------------
 
-    def _init_env(self) -> None:
-        self.jit = self._jit
-
     @property
     def jit(self) -> bool:
         """Whether reset and step are compiled; may be set at any time."""
@@ -88,10 +85,13 @@ class JaxStateEnv(EnvWrapper):
 
     @jit.setter
     def jit(self, value: bool) -> None:
-        jax = need("jax", type(self).__name__)
         self._jit = value
+        self._functions = self._compiled()
+
+    def _compiled(self) -> Any:
+        jax = need("jax", type(self).__name__)
         functions = jax.vmap(self.row_reset), jax.vmap(self._row_steps)
-        self._row_functions = tuple(map(jax.jit, functions)) if value else functions
+        return tuple(map(jax.jit, functions)) if self._jit else functions
 
     def _shapes(self) -> tuple[Any, Any]:
         """Shapes of the state and of what is observed in a reset; keeps the former to read states with."""
@@ -124,7 +124,7 @@ class JaxStateEnv(EnvWrapper):
             self._resets = torch.cat([self._resets, self._resets.new_zeros(len(where) - len(self._resets))])
         self._resets[: len(where)] += where
         keys = self._keys_of(self._resets[: len(where)])
-        state, seen = self._row_functions[0](keys)
+        state, seen = self._functions[0](keys)
         return self._read(state, seen, lead, None)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
@@ -132,7 +132,7 @@ class JaxStateEnv(EnvWrapper):
         lead = tensordict.batch_size
         state = td_to_tree(on_host(held.reshape(-1) if lead else held.unsqueeze(0)), self._like)
         action = on_host(self.actions_of(tensordict))
-        state, seen = self._row_functions[1](state, to_jax(action.reshape(lead.numel(), *action.shape[len(lead) :])))
+        state, seen = self._functions[1](state, to_jax(action.reshape(lead.numel(), *action.shape[len(lead) :])))
         return self._read(state, seen, lead, tensordict)
 
     def _held_state(self, tensordict: TensorDictBase, verb: str) -> TensorDictBase:

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from tensordict import TensorDict, TensorDictBase
 
-from marlenv.errors import SpecError
+from marlenv.errors import GroupError, SpecError
 from marlenv.wrappers._agent import AgentStep
+from marlenv.wrappers._agent_data import at
 from marlenv.wrappers._agents import ActionsOf, AgentsEnv
 
 Observe = Literal["acting", "all"]
@@ -99,6 +100,8 @@ class TurnSimEnv(AgentsEnv):
             flags.steps += 1
             results = self.sim_play(actions)
             turn.acting = self.sim_acting()
+        elif turn.acting and not flags.over:
+            raise self._waits_for_nobody(turn.acting)
         else:  # the game is over: nothing happens any more
             results = dict.fromkeys(flags.living, NOTHING)
         following, ended = turn.acting, flags.ended
@@ -115,3 +118,11 @@ class TurnSimEnv(AgentsEnv):
                 look = AgentStep(look.observations, reward, terminated, truncated, look.action_mask, look.info)
             got[agent] = look
         return got, following
+
+    def _waits_for_nobody(self, named: set[str]) -> GroupError:
+        sim = type(self._env).__name__
+        return GroupError(
+            f"{type(self).__name__}{at(self._flags.steps + 1)}: {sim} waits for an action of agent {min(named)!r}, "
+            f"which is done or not there, so that nobody would ever move again; sim_acting must name agents that go "
+            f"on, and nobody when the game is over"
+        )

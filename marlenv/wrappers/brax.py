@@ -6,6 +6,9 @@ https://github.com/google/brax, tested with 0.14.2, JAX 0.10.2 and mujoco-mjx 3.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
+from importlib import import_module
+from types import ModuleType
 from typing import Any, ClassVar
 
 import torch
@@ -110,6 +113,9 @@ class BraxWrapper(JaxStateEnv):
         flags = {"done": done, "truncated": cut, "terminated": done & ~cut}
         return state, {**_observed(state), "reward": jnp.asarray(state.reward, dtype=jnp.float32)[None], **flags}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_env": _portable(self._env)}
+
     def clear_cache(self) -> None:
         """Forgets all that JAX has compiled, here and elsewhere; the next step compiles again."""
         need("jax", type(self).__name__).clear_caches()
@@ -155,3 +161,24 @@ def _layers(env: Any) -> Iterator[Any]:
     while env is not None:
         yield env
         env = getattr(env, "env", None)
+
+
+class _Module:
+    """What a copy or a pickle has in the place of a module, and gets the module of."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (self.name,)
+
+
+def _portable(env: Any) -> Any:
+    """An env that can be pickled: Brax holds the physics of a robot as a module, which cannot."""
+    out = copy(env)
+    for name, value in vars(env).items():
+        if isinstance(value, ModuleType):
+            out.__dict__[name] = _Module(value.__name__)
+    if "env" in vars(env):
+        out.__dict__["env"] = _portable(env.env)
+    return out

@@ -14,8 +14,9 @@ from stand_in_smacv2 import StarCraft2Env
 from zoo_parallel_game import ParallelGame
 from zoo_turn_game import TurnGame
 
-from marlenv import PettingZooWrapper, VmasEnv
+from marlenv import Categorical, Composite, PettingZooWrapper, Unbounded, VmasEnv
 from marlenv.errors import GroupError, KeyMissing, ShapeError, SpecError
+from marlenv.wrappers import AgentSpecs, AgentStep, TurnSimEnv
 from marlenv.wrappers.smacv2 import SMACv2Wrapper
 
 pytestmark = pytest.mark.sim
@@ -184,6 +185,55 @@ def test_a_reward_of_an_agent_that_a_wrapper_of_ones_own_never_named_is_an_error
 
     with pytest.raises(GroupError, match=r"^Mine\.step \(number 1 of the episode\): .* an unknown agent 'cow_0'"):
         Mine(TurnGame()).rollout(3)
+
+
+class Counting(TurnSimEnv):
+    """Three agents count in turn to nine; the second is out from the second move on, and others may be asked next."""
+
+    def __init__(self, asks: Callable[[int], set[str]], **options: Any) -> None:
+        self.asks, self.count = asks, 0
+        super().__init__(**options)
+
+    def _build_env(self) -> Any:
+        return spaces.Discrete(3)  # anything will do as the simulator
+
+    def agent_specs(self) -> dict[str, AgentSpecs]:
+        return {f"p_{i}": AgentSpecs(Composite(observation=Unbounded((1,))), Categorical(2)) for i in range(3)}
+
+    def sim_reset(self, seed: int | None) -> None:
+        self.count = 0
+
+    def sim_acting(self) -> set[str]:
+        return self.asks(self.count) if self.count < 9 else set()
+
+    def sim_look(self, agent: str) -> AgentStep:
+        return AgentStep({"observation": [float(self.count)]})
+
+    def sim_play(self, actions: dict[str, Any]) -> dict[str, Any]:
+        self.count += 1
+        out = [self.count >= 9 or (i == 1 and self.count >= 2) for i in range(3)]
+        return {f"p_{i}": (1.0, out[i], False) for i in range(3)}
+
+
+def test_a_simulator_that_waits_for_an_agent_that_has_ended_is_an_error() -> None:
+    env = Counting(lambda count: {f"p_{count % 3}"})
+    td = env.reset()
+    for _ in range(4):
+        td = env.step_mdp(env.step(env.rand_action(td)))
+    says = r"^Counting\.step \(number 5 of the episode\): Discrete waits for an action of agent 'p_1', which is done"
+    for _ in range(2):  # a refused step changes nothing
+        with pytest.raises(GroupError, match=rf"{says} .*; sim_acting must name agents that go on"):
+            env.step(env.rand_action(td))
+    with pytest.raises(GroupError, match=r"\(number 1 of the episode\): Discrete waits for an action of agent 'cow'"):
+        Counting(lambda count: {"cow"}).rollout(3)
+
+
+@pytest.mark.parametrize(("options", "steps"), [({"done_on_any": True}, 2), ({"max_steps": 2}, 2)])
+def test_a_step_after_the_end_is_no_error_whoever_is_named(options: dict[str, Any], steps: int) -> None:
+    env = Counting(lambda count: {"p_1"} if count > 1 else {"p_0"}, **options)
+    data = env.rollout(20)
+    assert len(data) == steps
+    assert bool(env.step(env.rand_action(env.step_mdp(data[-1])))["next", "done"])
 
 
 @pytest.mark.parametrize("named", [False, True])

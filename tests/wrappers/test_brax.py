@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from typing import Any
 
@@ -177,6 +178,25 @@ def test_dict_observations_stand_below_observation() -> None:
             close(td["observation", name], want, name)
         close(td["state", "obs", "state"], state.obs["state"], "Brax's state")
     assert float(td["observation", "state"][0, 1]) == pytest.approx(0.06)  # went: three pushes of 0.02 m/s
+
+
+def test_copies_and_pickles_go_on_as_the_env_does() -> None:
+    env = BraxEnv("fast", episode_length=9, num_envs=2, seed=3)
+    td = env.rand_action(env.step_mdp(env.rand_step(env.reset())))
+    copied, unpickled = copy.deepcopy(env), pickle.loads(pickle.dumps(env))
+    assert copied._functions is env._functions  # not compiled again
+    step, anew = env.step(td.clone()), env.reset()
+    for twin in (copied, unpickled):
+        assert twin._env.env is not env._env.env
+        assert bool((twin.step(td.clone()) == step).all())
+        assert bool((twin.reset() == anew).all())
+
+
+def test_copies_and_pickles_have_the_physics_that_brax_holds_as_a_module() -> None:
+    env = BraxEnv("inverted_pendulum", backend="spring", episode_length=9)
+    physics = need("brax.spring.pipeline", "test")
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env)), env):
+        assert twin._env.env._pipeline is physics
 
 
 def test_envs_can_be_made_elsewhere_and_closed() -> None:

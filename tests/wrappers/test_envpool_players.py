@@ -92,6 +92,23 @@ def test_every_number_is_that_of_the_raw_pools(name: str) -> None:
     assert ends["truncated" if name == AT_ONCE else "terminated"] > 3
 
 
+def test_go_is_told_the_action_of_one_player_and_goes_on() -> None:
+    """Its pool ends the process where it gets an action of each."""
+    env, raws = made("Go9x9-v1"), [Raw("Go9x9-v1", row) for row in range(ROWS)]
+    td, now = env.reset(), [raw.reset() for raw in raws]
+    for _ in range(12):
+        td = env.rand_action(td)
+        actions = [told(env, td, row, info)[:1] for row, (_, info) in enumerate(now)]
+        td = env.step(td)["next"]
+        found = [raw.step(action) for raw, action in zip(raws, actions, strict=True)]
+        now = [(seen, info) for seen, *_, info in found]
+        for row, (seen, reward, terminated, _, info) in enumerate(found):
+            compare(env, td, row, seen, info, over=bool(terminated[0]))
+            equal(td["agents", "reward"][row].flatten(), reward, "reward")
+        if bool(td["done"].any()):
+            break
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_are_noticed(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "MultiThreadedEnv", broken(MultiThreadedEnv, fault))

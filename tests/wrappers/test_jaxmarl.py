@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +16,7 @@ from rows import entry_of, equal
 from sizes import some
 
 import marlenv
-from marlenv.errors import GroupError, KeyMissing, NeedsReset, SpecError, UnknownName
+from marlenv.errors import GroupError, KeyMissing, NeedsReset, SpecError, UnknownName, Unsupported
 from marlenv.optional import has, need
 from marlenv.testing import run_contract
 from marlenv.wrappers.jaxmarl import JaxMARLEnv, JaxMARLWrapper
@@ -195,6 +197,26 @@ def test_a_state_is_a_value() -> None:
     assert bool((first == second).all())
     with pytest.raises(NeedsReset, match="call reset"):
         JaxMARLWrapper(sim_of("HeuristicEnemySMAX")).get_state()
+
+
+def test_copies_and_pickles_go_on_as_the_env_does() -> None:
+    env = JaxMARLWrapper(sim_of("MPE_simple_spread_v3"), num_envs=2, seed=3)
+    td = env.rand_action(env.step_mdp(env.rand_step(env.reset())))
+    copied, unpickled = copy.deepcopy(env), pickle.loads(pickle.dumps(env))
+    assert copied._functions is env._functions  # not compiled again
+    step, anew = env.step(td.clone()), env.reset()
+    for twin in (copied, unpickled):
+        assert twin._env is not env._env
+        assert bool((twin.step(td.clone()) == step).all())
+        assert bool((twin.reset() == anew).all())
+
+
+def test_a_simulator_that_cannot_be_copied_is_named() -> None:
+    env = JaxMARLWrapper(sim_of("HeuristicEnemySMAX"))
+    says = r"^JaxMARLWrapper: a HeuristicEnemySMAX can neither be copied nor pickled; .*, a function or an EnvCreator"
+    for call in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(Unsupported, match=says):
+            call(env)
 
 
 def test_a_time_limit_of_the_wrapper_truncates() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from functools import lru_cache
 from typing import Any
@@ -270,6 +271,9 @@ def test_without_a_batch_size_there_are_as_many_rows_as_in_the_data() -> None:
     locked = JumanjiWrapper(sim_of("Snake-v1"), seed=0, batch_size=[4]).reset()
     assert torch.equal(td["state", "body"][:, 0], locked["state", "body"])
     assert env.reset().batch_size == ()
+    for options in ({"num_envs": 4}, {"num_envs": 4, "batch_size": None}, {"batch_size": [4]}):
+        assert JumanjiWrapper(sim_of("Snake-v1"), **options).batch_locked, options
+    assert not JumanjiWrapper(sim_of("Snake-v1"), batch_size=None, num_envs=None).batch_locked
 
 
 def test_compiled_or_not_is_the_same() -> None:
@@ -287,6 +291,20 @@ def test_envs_can_be_made_elsewhere_and_closed() -> None:
     assert JumanjiWrapper(sim_of("Maze-v0"), device="cpu").reset()["state"].device == torch.device("cpu")
     team = marlenv.make("jumanji/LevelBasedForaging-v0", num_envs=2, seed=0, time_limit=4)
     assert team.rollout(3)["next", "agents", "reward"].shape == (2, 3, 2, 1)
+
+
+@pytest.mark.parametrize("name", ["Maze-v0", "LevelBasedForaging-v0"])
+def test_copies_and_pickles_go_on_as_the_env_does(name: str) -> None:
+    env = JumanjiWrapper(sim_of(name), batch_size=[2], seed=3)
+    td = env.step(env.rand_action(env.reset()))["next"]
+    td = env.rand_action(td.exclude("reward"))
+    copied, unpickled = copy.deepcopy(env), pickle.loads(pickle.dumps(env))
+    assert copied._functions is env._functions  # not compiled again
+    step, anew = env.step(td.clone()), env.reset()
+    for twin in (copied, unpickled):
+        assert twin._env is not env._env
+        assert bool((twin.step(td.clone()) == step).all())
+        assert bool((twin.reset() == anew).all())
 
 
 @pytest.mark.parametrize("name", some(OTHERS, 12))

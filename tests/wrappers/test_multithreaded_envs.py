@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box
 
 from marlenv import MultiThreadedEnv, MultiThreadedEnvWrapper, check_env_specs
 from marlenv.errors import DtypeError, IllegalAction, SpecError, SpecTypeError, UnknownName, Unsupported
+from marlenv.specs import Bounded, Unbounded
+from marlenv.wrappers.envpool.specs import Observed, acted
 
 envpool = pytest.importorskip("envpool", reason="EnvPool is an extra, and has no wheel for every platform")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # gymnasium's, about the precision of its boxes
@@ -39,6 +47,66 @@ def test_numbers_are_those_of_the_pool_alone():
     assert ended > 2
 
 
+def leaves(seen: Any, way: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """What a pool gave, entry by entry."""
+    for name, value in seen.items() if isinstance(seen, dict) else (("observation", seen),):
+        if isinstance(value, dict):
+            yield from leaves(value, (*way, name))
+        else:
+            yield (*way, name), value
+
+
+def agrees(env, td, where, seen, first):
+    """Whether some rows show what the pool gave, in the dtypes of the spec; positions count from ``first``."""
+    found, spec = dict(leaves(seen)), env.full_observation_spec
+    assert len(found) == len(list(spec.keys(True, True)))
+    for key, value in found.items():
+        assert td[key].dtype == spec[key].dtype, key
+        want = value - first if key == ("position",) else value
+        assert np.array_equal(td[key].numpy()[where], want), key
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [("Taxi-v3", 0), ("CVRP-v1", 0), ("TSP-v1", -1), ("BinPack-v2", 0), ("Jumanji/Maze-v0", 0)]
+)
+def test_dicts_choices_and_bits_fit_their_specs_and_are_those_of_the_pool(name, first):
+    env = MultiThreadedEnv(3, name, create_env_kwargs={"seed": 5}, categorical_action_encoding=True)
+    check_env_specs(env)
+    env.set_seed(5)
+    alone = envpool.make(name, env_type="gymnasium", num_envs=3, seed=5)
+    held = env.reset()
+    agrees(env, held, slice(None), alone.reset()[0], first)
+    for step in range(6):  # some rows at a time; those that end, and one more, start anew
+        where = np.array([True, step % 2 == 0, True])
+        rows = np.flatnonzero(where).astype(np.int32)
+        td = env.step(env.rand_action(held.clone()).set("_step", torch.from_numpy(where)))
+        actions = td["action"].numpy().astype(alone.spec.action_space.dtype)
+        seen, _, terminated, truncated, _ = alone.step(actions[rows], rows)
+        agrees(env, td["next"], where, seen, first)
+        ends = np.arange(3) == step % 3
+        ends[rows] |= terminated | truncated
+        again = env.reset(td["next"].clone().set("_reset", torch.from_numpy(ends).unsqueeze(-1)))
+        agrees(env, again, ends, alone.reset(np.flatnonzero(ends).astype(np.int32))[0], first)
+        for key in env.observation_keys:
+            assert torch.equal(td["next", key][~where], held[key][~where]), key
+            assert torch.equal(again[key][~ends], td["next", key][~ends]), key
+        held = again
+
+
+def test_the_smallest_positive_number_and_the_largest_are_no_bounds():
+    env = MultiThreadedEnv(2, "CartpoleBalance-v1")
+    assert set(map(type, env.full_observation_spec.values(True, True))) == {Unbounded}
+    check_env_specs(env)
+    assert float(env.rollout(9)["velocity"].min()) < 0
+    tiny, most = (getattr(np.finfo(np.float32), end) for end in ("tiny", "max"))
+    low, high = np.array([tiny, tiny, 0, -1], np.float32), np.array([most, 1, most, most], np.float32)
+    spec = Observed(Box(low, high)).spec["observation"]
+    assert isinstance(spec, Bounded)
+    assert spec.low.tolist() == [-torch.inf, *low[1:].tolist()]
+    assert spec.high.tolist() == [torch.inf, *high[1:].tolist()]
+    assert acted(Box(low[:1], high[:1]), categorical=True) == Unbounded((1,))
+
+
 def test_steps_of_some_rows_leave_the_others():
     env = MultiThreadedEnv(3, "CartPole-v1", categorical_action_encoding=True)
     td = env.reset()
@@ -67,6 +135,16 @@ def test_a_name_of_gymnasiums_atari_games_is_taken():
     env = MultiThreadedEnv(2, "ALE/Pong-v5")
     assert env.env_name == "Pong-v5"
     env.close()
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "LeducHoldem-v1"])
+def test_a_pool_that_is_copied_or_pickled_says_what_to_do(name):
+    env = MultiThreadedEnv(2, name)
+    says = r"^MultiThreadedEnv: a pool can neither be copied nor pickled; .* or an EnvCreator"
+    for call in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(Unsupported, match=says):
+            call(env)
+    assert env.rollout(2).shape == (2, 2)
 
 
 def test_what_is_refused():

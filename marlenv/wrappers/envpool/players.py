@@ -11,12 +11,14 @@ from torch import Tensor
 
 from marlenv.groups import MarlGroupMapType
 from marlenv.groups.maps import GroupMap
-from marlenv.keys import nested
+from marlenv.keys import NestedKey, nested
 from marlenv.specs import Binary, Composite, OneHot
 from marlenv.wrappers._agent_columns import AgentColumns
-from marlenv.wrappers._spaces import check_choices, spec_of
+from marlenv.wrappers._spaces import check_choices
+from marlenv.wrappers.envpool.specs import Observed, acted
 
-Arrays = dict[str, Tensor]
+Arrays = dict[NestedKey, Tensor]
+"""What is observed, by the keys of its spec."""
 
 
 class Players:
@@ -35,7 +37,7 @@ class Players:
         self.who = who
         self.count, self.categorical = int(env.config["max_num_players"]), categorical
         self.columns = AgentColumns([f"player_{i}" for i in range(self.count)], group_map)
-        self.space, self.seen = env.spec.action_space, spec_of(env.spec.observation_space)
+        self.space, self.seen = env.spec.action_space, Observed(env.spec.observation_space).spec
         self.turns = any(key.endswith("current_player") for key in env.spec._state_keys)
         self.masked = any(key.endswith("legal_action_mask") for key in env.spec._state_keys)
         self.key = next(key for key in env.spec._action_keys if key.rpartition(".")[2] == "action")
@@ -45,16 +47,15 @@ class Players:
 
     def observations(self) -> Composite:
         """What the groups observe, in one row."""
-        seen = self.seen if isinstance(self.seen, Composite) else Composite(observation=self.seen)
-        self.dtypes = {name: spec.dtype for name, spec in seen.items()}
-        entries = {name: spec.expand(self.count, *spec.shape) for name, spec in seen.items()}
+        self.dtypes = {name: spec.dtype for name, spec in self.seen.items()}
+        entries = {name: spec.expand(self.count, *spec.shape) for name, spec in self.seen.items()}
         if self.masked:
             entries["action_mask"] = Binary(shape=(self.count, int(self.space.n)), dtype=torch.bool)
         return self.columns.observations(Composite(entries), list(entries))
 
     def actions(self) -> Composite:
         """What the groups do, in one row."""
-        one = spec_of(self.space, categorical=self.categorical)
+        one = acted(self.space, categorical=self.categorical)
         self.specs = self.columns.actions(one.expand(self.count, *one.shape))
         return self.specs.clone()
 
@@ -65,7 +66,7 @@ class Players:
         named = seen if isinstance(seen, dict) else {"observation": seen}
         row, column = self._places(info)
         rows = len(info["env_id"])
-        data = {}
+        data: Arrays = {}
         for name, value in named.items():
             whole = torch.zeros(rows, self.count, *value.shape[1:], dtype=self.dtypes[name])
             whole[row, column] = torch.from_numpy(np.ascontiguousarray(value)).to(whole.dtype)
@@ -100,7 +101,8 @@ class Players:
     def told(self, tensordict: TensorDictBase, rows: Tensor, acting: Tensor) -> dict[str, Any]:
         """The actions of some rows as the pool takes them.
 
-        Where players take turns EnvPool reads the first action of a row, so all get that of the one whose turn it is.
+        Where players take turns that is one action of a row, of the one whose turn it is: Go's pool ends the process
+        where it gets more.
         """
         found = []
         for path in self.columns.columns:
@@ -111,7 +113,7 @@ class Players:
         action = self.columns.side_by_side(found, 1).cpu()[rows]
         if self.turns:
             turn = acting[rows].int().argmax(-1)
-            action = action[torch.arange(len(rows)), turn].unsqueeze(1).expand_as(action)
+            action = action[torch.arange(len(rows)), turn].unsqueeze(1)
         ids = rows.numpy().astype(np.int32)
         flat = action.reshape(-1, *action.shape[2:]).numpy().astype(self.dtype)
-        return {self.key: flat, "env_id": ids, "players.env_id": np.repeat(ids, self.count)}
+        return {self.key: flat, "env_id": ids, "players.env_id": np.repeat(ids, action.shape[1])}

@@ -17,9 +17,10 @@ from marlenv.groups import MarlGroupMapType
 from marlenv.groups.maps import GroupMap
 from marlenv.specs import Binary, Composite, TensorSpec, Unbounded
 from marlenv.wrappers._roster import AgentsWrapper
-from marlenv.wrappers._spaces import check_choices, spec_of
-from marlenv.wrappers.envpool.players import Players
-from marlenv.wrappers.envpool.rows import FIXED, check_pool, check_rows, ids_of
+from marlenv.wrappers._spaces import check_choices
+from marlenv.wrappers.envpool.players import Arrays, Players
+from marlenv.wrappers.envpool.rows import ALONE, FIXED, check_pool, check_rows, ids_of
+from marlenv.wrappers.envpool.specs import Observed, acted
 
 
 class MultiThreadedEnvWrapper(AgentsWrapper):
@@ -103,13 +104,9 @@ class MultiThreadedEnvWrapper(AgentsWrapper):
             return
         if self._asked_groups is not None:
             raise GroupError(f"{who}: the task has one player, got group_map=; leave it out")
-        seen = spec_of(env.spec.observation_space)
-        self.full_observation_spec = self._expanded(
-            seen if isinstance(seen, Composite) else Composite(observation=seen)
-        )
-        self.full_action_spec = self._expanded(
-            Composite(action=spec_of(env.spec.action_space, categorical=categorical))
-        )
+        self._observed = Observed(env.spec.observation_space)
+        self.full_observation_spec = self._expanded(self._observed.spec)
+        self.full_action_spec = self._expanded(Composite(action=acted(env.spec.action_space, categorical=categorical)))
         self.full_reward_spec = self._expanded(Composite(reward=Unbounded((1,))))
         self.full_done_spec = self._expanded(done)
 
@@ -127,7 +124,7 @@ class MultiThreadedEnvWrapper(AgentsWrapper):
         elif bool(mask.any()):
             rows = mask.reshape(self.num_workers).nonzero().flatten().cpu()
             self._write(*self._env.reset(rows.numpy().astype(np.int32)))
-        data: dict[str, Tensor] = {}
+        data: Arrays = {}
         if self._players is not None:
             goes_on = torch.zeros(self.num_workers, dtype=torch.bool)
             data = {"done": goes_on, "discount": torch.ones(self.num_workers, self._players.count)}
@@ -160,17 +157,14 @@ class MultiThreadedEnvWrapper(AgentsWrapper):
         rewards = self._placed(rows, self._players.rewards(reward, info).numpy())
         return self._written({"done": over, "discount": discount, "reward": rewards}, tensordict)
 
-    def _written(self, data: dict[str, Tensor], before: TensorDictBase | None) -> TensorDictBase:
+    def _written(self, data: Arrays, before: TensorDictBase | None) -> TensorDictBase:
         held = {name: value.clone() for name, value in self._seen.items()}
         out = TensorDict({**held, **data}, self.batch_size)
         out = out if self._players is None else self._players.columns.sort(out, before)
         return out if self.device is None else out.to(self.device)
 
-    def _read(self, seen: Any, info: dict[str, Any]) -> dict[str, Tensor]:
-        if self._players is not None:
-            return self._players.read(seen, info)
-        named = seen if isinstance(seen, dict) else {"observation": seen}
-        return {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in named.items()}
+    def _read(self, seen: Any, info: dict[str, Any]) -> Arrays:
+        return self._observed.read(seen) if self._players is None else self._players.read(seen, info)
 
     def _write(self, seen: Any, info: dict[str, Any]) -> None:
         rows, new = ids_of(info), self._read(seen, info)
@@ -180,6 +174,9 @@ class MultiThreadedEnvWrapper(AgentsWrapper):
         """Values of some rows among zeros of the others."""
         column = torch.from_numpy(np.ascontiguousarray(values))
         return column.new_zeros(self.num_workers, *column.shape[1:]).index_copy(0, rows, column)
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise Unsupported(f"{type(self).__name__}: {ALONE}")
 
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, ClassVar
 
 import torch
@@ -9,7 +10,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from marlenv.envs.seeding import fresh_seed
-from marlenv.errors import SpecError, UnknownName, nearest, whole
+from marlenv.errors import SpecError, UnknownName, Unsupported, nearest, whole
 from marlenv.optional import need
 from marlenv.specs import Composite, Unbounded
 from marlenv.tensordicts import lazy, new
@@ -17,12 +18,13 @@ from marlenv.wrappers._agent import AgentSpecs
 from marlenv.wrappers._base import own_options
 from marlenv.wrappers._batched import BatchedAgentsEnv
 from marlenv.wrappers._jax_arrays import td_to_tree, to_jax, to_torch, tree_to_td
+from marlenv.wrappers._jax_compiled import CompiledEnv
 from marlenv.wrappers._spaces import spec_of, torch_dtype
-from marlenv.wrappers.jaxmarl.functions import can_mask, compiled, keys_of
+from marlenv.wrappers.jaxmarl.functions import Functions, can_mask, compiled, keys_of
 from marlenv.wrappers.jaxmarl.transition import GroupLayout
 
 
-class JaxMARLWrapper(BatchedAgentsEnv):
+class JaxMARLWrapper(CompiledEnv, BatchedAgentsEnv):
     """A JaxMARL env, compiled, and batched with ``jax.vmap``. Tensors and JAX's arrays share memory.
 
     Per group of ``A`` agents; by name prefix (``"ally_0"``, ``"ally_1"`` -> ``"ally"``) unless ``group_map`` says
@@ -84,9 +86,21 @@ class JaxMARLWrapper(BatchedAgentsEnv):
 
     def _init_env(self) -> None:
         self._groups = tuple(GroupLayout(path, agents, self._lazy[path]) for path, agents in self.tree.groups.items())
-        names = tuple(self.agent_names)
-        self._functions = compiled(self._env, self._groups, names, self._masked, self.max_steps)
         self._memory: Any = None
+        super()._init_env()
+
+    def _compiled(self) -> Functions:
+        return compiled(self._env, self._groups, tuple(self.agent_names), self._masked, self.max_steps)
+
+    def __getstate__(self) -> dict[str, Any]:
+        try:
+            copy(self._env)
+        except Exception as error:
+            raise Unsupported(
+                f"{type(self).__name__}: a {type(self._env).__name__} can neither be copied nor pickled; hand over "
+                f"what makes the env, a function or an EnvCreator"
+            ) from error
+        return super().__getstate__()
 
     # --- stepping --------------------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ class JumanjiWrapper(JaxStateEnv, AgentsWrapper):
         self.from_pixels, self.pixels_only = from_pixels, from_pixels and pixels_only
         self.categorical_action_encoding, self._asked_groups = categorical_action_encoding, group_map
         super().__init__(env, jit=jit, **options)
-        self.batch_locked = options.get("batch_size", options.get("num_envs")) is not None
+        self.batch_locked = any(options.get(name) is not None for name in ("batch_size", "num_envs"))
 
     @classmethod
     def _task_names(cls) -> list[str]:
