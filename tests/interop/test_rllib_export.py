@@ -102,7 +102,7 @@ def machine() -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     here = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
     runtime = {"env_vars": {"PYTHONPATH": here}}
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=runtime)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=runtime)
     yield
     ray.shutdown()
 

@@ -36,7 +36,7 @@ CONFIG = {"env": "tic_tac_toe", "players": {"a": "random", "b": "random"}, "cycl
 def machine() -> Iterator[None]:
     """Ray on this machine."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray.init(num_cpus=2, include_dashboard=False, **OPTIONS)
+    ray.init("local", num_cpus=2, include_dashboard=False, **OPTIONS)
     yield
     ray.shutdown()
 

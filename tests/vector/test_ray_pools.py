@@ -33,7 +33,7 @@ OPTIONS = {
 def machine():
     """Ray on this machine."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray.init(num_cpus=2, **OPTIONS)
+    ray.init("local", num_cpus=2, **OPTIONS)
     yield
     ray.shutdown()
 
