@@ -161,6 +161,12 @@ class UnknownName(_Lookup):
 class Unsupported(MarlenvError, NotImplementedError):
     """Raised when the simulator or the env cannot do what was asked."""
 
+    @classmethod
+    def to_copy(cls, who: str, what: str) -> Unsupported:
+        """The error of copies and pickles of an env whose simulator has neither."""
+        instead = "hand over what makes the env, a function or an EnvCreator"
+        return cls(f"{who}: {what} can neither be copied nor pickled; {instead}")
+
 
 class NotCompiled(UserWarning):
     """Warns that machine code could not be had, or is wrong, and that ``compile="auto"`` does without: same data,

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from marlenv.errors import SpecTypeError, Unsupported
 
-ALONE = "a pool can neither be copied nor pickled; hand over what makes the env, a function or an EnvCreator"
 FIXED = "a pool takes its seed when it is made; pass seed= to envpool.make, or let MultiThreadedEnv make it"
 
 

@@ -19,7 +19,7 @@ from marlenv.specs import Binary, Composite, TensorSpec, Unbounded
 from marlenv.wrappers._roster import AgentsWrapper
 from marlenv.wrappers._spaces import check_choices
 from marlenv.wrappers.envpool.players import Arrays, Players
-from marlenv.wrappers.envpool.rows import ALONE, FIXED, check_pool, check_rows, ids_of
+from marlenv.wrappers.envpool.rows import FIXED, check_pool, check_rows, ids_of
 from marlenv.wrappers.envpool.specs import Observed, acted
 
 
@@ -176,7 +176,7 @@ class MultiThreadedEnvWrapper(AgentsWrapper):
         return column.new_zeros(self.num_workers, *column.shape[1:]).index_copy(0, rows, column)
 
     def __getstate__(self) -> dict[str, Any]:
-        raise Unsupported(f"{type(self).__name__}: {ALONE}")
+        raise Unsupported.to_copy(type(self).__name__, "a pool")
 
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:

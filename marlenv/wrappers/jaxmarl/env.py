@@ -96,10 +96,7 @@ class JaxMARLWrapper(CompiledEnv, BatchedAgentsEnv):
         try:
             copy(self._env)
         except Exception as error:
-            raise Unsupported(
-                f"{type(self).__name__}: a {type(self._env).__name__} can neither be copied nor pickled; hand over "
-                f"what makes the env, a function or an EnvCreator"
-            ) from error
+            raise Unsupported.to_copy(type(self).__name__, f"a {type(self._env).__name__}") from error
         return super().__getstate__()
 
     # --- stepping --------------------------------------------------------------------------------
