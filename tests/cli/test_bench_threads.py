@@ -50,8 +50,11 @@ def test_what_the_machine_gives_is_measured_on_either_side(monkeypatch: pytest.M
 
     monkeypatch.setattr(torch, "mm", noted)
     before = torch.get_num_threads()
-    [figure] = threads.measure(2, only="machine")
-    assert figure.unit == "us/product"
+    monkeypatch.setattr(threads, "LARGE", 1 << 20)
+    products, writes = threads.measure(2, only="machine")
+    assert (products.unit, writes.unit) == ("us/product", "us/MiB")
+    assert writes.ours > 0
+    assert writes.peer > 0
     assert len(multiplied) == 3 * (2 + 1) * threads.PRODUCTS
     assert len({name for name, _ in multiplied}) == 2
     assert {many for _, many in multiplied} == {1}

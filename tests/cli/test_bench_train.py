@@ -26,13 +26,21 @@ def test_both_sides_have_the_same_networks_and_learn_from_as_much(monkeypatch: p
             assert side.sample() == 15
             assert side.batch["agents", "observation"].shape == (3, 5, 4, 18)
             assert side.learn() == 15
+        one, other = train.sides(small)["marlenv"], train.sides(small)["marlenv"]
+        torch.manual_seed(1)
+        one.sample()
+        torch.manual_seed(1)
+        whole, asked = other.split()
+        assert 0 < asked < whole
+        assert bool((one.batch == other.batch).all())
         for name, before in weights[0].items():
             assert not torch.equal(before, torch.zeros_like(before)) or "bias" in name
         figures = train.measure(1)
-    peers = ["TorchRL + VMAS", "the policy alone", "the policy alone", "TorchRL + VMAS", "TorchRL + VMAS"]
+    vmas, alone = "TorchRL + VMAS", "the policy alone"
+    peers = [vmas, alone, "the policy's calls in it", alone, vmas, vmas]
     assert [figure.peer_name for figure in figures] == peers
-    assert all(figure.ours > 0 and figure.peer > 0 for figure in figures[:4])
-    assert figures[4].unit == "return"
+    assert all(figure.ours > 0 and figure.peer > 0 for figure in figures[:5])
+    assert figures[5].unit == "return"
 
 
 def test_a_part_that_there_is_not_is_an_error_with_those_there_are() -> None:

@@ -2,7 +2,8 @@
 
 What is compared are two envs of the same seed in one process. The peer is one thread, so that the ratio says how many
 times as fast two are: 2 at most, less where memory or what is done in Python bounds it. What the machine gives at all
-comes first: cores that are two halves of one, or that are shared with others, give less than 2 for anything.
+comes first: cores that are two halves of one, or that are shared with others, give less than 2 for anything, and what
+writes more than the caches hold gets no more from two threads than memory takes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import torch
@@ -31,6 +31,7 @@ PARTS = ("rollout", "steps")
 MACHINE = "machine"
 THREADS = 2
 SIDE, PRODUCTS = 256, 200  # of matrices that fit into a core's own cache; how many products of them are a turn
+LARGE, WRITES = 1 << 28, 4  # bytes, more than caches hold; how many times a turn writes them
 
 
 def measure(rounds: int, *, only: str = "") -> list[Figure]:
@@ -51,7 +52,7 @@ def measure(rounds: int, *, only: str = "") -> list[Figure]:
     before, figures = torch.get_num_threads(), []
     try:
         if not words or MACHINE in words:
-            figures.append(_machine(rounds))
+            figures += _machine(rounds)
         for name in names if words != {MACHINE} else []:
             for rows in sizes:
                 for part in parts:
@@ -64,23 +65,33 @@ def measure(rounds: int, *, only: str = "") -> list[Figure]:
     return figures
 
 
-def _machine(rounds: int) -> Figure:
-    """What two threads give for products of small matrices, which share nothing."""
+def _machine(rounds: int) -> list[Figure]:
+    """What two threads give for products of small matrices, which share nothing, and for writes, which share memory."""
     torch.set_num_threads(1)
+    memory = [torch.empty(LARGE, dtype=torch.uint8) for _ in range(THREADS)]
 
-    def multiply(_: int) -> None:
+    def multiply(_: int) -> int:
         x, out = torch.full((SIDE, SIDE), 1 / SIDE), torch.empty(SIDE, SIDE)
         for _ in range(PRODUCTS):
             torch.mm(x, x, out=out)
+        return PRODUCTS
+
+    def write(thread: int) -> int:
+        for _ in range(WRITES):
+            memory[thread].zero_()
+        return WRITES * LARGE >> 20
 
     with ThreadPoolExecutor(THREADS, initializer=torch.set_num_threads, initargs=(1,)) as pool:
 
-        def play(many: int) -> int:
-            list(pool.map(multiply, range(many)))
-            return many * PRODUCTS
+        def compared(what: str, work: Callable[[int], int], unit: str) -> Figure:
+            sides = {many: lambda many=many: sum(pool.map(work, range(int(many)))) for many in (str(THREADS), "1")}
+            got = interleaved(sides, rounds)
+            return Figure(what, got[str(THREADS)], got["1"], "one thread", unit)
 
-        got = interleaved({str(many): partial(play, many) for many in (THREADS, 1)}, rounds)
-    return Figure("arithmetic that shares nothing", got[str(THREADS)], got["1"], "one thread", "us/product")
+        return [
+            compared("arithmetic that shares nothing", multiply, "us/product"),
+            compared("writes to memory", write, "us/MiB"),
+        ]
 
 
 def _figure(part: str, name: str, rows: int, rounds: int) -> Figure:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from copy import copy
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
 
 import torch
+from tensordict import TensorDictBase
 from tensordict.nn import InteractionType, TensorDictModule, set_interaction_type
 from torch import Tensor, nn
 
 from marlenv.cli.benches.timing import Figure, interleaved
+from marlenv.envs.modules import call
 from marlenv.errors import SpecError
 from marlenv.interop import group_keys, to_torchrl
 from marlenv.optional import need
@@ -115,6 +118,23 @@ class Learner:
             self.policy(self.start.copy())
         return self.settings.frames
 
+    @torch.no_grad()
+    def split(self) -> tuple[float, float]:
+        """Microseconds a frame of a batch, and of the policy's calls in it, which are made as a rollout makes them."""
+        asked = 0.0
+
+        def policy(td: TensorDictBase) -> TensorDictBase:
+            nonlocal asked
+            start = time.perf_counter()
+            call(self.policy, td)
+            asked += time.perf_counter() - start
+            return td
+
+        start = time.perf_counter()
+        self.batch = self.player.rollout(STEPS, policy, break_when_any_done=False)
+        whole = time.perf_counter() - start
+        return whole / self.settings.frames * 1e6, asked / self.settings.frames * 1e6
+
     def learn(self) -> int:
         """A few epochs on the last batch."""
         data = self.batch.copy()
@@ -180,13 +200,21 @@ def _sampling(rounds: int) -> list[Figure]:
     env = make("navigation", num_envs=SPEED.rows, seed=0, max_steps=STEPS, clamp_actions=True, compile="aot")
     bridged = copy(ours)  # with batches of its own: who makes them lets go of them
     bridged.player = to_torchrl(env)
+    splits: list[tuple[float, float]] = []
+
+    def split() -> int:
+        splits.append(ours.split())
+        return SPEED.frames
+
     parts = {"ours": ours.sample, "theirs": theirs.sample, "policy": ours.forward, "bridged": bridged.sample}
-    sampled = interleaved(parts, rounds)
+    sampled = interleaved({**parts, "split": split}, rounds)
+    whole, asked = (median(times) for times in zip(*splits[1:], strict=True))  # the first warms up
     what = f"MAPPO on navigation, {SPEED.rows} x {STEPS}: sampling"
     alone = "the policy alone"
     return [
         Figure(what, sampled["ours"], sampled["theirs"], PEER, "us/frame"),
         Figure(what, sampled["ours"], sampled["policy"], alone, "us/frame"),
+        Figure(what, whole, asked, "the policy's calls in it", "us/frame"),
         Figure(
             f"{what} by TorchRL's rollout, to_torchrl(env)", sampled["bridged"], sampled["policy"], alone, "us/frame"
         ),
