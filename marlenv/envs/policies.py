@@ -119,14 +119,21 @@ class OneOrOther:
         try:
             out, self._chosen = self._module(td), self._module
         except Exception as error:
-            try:
-                out, self._chosen = self._function(td), self._function
-            except Exception as other:
-                error.add_note(
-                    f"called with the tensordict it fails too: {other!r}; call the argument td to be given that at once"
-                )
-                raise error from None
+            out, self._chosen = self._of_tensordict(td, error), self._function
         return out
+
+    def _of_tensordict(self, td: TensorDictBase, error: Exception) -> TensorDictBase:
+        """What the function of the tensordict returns, after an error when it was given the observation."""
+        try:
+            out = self._function(td)
+        except Exception as other:
+            error.add_note(
+                f"called with the tensordict it fails too: {other!r}; call the argument td to be given that at once"
+            )
+            raise error from None
+        if out is None or is_tensor_collection(out):
+            return out
+        raise error  # it takes the observation, and what it answers to that does not fit
 
 
 def ask(policy: Policy, td: TensorDictBase, who: str) -> TensorDictBase:
@@ -139,7 +146,11 @@ def ask(policy: Policy, td: TensorDictBase, who: str) -> TensorDictBase:
     if out is None or out is td:
         return td
     if not is_tensor_collection(out):
-        raise TypeError(f"{who}: the policy must return a tensordict, got {type(out).__name__}")
+        raise TypeError(
+            f"{who}: the policy is given the tensordict and must return one, got {type(out).__name__}; to be given "
+            f"observations, take one argument for each of them, or wrap it: TensorDictModule(policy, in_keys=[...], "
+            f"out_keys=[...])"
+        )
     return td.update(out)
 
 

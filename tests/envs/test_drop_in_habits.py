@@ -115,6 +115,14 @@ def test_a_function_that_says_nothing_is_given_what_it_can_use():
     assert "call the argument td" in caught.value.__notes__[-1]
 
 
+def test_what_a_function_of_observations_answers_wrong_is_not_taken_for_an_answer_to_the_tensordict():
+    env = load("habits", "marlenv").TwoRewards()
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        env.rollout(2, lambda seen: torch.zeros(7))
+    with pytest.raises(RuntimeError, match="more tensors"):
+        env.rollout(2, lambda seen: (torch.zeros(2, 1), torch.zeros(2, 1)))
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_more_outputs_than_actions_are_refused(library):
     class Two(nn.Module):

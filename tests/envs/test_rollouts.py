@@ -193,7 +193,7 @@ def test_a_policy_may_return_nothing_but_not_anything():
         env.rand_action(td)
 
     assert env.rollout(2, writes).shape == (2,)
-    with pytest.raises(TypeError, match=r"CountingEnv.rollout: the policy must return a tensordict, got int"):
+    with pytest.raises(TypeError, match=r"is given the tensordict and must return one, got int"):
         env.rollout(2, lambda td: 5)
 
 

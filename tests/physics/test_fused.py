@@ -34,7 +34,11 @@ def same(ours, reference):
     ("policy", "error", "says"),
     [
         (lambda td: None, KeyMissing, r"no action under \('agents', 'action'\)"),
-        (lambda td: 5, TypeError, "ScenarioEnv.rollout: the policy must return a tensordict, got int"),
+        (
+            lambda td: 5,
+            TypeError,
+            "ScenarioEnv.rollout: the policy is given the tensordict and must return one, got int",
+        ),
         (lambda td: td.set("action", torch.zeros(3)), KeyMissing, r"no action under \('agents', 'action'\)"),
         (lambda td: td.set(("agents", "action"), torch.zeros(3, 2, 5)), ShapeError, r"must have shape \[3, 2, 2\]"),
     ],
