@@ -8,16 +8,17 @@ not move any more, goes to that decision.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.errors import KeyMissing, ShapeError, SpecError, Unsupported
 from marlenv.keys import DONE_NAMES, Path, nested
-from marlenv.tensordicts import entries, get, is_nested, lazy, new, parts, plant
+from marlenv.tensordicts import NON_TENSOR, entries, get, is_nested, lazy, new, parts, plant
 
 MASKS = ("action_mask",)  # padding allows everything, as for those who do not act
 
@@ -33,9 +34,9 @@ def compact_turns(td: TensorDictBase, gamma: float = 1.0) -> TensorDictBase:
       decision in the data is truncated where it goes on;
     - ``discount``: ``gamma`` to the power of the steps in between, ``[*B, A, K, 1]``.
 
-    ``mask`` is True where there is a decision; the rest is padding, zeros. Under ``"undecided"`` is what came when an
-    agent had no decision of this episode to pay for, ``[*B, A, 1]`` per group: with it, and with ``gamma=1``, every
-    agent's return is what it was.
+    ``mask`` is True where there is a decision; the rest is padding, zeros, and None where data are no tensors. Under
+    ``"undecided"`` is what came when an agent had no decision of this episode to pay for, ``[*B, A, 1]`` per group:
+    with it, and with ``gamma=1``, every agent's return is what it was.
 
     Args:
         td: data of a rollout ``[*B, T]``; agents without ``mask`` decide at every step that they live.
@@ -44,6 +45,7 @@ def compact_turns(td: TensorDictBase, gamma: float = 1.0) -> TensorDictBase:
     Raises:
         KeyMissing: there is no ``"next"``, no reward, or no done flag.
         ShapeError: there is no time dimension.
+        Unsupported: an entry of a group has another shape at every step.
 
     >>> game = marlenv.make("tic_tac_toe", num_envs=1, seed=0).rollout(9)
     >>> turns = compact_turns(game)
@@ -216,6 +218,8 @@ class _Turns:
                 index, kept = (i.reshape(*i.shape, *[1] * extra) for i in (when, valid))
                 x = x.gather(when.ndim - 1, index.expand(*when.shape, *x.shape[when.ndim :]))
                 data[name] = x.masked_fill(~kept, name in MASKS)
+            else:
+                data[name] = _things_at("compact_turns", name, value, when, valid, self.time)
         return new(data, when.shape, node.device)
 
 
@@ -251,7 +255,8 @@ class TurnView:
 
         Raises:
             KeyMissing: there is no ``"next"``, no reward, or no done flag.
-            Unsupported: the agents of a group differ and cannot be indexed together.
+            Unsupported: the agents of a group differ and cannot be indexed together, or an entry has no place for
+                each of them.
         """
         following = _following(td, "TurnView.add")
         out: dict[Any, TensorDictBase] = {}
@@ -290,7 +295,7 @@ class _Open:
         self.ended, self.steps, self.age = self.open.clone(), self.open.long(), self.open.long()
         self.flags = {name: self.open.clone() for name in DONE_NAMES}
         self.reward, self.undecided = torch.zeros_like(reward), torch.zeros_like(reward)
-        self.node, self.following = _tensors(node).clone(), _tensors(following).clone()
+        self.node, self.following = _indexed(node).clone(), _indexed(following).clone()
 
     def add(self, td: TensorDictBase, level: _Level) -> TensorDictBase:
         node, following = _at(td, level.path), _at(_following(td, "TurnView.add"), level.path)
@@ -330,11 +335,11 @@ class _Open:
 
     def _put(self, held: TensorDictBase, data: TensorDictBase, where: Tensor) -> None:
         if bool(where.any()):
-            held[where] = _tensors(data)[where]
+            held[where] = _indexed(data)[where]
 
     def _given(self, which: Tensor) -> TensorDictBase:
         """The decisions of these agents, which are not open any more."""
-        out, following = self.node[which].copy(), self.following[which].copy()
+        out, following = (_chosen(one, which).copy() for one in (self.node, self.following))
         following.set("reward", self.reward[which])
         for name, flag in self.flags.items():
             following.set(name, flag[which].unsqueeze(-1))
@@ -346,7 +351,61 @@ class _Open:
         return out
 
 
-def _tensors(td: TensorDictBase) -> TensorDictBase:
-    """The entries that are tensors."""
-    data = {n: _tensors(v) if is_nested(v) else v for n, v in entries(td) if is_nested(v) or isinstance(v, Tensor)}
+def _indexed(td: TensorDictBase) -> TensorDictBase:
+    """The entries, each with a place of its own for every agent of every row."""
+    data: dict[str, Any] = {}
+    for name, value in entries(td):
+        if is_nested(value):
+            data[name] = _indexed(value)
+        elif isinstance(value, Tensor):
+            data[name] = value
+        else:
+            things = _things("TurnView.add", name, value)
+            data[name] = _stacked(td.batch_size, partial(_item, things))
     return TensorDict(data, td.batch_size)
+
+
+def _chosen(td: TensorDictBase, which: Tensor) -> TensorDictBase:
+    """``td[which]``, which tensordict knows of data that are no tensors only where something is chosen."""
+    if bool(which.any()):
+        return td[which]
+    data: dict[str, Any] = {}
+    for name, value in entries(td):
+        tensor = isinstance(value, Tensor)
+        nothing = value[which] if tensor else NonTensorData(None, batch_size=[0])
+        data[name] = _chosen(value, which) if is_nested(value) else nothing
+    return new(data, Size([0]), td.device)
+
+
+def _things(who: str, name: str, value: Any) -> Any:
+    """Data that are no tensors as nested lists, over the dimensions of the batch."""
+    if isinstance(value, NON_TENSOR):
+        return value.tolist()
+    raise Unsupported(
+        f"{who}: entry {name!r} is {type(value).__name__}, which cannot be indexed; pad it, or leave it out by "
+        f"td.exclude"
+    )
+
+
+def _item(things: Any, index: tuple[int, ...]) -> Any:
+    for i in index:
+        things = things[i]
+    return things
+
+
+def _things_at(who: str, name: str, value: Any, when: Tensor, valid: Tensor, time: int) -> Any:
+    """Data that are no tensors at these times, None in the padding."""
+    things, steps, kept = _things(who, name, value), when.tolist(), valid.tolist()
+
+    def at(index: tuple[int, ...]) -> Any:
+        place = (*index[:time], _item(steps, index), *index[time:-1])
+        return _item(things, place) if _item(kept, index) else None
+
+    return _stacked(when.shape, at)
+
+
+def _stacked(shape: Size, item: Callable[[tuple[int, ...]], Any], index: tuple[int, ...] = ()) -> Any:
+    """Data that are no tensors by their index, as a stack of a shape."""
+    if len(index) == len(shape):
+        return NonTensorData(item(index))
+    return NonTensorStack(*[_stacked(shape, item, (*index, i)) for i in range(shape[len(index)])])

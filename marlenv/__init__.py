@@ -40,6 +40,9 @@ _ROOMS = (
 )
 __all__ = sorted(_HOMES)
 
+filter_warnings_subprocess = True
+"""Whether warnings in the processes of pools are kept quiet; read when a pool starts them."""
+
 
 def __getattr__(name: str) -> Any:
     return _resolve(name)

@@ -212,3 +212,5 @@ from marlenv.wrappers import gym_backend as gym_backend
 from marlenv.wrappers import implement_for as implement_for
 from marlenv.wrappers import register_gym_spec_conversion as register_gym_spec_conversion
 from marlenv.wrappers import set_gym_backend as set_gym_backend
+
+filter_warnings_subprocess: bool

@@ -213,6 +213,23 @@ def whole(who: str, name: str, value: int, low: int, high: int | None = None) ->
     return int(value)
 
 
+def flag(who: str, name: str, value: bool) -> bool:
+    """The value of an option, where it is True or False: words such as "false", and numbers, are neither.
+
+    Raises:
+        DtypeError: it is not.
+
+    >>> flag("Hex", "swap", True)
+    True
+    >>> flag("Hex", "swap", "false")
+    Traceback (most recent call last):
+    marlenv.errors.DtypeError: Hex: swap must be True or False, got 'false'
+    """
+    if not isinstance(value, bool):
+        raise DtypeError(f"{who}: {name} must be True or False, got {value!r}")
+    return value
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of an error message: the nearest valid name, or all of them when there are few.
 

@@ -48,7 +48,8 @@ def make(
 
     Raises:
         UnknownName: nothing has that name; names the nearest.
-        SpecError: the name is that of a family, without a task; or the callable does not make an env.
+        SpecError: the name is that of a family, without a task; the callable does not make an env; or what is said in
+            two ways, such as the task by the name and by an option, differs.
         TypeError: the env has no such option; names the nearest.
         MissingExtra: the simulator is not installed; says how to install it.
 
@@ -60,6 +61,8 @@ def make(
         num_envs = whole(f"make({name!r})", "num_envs", num_envs, 1)
     factory, batched = _factory(entry)
     given = {**entry.options, **options}
+    if name not in _TABLE and entry.task_option is not None:  # the name says the task
+        _check_agrees(name, "the name", entry.task_option, entry.options[entry.task_option], options)
     if needs(factory, entry.task_option) and entry.task_option not in given:
         raise SpecError(
             f"make: {name!r} is a family of tasks; name one, '{name}/TASK'; marlenv.available({name!r}), or "
@@ -71,8 +74,11 @@ def make(
             given["device"] = device
     if max_steps is not None and takes(factory, "max_steps", unsure=batched):
         given["max_steps"], max_steps = max_steps, None
-    if batched:  # one where a factory has to be told
-        given[entry.count_option] = 1 if num_envs is None and needs(factory, entry.count_option) else num_envs
+    if batched and num_envs is not None:
+        _check_agrees(name, "num_envs", entry.count_option, num_envs, options)
+        given[entry.count_option] = num_envs
+    elif batched:  # one where a factory has to be told
+        given.setdefault(entry.count_option, 1 if needs(factory, entry.count_option) else None)
     env = _build(name, factory, None if batched else num_envs, given)
     if device is not None and env.device != device:
         env = env.to(device)
@@ -209,6 +215,14 @@ def _check_factory(who: str, factory: Any) -> None:
     if not callable(factory) or isinstance(factory, EnvBase):
         raise SpecError(
             f"{who}: expected a class or a function that makes an env, got {type(factory).__name__} {factory!r}"
+        )
+
+
+def _check_agrees(name: str, said_by: str, option: str, value: object, options: dict[str, Any]) -> None:
+    """Raises where an option that is said in another way already is given, with another value."""
+    if option in options and str(options[option]) != str(value):
+        raise SpecError(
+            f"make({name!r}): {said_by} says {option}={value!r}, and {option}={options[option]!r} was given; give one"
         )
 
 

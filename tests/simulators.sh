@@ -93,6 +93,7 @@ mo_gymnasium() {
 # environment of its own, in which all else is that of ours.
 gym() {
   gym_generation 0.21.0
+  gym_generation 0.25.2 gym-notices==0.0.8
   gym_generation 0.26.2 gym-notices==0.0.8
 }
 

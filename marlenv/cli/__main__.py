@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(command: str, options: Any) -> int:
-    """Runs a parsed command; marlenv's own errors, wrong options and imports that fail become one line."""
+    """Runs a parsed command; errors become one line, those of users' own code with their place."""
     if (here := str(Path.cwd())) not in sys.path:  # for module:callable, as with ``python -m``
         sys.path.insert(0, here)
     try:
@@ -97,7 +97,7 @@ def run(command: str, options: Any) -> int:
         return 130
     except BrokenPipeError:
         return 0
-    except (MarlenvError, TypeError, ValueError, OSError, ImportError) as error:
+    except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
         fail(told(error))

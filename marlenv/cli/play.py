@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--opponent", default="random", help="who plays the other seats: random, or module:callable")
     parser.add_argument("--seed", type=int, help="of chance and of random moves; another one each time when left out")
     parser.add_argument("--max-steps", type=int, help="cut the game off after so many moves")
-    parser.add_argument("--save", type=Path, metavar="FILE", help="where the game goes: .json, or .pgn for chess")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="where the game goes: .json, .svg, or .pgn for chess")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="of the drawing")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the game; as often as needed"
@@ -229,15 +229,19 @@ class Match:
 
     def result(self) -> str:
         """How the game ended, in words."""
-        why = self.env.outcomes[int(self.data["outcome"])] if "outcome" in self.data else self._outcome()
+        why = self.env.outcomes[self._outcome()]
         totals = self.returns()
         names = [name for name, r in zip(self.rules.players, totals, strict=True) if r > 0]
         if self.rules.zero_sum and len(totals) == 2:
             return f"{names[0]} wins: {why}" if names else f"draw: {why}"
         return f"{why}: " + ", ".join(f"{name} {r:+g}" for name, r in zip(self.rules.players, totals, strict=True))
 
-    def _outcome(self) -> str:
-        return self.env.outcomes[int(self.rules.outcome(self.state))]
+    def _outcome(self) -> int:
+        """Why the game ended, among the env's outcomes, whose last two are an illegal move and the move limit."""
+        if "outcome" in self.data:
+            return int(self.data["outcome"])
+        cut = "truncated" in self.data and bool(self.data["truncated"])
+        return int(self.rules.outcome(self.state)) or len(self.env.outcomes) - (1 if cut else 2)
 
     def check_file(self, file: Path) -> None:
         """Raises where the game cannot be kept in ``file``."""

@@ -93,8 +93,11 @@ def write(env: EnvBase, kind: str, spec: Composite) -> None:
         side.lock_()
 
 
-def assign(env: EnvBase, kind: str, value: Any) -> None:
-    """What ``env.<kind>_spec = value`` does: checks the shape, wraps a leaf, completes done flags, stores."""
+def assign(env: EnvBase, kind: str, value: Any, *, derived: bool = False) -> None:
+    """What ``env.<kind>_spec = value`` does: checks the shape, wraps a leaf, completes done flags, stores.
+
+    Rewards and flags need a dimension behind the batch, but where they are ``derived`` from those of another env.
+    """
     who = f"{type(env).__name__}.{kind}_spec"
     if isinstance(value, dict) or (value is None and kind == "state"):
         value = Composite(value or {}, shape=env.batch_size)
@@ -111,7 +114,7 @@ def assign(env: EnvBase, kind: str, value: Any) -> None:
             raise SpecTypeError(f"{who}: expected a Composite with named entries, got {value!r}")
         _check_leaf(env, kind, value)
         value = Composite({kind: value}, shape=batch)
-    if kind in ("reward", "done"):
+    if kind in ("reward", "done") and not derived:
         for key, leaf in value.items(True, True):
             if leaf.ndim == 0:
                 raise ShapeError(f"{who}: entry {key!r} needs at least one dimension, got shape []; use (1,)")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tensordict import TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.errors import ContractBroken, NotInSpec
+from marlenv.errors import ContractBroken, NotInSpec, SpecTypeError
 from marlenv.groups.masks import open_rows
 from marlenv.keys import NestedKey, Path, nested, under
 from marlenv.specs import Composite, StackedComposite
@@ -42,9 +42,14 @@ def check_env_specs(
         steps: how many steps to play.
 
     Raises:
+        SpecTypeError: it is no env of marlenv.
         ContractBroken: an AssertionError that names the entry, what the spec says and what came.
     """
     who = type(env).__name__
+    if not hasattr(type(env), "step_and_maybe_reset") or not hasattr(type(env), "plan"):  # the class, not what it wraps
+        raise SpecTypeError(
+            f"check_env_specs: expected an env of marlenv, got {who}; from_torchrl(env) makes one of TorchRL's"
+        )
     if seed is not None:
         env.set_seed(seed)
     ways = [True, False] if break_when_any_done == "both" else [break_when_any_done]

@@ -234,7 +234,8 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
 
         Args:
             tensordict: may hold ``"_reset"`` masks beside done flags: then only what they mark is reset, and the data
-                of the rest is kept. The result is written into it.
+                of the rest are kept; entries that they lack are zeros there, so hand over what the step before gave.
+                The result is written into it.
             set_state: start from the state in ``tensordict``, for envs that can.
             **kwargs: options of ``_reset``.
 

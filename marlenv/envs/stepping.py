@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
 
 STEP = "_step"
+UNSIGNED = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
+WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, *UNSIGNED)
+"""The dtypes that actions which number choices come in, besides that of their spec."""
 
 
 def step(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
@@ -134,7 +137,7 @@ def check_actions(env: EnvBase, plan: Plan, td: TensorDictBase, where: Tensor | 
             raise ShapeError(
                 f"{type(env).__name__}.step: action {entry.key!r} must have shape {list(want)}, got {list(value.shape)}"
             )
-        if entry.numbered and value.is_floating_point():
+        if entry.numbered and value.dtype not in WHOLE and value.dtype != entry.spec.dtype:
             raise DtypeError(
                 f"{type(env).__name__}.step: action {entry.key!r} must be {entry.spec.dtype}, got {value.dtype}; it "
                 f"is the "

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, flag
 from marlenv.games.fast.compiled_rules import CompiledRules
 from marlenv.games.parts import drawing
 from marlenv.games.parts.bits import counted, flags
@@ -80,6 +80,7 @@ class Backgammon(Rules[State]):
     observation_shape: ClassVar[tuple[int, ...]] = (201,)
 
     def __post_init__(self) -> None:
+        flag("Backgammon", "hyper", self.hyper)
         if self.scoring not in SCORING:
             raise SpecError(f"Backgammon: scoring must be one of {SCORING}, got {self.scoring!r}")
 
@@ -147,6 +148,7 @@ class Backgammon(Rules[State]):
 
     def play(self, state: State, action: Tensor) -> State:
         own, other = _sides(state)
+        action = action.to(torch.int64)
         low, places = action // PAIR, action % PAIR
         dice = torch.where((low == 1).unsqueeze(-1), state.dice.flip(-1), state.dice)
         own, other = _moved(own, other, places // 26, dice[..., 0])

@@ -110,7 +110,7 @@ class ConnectFour(Rules[State]):
     def play(self, state: State, action: Tensor) -> State:
         own, stones, ply, won = state.board.unbind(-1)
         rests = ~stones & ((stones >> 8) | _cells(1, self.columns) << 8 * (self.rows - 1))  # where stones fall to
-        stone = torch.where(won == 0, rests & (_cells(self.rows, 1) << action), 0)
+        stone = torch.where(won == 0, rests & (_cells(self.rows, 1) << action.to(torch.int64)), 0)
         goes, steps = stone != 0, (1, 8, 7, 9)  # to the right, down, down to the left, down to the right
         line = goes & torch.stack([in_a_row(own | stone, step, self.line) for step in steps]).any(0)
         after = (torch.where(goes, stones ^ own, own), stones | stone, ply + goes, won | line)

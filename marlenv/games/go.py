@@ -96,7 +96,7 @@ class Go(Rules[State]):
         if self.repetition not in get_args(Repetition):
             raise UnknownName(f"Go: repetition={self.repetition!r}; {nearest(self.repetition, get_args(Repetition))}")
         whole("Go", "moves", self.longest, 1)
-        if not isinstance(self.komi, Real) or not math.isfinite(self.komi):
+        if not isinstance(self.komi, Real) or isinstance(self.komi, bool) or not math.isfinite(self.komi):
             raise SpecError(f"Go: komi must be a finite number, got {self.komi!r}")
 
     @property

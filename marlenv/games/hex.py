@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError, whole
+from marlenv.errors import SpecError, flag, whole
 from marlenv.games.fast.boards import FastBoard
 from marlenv.games.parts import drawing
 from marlenv.games.parts.tables import Table
@@ -71,7 +71,7 @@ class Hex(Rules[State]):
     def __post_init__(self) -> None:
         for name, size in (("rows", self.rows), ("columns", self.width)):
             whole("Hex", name, size, 2, 26)
-        if self.swap and self.rows != self.width:
+        if flag("Hex", "swap", self.swap) and self.rows != self.width:
             raise SpecError(f"Hex: swap needs a square board, got {self.rows} rows and {self.width} columns")
 
     @property

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
+from marlenv.errors import flag
 from marlenv.games.fast.compiled_rules import CompiledRules
 from marlenv.games.parts import cards, drawing
 from marlenv.games.rules import Rules, where
@@ -71,6 +72,7 @@ class LeducPoker(Rules[State]):
 
     def __post_init__(self) -> None:
         cards.seats(self.num_players, 2, 10, "LeducPoker")
+        flag("LeducPoker", "recall", self.recall)
 
     @property
     def players(self) -> tuple[str, ...]:

@@ -140,6 +140,7 @@ class MatrixGame(Rules[State]):
         return may & ~self.over(state)[..., None, None]
 
     def play(self, state: State, action: Tensor) -> State:
+        action = action.to(torch.int64)
         table = _tensor(self.payoffs, action.device)
         won = table[tuple(action.unbind(-1))]
         return where(self.over(state), state, State(action, state.played + 1, state.score + won))

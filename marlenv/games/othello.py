@@ -102,7 +102,7 @@ class Othello(Rules[State]):
         return (can & (action >= 0) & (action < PASS)) | ((action == PASS) & (state.moves == 0) & ~state.ended)
 
     def play(self, state: State, action: Tensor) -> State:
-        disc = torch.where((action == PASS) | state.ended, 0, torch.ones_like(action) << action.clamp(max=63))
+        disc = torch.where((action == PASS) | state.ended, 0, torch.ones_like(state.own) << action.clamp(max=63))
         turned = _turned(state.own, state.other, disc)
         own, other = state.own | disc | turned, state.other & ~turned
         both = torch.stack((own, other))

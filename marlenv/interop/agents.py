@@ -20,6 +20,15 @@ HIDDEN = ("alive", "mask", "info", "pad_mask")
 """Entries of groups that are no observations for other libraries."""
 
 
+def shown(name: str, hide: tuple[str, ...] = HIDDEN) -> bool:
+    """Whether an entry is an observation for other libraries; what a transform remembers, ``_line``, is none.
+
+    >>> [name for name in ("observation", "_line", "alive") if shown(name)]
+    ['observation']
+    """
+    return not name.startswith("_") and name not in hide
+
+
 def begun(env: EnvBase, seed: int | None, options: Mapping[str, Any] | None) -> TensorDictBase:
     """Starts an episode as other libraries do: with a seed, if there is one, and options of the env's reset."""
     if seed is not None:
@@ -116,18 +125,16 @@ class Agents:
         self.who, self.env = who, env
         self.tree = acting_groups(who, env)
         self.names = [name for names in self.tree.groups.values() for name in names]
-        shown = {name: _shown(spec) for name, spec in self._own("observation").items()}
-        self._observations = Packer(self.tree, shown)
+        observed = {name: _shown(spec) for name, spec in self._own("observation").items()}
+        self._observations = Packer(self.tree, observed)
         self._actions = Packer(self.tree, self._own("action"))
-        self._alone = {name: list(spec) == ["observation"] for name, spec in shown.items()}
-        self.observation_spaces = {
-            name: space_of(who, name, spec["observation"] if self._alone[name] else spec)
-            for name, spec in shown.items()
-        }
+        self._alone = {name: list(spec) == ["observation"] for name, spec in observed.items()}
+        self._wrapped = {name: _wraps(spec.get("observation", None)) for name, spec in observed.items()}
+        self.observation_spaces = {name: space_of(who, name, self._seen(name, spec)) for name, spec in observed.items()}
         self.action_spaces = {
             name: space_of(who, f"{name}/action", spec["action"]) for name, spec in self._own("action").items()
         }
-        for name, spec in shown.items():
+        for name, spec in observed.items():
             check_mask(who, name, spec.get("action_mask", None), self.action_spaces[name])
 
     def _own(self, kind: str) -> dict[str, Composite]:
@@ -184,9 +191,16 @@ class Agents:
     def observations(self, td: TensorDictBase, only: Any = None) -> dict[str, Any]:
         """What agents observe, as values of their spaces."""
         return {
-            name: value_of(self.observation_spaces[name], found["observation"] if self._alone[name] else found)
+            name: value_of(self.observation_spaces[name], self._seen(name, found))
             for name, found in self._observations.unpack(lone(td), only).items()
         }
+
+    def _seen(self, name: str, given: Any) -> Any:
+        """What an agent is given to see, or the spec of it, without wrappings around an observation."""
+        if not self._wrapped[name]:
+            return given["observation"] if self._alone[name] else given
+        seen = given["observation"]["observation"]
+        return seen if self._alone[name] else type(given)({**dict(given.items()), "observation": seen})
 
     def column(self, td: TensorDictBase, name: str, default: Any = None) -> dict[str, Any]:
         """An entry with one number for each agent, such as rewards or flags; where groups have none, the root's."""
@@ -207,5 +221,10 @@ class Agents:
         return None if root is None else root.reshape(-1).tolist() * len(self.tree.groups[path])
 
 
+def _wraps(spec: Any) -> bool:
+    """Whether an observation is nothing but entries around one, such as PettingZoo's games with masks have."""
+    return isinstance(spec, Composite) and list(spec.keys()) == ["observation"]
+
+
 def _shown(spec: Composite) -> Composite:
-    return Composite({name: one for name, one in spec.items() if name not in HIDDEN})
+    return Composite({name: one for name, one in spec.items() if shown(name)})

@@ -12,8 +12,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.errors import GroupError, KeyMissing, SpecTypeError
-from marlenv.interop.agents import HIDDEN
+from marlenv.errors import GroupError, KeyMissing, ShapeError, SpecTypeError
+from marlenv.interop.agents import HIDDEN, shown
 from marlenv.interop.spaces import check_mask, check_numbers, space_of, value_of
 from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite, StackedComposite
@@ -65,17 +65,19 @@ class Face:
             if each:
                 self._refuse_unequal(observed, action)
             observed, action = observed[0], action[0]
-        shown = {name: spec for name, spec in observed.items() if name not in HIDDEN and name not in hide}
-        self._names = list(shown)
+        seen = {name: spec for name, spec in observed.items() if shown(name, (*HIDDEN, *hide))}
+        self._names = list(seen)
         self._plain = {name: is_plain(spec) for name, spec in observed.items()}
         self._bare = self._names == ["observation"]
         named = "/".join((*self.path, ""))
-        whole = shown["observation"] if self._bare else Composite(shown)
+        whole = seen["observation"] if self._bare else Composite(seen)
         self.observation_space = space_of(
             who, f"{named}observation" if self._bare else named[:-1] or "observation", whole
         )
         self.action_space = space_of(who, f"{named}action", action)
         self.masked = "action_mask" in observed.keys()
+        batch = (self.rows * self.agents,) if each else tuple(env.batch_size) if self.rows > 1 else ()
+        self._acts: tuple[int, ...] = (*batch, *self.action_space.shape)
         if self.masked and self.lone:
             check_mask(who, "/".join(self.path), observed["action_mask"], self.action_space)
 
@@ -138,9 +140,15 @@ class Face:
 
         Raises:
             DtypeError: it is no number, or a fraction where actions are numbered.
+            ShapeError: it has another shape than the space, with the batch in front; sizes of 1 may be left out.
         """
         spec, array = self.env.full_action_spec[self.action_key], np.asarray(action)
         check_numbers(self.who, self.action_key, spec, array, self.action_space)
+        if array.shape != self._acts and _without_ones(array.shape) != _without_ones(self._acts):
+            raise ShapeError(
+                f"{self.who}: actions must have shape {list(self._acts)}, got {list(array.shape)}; "
+                f"each is one of {self.action_space}"
+            )
         if is_plain(spec):
             value = torch.as_tensor(array).to(td.device or spec.device, spec.dtype).reshape(spec.shape)
         else:
@@ -178,6 +186,10 @@ class Face:
     def _of_agents(self, values: Any) -> NDArray[Any]:
         """Numbers of agents, or of rows, as numbers of agents; ``[B * A]``."""
         return values.reshape(-1) if values.size == self.rows * self.agents else values.reshape(-1).repeat(self.agents)
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(n for n in shape if n != 1)
 
 
 def _numbers(value: Tensor, batch_ndim: int) -> NDArray[Any]:

@@ -51,7 +51,9 @@ class Teams:
             raise SpecTypeError(f"{self.who}: no groups are called {unknown}; there are {self.names}")
         for name, face in self._faces.items():
             if name in actions:
-                face.set_action(td, actions[name])
+                action = np.asarray(actions[name])
+                flat = action.shape == self.action_spaces[name].shape
+                face.set_action(td, action.reshape(face.action_space.shape) if flat else action)
             else:
                 spec = self.env.full_action_spec[face.action_key]
                 td.set(face.action_key, spec.zero())

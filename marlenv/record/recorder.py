@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 from torch import Tensor
 
 from marlenv.errors import ShapeError, SpecError, whole
@@ -199,7 +199,8 @@ class PixelRenderTransform(Transform):
     Args:
         out_keys: one key.
         preproc: of what is drawn.
-        as_non_tensor: write it as it is; found out when left out: an image of one row in an env of several.
+        as_non_tensor: write it as it is, of a pool one image for every row; found out when left out: an image of one
+            row in an env of several.
         render_method: the name of the env's method.
         pass_tensordict: hand the data to the method.
         **kwargs: handed to the method.
@@ -251,24 +252,29 @@ class PixelRenderTransform(Transform):
         if isinstance(value, Tensor):
             spec[key] = Unbounded(value.shape, device=value.device, dtype=value.dtype)
         else:
-            spec[key] = NonTensor(spec.shape, example_data=value)
+            each = isinstance(value, NonTensorStack)
+            spec[key] = NonTensor(spec.shape, example_data=_first(value), batched=each)
 
     def _drawn(self, td: TensorDictBase) -> Any:
+        """A tensor; or what is not to be one: an image of the whole batch, or one for every row of a pool."""
         method = getattr(self.container.base_env, self.render_method)
         image = method(td, **self.options) if self.pass_tensordict else method(**self.options)
         image = image if self.preproc is None else self.preproc(image)
-        image = torch.stack([torch.as_tensor(one) for one in image]) if isinstance(image, (list, tuple)) else image
+        each, rows = isinstance(image, (list, tuple)), td.batch_size
         if self.as_non_tensor is None:
-            self.as_non_tensor = bool(td.batch_size) and tuple(image.shape[: td.ndim]) != tuple(td.batch_size)
-        return image if self.as_non_tensor else torch.as_tensor(image.copy() if hasattr(image, "copy") else image)
+            shape = (len(image), *image[0].shape) if each else image.shape
+            self.as_non_tensor = bool(rows) and tuple(shape[: td.ndim]) != tuple(rows)
+        if self.as_non_tensor and each and rows and len(image) == rows[0]:
+            return NonTensorStack(*(NonTensor(rows[1:], example_data=one, batched=True).zero() for one in image))
+        if self.as_non_tensor:
+            return NonTensorData(image, batch_size=rows, device=td.device)
+        if each:
+            return torch.stack([torch.as_tensor(one) for one in image])
+        return torch.as_tensor(image.copy() if hasattr(image, "copy") else image)
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         if self.enabled:
-            key, value = (self.out_keys or [])[0], self._drawn(next_tensordict)
-            if self.as_non_tensor:
-                next_tensordict.set_non_tensor(key, value)
-            else:
-                next_tensordict.set(key, value)
+            next_tensordict.set((self.out_keys or [])[0], self._drawn(next_tensordict))
         return next_tensordict
 
     def switch(self, mode: str | bool | None = None) -> None:
@@ -279,3 +285,8 @@ class PixelRenderTransform(Transform):
 
     def __repr__(self) -> str:
         return f"PixelRenderTransform({(self.out_keys or [''])[0]!r})"
+
+
+def _first(value: Any) -> Any:
+    """The first image of a stack."""
+    return _first(value[0]) if isinstance(value, NonTensorStack) else value.data

@@ -11,6 +11,7 @@ from marlenv.tournament.aggregate import (
 from marlenv.tournament.asking import ENDINGS
 from marlenv.tournament.bootstrap import Replicates, interval
 from marlenv.tournament.cross_play import CrossPlay, cross_play, team_returns
+from marlenv.tournament.cycles import CyclicShare, cyclic_share
 from marlenv.tournament.defects import defects
 from marlenv.tournament.engines import UCIPlayer
 from marlenv.tournament.exploitability import exploitability
@@ -55,6 +56,7 @@ __all__ = [
     "Adjudication",
     "Arena",
     "CrossPlay",
+    "CyclicShare",
     "Decomposition",
     "Estimate",
     "GTPPlayer",
@@ -81,6 +83,7 @@ __all__ = [
     "confidence_sequence",
     "cross_play",
     "cross_play_teams",
+    "cyclic_share",
     "cyclic_triads",
     "decompose",
     "defects",

@@ -5,18 +5,20 @@ Scores are ``[runs, tasks]``. Source: Agarwal and others 2021, https://arxiv.org
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 import numpy as np
 
-from marlenv.errors import ShapeError, whole
+from marlenv.errors import ShapeError, SpecError, whole
+from marlenv.tournament.arrays import numbers
 from marlenv.tournament.bootstrap import quantiles
 from marlenv.tournament.likelihood import Array
 
 
 def table_of(scores: object, who: str) -> Array:
     """Scores as numbers ``[runs, tasks]``."""
-    table = np.asarray(scores, dtype=float)
+    table = numbers(scores, who, "finite scores [runs, tasks]")
     if table.ndim != 2 or not table.size or not np.isfinite(table).all():
         raise ShapeError(f"{who}: expected finite scores [runs, tasks], got {list(table.shape)}")
     return table
@@ -69,7 +71,7 @@ def performance_profile(scores: object, thresholds: object) -> Array:
 
 def aggregate_interval(
     scores: object,
-    statistic: Callable[[Array], Array | float],
+    statistic: Callable[..., Array | float],
     *,
     level: float = 0.95,
     replicates: int = 2000,
@@ -78,18 +80,59 @@ def aggregate_interval(
     """Where a statistic of the scores lies, by drawing the runs of each task anew (stratified bootstrap).
 
     Args:
-        scores: ``[runs, tasks]``.
-        statistic: takes ``[runs, tasks]``: :func:`iqm`, :func:`optimality_gap`, or one's own.
+        scores: ``[runs, tasks]``; or several such tables, a tuple or list of them, each of which is drawn anew.
+        statistic: takes as many tables: :func:`iqm`, :func:`optimality_gap`, :func:`probability_of_improvement` of
+            two, or one's own.
         level: the share of replicates between the bounds.
         replicates: how often the runs are drawn anew.
         seed: of the draws.
 
+    Raises:
+        ShapeError: scores are not finite numbers ``[runs, tasks]``.
+        SpecError: the statistic takes another number of tables, or an option is out of range.
+
     >>> low, high = aggregate_interval([[0.0], [1.0], [2.0], [3.0]], iqm, replicates=500)
     >>> bool(0 <= low < 1.5 < high <= 3)
     True
+    >>> mine, theirs = [[1.0], [2.0], [4.0]], [[0.0], [2.0], [3.0]]
+    >>> low, high = aggregate_interval((mine, theirs), probability_of_improvement, replicates=500)
+    >>> bool(low < probability_of_improvement(mine, theirs) < high)
+    True
     """
-    table = table_of(scores, "aggregate_interval")
+    several = list(scores) if isinstance(scores, list | tuple) else []
+    given = several if several and all(_is_table(one) for one in several) else [scores]
+    tables = [table_of(one, "aggregate_interval") for one in given]
+    _check_takes(statistic, len(tables))
     whole("aggregate_interval", "replicates", replicates, 1)
     rng = np.random.Generator(np.random.Philox(seed))
-    drawn = (table[rng.integers(0, len(table), table.shape), np.arange(table.shape[1])] for _ in range(replicates))
-    return quantiles(np.stack([np.asarray(statistic(again), dtype=float) for again in drawn]), level)
+    found = [statistic(*(_again(table, rng) for table in tables)) for _ in range(replicates)]
+    return quantiles(np.stack([np.asarray(one, dtype=float) for one in found]), level)
+
+
+def _is_table(one: object) -> bool:
+    """Whether it has rows of its own, so that a list of such is one of tables."""
+    try:
+        return np.ndim(one) >= 2  # type: ignore[arg-type]
+    except ValueError:  # rows of different lengths
+        return True
+
+
+def _again(table: Array, rng: np.random.Generator) -> Array:
+    """Scores drawn anew from those of each task."""
+    return np.asarray(table[rng.integers(0, len(table), table.shape), np.arange(table.shape[1])])
+
+
+def _check_takes(statistic: Callable[..., Array | float], count: int) -> None:
+    try:
+        signature = inspect.signature(statistic)
+    except (TypeError, ValueError):  # some functions in C do not tell
+        return
+    try:
+        signature.bind(*[None] * count)
+    except TypeError as error:
+        name = getattr(statistic, "__name__", repr(statistic))
+        got = "1 table of scores" if count == 1 else f"{count} tables of scores"
+        raise SpecError(
+            f"aggregate_interval: {name} does not take {got} ({error}); give a tuple of as many tables as it takes, "
+            f"as in aggregate_interval((mine, theirs), probability_of_improvement)"
+        ) from error

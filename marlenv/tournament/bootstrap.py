@@ -12,7 +12,7 @@ import numpy as np
 
 from marlenv.errors import SpecError, whole
 from marlenv.tournament.likelihood import FAR, Array, Flags, maximum
-from marlenv.tournament.ratings import ELO, Interval, Ratings, anchors, halved, ranks_of, spread, tied, took, within
+from marlenv.tournament.ratings import ELO, Interval, Ratings, anchors, halved, spread, tied, took, within
 from marlenv.tournament.results import Results, payoffs_of
 
 Kind = Literal["model", "games"]
@@ -27,11 +27,19 @@ def replayed(counts: Array, replicates: int, seed: int, chances: Array | None = 
         seed: of the draws.
         chances: of win, draw and loss, ``[n, n, 3]``; without it those that were seen.
 
+    Raises:
+        SpecError: some counts are no whole numbers, or there are too few replicates.
+
     >>> again = replayed(np.array([[[0, 0, 0], [5, 2, 3]], [[0, 0, 0], [0, 0, 0]]], dtype=float), 4, seed=0)
     >>> again.shape, again.sum(-1)[:, 0, 1].tolist()
     ((4, 2, 2, 3), [10.0, 10.0, 10.0, 10.0])
     """
     whole("bootstrap", "replicates", replicates, 1)
+    if (odd := counts[counts != np.round(counts)]).size:
+        raise SpecError(
+            f"bootstrap: games are drawn anew, so counts must be whole numbers, got {odd[0]:g}; give the counts of the "
+            f"games, or use Ratings.wald, which takes any"
+        )
     total = counts.sum(-1)
     chances = counts / np.maximum(total, 1)[..., None] if chances is None else chances
     chances = np.where((total > 0)[..., None], chances, [1.0, 0.0, 0.0])
@@ -55,7 +63,9 @@ def interval(
     replicates: int = 1000,
     seed: int = 0,
 ) -> tuple[Array, Array]:
-    """Where a statistic of the table of payoffs lies: alpha-rank, Nash averages, the cyclic part, or one's own.
+    """Where a statistic of the table of payoffs lies: alpha-rank, Nash averages, or one's own.
+
+    One that luck moves to one side, as it does what is cyclic, is moved twice here; see :func:`cyclic_share` for that.
 
     Args:
         results: games of every pair.
@@ -132,7 +142,10 @@ class Replicates:
         return Interval(low, high)
 
     def ranks(self, level: float = 0.95) -> tuple[Array, Array]:
-        """The best and the worst rank of each player, as :meth:`Ratings.ranks`, by the largest distance of all."""
+        """The best and the worst rank of each player, as :meth:`Ratings.ranks`, by the largest distance of all.
+
+        Players without a bound are compared as there.
+        """
         who = self.ratings.reference
         theta = self.parameters[:, who] * ELO
         true = self.ratings.elo[who]
@@ -141,5 +154,7 @@ class Replicates:
         var = np.diagonal(cov, axis1=1, axis2=2)
         errors = np.sqrt(np.maximum(var[:, :, None] + var[:, None] - 2 * cov, 1e-12))
         largest = np.where(self.lost, np.inf, (off / errors).max((1, 2)))
-        z = float(np.quantile(largest, level, method="higher"))
-        return ranks_of(self.ratings.elo, self.ratings.difference_errors(), z)
+        n, g = len(self.ratings.names), len(who)
+        each = level ** (2 / max(n * (n - 1), 2))  # the pairs of the reference have their share, as in Ratings.ranks
+        z = float(np.quantile(largest, each ** max(g * (g - 1) / 2, 1), method="higher"))
+        return self.ratings._ranks(z, each)

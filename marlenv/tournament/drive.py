@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from marlenv.errors import PoolError, whole
 from marlenv.tournament.config import Config
@@ -14,6 +14,8 @@ from marlenv.tournament.games import Games
 from marlenv.tournament.plan import OF_ROUNDS, following
 from marlenv.tournament.play import Arena, Played, blank
 from marlenv.tournament.store import Ledger, me
+
+ORDERED = ("players", "seats")  # the tables of a config whose order says who comes first
 
 
 def open_ledger(config: Config, path: Path | str) -> Ledger:
@@ -33,10 +35,27 @@ def open_ledger(config: Config, path: Path | str) -> Ledger:
         except PoolError:
             if not path.exists():
                 raise  # else another process was faster, and we play from its ledger
-    ledger, table = Ledger(path), config.table()
-    if other := sorted(name for name in table if ledger.config.get(name) != table[name]):
-        raise PoolError(f"ledger {path}: it is of a tournament with other {', '.join(other)}; choose another --ledger")
+    ledger = Ledger(path)
+    if says := differing(ledger.config, config.table()):
+        raise PoolError(f"ledger {path}: it is of a tournament with {says}; choose another --ledger")
     return ledger
+
+
+def differing(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """What is other in a config than in the one that is wanted; "" if they are of one tournament.
+
+    >>> differing({"seed": 0, "players": {"a": "random", "b": "random"}}, {"seed": 1, "players": {"a": "random"}})
+    'other players, seed'
+    >>> differing({"players": {"a": "random", "b": "random"}}, {"players": {"b": "random", "a": "random"}})
+    'players in another order: a, b'
+    """
+    other = sorted(name for name in wanted if there.get(name) != wanted[name])
+    says = [f"other {', '.join(other)}"] if other else []
+    for name in ORDERED:
+        order = there.get(name)
+        if name in wanted and name not in other and isinstance(order, Mapping) and list(order) != list(wanted[name]):
+            says.append(f"{name} in another order: {', '.join(order)}")
+    return ", and ".join(says)
 
 
 class Crew(Protocol):

@@ -16,7 +16,7 @@ from marlenv.envs import EnvBase
 from marlenv.errors import SpecError, Unsupported, nearest
 from marlenv.keys import DONE_NAMES, Path, nested
 from marlenv.specs import Bounded, Categorical, OneHot, TensorSpec
-from marlenv.tournament.env_rows import BatchRows, Rows, SingleRows
+from marlenv.tournament.env_rows import rows_of
 from marlenv.tournament.games import NONE, Game, Games
 from marlenv.tournament.streams import CHANCE, streams
 from marlenv.tournament.turns import Positions
@@ -111,7 +111,7 @@ class EnvBoard:
         if len(env.batch_size) > 1:
             raise SpecError(f"Arena: expected an env with one batch dimension or none, got {list(env.batch_size)}")
         self.env, self.seed = env, seed
-        self._rows: Rows = BatchRows(env) if env.batch_size else SingleRows(env, make)
+        self._rows = rows_of(env, make)
         self.seats = seats_of(env, seats)
         self.groups = {seat: "/".join(env.tree.place[agents[0]][0]) for seat, agents in self.seats.items()}
         self.kinds = kinds_of(env, self.seats, single=not isinstance(seats, Mapping) and not whole_groups(env, seats))

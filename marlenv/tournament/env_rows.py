@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, Unsupported
 from marlenv.keys import NestedKey
 
 
@@ -42,19 +42,15 @@ class BatchRows(Rows):
 
     Args:
         env: with one batch dimension.
+
+    Raises:
+        SpecError: its randomness is not, or it does not give its state away.
     """
 
     def __init__(self, env: EnvBase) -> None:
         self.env = env
         self.data = env.reset()
-        state = env.get_state(self.data)
-        found = [key for key in state.keys(True, True) if (key if isinstance(key, str) else key[-1]) == "rng"]
-        if len(found) != 1 or state[found[0]].shape != (*env.batch_size, 2):
-            raise SpecError(
-                f"Arena: {type(env).__name__} does not give its randomness away, so games cannot be seeded one by one; "
-                f"give the arena a function that makes an env without batch dimensions"
-            )
-        self._rng: NestedKey = found[0]
+        self._rng = _randomness(env, self.data)
 
     def count(self, wanted: int) -> int:
         return self.env.batch_size[0]
@@ -82,7 +78,7 @@ class BatchRows(Rows):
 
 
 class SingleRows(Rows):
-    """An env for each row.
+    """An env for each row, without batch dimensions or with one row.
 
     Args:
         first: the env of the first row.
@@ -91,9 +87,17 @@ class SingleRows(Rows):
 
     def __init__(self, first: EnvBase, make: Callable[[], EnvBase] | None) -> None:
         self.envs, self._make = [first], make
-        self._each = [first.reset()]
+        self._batched = bool(first.batch_size)
+        self._each = [self._reset(first)]
         self._entries = list(self._each[0].keys(True, True))
         self.data = torch.stack(self._each)
+
+    def _reset(self, env: EnvBase) -> TensorDictBase:
+        return self._bare(env.reset())
+
+    def _bare(self, data: TensorDictBase) -> TensorDictBase:
+        """Data of an env without their batch dimension."""
+        return data[0] if self._batched else data
 
     def count(self, wanted: int) -> int:
         return wanted if self._make is not None else 1
@@ -107,15 +111,41 @@ class SingleRows(Rows):
                 self.envs.append(self._make())
                 self._each.append(self._each[0])
             self.envs[row].set_seed(key & 0x7FFFFFFF)
-            self._each[row] = self.envs[row].reset()
+            self._each[row] = self._reset(self.envs[row])
         self.data = torch.stack(self._each)
 
     def step(self, data: TensorDictBase, rows: Tensor) -> TensorDictBase:
         out = [data[0].empty()] * len(self.envs)
         for row in rows.tolist():
-            full = self.envs[row].step(data[row])
-            following = self.envs[row].step_mdp(full)
-            self._each[row], out[row] = following.select(*self._entries), full["next"]
+            full = self.envs[row].step(data[row : row + 1] if self._batched else data[row])
+            following = self.envs[row].step_mdp(full).select(*self._entries)
+            self._each[row], out[row] = self._bare(following), self._bare(full["next"])
         self.data = torch.stack(self._each)
         blank = torch.zeros_like(out[int(rows[0])])
         return torch.stack([blank if x.is_empty() else x for x in out])
+
+
+def rows_of(env: EnvBase, make: Callable[[], EnvBase] | None) -> Rows:
+    """The rows of an arena: those of a batched env, or envs of their own where a function makes one for each.
+
+    Raises:
+        SpecError: games of the env cannot be seeded one by one.
+    """
+    single = not env.batch_size or (make is not None and env.batch_size[0] == 1)
+    return SingleRows(env, make) if single else BatchRows(env)
+
+
+def _randomness(env: EnvBase, data: TensorDictBase) -> NestedKey:
+    """Where the randomness of each row stands in the state of an env."""
+    try:
+        state = env.get_state(data)
+        found = [key for key in state.keys(True, True) if (key if isinstance(key, str) else key[-1]) == "rng"]
+        if len(found) == 1 and state[found[0]].shape == (*env.batch_size, 2):
+            return found[0]
+        why = "does not give its randomness away"
+    except Unsupported:
+        why = "does not give its state away"
+    raise SpecError(
+        f"Arena: {type(env).__name__} {why}, so games cannot be seeded one by one; give the arena a function that "
+        f"makes an env without batch dimensions, or with one row"
+    )

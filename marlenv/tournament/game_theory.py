@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from marlenv.errors import ShapeError, SpecError, whole
+from marlenv.tournament.arrays import numbers
 from marlenv.tournament.likelihood import Array, Flags
 
 
@@ -22,7 +23,7 @@ def antisymmetric(payoffs: object, who: str) -> Array:
         ShapeError: it is not square.
         SpecError: it is not antisymmetric, or not finite.
     """
-    table = np.asarray(payoffs, dtype=float)
+    table = numbers(payoffs, who, "a square table of payoffs [n, n]")
     if table.ndim != 2 or table.shape[0] != table.shape[1] or not table.size:
         raise ShapeError(f"{who}: expected a square table of payoffs [n, n], got {list(table.shape)}")
     if not np.isfinite(table).all():
@@ -243,7 +244,8 @@ class Decomposition(NamedTuple):
 def decompose(payoffs: object) -> Decomposition:
     """Splits payoffs into a part that a number per player explains, and a part that goes in circles.
 
-    ``payoffs == transitive + cyclic``, and the two are orthogonal: the squares of their entries add up.
+    ``payoffs == transitive + cyclic``, and the two are orthogonal: the squares of their entries add up. The table is
+    taken for the truth; of one that comes of games, :func:`cyclic_share` says how much more than luck is cyclic.
 
     Args:
         payoffs: ``[n, n]``, antisymmetric.

@@ -12,6 +12,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from marlenv.errors import SpecError
+
 Ids = NDArray[np.int64]
 NONE = int(np.iinfo(np.int64).min)
 """What stands in a column for None."""
@@ -71,10 +73,16 @@ class Games(Sequence[Game]):
 
     @classmethod
     def of(cls, games: Iterable[Game]) -> Games:
-        """Those games; as they are if they are in columns already."""
+        """Those games; as they are if they are in columns already.
+
+        Raises:
+            SpecError: what is given is no :class:`Game`.
+        """
         if isinstance(games, Games):
             return games
         rows, known = list(games), dict[tuple[str, ...], int]()
+        if other := [game for game in rows if not isinstance(game, Game)][:1]:
+            raise SpecError(f"games: expected some like Game(0, ('ada', 'bob')), got {other[0]!r}")
         return cls(
             known,
             _column(known.setdefault(game.players, len(known)) for game in rows),

@@ -85,11 +85,16 @@ class Played(NamedTuple):
         return pair_scores(self.returns, self.culprit, 0, 1)
 
     def results(self, names: Sequence[str] | None = None) -> Results:
-        """The counts of games of two: whoever earned more won, and whoever forfeited lost."""
+        """The counts of games of two: whoever earned more won, and whoever forfeited lost.
+
+        Raises:
+            PoolError: the games have more seats.
+        """
+        scores = self.scores().numpy()
         first = self.games.first()
         place = {players: k for k, players in enumerate(first)}
         which = np.array([place.get(players, -1) for players in self.games.lineups], np.int64)[self.games.lineup]
-        return Results.tally([(a, b) for a, b in first], which, self.scores().numpy(), names)
+        return Results.tally([(a, b) for a, b in first], which, scores, names)
 
     def pairs(self, names: Sequence[str] | None = None) -> Results:
         """The counts of every two seats of every game, as if they had played each other; for any number of seats.
@@ -207,6 +212,7 @@ class Arena:
             progress: called with the number of games that ended, whenever some did.
 
         Raises:
+            SpecError: what is given is no :class:`Game`.
             UnknownName: a game of somebody who is not among the players.
             IllegalAction: a player chose an action that the rules forbid; names it and the game.
         """
@@ -291,7 +297,7 @@ class Arena:
         ended = (over | (cut > 0) | forfeited).nonzero().squeeze(-1)
         if len(ended):
             games = row[ended]
-            returns, lost = self.board.returns(ended), forfeited[ended]
+            returns, lost = self.board.returns(ended) + 0.0, forfeited[ended]  # so that none is -0
             if bool(lost.any()):
                 returns[lost] = self.board.forfeited(returns[lost], out.culprit[games[lost]])
             out.returns[games], out.seconds[games] = returns, asker.used[ended]

@@ -182,43 +182,62 @@ class Ratings:
     def superiority(self) -> Array:
         """The likelihood of superiority: how sure it is that one player is stronger than another; ``[n, n]``.
 
-        0.5 says that the games do not tell. Of a player without a bound it follows from how much less likely its games
-        are if it is as strong as the other (the signed root of the likelihood ratio, Wilks 1938); between two such
-        players it is nan.
+        0.5 says that the games do not tell. Where one has no bound it follows from how much less likely the games are
+        if both are equally strong (the signed root of the likelihood ratio, Wilks 1938); it is nan where no chain of
+        results leads from one to the other.
 
         >>> rate(Results.of([("ada", "bob", 1)]), seat=False).superiority()[0, 1].round(2).tolist()
         0.88
         """
-        out = superiority(self.elo, self.difference_errors())
-        for k in np.flatnonzero(np.abs(self.side) == 1):
-            out[k, self.reference] = normal_cdf(self.side[k] * np.sqrt(2 * self._surprise(int(k))))
-            out[self.reference, k] = 1 - out[k, self.reference]
-        return out
+        out, roots = superiority(self.elo, self.difference_errors()), self._roots
+        return np.where(np.isnan(roots), out, normal_cdf(np.nan_to_num(roots)))
 
-    def _surprise(self, k: int) -> Array:
-        """How much the log likelihood falls if a player is as strong as each of the reference in turn; ``[g]``."""
+    @cached_property
+    def _roots(self) -> Array:
+        """The signed root of the likelihood ratio of each two whose difference has no bound, positive where the row is
+        the stronger; ``[n, n]``, nan for others.
+        """
         n, m, who = len(self.names), len(self.parameters), self.reference
-        each = np.arange(len(who))
-        rows, start = np.zeros((len(who), 2, m)), np.zeros((len(who), m))
-        rows[:, 0, who] = 1
-        rows[:, 1, k] = 1
-        rows[each, 1, who] = -1
-        start[:, who] = self.parameters[who]
-        start[:, k] = self.parameters[who]
-        counts = np.broadcast_to(self.counts, (len(who), n, n, 3))
-        equal = self.model.value(maximum(self.model, counts, rows, start), counts)
-        return np.maximum(self.log_likelihood - equal, 0)
+        reached = reaches(took(self.counts))
+        out = np.full((n, n), np.nan)
+        for k in range(n):
+            others = np.flatnonzero(reached[k] & ~reached[:, k])  # whom the games put below, and by no chain above
+            if not len(others):
+                continue
+            rows, start = np.zeros((len(others), 2, m)), np.zeros((len(others), m))
+            rows[:, 0, who] = 1
+            rows[:, 1, k] = 1
+            rows[np.arange(len(others)), 1, others] = -1
+            start[:, who] = self.parameters[who]
+            bounded = self.parameters[k] if k in who else np.where(np.isin(others, who), self.parameters[others], 0.0)
+            start[:, k] = start[np.arange(len(others)), others] = bounded
+            counts = np.broadcast_to(self.counts, (len(others), n, n, 3))
+            equal = self.model.value(maximum(self.model, counts, rows, start), counts)
+            out[k, others] = np.sqrt(2 * np.maximum(self.log_likelihood - equal, 0))
+            out[others, k] = -out[k, others]
+        return out
 
     def ranks(self, level: float = 0.95) -> tuple[Array, Array]:
         """The best and the worst rank of each player that the games allow, all at once with a chance of ``level``;
         ``[n]``.
 
         A player is sure to be above another where the interval of their difference, made simultaneous over all pairs,
-        does not hold 0.
+        does not hold 0; where one of them has no bound, where such a record between equals would be as rare as that;
+        and above all those whom players below it are sure to be above.
         """
-        n = len(self.names)
-        z = normal_quantile(level ** (2 / max(n * (n - 1), 2)))
-        return ranks_of(self.elo, self.difference_errors(), z)
+        each = level ** (2 / max(len(self.names) * (len(self.names) - 1), 2))
+        return self._ranks(normal_quantile(each), each)
+
+    def _ranks(self, z: float, each: float) -> tuple[Array, Array]:
+        """:meth:`ranks` with differences of more than ``z`` errors for sure, and those without a bound at level
+        ``each``.
+        """
+        rare = np.sqrt(-2 * np.log((1 - each) / 2))  # the root of a record of that chance, as in _limits
+        with np.errstate(invalid="ignore"):
+            gap = self.elo[:, None] - self.elo[None]
+            above = (gap > z * self.difference_errors()) | (self._roots > rare)
+        above = reaches(above) & ~np.eye(len(self.names), dtype=bool)
+        return 1.0 + above.sum(0), len(self.names) - above.sum(1).astype(float)
 
     def table(self, level: float = 0.95) -> str:
         """The standings as text, the strongest first: points, interval, rank interval, games, score.
@@ -314,11 +333,16 @@ def tied(edges: Array) -> Flags:
     >>> tied(np.array([[[0, 1], [1, 0]], [[0, 3], [0, 0]]])).tolist()
     [True, False]
     """
+    return np.asarray(reaches(edges > 0).all((-1, -2)))
+
+
+def reaches(edges: Flags | Array) -> Flags:
+    """Which players paths of edges lead to from which, from each to itself too; bool ``[*B, n, n]``."""
     n = edges.shape[-1]
     reached = (edges > 0) | np.eye(n, dtype=bool)
     for _ in range(n.bit_length()):  # paths of 1, 2, 4, ... edges
         reached = reached.astype(np.float32) @ reached.astype(np.float32) > 0
-    return np.asarray(reached.all((-1, -2)))
+    return np.asarray(reached)
 
 
 def within(counts: Array, groups: list[list[int]]) -> Array:
@@ -378,11 +402,3 @@ def superiority(elo: Array, errors: Array) -> Array:
         z = (elo[:, None] - elo[None]) / np.where(errors > 0, errors, np.nan)
     known = ~np.isnan(z)
     return np.where(known, normal_cdf(np.where(known, z, 0)), np.nan)
-
-
-def ranks_of(elo: Array, errors: Array, z: float | Array) -> tuple[Array, Array]:
-    """:meth:`Ratings.ranks` with differences of more than ``z`` errors for sure."""
-    with np.errstate(invalid="ignore"):
-        gap = elo[:, None] - elo[None]
-        above = gap > z * np.where(np.isnan(errors), np.inf, errors)
-    return 1.0 + above.sum(0), len(elo) - above.sum(1).astype(float)

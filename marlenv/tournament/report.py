@@ -13,11 +13,12 @@ from markupsafe import Markup
 
 from marlenv.errors import PoolError, ShapeError, Unsupported
 from marlenv.tournament.asking import ENDINGS
+from marlenv.tournament.by_game import met, rate_games, results_of
 from marlenv.tournament.cross_play import cross_play, team_returns
 from marlenv.tournament.defects import defects
 from marlenv.tournament.export import board_of, positions
 from marlenv.tournament.play import Played
-from marlenv.tournament.ratings import Draws, Ratings, rate
+from marlenv.tournament.ratings import Draws, Ratings
 from marlenv.tournament.response import response
 from marlenv.tournament.results import Results
 from marlenv.tournament.store import Ledger
@@ -27,6 +28,8 @@ def standings(
     played: Played, names: list[str], level: float = 0.95, *, draws: Draws = "davidson", seat: bool | None = None
 ) -> tuple[list[dict[str, str]], str]:
     """The table of a tournament, the best first, and why there are no ratings where there are none.
+
+    A game counts once for each player in it, however many seats it has; the returns are those of each seat.
 
     Args:
         played: the games.
@@ -39,12 +42,15 @@ def standings(
         return [], "no game is finished yet"
     results = results_of(played, names)
     try:
-        ratings: Ratings | None = rate(results, draws=draws, seat=seat)
+        ratings: Ratings | None = rate_games(played, names, draws=draws, seat=seat)
         note = ""
     except PoolError as error:
         ratings, note = None, f"no ratings: {error}"
     earned: dict[str, list[float]] = {name: [] for name in names}
+    games = dict.fromkeys(names, 0)
     for game, returns in zip(played.games, played.returns.tolist(), strict=True):
+        for name in set(game.players):
+            games[name] += 1
         for name, mine in zip(game.players, returns, strict=True):
             earned[name].append(mine)
     share = results.points / np.maximum(results.played, 1)
@@ -59,15 +65,10 @@ def standings(
             row[f"{100 * level:g} %"] = f"{low:+.0f} {high:+.0f}"
             row["rank"] = f"{best:.0f}-{worst:.0f}"
         mine = earned[names[k]]
-        row |= {"games": f"{len(mine)}", "score": f"{100 * share[k]:.1f}%"}
+        row |= {"games": f"{games[names[k]]}", "score": f"{100 * share[k]:.1f}%"}
         row["mean return"] = f"{np.mean(mine):.3g}" if mine else "-"
         rows.append(row)
     return rows, note
-
-
-def results_of(played: Played, names: list[str]) -> Results:
-    """The counts of the games, of every two seats where there are more than two."""
-    return played.results(names) if played.returns.shape[1] == 2 else played.pairs(names)
 
 
 def write_report(
@@ -92,7 +93,8 @@ def write_report(
     played, names = ledger.played(), list(ledger.config["players"])
     rows, note = standings(played, names, level, draws=draws, seat=seat)
     results = results_of(played, names) if played.games else Results(tuple(names))
-    order = [row["player"] for row in rows]
+    once = met(played, names) if played.games else results
+    order, shown = [row["player"] for row in rows], _replays(ledger, played, replays)
     page = Environment(loader=PackageLoader("marlenv.tournament", "page"), autoescape=True).get_template("report.html")
     text = page.render(
         title=ledger.config["env"],
@@ -100,10 +102,10 @@ def write_report(
         counts=ledger.counts(),
         rows=rows,
         note=note,
-        warnings=defects(played, results) if played.games else [],
+        warnings=defects(played, once) if played.games else [],
         names=order,
         cross=_cross(results, order),
-        graph=response(results, order, level),
+        graph=response(once, order, level),
         accounts=_accounts(played, order),
         teams=_teams(played) if ledger.config["schedule"] in ("teams", "focal") else [],
         gap=_gap(played, level) if ledger.config["schedule"] == "teams" else "",
@@ -112,7 +114,8 @@ def write_report(
         seats=_by_seat(played, results),
         endings=_endings(played),
         plot=_plot(rows, level),
-        replays=Markup(json.dumps(_replays(ledger, played, replays)).replace("<", "\\u003c")),
+        replays=Markup(json.dumps(shown).replace("<", "\\u003c")),
+        no_replays=_why_none(shown, played, replays),
     )
     draft = path.with_name(f".{path.name}.draft")
     draft.write_text(text)
@@ -120,10 +123,11 @@ def write_report(
 
 
 def _cross(results: Results, order: list[str]) -> list[list[str]]:
-    """The mean score of each player against each other, as text, in the order of the standings."""
+    """Each player and its mean score against each other, as text, in the order of the standings."""
     place, table = {name: k for k, name in enumerate(results.names)}, results.crosstable()
     cells = [[table[place[a], place[b]] for b in order] for a in order]
-    return [["" if np.isnan(x) else f"{100 * x:.0f}%" for x in line] for line in cells]
+    text = [["" if np.isnan(x) else f"{100 * x:.0f}%" for x in line] for line in cells]
+    return [[name, *line] for name, line in zip(order, text, strict=True)]
 
 
 def _by_seat(played: Played, results: Results) -> list[tuple[str, int, int, int]]:
@@ -189,9 +193,10 @@ def _gap(played: Played, level: float) -> str:
     except (PoolError, ShapeError):
         return ""
     low, high = found.interval
+    sure = f"{low:.3g} to {high:.3g}" if np.isfinite(low) else "of these two; what others would do they do not say"
     return (
         f"With themselves policies return {found.self_play:.3g} on average, with others {found.cross_play:.3g}: "
-        f"a gap of {found.gap:.3g} ({low:.3g} to {high:.3g})."
+        f"a gap of {found.gap:.3g} ({sure})."
     )
 
 
@@ -259,6 +264,15 @@ def _replays(ledger: Ledger, played: Played, count: int) -> dict[str, Any]:
         )
     out["pictures"] = list(place)
     return out
+
+
+def _why_none(shown: dict[str, Any], played: Played, count: int) -> str:
+    """What stands in place of replays; of a page that has some, where its script does not run."""
+    if shown["games"]:
+        return "Replays need JavaScript."
+    if not played.games:
+        return "No game is finished yet."
+    return "No replays were asked for." if count < 1 else "This env keeps no positions to replay."
 
 
 def _in_turn(played: Played, count: int) -> list[int]:

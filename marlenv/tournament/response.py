@@ -8,8 +8,9 @@ import numpy as np
 
 from marlenv.errors import PoolError
 from marlenv.tournament.bootstrap import interval
+from marlenv.tournament.cycles import cyclic_share
 from marlenv.tournament.defects import wins
-from marlenv.tournament.game_theory import alpha_rank, decompose, nash_average
+from marlenv.tournament.game_theory import alpha_rank, nash_average
 from marlenv.tournament.likelihood import Array
 from marlenv.tournament.results import Results
 
@@ -35,7 +36,7 @@ def response(results: Results, order: list[str], level: float = 0.95, replicates
         return None
 
     def measured(table: Array) -> Array:
-        return np.array([alpha_rank(table, ALPHA), nash_average(table).weights, np.full(n, decompose(table).share)])
+        return np.array([alpha_rank(table, ALPHA), nash_average(table).weights])
 
     low, high = interval(results, measured, level=level, replicates=replicates)
     mean = measured(payoffs)
@@ -51,14 +52,17 @@ def response(results: Results, order: list[str], level: float = 0.95, replicates
             if payoffs[i, j] > 0:  # an arrow goes from who loses to who wins
                 edges.append({**_between(nodes[b], nodes[a]), "sure": bool(sure[i, j])})
 
-    def text(row: int, i: int) -> str:
-        return f"{100 * mean[row, i]:.0f}% ({100 * low[row, i]:.0f}-{100 * high[row, i]:.0f})"
+    def text(value: float, least: float, most: float) -> str:
+        return f"{100 * value:.0f}% ({100 * least:.0f}-{100 * most:.0f})"
+
+    def of(row: int, i: int) -> str:
+        return text(float(mean[row, i]), float(low[row, i]), float(high[row, i]))
 
     return {
         "nodes": nodes,
         "edges": edges,
-        "rows": [(name, text(0, i), text(1, i)) for name, i in zip(order, who, strict=True)],
-        "cyclic": text(2, 0),
+        "rows": [(name, of(0, i), of(1, i)) for name, i in zip(order, who, strict=True)],
+        "cyclic": text(*cyclic_share(results, level=level)),
     }
 
 

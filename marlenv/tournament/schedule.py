@@ -25,14 +25,21 @@ def roster(names: Iterable[str], who: str, least: int = 2) -> list[str]:
     """The players, each once, and enough of them.
 
     Raises:
-        PoolError: there are too few, or two of one name.
+        PoolError: there are too few, two of one name, or a text in place of a list.
     """
-    players = list(names)
+    players = listed(names, who)
     if twice := sorted({name for name in players if players.count(name) > 1}):
         raise PoolError(f"{who}: two players of one name: {twice}; give each player a name of its own")
     if len(players) < least:
         raise PoolError(f"{who}: expected {least} players or more, got {players}")
     return players
+
+
+def listed(names: Iterable[str], who: str) -> list[str]:
+    """The players; a text is refused, which would be a player for each of its letters."""
+    if isinstance(names, str):
+        raise PoolError(f"{who}: expected a list of players, got the text {names!r}; write [{names!r}]")
+    return list(names)
 
 
 def _numbered(games: Iterable[tuple[int, tuple[str, ...]]]) -> list[Game]:
@@ -81,7 +88,7 @@ def gauntlet(challengers: Sequence[str], field: Sequence[str], *, double: bool =
     >>> [game.players for game in gauntlet(["new"], ["a", "b"])]
     [('new', 'a'), ('a', 'new'), ('new', 'b'), ('b', 'new')]
     """
-    roster([*challengers, *field], "gauntlet")
+    roster([*listed(challengers, "gauntlet"), *listed(field, "gauntlet")], "gauntlet")
     if not challengers or not field:
         raise PoolError(f"gauntlet: expected challengers and a field, got {list(challengers)} and {list(field)}")
     pairs = [pair for a, b in product(challengers, field) for pair in ([(a, b), (b, a)] if double else [(a, b)])]
@@ -113,7 +120,8 @@ def focal_background(
     by_role = background
     if not isinstance(by_role, Mapping):
         by_role, roles = {"": by_role}, [""] * len(roles)
-    roster([*focal, *dict.fromkeys(p for names in by_role.values() for p in names)], "focal_background")
+    background_names = dict.fromkeys(p for names in by_role.values() for p in listed(names, "focal_background"))
+    roster([*listed(focal, "focal_background"), *background_names], "focal_background")
     if lost := sorted(set(roles) - set(by_role)):
         raise PoolError(f"focal_background: no population for the roles {lost}; there are {sorted(by_role)}")
     games = []

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from marlenv.errors import ShapeError, SpecError, whole
+from marlenv.tournament.arrays import numbers
 from marlenv.tournament.brownian import Walk
 from marlenv.tournament.likelihood import Array
 
+MOST = 2400  # points, at which a score is one in a million
 Verdict = Literal["stronger", "not stronger", "go on"]
 
 
@@ -25,11 +28,12 @@ def expected_score(elo: float) -> float:
 
 def elo_of(score: float) -> float:
     """How many points stronger a player is whose score to expect is ``score``: :func:`expected_score` turned round."""
-    return float(400 * np.log10(score / (1 - score)))
+    with np.errstate(divide="ignore"):
+        return float(400 * (np.log10(score) - np.log10(1 - score)))
 
 
 class Estimate(NamedTuple):
-    """How many points stronger a player is, judged from a sequential test."""
+    """How many points stronger a player is, judged from a sequential test; infinite where the games set no bound."""
 
     elo: float
     """As likely too high as too low."""
@@ -83,8 +87,16 @@ class SPRT:
     beta: float = 0.05
 
     def __post_init__(self) -> None:
+        for name in ("elo0", "elo1", "alpha", "beta"):
+            if not isinstance(value := getattr(self, name), Real):
+                raise SpecError(f"SPRT: {name} must be a number, got {value!r}")
         if not self.elo0 < self.elo1:
             raise SpecError(f"SPRT: elo0 must be below elo1, got {self.elo0} and {self.elo1}")
+        if max(abs(self.elo0), abs(self.elo1)) > MOST:
+            raise SpecError(
+                f"SPRT: elo0 and elo1 must lie from -{MOST} to {MOST}, at which a player still scores one in a "
+                f"million, got {self.elo0} and {self.elo1}"
+            )
         if not (0 < self.alpha < 1 and 0 < self.beta < 1 and self.alpha + self.beta < 1):
             raise SpecError(
                 f"SPRT: alpha and beta must be chances that add up to less than 1, got {self.alpha}, {self.beta}"
@@ -108,11 +120,10 @@ class SPRT:
         return float(seen @ self._rates(shares, values))
 
     def _counts(self, counts: object) -> Array:
-        seen = np.asarray(counts, dtype=float)
+        expected = "3 counts (won, drawn, lost) or 5 (pairs of games by points)"
+        seen = numbers(counts, "SPRT", expected)
         if seen.shape not in ((3,), (5,)):
-            raise ShapeError(
-                f"SPRT: expected 3 counts (won, drawn, lost) or 5 (pairs of games by points), got {list(seen.shape)}"
-            )
+            raise ShapeError(f"SPRT: expected {expected}, got {list(seen.shape)}")
         if not ((seen >= 0).all() and np.isfinite(seen).all()):
             raise SpecError(f"SPRT: counts must be finite and not negative, got {seen.tolist()}")
         return np.where(seen == 0, 1e-3, seen) if seen.any() else seen  # what has not happened yet is not impossible
@@ -150,15 +161,17 @@ class SPRT:
             raise SpecError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
         if not seen.any():
             raise SpecError("SPRT.estimate: no game has been played")
-        games, ratio = round(float(np.asarray(counts, dtype=float).sum())), self.ratio(counts)
+        games, ratio = round(float(numbers(counts, "SPRT", "counts").sum())), self.ratio(counts)
+        if games < 1:
+            raise SpecError(f"SPRT.estimate: no whole game has been played, the counts add up to {seen.sum():g}")
         shares, values = seen / seen.sum(), np.linspace(1, 0, len(seen))
         tail = (1 - level) / 2
         found = [self._mean_where(share, shares, values, games, ratio, every) for share in (0.5, 1 - tail, tail)]
         return Estimate(*(elo_of(mean) for mean in found))
 
     def _mean_where(self, share: float, shares: Array, values: Array, games: int, ratio: float, every: int) -> float:
-        """The mean score at which a share of outcomes is worse than the one that was seen."""
-        low, high = 1e-6, 1 - 1e-6
+        """The mean score at which a share of outcomes is worse than the one that was seen; 0 or 1 without any."""
+        low, high = first, last = 1 - expected_score(MOST), expected_score(MOST)
         for _ in range(32):
             mean = (low + high) / 2
             true = likeliest_with_mean(shares, values, mean)
@@ -169,7 +182,7 @@ class SPRT:
                 low = mean
             else:
                 high = mean
-        return low
+        return 0.0 if low == first else 1.0 if high == last else low
 
 
 def confidence_sequence(scores: object, level: float = 0.95) -> tuple[Array, Array]:
@@ -186,13 +199,19 @@ def confidence_sequence(scores: object, level: float = 0.95) -> tuple[Array, Arr
     Returns:
         The lower and the upper bounds, ``[..., G]`` each.
 
+    Raises:
+        ShapeError: scores are not numbers ``[..., G]``.
+        SpecError: some lie outside 0 to 1, or the level is out of range.
+
     Source: Waudby-Smith and Ramdas 2024, Theorem 2, https://doi.org/10.1093/jrsssb/qkad009
 
     >>> low, high = confidence_sequence([1, 0.5, 1, 1, 0, 1, 1, 0.5] * 50)
     >>> round(float(low[-1]), 2), round(float(high[-1]), 2)
     (0.69, 0.81)
     """
-    x = np.asarray(scores, dtype=float)
+    x = numbers(scores, "confidence_sequence", "scores in the order of the games, [..., G]")
+    if not x.ndim:
+        raise ShapeError(f"confidence_sequence: expected scores in the order of the games, [..., G], got {scores!r}")
     if x.size and not ((x >= 0).all() and (x <= 1).all()):
         raise SpecError("confidence_sequence: scores must lie from 0 to 1; divide by what a game is worth")
     if not 0 < level < 1:

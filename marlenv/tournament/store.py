@@ -31,7 +31,8 @@ from marlenv.tournament.games import Game, Games, Ids
 from marlenv.tournament.play import Played
 from marlenv.tournament.spans import Span, holds, joined, marked, runs
 
-VERSION = 5
+VERSION = 6
+LOST = {"5": ", which lost the order of players and seats"}  # what is wrong with ledgers of a version
 OPEN, LEASED, FINISHED = range(3)
 SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -110,12 +111,14 @@ class Ledger:
         about = dict(self._asked("SELECT name, value FROM about"))
         if about.get("version") != str(VERSION):
             self._db.close()
+            version = about.get("version")
             raise PoolError(
-                f"ledger {self.path}: it has version {about.get('version')}, and this marlenv reads {VERSION}; "
-                f"use the marlenv that wrote it, or play again into another --ledger: a seed gives the same games"
+                f"ledger {self.path}: it has version {version}{LOST.get(version or '', '')}, and this marlenv reads "
+                f"{VERSION}; use the marlenv that wrote it, or play again into another --ledger: "
+                f"a seed gives the same games"
             )
         self.config: dict[str, Any] = json.loads(about["config"])
-        """What is played, as it was given to :meth:`create`."""
+        """What is played, as it was given to :meth:`create`, in that order."""
 
     @classmethod
     def create(cls, path: Path | str, config: dict[str, Any], games: Iterable[Game] = ()) -> Ledger:
@@ -140,7 +143,7 @@ class Ledger:
             with _transaction(db, draft):  # one for all: each waits for the disk
                 for statement in SCHEMA.split(";"):
                     db.execute(statement)
-                rows = [("version", str(VERSION)), ("config", json.dumps(config, sort_keys=True))]
+                rows = [("version", str(VERSION)), ("config", json.dumps(config))]  # whose order tells
                 db.executemany("INSERT INTO about VALUES (?, ?)", rows)
                 _insert(db, games)
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

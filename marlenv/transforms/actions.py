@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 
 from marlenv.constants import constant
-from marlenv.errors import KeyMissing, ShapeError, SpecError, SpecTypeError, Unsupported, whole
+from marlenv.errors import KeyMissing, ShapeError, SpecError, SpecTypeError, whole
 from marlenv.groups import open_rows
 from marlenv.keys import NestedKey, level
 from marlenv.specs import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec, Unbounded
@@ -152,16 +152,16 @@ class ActionDiscretizer(DrawingActions):
         self.sampling = self.SamplingStrategy.MEDIAN if sampling is None else self.SamplingStrategy(sampling)
         self.categorical = categorical
 
-    def respec(self, specs: dict[Kind, Composite]) -> None:
+    def transform_action_spec(self, action_spec: Composite) -> Composite:
         """Puts choices in place of the action, and notes its bounds."""
         inner, outer = self.in_keys_inv[0], self.out_keys_inv[0]
-        if inner not in specs["action"]:
-            raise self.no_entry(inner, specs["action"].keys(True, True), "the actions are")
-        spec = specs["action"][inner]
+        if inner not in action_spec:
+            raise self.no_entry(inner, action_spec.keys(True, True), "the actions are")
+        spec = action_spec[inner]
         if not isinstance(spec, Bounded):
             raise SpecTypeError(f"ActionDiscretizer: the action must be Bounded, got {spec!r}")
         self.low, self.high = spec.space
-        self.single = single = spec.ndim == specs["action"].ndim
+        self.single = single = spec.ndim == action_spec.ndim
         if self.num_intervals.numel() not in (1, 1 if single else spec.shape[-1]):
             raise SpecError(
                 f"ActionDiscretizer: num_intervals must be one number, or one for each of the {spec.shape[-1]} numbers "
@@ -178,8 +178,9 @@ class ActionDiscretizer(DrawingActions):
         else:
             made = MultiOneHot(self.counts)
         lead = spec.shape if single else spec.shape[:-1]
-        del specs["action"][inner]
-        specs["action"][outer] = made.to(device).expand(*lead, *made.shape)
+        del action_spec[inner]
+        action_spec[outer] = made.to(device).expand(*lead, *made.shape)
+        return action_spec
 
     def _inv_apply_transform(self, state: Tensor) -> Tensor:
         if not self.categorical:
@@ -419,6 +420,8 @@ class MultiAction(Transform):
     (tensor([3.]), tensor([1., 1., 1.]))
     """
 
+    only_in_env = "it steps the env"
+
     def __init__(
         self,
         *,
@@ -501,10 +504,6 @@ class MultiAction(Transform):
         for key, values in found.items():
             write(next_tensordict, key, torch.stack(values, self.at[key]))
         return next_tensordict
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not meaningful: it steps an env."""
-        raise Unsupported("MultiAction: works in an env only")
 
     def __repr__(self) -> str:
         return f"MultiAction(dim={self.dim})"

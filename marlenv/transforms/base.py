@@ -62,6 +62,8 @@ class Transform(nn.Module):
     """Whether ``inv`` undoes what ``forward`` does."""
     one_for_each: ClassVar[bool] = False
     """Whether an entry of ``out_keys`` belongs to every one of ``in_keys``; of single values it always does."""
+    only_in_env: ClassVar[str] = ""
+    """Why it can do nothing for data outside an env; empty where it can."""
     enable_inv_on_reset: ClassVar[bool] = False
     """Whether ``_inv_call`` also sees what a reset is given; single values that ``in_keys_inv`` names always do."""
 
@@ -210,7 +212,13 @@ class Transform(nn.Module):
 
         Raises:
             KeyMissing: an entry is in neither place.
+            Unsupported: it works in an env only.
         """
+        if self.only_in_env:
+            raise Unsupported(
+                f"{type(self).__name__}: works in an env only: {self.only_in_env}; TransformedEnv(env, transform) has "
+                f"it, and to_torchrl of that in TorchRL"
+            )
         missing = self._each(tensordict, must=False)
         following = tensordict.get("next", None)
         if following is not None and not any(path(key)[0] == "next" for key in self._keys()[0]):

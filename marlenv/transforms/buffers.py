@@ -137,6 +137,9 @@ class RandomCropTensorDict(_OnStoredData):
 class Reward2GoTransform(_OnStoredData):
     """The discounted reward from every step to the end of its episode, written when data are stored (``inv``).
 
+    TorchRL's replay buffers call ``inv`` of :func:`marlenv.to_torchrl` of this transform, and of the transform itself
+    never.
+
     Args:
         gamma: the discount of one step.
         in_keys: rewards; ``("next", "reward")`` when left out.

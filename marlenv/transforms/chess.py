@@ -135,6 +135,8 @@ class ChessPlanes(_OnChess):
     torch.Size([2, 3, 1, 121, 8, 8])
     """
 
+    only_in_env = "it follows the games of the env"
+
     def __init__(self, steps: int = 8, out_key: str = "planes") -> None:
         super().__init__()
         self.steps, self.out_key = whole("ChessPlanes", "steps", steps, 1), out_key

@@ -47,6 +47,8 @@ class ConditionalSkip(Transform):
     tensor([1., 2., 2., 2.])
     """
 
+    only_in_env = "it steers the env"
+
     def __init__(self, cond: Callable[[TensorDictBase], Any]) -> None:
         super().__init__()
         self.cond = called("ConditionalSkip", "cond", cond)
@@ -56,10 +58,6 @@ class ConditionalSkip(Transform):
         held = get(tensordict, "_step")
         put(tensordict, "_step", stepped if held is None else stepped & rows(held, tensordict.ndim))
         return tensordict
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not meaningful: it steers an env."""
-        raise Unsupported("ConditionalSkip: works in an env only")
 
 
 class ConditionalPolicySwitch(Transform):
@@ -77,6 +75,8 @@ class ConditionalPolicySwitch(Transform):
     >>> TransformedEnv(marlenv.testing.CountingEnv(9), twice).rollout(3)["next", "observation"].squeeze(-1)
     tensor([2., 4., 6.])
     """
+
+    only_in_env = "it steps the env"
 
     def __init__(
         self, policy: Callable[[TensorDictBase], TensorDictBase], condition: Callable[[TensorDictBase], Any]
@@ -123,10 +123,6 @@ class ConditionalPolicySwitch(Transform):
             put(now, "_step", where)
         made = get(env.step(now), "next")
         return made if everywhere else choose(where, made, otherwise, len(env.batch_size))
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not meaningful: it steps an env."""
-        raise Unsupported("ConditionalPolicySwitch: works in an env only")
 
 
 class BatchSizeTransform(Transform):
@@ -218,6 +214,8 @@ class _ResetsItself(Transform):
     The first observations stand in the data, under ``_first``, until the reset gives them.
     """
 
+    only_in_env = "it belongs to an env that resets itself"
+
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Adds the place of the first observations."""
         self.keys = list(specs["observation"].keys(True, True))
@@ -251,10 +249,6 @@ class _ResetsItself(Transform):
                 tensordict_reset.set(key, kept)
             tensordict_reset.set(first, fetch(tensordict_reset, key).clone())
         return tensordict_reset
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not meaningful: it belongs to an env."""
-        raise Unsupported(f"{type(self).__name__}: works in an env only")
 
 
 class VecGymEnvTransform(_ResetsItself):

@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import KeyMissing, SpecError, Unsupported, whole
+from marlenv.errors import KeyMissing, SpecError, whole
 from marlenv.keys import NestedKey, beside, last
 from marlenv.rng import RowRNG
 from marlenv.specs import Binary, Composite, Unbounded
@@ -39,6 +39,7 @@ class ActionDelay(Transform):
     (tensor([0.]), tensor([[1.]]))
     """
 
+    only_in_env = "it delays what an env is told"
     on: ClassVar[Kind] = "action"
 
     def __init__(self, steps: int = 1, in_keys_inv: Sequence[NestedKey] | None = None) -> None:
@@ -90,10 +91,6 @@ class ActionDelay(Transform):
             next_tensordict.set(self._line(key), torch.cat((line[..., 1:], given.unsqueeze(-1)), -1))
         return next_tensordict
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not meaningful: it delays what an env is told."""
-        raise Unsupported("ActionDelay: works in an env only")
-
     def __repr__(self) -> str:
         return f"ActionDelay({self.steps})"
 
@@ -111,6 +108,7 @@ class ObservationDelay(ObservationTransform):
     tensor([0., 0., 1., 2.])
     """
 
+    only_in_env = "stored data keep what was shown"
     default_name: ClassVar[str | None] = "observation"
     one_for_each: ClassVar[bool] = True
 
@@ -156,10 +154,6 @@ class ObservationDelay(ObservationTransform):
             next_tensordict.set(new, line[..., 0].clone())
         return next_tensordict
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not meaningful: the past is not in stored steps."""
-        raise Unsupported("ObservationDelay: works in an env only; stored data keep what was shown")
-
     def __repr__(self) -> str:
         return f"ObservationDelay({self.steps})"
 
@@ -181,6 +175,7 @@ class DropMessages(ObservationTransform, Drawing):
     (795726461, tensor(True))
     """
 
+    only_in_env = "stored data keep what arrived"
     default_name: ClassVar[str | None] = "observation"
     one_for_each: ClassVar[bool] = True
 
@@ -242,10 +237,6 @@ class DropMessages(ObservationTransform, Drawing):
                 td.set(beside(new, self.flag_name), arrived)
         td.set(where, stream.state)
         return td
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not meaningful: stored data have what arrived."""
-        raise Unsupported("DropMessages: works in an env only; stored data keep what arrived")
 
     def __repr__(self) -> str:
         return f"DropMessages({self.prob}, mode={self.mode!r})"

@@ -9,7 +9,7 @@ from tensordict import TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.envs.access import SIDE
+from marlenv.envs.access import SIDE, assign
 from marlenv.envs.random_actions import drawing_from
 from marlenv.envs.resetting import check_reset_options
 from marlenv.envs.rollout import RolloutOptions
@@ -235,7 +235,7 @@ class TransformedEnv(EnvBase):
         for side in ("_input_spec", "_output_spec"):
             self.__dict__[side] = Composite(shape=batch_size, device=device)
         for kind, spec in specs.items():
-            setattr(self, f"full_{kind}_spec", spec)
+            assign(self, kind, spec, derived=True)
 
     def _note_overwritten(self) -> bool:
         """Tells every transform which of its entries later ones change; whether that is news to any."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class PerLevel(Transform):
     """A transform with one entry beside the done flags of every level that is reset by itself. Abstract."""
 
+    only_in_env = "it looks at ends and beginnings of episodes"
     levels: Sequence[NestedKey] = ()
     """The done flags of these levels; none outside an env."""
 

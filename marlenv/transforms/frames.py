@@ -229,6 +229,7 @@ class TimeMaxPool(ObservationTransform):
     tensor([1., 2., 3.])
     """
 
+    only_in_env = "stored data keep the pooled values"
     default_name: ClassVar[str | None] = "observation"
     one_for_each: ClassVar[bool] = True
 
@@ -284,10 +285,6 @@ class TimeMaxPool(ObservationTransform):
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         return self._pool(next_tensordict, tensordict)
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not meaningful: the past is not in stored steps."""
-        raise Unsupported("TimeMaxPool: works in an env only; stored data keep the pooled values")
-
 
 class FrameSkipTransform(Transform):
     """Plays every action ``frame_skip`` times and adds up the rewards; rows that are done stop there.
@@ -300,6 +297,8 @@ class FrameSkipTransform(Transform):
     >>> out["observation"].squeeze(-1), out["reward"].squeeze(-1)
     (tensor([2., 4., 5.]), tensor([2., 2., 1.]))
     """
+
+    only_in_env = "it steps the env"
 
     def __init__(self, frame_skip: int = 1) -> None:
         super().__init__()
@@ -315,10 +314,6 @@ class FrameSkipTransform(Transform):
         for _ in range(self.frame_skip - 1):
             next_tensordict = step_on(self.parent, told, next_tensordict, {}, add=True)
         return next_tensordict
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not meaningful: it steps an env."""
-        raise Unsupported("FrameSkipTransform: works in an env only")
 
     def __repr__(self) -> str:
         return f"FrameSkipTransform({self.frame_skip})"
@@ -386,6 +381,8 @@ class NoopResetEnv(Drawing):
     >>> env.reset()["observation"]
     tensor([3.])
     """
+
+    only_in_env = "it steps the env"
 
     TRIALS = 10
 

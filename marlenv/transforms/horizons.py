@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import KeyMissing, SpecError, Unsupported, whole
+from marlenv.errors import KeyMissing, SpecError, whole
 from marlenv.groups.reset import RESET
 from marlenv.keys import NestedKey, beside, level, nested
 from marlenv.specs import Bounded, Composite, Unbounded
@@ -59,6 +59,8 @@ class TrajCounter(Transform):
             [1, 1, 1, 3]])
     """
 
+    only_in_env = "stored data keep their numbers"
+
     def __init__(self, out_key: NestedKey = "traj_count", *, repeats: int | None = None) -> None:
         super().__init__(out_keys=[out_key])
         self.repeats = repeats or 0
@@ -97,10 +99,6 @@ class TrajCounter(Transform):
             write(next_tensordict, where, before.clone())
         return next_tensordict
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not meaningful: stored data have their numbers."""
-        raise Unsupported("TrajCounter: works in an env only; stored data keep their numbers")
-
     def __repr__(self) -> str:
         return f"TrajCounter({(self.out_keys or [''])[0]!r})"
 
@@ -126,6 +124,8 @@ class RandomTruncationTransform(Truncation, Drawing):
     >>> int(env.rollout(8, break_when_any_done=False)["next", "step_count"].max())
     4
     """
+
+    only_in_env = "it ends episodes"
 
     def __init__(
         self,
@@ -200,10 +200,6 @@ class RandomTruncationTransform(Truncation, Drawing):
                 self._cut(keys, over, tensordict, next_tensordict)
         return next_tensordict
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not meaningful: it ends episodes."""
-        raise Unsupported("RandomTruncationTransform: works in an env only")
-
     def __repr__(self) -> str:
         return f"RandomTruncationTransform({self.min_horizon}, {self.max_horizon}, prob={self.prob})"
 
@@ -223,6 +219,8 @@ class EndOfLifeTransform(Transform):
     >>> TransformedEnv(Game(), EndOfLifeTransform(eol_attribute="lives")).rollout(4)["next", "end-of-life"].squeeze(-1)
     tensor([False,  True, False,  True])
     """
+
+    only_in_env = "it asks the game for its lives"
 
     def __init__(
         self,

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
 
-from marlenv.errors import NotFinite, SpecError, whole
+from marlenv.errors import NotFinite, ShapeError, SpecError, whole
 from marlenv.keys import NestedKey
+from marlenv.specs import Stacked
+from marlenv.specs.shapes import concrete
 from marlenv.transforms.base import ObservationTransform
 
 if TYPE_CHECKING:
@@ -152,8 +154,30 @@ class ObservationNorm(ObservationTransform):
         return state * scale + loc if self.is_standard else (state - loc) / scale
 
     def derive(self, spec: Any) -> Any:
-        """The spec after the transform; as it is while the statistics are not known."""
-        return super().derive(spec) if self.initialized else spec
+        """The spec after the transform; as it is while the statistics are not known.
+
+        Raises:
+            ShapeError: the statistics do not fit the entry.
+        """
+        if not self.initialized:
+            return spec
+        if not isinstance(spec, Stacked):
+            self._check_shapes(concrete(spec.shape))
+        return super().derive(spec)
+
+    def _check_shapes(self, shape: Size) -> None:
+        """Raises unless the statistics are single numbers, or broadcast to the shape of an entry."""
+        try:
+            fits = torch.broadcast_shapes(shape, self.loc.shape, self.scale.shape) == shape
+        except RuntimeError:
+            fits = False
+        if not fits:
+            keys = self.in_keys or self.in_keys_inv
+            raise ShapeError(
+                f"ObservationNorm: loc and scale must be numbers, or fit every one of {keys}, got shapes "
+                f"{list(self.loc.shape)} and {list(self.scale.shape)} for an entry {list(shape)}; entries of other "
+                f"shapes want an ObservationNorm of their own"
+            )
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         for name in ("loc", "scale"):

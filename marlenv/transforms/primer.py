@@ -10,7 +10,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.errors import NotInSpec, ShapeError, SpecError, SpecTypeError
-from marlenv.keys import NestedKey
+from marlenv.keys import NestedKey, under
 from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch
 from marlenv.transforms.base import Kind
@@ -24,6 +24,9 @@ Default = float | Callable[..., Any] | Mapping[NestedKey, Any] | None
 
 class TensorDictPrimer(Drawing):
     """Gives entries a value at every reset; they stay as they are at a step, unless the policy changes them.
+
+    What a policy writes under ``("next", key)``, as recurrent modules do with their hidden states, is what the next
+    step starts from.
 
     Args:
         primers: specs by key, or a composite.
@@ -147,8 +150,11 @@ class TensorDictPrimer(Drawing):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for key in self.primers.keys(True, True):
-            value = fetch(tensordict, key)
-            if fetch(next_tensordict, key) is None and value is not None:
+            if fetch(next_tensordict, key) is not None:
+                continue
+            value = fetch(tensordict, under("next", key))  # of the policy
+            value = fetch(tensordict, key) if value is None else value
+            if value is not None:
                 next_tensordict.set(key, value.clone())
         return next_tensordict
 

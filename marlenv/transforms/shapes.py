@@ -252,11 +252,13 @@ class _Together(Transform):
         raise NotImplementedError
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        values = [fetch(next_tensordict, key) for key in self.in_keys or ()]
+        if not self.in_keys:
+            return next_tensordict
+        values = [fetch(next_tensordict, key) for key in self.in_keys]
         if None in [None if value is None else 0 for value in values]:
             if self.missing_tolerance:
                 return next_tensordict
-            missing = (self.in_keys or [])[[value is None for value in values].index(True)]
+            missing = self.in_keys[[value is None for value in values].index(True)]
             raise self.no_entry(missing, next_tensordict.keys(True, True))
         made, out_key = self._join_values(values), (self.out_keys or [])[0]
         if self.del_keys:
@@ -267,7 +269,8 @@ class _Together(Transform):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Puts stored data together, below ``"next"`` too."""
-        self.need_keys()
+        if not self.in_keys_inv:
+            self.need_keys()
         following = tensordict.get("next", None)
         if following is not None and all(key in following for key in self.in_keys or ()):
             self._call(following)
@@ -448,21 +451,22 @@ class Stack(_Together):
         return tensordict
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
-        """Puts the stack in place of the parts; of actions and states where the inverse is asked for."""
+        """Puts the stack in place of the parts."""
         for kind in ("observation", "reward", "done"):
             found = {key: specs[kind][key] for key in self.in_keys or () if key in specs[kind]}
             if absent := [key for key in self.in_keys or () if found and key not in found]:
                 raise self.no_entry(absent[0], specs[kind].keys(True, True), f"the {kind}s are")
             if found:
                 self.respec_together(specs[kind], self._join_values(list(found.values())))
-        for kind in ("action", "state"):
-            for whole in self.in_keys_inv:
-                keys = [key for key in self.out_keys_inv if key in specs[kind]]  # type: ignore[index]
-                if keys:
-                    made = self._join_values([specs[kind][key] for key in keys])  # type: ignore[index]
-                    for key in keys:
-                        _remove(specs[kind], key)  # type: ignore[index]
-                    specs[kind][whole] = made  # type: ignore[index]
+
+    def _respec_inputs(self, spec: Composite) -> Composite:
+        for whole in self.in_keys_inv:
+            if keys := [key for key in self.out_keys_inv if key in spec]:
+                made = self._join_values([spec[key] for key in keys])
+                for key in keys:
+                    _remove(spec, key)
+                spec[whole] = made
+        return spec
 
     def __repr__(self) -> str:
         return f"Stack({self.in_keys}, {(self.out_keys or [''])[0]!r}, dim={self.dim})"

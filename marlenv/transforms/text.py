@@ -81,7 +81,7 @@ class Hash(UnaryTransform):
         in_keys_inv: what the env is told.
         out_keys_inv: the hashes that the outside gives in their place; what was hashed before is found again.
         hash_fn: of a value, and of the seed where there is one; gives a tensor.
-        seed: put before every text.
+        seed: text, or a number, that is put before every text.
         use_raw_nontensor: hand ``NonTensorData`` to the function as it is.
         repertoire: what is known beforehand: hashes (as tuples) and values.
 
@@ -158,7 +158,7 @@ class Hash(UnaryTransform):
         """
         if isinstance(string, list):
             return torch.stack([Hash.reproducible_hash(one, seed) for one in string])
-        data = ("" if seed is None else seed).encode()
+        data = ("" if seed is None else str(seed)).encode()
         if isinstance(string, Tensor):  # what is printed of it leaves digits and numbers out
             data += f"{string.dtype}{list(string.shape)}".encode()
             data += string.detach().cpu().flatten().view(torch.uint8).numpy().tobytes()

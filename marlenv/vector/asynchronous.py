@@ -178,6 +178,11 @@ class AsyncEnvPool(QuestionPool):
 
     # --- all at once -----------------------------------------------------------------------------
 
+    def _on_reset(self, tensordict: TensorDictBase) -> None:
+        super()._on_reset(tensordict)
+        if self.share_individual_td and tensordict.batch_size == self.batch_size:
+            self._indexed(tensordict)  # alike after a reset of some rows, so that steps can be stacked row by row
+
     def _indexed(self, td: TensorDictBase) -> TensorDictBase:
         own = [NonTensorData(i, batch_size=size) for i, size in enumerate(self._env_batch_sizes)]
         td.set(INDEX, NonTensorStack(*own))
@@ -216,7 +221,7 @@ class AsyncEnvPool(QuestionPool):
             self._check_were_reset(tensordict)
         mask: Tensor | None = get(tensordict, STEP)
         on = [i for i, marked in enumerate(self._any_row(mask, tensordict)) if marked]
-        sent = tensordict.exclude("next", INDEX)
+        sent = self._for_step(tensordict, INDEX)
         if mask is not None and not self._all_hold_rows:
             self._ask("check_waiting", only=on, each=[(_row(sent, i),) for i in on])
         return self._with_rest("step", on, [(_row(sent, i),) for i in on], lambda: standing(self, tensordict))
@@ -258,7 +263,8 @@ class AsyncEnvPool(QuestionPool):
         """The data of steps: waits until enough envs have answered.
 
         Args:
-            min_get: how many to wait for; :attr:`min_get` of the pool (1, unless it is changed) when left out.
+            min_get: how many to wait for; :attr:`min_get` of the pool (1, unless it is changed) when left out. With 0,
+                where none has answered yet, no rows come: data of batch size ``[0]``.
             env_index: wait for this env alone; its data come without a dimension in front.
             max_get: how many at most; all that have answered when left out.
             timeout: the seconds to wait.
@@ -321,7 +327,7 @@ class AsyncEnvPool(QuestionPool):
         elif self._unreset:
             self._refuse_unreset(f"async_{kind}_send", envs)
         for i, row in rows:
-            sent = None if row is None else row.exclude("next", INDEX).unsqueeze(0)
+            sent = None if row is None else self._for_step(row, INDEX).unsqueeze(0)
             self._asked[kind][i] = None if row is None else shallow(row)
             if kind == "reset":
                 self._tell(kind, i, "reset", sent, {})
@@ -397,6 +403,9 @@ class AsyncEnvPool(QuestionPool):
             self._wait(who, until, least, len(ready))
         self._pump(0) if len(ready) < len(asked) else None
         taken = sorted(list(ready)[:max_get])
+        if not taken:
+            nothing = TensorDict({INDEX: NonTensorData([], batch_size=[0])}, [0], device=self.device)
+            return nothing, nothing.copy()
         pairs = [self._composed(kind, i) for i in taken]
         steps, following = zip(*pairs, strict=True)
         return self._together(list(steps)), None if following[0] is None else self._together(list(following))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any, Literal
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from marlenv.envs import EnvBase, EnvMetaData
 from marlenv.envs.access import SIDE
 from marlenv.envs.rollout import stack_steps
+from marlenv.envs.seeding import next_seed
 from marlenv.envs.stepping import STEP, standing
 from marlenv.errors import EnvClosed, NeedsReset, SpecError, SpecTypeError, whole
 from marlenv.groups.reset import read_masks
@@ -111,10 +113,12 @@ class BatchedEnv(EnvBase):
     ) -> None:
         who = type(self).__name__
         whole(who, "num_workers", num_workers, 1)
-        self._refuse_options(who, on_failure, {"pin_memory": pin_memory, "allow_step_when_done": allow_step_when_done})
-        self._refuse_for_children_here(
-            who, {"mp_start_method": mp_start_method, "metadata_from_workers": metadata_from_workers}
-        )
+        gone = {"pin_memory": pin_memory, "allow_step_when_done": allow_step_when_done}
+        self._refuse_options(who, on_failure, backend_options, gone)
+        here = {"mp_start_method": mp_start_method, "metadata_from_workers": metadata_from_workers}
+        self._refuse_for_children_here(who, here)
+        seconds = {"timeout": timeout, "shutdown_timeout": shutdown_timeout}
+        check_numbers(who, {"num_threads": num_threads, "num_sub_threads": num_sub_threads, **seconds})
         self.num_workers = num_workers
         self.create_env_fn, self.create_env_kwargs = recipes(who, num_workers, create_env_fn, create_env_kwargs)
         self.share_individual_td, self._share_given, self.policy_proof = (
@@ -129,7 +133,8 @@ class BatchedEnv(EnvBase):
         self.non_blocking, self.daemon, self.shutdown_timeout = non_blocking, daemon, float(shutdown_timeout)
         self.auto_wrap_envs, self.timeout, self.on_failure = auto_wrap_envs, timeout, on_failure
         self.backend, self.backend_options = backend, dict(backend_options or {})
-        self.num_processes = whole(who, "num_processes", num_processes or num_workers, 1, num_workers)
+        self.num_processes = num_workers if num_processes is None else num_processes
+        whole(who, "num_processes", self.num_processes, 1, num_workers)
         self._check_memory()
         super().__init__(device=device)
         self.failures = torch.zeros(num_workers, dtype=torch.int64)
@@ -138,7 +143,9 @@ class BatchedEnv(EnvBase):
         self._describe()
 
     @staticmethod
-    def _refuse_options(who: str, on_failure: str, gone: Mapping[str, Any]) -> None:
+    def _refuse_options(who: str, on_failure: str, backend_options: Any, gone: Mapping[str, Any]) -> None:
+        if not isinstance(backend_options, Mapping | None):
+            raise SpecError(f"{who}: backend_options must be a dict of options, got {backend_options!r}")
         if on_failure not in ("raise", "restart"):
             raise SpecError(f"{who}: on_failure must be 'raise' or 'restart', got {on_failure!r}")
         for name, given in gone.items():
@@ -221,13 +228,12 @@ class BatchedEnv(EnvBase):
 
         Args:
             kwargs: those that change; or a list with one dict per child.
+
+        Raises:
+            SpecError: they are something else.
         """
-        many = [kwargs] * self.num_workers if isinstance(kwargs, Mapping) else list(kwargs)
-        if len(many) != self.num_workers:
-            raise SpecError(
-                f"{type(self).__name__}.update_kwargs: {self.num_workers} workers need {self.num_workers} dicts, got "
-                f"{len(many)}"
-            )
+        many = [kwargs] * self.num_workers if isinstance(kwargs, Mapping) else kwargs
+        check_dicts(f"{type(self).__name__}.update_kwargs", "kwargs", many, self.num_workers)
         for own, more in zip(self.create_env_kwargs, many, strict=True):
             own.update(more)
         self._on_new_kwargs()
@@ -258,6 +264,7 @@ class BatchedEnv(EnvBase):
             raise EnvClosed(
                 f"{type(self).__name__}.configure_parallel: the env runs already; call it before the first reset"
             )
+        check_numbers(type(self).__name__, given)
         for name, value in given.items():
             setattr(self, name, value)
         self._check_memory()
@@ -325,6 +332,15 @@ class BatchedEnv(EnvBase):
 
     # --- data of the children --------------------------------------------------------------------
 
+    def _for_step(self, td: TensorDictBase, *left_out: NestedKey) -> TensorDictBase:
+        """What children are told in a step; of what stands under ``"next"`` what their transforms go on from."""
+        told, following = td.exclude("next", *left_out), get(td, "next")
+        if following is not None and self._remembered:
+            held = following.select(*self._remembered, strict=False)
+            if not held.is_empty():
+                put(told, "next", held)
+        return told
+
     def _stack(self, parts: list[TensorDictBase]) -> TensorDictBase:
         """The data of all children as those of the pool."""
         if self.device is not None:
@@ -356,10 +372,7 @@ class BatchedEnv(EnvBase):
         own = kwargs.pop("list_of_kwargs", None)
         if own is None:
             return [kwargs] * self.num_workers
-        if len(own) != self.num_workers:
-            raise SpecError(
-                f"{type(self).__name__}.reset: list_of_kwargs must have {self.num_workers} dicts, got {len(own)}"
-            )
+        check_dicts(f"{type(self).__name__}.reset", "list_of_kwargs", own, self.num_workers)
         return [{**one, **kwargs} for one in own]
 
     # --- parameters and buffers of the children --------------------------------------------------
@@ -419,14 +432,46 @@ def recipes(
 ) -> tuple[list[MakeEnv], list[Options]]:
     """A function and its keyword arguments for each of ``count`` envs."""
     makers = list(create_env_fn) if isinstance(create_env_fn, Sequence) else [create_env_fn] * count
-    if odd := next((make for make in makers if isinstance(make, EnvBase) or not callable(make)), None):
+    for odd in [make for make in makers if isinstance(make, EnvBase) or not callable(make)]:
         raise SpecError(f"{who}: create_env_fn must be a function that makes an env, got {type(odd).__name__}")
-    given: Any = create_env_kwargs or {}
-    options = [dict(given)] * count if isinstance(given, Mapping) else list(given)
-    for name, items in (("create_env_fn", makers), ("create_env_kwargs", options)):
-        if len(items) != count:
-            raise SpecError(f"{who}: {count} workers need {count} entries in {name}, got {len(items)}")
+    given: Any = {} if create_env_kwargs is None else create_env_kwargs
+    options = [given] * count if isinstance(given, Mapping) else given
+    if len(makers) != count:
+        raise SpecError(f"{who}: {count} workers need {count} entries in create_env_fn, got {len(makers)}")
+    check_dicts(who, "create_env_kwargs", options, count)
     return makers, [dict(one) for one in options]
+
+
+def check_dicts(who: str, name: str, given: Any, count: int) -> None:
+    """Raises unless keyword arguments are a sequence of one dict per child."""
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+        raise SpecError(f"{who}: {name} must be a list of {count} dicts, one per child, got {given!r}")
+    for i, one in enumerate(given):
+        if not isinstance(one, Mapping):
+            raise SpecError(f"{who}: {name}[{i}] must be a dict of keyword arguments, got {one!r}")
+    if len(given) != count:
+        raise SpecError(f"{who}: {count} workers need {count} entries in {name}, got {len(given)}")
+
+
+def check_numbers(who: str, given: Mapping[str, Any]) -> None:
+    """Raises where an option that counts threads, or seconds, cannot."""
+    if given.get("num_threads") is not None:
+        whole(who, "num_threads", given["num_threads"], 1)
+    if "num_sub_threads" in given:
+        whole(who, "num_sub_threads", given["num_sub_threads"], 1)
+    for name in ("timeout", "shutdown_timeout"):
+        value, none = given.get(name, 1.0), name == "timeout"
+        if value is None and none:
+            continue
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        if not number or not (value > 0 or (value == 0 and not none)):
+            above = "above 0, or None for any time" if none else "from 0 on"
+            raise SpecError(f"{who}: {name} must be a number of seconds {above}, got {value!r}")
+
+
+def fresh_seed_of(seed: int | None, failures: int) -> int | None:
+    """The seed of an env that is made anew: another one, as the old one would lead to the same end."""
+    return None if seed is None else next_seed(seed + (failures << 32))
 
 
 def made(who: str, make: MakeEnv, options: Options, on_failure: str) -> EnvBase:

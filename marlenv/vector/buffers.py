@@ -51,6 +51,8 @@ class Layout:
         self.device = env.device
         states, seen, done = env.full_state_spec, env.full_observation_spec, env.full_done_spec
         self.inputs = _fields(env.full_action_spec, states, seen, done)
+        held = [one for one in _fields(states, seen) if nested(one.path) in env.remembered]
+        self.inputs += [one._replace(path=("next", *one.path)) for one in held]  # what a policy says of it
         self.states = {field.path for field in _fields(states)}
         """What a reset needs, if anything: the rest of its data may be what transforms made of it."""
         self.needed = {field.path for field in _fields(env.full_action_spec, states)}
@@ -61,6 +63,7 @@ class Layout:
             Field(("_step",), env.batch_size[1:], torch.bool)
         ]
         self.sizes = _batch_sizes(env)
+        self.sizes |= {("next", *where): size for where, size in self.sizes.items()}
 
     AREAS = ("inputs", "root", "following", "masks")
 

@@ -10,12 +10,11 @@ import contextlib
 import multiprocessing
 import os
 import queue
-import signal
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as first_ready
@@ -23,9 +22,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from marlenv.vector.process import PRELOADED, packed
+from marlenv.vector.process import PRELOADED, packed, unguarded
 from marlenv.vector.protocol import Failure, dump, load
-from marlenv.vector.worker import Block, Recipe
+from marlenv.vector.worker import Block, Recipe, begin_process, wants_quiet
 
 
 class Answered(NamedTuple):
@@ -110,11 +109,11 @@ def answer(blocks: list[Block], place: int, method: str, args: Any) -> tuple[Any
     return said, block.env.failures.tolist()
 
 
-def blocks_of(recipes: Sequence[Recipe]) -> list[Block]:
-    """The blocks of recipes, running."""
+def blocks_of(recipes: Sequence[Recipe], *, alone: bool = False) -> list[Block]:
+    """The blocks of recipes, running; ``alone``: in a process of the pool."""
     blocks = []
     for recipe in recipes:
-        blocks.append(Block(recipe))
+        blocks.append(Block(recipe, alone=alone))
         blocks[-1].env.start()
     return blocks
 
@@ -181,7 +180,9 @@ class Desk:
     recipes: list[bytes]
     pipe: Connection
     affinity: Sequence[int] | None
-    first: int = field(default=0)
+    first: int
+    quiet: bool
+    """Whether warnings are not shown."""
 
 
 class ProcessChannel(Channel):
@@ -200,7 +201,9 @@ class ProcessChannel(Channel):
             context.set_forkserver_preload(PRELOADED)
         data = [packed(recipe) for recipe in recipes]
         self.pipe, far = context.Pipe()
-        desk = Desk(data, far, affinity, self.first)
+        desk = Desk(data, far, affinity, self.first, wants_quiet())
+        self.begun = False
+        """Whether it has ever answered."""
         self.process = context.Process(target=serve_questions, args=(desk,), name=f"marlenv async worker {self.first}")
         self.process.start()
         far.close()
@@ -240,7 +243,8 @@ class ProcessChannel(Channel):
         for channel in sentinels.values():
             if channel.open and not channel.process.is_alive():
                 found += channel.read()  # what it said before it died
-                found += channel.lost(f"its worker process ended with exit code {channel.process.exitcode}")
+                code = channel.process.exitcode
+                found += channel.lost(f"its worker process ended with exit code {code}{unguarded(code, channel.begun)}")
         return found
 
     def read(self) -> list[Answered]:
@@ -250,20 +254,21 @@ class ProcessChannel(Channel):
             while self.pipe.poll():
                 one = Answered(*load(self.pipe.recv_bytes()))
                 self.answered(one.tag)
+                self.begun = True
                 found.append(one)
         return found
 
 
 def serve_questions(desk: Desk) -> None:
     """What the process of a :class:`ProcessChannel` runs."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pool's process hears it, and ends its workers
+    begin_process(desk.quiet)
     torch.set_num_threads(1)
     blocks: list[Block] = []
     failed = None
     try:
         if desk.affinity is not None:
             os.sched_setaffinity(0, desk.affinity)
-        blocks = blocks_of([load(recipe) for recipe in desk.recipes])
+        blocks = blocks_of([load(recipe) for recipe in desk.recipes], alone=True)
     except BaseException as error:
         failed = Failure.of(error, desk.first), None
     questions: Iterator[Any] = _heard(desk.pipe)
@@ -275,7 +280,8 @@ def serve_questions(desk: Desk) -> None:
             data = dump((tag, said, failures))
         except Exception as error:
             data = dump((tag, Failure.of(error, desk.first), failures))
-        desk.pipe.send_bytes(data)
+        with contextlib.suppress(OSError):  # the pool's process is gone, as listening will show
+            desk.pipe.send_bytes(data)
     for block in blocks:
         block.close()
 

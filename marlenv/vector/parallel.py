@@ -12,12 +12,11 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.envs.seeding import next_seed
 from marlenv.envs.stepping import STEP, present
 from marlenv.errors import SpecError, Unsupported
 from marlenv.keys import Path, nested
 from marlenv.tensordicts import choose, fetch, get
-from marlenv.vector.base import WHOLE, BatchedEnv, Options, cut_off, made
+from marlenv.vector.base import WHOLE, BatchedEnv, Options, cut_off, fresh_seed_of, made
 from marlenv.vector.buffers import ABSENT, DONE, KNOWN, SENT, Buffers, Field, Layout, fit_for_buffers
 from marlenv.vector.creator import EnvCreator
 from marlenv.vector.process import Process, Watch, failures_of, start_method, stop
@@ -84,7 +83,8 @@ class ParallelEnv(BatchedEnv):
                 f"{type(self).__name__}: its processes run, and cannot be copied or pickled; close it first, or copy "
                 f"what makes it"
             )
-        return super().__getstate__()
+        held = ("_memory", "_watch", "_finalizer")  # of processes that have ended
+        return {name: value for name, value in super().__getstate__().items() if name not in held}
 
     # --- starting and ending ---------------------------------------------------------------------
 
@@ -147,9 +147,8 @@ class ParallelEnv(BatchedEnv):
             raise
 
     def _spawned(self, number: int, first: int, stop_: int, seeds: list[int | None] | None = None) -> Process:
-        recipe = Recipe(
-            self.create_env_fn[first:stop_], self.create_env_kwargs[first:stop_], first, self.on_failure, seeds
-        )
+        makers, options = self.create_env_fn[first:stop_], self.create_env_kwargs[first:stop_]
+        recipe = Recipe(makers, options, first, self.on_failure, seeds or self._seeds[first:stop_])
         worker: Any
         if self.backend == "ray":
             worker = RayWorker(number, recipe, self.backend_options, self._memory.failures[first:stop_])
@@ -496,7 +495,7 @@ class ParallelEnv(BatchedEnv):
         return self._stack([row for part in parts for row in part.unbind(0)])
 
     def _step_by_pipe(self, td: TensorDictBase) -> TensorDictBase:
-        each = [(plain(part),) for part in self._blocks(td.exclude("next"))]
+        each = [(plain(part),) for part in self._blocks(self._for_step(td))]
         return self._joined(self._ask_on("step", each, lambda: cut_off(self, td)))
 
     def _reset_by_pipe(self, td: TensorDictBase | None, kwargs: Options) -> TensorDictBase:
@@ -579,11 +578,6 @@ class ParallelEnv(BatchedEnv):
 
     def __repr__(self) -> str:
         return f"ParallelEnv(batch_size={list(self.batch_size)}, {self.num_processes} processes)"
-
-
-def fresh_seed_of(seed: int | None, failures: int) -> int | None:
-    """The seed of an env that is made anew: another one, as the old one would lead to the same end."""
-    return None if seed is None else next_seed(seed + (failures << 32))
 
 
 def _end(workers: list[Any], buffers: Buffers, pid: int) -> None:

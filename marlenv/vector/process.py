@@ -12,7 +12,7 @@ from typing import Any
 from marlenv.errors import SpecError
 from marlenv.vector.buffers import ANSWER, AT, COMMAND, Bell, Buffers
 from marlenv.vector.protocol import Answer, Command, Failure, dump, load
-from marlenv.vector.worker import Recipe, Setup, serve
+from marlenv.vector.worker import Recipe, Setup, serve, wants_quiet
 
 PRELOADED = ["marlenv.vector.worker"]
 """What is imported once, in the process that worker processes are forked from."""
@@ -51,12 +51,14 @@ class Process:
         self.go, self.done = Bell(), Bell()
         setup = Setup(
             data, number, self.count, self.first, buffers.envs, buffers.workers, far,
-            self.go.ear, self.done.hand, buffers.handle, threads,
+            self.go.ear, self.done.hand, buffers.handle, threads, wants_quiet(),
         )  # fmt: skip
         self.process = context.Process(target=serve, args=(setup,), daemon=daemon, name=f"marlenv worker {number}")
         self.process.start()
         far.close()
         self.busy = True  # it is making its envs
+        self.begun = False
+        """Whether it has ever answered."""
 
     @property
     def envs(self) -> str:
@@ -79,6 +81,7 @@ class Process:
         """The answer: None where it is in the buffers; a failure as what it is."""
         self.busy = False
         kind = self.flags[ANSWER]
+        self.begun |= bool(kind != Answer.NONE)
         if kind == Answer.BUFFERS:
             return None
         try:
@@ -103,10 +106,9 @@ class Process:
         self.process.join(1.0)
         code = self.process.exitcode
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-        at = self.first + int(self.flags[AT])
-        return Failure(
-            at, f"the worker process of {self.envs} (pid {self.process.pid}) ended with {how}", "", None, lost=True
-        )
+        says = f"the worker process of {self.envs} (pid {self.process.pid}) ended with {how}"
+        says += unguarded(code, self.begun)
+        return Failure(self.first + int(self.flags[AT]), says, "", None, lost=True)
 
     @property
     def alive(self) -> bool:
@@ -139,6 +141,15 @@ class Process:
         self.done.close()
         with contextlib.suppress(ValueError):
             self.process.close()
+
+
+def unguarded(code: int | None, begun: bool) -> str:
+    """What to say besides of a process that ended before it had begun: most often the script made a pool in it, too."""
+    if begun or code != 1:
+        return ""
+    return (
+        "; a script that makes a pool needs `if __name__ == '__main__':` around what it does, or mp_start_method='fork'"
+    )
 
 
 def packed(recipe: Recipe) -> bytes:

@@ -86,7 +86,10 @@ class Failure:
     def of(error: BaseException, index: int) -> Failure:
         """The error that was caught while env ``index`` was at work."""
         text = "".join(traceback.format_exception(error)).strip()
-        summary = f"{type(error).__name__}: {error}"
+        try:
+            summary = f"{type(error).__name__}: {error}"
+        except Exception:  # of an error that cannot say what it is
+            summary = type(error).__name__
         try:
             pickle.loads(pickle.dumps(error))
         except Exception:

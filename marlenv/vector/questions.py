@@ -13,11 +13,10 @@ import torch
 from tensordict import TensorDictBase
 from torch import Size
 
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, Unsupported
 from marlenv.tensordicts import shallow
-from marlenv.vector.base import BatchedEnv, cut_off
+from marlenv.vector.base import BatchedEnv, cut_off, fresh_seed_of
 from marlenv.vector.channels import Answered, Channel, left
-from marlenv.vector.parallel import fresh_seed_of
 from marlenv.vector.protocol import Failure, plain
 from marlenv.vector.worker import Recipe
 
@@ -48,6 +47,16 @@ class QuestionPool(BatchedEnv):
     """How its envs are reached."""
     num_envs: int
     envs_per_worker: int
+    _finalizer: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._channels:
+            raise Unsupported(
+                f"{type(self).__name__}: its workers run, and cannot be copied or pickled; close it first, or copy "
+                f"what makes it"
+            )
+        held = ("_finalizer", "_answers")  # of workers that have ended
+        return {name: value for name, value in super().__getstate__().items() if name not in held}
 
     # --- starting and ending ---------------------------------------------------------------------
 
@@ -61,7 +70,6 @@ class QuestionPool(BatchedEnv):
         self._cut: set[int] = set()
         """The envs that were lost between two steps."""
         self._seeds: list[int | None] = [None] * self.num_envs
-        self._finalizer: Any = None
         self._launch()
 
     def _launch(self) -> None:
@@ -72,7 +80,7 @@ class QuestionPool(BatchedEnv):
         self._lost = self.failures.clone()  # of which those that went with their workers
         try:
             for number in range(-(-self.num_envs // self.envs_per_worker)):
-                made.append(self._opened(number, self._recipes(number, [None] * self.num_envs)))
+                made.append(self._opened(number, self._recipes(number, self._seeds)))
             found = [one for part in self._ask("describe") for one in part]
             self._adopt(found)
             self._all_hold_rows = all(one.holds_rows for one in found)

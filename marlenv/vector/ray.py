@@ -14,21 +14,22 @@ from marlenv.vector.base import Options
 from marlenv.vector.channels import Answered, Channel, answer, blocks_of
 from marlenv.vector.process import packed
 from marlenv.vector.protocol import Failure, dump, load
-from marlenv.vector.worker import Block, Recipe
+from marlenv.vector.worker import Block, Recipe, hush, wants_quiet
 
 
 class Actor:
     """What runs in Ray: some blocks, which answer questions."""
 
-    def __init__(self, recipes: list[bytes]) -> None:
+    def __init__(self, recipes: list[bytes], quiet: bool) -> None:
         self.recipes, self.blocks = recipes, list[Block]()
+        hush(quiet)
 
     def run(self, data: bytes) -> bytes:
         """Answers a question ``(place, method, arguments)``; the first one makes the envs."""
         place, method, args = load(data)
         try:
             if not self.blocks:
-                self.blocks = blocks_of([load(recipe) for recipe in self.recipes])
+                self.blocks = blocks_of([load(recipe) for recipe in self.recipes], alone=True)
             return dump(answer(self.blocks, place, method, args))
         except BaseException as error:
             return dump((Failure.of(error, load(self.recipes[place]).first), None))
@@ -49,7 +50,8 @@ def started(who: str) -> Any:
 def actor(who: str, recipes: Sequence[Recipe], options: Options) -> Any:
     """A new actor."""
     ray = started(who)
-    return ray.remote(Actor).options(**{**SPREAD, **options}).remote([packed(recipe) for recipe in recipes])
+    data = [packed(recipe) for recipe in recipes]
+    return ray.remote(Actor).options(**{**SPREAD, **options}).remote(data, wants_quiet())
 
 
 def outcome(ray: Any, reference: Any, first: int) -> tuple[Any, list[int] | None]:

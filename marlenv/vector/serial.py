@@ -13,12 +13,11 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.resetting import check_reset_options, reset_rows
-from marlenv.envs.seeding import next_seed
 from marlenv.envs.stepping import STEP, check_waiting, present, standing
 from marlenv.errors import SpecError
 from marlenv.groups.reset import read_masks
 from marlenv.tensordicts import entries, get, new, raw, rows, split
-from marlenv.vector.base import WHOLE, BatchedEnv, Options, cut_off, made
+from marlenv.vector.base import WHOLE, BatchedEnv, Options, cut_off, fresh_seed_of, made
 from marlenv.vector.fit import Fit
 
 CPU = torch.device("cpu")
@@ -54,6 +53,8 @@ class SerialEnv(BatchedEnv):
     """The number of the first child, where the children are part of a larger pool."""
     _checks = False
     """Whether the data of every child are held against its specs, as they are in workers."""
+    _caught: type[BaseException] = Exception
+    """What a child may raise that is its failure; in workers, leaving the program too."""
     _fits: dict[int, Fit]
     _at: Any
     """Holds the number of the child that is at work; in shared memory, where the child is in a process."""
@@ -66,8 +67,11 @@ class SerialEnv(BatchedEnv):
             children.append(self._copied(child) if any(child is other for other in children) else child)
         self._adopt(children)
         self.__dict__["children_envs"], self._made = children, True
-        self._seeds = [None] * self.num_workers
         self._at, self._fits = [0], {}
+        self._seeds = self.__dict__.get("_seeds", [None] * self.num_workers)
+        for child, seed in zip(children, self._seeds, strict=True):  # of a pool that was closed
+            if seed is not None:
+                child.set_seed(seed, static_seed=self._static_seed)
 
     def _copied(self, child: EnvBase) -> EnvBase:
         try:
@@ -80,6 +84,7 @@ class SerialEnv(BatchedEnv):
 
     def _start(self) -> None:
         if not self._made:
+            self.failures = torch.zeros_like(self.failures)
             self._describe()
         self._begin()
 
@@ -119,7 +124,7 @@ class SerialEnv(BatchedEnv):
                 try:
                     one = self.children_envs[i].reset(**own)
                     fresh.append(self._fitting(i, one) if self._checks else one)
-                except Exception as error:
+                except self._caught as error:
                     fresh.append(self._restarted(i, error, own))
             return fresh
         for i, (td, on) in enumerate(zip(split(tensordict), self._marked(tensordict), strict=True)):
@@ -130,7 +135,7 @@ class SerialEnv(BatchedEnv):
                 try:
                     told = child.reset(told, **options[i])
                     told = self._fitting(i, told) if self._checks else told
-                except Exception as error:
+                except self._caught as error:
                     told = self._restarted(i, error, options[i])
             fresh.append(present(child, told))
         return fresh
@@ -148,7 +153,7 @@ class SerialEnv(BatchedEnv):
             try:
                 told = reset_rows(child, asked, read_masks(child.plan.done, asked), told)
                 told = self._fitting(i, told) if self._checks else told
-            except Exception as error:
+            except self._caught as error:
                 told = self._restarted(i, error, {})
             fresh[i] = present(self.children_envs[i], told)
         if (among := self._among(fresh, tensordict)) is not None:
@@ -199,7 +204,7 @@ class SerialEnv(BatchedEnv):
             try:
                 one = get(child.step(self._told(child, td)), "next") if go else None
                 stepped.append(self._fitting(i, one) if go and self._checks else one)
-            except Exception as error:
+            except self._caught as error:
                 cut = cut_off(child, td) if self.on_failure == "restart" else td
                 self._restarted(i, error, {})
                 stepped.append(cut)
@@ -235,7 +240,7 @@ class SerialEnv(BatchedEnv):
             self._at[0] = i
             try:
                 answers.append(beside.play(child, action))
-            except Exception as error:
+            except self._caught as error:
                 row = split(td)[i]
                 lost[i] = cut_off(child, row) if self.on_failure == "restart" else row
                 self._restarted(i, error, {})
@@ -244,13 +249,13 @@ class SerialEnv(BatchedEnv):
             return beside.packed(answers)
         return self._stack([lost[i] if one is None else beside.packed([one])[0] for i, one in enumerate(answers)])
 
-    def _restarted(self, i: int, error: Exception, options: Options) -> TensorDictBase:
+    def _restarted(self, i: int, error: BaseException, options: Options) -> TensorDictBase:
         """What a child that failed starts with after it was made anew; raises the error unless that is asked for."""
         if self.on_failure == "raise":
             error.add_note(f"in env {self._first + i} of the pool")
             raise error
         self.failures[i] += 1
-        with suppress(Exception):  # it has failed already
+        with suppress(self._caught):  # it has failed already
             self.children_envs[i].close(raise_if_closed=False)
         self._renew(i)
         return self.children_envs[i].reset(**options)
@@ -258,8 +263,8 @@ class SerialEnv(BatchedEnv):
     def _renew(self, i: int) -> None:
         """Makes a child anew. Its seed is a new one: with the old one it would come to the same end."""
         child = made(type(self).__name__, self.create_env_fn[i], self.create_env_kwargs[i], self.on_failure)
-        if (seed := self._seeds[i]) is not None:
-            child.set_seed(next_seed(seed + (int(self.failures[i]) << 32)))
+        if (seed := fresh_seed_of(self._seeds[i], int(self.failures[i]))) is not None:
+            child.set_seed(seed)
         self.children_envs[i] = child
 
     def _set_seed(self, seed: int | None) -> None:
@@ -309,9 +314,9 @@ class SerialEnv(BatchedEnv):
         except AttributeError:
             if name.startswith("_") or name in WHOLE or "children_envs" not in self.__dict__:
                 raise
-            if self._made and not hasattr(self.children_envs[0], name):
-                raise
         if self.is_closed:
+            if self._made:
+                getattr(self.children_envs[0], name)  # raises before anything starts
             self.start()
         found = [getattr(child, name) for child in self.children_envs]
         if callable(found[0]):

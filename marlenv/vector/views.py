@@ -59,10 +59,16 @@ def _options(pool: BatchedEnv, rows: Sequence[int]) -> dict[str, Any]:
 
 
 class Shared:
-    """What the views of pools have of theirs: how often children failed, which of them were not reset since."""
+    """What the views of pools share with theirs: how often children failed, which were not reset since, seeds."""
 
     _pool: Any
     _rows: list[int]
+    _seeds: list[int | None]
+
+    def _tell_seeds(self) -> None:
+        """Lets the pool know the seeds of its children."""
+        for i, seed in zip(self._rows, self._seeds, strict=True):
+            self._pool._seeds[i] = seed
 
     @property
     def failures(self) -> Tensor:
@@ -116,8 +122,12 @@ class SerialView(Shared, SerialEnv):
     def _stop(self) -> None:
         """Nothing: the children are the pool's."""
 
-    def _restarted(self, i: int, error: Exception, options: Options) -> TensorDictBase:
+    def _restarted(self, i: int, error: BaseException, options: Options) -> TensorDictBase:
         return self._pool._restarted(self._rows[i], error, options)
+
+    def _set_seed(self, seed: int | None) -> None:
+        super()._set_seed(seed)
+        self._tell_seeds()
 
 
 @dataclass
@@ -208,3 +218,4 @@ class ParallelView(Shared, ParallelEnv):
             seed, own = answers[part.number]
             self._seeds += own
         self._last_seed = seed
+        self._tell_seeds()

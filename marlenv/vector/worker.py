@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import random
 import select
 import signal
+import sys
+import warnings
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.resetting import check_reset_options, maybe_reset
+from marlenv.envs.seeding import fresh_seed
 from marlenv.envs.stepping import STEP, advance, finish
 from marlenv.keys import Path
 from marlenv.tensordicts import get
@@ -34,7 +40,7 @@ class Recipe:
         options: their keyword arguments.
         first: the number of the first env in the pool.
         on_failure: as in :class:`~marlenv.SerialEnv`.
-        seeds: those of its envs, where it replaces a block that was lost.
+        seeds: those of its envs, where the pool was seeded before.
     """
 
     makers: list[MakeEnv]
@@ -49,18 +55,24 @@ class Block:
 
     Args:
         recipe: what they are.
+        alone: whether it lives in a process of the pool, whose global generators nobody else draws from.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.first = recipe.first
+    def __init__(self, recipe: Recipe, *, alone: bool = False) -> None:
+        self.first, self.alone = recipe.first, alone
+        known = next((seed for seed in recipe.seeds or [] if seed is not None), None)
+        if alone:
+            seed_process(known)
         self.env = SerialEnv(
             len(recipe.makers), recipe.makers, create_env_kwargs=recipe.options, on_failure=recipe.on_failure
         )
-        self.env._first, self.env._checks = recipe.first, True
+        self.env._first, self.env._checks, self.env._caught = recipe.first, True, BaseException
         for i, seed in enumerate(recipe.seeds or []):
             if seed is not None:
                 self.env.children_envs[i].set_seed(seed)
                 self.env._seeds[i] = seed
+        if alone and known is not None:
+            seed_process(known)
 
     @property
     def at(self) -> int:
@@ -71,7 +83,7 @@ class Block:
         """What a block of some of the envs does."""
         part = copy(self)
         part.env = self.env[rows]
-        part.env._checks = True
+        part.env._checks, part.env._caught = True, BaseException
         return getattr(part, name)(*args)
 
     def ready(self) -> None:
@@ -111,8 +123,11 @@ class Block:
         return self.env._reset_rows(request, td)
 
     def seed(self, seed: int | None, static: bool) -> tuple[int | None, list[int | None]]:
-        """Seeds the envs; returns the seed that comes next, and those that they got."""
-        return self.env.set_seed(seed, static_seed=static), self.env._seeds
+        """Seeds the envs, and their process; returns the seed that comes next, and those that they got."""
+        after, own = self.env.set_seed(seed, static_seed=static), self.env._seeds
+        if self.alone:
+            seed_process(own[0])
+        return after, own
 
     def get_state(self, td: TensorDictBase | None) -> TensorDictBase:
         """The state of all envs."""
@@ -167,6 +182,8 @@ class Setup:
     done: Handle
     flags: Handle
     threads: int
+    quiet: bool
+    """Whether warnings are not shown."""
 
 
 class Worker:
@@ -190,7 +207,7 @@ class Worker:
 
     def make(self) -> None:
         """Makes the envs."""
-        self.block = Block(load(self.setup.recipe))
+        self.block = Block(load(self.setup.recipe), alone=True)
         self.block.env.start()
         self.relink()
 
@@ -226,7 +243,8 @@ class Worker:
             self.flags[ANSWER] = Answer.BUFFERS if result is None else Answer.PIPE
         self.done.ring()
         if data is not None:
-            self.pipe.send_bytes(data)
+            with suppress(OSError):  # the pool's process is gone, as waiting for it will show
+                self.pipe.send_bytes(data)
 
     def run(self, command: int) -> Said | None:
         """Does what a command says."""
@@ -320,8 +338,42 @@ class Said:
     answer: Any
 
 
+def seed_process(seed: int | None) -> None:
+    """Seeds the global generators of this process, all of which begin alike in processes that are forked.
+
+    Args:
+        seed: of the first env; one of the operating system's when None.
+    """
+    seed = fresh_seed() if seed is None else seed
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed % 2**63)
+
+
+def begin_process(quiet: bool) -> None:
+    """What a process of a pool does first.
+
+    Args:
+        quiet: whether warnings are not shown, here and in processes that it starts.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pool's process hears it, and ends its workers
+    hush(quiet)
+
+
+def wants_quiet() -> bool:
+    """Whether warnings in workers are not shown, as ``marlenv.filter_warnings_subprocess`` says."""
+    return bool(sys.modules["marlenv"].filter_warnings_subprocess)
+
+
+def hush(quiet: bool) -> None:
+    """Shows no more warnings, if so."""
+    vars(sys.modules["marlenv"])["filter_warnings_subprocess"] = quiet
+    if quiet:
+        warnings.simplefilter("ignore")
+
+
 def serve(setup: Setup) -> None:
     """What a worker process runs."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pool's process hears it, and ends its workers
+    begin_process(setup.quiet)
     torch.set_num_threads(setup.threads)
     Worker(setup).serve()

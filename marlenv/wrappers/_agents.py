@@ -24,6 +24,7 @@ from marlenv.specs import Binary, Composite, Unbounded
 from marlenv.tensordicts import get, put
 from marlenv.wrappers._agent import AgentSpecs, AgentStep, all_observations, with_shared_infos, with_shared_masks
 from marlenv.wrappers._agent_data import AgentData, RootData
+from marlenv.wrappers._choices import Choices
 from marlenv.wrappers._episode_flags import EpisodeFlags
 from marlenv.wrappers._roster import AgentsWrapper
 
@@ -111,6 +112,7 @@ class AgentsEnv(AgentsWrapper):
         masks = dict.fromkeys(("alive", "mask"), Binary(shape=(), dtype=torch.bool)) if self.use_mask else {}
         observed = {a: Composite({**all_observations(s), **masks}) for a, s in agents.items()}
         acted = {a: self._action_entries(s) for a, s in agents.items()}
+        self._choices = Choices(type(self).__name__, self.tree, acted, unequal=self._unequal)
         rewards = {a: Composite(reward=s.reward or Unbounded(FLAG, dtype=torch.float32)) for a, s in agents.items()}
         self._root = RootData(self.root_specs())
         self.full_observation_spec = group_specs(self.tree, observed, unequal=self._unequal).update(self._root.specs)
@@ -155,7 +157,8 @@ class AgentsEnv(AgentsWrapper):
 
     def _actions_of(self, tensordict: TensorDictBase, agents: set[str]) -> dict[str, Any]:
         """The actions of some agents, as the simulator takes them."""
-        return {agent: data["action"] for agent, data in self._action_packer.unpack(tensordict, agents).items()}
+        acts = self._choices.checked(self._action_packer.unpack(tensordict, agents))
+        return {agent: data["action"] for agent, data in acts.items()}
 
     def _emit(self, got: Mapping[str, AgentStep], acting: Collection[str] | None, *, first: bool) -> TensorDict:
         """The tensordict of one step or reset.

@@ -99,7 +99,8 @@ def _library_of(env: Any) -> ModuleType:
 class implement_for:  # noqa: N801 - TorchRL's name
     """Decorates functions of one name, each for some versions of a library; the one that fits is called.
 
-    For ``"gym"`` and ``"gymnasium"`` the library is the one of :func:`gym_backend`, when the function is called.
+    For ``"gym"`` and ``"gymnasium"`` the library is the one of :func:`gym_backend`, when the function is called; where
+    nothing is for that one, the other, if it is installed.
 
     Args:
         module_name: the library, or a function that imports it.
@@ -148,9 +149,10 @@ class implement_for:  # noqa: N801 - TorchRL's name
 
         @functools.wraps(function)
         def fitting(*args: Any, **kwargs: Any) -> Any:
-            for one, implementation in reversed(every):
-                if one.fits():
-                    return implementation(*args, **kwargs)
+            for chosen in (True, False):
+                for one, implementation in reversed(every):
+                    if one.fits(chosen):
+                        return implementation(*args, **kwargs)
             ranges = ", ".join(str(one) for one, _ in every)
             raise Unsupported(f"{name.rpartition('.')[2]}: not for the versions that are installed, but for {ranges}")
 
@@ -168,20 +170,20 @@ class implement_for:  # noqa: N801 - TorchRL's name
         name = self.module_name if isinstance(self.module_name, str) else self.module_name.__name__
         return f"{name} from {self.from_version or '0'}" + (f" to {self.to_version}" if self.to_version else "")
 
-    def fits(self) -> bool:
-        """Whether the library is installed, chosen, and of such a version."""
-        module = self._module()
+    def fits(self, chosen: bool = True) -> bool:
+        """Whether the library is installed, of such a version, and, of gym and gymnasium, the ``chosen`` one."""
+        module = self._module(chosen)
         if module is None:
             return False
         version = _numbers(module.__version__)
         high = self.to_version is None or version < _numbers(self.to_version)
         return high and (self.from_version is None or version >= _numbers(self.from_version))
 
-    def _module(self) -> ModuleType | None:
+    def _module(self, chosen: bool) -> ModuleType | None:
         name = self.module_name
         if not isinstance(name, str):
             return name()
-        if name in KNOWN:
+        if chosen and name in KNOWN:
             module = gym_backend()
             return module if module.__name__ == name else None
         return importlib.import_module(name) if has(name) else None

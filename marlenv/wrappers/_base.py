@@ -155,12 +155,13 @@ class EnvWrapper(EnvBase):
             self._env.close()
 
     def __getattr__(self, name: str) -> Any:
+        """An attribute of the simulator, those that Gymnasium's wrappers hide among them."""
         try:
             return super().__getattr__(name)
         except AttributeError:
             if name.startswith("_") or "_env" not in self.__dict__:
                 raise
-            return getattr(self.__dict__["_env"], name)
+        return env.get_wrapper_attr(name) if hasattr(env := self._env, "get_wrapper_attr") else getattr(env, name)
 
     def __repr__(self) -> str:
         inside = f"env={self.__dict__.get('_env')!r}, batch_size={list(self.batch_size)}, device={self.device}"

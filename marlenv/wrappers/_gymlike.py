@@ -18,6 +18,7 @@ from marlenv.tensordicts import fetch, new, put
 from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._info_dicts import default_info_dict_reader
 from marlenv.wrappers._reading import encoded, flag_of
+from marlenv.wrappers._spaces import check_choices
 
 FLAGS = ("terminated", "truncated", "done")
 
@@ -46,8 +47,9 @@ class GymLikeEnv(EnvWrapper):
 
     def read_action(self, action: Any) -> Any:
         """The action as the simulator takes it."""
-        spec = self.full_action_spec
-        keys = self.action_keys
+        spec, keys = self.full_action_spec, self.action_keys
+        for key in keys:
+            check_choices(type(self).__name__, spec[key], action if len(keys) == 1 else action.get(key))
         return (spec[keys[0]] if len(keys) == 1 else spec).to_numpy(action)
 
     def read_done(self, terminated: Any = None, truncated: Any = None, done: Any = None) -> tuple[Any, Any, Any, bool]:
@@ -85,7 +87,7 @@ class GymLikeEnv(EnvWrapper):
         total: Any = 0
         for _ in range(self.wrapper_frame_skip):
             obs, reward, terminated, truncated, done, info = self._output_transform(self._env.step(action))
-            total = total if reward is None else total + reward
+            total = total if reward is None else total + (np.array(reward) if type(reward) is list else reward)
             flags = self.read_done(terminated=terminated, truncated=truncated, done=done)
             if flags[3]:
                 break

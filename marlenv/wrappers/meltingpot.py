@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marlenv.errors import MissingExtra, SpecError, UnknownName, Unsupported, nearest
+from marlenv.errors import MissingExtra, SpecError, UnknownName, Unsupported, nearest, whole
 from marlenv.groups.maps import GroupMap, MarlGroupMapType
 from marlenv.optional import need
 from marlenv.specs import Categorical, Composite, OneHot, Unbounded
@@ -20,6 +20,8 @@ from marlenv.wrappers._parallel import ParallelSimEnv
 from marlenv.wrappers._spaces import spec_of_array, torch_dtype
 
 WORLD = "WORLD."
+LIMIT, FRAMES = "maxEpisodeLengthFrames", 3600
+"""The setting that says how many frames an episode has at most, and what the engine takes where it is missing."""
 
 
 class MeltingpotWrapper(ParallelSimEnv):
@@ -34,7 +36,8 @@ class MeltingpotWrapper(ParallelSimEnv):
     | `reward` | `[A, 1]` | float64 |
     | `alive`, `mask`, `done`, `terminated`, `truncated` | `[A]`, `[A, 1]` | alike for all players |
 
-    At the root `RGB`, the picture of the whole world, and flags. Episodes end when the substrate says so.
+    At the root `RGB`, the picture of the whole world, and flags. Episodes end when the substrate says so. It
+    does not tell why: an end in the last frame that its settings allow truncates, every other one terminates.
 
     No run can be repeated: Melting Pot draws from generators that it does not let anybody seed (two builds with one
     ``env_seed`` differ). So :meth:`set_seed` raises :class:`~marlenv.errors.Unsupported`.
@@ -44,6 +47,7 @@ class MeltingpotWrapper(ParallelSimEnv):
         categorical_actions: actions as numbers; else one-hot.
         group_map: group -> players, a :class:`~marlenv.MarlGroupMapType` or its name.
         max_steps: truncate after so many steps.
+        max_frames: the substrate's own time limit, ``maxEpisodeLengthFrames`` of its settings; none when left out.
         **options: ``use_mask=False``; ``unequal``; ``device``.
     """
 
@@ -58,9 +62,13 @@ class MeltingpotWrapper(ParallelSimEnv):
         categorical_actions: bool = True,
         group_map: GroupMap | MarlGroupMapType | str | None = None,
         max_steps: int | None = None,
+        *,
+        max_frames: int | None = None,
         **options: Any,
     ) -> None:
-        self.categorical_actions = categorical_actions
+        if max_frames is not None:
+            whole(type(self).__name__, "max_frames", max_frames, 1)
+        self.categorical_actions, self.max_frames = categorical_actions, max_frames
         super().__init__(env=env, group_map=group_map, max_steps=max_steps, **options)
 
     @classmethod
@@ -93,17 +101,20 @@ class MeltingpotWrapper(ParallelSimEnv):
         return {name[len(WORLD) :]: value for name, value in self._last[0].items() if name.startswith(WORLD)}
 
     def sim_reset(self, seed: int | None) -> Mapping[str, AgentStep]:
+        self._frames = 0
         return self._read(self._env.reset(), ended=False)
 
     def sim_step(self, actions: dict[str, Any]) -> Mapping[str, AgentStep]:
+        self._frames += 1
         moment = self._env.step([int(actions.get(name, 0)) for name in self.agent_names])
         return self._read(moment, ended=moment.last())
 
     def _read(self, moment: Any, ended: bool) -> dict[str, AgentStep]:
         self._last: Sequence[Mapping[str, Any]] = moment.observation
         rewards = moment.reward or [0.0] * len(self.agent_names)
+        ends = (False, True) if ended and self._frames == self.max_frames else (ended, False)
         return {
-            name: AgentStep({"observation": observation}, reward, terminated=ended)
+            name: AgentStep({"observation": observation}, reward, *ends)
             for name, observation, reward in zip(self.agent_names, moment.observation, rewards, strict=True)
         }
 
@@ -122,6 +133,7 @@ class MeltingpotWrapper(ParallelSimEnv):
 
     def get_rgb_image(self) -> Tensor:
         """The picture of the whole world now; uint8 ``[H, W, 3]``."""
+        self._check_began("get_rgb_image")
         return torch.from_numpy(np.array(self._last[0][f"{WORLD}RGB"]))
 
 
@@ -145,7 +157,25 @@ class MeltingpotEnv(MeltingpotWrapper):
             raise SpecError(
                 f"MeltingpotEnv: roles {odd} make no sense; this substrate has {sorted(config.valid_roles)}"
             )
-        super().__init__(library.build_from_config(config, roles=self.roles), **options)
+        heard = _Settings(config)
+        sim = library.build_from_config(heard, roles=self.roles)
+        super().__init__(sim, **{"max_frames": heard.frames, **options})
+
+
+class _Settings:
+    """A substrate's config that notes down the time limit when the engine's settings are made of it."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.frames: int | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.config, name)
+
+    def lab2d_settings_builder(self, roles: Sequence[str], config: Any) -> Any:
+        settings = self.config.lab2d_settings_builder(roles=roles, config=self.config)
+        self.frames = int(settings.get(LIMIT, FRAMES))
+        return settings
 
 
 def _library() -> Any:

@@ -48,6 +48,7 @@ def wrapped(): return TransformedEnv(make("simple_spread", 2, n_agents=2), StepC
 def needs(n): return CountingEnv(max_steps=n)
 def thing(): return object()
 def breaks(): raise ValueError("out of luck")
+def looks_up(): return {}["a map"]
 an_env = CountingEnv()
 
 @dataclass(eq=False)
@@ -88,6 +89,8 @@ class Needs:
 def nothing(): pass
 def odd_sum(td):
     return 1 + "one"
+def unmade(td):
+    return object().net
 def noted(td):
     try:
         return odd_sum(td)
@@ -155,6 +158,11 @@ def test_what_is_no_policy_is_one_line(here: Path, capsys: pytest.CaptureFixture
         (
             ["rollout", "tic_tac_toe", "--policy", "own_policies:noted"],
             ("TypeError: unsupported operand", "; the sum of a policy (", "own_policies.py:", ", in odd_sum; "),
+        ),
+        (["check", "own_envs:looks_up"], ("KeyError: 'a map' (", "own_envs.py:", ", in looks_up; ")),
+        (
+            ["rollout", "tic_tac_toe", "--policy", "own_policies:unmade"],
+            ("AttributeError: ", "has no attribute 'net' (", "own_policies.py:", ", in unmade; "),
         ),
     ],
 )

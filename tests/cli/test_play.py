@@ -189,6 +189,22 @@ def test_errors_are_one_line(play, words: str, says: str) -> None:  # noqa: ANN0
 
 
 @pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ("chess --set layout=torchrl", "e4 / e5 / Nf3 / Nc6"),
+        ("chess", "e4 / e5 / Nf3 / Nc6"),
+        ("tic_tac_toe --set layout=torchrl", "0 / 3 / 1 / 4"),
+    ],
+)
+def test_a_game_that_was_cut_off_says_so(
+    play: Callable[[str, str], tuple[int, str, str]], words: str, lines: str
+) -> None:
+    code, out, err = play(f"{words} --max-steps 4 --seat all", lines)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == "draw: move limit"
+
+
+@pytest.mark.parametrize(
     ("option", "instead"),
     [("opponent=random", "--opponent"), ("seat=1", "--seat"), ("max_plies=3", "--max-steps"), ("seed=1", "--seed")],
 )

@@ -6,11 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensordict import TensorDict
+from tensordict import NonTensorData, NonTensorStack, TensorDict
 
 import marlenv
 from marlenv import TurnView, compact_turns
 from marlenv.errors import KeyMissing, ShapeError, SpecError, Unsupported
+from marlenv.tensordicts import lazy
 from marlenv.testing.mocks import UnevenEnv
 
 FLAGS = ("done", "terminated", "truncated")
@@ -284,6 +285,43 @@ def test_an_env_without_groups_is_one_agent() -> None:
     out = compact_turns(td)["agent"]
     assert torch.equal(out["next", "reward"], td["next", "reward"])
     assert out["next", "done"].flatten().nonzero().flatten().tolist() == [2, 5, 7]
+
+
+def spoken(numbers: torch.Tensor):
+    """The numbers ``[..., 1]`` as texts, each with a place of its own."""
+    if numbers.ndim == 1:
+        return NonTensorData(f"{numbers.item():g}")
+    return NonTensorStack(*[spoken(row) for row in numbers])
+
+
+def test_texts_go_where_numbers_go() -> None:
+    acts = [[[1, 0], [0, 1], [1, 0], [1, 1], [0, 0]], [[0, 0], [0, 1], [0, 1], [1, 1], [0, 1]]]
+    td = torch.cat([played(rows, [[1.0, 2.0]] * 5, ended=[0, 0, 1, 0, 0]) for rows in acts])
+    td["g", "observation"][1] += 100
+    for node in (td["g"], td["next", "g"]):
+        node.set("said", spoken(node["observation"]))
+        node.set(("deep", "said"), spoken(node["observation"]))
+    turns = compact_turns(td)["g"]
+    wanted = [[["0", "20", "30", None], ["11", "31", None, None]], [["130", *[None] * 3], ["111", "121", "131", "141"]]]
+    assert turns.get("said").tolist() == turns.get("deep").get("said").tolist() == wanted
+    assert turns["observation"][1, 1, :, 0].tolist() == [111, 121, 131, 141]
+    ends = [["20", "30", "50", None], ["31", "51", None, None]]
+    assert turns.get("next").get("said")[0].tolist() == ends
+    view = TurnView()
+    given = [view.add(step)["g"] for step in td.unbind(1)] + [view.flush()["g"]]
+    assert 0 in map(len, given)
+    whole = torch.cat(given)
+    assert len(whole) == 10
+    for data in (whole, whole["next"]):
+        assert data.get("said").tolist() == [f"{x:g}" for x in data["observation"].flatten().tolist()]
+
+
+def test_what_cannot_be_indexed_is_named() -> None:
+    steps = list(played([[1], [1]], [[1.0], [2.0]])[0].unbind(0))
+    for size, step in enumerate(steps):
+        step["g", "heard"] = torch.zeros(1, 2 + size)
+    with pytest.raises(Unsupported, match=r"compact_turns: entry 'heard' is list, .* leave it out by td\.exclude"):
+        compact_turns(lazy(steps, 0))
 
 
 def test_agents_that_differ_stay_a_lazy_stack() -> None:

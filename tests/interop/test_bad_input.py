@@ -17,7 +17,7 @@ from marlenv.groups import group_specs
 
 import marlenv
 from marlenv import Bounded, Categorical, Choice, Composite, NonTensor, Unbounded
-from marlenv.errors import DtypeError, EnvClosed, GroupError, SpecError, SpecTypeError, Unsupported
+from marlenv.errors import DtypeError, EnvClosed, GroupError, ShapeError, SpecError, SpecTypeError, Unsupported
 from marlenv.testing.mocks import GroupedEnv
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -176,6 +176,33 @@ def test_a_fraction_is_no_number_of_an_action_and_the_env_goes_on(name: str, opt
         with pytest.raises(DtypeError, match=rf"whole numbers?\b.*, got \[?{action}"):
             one.step(env, action)
     one.step(env)
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("to_gymnasium", [(3, 2), (1, 3, 2)], [(2, 3), (6,), (4, 2), (3, 1), ()]),
+        ("to_gymnasium_vector", [(2, 3, 2), (2, 1, 3, 2)], [(2, 2, 3), (3, 2, 2), (12,), (6, 2), (1, 3, 2)]),
+        ("to_sb3_vec_env", [(6, 2)], [(6, 1), (6, 3), (2, 6), (12,), (6,)]),
+        ("to_pufferlib", [(6, 2)], [(6, 1), (6, 3), (2, 6), (12,), (6,)]),
+        ("to_rllib, groups", [(6,), (3, 2)], [(5,), (2, 3), ()]),
+    ],
+)
+def test_actions_of_another_shape_are_refused_and_the_env_goes_on(name: str, right: Any, wrong: Any) -> None:
+    """However the right numbers are given, they do the same."""
+    one, who, seen = adapter(name), name.partition(",")[0], []
+    numbers = np.linspace(-1, 1, 12 if one.rows else 6, dtype=np.float32)
+    for shape in right:
+        env = marlenv.make("simple_spread", num_envs=2 if one.rows else None, compile="none", seed=0)
+        made = one.make(env)
+        made.reset()
+        for other in wrong:
+            action = np.resize(numbers, other)
+            with pytest.raises(ShapeError, match=rf"^{who}: (actions must have shape|expected 6 actions).* got"):
+                made.step({"agents": action} if "groups" in name else action)
+        action = numbers.reshape(shape)
+        seen.append(made.step({"agents": action} if "groups" in name else action)[0])
+    assert all(str(one) == str(seen[0]) for one in seen)
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

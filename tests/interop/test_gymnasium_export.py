@@ -10,7 +10,7 @@ import torch
 
 import marlenv
 from marlenv import GymEnv, GymWrapper, RewardScaling, register_gym, to_gymnasium, to_gymnasium_vector
-from marlenv.errors import DtypeError, KeyMissing, NeedsReset, SpecTypeError, Unsupported
+from marlenv.errors import DtypeError, KeyMissing, NeedsReset, ShapeError, SpecTypeError, Unsupported
 from marlenv.testing import CountingEnv
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install -e '.[gymnasium]'")
@@ -114,6 +114,39 @@ def test_what_is_no_number_of_an_action_is_named(action: Any) -> None:
         gym.reset()
         with pytest.raises(DtypeError, match=r"^to_gymnasium: .*'action'\) must be whole numbers, got .*MultiDiscrete"):
             gym.step(action)
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "says"),
+    [
+        ({"seed": [5, 6, 7]}, Unsupported, r"seed must be one int, .*, got \[5, 6, 7\]; gymnasium.vector.Sync"),
+        ({"seed": [None, 1, 2]}, Unsupported, r"seed must be one int, .*, got \[None, 1, 2\]"),
+        ({"seed": 1.5}, DtypeError, "seed must be an int, got 1.5"),
+        ({"reset_mask": [True, False]}, ShapeError, r"'reset_mask'\] must be bool \[3\], .*, got bool \[2\]"),
+        ({"reset_mask": np.ones((3, 1), bool)}, ShapeError, r"must be bool \[3\], .*, got bool \[3, 1\]"),
+        ({"reset_mask": [0, 2]}, ShapeError, r"must be bool \[3\], True for rows that start anew, got int64 \[2\]"),
+        ({"reset_mask": [True, False, True], "seed": 7}, Unsupported, "seed=7 would seed all rows, .*; leave out"),
+    ],
+)  # fmt: skip
+def test_what_is_no_seed_or_no_mask_is_refused_and_nothing_moves(asked: Any, kind: type[Exception], says: str) -> None:
+    """The next episodes are those that come where nobody asked."""
+    seen, options = [], {key: value for key, value in asked.items() if key == "reset_mask"}
+    for refused in (False, True):
+        vector = to_gymnasium_vector(task(3), "DISABLED")
+        vector.reset(seed=0)
+        if refused:
+            with pytest.raises(kind, match=says):
+                vector.reset(seed=asked.get("seed"), options=options)
+        vector.step(np.zeros((3, 2)))
+        seen.append(vector.reset(options={"reset_mask": np.array([False, True, True])})[0])
+    assert np.array_equal(*seen)
+
+
+def test_a_seed_and_a_mask_of_all_rows_are_a_seed() -> None:
+    vector, other = to_gymnasium_vector(task(3), "DISABLED"), to_gymnasium_vector(task(3), "DISABLED")
+    vector.reset(seed=0)
+    again = vector.reset(seed=np.int64(7), options={"reset_mask": np.ones(3, bool)})[0]
+    assert np.array_equal(again, other.reset(seed=7)[0])
 
 
 def test_rows_that_are_done_must_be_reset_where_nothing_resets_them() -> None:

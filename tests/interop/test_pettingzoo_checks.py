@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from marlenv.scenarios.index import SCENARIOS
 from sizes import some
 
 import marlenv
-from marlenv import to_pettingzoo_aec, to_pettingzoo_parallel
+from marlenv import PettingZooWrapper, to_pettingzoo_aec, to_pettingzoo_parallel
 
 pytest.importorskip("pettingzoo", reason="needs PettingZoo: pip install -e '.[pettingzoo]'")
 pytestmark = pytest.mark.filterwarnings("ignore")  # PettingZoo recommends names, and boxes alone
@@ -73,6 +75,30 @@ def test_games(name: str, checks: Any) -> None:
     free, together = (partial(game, adapt, name, "lose") for adapt in (to_pettingzoo_aec, to_pettingzoo_parallel))
     checks.parallel_seed_test(together, 10)
     checks.state_test(free(), together(), 10)
+
+
+@pytest.mark.parametrize("name", ["tictactoe_v3", "connect_four_v3"])
+def test_pettingzoos_games_come_back_as_they_were(name: str, checks: Any) -> None:
+    """Through our wrapper and out again: PettingZoo's check passes, and all that is seen and paid is the game's."""
+    module = importlib.import_module(f"pettingzoo.classic.{name}")
+    checks.api_test(to_pettingzoo_aec(PettingZooWrapper(module.env())), 60)
+    theirs, ours = module.env(), to_pettingzoo_aec(PettingZooWrapper(module.env()))
+    rng = np.random.default_rng(0)
+    for env in (theirs, ours):
+        env.reset(seed=5)
+    while theirs.agents:
+        assert ours.agent_selection == theirs.agent_selection
+        seen, *paid = theirs.last()[:4]
+        again, *got = ours.last()[:4]
+        assert got == paid
+        assert np.array_equal(again["observation"], seen["observation"])
+        over = paid[1] or paid[2]
+        if not over:
+            assert np.array_equal(again["action_mask"], seen["action_mask"])
+        move = None if over else int(rng.choice(np.flatnonzero(seen["action_mask"])))
+        theirs.step(move)
+        ours.step(move)
+    assert not ours.agents
 
 
 def test_a_game_with_an_opponent(checks: Any) -> None:

@@ -21,6 +21,11 @@ def scenario(name: str = "simple_tag", **options: Any) -> Any:
     return marlenv.make(name, max_steps=20, compile="none", **options)
 
 
+def begun(zoo: Any) -> Any:
+    zoo.reset()
+    return zoo
+
+
 def test_agents_get_what_our_env_gives() -> None:
     zoo, env = to_pettingzoo_parallel(scenario(continuous_actions=False)), scenario(continuous_actions=False)
     env.set_seed(4)
@@ -191,6 +196,8 @@ def test_agents_that_die_leave() -> None:
         (lambda: to_pettingzoo_aec(marlenv.make("chess")), SpecError, "'white' must be bool .4672., got"),
         (lambda: to_pettingzoo_parallel(scenario(), "ansi"), Unsupported, "render_mode must be one of"),
         (lambda: to_pettingzoo_parallel(scenario()).step({}), NeedsReset, "reset"),
+        (lambda: begun(to_pettingzoo_parallel(scenario())).step([0, 1]), SpecTypeError,
+         r"step: expected a dict of actions by agent, got list; agents are \['adversary_0'"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(call: Any, kind: type[Exception], says: str) -> None:

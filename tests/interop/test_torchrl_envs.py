@@ -246,6 +246,33 @@ def test_an_env_of_torchrl_comes_to_us() -> None:
     torch.testing.assert_close(again["next", "reward"], td["next", "reward"][:7])
 
 
+def test_groups_are_known_under_torchrls_transforms() -> None:
+    env = from_torchrl(TransformedEnv(to_torchrl(marlenv.make("simple_tag", max_steps=5)), StepCounter()))
+    assert env.group_map == {"adversary": ["adversary_0", "adversary_1", "adversary_2"], "agent": ["agent_0"]}
+    marlenv.check_env_specs(env)
+    seat = from_torchrl(TransformedEnv(to_torchrl(CountingEnv()), StepCounter()))
+    assert not hasattr(seat, "group_map")
+
+
+@pytest.mark.parametrize("make", [lambda: to_torchrl(CountingEnv()), rl.envs.PendulumEnv, lambda: "navigation"])
+def test_our_check_asks_for_an_env_of_ours(make) -> None:
+    env = make()
+    with pytest.raises(
+        SpecTypeError, match=rf"^check_env_specs: expected an env of marlenv, got {type(env).__name__};"
+    ):
+        marlenv.check_env_specs(env)
+
+
+def test_our_pools_draw_legal_actions_in_torchrl_and_leave_its_generator_alone() -> None:
+    def played(seed: int) -> torch.Tensor:
+        env = to_torchrl(marlenv.SerialEnv(2, lambda: marlenv.make("tic_tac_toe", num_envs=2)))
+        torch.manual_seed(seed)
+        env.set_seed(3)
+        return env.rollout(30, break_when_any_done=False)["x", "action"]
+
+    assert torch.equal(played(0), played(1))
+
+
 def test_partial_resets_of_torchrls_envs_are_ours() -> None:
     env = from_torchrl(SerialEnv(3, lambda: TransformedEnv(rl.envs.PendulumEnv(), StepCounter(4))))
     td = env.rollout(3)
@@ -284,7 +311,10 @@ def test_masks_of_torchrls_games_are_read_from_their_data() -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: to_torchrl(CountingEnv), "expected an env or a spec of marlenv, got EnvMeta; call it first"),
+        (
+            lambda: to_torchrl(CountingEnv),
+            "expected an env or a spec or a transform of marlenv, got EnvMeta; call it first",
+        ),
         (lambda: to_torchrl(3), r"got int; pass marlenv.make\(...\)"),
         (lambda: to_torchrl(rl.envs.PendulumEnv()), "got PendulumEnv; it is TorchRL's already"),
         (lambda: from_torchrl(Categorical(3)), "got Categorical; it is marlenv's already"),

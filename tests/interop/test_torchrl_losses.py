@@ -129,6 +129,18 @@ def test_sac() -> None:
     learns(loss, collected(env, 8, actor).reshape(-1))
 
 
+def test_sac_knows_how_many_numbers_an_action_has() -> None:
+    """Two for each agent, from specs that went to TorchRL with the env or by themselves."""
+    env = marlenv.make("simple_spread", num_envs=4)
+    specs = [to_torchrl(env).full_action_spec_unbatched, to_torchrl(env.full_action_spec_unbatched)]
+    for spec in specs:
+        actor = gaussian(to_torchrl(env))
+        value = ValueOperator(mlp(to_torchrl(env), "agents", 1), [OBSERVATION], [("agents", "state_action_value")])
+        loss = SACLoss(actor, value, action_spec=spec)
+        loss.set_keys(**group_keys(env, "agents", loss))
+        assert float(loss.target_entropy) == -2
+
+
 def test_maddpg_has_a_loss_for_each_of_two_groups() -> None:
     env = to_torchrl(marlenv.make("simple_tag", num_envs=4, max_steps=10, seed=0))
     data = env.rollout(8, break_when_any_done=False).reshape(-1)

@@ -16,7 +16,7 @@ from marlenv.tournament.blocks import pack, unpack
 from marlenv.tournament.games import Game
 from marlenv.tournament.mcts import MCTSPlayer
 from marlenv.tournament.moves import MoveLists
-from marlenv.tournament.play import Arena, Played
+from marlenv.tournament.play import Arena, Played, blank
 from marlenv.tournament.players import ModulePlayer, TabularPlayer, random_player
 from marlenv.tournament.results import Results
 from marlenv.tournament.schedule import round_robin, with_openings
@@ -299,6 +299,13 @@ def broken(turn: Turn) -> torch.Tensor:
             SpecError,
             "MCTSPlayer: explore must be a number from 0 on, got nan",
         ),
+        (
+            lambda: Arena(TicTacToe(), {"a": first_legal}).play([("a", "a")]),
+            SpecError,
+            r"expected some like Game\(0, \('ada', 'bob'\)\), got \('a', 'a'\)",
+        ),
+        (lambda: blank([], 3).results(), PoolError, "only games of two have a winner .* got 3 seats; Played.pairs"),
+        (lambda: blank([Game(0, ("a", "b", "c"))], 3).results(), PoolError, "games of two have .* got 3 seats"),
         (lambda: Arena(TicTacToe(), {}, seed=0.5), DtypeError, "Arena: seed must be an int, got 0.5"),
         (lambda: Arena(TicTacToe(), {"ada": None}), SpecError, "player 'ada' must be something to call .* got None"),
         (

@@ -10,6 +10,7 @@ import marlenv
 from marlenv.errors import IllegalAction, SpecError
 from marlenv.games import KuhnPoker, TicTacToe
 from marlenv.tournament import ENDINGS, Arena, Game, ModulePlayer, Turn, cross_play_teams, random_player, round_robin
+from marlenv.tournament.streams import CHANCE, streams
 
 
 def first_legal(turn: Turn) -> torch.Tensor:
@@ -273,6 +274,31 @@ def test_games_of_three_are_counted_seat_by_seat() -> None:
     assert played.pairs().games == 36
     ours = Arena(KuhnPoker(num_players=3), PLAYERS).play([Game(k, ("first", "last", "random")) for k in range(12)])
     assert ours.returns.shape == (12, 3)
+
+
+def leans(turn: Turn) -> torch.Tensor:
+    """Forces by what is seen."""
+    return turn.data["observation"][..., :2].clamp(-1, 1)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_games_of_vmas_are_those_of_its_own_loop(rows: int) -> None:
+    """An env with one row for each game, which VMAS itself seeds; batched, it cannot be seeded game by game."""
+    vmas = pytest.importorskip("vmas")
+    arena = Arena(lambda: marlenv.make("vmas/balance", max_steps=8), {"a": leans, "b": leans}, rows=rows, seed=3)
+    played = arena.play([Game(k, ("a", "b", "a")) for k in range(3)])
+    for k, key in enumerate(streams(3, torch.arange(3), CHANCE).tolist()):
+        theirs = vmas.make_env("balance", num_envs=1, max_steps=8)
+        theirs.seed(key & 0x7FFFFFFF)
+        seen, earned = theirs.reset(), torch.zeros(3)
+        for _ in range(8):
+            seen, rewards, *_ = theirs.step([one[..., :2].clamp(-1, 1) for one in seen])
+            earned += torch.stack(rewards).flatten()
+        assert earned.abs().min() > 0.1
+        assert torch.equal(played.returns[k], earned)
+    assert played.plies.tolist() == [8, 8, 8]
+    with pytest.raises(SpecError, match="Arena: VmasEnv does not give its state away.*give the arena a function"):
+        Arena(marlenv.make("vmas/balance", num_envs=4), {"a": leans})
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,51 @@ def test_a_match_ends_when_it_is_clear_who_is_stronger(tmp_path: Path) -> None:
         assert config.test().decide([int((points[:cut] == p).sum()) for p in (2, 1.5, 1, 0.5, 0)]) == "go on"
 
 
+def test_the_first_player_of_a_match_is_who_is_named_first(tmp_path: Path) -> None:
+    players = {"zoe": "test_plan:takes_the_centre", "ada": "random"}
+    sprt = {"elo0": 0, "elo1": 60}
+    config = Config("tic_tac_toe", players, schedule="match", rounds=200, cycles=5, sprt=sprt)
+    ledger = open_ledger(config, tmp_path / "a.sqlite")
+    run(ledger)
+    played = ledger.played()
+    points = dict(zip(("zoe", "ada"), played.results(["zoe", "ada"]).points.tolist(), strict=True))
+    assert points["zoe"] > 1.2 * points["ada"]
+    assert "'zoe' is stronger by the test of 0 against 60 points: +" in verdict(Config.of(ledger.config), played)
+
+
+def test_a_knockout_is_seeded_by_the_order_of_its_players(tmp_path: Path) -> None:
+    """All play alike, so who sits first wins, every match is level, and who is named first goes on."""
+    players = dict.fromkeys(["zoe", "max", "kim", "bob", "ada"], "test_plan:first_legal")
+    ledger = open_ledger(Config("tic_tac_toe", players, schedule="knockout"), tmp_path / "a.sqlite")
+    run(ledger)
+    met: dict[int, set[frozenset[str]]] = {}
+    for game in ledger.played().games:
+        met.setdefault(game.round, set()).add(frozenset(game.players))
+    pairs = [[("bob", "ada")], [("zoe", "bob"), ("max", "kim")], [("zoe", "max")]]
+    assert [met[number] for number in sorted(met)] == [{frozenset(pair) for pair in some} for some in pairs]
+
+
+ASKED: set[tuple[str, int]] = set()
+"""Who was asked, and for how many agents."""
+
+
+def notes(name: str) -> Any:
+    def asked(turn: Any) -> torch.Tensor:
+        ASKED.add((name, turn.data.batch_size[1]))
+        return random_player(turn)
+
+    return asked
+
+
+def test_focal_players_sit_where_their_role_says(tmp_path: Path) -> None:
+    ASKED.clear()
+    players = {name: {"kind": "test_plan:notes", "name": name} for name in ("me", "x")}
+    seats = {"wolves": ["adversary_0", "adversary_1", "adversary_2"], "prey": ["agent_0"]}
+    more = {"schedule": "focal", "focal": ["me"], "roles": [["wolves"]], "seats": seats, "players": players}
+    run(open_ledger(Config.of({**TAG, **more}), tmp_path / "a.sqlite"))
+    assert sorted(ASKED) == [("me", 3), ("x", 1)]
+
+
 # --- teams and roles -----------------------------------------------------------------------------
 
 

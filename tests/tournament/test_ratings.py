@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations, permutations
 from statistics import NormalDist
 
 import numpy as np
@@ -167,13 +168,22 @@ def test_bootstrap_intervals_hold_the_truth_where_games_are_few() -> None:
 
 
 @pytest.mark.slow
-def test_rank_intervals_hold_all_ranks_at_once() -> None:
-    strengths = [-150.0, -50, 0, 70, 150]
-    true = np.array([5, 4, 3, 2, 1])
-    right = []
-    for counts in pool(strengths, 10, sets=2000, seed=4):
-        best, worst = rate(Results(tuple("abcde"), counts)).ranks(0.95)
-        right.append(((best <= true) & (true <= worst)).all())
+@pytest.mark.parametrize(
+    ("strengths", "games", "nu"),
+    [
+        ([-150.0, -50, 0, 70, 150], 10, 1.0),
+        ([0.0, 250, 500, 750], 4, 0.3),
+        ([0.0, 0, 0, 0], 1, 0.01),  # one in seven of these has somebody who won or lost everything
+    ],
+    ids=["twenty a pair", "far apart", "two a pair"],
+)
+def test_rank_intervals_hold_all_ranks_at_once(strengths: list[float], games: int, nu: float, sized) -> None:
+    true, count, right = np.array(strengths), sized(600, 2000), []
+    above = (true > true[:, None]).sum(1)
+    below = (true < true[:, None]).sum(1)
+    for counts in pool(strengths, games, nu=nu, sets=count, seed=4):
+        best, worst = rate(Results(tuple("abcde"[: len(true)]), counts)).ranks(0.95)
+        right.append(((best <= 1 + above) & (len(true) - below <= worst)).all())
     assert np.mean(right) >= 0.95
 
 
@@ -238,7 +248,31 @@ def test_superiority_of_who_won_everything_depends_on_how_much_that_is(seats) ->
     assert los[1, 2] == pytest.approx(NormalDist().cdf(np.sqrt(2 * np.log((1 / 4) / (4 / 27)))))  # they never met
     assert los[0, 2] == pytest.approx(NormalDist().cdf(np.sqrt(2 * np.log(2))))
     chain = rate(Results.of([("a", "b", 1), ("b", "c", 1), ("a", "d", 1), ("d", "a", 1)]), seat=False).superiority()
-    assert np.isnan(chain[1, 2])
+    assert chain[1, 2] == pytest.approx(NormalDist().cdf(np.sqrt(2 * np.log(2))))  # one game, neither with a bound
+    apart = rate(Results.of([("a", "b", 1), ("a", "c", 1), ("a", "d", 1), ("d", "a", 1)]), seat=False).superiority()
+    assert np.isnan(apart[1, 2])  # neither won from the other, whoever lies between
+
+
+@pytest.mark.parametrize("names", list(permutations(["good", "bad", "bad2"])))
+def test_who_lost_hundreds_of_games_to_another_is_not_above_it(names: tuple[str, ...]) -> None:
+    games = [("good", "bad", 1), ("bad", "good", 0)] * 250
+    games += [("bad", "bad2", 1), ("bad", "bad2", 0), ("bad2", "bad", 1), ("bad2", "bad", 0)] * 20
+    ratings = rate(Results.of(games, names))
+    for best, worst in (ratings.ranks(), Replicates(ratings, 200).ranks()):
+        found = {name: (best[k], worst[k]) for k, name in enumerate(names)}
+        assert found == {"good": (1, 1), "bad": (2, 3), "bad2": (2, 3)}
+
+
+def test_ranks_of_who_won_everything_ask_how_much_that_is() -> None:
+    """Between equals ``n`` games go to one side with a chance of 2 / 2^n."""
+    for won, best in ((5, 1), (6, 2)):  # 1/16 and 1/32 against 5 %
+        assert rate(Results.of([("a", "b", 1)] * won), seat=False).ranks()[0].tolist() == [1, best]
+    ladder = [(a, b, 1) for a, b in combinations("abcd", 2)] * 12  # nobody has a bound
+    for names in permutations("abcd"):
+        found = rate(Results.of(ladder, names), seat=False).ranks()
+        assert [[dict(zip(names, rank, strict=True))[name] for name in "abcd"] for rank in found] == [[1, 2, 3, 4]] * 2
+    few = rate(Results.of([(a, b, 1) for a, b in combinations("abcd", 2)]), seat=False).ranks()
+    assert [rank.tolist() for rank in few] == [[1] * 4, [4] * 4]
 
 
 def test_who_won_everything_has_a_lower_bound_only() -> None:
@@ -251,7 +285,7 @@ def test_who_won_everything_has_a_lower_bound_only() -> None:
     exact = ELO * np.log(0.05 ** (1 / 20) / (1 - 0.05 ** (1 / 20)))  # p^20 = 0.05, as Clopper and Pearson have it
     assert low[0] == pytest.approx(a + exact, abs=1.0)
     best, worst = ratings.ranks()
-    assert (best[0], worst[0]) == (1, 3)
+    assert (best[0], worst[0]) == (1, 1)
 
 
 def test_who_lost_everything_has_an_upper_bound_only() -> None:
@@ -337,6 +371,11 @@ def test_expected_scores_are_those_of_the_games_in_sum() -> None:
         (lambda: rate(FIELD, draws="none"), SpecError, "draws must be 'davidson' or 'half', got 'none'"),
         (lambda: rate(FIELD).wald(95), SpecError, "level must be between 0 and 1, such as 0.95, got 95"),
         (lambda: Replicates(rate(FIELD), kind="pairs"), SpecError, "kind must be 'model' or 'games', got 'pairs'"),
+        (
+            lambda: Replicates(rate(Results(("a", "b"), [[[0] * 3, [0.5, 0, 0.7]], [[0.5, 0, 0.5], [0] * 3]]))),
+            SpecError,
+            "counts must be whole numbers, got 0.5; give the counts of the games, or use Ratings.wald",
+        ),
         (lambda: Replicates(rate(FIELD), 0), SpecError, "replicates must be an integer from 1 on, got 0"),
     ],
 )

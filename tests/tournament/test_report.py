@@ -23,6 +23,7 @@ from marlenv.tournament.drive import open_ledger, run
 from marlenv.tournament.export import pgn
 from marlenv.tournament.mcts import MCTSPlayer
 from marlenv.tournament.play import blank
+from marlenv.tournament.report import write_report
 from marlenv.tournament.store import Ledger
 
 TOML = """
@@ -86,7 +87,7 @@ def test_the_page_shows_circles_accounts_and_the_schedule(tmp_path: Path) -> Non
     main(["tournament", "run", str(tmp_path / "t.toml")])
     main(["tournament", "report", str(tmp_path / "t.sqlite")])
     page = (tmp_path / "t.html").read_text()
-    assert "100% (100-100) of what was won is" in page
+    assert re.search(r"squared and summed, 100% \(\d+-100\) is cyclic, luck taken out", page)
     graph = re.search(r'<svg id="graph".*?</svg>', page, re.S)[0]
     assert graph.count("<line") == graph.count('class="sure"') == 3
     assert sorted(re.findall(r"<text[^>]*>(.*?)</text>", graph)) == ["paper", "rock", "scissors"]
@@ -138,6 +139,27 @@ def test_the_page_of_teams_says_what_training_together_was_worth(tmp_path: Path)
     assert "This env keeps no positions to replay" in page
 
 
+def test_the_page_says_why_nothing_can_be_replayed(toml: Path) -> None:
+    ledger = open_ledger(Config.read(toml), toml.with_suffix(".sqlite"))
+    page, none = toml.with_suffix(".html"), re.compile('<p id="none">(.*?)</p>')
+    for replays, says in ((9, "No game is finished yet."), (0, "No replays were asked for.")):
+        write_report(ledger, page, replays=replays)
+        assert none.findall(page.read_text()) == [says]
+        run(ledger)
+    write_report(ledger, page)
+    assert none.findall(page.read_text()) == ["Replays need JavaScript."]  # which hides it
+
+
+def test_what_a_game_that_was_cut_off_earned_is_nothing(tmp_path: Path) -> None:
+    """And neither less nor more: -0 would be kept, exported and shown."""
+    config = Config.of({"env": "connect_four", "players": dict.fromkeys("ab", "random"), "max_plies": 3})
+    ledger = open_ledger(config, tmp_path / "a.sqlite")
+    run(ledger)
+    assert not ledger.played().returns.signbit().any()
+    write_report(ledger, tmp_path / "a.html")
+    assert (tmp_path / "a.html").read_text().count("<td>0, 0</td>") == 2
+
+
 DRAWS = torch.Generator().manual_seed(0)
 
 
@@ -163,6 +185,16 @@ def test_players_who_do_not_play_by_the_seed_are_noticed(tmp_path: Path, capsys:
 
 def goes(speed: float):
     return lambda turn: torch.full((*turn.data.batch_size, 2), speed)
+
+
+def test_wide_tables_scroll_and_do_not_widen_the_page(toml: Path) -> None:
+    ledger = open_ledger(Config.read(toml), toml.with_suffix(".sqlite"))
+    run(ledger)
+    write_report(ledger, toml.with_suffix(".html"))
+    page = toml.with_suffix(".html").read_text()
+    assert page.count("<table") == page.count('<div class="wide"><table') == page.count("</table></div>") >= 5
+    assert ".wide { overflow-x: auto; }" in page
+    assert "select { max-width: 100%; }" in page
 
 
 @pytest.mark.slow
@@ -304,7 +336,7 @@ def test_a_player_that_is_entered_twice_is_noticed() -> None:
     }
     played = Arena(TicTacToe(), players).play(round_robin(["first", "copy", "last"], double=True))
     found = defects(played, played.results())
-    says = "'copy' and 'first' play alike, move by move, against all whom both met; one player entered twice?"
+    says = "'copy' and 'first' play alike, move by move, against all whom both met, as one player that is entered twice"
     assert found == [says]
     varied = Arena(TicTacToe(), players).play(round_robin(["first", "s", "last"], double=True, cycles=10))
     assert not [w for w in defects(varied, varied.results()) if "play alike" in w]

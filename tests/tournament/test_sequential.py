@@ -203,6 +203,18 @@ def test_an_estimate_lies_within_its_bounds_and_tells_good_from_bad() -> None:
     )
 
 
+@pytest.mark.parametrize("kinds", [3, 5])
+def test_who_won_every_game_has_a_lower_bound_only(kinds: int) -> None:
+    """As ratings have it: no strength is too high for a record without a loss."""
+    test = SPRT(-1000, 1000, alpha=1e-9, beta=1e-9)  # far from its end
+    for games in (5, 1, 3):
+        won = np.eye(kinds)[0] * games
+        best, worst = test.estimate(won, every=1000), test.estimate(won[::-1], every=1000)
+        assert (best.high, worst.low) == (np.inf, -np.inf)
+        assert np.isfinite([best.low, worst.high]).all()
+    assert np.isfinite(test.estimate(np.full(kinds, 9.0))).all()
+
+
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
@@ -213,6 +225,13 @@ def test_an_estimate_lies_within_its_bounds_and_tells_good_from_bad() -> None:
         (lambda: SPRT(0, 10).estimate([0, 0, 0]), SpecError, "no game has been played"),
         (lambda: SPRT(0, 10).estimate([1, 0, 0], every=0), SpecError, "every must be an integer from 1 on, got 0"),
         (lambda: SPRT(0, 10).estimate([1, 0, 0], 95), SpecError, "level must be between 0 and 1"),
+        (lambda: SPRT("a", 10), SpecError, "SPRT: elo0 must be a number, got 'a'"),
+        (lambda: SPRT(0, 10, beta=None), SpecError, "SPRT: beta must be a number, got None"),
+        (lambda: SPRT(0, float("inf")), SpecError, "must lie from -2400 to 2400.*got 0 and inf"),
+        (lambda: SPRT(0, 10).decide("won"), ShapeError, "expected 3 counts"),
+        (lambda: SPRT(0, 10).estimate([0.1, 0.1, 0.2]), SpecError, "no whole game has been played.* add up to 0.4"),
+        (lambda: confidence_sequence(0.5), ShapeError, r"scores in the order of the games, \[..., G\], got 0.5"),
+        (lambda: confidence_sequence([[1], [1, 0]]), ShapeError, "rows of different lengths"),
         (lambda: confidence_sequence([2.0]), SpecError, "scores must lie from 0 to 1"),
         (lambda: confidence_sequence([1.0], 95), SpecError, "level must be between 0 and 1"),
     ],

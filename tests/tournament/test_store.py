@@ -240,9 +240,34 @@ def test_what_is_no_ledger_of_ours_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PoolError, match="with other cycles, seed; choose another --ledger"):
         open_ledger(Config.of({**CONFIG, "seed": 4, "cycles": 2}), tmp_path / "a.sqlite")
     ledger._db.execute("UPDATE about SET value = '99' WHERE name = 'version'")
-    with pytest.raises(PoolError, match="has version 99, and this marlenv reads 5"):
+    with pytest.raises(PoolError, match="has version 99, and this marlenv reads 6"):
+        Ledger(tmp_path / "a.sqlite")
+    ledger._db.execute("UPDATE about SET value = '5' WHERE name = 'version'")
+    with pytest.raises(PoolError, match="has version 5, which lost the order of players and seats, and this"):
         Ledger(tmp_path / "a.sqlite")
     assert isinstance(Config.of(CONFIG).arena(), Arena)
+
+
+def test_a_ledger_keeps_the_order_of_players_and_seats(tmp_path: Path) -> None:
+    """Who is first named is first in a match, and stands higher in a knockout; games name players by seat."""
+    seats = {"zeta": ["agent_0"], "beta": ["adversary_0", "adversary_1"], "alpha": ["adversary_2"]}
+    given = {
+        "env": "simple_tag",
+        "options": {"max_steps": 2, "compile": "none"},
+        "rows": 2,
+        "schedule": "focal",
+        "focal": ["zoe"],
+        "seats": seats,
+        "players": {"zoe": "random", "max": "random", "ada": "random"},
+    }
+    ledger = open_ledger(Config.of(given), tmp_path / "a.sqlite")
+    assert list(ledger.config["players"]) == ["zoe", "max", "ada"]
+    assert list(Config.of(ledger.config).arena().seats) == ["zeta", "beta", "alpha"]
+    assert open_ledger(Config.of(given), tmp_path / "a.sqlite").config == ledger.config
+    for name, order in (("players", "zoe, max, ada"), ("seats", "zeta, beta, alpha")):
+        turned = {**given, name: dict(reversed(given[name].items()))}
+        with pytest.raises(PoolError, match=f"of a tournament with {name} in another order: {order}; choose another"):
+            open_ledger(Config.of(turned), tmp_path / "a.sqlite")
 
 
 @pytest.mark.parametrize("left", [40, 5000, 20000, 40000])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
 import torch
@@ -56,6 +58,12 @@ def test_hashes_are_turned_back() -> None:
     twin = Hash(["text"], ["hash"], ["text"], ["hash"])
     twin.load_state_dict(codes.state_dict())
     assert twin.inv(TensorDict({"hash": data["hash"]})).get("text").data == "e2e4"
+
+
+@pytest.mark.parametrize("seed", ["3", 3])
+def test_seeds_are_put_before_texts(seed: str | int) -> None:
+    made = Hash(["text"], ["hash"], seed=seed)(TensorDict({"text": "e2e4"}))["hash"]
+    assert bytes(made.tolist()) == hashlib.sha256(b"3e2e4").digest()
 
 
 @pytest.mark.parametrize("seed", [None, "salt"])

@@ -10,13 +10,22 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
 
 import marlenv
-from marlenv import Compose, CSVLogger, PixelRenderTransform, TensorDictRecorder, TransformedEnv, VideoRecorder
-from marlenv.errors import KeyMissing, ShapeError, SpecError, Unsupported
+from marlenv import (
+    Compose,
+    CSVLogger,
+    PixelRenderTransform,
+    SerialEnv,
+    TensorDictRecorder,
+    TransformedEnv,
+    VideoRecorder,
+)
+from marlenv.errors import DtypeError, KeyMissing, ShapeError, SpecError, Unsupported
 from marlenv.record import Logger, read_video, write_video
 from marlenv.testing.mocks import CountingEnv
 
@@ -156,6 +165,25 @@ def test_what_is_rendered_goes_into_the_data() -> None:
     assert env.transform.enabled
     native = marlenv.make("simple_spread", num_envs=2, seed=0).append_transform(PixelRenderTransform())
     assert native.reset()["pixels"].shape[-1] == 3  # of one row
+
+
+@pytest.mark.parametrize("rows", [[], [1]])
+def test_images_that_are_no_tensors_are_those_of_their_rows(rows: list[int]) -> None:
+    """A pool draws one image for every env; each row has its own, fresh after a reset of that row alone."""
+
+    class Drawn(Shades):
+        def render(self):
+            return self.image().reshape(16, 24, 3).numpy()
+
+    env = TransformedEnv(SerialEnv(2, lambda: Drawn(rows)), PixelRenderTransform(["drawn"], as_non_tensor=True))
+    env.check_env_specs()
+    td = env.step_mdp(env.rollout(3)[..., -1])
+    td = env.reset(td.set("_reset", torch.tensor([True, False]).reshape(2, *rows, 1)))
+    for shades in ([0, 120], [40, 160]):
+        alone = [td[(row, *[0] * len(rows))] for row in range(2)]
+        assert [int(one["drawn"][0, 0, 0]) for one in alone] == shades
+        assert all(np.array_equal(one["drawn"], one["pixels"]) for one in alone)
+        td = env.step_mdp(env.rand_step(td))
 
 
 def test_data_are_recorded(tmp_path: Path) -> None:
@@ -304,6 +332,8 @@ def test_mlflow_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         (lambda tmp: CSVLogger("x", tmp).log_video("a", torch.zeros(3, 4, 4)), ShapeError,
          r"CSVLogger.log_video: expected \[N, T, C, H, W\] of 1 or 3 colours, got \[3, 4, 4\]"),
         (lambda tmp: CSVLogger("x", tmp).log_histogram("a", [1.0]), Unsupported, r"csv files have no histograms"),
+        (lambda tmp: CSVLogger("x", tmp).log_metrics({"loss": 1.0, "phase": "warm"}), DtypeError,
+         r"CSVLogger.log_metrics: 'phase' must be a number or a tensor of numbers, got 'warm'; leave it out"),
         (lambda tmp: VideoRecorder(3, "x"), SpecError, r"logger must be a logger with log_video\(\), or None, got 3"),
         (lambda tmp: VideoRecorder(None, "x", skip=0), SpecError, r"VideoRecorder: skip must be an integer from 1 on"),
         (lambda tmp: write_video(f"{tmp}/a.gif", torch.zeros(0, 2, 2, 3)), ShapeError,

@@ -163,3 +163,23 @@ def test_burning_in_hands_on_the_hidden_state() -> None:
 
 
 # --- texts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("transform", "why"),
+    [
+        (marlenv.StepCounter(3), "ends and beginnings of episodes"),
+        (marlenv.TimeLimit(3), "ends and beginnings of episodes"),
+        (marlenv.InitTracker(), "ends and beginnings of episodes"),
+        (marlenv.FrameSkipTransform(2), "it steps the env"),
+        (marlenv.ActionDelay(1), "it delays what an env is told"),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_what_works_in_an_env_only_says_so(transform: marlenv.Transform, why: str) -> None:
+    """Data would come back as they were, and TorchRL's ``TransformedEnv`` calls a transform of ours on data."""
+    data = CountingEnv(5).rollout(4)
+    kept = data.clone()
+    with pytest.raises(Unsupported, match=rf"{type(transform).__name__}: works in an env only: .*{why}; Transformed"):
+        transform(data)
+    assert not differences(kept, data)

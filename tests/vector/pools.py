@@ -7,6 +7,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -110,12 +111,20 @@ def assert_equal(one, two, where=""):
             assert torch.equal(x, y), (where, key, x, y)
 
 
+class Mumbled(Exception):
+    """An error that does not say what it is."""
+
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
 class Fragile(EnvBase):
     """Counts, and fails in the way and at the step that it is told.
 
     Args:
         fails_at: the step, or the reset.
-        how: ``"raise"``, ``"kill"``, ``"hang"``, ``"lie"`` (a shape that its spec does not have).
+        how: ``"raise"``, ``"kill"``, ``"hang"``, ``"lie"`` (a shape that its spec does not have), ``"exit"`` and
+            ``"interrupt"`` (as if the program were to end), ``"mumble"`` (an error that cannot be printed).
         once: a file: it fails only where that is there, and removes it.
         where: ``"step"``, ``"reset"`` or ``"close"``.
         size: how many numbers it observes.
@@ -161,6 +170,12 @@ class Fragile(EnvBase):
         """Fails."""
         if self.how == "raise":
             raise ValueError(f"broken at step {self.count}")
+        if self.how == "exit":
+            sys.exit("license expired")
+        if self.how == "interrupt":
+            raise KeyboardInterrupt("not from the keyboard")
+        if self.how == "mumble":
+            raise Mumbled
         if self.how == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.how == "hang":

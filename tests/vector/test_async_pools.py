@@ -317,3 +317,21 @@ def test_what_is_asked_of_pools_must_make_sense():
         with pytest.raises(SpecError, match="must be an integer from"):
             env.async_step_recv(**odd)
     env.close()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_look_at_what_has_come_finds_nothing_or_something(backend):
+    pool = AsyncEnvPool([CountingEnv] * 2, backend=backend)
+    td = pool.rand_action(pool.reset())
+    for _ in range(2):
+        nothing = pool.async_step_recv(min_get=0)
+        assert (nothing.batch_size, len(nothing), list(nothing["env_index"])) == (torch.Size([0]), 0, [])
+    step, following = pool.async_step_and_maybe_reset_recv(min_get=0)
+    assert len(step) == len(following) == len(pool.async_reset_recv(min_get=0)) == 0
+    pool.async_step_send(td)
+    found = []
+    while len(found) < 2:
+        found += list(pool.async_step_recv(min_get=0)["env_index"])
+        time.sleep(0.01)
+    assert sorted(found) == [0, 1]
+    pool.close()

@@ -201,7 +201,7 @@ def test_new_keyword_arguments_are_used_at_the_next_start():
     assert env.max_steps == [2, 2]
     env.close()
     assert env.max_steps == [4, 5]
-    with pytest.raises(SpecError, match=r"SerialEnv.update_kwargs: 2 workers need 2 dicts, got 1"):
+    with pytest.raises(SpecError, match=r"SerialEnv.update_kwargs: 2 workers need 2 entries in kwargs, got 1"):
         env.update_kwargs([{}])
 
 
@@ -217,7 +217,7 @@ def test_resets_take_keyword_arguments_for_all_children_or_for_each():
     env.reset(level=1)
     env.reset(list_of_kwargs=[{"level": 2}, {"level": 3}], fast=True)
     assert calls == [{"level": 1}, {"level": 1}, {"level": 2, "fast": True}, {"level": 3, "fast": True}]
-    with pytest.raises(SpecError, match=r"SerialEnv.reset: list_of_kwargs must have 2 dicts, got 1"):
+    with pytest.raises(SpecError, match=r"SerialEnv.reset: 2 workers need 2 entries in list_of_kwargs, got 1"):
         env.reset(list_of_kwargs=[{}])
 
 

@@ -111,3 +111,21 @@ def test_states_and_time_limits_of_groups_of_different_sizes(pool):
     for one, two in zip(first.unbind(0), again.unbind(0), strict=True):
         assert torch.equal(one["agents", "observation"][:, 0], two["agents", "observation"])
     env.close()
+
+
+@pytest.mark.parametrize("stack", ["dense", "lazy"])
+def test_a_rollout_of_unequal_children_is_laid_out_as_that_of_a_series(stack):
+    def make(n: int):
+        return marlenv.make("simple_spread", 1, n_agents=n, max_steps=3)
+
+    given = {"create_env_kwargs": [{"n": 2}, {"n": 3}]}
+    series, pool = SerialEnv(2, make, **given), AsyncEnvPool([make] * 2, stack=stack, **given)
+    series.set_seed(0), pool.set_seed(0)
+    one, two = (env.rollout(5, break_when_any_done=False) for env in (series, pool))  # with a reset in between
+    assert (one.stack_dim, one.batch_size, one.names) == (two.stack_dim, two.batch_size, two.names)
+    found = two.get(("next", "agents", "reward"), as_list=True)
+    assert [list(row.shape) for row in found] == [[1, 5, 2, 1], [1, 5, 3, 1]]
+    for i in range(2):
+        assert_equal(one[i], two[i].exclude("env_index"))
+        assert torch.as_tensor(two[i]["env_index"]).unique().tolist() == [i]
+    pool.close()

@@ -32,7 +32,8 @@ from marlenv.wrappers import (
 )
 from marlenv.wrappers.gym.vectors import keeping_finals
 
-FIVE = tuple(int(n) for n in gym.__version__.split(".")[:2]) >= (0, 26)
+VERSION = tuple(int(n) for n in gym.__version__.split(".")[:2])
+FIVE, LATER = VERSION >= (0, 26), VERSION >= (0, 22)
 NAMES = ["CartPole-v1", "MountainCar-v0", "Acrobot-v1", "Pendulum-v1", "FrozenLake-v1", "Taxi-v3", "Blackjack-v1"]
 CHECKS: dict[str, Callable[[], None]] = {}
 
@@ -150,6 +151,38 @@ def time_limits_of_rows_truncate() -> None:
     first = data["observation"][:, -1]
     assert np.abs(first[:, 1]).max() > 0, "a first observation stands where a final one belongs"
     assert np.asarray(raw.reset())[1] == 0
+
+
+class Told(gym.Env):
+    """Its reward is what it was told: tens for the first part of its action, ones for the second."""
+
+    observation_space, action_space = gym.spaces.Box(0, 9, (1,), np.float32), gym.spaces.Discrete(2)
+
+    def __init__(self, names: Any) -> None:
+        parts, self.names = {name: gym.spaces.Discrete(9) for name in names}, names
+        self.action_space = gym.spaces.Tuple([*parts.values()]) if 0 in parts else gym.spaces.Dict(parts)
+
+    def reset(self, **_: Any) -> Any:
+        return (np.zeros(1, np.float32), {}) if FIVE else np.zeros(1, np.float32)
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action), action
+        tens, ones = (float(action[name]) for name in self.names)
+        return (np.zeros(1, np.float32), 10 * tens + ones, *((False, False) if FIVE else (False,)), {})
+
+
+@check
+def every_row_is_told_its_own_action() -> None:
+    for names in ((0, 1), ("x", "y")):
+        for cls in (gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv):
+            wrap = (lambda env: env) if LATER else keeping_finals(gym)
+            vector = cls([lambda names=names, wrap=wrap: wrap(Told(names))] * 3)
+            env = GymWrapper(vector, categorical_action_encoding=True)
+            td = env.reset()
+            for name, values in zip(names, ([1, 2, 3], [4, 5, 6]), strict=True):
+                td[str(name)] = torch.tensor(values)
+            assert env.step(td)["next", "reward"].flatten().tolist() == [14, 25, 36]
+            env.close()
 
 
 @check

@@ -152,6 +152,90 @@ class ManagerBased:
         return self._computed(), reward, self.flags[0], self.flags[1], {}
 
 
+class Ring:
+    """Isaac Lab's ``CircularBuffer``: all rows share the place of the newest entry."""
+
+    def __init__(self, length: int, rows: int) -> None:
+        self._buffer: Any = None
+        self._pointer, self._num_pushes, self.length = -1, torch.zeros(rows, dtype=torch.long), length
+
+    def reset(self, ids: Tensor) -> None:
+        self._num_pushes[ids] = 0
+        if self._buffer is not None:
+            self._buffer[:, ids] = 0.0
+
+    def append(self, data: Tensor) -> None:
+        if self._buffer is None:
+            self._buffer = torch.empty(self.length, *data.shape)
+        self._pointer = (self._pointer + 1) % self.length
+        self._buffer[self._pointer] = data
+        first = self._num_pushes == 0
+        self._buffer[:, first] = data[first]
+        self._num_pushes += 1
+
+    def oldest_first(self) -> Tensor:
+        return self._buffer.roll(self.length - self._pointer - 1, 0).T
+
+
+class Smooth:
+    """A modifier that remembers, as Isaac Lab's ``DigitalFilter`` does; in it stands every value that was observed."""
+
+    def __init__(self, rows: int) -> None:
+        self.past = torch.zeros(rows)
+
+    def reset(self, ids: Tensor) -> None:
+        self.past[ids] = 0.0
+
+    def __call__(self, data: Tensor) -> Tensor:
+        self.past = self.past / 2 + data
+        return self.past.clone()
+
+
+class Remembering(ManagerBased):
+    """Observes where a row was in the last three steps, and a smoothed place."""
+
+    def __init__(self, num_envs: int = 3) -> None:
+        super().__init__(num_envs)
+        self.ring, self.smooth = Ring(3, num_envs), Smooth(num_envs)
+        self._group_obs_term_history_buffer = {"policy": {"at": self.ring}}
+        self._group_obs_class_instances = [self.smooth]
+        self.single_observation_space = spaces.Dict({"policy": spaces.Box(-np.inf, np.inf, (4,), np.float32)})
+
+    def compute(self, update_history: bool = False) -> Any:
+        smooth = self.smooth(self.at)
+        if update_history:
+            self.ring.append(self.at)
+        return {"policy": torch.cat([self.ring.oldest_first(), smooth.unsqueeze(-1)], 1)}
+
+    def _computed(self) -> Any:
+        return self.compute(update_history=True)
+
+    def _reset_idx(self, env_ids: Tensor) -> None:
+        super()._reset_idx(env_ids)
+        self.ring.reset(env_ids)
+        self.smooth.reset(env_ids)
+
+    def step(self, action: Tensor) -> Any:
+        self.at += action[:, 0]
+        self.time += 1
+        self.flags[0], self.flags[1] = self.at.abs() > GOAL, self.time >= LENGTH
+        reward, over = self.at * 2, self.flags.any(0)
+        if over.any():
+            self._reset_idx(over.nonzero().flatten())
+        return self._computed(), reward, self.flags[0], self.flags[1], {}
+
+
+class Choosing(ManagerBased):
+    """Moves by one of three numbers."""
+
+    def __init__(self, num_envs: int = 2) -> None:
+        super().__init__(num_envs)
+        self.single_action_space = spaces.Discrete(3)
+
+    def step(self, action: Tensor) -> Any:
+        return super().step(0.1 * action.unsqueeze(-1))
+
+
 class Direct(ManagerBased):
     """A ``DirectRLEnv``, whose ``reset`` takes no ids."""
 

@@ -50,7 +50,7 @@ class Arena(BaseEnv):
     """What a build does, in a few lines; rewards and observations are functions of the actions that reached it."""
 
     def __init__(self, leaves_at: int = 3, length: int = 6) -> None:
-        self.leaves_at, self.length, self.closed = leaves_at, length, False
+        self.leaves_at, self.length, self.closed, self.episodes = leaves_at, length, False, 0
         self.actions: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.got: list[dict[int, tuple[np.ndarray, np.ndarray]]] = []
         self.time = -1
@@ -60,11 +60,19 @@ class Arena(BaseEnv):
         return BehaviorMapping(SPECS)
 
     def reset(self) -> None:
-        self.time, self.got = 0, []
-        self.where = {0: (RUNNER, 0), 1: (RUNNER, 0), 2: (RUNNER, 0)} | {10 + i: (TEAM, 1 + i // 2) for i in range(4)}
+        self.time, self.got, self.episodes = 0, [], self.episodes + 1
+        self.where = self.crew()
         self.owed = dict.fromkeys(self.where, 0.0)
         self.ends: dict[int, bool] = {}
         self._report()
+
+    def crew(self) -> dict[int, tuple[str, int]]:
+        """Who is there at first: a behaviour and a multi-agent group."""
+        return {0: (RUNNER, 0), 1: (RUNNER, 0), 2: (RUNNER, 0)} | {10 + i: (TEAM, 1 + i // 2) for i in range(4)}
+
+    def asks(self, one: int) -> bool:
+        """Whether an agent asks for a decision now."""
+        return one != 1 or self.time % 2 == 0
 
     def step(self) -> None:
         for name, spec in SPECS.items():  # as UnityEnvironment does
@@ -92,7 +100,7 @@ class Arena(BaseEnv):
         self.now: dict[str, tuple[Any, Any]] = {}
         for name, spec in SPECS.items():
             mine = [one for one, (behaviour, _) in self.where.items() if behaviour == name]
-            asks = [one for one in mine if one not in self.ends and (one != 1 or self.time % 2 == 0)]
+            asks = [one for one in mine if one not in self.ends and self.asks(one)]
             ends = [one for one in mine if one in self.ends]
             masks = None if not asks else [
                 np.array([[(one + self.time + choice) % 3 == 1 and choice > 0 for choice in range(n)] for one in asks])
@@ -134,3 +142,28 @@ class Arena(BaseEnv):
 
     def close(self) -> None:
         self.closed = True
+
+
+class Renumbered(Arena):
+    """Counts its multi-agent groups on and on, as Unity does with groups that are made anew in every episode."""
+
+    def crew(self) -> dict[int, tuple[str, int]]:
+        now = 2 * self.episodes
+        return {one: (name, group and group + now) for one, (name, group) in super().crew().items()}
+
+
+class Late(Arena):
+    """The team's first two ask for nothing before the second step; the others are not there."""
+
+    def crew(self) -> dict[int, tuple[str, int]]:
+        return {one: where for one, where in super().crew().items() if where[1] < 2}
+
+    def asks(self, one: int) -> bool:
+        return super().asks(one) and (one < 10 or self.time >= 2)
+
+
+class Replaced(Arena):
+    """Runners at first, and the team ever after."""
+
+    def crew(self) -> dict[int, tuple[str, int]]:
+        return {one: where for one, where in super().crew().items() if (where[0] == RUNNER) is (self.episodes == 1)}

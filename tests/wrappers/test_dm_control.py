@@ -16,6 +16,7 @@ import marlenv
 from marlenv import DMControlEnv, DMControlWrapper, DMSoccerEnv, DMTeamsWrapper, EnvCreator, SerialEnv, check_env_specs
 from marlenv.errors import (
     EnvClosed,
+    IllegalAction,
     MissingExtra,
     NeedsReset,
     ShapeError,
@@ -154,6 +155,75 @@ def test_the_last_step_terminates_without_discount_and_truncates_with_it(last: A
     assert data["next", "terminated"].flatten().tolist() == [False, False, terminated]
     assert data["next", "truncated"].flatten().tolist() == [False, False, not terminated]
     assert data["action"].shape == (3, 3)  # one-hot
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DMControlWrapper(Told(partial(dm_env.termination, 1.0))),
+        lambda: DMControlEnv("cartpole/swingup", time_limit=0.03),
+    ],
+)
+def test_a_step_after_the_last_one_is_refused(make: Any) -> None:
+    env = make()
+    env.rollout(9)
+    for _ in range(2):
+        with pytest.raises(
+            NeedsReset, match=rf"^{type(env).__name__}\.step: the episode is over; call reset\(\) first"
+        ):
+            env.step(env.rand_action())
+    assert env.rollout(9).shape == (3,)
+
+
+def test_rows_of_a_pool_that_are_over_wait_for_the_others() -> None:
+    pool = SerialEnv(2, [partial(DMControlEnv, "cartpole/swingup", time_limit=limit) for limit in (0.03, 0.05)])
+    done = pool.rollout(9, break_when_any_done=False, break_when_all_done=True)["next", "done"].squeeze(-1)
+    assert done.tolist() == [[False, False, True, True, True], [False, False, False, False, True]]
+
+
+class Pair(Told):
+    """Two of them, which choose."""
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        return (lambda: [value(), value()]) if name.endswith("_spec") else value
+
+    def reset(self) -> Any:
+        return super().reset()._replace(observation=[np.float32(0)] * 2)
+
+    def step(self, action: Any) -> Any:
+        self.got = [int(one) for one in action]
+        return dm_env.transition([1.0, 1.0], [np.float32(1)] * 2)
+
+
+@pytest.mark.parametrize("number", [-1, 3, 7])
+def test_numbers_of_no_choice_are_refused(number: int) -> None:
+    one, two = DMControlWrapper(Told(None), categorical_action_encoding=True), DMTeamsWrapper(Pair(None))
+    with pytest.raises(IllegalAction, match=rf"^DMControlWrapper.step: .* from 0 to below 3, got {number}$"):
+        one.step(one.reset().set("action", torch.tensor(number)))
+    td = two.reset()
+    with pytest.raises(IllegalAction, match=rf"^DMTeamsWrapper.step: .*'agent_1' .* from 0 to below 3, got {number}$"):
+        two.step(td.clone().set(("agents", "action"), torch.tensor([2, number])))
+    two.step(td.set(("agents", "action"), torch.tensor([2, 0])))
+    assert two._env.got == [2, 0]
+
+
+@pytest.mark.parametrize("task", ["lqr_2_1", "lqr_6_2"])
+def test_a_seed_draws_the_model_where_the_suite_draws_it(task: str) -> None:
+    raw, env = suite.load("lqr", task, {"random": 3, "time_limit": 0.3}), DMControlEnv("lqr", task, time_limit=0.3)
+    env.reset()
+    for _ in range(2):
+        env.set_seed(3)
+        with pytest.raises(NeedsReset):
+            env.step(env.rand_action())
+        td, step = env.reset(), raw.reset()
+        for _ in range(4):
+            assert np.array_equal(td["position"].numpy(), step.observation["position"])
+            td = env.step(env.rand_action(td))
+            step = raw.step(td["action"].numpy())
+            assert float(td["next", "reward"]) == step.reward
+            td = env.step_mdp(td)
+        raw = suite.load("lqr", task, {"random": 3, "time_limit": 0.3})
 
 
 class Draws(Told):

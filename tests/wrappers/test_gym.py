@@ -405,6 +405,22 @@ def test_backends_are_set_for_a_while_or_for_good() -> None:
         old()
 
 
+def test_code_for_versions_of_gym_runs_with_gymnasium_too() -> None:
+    """The documents' example: 1 where gym 0.26 is installed, whichever library was chosen."""
+    version = pytest.importorskip("gym").__version__
+
+    @implement_for("gym", None, "0.26.0")
+    def fun() -> int:
+        return 0
+
+    @implement_for("gym", "0.26.0", None)
+    def fun() -> int:  # noqa: F811
+        return 1
+
+    want = int(tuple(map(int, version.split(".")[:2])) >= (0, 26))
+    assert [fun(), *(set_gym_backend(name)(fun)() for name in ("gym", "gymnasium"))] == [want] * 3
+
+
 @pytest.mark.filterwarnings("ignore")  # gym says that it is not maintained
 def test_envs_of_gym_are_played_too() -> None:
     gym = pytest.importorskip("gym")

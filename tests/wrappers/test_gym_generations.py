@@ -1,4 +1,4 @@
-"""gym 0.21 and gym 0.26, each in an environment of its own, beside themselves: every number, end and vector.
+"""gym 0.21, 0.25 and 0.26, each in an environment of its own, beside themselves: every number, end and vector.
 
 What is checked stands in ``gym_generation.py``, which runs there.
 """
@@ -17,7 +17,7 @@ import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.sim]
 SCRIPT = Path(__file__).with_name("gym_generation.py")
-VERSIONS = ["0.21.0", "0.26.2"]
+VERSIONS = ["0.21.0", "0.25.2", "0.26.2"]
 NAMES = [f"every_number_of_{name}" for name in ast.literal_eval(SCRIPT.read_text().split("NAMES = ")[1].split("\n")[0])]
 OTHERS = ["rows_of_a_vector", "rows_of_a_vector_of_processes"]
 DECORATED = [part.split("(")[0] for part in SCRIPT.read_text().split("@check\ndef ")[1:]]

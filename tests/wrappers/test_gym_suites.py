@@ -13,7 +13,16 @@ import torch
 
 import marlenv
 from marlenv import EnvCreator, SerialEnv, check_env_specs, default_info_dict_reader
-from marlenv.errors import DeviceError, EnvClosed, MissingExtra, NeedsReset, SpecError, SpecTypeError, UnknownName
+from marlenv.errors import (
+    DeviceError,
+    EnvClosed,
+    MissingExtra,
+    NeedsReset,
+    SpecError,
+    SpecTypeError,
+    UnknownName,
+    Unsupported,
+)
 from marlenv.testing import run_contract
 from marlenv.wrappers import HabitatEnv, RoboHiveEnv
 
@@ -32,20 +41,49 @@ def test_every_number_is_habitats() -> None:
 
     env, raw = HabitatEnv(PICK), gym.make(PICK, override_options=[])
     env.set_seed(3)
-    td, (seen, _) = env.reset(), raw.reset(seed=3)
+    raw.seed(3)
+    td, seen, steps = env.reset(), raw.reset(), 0
     ends = set()
-    for _ in range(40):
+    for _ in range(80):
         assert np.array_equal(td["joint"], seen["joint"])
         data, td = env.step_and_maybe_reset(env.rand_action(td))
-        seen, reward, terminated, truncated, _ = raw.step(data["action"].numpy())
+        seen, reward, done, _ = raw.step(data["action"].numpy())
+        steps += 1
         assert float(data["next", "reward"]) == np.float32(reward)
-        assert bool(data["next", "terminated"]) is terminated
-        assert bool(data["next", "truncated"]) is truncated
+        flags = [bool(data["next", name]) for name in ("terminated", "truncated", "done")]
+        out = bool(seen["joint"][0] > 1)
+        assert flags == [out, steps == 7 and not out, done]
         assert np.array_equal(data["next", "joint"], seen["joint"])
-        if terminated or truncated:
-            ends.add((terminated, truncated))
-            seen, _ = raw.reset()
-    assert ends == {(True, False), (False, True)}
+        if done:
+            ends.add((*flags[:2], steps == 7))
+            seen, steps = raw.reset(), 0
+    assert {(True, False, False), (False, True, True)} <= ends
+
+
+STAY, OUT, WIN = [0.0, 0.0], [0.6, 0.0], [0.0, 0.6]
+
+
+@pytest.mark.parametrize(
+    ("actions", "options", "ends"),
+    [
+        ([STAY] * 7, [], "truncated"),
+        ([STAY] * 3, ["habitat.environment.max_episode_steps=3"], "truncated"),
+        ([OUT] * 2, [], "terminated"),
+        ([*[STAY] * 5, OUT, OUT], [], "terminated"),  # in the step of the limit
+        ([WIN] * 7, [], "truncated"),  # a success is no end of this task
+        ([WIN] * 2, ["habitat.task.end_on_success=True"], "terminated"),
+        ([*[STAY] * 5, WIN, WIN], ["habitat.task.end_on_success=True"], "terminated"),
+        ([STAY] * 7, ["habitat.task.end_on_success=True"], "truncated"),
+    ],
+)
+def test_the_limit_of_habitat_truncates(actions: Any, options: list[str], ends: str) -> None:
+    env = HabitatEnv(PICK, override_options=options)
+    td = env.reset()
+    for i, action in enumerate(actions, 1):
+        data = env.step(td.set("action", torch.tensor(action)))["next"]
+        flags = {name for name in ("terminated", "truncated", "done") if data[name]}
+        assert flags == ({ends, "done"} if i == len(actions) else set())
+        td = env.step_mdp(td)
 
 
 def test_habitat_is_told_where_to_draw_and_what_else() -> None:
@@ -160,6 +198,14 @@ def test_they_have_names() -> None:
         (lambda: RoboHiveEnv(REACH, picture_size=(3, 0)), SpecError, "width of pictures must be an integer from 1"),
         (lambda: RoboHiveEnv(REACH, from_depths=True), SpecError, "from_depths=True needs from_pixels=True"),
         (lambda: RoboHiveEnv(REACH, cameras=["top"]), SpecError, r"cameras=\['top'\] needs from_pixels=True"),
+        (
+            lambda: RoboHiveEnv(REACH, from_pixels=True, cameras=[]),
+            SpecError,
+            r"a list of cameras, got \[\]; get_avail",
+        ),
+        (lambda: RoboHiveEnv(REACH, from_pixels=True, cameras="top"), SpecError, "a list of cameras, got 'top'"),
+        (lambda: RoboHiveEnv(REACH, num_envs=4), Unsupported, "no vectors, got num_envs=4; SerialEnv and ParallelEnv"),
+        (lambda: RoboHiveEnv(REACH, num_envs=-1), SpecError, "num_envs must be an integer from 0 on, got -1"),
     ],
 )
 def test_bad_input_is_named(call: Any, kind: type[Exception], says: str) -> None:

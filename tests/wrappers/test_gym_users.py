@@ -26,6 +26,21 @@ from marlenv.wrappers import (
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install -e '.[gymnasium]'")
 
 
+def pendulum(gravity: float) -> GymEnv:
+    return GymEnv("Pendulum-v1", g=gravity)
+
+
+def test_what_a_simulator_was_made_with_is_read_through_its_wrappers() -> None:
+    """Gymnasium's own wrappers hide it; the documents read it of single envs and of pools."""
+    env = pendulum(9.81)
+    assert not hasattr(env._env, "g")
+    assert env.g == env._env.unwrapped.g == 9.81
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_thing'"):
+        env.no_such_thing  # noqa: B018
+    pools = SerialEnv(2, pendulum, create_env_kwargs=[{"gravity": 1.5}, {"gravity": 2.5}])
+    assert pools.g == [1.5, 2.5]
+
+
 def test_infos_of_a_simulator_are_read() -> None:
     env, raw = GymEnv("Taxi-v3"), gymnasium.make("Taxi-v3")
     assert env.auto_register_info_dict() is env

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from stand_in_isaac import Ant, Direct, ManagerBased, installed, lab_installed
+from stand_in_isaac import Ant, Choosing, Direct, ManagerBased, Remembering, installed, lab_installed
 
 from marlenv import EnvCreator, IsaacGymEnv, IsaacGymWrapper, IsaacLabWrapper, check_env_specs
 from marlenv.errors import (
     DtypeError,
+    IllegalAction,
     KeyCollision,
     KeyMissing,
     MissingExtra,
@@ -135,6 +136,32 @@ def test_single_rows_are_started_in_a_scene() -> None:
     assert torch.equal(nobody["policy"], td["policy"])
     following = env.step(again.set("action", torch.zeros(4, 1)))["next"]
     assert torch.equal(following["policy"][:, 1], torch.tensor([2.0, 1.0, 2.0, 1.0]))
+
+
+def _others(resets: tuple[int, ...], scene: Any = None) -> torch.Tensor:
+    """What rows 0 and 2 observe while row 1 ends, and is reset after some steps, or started in a scene."""
+    env = IsaacLabWrapper(Remembering())
+    td, seen = env.reset(), []
+    for step in range(14):
+        action = torch.full((3, 1), 0.1)
+        action[1] = 4.0 if step in (3, 8) else -0.1
+        data, td = env.step_and_maybe_reset(td.set("action", action))
+        seen.append(data["next", "policy"][[0, 2]])
+        if step in resets:
+            td["_reset"] = torch.tensor([[False], [True], [False]])
+            td = env.reset(td) if scene is None else env.reset_to_state(scene, td)
+            assert torch.equal(td["policy"][[0, 2]], seen[-1]) or step in (5, 11)  # where they start anew
+    return torch.stack(seen)
+
+
+def test_rows_remember_whatever_is_done_to_others() -> None:
+    """Isaac Lab's own reset of row 1 appends to the history of all rows, and asks all their modifiers once more."""
+    alone = _others(())
+    assert torch.allclose(alone[2, 0], torch.tensor([0.2, 0.3, 0.4, 0.6125]))  # at 0.1, 0.2, 0.3, 0.4
+    assert torch.equal(_others((1, 2, 3, 6, 8, 10)), alone)
+    env = IsaacLabWrapper(Remembering())
+    env.reset()
+    assert torch.equal(_others((1, 2, 3, 6, 8, 10), env.get_state()), alone)
 
 
 @pytest.mark.parametrize("kind", [ManagerBased, Direct])
@@ -258,6 +285,11 @@ def _camera(**options: Any) -> IsaacLabWrapper:
     return IsaacLabWrapper(ManagerBased(camera="eye"), from_tiled_camera=True, tiled_camera_name="eye", **options)
 
 
+def _chosen(number: int) -> Any:
+    env = IsaacLabWrapper(Choosing(), categorical_action_encoding=True)
+    return env.step(env.reset().set("action", torch.tensor([0, number])))
+
+
 class Several(ManagerBased):
     possible_agents = ("a", "b")
 
@@ -267,6 +299,8 @@ class Several(ManagerBased):
     [
         (lambda: IsaacGymWrapper(3), SpecTypeError, r"got int, which has no 'num_envs'; IsaacGymEnv takes names"),
         (lambda: IsaacLabWrapper("Isaac-Ant-v0"), SpecTypeError, r"must be an env of Isaac Lab, got str"),
+        (lambda: _chosen(3), IllegalAction, r"^IsaacLabWrapper.step: .* numbers from 0 to below 3, got \[0, 3\]"),
+        (lambda: _chosen(-1), IllegalAction, r"numbers from 0 to below 3, got \[0, -1\]"),
         (lambda: IsaacLabWrapper(Several()), SpecTypeError, r"Several has several agents"),
         (lambda: IsaacLabWrapper(ManagerBased(), from_tiled_camera=True), UnknownName, r"no sensor 'tiled_camera'"),
         (lambda: _camera(tiled_camera_data_type="rbg"), UnknownName, r"'eye' does not draw 'rbg'; did you mean 'rgb'"),

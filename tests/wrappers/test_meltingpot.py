@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import marlenv
-from marlenv.errors import SpecError, UnknownName, Unsupported
+from marlenv.errors import IllegalAction, NeedsReset, SpecError, UnknownName, Unsupported
 from marlenv.optional import has
 from marlenv.testing import run_contract
 from marlenv.wrappers.meltingpot import MeltingpotEnv, MeltingpotWrapper
@@ -145,6 +145,50 @@ def test_a_time_limit_truncates_and_the_world_is_at_the_root() -> None:
     assert torch.equal(env.get_rgb_image(), data["next", "RGB"][-1])
 
 
+def seven_frames() -> Any:
+    """The config of a substrate whose settings allow seven frames; 1000 are usual."""
+    config = marlenv.optional.need("meltingpot.substrate", "a test").get_config("collaborative_cooking__ring")
+    settings = config.lab2d_settings_builder
+    with config.unlocked():
+        config.lab2d_settings_builder = lambda **told: {**settings(**told), "maxEpisodeLengthFrames": 7}
+    return config
+
+
+@pytest.mark.parametrize(("frame_skip", "steps"), [(1, 7), (2, 4)])
+def test_the_substrates_own_time_limit_truncates(frame_skip: int, steps: int) -> None:
+    env = MeltingpotEnv(seven_frames(), frame_skip=frame_skip)
+    for _ in range(2):
+        data = env.rollout(20)["next"]
+        assert data["truncated"].flatten().tolist() == [False] * (steps - 1) + [True]
+        assert data["agents", "truncated"][-1].all()
+        assert not data["terminated"].any()
+
+
+def test_the_time_limit_is_the_one_of_the_settings() -> None:
+    assert MeltingpotEnv("collaborative_cooking__ring").max_frames == 1000
+    sim = MeltingpotEnv(seven_frames())._env
+    for told, ends in ((7, "truncated"), (9, "terminated"), (None, "terminated")):  # an end before the last frame
+        data = MeltingpotWrapper(sim, max_frames=told).rollout(20)["next"]
+        assert len(data) == 7
+        assert [bool(data[name][-1]) for name in ("terminated", "truncated")] == [
+            ends == name for name in ("terminated", "truncated")
+        ]
+
+
+@pytest.mark.parametrize("number", [-1, 8, 99])
+def test_numbers_of_no_action_are_refused(number: int) -> None:
+    env = MeltingpotEnv("collaborative_cooking__ring")
+    td = env.reset()
+    td["agents", "action"] = torch.tensor([0, number])
+    with pytest.raises(IllegalAction, match=rf"actions of agent 'player_1' are .* from 0 to below 8, got {number}$"):
+        env.step(td)
+
+
+def test_there_is_no_picture_before_a_reset() -> None:
+    with pytest.raises(NeedsReset, match=r"^MeltingpotEnv\.get_rgb_image: the env was not reset"):
+        MeltingpotEnv("collaborative_cooking__ring").get_rgb_image()
+
+
 def test_nobody_is_promised_a_seed() -> None:
     with pytest.raises(Unsupported, match="Melting Pot cannot be seeded; two runs with the same seed differ"):
         MeltingpotEnv("collaborative_cooking__ring").set_seed(0)
@@ -155,5 +199,7 @@ def test_bad_input_is_named() -> None:
         UnknownName, match="no substrate is called 'commons_harvest__opn'; did you mean 'commons_harvest__open'"
     ):
         MeltingpotEnv("commons_harvest__opn")
+    with pytest.raises(SpecError, match="max_frames must be an integer from 1 on, got 0"):
+        MeltingpotWrapper(3, max_frames=0)
     with pytest.raises(SpecError, match="expected a substrate of Melting Pot, got int"):
         MeltingpotWrapper(3)

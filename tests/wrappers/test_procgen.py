@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from functools import partial
 from typing import Any
 
@@ -118,6 +121,26 @@ def test_games_have_names_and_are_sent_to_others() -> None:
     assert pool.rollout(2)["observation"].shape == (2, 2, 2, 3, 64, 64)
 
 
+@pytest.mark.parametrize("mode", ["extreme", "memory", "exploration"])
+def test_levels_of_a_kind_are_refused_where_procgen_would_end_the_program(mode: str) -> None:
+    """Its last words are a list of the games that have them."""
+    script = f"import procgen; procgen.ProcgenGym3Env(num=1, env_name='bigfish', distribution_mode='{mode}')"
+    raw = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert raw.returncode
+    have = re.findall(r'name == "(\w+)"', raw.stdout + raw.stderr) or [*procgen.env.EXPLORATION_LEVEL_SEEDS]
+    for game in procgen.env.ENV_NAMES:
+        if game in have:
+            assert ProcgenEnv(game, distribution_mode=mode).batch_size == (1,)
+            continue
+        with pytest.raises(SpecError, match=rf"^ProcgenEnv: '{game}' has no levels of distribution_mode '{mode}'; \["):
+            ProcgenEnv(game, distribution_mode=mode)
+
+
+def test_numbers_may_be_numpys() -> None:
+    env, twin = ProcgenEnv("coinrun", num_levels=np.int64(3), seed=1), ProcgenEnv("coinrun", num_levels=3, seed=1)
+    assert torch.equal(env.reset()["observation"], twin.reset()["observation"])
+
+
 def _wrapped() -> ProcgenWrapper:
     return ProcgenWrapper(procgen.ProcgenGym3Env(num=1, env_name="coinrun"))
 
@@ -137,6 +160,11 @@ def _stepped(action: int) -> Any:
         (lambda: ProcgenEnv(3), UnknownName, "Procgen has no game 3; known"),
         (lambda: ProcgenEnv("coinrun", seed="a"), DtypeError, "^ProcgenEnv: seed must be an int, got 'a'"),
         (lambda: ProcgenEnv("coinrun", distribution_mode="eazy"), UnknownName, "called 'eazy'; did you mean 'easy'"),
+        (lambda: ProcgenEnv("coinrun", num_levels=-1), SpecError, "num_levels must be an integer from 0 to 2147483647"),
+        (lambda: ProcgenEnv("coinrun", start_level=1.5), SpecError, "start_level must be an integer .* got 1.5"),
+        (lambda: ProcgenEnv("coinrun", num_threads=-1), SpecError, "num_threads must be an integer .* got -1"),
+        (lambda: ProcgenEnv("coinrun", debug_mode=True), SpecError, "debug_mode must be an integer .* got True"),
+        (lambda: ProcgenEnv("coinrun", distribution_mode="exploration", num_levels=3), SpecError, "out .'num_lev"),
         (lambda: ProcgenEnv("coinrun", num_level=1), TypeError, "^ProcgenEnv has no option 'num_level', and neither"),
         (lambda: ProcgenEnv("coinrun", num_envs=2, batch_size=[3]), ShapeError, r"batch_size must be \[2\].*got \[3\]"),
         (lambda: _wrapped().set_seed(1), Unsupported, "take their seed when they are made; pass rand_seed="),

@@ -97,6 +97,17 @@ def test_a_time_limit_truncates_the_living_only() -> None:
         assert bool(last["agents", "truncated"].all())
 
 
+@pytest.mark.parametrize(("frame_skip", "steps"), [(1, 6), (2, 3), (4, 2)])
+def test_the_time_limit_counts_the_games_steps(frame_skip: int, steps: int) -> None:
+    env = SMACv2Wrapper(StarCraft2Env(harmless=True, episode_limit=6, n_enemies=9), frame_skip=frame_skip)
+    for _ in range(2):
+        data = env.rollout(30, lambda td: td.set(("agents", "action"), torch.ones(3, dtype=torch.int64)))  # they wait
+        assert env._env.t == 6
+        assert data["next", "truncated"].flatten().tolist() == [False] * (steps - 1) + [True]
+        assert not data["next", "terminated"].any()
+        assert bool(data["next", "info", "episode_limit"][-1])
+
+
 def test_a_battle_that_is_won_terminates_and_says_so() -> None:
     env = SMACv2Wrapper(StarCraft2Env(harmless=True, n_enemies=1))
     td = env.reset()

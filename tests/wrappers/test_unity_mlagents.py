@@ -13,9 +13,20 @@ import torch
 from rows import without
 
 from marlenv import EnvCreator, UnityMLAgentsEnv, UnityMLAgentsWrapper, check_env_specs
-from marlenv.errors import EnvClosed, MissingExtra, NeedsReset, SpecError, SpecTypeError, Unsupported
+from marlenv.errors import (
+    EnvClosed,
+    GroupError,
+    IllegalAction,
+    MissingExtra,
+    NeedsReset,
+    ResetError,
+    SpecError,
+    SpecTypeError,
+    Unsupported,
+)
 from marlenv.optional import has
 from marlenv.testing import run_contract
+from marlenv.wrappers.unity_mlagents.places import Places
 
 pytestmark = [
     pytest.mark.sim,
@@ -23,7 +34,7 @@ pytestmark = [
     pytest.mark.skipif(not has("mlagents_envs"), reason="needs ML-Agents: VENV=.venv tests/simulators.sh mlagents"),
 ]
 if has("mlagents_envs"):
-    from stand_in_unity import RUNNER, SPECS, TEAM, Arena
+    from stand_in_unity import RUNNER, SPECS, TEAM, Arena, Late, Renumbered, Replaced
 
 AGENTS = {0: "Runner_0", 1: "Runner_1", 2: "Runner_2", 10: "Team_team_1_group_1_0", 11: "Team_team_1_group_1_1",
           12: "Team_team_1_group_2_0", 13: "Team_team_1_group_2_1"}  # fmt: skip
@@ -123,6 +134,73 @@ def test_the_first_agent_that_is_done_ends_the_episode_unless_asked_otherwise() 
     assert UnityMLAgentsWrapper(Arena(leaves_at=2), done_on_any=False).rollout(9).batch_size == (6,)
 
 
+def second_choices(td: Any) -> Any:
+    """Actions that are the same whatever was drawn before."""
+    for group, (continuous, choices) in {"Runner": ((3, 2), 2), "Team_team_1_group": (None, 1)}.items():
+        for name in [name for name in td.keys() if name.startswith(group)]:
+            agents = td[name].batch_size
+            td[name, "discrete_action"] = torch.ones(*agents, choices, dtype=torch.int32)
+            if continuous:
+                td[name, "continuous_action"] = torch.linspace(-1, 1, 6).reshape(continuous)
+    return td
+
+
+def test_groups_that_are_numbered_anew_keep_their_places() -> None:
+    options = {"categorical_actions": True, "done_on_any": False}
+    env, same = UnityMLAgentsWrapper(Renumbered(), **options), UnityMLAgentsWrapper(Arena(), **options)
+    assert list(env.group_map) == ["Runner", "Team_team_1_group_3", "Team_team_1_group_4"]
+    for episode in range(2, 4):
+        data, told = env.rollout(9, second_choices), same.rollout(9, second_choices)
+        for group, other in zip(env.group_map, same.group_map, strict=True):
+            mine, theirs = data["next", group].exclude("info"), told["next", other].exclude("info")
+            assert bool((mine == theirs).all()), (group, episode)
+            assert bool(mine["alive"][0].all())
+        assert data.batch_size == (6,)
+        assert env.left_out == same.left_out == {20}
+        paid = data["next", "Team_team_1_group_4", "info", "group_reward"][1]  # its id times the time
+        assert paid.tolist() == [2 * (2 + 2 * episode)] * 2
+
+
+def test_agents_that_first_ask_after_the_reset_get_places_that_were_asked_for() -> None:
+    assert list(UnityMLAgentsWrapper(Late()).group_map) == ["Runner"]
+    env = UnityMLAgentsWrapper(Late(), categorical_actions=True, done_on_any=False, max_agents=3)
+    assert env.group_map["Team_team_1"] == ["Team_team_1_0", "Team_team_1_1", "Team_team_1_2"]
+    data = env.rollout(9)["next", "Team_team_1"]
+    alive = [[False] * 3, [True, True, False], [True, True, False]]
+    assert data["alive"][:3].tolist() == [alive[0], alive[1], [False, True, True]]  # 10 leaves, and 20 comes
+    assert data["reward"][1, :2].flatten().tolist() == [20.0, 22.0]  # two steps of 10 and of 11
+    assert data["observation_0"][1, :2, 0].tolist() == pytest.approx([10.2, 11.2])
+    assert env.left_out == set()
+
+
+def test_behaviours_of_one_word_are_told_apart() -> None:
+    places = Places({"A?b": {0: 1}, "A_b": {0: 2}, "A b": {0: 1}}, None)
+    words = ["A_b_0"], ["A_b_again_2_0", "A_b_again_2_1"], ["A_b_again_3_0"]
+    assert tuple(places.names(one) for one in ("A?b", "A_b", "A b")) == words
+    assert (places.of(7, ("A_b", 0)), places.of(8, ("A?b", 0))) == ("A_b_again_2_0", "A_b_0")
+
+
+def test_groups_keep_apart_from_agents_without_one_and_come_back_to_their_own_places() -> None:
+    places = Places({"A": {0: 1, 4: 1, 5: 1}}, None)
+    places.meet("A", {5, 9})
+    assert (places.of(1, ("A", 9)), places.of(2, ("A", 5)), places.of(3, ("A", 11))) == (
+        "A_group_4_0",
+        "A_group_5_0",
+        None,
+    )
+    assert places.of(4, ("A", 0)) == "A_group_0_0"
+    assert places.left_out == {3}
+    places.open()
+    assert places.of(3, ("A", 11)) == "A_group_4_0"
+
+
+def _acted(number: int) -> Any:
+    env = UnityMLAgentsWrapper(Arena(), categorical_actions=True)
+    td = second_choices(env.reset())
+    td["Runner", "discrete_action"][1, 1] = number
+    return env.step(td)
+
+
 def test_the_contract_holds() -> None:
     for options in ({}, {"done_on_any": False, "categorical_actions": True, "max_agents": 4}):
         results = run_contract(lambda options=options: UnityMLAgentsWrapper(Arena(), **options), steps=10)
@@ -147,6 +225,11 @@ def test_envs_can_be_made_elsewhere_moved_and_closed() -> None:
         (lambda: UnityMLAgentsEnv("a", "b"), SpecError, r"file_name and registered_name are two builds"),
         (lambda: UnityMLAgentsWrapper(Arena()).step(UnityMLAgentsWrapper(Arena()).rand_action()), NeedsReset, r"reset"),
         (lambda: UnityMLAgentsWrapper(Arena(), max_agents=0), ValueError, r"max_agents"),
+        (lambda: _acted(2), IllegalAction, r"agent 'Runner_1' are numbers from 0 to below \[3 2\], got \[1 2\]"),
+        (lambda: _acted(-1), IllegalAction, r"^UnityMLAgentsWrapper.step: .* \[3 2\], got \[ 1 -1\]"),
+        (lambda: UnityMLAgentsWrapper(Replaced()).reset(), ResetError, r"none of the 4 agents .*max_agents="),
+        (lambda: UnityMLAgentsWrapper(Arena(), group_map="all_in_one_group"), GroupError,
+         r"entries of the same names, got .*'Runner_0' and \['discrete_action'\] of 'Team_.*group_map='by_spec'"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(call: Any, kind: type[Exception], says: str) -> None:

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, Protocol, get_args
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import BadNotation, IllegalAction, ShapeError, UnknownName, nearest
+from marlenv.errors import BadNotation, IllegalAction, ShapeError, UnknownName, flag, nearest, whole
 from marlenv.games.chess import observation
 from marlenv.games.chess.board import (
     ACTIONS,
@@ -92,8 +92,9 @@ class Chess(Rules[State]):
             raise UnknownName(f"Chess: draws={self.draws!r}; {nearest(self.draws, LIMITS)}")
         if self.path not in get_args(paths.Path):
             raise UnknownName(f"Chess: path={self.path!r}; {nearest(self.path, get_args(paths.Path))}")
+        flag("Chess", "chess960", self.chess960)
         if self.number is not None:
-            back_rank(self.number)
+            whole("Chess", "number", self.number, 0, 959)
             if not self.chess960 and self.number != STANDARD:
                 raise BadNotation(
                     f"Chess: position {self.number} needs chess960=True; without it only {STANDARD} can castle"

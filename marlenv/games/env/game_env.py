@@ -187,6 +187,8 @@ class GameEnv(RolloutsInMemory[S]):
             if action is None:  # an opponent writes for its own seat; a seat that should have written stays illegal
                 lead = (*tensordict.batch_size, len(group.seats))
                 action = torch.full(lead, -1, dtype=torch.int64, device=tensordict.device)
+            elif action.dtype != torch.int64:
+                action = self.widened(action)
             found.append(action)
         if self._pair is not None and not self.rules.simultaneous:
             first, second = (found[i].squeeze(-1) for i in self._pair)
@@ -312,7 +314,10 @@ class GameEnv(RolloutsInMemory[S]):
         """The actions of players who have a group each."""
         actions: list[Any] = [None] * self._players
         for group, node in self.layout.nodes(tensordict):
-            actions[group.seats[0]] = get(node, "action")
+            action = get(node, "action")
+            if action is not None and action.dtype != torch.int64:
+                action = self.widened(action)
+            actions[group.seats[0]] = action
         return actions
 
     def _lend(self, batch: Size, *, rewards: bool) -> tuple[TensorDict, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
+from inspect import signature
 from typing import Any
 
 from marlenv.envs.registry import load
@@ -49,20 +51,40 @@ def make_game(
 
     Raises:
         TypeError: an option that neither has; names the nearest.
-        SpecError: the game has no such layout.
+        SpecError: the game has no such layout; or what has two names is given two values.
     """
     kind: Any = load(rules) if isinstance(rules, str) else rules
     layouts = LAYOUTS[: 1 if torchrl is None else 2]
     if layout not in layouts:
         raise SpecError(f"{kind.__name__}: layout={layout!r}; {nearest(layout, layouts)}")
-    if max_steps is not None:
-        options["max_plies"] = max_steps
-    if num_envs is not None:
-        options["batch_size"] = [num_envs]
+    options = with_sizes(kind.__name__, options, num_envs, max_steps)
     if layout == "torchrl" and torchrl is not None:
-        env: TurnBasedEnv[Any] = load(torchrl)(**options)
+        made: Any = load(torchrl)
+        check_options(f"{kind.__name__} with layout='torchrl'", options, keywords(made))
+        env: TurnBasedEnv[Any] = made(**options)
         return env
     own = {f.name for f in fields(kind)}
     check_options(kind.__name__, options, own | ENV_OPTIONS)
     rest = {name: value for name, value in options.items() if name in ENV_OPTIONS}
     return GameEnv(kind(**{name: value for name, value in options.items() if name in own}), **rest)
+
+
+def keywords(env: type[TurnBasedEnv[Any]]) -> set[str]:
+    """The options that an env names itself."""
+    return {name for name, p in signature(env.__init__).parameters.items() if p.kind is p.KEYWORD_ONLY}
+
+
+def with_sizes(who: str, options: Mapping[str, Any], num_envs: int | None, max_steps: int | None) -> dict[str, Any]:
+    """The options of an env of a game, with ``batch_size`` and ``max_plies`` as their other names say them.
+
+    Raises:
+        SpecError: both names are given, with different values.
+    """
+    size = options.get("batch_size")
+    if num_envs is not None and size is not None and ([size] if isinstance(size, int) else list(size)) != [num_envs]:
+        raise SpecError(f"{who}: num_envs={num_envs} is batch_size=[{num_envs}], got batch_size={size!r} too; give one")
+    plies = options.get("max_plies")
+    if max_steps is not None and plies not in (None, max_steps):
+        raise SpecError(f"{who}: max_steps is another name of max_plies, got {max_steps!r} and {plies!r}; give one")
+    named = {"batch_size": None if num_envs is None else [num_envs], "max_plies": max_steps}
+    return {**options, **{name: value for name, value in named.items() if value is not None}}

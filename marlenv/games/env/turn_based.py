@@ -19,8 +19,8 @@ from marlenv.envs import EnvBase
 from marlenv.envs.compiling import outside_graphs
 from marlenv.envs.modules import call
 from marlenv.envs.policies import as_policy
-from marlenv.envs.stepping import STEP
-from marlenv.errors import IllegalAction, KeyMissing, ResetError, ShapeError, SpecError, whole
+from marlenv.envs.stepping import STEP, WHOLE
+from marlenv.errors import DtypeError, IllegalAction, KeyMissing, ResetError, ShapeError, SpecError, whole
 from marlenv.games.env.draws import Draws
 from marlenv.games.env.time_step import TimeStep
 from marlenv.games.env.trial import check_rules
@@ -152,6 +152,19 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         ``"plies_played"`` int64 ``[*B]``, ``"opponent_rng"`` int64 ``[*B, 2]`` or, where the layout holds it,
         ``"opening_rewards"`` float32 ``[*B, P]``; if it is there.
         """
+
+    def widened(self, action: Tensor) -> Tensor:
+        """Actions of any integer dtype as int64: what rules make of fewer bits, by shifts and sums, does not fit there.
+
+        Raises:
+            DtypeError: they are no integers; :meth:`step` says so with the key before a layout reads them.
+        """
+        if action.dtype not in WHOLE:
+            raise DtypeError(
+                f"{type(self).__name__}: actions must be torch.int64, got {action.dtype} of the policy; an action is "
+                f"the number of a choice"
+            )
+        return action.to(torch.int64)
 
     def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
         """The data after a step, by a layout's own short way; None where that cannot play this step.

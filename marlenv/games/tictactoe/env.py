@@ -10,11 +10,11 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.errors import KeyMissing, NotInSpec
+from marlenv.errors import KeyMissing, NotInSpec, flag
 from marlenv.games.env.draws import Draws
 from marlenv.games.env.fused_rollout import RolloutsInMemory
 from marlenv.games.env.time_step import TimeStep
-from marlenv.games.env.turn_based import OPPONENT_RNG, Illegal
+from marlenv.games.env.turn_based import OPPONENT_RNG, PLIES, Illegal, Opponent
 from marlenv.games.fast.compiled import SOME_OVER, kernels, played, worth_compiling
 from marlenv.games.fast.data_pool import DataPool
 from marlenv.games.fast.step_buffers import Blank, new_memory
@@ -100,9 +100,10 @@ class TicTacToeEnv(RolloutsInMemory[State]):
     Args:
         single_player: the env plays player 1, at random or with ``opponent``. What a random one draws from travels in
             the data as ``opponent_rng``.
-        device: where the data live.
         opponent: a policy for player 1; reads and writes the same keys.
-        illegal: what an illegal move does: ``"raise"`` an error, or ``"lose"`` the game.
+        seat: 1 where the env plays player 0 instead.
+        **options: those of :class:`~marlenv.games.TurnBasedEnv`: ``batch_size, device, illegal, max_plies, seed``. With
+            ``max_plies`` the number of moves travels in the data as ``plies_played``.
 
     >>> env = TicTacToeEnv()
     >>> env.rollout(9, actions=torch.tensor([0, 3, 1, 4, 2]))["next", "player1", "reward"][-1]
@@ -114,18 +115,25 @@ class TicTacToeEnv(RolloutsInMemory[State]):
         *,
         single_player: bool = False,
         device: torch.device | str | int | None = None,
-        opponent: Any = None,
+        opponent: Opponent = None,
         illegal: Illegal = "raise",
-        batch_size: Any = None,
+        batch_size: Sequence[int] | int | None = None,
+        max_plies: int | None = None,
+        seat: int = 0,
+        seed: int | None = None,
     ) -> None:
-        self.single_player = single_player or opponent is not None
+        self.single_player = flag("TicTacToeEnv", "single_player", single_player) or opponent is not None
         super().__init__(
             TicTacToe(),
             batch_size=batch_size,
             device=device,
             illegal=illegal,
+            max_plies=max_plies,
             opponent=opponent if opponent is not None else "random" if single_player else None,
+            seat=seat,
+            seed=seed,
         )
+        self._plain = self.opponent is None and max_plies is None
         shape = self.batch_size
         observation = Composite(
             board=Unbounded((*shape, 3, 3), dtype=torch.int32),
@@ -135,6 +143,8 @@ class TicTacToeEnv(RolloutsInMemory[State]):
         )
         if self.opponent == "random":
             observation[OPPONENT_RNG] = Unbounded((*shape, 2), dtype=torch.int64)
+        if max_plies is not None:
+            observation[PLIES] = Unbounded((*shape, 1), dtype=torch.int64)
         self.observation_spec, self.state_spec = observation, observation.clone()
         self.action_spec = Categorical(9, shape)
         reward = {(f"player{i}", "reward"): Unbounded((*shape, 1), dtype=torch.float32) for i in range(2)}
@@ -171,13 +181,15 @@ class TicTacToeEnv(RolloutsInMemory[State]):
             ) from None
 
     def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
-        """What a random opponent draws from, if there is one."""
-        value: Tensor | None = get(tensordict, name) if name == OPPONENT_RNG and self.opponent == "random" else None
-        return value
+        """What a random opponent draws from, and how many moves were played where they are limited."""
+        held = (name == OPPONENT_RNG and self.opponent == "random") or (name == PLIES and self.max_plies is not None)
+        value: Tensor | None = get(tensordict, name) if held else None
+        return value.squeeze(-1) if value is not None and name == PLIES else value
 
     def act(self, tensordict: TensorDictBase, state: State) -> Tensor:
         """The cells that were chosen."""
-        return tensordict.get("action")
+        action = tensordict.get("action")
+        return action if action.dtype == torch.int64 else self.widened(action)
 
     def choose(self, tensordict: TensorDictBase, state: State, action: Tensor) -> TensorDictBase:
         """Writes the cells to play."""
@@ -197,6 +209,8 @@ class TicTacToeEnv(RolloutsInMemory[State]):
         data = out._tensordict
         if step.opponent_rng is not None:
             [data[OPPONENT_RNG]] = separate([step.opponent_rng], held)
+        if step.plies is not None:
+            [data[PLIES]] = separate([step.plies.unsqueeze(-1)], held)
         if step.rewards is not None:
             for i, (group, name) in enumerate((FIRST, SECOND)):
                 data[group]._tensordict[name] = step.rewards[..., i : i + 1]
@@ -205,10 +219,12 @@ class TicTacToeEnv(RolloutsInMemory[State]):
     def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
         """A step on the CPU in which all moves are legal and nothing is over: two looks into tables."""
         action = get(tensordict, "action")
-        if self.opponent is not None or action.device.type != "cpu" or not action.numel():
+        if not self._plain or action.device.type != "cpu" or not action.numel():
             return None
+        if action.dtype != torch.int64:
+            action = self.widened(action)
         rows = self._for_kernels(tensordict)
-        if rows is not None and action.dtype == torch.int64:
+        if rows is not None:
             return self._compiled_step(*rows, action.contiguous(), tensordict.batch_size, ahead=ahead)
         code = self.read(tensordict).code
         if action.numel() == 1:
@@ -266,7 +282,7 @@ class TicTacToeEnv(RolloutsInMemory[State]):
 
     def fuses(self, batch: Size) -> bool:
         """Whether a rollout can be written into memory, step after step."""
-        return type(self) is TicTacToeEnv and self.opponent is None and worth_compiling(batch.numel())
+        return type(self) is TicTacToeEnv and self._plain and worth_compiling(batch.numel())
 
     def blank_buffers(self, blank: Blank) -> list[Tensor]:
         """Memory for each of :data:`ENTRIES`."""
@@ -299,7 +315,7 @@ class TicTacToeEnv(RolloutsInMemory[State]):
 
     def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
         """All rows, those of ``mask`` with an empty board."""
-        if self.opponent is not None:
+        if not self._plain:
             return None
         return self._looked_up(State(torch.where(mask, 0, self.read(tensordict).code)), rewards=False)
 

@@ -8,6 +8,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from marlenv.envs import EnvBase
+from marlenv.interop.agents import shown
 from marlenv.interop.alf.time_step import alf_spec
 from marlenv.keys import Path, nested
 from marlenv.specs import Composite
@@ -37,7 +38,7 @@ class Nest:
         whole: Any = env.full_observation_spec_unbatched
         node = whole[nested(at)] if at else whole
         self.at, self.lone = at, lone
-        self._specs = {key: one for key, one in (node[0] if lone else node).items() if key not in hide}
+        self._specs = {key: one for key, one in (node[0] if lone else node).items() if shown(key, hide)}
         self._alone = list(self._specs) == ["observation"]
         whole = self._specs["observation"] if self._alone else Composite(self._specs)
         self.spec = alf_spec(who, "/".join((*at, "observation") if self._alone else at) or "observation", whole)

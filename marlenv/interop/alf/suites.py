@@ -69,7 +69,7 @@ def suite(make_env: Callable[..., EnvBase], *, batched: bool) -> Load:
         for wrapper in gym_env_wrappers:
             env = wrapper(env)
         if max_episode_steps > 0:
-            env = TransformedEnv(env, TimeLimit(max_episode_steps))
+            env = TransformedEnv(env, TimeLimit(max_episode_steps, step_count_key="_step_count"))  # nobody observes it
         for wrapper in alf_env_wrappers:
             env = wrapper(env)
         return AlfEnvironment(env) if batched else env

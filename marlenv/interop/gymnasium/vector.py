@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
-from marlenv.errors import NeedsReset, Unsupported, nearest
+from marlenv.errors import NeedsReset, ShapeError, Unsupported, nearest
 from marlenv.interop.face import Face
 from marlenv.optional import need
 
@@ -48,16 +48,47 @@ class VectorOfRows(vectors.VectorEnv):
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts episodes in all rows, or in those of ``options["reset_mask"]``; other options are those of the env's
         reset.
+
+        Raises:
+            Unsupported: a list of seeds, or a seed where some rows go on.
+            ShapeError: ``reset_mask`` is not bool ``[B]``.
+            DtypeError: the seed is no int.
         """
-        if seed is not None:
-            self.inner.set_seed(int(seed if np.ndim(seed) == 0 else np.ravel(seed)[0]))
         told = dict(options or {})
-        mask = told.pop("reset_mask", None)
+        mask = self._mask(told.pop("reset_mask", None))
+        if seed is not None:
+            self._seed(seed, mask if self._td is not None else None)
         if mask is None or self._td is None:
             self._td, self._over = self.inner.reset(**told), np.zeros(self.num_envs, dtype=bool)
         else:
-            self._reset_rows(np.asarray(mask, dtype=bool), **told)
+            self._reset_rows(mask, **told)
         return self._face.observations(self._td), {}
+
+    def _mask(self, mask: Any) -> NDArray[np.bool_] | None:
+        """Which rows are to start anew; None where nothing is said."""
+        if mask is None:
+            return None
+        asked = np.asarray(mask)
+        if asked.dtype != bool or asked.shape != (self.num_envs,):
+            raise ShapeError(
+                f"{WHO}.reset: options['reset_mask'] must be bool [{self.num_envs}], True for rows that start anew, "
+                f"got {asked.dtype} {list(asked.shape)}"
+            )
+        return asked
+
+    def _seed(self, seed: Any, mask: NDArray[np.bool_] | None) -> None:
+        """Seeds all rows, whose streams are made of one number."""
+        if np.ndim(seed):
+            raise Unsupported(
+                f"{WHO}.reset: seed must be one int, of which every row makes a stream of its own, got {seed!r}; "
+                f"gymnasium.vector.SyncVectorEnv over to_gymnasium(env) takes a seed for each env"
+            )
+        if mask is not None and not mask.all():
+            raise Unsupported(
+                f"{WHO}.reset: seed={seed!r} would seed all rows, and with options['reset_mask'] some go on; "
+                f"leave out the seed, or the mask"
+            )
+        self.inner.set_seed(seed)
 
     def _reset_rows(self, mask: NDArray[np.bool_], **told: Any) -> None:
         """Starts episodes in some rows."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
-from marlenv.errors import NeedsReset
+from marlenv.errors import NeedsReset, SpecTypeError
 from marlenv.interop.agents import Agents, check_nobody_returns
 from marlenv.interop.pettingzoo.render import Renderer
 from marlenv.interop.pettingzoo.state import GlobalState
@@ -53,6 +54,10 @@ class ParallelZoo(zoo.ParallelEnv):
     def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
         """Plays an action of every agent that is to act; observations, rewards, terminations, truncations and infos."""
         td, playing = self._data("step"), self.agents
+        if not isinstance(actions, Mapping):
+            raise SpecTypeError(
+                f"{WHO}.step: expected a dict of actions by agent, got {type(actions).__name__}; agents are {playing}"
+            )
         if not playing:
             return {}, {}, {}, {}, {}
         self._td = self._all.step(td, {agent: actions.get(agent) for agent in playing})

@@ -1,4 +1,4 @@
-"""TorchRL: our envs and specs as its own, its envs and specs as ours, and the keys that its losses read.
+"""TorchRL: our envs, specs and transforms as its own, its envs and specs as ours, and the keys that its losses read.
 
 Tested with torchrl 0.14.1 (https://github.com/pytorch/rl), which is imported on use.
 """
@@ -14,21 +14,23 @@ from marlenv.interop.torchrl.keys import group_keys
 from marlenv.interop.torchrl.specs import spec_from_torchrl, spec_to_torchrl
 from marlenv.optional import need
 from marlenv.specs import TensorSpec
+from marlenv.transforms import Transform
 
 __all__ = ["from_torchrl", "group_keys", "to_torchrl"]
 
 
 def to_torchrl(what: Any) -> Any:
-    """Our env or spec as one of TorchRL's: for its collectors, pools, transforms, modules and losses.
+    """Our env, spec or transform as one of TorchRL's: for its collectors, pools, modules, losses and replay buffers.
 
     An env keeps its keys, its data and its seeds; nothing is copied. Random actions are legal and follow the env's
-    seed, for collectors without a policy too.
+    seed, for collectors without a policy too. A transform is one of stored data: a replay buffer calls its ``inv`` when
+    data are stored, and ``forward`` when they are read.
 
     Args:
-        what: an env or a spec of ours; what :func:`from_torchrl` made is unwrapped.
+        what: an env, a spec or a transform of ours; what :func:`from_torchrl` made is unwrapped.
 
     Raises:
-        SpecTypeError: it is neither.
+        SpecTypeError: it is none of them.
         SpecError: TorchRL cannot express one of the specs; the text says which entry, and why.
         MissingExtra: torchrl is not installed.
 
@@ -44,9 +46,15 @@ def to_torchrl(what: Any) -> Any:
         return TorchRLEnv(what)
     if isinstance(what, TensorSpec):
         return spec_to_torchrl(what)
+    if isinstance(what, Transform):
+        from marlenv.interop.torchrl.transform import TorchRLTransform
+
+        return TorchRLTransform(what)
     theirs = type(what).__module__.startswith("torchrl")
     hint = "it is TorchRL's already" if theirs else "call it first" if callable(what) else "pass marlenv.make(...)"
-    raise SpecTypeError(f"to_torchrl: expected an env or a spec of marlenv, got {type(what).__name__}; {hint}")
+    raise SpecTypeError(
+        f"to_torchrl: expected an env or a spec or a transform of marlenv, got {type(what).__name__}; {hint}"
+    )
 
 
 def from_torchrl(what: Any) -> Any:
@@ -64,9 +72,13 @@ def from_torchrl(what: Any) -> Any:
     >>> from_torchrl(PendulumEnv()).rollout(3)["next", "reward"].shape
     torch.Size([3, 1])
     """
-    if isinstance(what, need("torchrl.envs", "marlenv.from_torchrl").EnvBase):
+    envs = need("torchrl.envs", "marlenv.from_torchrl")
+    if isinstance(what, (envs.EnvBase, envs.Transform)):
         inner = what.__dict__.get("_modules", {}).get("inner")
-        return inner if isinstance(inner, EnvBase) else FromTorchRLEnv(what)
+        if isinstance(inner, (EnvBase, Transform)):
+            return inner
+    if isinstance(what, envs.EnvBase):
+        return FromTorchRLEnv(what)
     if isinstance(what, need("torchrl.data", "marlenv.from_torchrl").TensorSpec):
         return spec_from_torchrl(what)
     ours = isinstance(what, (EnvBase, TensorSpec))

@@ -26,7 +26,8 @@ class Drawn:
     """What a leaf spec of TorchRL becomes: its draws are the env's, so that they are legal and follow the env's seed.
 
     A clone of it, such as a random policy keeps, is the spec itself. Pickled without its env, it draws as the plain
-    spec does; where shapes change, it is the plain spec again.
+    spec does, and so does what is made of it by changing its shape: those of TorchRL's pools, which make them of an env
+    that they do not step.
     """
 
     _drawer: Drawer | None = None

@@ -80,7 +80,11 @@ class FromTorchRLEnv(EnvBase):
 
 
 def _group_map(env: Any) -> Any:
-    """The group map of an env, or of the env under its transforms."""
+    """The group map of an env, or of the env under its transforms, ours among them."""
     while env is not None and "group_map" not in env.__dict__:
-        env = env.__dict__.get("_modules", {}).get("base_env")
+        inside: dict[str, Any] = env.__dict__.get("_modules", {})
+        ours = inside.get("inner")
+        if isinstance(ours, EnvBase):
+            return getattr(ours, "group_map", None)
+        env = inside.get("base_env")
     return None if env is None else env.group_map

@@ -9,7 +9,7 @@ from typing import Any, Self
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import ShapeError
+from marlenv.errors import DtypeError, ShapeError
 
 
 class Logger(ABC):
@@ -47,12 +47,16 @@ class Logger(ABC):
     def log_metrics(
         self, metrics: Mapping[str, Any] | TensorDictBase, step: int | None = None, *, keys_sep: str = "/"
     ) -> dict[str, float]:
-        """Writes many numbers: of tensors the mean; returns what was written."""
+        """Writes many numbers: of tensors the mean; returns what was written.
+
+        Raises:
+            DtypeError: one of them is no number; nothing is written.
+        """
         if isinstance(metrics, TensorDictBase):
             pairs = {keys_sep.join([k] if isinstance(k, str) else k): v for k, v in metrics.items(True, True)}
         else:
             pairs = dict(metrics)
-        written = {k: float(v.float().mean()) if isinstance(v, Tensor) else float(v) for k, v in pairs.items()}
+        written = {name: _mean(type(self).__name__, name, value) for name, value in pairs.items()}
         for name, value in written.items():
             self.log_scalar(name, value, step)
         return written
@@ -78,6 +82,17 @@ class Logger(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.exp_name!r}, log_dir={self.log_dir!r})"
+
+
+def _mean(who: str, name: str, value: Any) -> float:
+    """A number, or the mean of a tensor of them."""
+    try:
+        return float(value.float().mean() if isinstance(value, Tensor) else value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DtypeError(
+            f"{who}.log_metrics: {name!r} must be a number or a tensor of numbers, got {value!r:.60}; leave it out, or "
+            f"note it with log_hparams"
+        ) from error
 
 
 def check_video(who: str, video: Tensor) -> None:

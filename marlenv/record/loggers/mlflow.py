@@ -20,7 +20,9 @@ class MLFlowLogger(Logger):
 
     Args:
         exp_name: the name of the experiment.
-        tracking_uri: where runs are kept, such as ``file:///tmp/runs``.
+        tracking_uri: where runs are kept: a server, or a database, such as ``sqlite:////tmp/runs.db`` with SQLAlchemy
+            and alembic installed. A folder, ``file:///tmp/runs``, is refused by newer MLflows unless
+            ``MLFLOW_ALLOW_FILE_STORE=true`` stands in the environment.
         tags: of the run.
         artifact_location: where films are kept; beside the runs when left out.
         video_fps: frames per second.

@@ -24,7 +24,7 @@ class WandbLogger(Logger):
         exp_name: the name of the run.
         offline: write files only, which ``wandb sync`` may upload later.
         save_dir: the folder.
-        id: of the run; the name when left out.
+        id: of the run, which goes on where there is one with it; a new one when left out.
         project: its project.
         base_url: of the server.
         video_fps: frames per second.

@@ -10,12 +10,15 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import SpecError, SpecTypeError, UnknownName, nearest
+from marlenv.errors import NeedsReset, SpecError, SpecTypeError, UnknownName, nearest
 from marlenv.optional import need
 from marlenv.specs import Binary, Bounded, Composite
 from marlenv.wrappers._gymlike import GymLikeEnv
 from marlenv.wrappers._spaces import spec_of_array
 from marlenv.wrappers.dm_control import time_steps
+
+DRAWN = ("lqr",)
+"""Domains whose model is drawn, with the task's random numbers, when a task is made."""
 
 
 class DMControlWrapper(GymLikeEnv):
@@ -29,6 +32,8 @@ class DMControlWrapper(GymLikeEnv):
     | `reward` | float64 `[1]` | |
     | `done`, `terminated`, `truncated` | bool `[1]` | a last step terminates if its discount is 0, else truncates |
 
+    A step after the last one of an episode raises; envs of dm_env start another episode in it.
+
     Args:
         env: the env.
         categorical_action_encoding: choices as numbers, rather than one-hot.
@@ -40,6 +45,7 @@ class DMControlWrapper(GymLikeEnv):
 
     Raises:
         SpecTypeError: ``env`` is none of dm_env's, or has several agents.
+        NeedsReset: a step after the last one.
 
     >>> DMControlWrapper.libname
     'dm_control'
@@ -49,6 +55,8 @@ class DMControlWrapper(GymLikeEnv):
 
     libname: ClassVar[str] = "dm_control"
     git_url: ClassVar[str] = "https://github.com/google-deepmind/dm_control"
+    _over = False
+    """Whether the last step of the episode was played."""
 
     def __init__(
         self,
@@ -116,10 +124,17 @@ class DMControlWrapper(GymLikeEnv):
     def _output_transform(self, step_outputs_tuple: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
         step = step_outputs_tuple
         terminated, truncated = time_steps.ends(step)
+        self._over = terminated or truncated
         return step.observation, step.reward, terminated, truncated, None, {}
 
     def _reset_output_transform(self, reset_outputs_tuple: Any) -> tuple[Any, Any]:
+        self._over = False
         return reset_outputs_tuple.observation, {}
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if self._over:
+            raise NeedsReset(f"{type(self).__name__}.step: the episode is over; call reset() first")
+        return super()._step(tensordict)
 
     def _reset(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:  # type: ignore[override]  # no options
         return super()._reset(tensordict)
@@ -131,6 +146,8 @@ class DMControlWrapper(GymLikeEnv):
 
 class DMControlEnv(DMControlWrapper):
     """A task of DeepMind Control's suite by its names.
+
+    The suite draws the models of ``lqr`` when a task is made, so ``set_seed`` makes those tasks anew.
 
     Args:
         env_name: the domain, such as ``"cheetah"``; or both names, ``"cheetah/run"``.
@@ -157,5 +174,14 @@ class DMControlEnv(DMControlWrapper):
             raise UnknownName(f"{type(self).__name__}: the suite has no task {name!r}; {nearest(name, known)}")
 
     def _build_env(self, **task: Any) -> Any:  # type: ignore[override]
+        self._task = task
         suite = need("dm_control.suite", type(self).__name__)
         return suite.load(self.env_name, self.task_name, task_kwargs=task or None)
+
+    def _set_seed(self, seed: int | None) -> None:
+        if seed is None or self.env_name not in DRAWN:
+            super()._set_seed(seed)
+            return
+        old, self._env = self._env, self._build_env(**{**self._task, "random": seed % 2**32})
+        old.close()
+        self._began = False

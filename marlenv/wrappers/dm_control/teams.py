@@ -92,7 +92,7 @@ class DMTeamsWrapper(ParallelSimEnv):
         terminated, truncated = time_steps.ends(step)
         rewards = [0.0] * len(self._names) if step.reward is None else step.reward
         return {
-            name: AgentStep(seen, reward, terminated=terminated, truncated=truncated)
+            name: AgentStep(time_steps.named(seen), reward, terminated=terminated, truncated=truncated)
             for name, seen, reward in zip(self._names, step.observation, rewards, strict=True)
         }
 

@@ -29,8 +29,12 @@ def ends(step: Any) -> tuple[bool, bool]:
 
 def entries(specs: Any) -> Composite:
     """The specs of what is observed; a lone array is ``"observation"``."""
-    named = specs if hasattr(specs, "items") else {"observation": specs}
-    return Composite({name: spec_of_array(array) for name, array in named.items()})
+    return Composite({name: spec_of_array(array) for name, array in named(specs).items()})
+
+
+def named(seen: Any) -> Any:
+    """What is observed by its names; a lone array is ``"observation"``."""
+    return seen if hasattr(seen, "items") else {"observation": seen}
 
 
 def action_spec(array: Any, *, categorical: bool) -> TensorSpec:
@@ -42,9 +46,9 @@ def action_spec(array: Any, *, categorical: bool) -> TensorSpec:
 
 def read(specs: Composite, observation: Any) -> dict[str, Tensor]:
     """What was observed, as tensors of the specs, in memory of their own."""
-    named = observation if hasattr(observation, "items") else {"observation": observation}
+    seen = named(observation)
     return {
-        name: torch.from_numpy(np.array(named[name])).reshape(spec.shape).to(spec.dtype) for name, spec in specs.items()
+        name: torch.from_numpy(np.array(seen[name])).reshape(spec.shape).to(spec.dtype) for name, spec in specs.items()
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from marlenv.errors import SpecError, UnknownName, nearest, whole
 from marlenv.optional import need
@@ -16,8 +16,6 @@ from marlenv.wrappers._backend import set_gym_backend
 from marlenv.wrappers.gym.spaces import version
 from marlenv.wrappers.gym.vectors import keeping_finals
 from marlenv.wrappers.gym.wrapper import GymWrapper
-
-MODES = ("sync", "async", "vector_entry_point")
 
 
 class GymEnv(GymWrapper):
@@ -40,6 +38,9 @@ class GymEnv(GymWrapper):
     Source: gymnasium 1.2.2.
     """
 
+    _modes: ClassVar[tuple[str, ...]] = ("sync", "async", "vector_entry_point")
+    """How rows of a vector can be stepped."""
+
     def __init__(
         self,
         env_name: str,
@@ -61,8 +62,8 @@ class GymEnv(GymWrapper):
             need(module, who)
         if name not in (known := self._task_names()):
             raise UnknownName(f"{who}: {self.lib.__name__} has no env {name!r}; {nearest(name, known)}")
-        if (mode := kwargs.get("vectorization_mode", "sync")) not in MODES:
-            raise UnknownName(f"{who}: there is no vectorization_mode {mode!r}; {nearest(mode, MODES)}")
+        if (mode := kwargs.get("vectorization_mode", "sync")) not in self._modes:
+            raise UnknownName(f"{who}: there is no vectorization_mode {mode!r}; {nearest(mode, self._modes)}")
         if self.from_pixels and (mode := kwargs.get("render_mode", "rgb_array")) != "rgb_array":
             raise SpecError(f"{who}: from_pixels=True needs render_mode='rgb_array', got {mode!r}; leave it out")
 
@@ -73,16 +74,20 @@ class GymEnv(GymWrapper):
         if self._count is None:
             return library.make(self.env_name, **task)
         mode = task.pop("vectorization_mode", "sync")  # vectors with one generator for all rows are no choice
+        return self._build_vector(library, self._count, mode, task)
+
+    def _build_vector(self, library: Any, count: int, mode: str, task: dict[str, Any]) -> Any:
         if hasattr(library, "make_vec"):
-            return library.make_vec(self.env_name, num_envs=self._count, vectorization_mode=mode, **task)
+            return library.make_vec(self.env_name, num_envs=count, vectorization_mode=mode, **task)
         task.setdefault("asynchronous", mode == "async")
         if version() < (0, 22):  # whose vectors start rows anew and forget what they observed last
-            task["wrappers"] = [*_listed(task.get("wrappers")), keeping_finals(library)]
-        return library.vector.make(self.env_name, num_envs=self._count, **task)
+            task["wrappers"] = [*listed(task.get("wrappers")), keeping_finals(library)]
+        return library.vector.make(self.env_name, num_envs=count, **task)
 
     def _renders_when_made(self, library: Any) -> bool:
         return library.__name__ == "gymnasium" or version() >= (0, 26)
 
 
-def _listed(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
+    """The wrappers of single envs that were asked for: one, several or None."""
     return [] if value is None else [value] if callable(value) else list(value)

@@ -15,13 +15,15 @@ from marlenv.optional import need
 from marlenv.specs.dtypes import usable_device
 from marlenv.wrappers._backend import set_gym_backend
 from marlenv.wrappers._base import ClassValue
-from marlenv.wrappers.gym.env import GymEnv
+from marlenv.wrappers.gym.env import GymEnv, listed
+from marlenv.wrappers.gym.outputs import LATE
 
 
 class HabitatEnv(GymEnv):
     """A task of Habitat by its name: a :class:`GymEnv` whose pictures are drawn on the GPU of its data.
 
-    Not run against the real simulator: the tests play envs of gym that take what Habitat's take.
+    Habitat's own limits of steps and seconds truncate. Not run against the real simulator: the tests play envs of gym
+    that take what Habitat's take.
 
     Args:
         env_name: such as ``"HabitatRenderPick-v0"``.
@@ -69,3 +71,33 @@ class HabitatEnv(GymEnv):
     def _task_names(cls) -> list[str]:
         with set_gym_backend(lambda: cls.lib):
             return [name for name in super()._task_names() if name.startswith("Habitat")]
+
+    def _build_env(self, **task: Any) -> Any:  # type: ignore[override]
+        tell = _telling_limits(self.lib)
+        if self._count is None:
+            return tell(super()._build_env(**task))
+        return super()._build_env(wrappers=[tell, *listed(task.pop("wrappers", None))], **task)
+
+
+def _telling_limits(library: Any) -> Any:
+    """A wrapper of single envs of Habitat, whose infos tell that it was Habitat's limit that ended an episode, as those
+    of gym's limits do.
+
+    Args:
+        library: gym, which is there only where it is used.
+    """
+
+    class TellingLimits(library.Wrapper):
+        def step(self, action: Any) -> Any:
+            obs, reward, done, info = self.env.step(action)
+            return obs, reward, done, {**info, LATE: True} if done and _is_late(self.unwrapped) else info
+
+    return TellingLimits
+
+
+def _is_late(env: Any) -> bool:
+    """Whether nothing but the limit has ended an episode: neither the task, nor a success, where that ends it."""
+    game: Any = getattr(env, "_env", None)
+    if not hasattr(game, "_past_limit") or not game._past_limit() or not game.task.is_episode_active:
+        return False
+    return not (getattr(env, "_end_on_success", False) and env._episode_success())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 from marlenv.errors import SpecTypeError
@@ -29,6 +30,7 @@ class MOGymWrapper(GymWrapper):
 
     libname: ClassVar[str] = "mo-gymnasium"
     git_url: ClassVar[str] = "https://github.com/Farama-Foundation/MO-Gymnasium"
+    _otherwise: ClassVar[str] = "GymWrapper takes rewards of one number"
 
     @ClassValue
     def lib(cls) -> Any:  # noqa: N805
@@ -64,3 +66,10 @@ class MOGymEnv(GymEnv, MOGymWrapper):
 
     Source: MO-Gymnasium 1.3.2.
     """
+
+    _modes: ClassVar[tuple[str, ...]] = ("sync", "async")
+
+    def _build_vector(self, library: Any, count: int, mode: str, task: dict[str, Any]) -> Any:
+        vectors = library.wrappers.vector  # gymnasium's have room for a reward of one number
+        kind = vectors.MOAsyncVectorEnv if mode == "async" else vectors.MOSyncVectorEnv
+        return kind([partial(library.make, self.env_name, **task) for _ in range(count)])

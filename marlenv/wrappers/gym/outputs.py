@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
-from marlenv.errors import SpecError
+from marlenv.errors import ShapeError, SpecError
 from marlenv.wrappers.gym.vector_infos import columns
+
+LATE = "TimeLimit.truncated"
+"""Under what name infos said, before gym 0.26, that it was the time limit that ended an episode."""
 
 
 def opened(out: Any) -> tuple[Any, Any]:
@@ -24,8 +27,8 @@ def opened(out: Any) -> tuple[Any, Any]:
 def outcome(out: tuple[Any, ...], *, alone: bool) -> tuple[Any, Any, Any, Any, None, Any]:
     """Observation, reward, terminated, truncated and info of what a step returned; the place of ``done`` is None.
 
-    Before gym 0.26 there was one flag, and an info that said whether it was the time limit's. Where a vector gives an
-    info for each row, they become arrays.
+    Before gym 0.26 there was one flag, and an info that said whether it was the time limit's; of a vector, one dict of
+    arrays in gym 0.24 and 0.25. Where a vector gives an info for each row, they become arrays.
 
     Args:
         out: five values, or four.
@@ -42,16 +45,17 @@ def outcome(out: tuple[Any, ...], *, alone: bool) -> tuple[Any, Any, Any, Any, N
             columns(info) if isinstance(info, list) else info,
         )
     obs, reward, done, info = out
-    infos = [info] if isinstance(info, dict) else info
-    late = np.array([bool(one.get("TimeLimit.truncated", False)) for one in infos]).reshape(np.shape(done))
-    return (
-        obs,
-        reward,
-        np.logical_and(done, ~late),
-        np.logical_and(done, late),
-        None,
-        info if isinstance(info, dict) else columns(infos),
-    )
+    infos = info if isinstance(info, dict) else columns(info)
+    late = np.array(infos.get(LATE, False), dtype=bool)
+    return obs, reward, np.logical_and(done, ~late), np.logical_and(done, late), None, infos
+
+
+def paid(who: str, reward: Any, shape: Size, otherwise: str) -> Tensor:
+    """A reward as float32 of a shape; raises ShapeError, which ends with another way, where it has another size."""
+    given = np.array(reward, dtype=np.float32)
+    if given.size != shape.numel():
+        raise ShapeError(f"{who}: a reward must have the shape {list(shape)}, got {list(given.shape)}; {otherwise}")
+    return torch.from_numpy(given.reshape(shape))
 
 
 def frame(who: str, env: Any, *, modern: bool) -> Tensor:

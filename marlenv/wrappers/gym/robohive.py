@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marlenv.errors import SpecError, whole
+from marlenv.errors import SpecError, Unsupported, whole
 from marlenv.optional import need
 from marlenv.specs import Bounded, Composite, TensorSpec, Unbounded
 from marlenv.wrappers._backend import set_gym_backend
@@ -44,7 +44,8 @@ class RoboHiveEnv(GymEnv):
         **options: those of :class:`GymEnv`; all others go to the task.
 
     Raises:
-        SpecError: cameras or depths without ``from_pixels``.
+        SpecError: cameras or depths without ``from_pixels``, or no cameras with it.
+        Unsupported: ``num_envs``; RoboHive has no vectors.
 
     >>> RoboHiveEnv.libname  # RoboHiveEnv("FrankaReachRandom-v0")
     'robohive'
@@ -96,10 +97,23 @@ class RoboHiveEnv(GymEnv):
         env.close()
         return names
 
+    def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
+        super()._check_kwargs(kwargs)
+        if self._count is not None:
+            raise Unsupported(
+                f"{type(self).__name__}: RoboHive has no vectors, got num_envs={self._count}; SerialEnv and "
+                f"ParallelEnv play several, as marlenv.make('robohive/{self.env_name}', num_envs={self._count}) does"
+            )
+
     def _build_env(self, **task: Any) -> Any:  # type: ignore[override]
         if self.from_pixels:
             if self.cameras is None:
                 self.cameras = self.get_available_cams(self.env_name)
+            if isinstance(self.cameras, str) or not self.cameras:
+                raise SpecError(
+                    f"{type(self).__name__}: from_pixels=True needs a list of cameras, got {self.cameras!r}; "
+                    f"get_available_cams({self.env_name!r}) says which there are"
+                )
             high, wide = self.picture_size
             kinds = ["rgb", "d"] if self.from_depths else ["rgb"]
             task["visual_keys"] = [f"{kind}:{cam}:{high}x{wide}:2d" for kind in kinds for cam in self.cameras]

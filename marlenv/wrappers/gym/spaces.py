@@ -39,6 +39,7 @@ class Spaces:
         self._number = self._alone and isinstance(self.action, Categorical)
         self._who, self._n = who, _choices(self.action)
         self._rows = batch[0] if batch and any(kind_of(one) == "Text" for one in _leaves(acts)) else 0
+        self._one_by_one = batch[0] if batch and _takes_rows(env.action_space, acts) else 0
 
     def read(self, observations: Any) -> dict[str, Any]:
         """The entries of observations."""
@@ -49,7 +50,8 @@ class Spaces:
     def told(self, action: Tensor | Any) -> Any:
         """The action as the simulator takes it."""
         value = action if self._number else self.action.to_numpy(action)
-        return self.decoded(_by_row(self.action, value, self._rows) if self._rows else value)
+        told = self.decoded(_by_row(self.action, value, self._rows) if self._rows else value)
+        return tuple(_row(told, i) for i in range(self._one_by_one)) if self._one_by_one else told
 
     def decoded(self, value: Any) -> Any:
         """An action that is an array, as the simulator takes it."""
@@ -84,6 +86,24 @@ def _by_row(spec: TensorSpec, value: Any, rows: int) -> Any:
     if isinstance(spec, Composite):
         return {name: _by_row(spec[name], one, rows) for name, one in value.items()}
     return [value] * rows if isinstance(spec, NonTensor) and not isinstance(value, list) else value
+
+
+def _takes_rows(space: Any, one: Any) -> bool:
+    """Whether a vector takes a tuple with the action of each row, which has parts, as those of gym before 0.22 do.
+
+    Args:
+        space: of the vector's actions.
+        one: of a row's.
+    """
+    parts = kind_of(one) in ("Dict", "Tuple") and kind_of(space) == "Tuple"
+    return parts and all(part == one for part in space.spaces)
+
+
+def _row(value: Any, i: int) -> Any:
+    """One row of an action that has parts."""
+    if isinstance(value, dict):
+        return {name: _row(part, i) for name, part in value.items()}
+    return tuple(_row(part, i) for part in value) if isinstance(value, tuple) else value[i]
 
 
 def _many(spec: TensorSpec, batch: Size) -> TensorSpec:

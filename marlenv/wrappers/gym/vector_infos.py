@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FINAL = ("final_obs", "final_observation", "terminal_observation")
-"""Under what names infos hold final observations: gymnasium's, gym's, and those of gym before 0.24."""
+"""Under what names infos hold final observations: gymnasium's, gym's, and those of gym before 0.25."""
 NUMBERS = (np.ndarray, np.generic, bool, int, float)
 FINAL_INFO = "final_info"
 """Under what name they hold the infos of the steps in which rows ended."""

@@ -16,7 +16,7 @@ from marlenv.wrappers._backend import gym_backend
 from marlenv.wrappers._base import ClassValue
 from marlenv.wrappers._gymlike import GymLikeEnv
 from marlenv.wrappers.gym.beside import side_by_side
-from marlenv.wrappers.gym.outputs import frame, opened, outcome
+from marlenv.wrappers.gym.outputs import frame, opened, outcome, paid
 from marlenv.wrappers.gym.spaces import Spaces, is_modern
 from marlenv.wrappers.gym.vectors import Rows
 
@@ -58,6 +58,7 @@ class GymWrapper(GymLikeEnv):
     libname: ClassVar[str] = "gymnasium"
     git_url: ClassVar[str] = "https://github.com/Farama-Foundation/Gymnasium"
     _side_by_side = classmethod(side_by_side)
+    _otherwise: ClassVar[str] = "MOGymWrapper and MOGymEnv take rewards with a number for each aim"
 
     def __init__(
         self,
@@ -132,7 +133,7 @@ class GymWrapper(GymLikeEnv):
 
     def read_reward(self, reward: Any) -> Tensor:
         """The reward as a tensor."""
-        return torch.from_numpy(np.array(reward, dtype=np.float32).reshape(self._reward_shape))
+        return paid(type(self).__name__, reward, self._reward_shape, self._otherwise)
 
     def _pixels(self) -> Tensor:
         return frame(type(self).__name__, self._env, modern=self._modern)

@@ -15,7 +15,7 @@ from marlenv.keys import NestedKey
 from marlenv.specs import Binary, Composite, Unbounded
 from marlenv.tensordicts import rows
 from marlenv.wrappers._base import EnvWrapper
-from marlenv.wrappers._spaces import spec_of
+from marlenv.wrappers._spaces import check_choices, spec_of
 from marlenv.wrappers.isaac_lab.cameras import Pictures, add_tiled_camera_config
 from marlenv.wrappers.isaac_lab.scene import check_asked, scene_of
 from marlenv.wrappers.isaac_lab.simulation import Simulation, check
@@ -37,8 +37,9 @@ class IsaacLabWrapper(EnvWrapper):
     Isaac Lab starts a row anew inside of its last step, and returns the first observation of the new episode. That one
     comes with the reset here. The last observation is computed just before Isaac Lab starts the row, as its own
     recorder does. Where rows end, this costs a second computation of what is observed; terms with a history lack the
-    newest entry in it, modifiers that remember are asked twice, and noise models of ``DirectRLEnv`` are left out. Its
-    seeds move torch's global generator.
+    newest entry in it, and noise models of ``DirectRLEnv`` are left out. Its seeds move torch's global generator.
+
+    Isaac Lab observes all rows when some are reset. Histories and modifiers of the rows that go on are put back.
 
     A camera shows what was drawn last: the picture at the start of an episode is of the new episode only if the
     settings say ``num_rerenders_on_reset`` (1 or more), else it is the last one of the episode before.
@@ -183,6 +184,7 @@ class IsaacLabWrapper(EnvWrapper):
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
         self._check_began("step")
         action = tensordict.get("action")
+        check_choices(type(self).__name__, self.full_action_spec["action"], action)
         action = self.full_action_spec["action"].to_categorical(action) if self._one_hot else action
         last, reward, terminated, truncated = self._simulation.step(action)
         over, out = terminated | truncated, self._data(self._simulation.seen)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import SpecTypeError
+from marlenv.wrappers.isaac_lab.histories import of_rows, untouched
 from marlenv.wrappers.isaac_lab.scene import start_in
 
 SURFACE = ("num_envs", "single_observation_space", "single_action_space", "step", "reset", "_reset_idx", "device")
@@ -57,24 +58,31 @@ class Simulation:
         self.started &= ~where
         if not bool(asked.any()):
             return
-        inner, ids = self.inner, self._ids(asked)
+        with untouched(self.inner, ~asked):
+            seen = self._began_anew(self._ids(asked))
+        self.seen = of_rows(asked, seen, self.seen)
+
+    def _began_anew(self, ids: Tensor) -> Any:
+        """Starts some rows; returns what all rows observe."""
+        inner = self.inner
         if "env_ids" in inspect.signature(inner.reset).parameters:
-            self.seen = inner.reset(env_ids=ids)[0]
-            return
+            return inner.reset(env_ids=ids)[0]
         inner._reset_idx(ids)  # what DirectRLEnv has instead
         inner.scene.write_data_to_sim()
         inner.sim.forward()
         if self.draws:
             for _ in range(int(getattr(inner.cfg, "num_rerenders_on_reset", 0))):
                 inner.sim.render()
-        self.seen = inner._get_observations()
+        return inner._get_observations()
 
     def start_in(self, who: str, scene: Any, where: Tensor, *, is_relative: bool, seed: int | None) -> None:
         """Starts some rows in a scene."""
         self.started &= ~where
         if bool(where.any()):
             options = {"is_relative": is_relative, "seed": seed}
-            self.seen = start_in(who, self.inner, scene, self._ids(where), options)
+            with untouched(self.inner, ~where):
+                seen = start_in(who, self.inner, scene, self._ids(where), options)
+            self.seen = seen if self.seen is None else of_rows(where, seen, self.seen)
 
     def step(self, action: Tensor) -> tuple[Any, Tensor, Tensor, Tensor]:
         """Plays actions; returns the last data of rows that end (None: none does), reward, terminated, truncated."""
@@ -95,7 +103,8 @@ class Simulation:
 
         def keep_and_start(env_ids: Any) -> None:
             if not last:
-                last.append(self.copied(inner._get_observations() if manager is None else manager.compute()))
+                with untouched(inner, torch.ones_like(self.started)):
+                    last.append(self.copied(inner._get_observations() if manager is None else manager.compute()))
             start(env_ids)
 
         before = vars(inner).get("_reset_idx")

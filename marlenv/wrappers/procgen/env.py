@@ -7,9 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from marlenv.envs.seeding import as_seed
-from marlenv.errors import UnknownName, nearest, whole
+from marlenv.errors import SpecError, UnknownName, nearest, whole
 from marlenv.optional import need
 from marlenv.wrappers.procgen.wrapper import ProcgenWrapper
+
+EXTREME = ("chaser", "dodgeball", "leaper", "starpilot")
+MEMORY = ("caveflyer", "dodgeball", "heist", "jumper", "maze", "miner")
+"""Which games have levels of these kinds: Procgen ends the whole program where one is asked for another."""
+NUMBERS = ("num_levels", "start_level", "num_threads", "debug_mode")
 
 
 class ProcgenEnv(ProcgenWrapper):
@@ -23,7 +28,8 @@ class ProcgenEnv(ProcgenWrapper):
             ``num_levels``, ``use_backgrounds`` and the like.
 
     Raises:
-        UnknownName: there is no such game; names the nearest.
+        UnknownName: there is no such game, or no such ``distribution_mode``; names the nearest.
+        SpecError: the game has no levels of that ``distribution_mode``, or a number is out of range.
 
     >>> ProcgenEnv.libname  # ProcgenEnv("coinrun", num_envs=8, distribution_mode="easy")
     'procgen'
@@ -40,19 +46,25 @@ class ProcgenEnv(ProcgenWrapper):
         super().__init__(**options)
 
     def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
-        known = self._task_names()
-        if self.env_name not in known:
-            raise UnknownName(
-                f"{type(self).__name__}: Procgen has no game {self.env_name!r}; {nearest(self.env_name, known)}"
-            )
-        modes = list(need("procgen.env", type(self).__name__).DISTRIBUTION_MODE_DICT)
-        if (mode := kwargs.get("distribution_mode", modes[0])) not in modes:
-            raise UnknownName(f"{type(self).__name__}: no distribution_mode is called {mode!r}; {nearest(mode, modes)}")
+        who, game, known = type(self).__name__, self.env_name, self._task_names()
+        if game not in known:
+            raise UnknownName(f"{who}: Procgen has no game {game!r}; {nearest(game, known)}")
+        table = need("procgen.env", who)
+        modes = list(table.DISTRIBUTION_MODE_DICT)
+        if (mode := kwargs.get("distribution_mode", "hard")) not in modes:
+            raise UnknownName(f"{who}: no distribution_mode is called {mode!r}; {nearest(mode, modes)}")
+        some = {"extreme": EXTREME, "memory": MEMORY, "exploration": table.EXPLORATION_LEVEL_SEEDS}
+        if game not in some.get(mode, known):
+            raise SpecError(f"{who}: {game!r} has no levels of distribution_mode {mode!r}; {sorted(some[mode])} have")
+        for name in NUMBERS:
+            whole(who, name, kwargs.get(name, 0), 0, 2**31 - 1)
+        if mode == "exploration" and (odd := {"num_levels", "start_level"} & {*kwargs}):
+            raise SpecError(f"{who}: distribution_mode 'exploration' has one level, leave out {sorted(odd)}")
 
     def _build_env(self, **task: Any) -> Any:  # type: ignore[override]
-        self._task = task
+        self._task = {name: int(value) if name in NUMBERS else value for name, value in task.items()}
         make = need("procgen", type(self).__name__).ProcgenGym3Env
-        return make(num=self._count, env_name=self.env_name, rand_seed=self._seed % 2**31, **task)
+        return make(num=self._count, env_name=self.env_name, rand_seed=self._seed % 2**31, **self._task)
 
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:

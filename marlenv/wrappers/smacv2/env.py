@@ -89,6 +89,7 @@ class SMACv2Wrapper(ParallelSimEnv):
             self._env.full_restart()
             self._start_again = False
         begin(self._env, type(self).__name__)
+        self._frames = 0
         self._info = battle({}, False, len(self.agent_names))
         return self._observe(0.0, over=False)
 
@@ -97,7 +98,8 @@ class SMACv2Wrapper(ParallelSimEnv):
         chosen = [int(actions.get(name, 0)) for name in names]
         check_legal(type(self).__name__, names, actions, chosen, self._legal_now)
         reward, over, info = self._env.step(chosen)
-        late = bool(over) and self._flags.steps >= int(self._about["episode_limit"])
+        self._frames += 1
+        late = bool(over) and self._frames >= int(self._about["episode_limit"])
         self._info = battle(info, late, len(names))
         if over and not info:  # the game has crashed and was started again: there is nothing to look at
             last = self._last.items()

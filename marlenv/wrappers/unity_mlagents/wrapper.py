@@ -11,13 +11,14 @@ from urllib.error import URLError
 import numpy as np
 from tensordict import TensorDict, TensorDictBase
 
-from marlenv.errors import Unsupported, whole
+from marlenv.errors import ResetError, Unsupported, whole
 from marlenv.groups import MarlGroupMapType
 from marlenv.specs import Composite
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._agents import ActionsOf, AgentsEnv
 from marlenv.wrappers.unity_mlagents import ending
-from marlenv.wrappers.unity_mlagents.steps import Place, check, module, specs_of, step_of, word_of
+from marlenv.wrappers.unity_mlagents.places import Places
+from marlenv.wrappers.unity_mlagents.steps import check, module, specs_of, step_of
 
 
 class UnityMLAgentsWrapper(AgentsEnv):
@@ -40,20 +41,24 @@ class UnityMLAgentsWrapper(AgentsEnv):
     Not run against a Unity build: the tests play a stand-in that speaks ML-Agents' own protocol.
 
     An agent that asks for no decision keeps its last observation, and its actions are not read. A new agent takes a
-    place that nobody had in this episode; see ``max_agents``. Unity resets all agents or none, and takes its seed when
-    it is started.
+    place that nobody had in this episode; see ``max_agents``. A multi-agent group whose id is new takes the places of a
+    group that is not there in this episode, because Unity may number them anew at every reset. Unity resets all agents
+    or none, and takes its seed when it is started.
 
     Args:
         env: a ``UnityEnvironment``, or another ``mlagents_envs.base_env.BaseEnv``.
         group_map: group -> agents; behaviours and multi-agent groups when None.
         categorical_actions: choices as numbers; else one-hot.
-        max_agents: places in every group; as many as there are agents at first when left out. Agents without a place
-            are not shown, and do nothing; ``env.left_out`` has their ids.
+        max_agents: places in every group, and in a behaviour of which nobody is there at first; as many as there are
+            agents at first when left out. Agents without a place are not shown, and do nothing; ``env.left_out`` has
+            their ids.
         **options: ``done_on_any`` (whether the first agent that is done ends the episode, or the last), ``use_mask``,
             ``max_steps``, ``device``.
 
     Raises:
         SpecTypeError: ``env`` is none of ML-Agents'.
+        GroupError: agents of a group of ``group_map`` act by entries of other names.
+        ResetError: agents are there after a reset, and none of them has a place.
 
     >>> UnityMLAgentsWrapper.libname
     'unity_mlagents'
@@ -73,7 +78,6 @@ class UnityMLAgentsWrapper(AgentsEnv):
         if max_agents is not None:
             whole(type(self).__name__, "max_agents", max_agents, 1)
         self.categorical_actions, self.max_agents = categorical_actions, max_agents
-        self.left_out: set[int] = set()
         super().__init__(**options, **({} if env is None else {"env": env}))
 
     @classmethod
@@ -98,31 +102,39 @@ class UnityMLAgentsWrapper(AgentsEnv):
     def agent_specs(self) -> dict[str, AgentSpecs]:
         """Resets Unity to see who is there; returns what each agent observes and does."""
         self._env.reset()
-        found: dict[Place, int] = {}
+        seen: dict[str, dict[int, int]] = {}
         for behaviour in self._env.behavior_specs:
             steps, _ = self._env.get_steps(behaviour)
-            for group in steps.group_id:
-                found[behaviour, int(group)] = found.get((behaviour, int(group)), 0) + 1
-        several = {name for name, _ in found if sum(name == other for other, _ in found) > 1}
-        self._places = {
-            place: [f"{word_of(place, several)}_{i}" for i in range(self.max_agents or count)]
-            for place, count in found.items()
-        }
-        specs = {
-            behaviour: specs_of(spec, categorical=self.categorical_actions)
+            groups = [int(group) for group in steps.group_id]
+            seen[behaviour] = {group: groups.count(group) for group in groups}
+        self._places = Places(seen, self.max_agents)
+        return {
+            name: specs
             for behaviour, spec in self._env.behavior_specs.items()
+            for specs in (specs_of(spec, categorical=self.categorical_actions),)
+            for name in self._places.names(behaviour)
         }
-        return {name: specs[behaviour] for (behaviour, _), names in self._places.items() for name in names}
+
+    @property
+    def left_out(self) -> set[int]:
+        """Unity's ids of the agents that have no place in this episode."""
+        return self._places.left_out
 
     # --- an episode ------------------------------------------------------------------------------
 
     def _begin(self, tensordict: TensorDictBase | None) -> TensorDict:
         self._flags.open()
-        self._ids: dict[int, str] = {}
+        self._places.open()
         self._last: dict[str, AgentStep] = {}
-        self.left_out = set()
         self._env.reset()
-        return self._emit(*self._read(first=True), first=True)
+        got, asking = self._read(first=True)
+        if self.left_out and not got:
+            raise ResetError(
+                f"{type(self).__name__}.reset: none of the {len(self.left_out)} agents that are there has a place; "
+                f"places were made for {self.agent_names} when the env was made, give every behaviour more by "
+                f"max_agents="
+            )
+        return self._emit(got, asking, first=True)
 
     def _play(self, actions_of: ActionsOf, source: Any) -> tuple[dict[str, AgentStep], set[str]]:
         actions = actions_of(source, self._acting) if self._acting else {}
@@ -132,7 +144,7 @@ class UnityMLAgentsWrapper(AgentsEnv):
                 continue
             chosen = spec.action_spec.empty_action(len(steps))
             for row, one in enumerate(steps.agent_id):
-                own = actions.get(self._ids.get(int(one), ""), {})
+                own = actions.get(self._places.known(int(one)) or "", {})
                 if "continuous_action" in own:
                     chosen.continuous[row] = np.asarray(own["continuous_action"])
                 if "discrete_action" in own:
@@ -148,7 +160,7 @@ class UnityMLAgentsWrapper(AgentsEnv):
 
     def _actions_of(self, tensordict: TensorDictBase, agents: set[str]) -> dict[str, Any]:
         """The actions of some agents, continuous and discrete ones apart."""
-        return dict(self._action_packer.unpack(tensordict, agents))
+        return self._choices.checked(self._action_packer.unpack(tensordict, agents))
 
     def _read(self, *, first: bool) -> tuple[dict[str, AgentStep], set[str]]:
         """What the agents got since the step before, decisions and last steps, and who is asked for a decision."""
@@ -156,13 +168,14 @@ class UnityMLAgentsWrapper(AgentsEnv):
         asking: set[str] = set()
         for behaviour, spec in self._env.behavior_specs.items():
             decisions, ends = self._env.get_steps(behaviour)
+            self._places.meet(behaviour, {int(g) for g in (*(() if first else ends.group_id), *decisions.group_id)})
             for row, one in enumerate(() if first else ends.agent_id):
-                name = self._name_of(int(one), (behaviour, int(ends.group_id[row])))
+                name = self._places.of(int(one), (behaviour, int(ends.group_id[row])))
                 if name is not None and name not in self._flags.ended:
                     cut = bool(ends.interrupted[row])
                     got[name] = step_of(spec, ends, row)._replace(terminated=not cut, truncated=cut)
             for row, one in enumerate(decisions.agent_id):
-                name = self._name_of(int(one), (behaviour, int(decisions.group_id[row])))
+                name = self._places.of(int(one), (behaviour, int(decisions.group_id[row])))
                 if name is None or name in got or name in self._flags.ended:
                     continue
                 masks = decisions.action_mask
@@ -173,17 +186,6 @@ class UnityMLAgentsWrapper(AgentsEnv):
             got[name] = self._last[name]._replace(reward=0.0, info={"group_reward": 0.0}, action_mask=None)
         self._last, self._acting = got, asking
         return got, asking
-
-    def _name_of(self, one: int, place: Place) -> str | None:
-        """The agent of an id; a new id takes a place that nobody had, None if there is none."""
-        if one not in self._ids and one not in self.left_out:
-            taken = set(self._ids.values())
-            free = next((name for name in self._places.get(place, ()) if name not in taken), None)
-            if free is None:
-                self.left_out.add(one)
-            else:
-                self._ids[one] = free
-        return self._ids.get(one)
 
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:

@@ -10,7 +10,7 @@ import pyspiel
 import pytest
 import torch
 
-from marlenv.errors import BadNotation, IllegalAction, ShapeError, UnknownName
+from marlenv.errors import BadNotation, IllegalAction, ShapeError, SpecError, UnknownName
 from marlenv.games.chess import OUTCOMES, Chess, State
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
@@ -146,8 +146,9 @@ def test_rows_are_reset_with_where() -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(UnknownName, match=r"Chess: draws='claims'; did you mean 'claim'\?"):
         Chess(draws="claims")  # type: ignore[arg-type]
-    with pytest.raises(BadNotation, match="960 starting positions, numbered 0 to 959; got 960"):
-        Chess(chess960=True, number=960)
+    for number in (960, -1, 1.0, "5", True):
+        with pytest.raises(SpecError, match=f"Chess: number must be an integer from 0 to 959, got {number!r}"):
+            Chess(chess960=True, number=number)  # type: ignore[arg-type]
     with pytest.raises(BadNotation, match="position 4 needs chess960=True"):
         Chess(number=4)
     with pytest.raises(BadNotation, match=r"numbered positions need Chess\(chess960=True\)"):

@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.envs.compiling import outside_graphs
-from marlenv.errors import BadNotation, IllegalAction, NeedsReset, PositionMissing, SpecError, Unsupported
+from marlenv.errors import BadNotation, IllegalAction, NeedsReset, PositionMissing, SpecError, Unsupported, flag
 from marlenv.games.chess.board import CHECKMATE, MOST, OUTCOMES, PLANES, TURN, WORDS, State
 from marlenv.games.chess.env.grouped_chess_env import ChessTurns, checked
 from marlenv.games.chess.env.scores import BEGINNING, TEXTS, Record, Scores, wrapped
@@ -26,6 +26,9 @@ from marlenv.games.rules import where
 from marlenv.groups import open_rows
 from marlenv.specs import Binary, Bounded, Categorical, Composite, Unbounded
 from marlenv.tensordicts import get, new, put, separate
+
+INCLUDED = [f"include_{name}" for name in (*TEXTS, "legal_moves", "hash", "hash_inv")]
+FLAGS = ("stateful", *INCLUDED, "mask_actions", "pixels")
 
 
 class ChessEnv(ChessTurns):
@@ -108,6 +111,8 @@ class ChessEnv(ChessTurns):
             include_hash,
             include_hash_inv,
         )
+        for name in FLAGS:
+            flag("ChessEnv", name, getattr(self, name))
         texts = [n for n, asked in zip(TEXTS, (include_san, include_fen, include_pgn), strict=True) if asked]
         self._scores = Scores(rules, texts, hashes=include_hash, inverse=include_hash_inv)
         self._now: Record | None = None
@@ -312,7 +317,8 @@ class ChessEnv(ChessTurns):
 
     def act(self, tensordict: TensorDictBase, state: State) -> Tensor:
         """The moves that were chosen, in our numbers; -1 for illegal ones."""
-        self._chosen = get(tensordict, "action")
+        action = get(tensordict, "action")
+        self._chosen = action if action.dtype == torch.int64 else self.widened(action)
         return self._numbers(state).action(self._chosen)
 
     @cached_property

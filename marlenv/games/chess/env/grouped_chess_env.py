@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.errors import DtypeError, SpecError
+from marlenv.errors import SpecError
 from marlenv.games.chess.board import HASH, PLANES, WORDS, State
 from marlenv.games.chess.fast import paths
 from marlenv.games.chess.rules import Chess
@@ -134,8 +134,6 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         if not self._quick(state):
             return None
         actions = self.actions_by_seat(tensordict)
-        if any(action.dtype != torch.int64 for action in actions):
-            raise DtypeError(f"ChessEnv: actions are int64, got {[action.dtype for action in actions]}")
         rules, batch, done = self.rules, tensordict.batch_size, self._done(tensordict)
         done = rules.over(state) if done is None else done
         after, following = self._lend(batch, rewards=True)

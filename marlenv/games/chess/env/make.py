@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from marlenv.errors import SpecError, nearest
 from marlenv.games.chess.env.chess_env import ChessEnv
 from marlenv.games.chess.env.grouped_chess_env import ChessTurns, GroupedChessEnv
 from marlenv.games.chess.rules import Chess
+from marlenv.games.env.make import keywords, with_sizes
 from marlenv.options import check_options
 
 RULES = ("draws", "chess960", "number", "path")
@@ -30,17 +30,13 @@ def make_chess(
 
     Raises:
         TypeError: there is no such option; names the nearest.
-        SpecError: there is no such layout.
+        SpecError: there is no such layout; or what has two names is given two values.
     """
     if layout not in LAYOUTS:
         raise SpecError(f"chess: layout={layout!r}; {nearest(layout, LAYOUTS)}")
-    if num_envs is not None:
-        options["batch_size"] = [num_envs]
-    if max_steps is not None:
-        options["max_plies"] = max_steps
+    options = with_sizes("Chess", options, num_envs, max_steps)
     if layout == "torchrl":
-        own = inspect.signature(ChessEnv.__init__).parameters.values()
-        check_options("chess", options, {*OPTIONS, *(p.name for p in own if p.kind is p.KEYWORD_ONLY)})
+        check_options("chess", options, {*OPTIONS, *keywords(ChessEnv)})
         return ChessEnv(**options)
     check_options("chess", options, {*OPTIONS, "mask", "group_map"})
     rules = Chess(**{name: options.pop(name) for name in RULES if name in options})

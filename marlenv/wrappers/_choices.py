@@ -1,0 +1,81 @@
+"""``Choices``: actions of agents that are numbers of choices, and which numbers are none, for ``AgentsEnv``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from marlenv.errors import GroupError, IllegalAction
+from marlenv.groups import GroupTree
+from marlenv.groups.specs import Unequal
+from marlenv.keys import Path, path
+from marlenv.specs import Categorical, Composite, MultiCategorical
+
+Acts = dict[str, dict[str, Any]]
+
+
+class Choices:
+    """How many choices every agent has.
+
+    Args:
+        who: the wrapper, for messages.
+        tree: the groups.
+        acted: agent -> the entries of its action.
+        unequal: what to do in a group whose agents differ.
+
+    Raises:
+        GroupError: agents that are stacked lazily act by entries of other names.
+
+    >>> choices = Choices("Here", GroupTree({"all": ["a"]}), {"a": Composite(turn=Categorical(3))}, unequal="stack")
+    >>> choices.checked({"a": {"turn": 3}})
+    Traceback (most recent call last):
+    marlenv.errors.IllegalAction: Here.step: actions of agent 'a' are numbers from 0 to below 3, got 3
+    """
+
+    def __init__(self, who: str, tree: GroupTree, acted: Mapping[str, Composite], *, unequal: Unequal) -> None:
+        if unequal == "stack":
+            _check_alike(who, tree, acted)
+        self.who, self._counts = who, {agent: _counts(entries) for agent, entries in acted.items()}
+
+    def checked(self, acts: Acts) -> Acts:
+        """The same actions, entry by entry, as arrays and numbers.
+
+        Raises:
+            IllegalAction: a number is that of no choice.
+        """
+        counts = self._counts
+        for agent, entries in acts.items():
+            for where, n in counts[agent]:
+                chosen: Any = entries
+                for name in where:
+                    chosen = chosen[name]
+                if not (0 <= chosen < n if type(n) is int else ((chosen >= 0) & (chosen < n)).all()):
+                    raise IllegalAction(
+                        f"{self.who}.step: actions of agent {agent!r} are numbers from 0 to below {n}, got {chosen}"
+                    )
+        return acts
+
+
+def _counts(entries: Composite) -> list[tuple[Path, Any]]:
+    """Where numbers of choices are, and how many there are: a number, or an array of the entry's shape."""
+    found: list[tuple[Path, Any]] = []
+    for key in entries.keys(True, True):
+        spec = entries[key]
+        if isinstance(spec, (Categorical, MultiCategorical)):
+            n = np.asarray(spec.nvec if isinstance(spec, MultiCategorical) else spec.n)
+            found.append((path(key), n if spec.shape else int(n)))
+    return found
+
+
+def _check_alike(who: str, tree: GroupTree, acted: Mapping[str, Composite]) -> None:
+    """Raises where agents of a group act by entries of other names, which no key of the group would be of all."""
+    for members in tree.groups.values():
+        names = {agent: sorted(map(str, acted[agent].keys(True, True))) for agent in members}
+        first = members[0]
+        if other := next((agent for agent in members if names[agent] != names[first]), None):
+            raise GroupError(
+                f"{who}: agents of a group must act by entries of the same names, got {names[first]} of {first!r} and "
+                f"{names[other]} of {other!r}; put them into groups of their own, by group_map='by_spec' for instance"
+            )

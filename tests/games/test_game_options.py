@@ -1,0 +1,138 @@
+"""Options of games that are no truth value or contradict each other are refused; limits with TorchRL's keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import marlenv
+from marlenv.errors import DtypeError, SpecError
+from marlenv.games import Backgammon, Chess, ChessEnv, Go, Hex, KuhnPoker, LeducPoker, TicTacToeEnv
+from marlenv.testing import CountingEnv, run_contract
+from marlenv.testing.comparison import differences
+
+FLAGS: list[tuple[Callable[..., Any], str]] = [
+    (Backgammon, "hyper"),
+    (Hex, "swap"),
+    (KuhnPoker, "recall"),
+    (LeducPoker, "recall"),
+    (Chess, "chess960"),
+    (TicTacToeEnv, "single_player"),
+    *((ChessEnv, name) for name in ("stateful", "include_fen", "include_hash_inv", "mask_actions", "pixels")),
+]
+
+
+@pytest.mark.parametrize("value", ["false", "true", 0, 2, None])
+@pytest.mark.parametrize(("make", "name"), FLAGS)
+def test_a_truth_value_is_true_or_false(make: Callable[..., Any], name: str, value: object) -> None:
+    """ "false" was true: it played Chess960, and gave a fen."""
+    given = {"include_hash": True, name: value} if name == "include_hash_inv" else {name: value}
+    with pytest.raises(DtypeError, match=rf": {name} must be True or False, got {value!r}"):
+        make(**given)
+
+
+def test_truth_is_no_komi() -> None:
+    with pytest.raises(SpecError, match="komi must be a finite number, got True"):
+        Go(komi=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        (
+            "matrix_game/chicken",
+            {"payoffs": "stag_hunt"},
+            "the name says payoffs='chicken', and payoffs='stag_hunt' was",
+        ),
+        ("pettingzoo/simple_spread_v3", {"task": "simple_tag_v3"}, "the name says task='simple_spread_v3', and task="),
+        ("go", {"num_envs": 3, "batch_size": [2]}, r"num_envs=3 is batch_size=\[3\], got batch_size=\[2\] too"),
+        ("go", {"max_steps": 3, "max_plies": 4}, "max_steps is another name of max_plies, got 3 and 4"),
+        ("chess", {"num_envs": 3, "batch_size": 2}, r"num_envs=3 is batch_size=\[3\], got batch_size=2 too"),
+        ("chess", {"max_steps": 3, "max_plies": 4}, "max_steps is another name of max_plies, got 3 and 4"),
+    ],
+)
+def test_what_is_said_twice_must_agree(name: str, options: dict[str, Any], says: str) -> None:
+    if name.startswith("pettingzoo"):
+        pytest.importorskip("pettingzoo")
+    with pytest.raises(SpecError, match=says):
+        marlenv.make(name, **options)
+
+
+def test_what_is_said_twice_and_agrees_is_fine() -> None:
+    env = marlenv.make("go", num_envs=3, batch_size=(3,), max_steps=4, max_plies=4)
+    assert env.batch_size == (3,)
+    assert env.max_plies == 4
+    chicken = marlenv.make("matrix_game/chicken", payoffs="chicken")
+    assert chicken.rules == marlenv.make("matrix_game/chicken").rules
+
+
+class Counted(CountingEnv):
+    def __init__(self, num_workers: int) -> None:
+        super().__init__(batch_size=[num_workers])
+
+
+def test_the_number_of_envs_is_heard_by_the_factorys_own_name_too() -> None:
+    """It was overwritten: EnvPool made one env whatever ``num_workers`` said."""
+    entry = marlenv.registration.Registration("counted", "custom", Counted, batched=True, count_option="num_workers")
+    marlenv.registration._TABLE["counted"] = entry
+    try:
+        assert marlenv.make("counted").batch_size == (1,)
+        assert marlenv.make("counted", num_workers=4).batch_size == (4,)
+        assert marlenv.make("counted", 4, num_workers=4).batch_size == (4,)
+        with pytest.raises(SpecError, match="num_envs says num_workers=3, and num_workers=4 was given"):
+            marlenv.make("counted", 3, num_workers=4)
+    finally:
+        marlenv.registration.unregister("counted")
+
+
+# --- tic-tac-toe with TorchRL's keys -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [2, 70])
+@pytest.mark.parametrize("opponent", [None, "random"])
+def test_a_limit_cuts_tic_tac_toe_off(rows: int, opponent: str | None) -> None:
+    """After so many moves, those of the opponent included, as in the layout that all games have."""
+    env = marlenv.make("tic_tac_toe", rows, layout="torchrl", max_steps=4, opponent=opponent, seed=1)
+    data = env.rollout(8, break_when_any_done=False)
+    each = 1 if opponent is None else 2
+    want = torch.tensor([each * t % 4 for t in range(8)]).expand(rows, 8)
+    assert torch.equal(data["plies_played"].squeeze(-1), want)  # nobody has a line after four moves
+    cut = torch.tensor([each * (t + 1) % 4 == 0 for t in range(8)]).expand(rows, 8)
+    assert torch.equal(data["next", "truncated"].squeeze(-1), cut)
+    assert torch.equal(data["next", "done"].squeeze(-1), cut)
+    assert not data["next", "terminated"].any()
+
+
+def test_games_under_a_limit_are_those_without_one() -> None:
+    free = TicTacToeEnv(batch_size=[70], seed=5).rollout(12, break_when_any_done=False)
+    limited = TicTacToeEnv(batch_size=[70], seed=5, max_plies=9).rollout(12, break_when_any_done=False)
+    limited = limited.exclude("plies_played", ("next", "plies_played"))
+    assert differences(free, limited) == []
+
+
+def test_the_limit_goes_on_where_a_game_is_taken_up() -> None:
+    env = TicTacToeEnv(max_plies=3, seed=0)
+    td = env.step_mdp(env.step(env.rand_action(env.reset())))
+    taken = env.reset(env.get_state(td), set_state=True)
+    assert taken["plies_played"].tolist() == [1]
+    assert env.rollout(9, tensordict=taken, auto_reset=False).shape == (2,)
+
+
+def test_the_env_may_begin_in_tic_tac_toe() -> None:
+    env = TicTacToeEnv(opponent="random", seat=1, batch_size=[5], seed=2)
+    td = env.reset()
+    assert td["turn"].eq(1).all()
+    assert (td["board"] == 0).flatten(1).sum(-1).eq(1).all()  # the other's stone
+    results = run_contract(lambda: TicTacToeEnv(opponent="random", seat=1, max_plies=6, batch_size=[3], seed=2))
+    assert [f"{one.name}: {one.says}" for one in results if one.verdict == "broken"] == []
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"), [("foo", "known"), ("group_map", "known"), ("seat_", "did you mean 'seat'")]
+)
+def test_an_option_that_torchrls_keys_have_not_is_named(option: str, hint: str) -> None:
+    with pytest.raises(TypeError, match=f"TicTacToe with layout='torchrl' has no option '{option}'; {hint}"):
+        marlenv.make("tic_tac_toe", layout="torchrl", **{option: 1})
