@@ -89,12 +89,12 @@ mo_gymnasium() {
   there mo-gymnasium 1.3.2 || get --no-deps mo-gymnasium==1.3.2
 }
 
-# Both of gym's generations want an older numpy than ours, and 0.21 an older setuptools to be built with: each has an
-# environment of its own, in which all else is that of ours.
+# Gym's generations want an older numpy than ours (vectors of 0.25 copy generators as numpy 1.24 does not any more), and
+# 0.21 an older setuptools to be built with: each has an environment of its own, in which all else is that of ours.
 gym() {
-  gym_generation 0.21.0
-  gym_generation 0.25.2 gym-notices==0.0.8
-  gym_generation 0.26.2 gym-notices==0.0.8
+  gym_generation 0.21.0 numpy==1.26.4
+  gym_generation 0.25.2 numpy==1.23.5 gym-notices==0.0.8
+  gym_generation 0.26.2 numpy==1.26.4 gym-notices==0.0.8
 }
 
 gym_generation() {
@@ -104,7 +104,7 @@ gym_generation() {
   "$PYTHON" -m venv "$home"
   "$home/bin/pip" install --quiet --disable-pip-version-check setuptools==65.5.0 wheel==0.37.1
   "$home/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation "gym==$1" "${@:2}" \
-    numpy==1.26.4 cloudpickle==3.1.1 pyglet==1.5.27
+    cloudpickle==3.1.1 pyglet==1.5.27
   share "$home"
 }
 

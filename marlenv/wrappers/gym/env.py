@@ -1,6 +1,6 @@
 """``GymEnv``: envs of gym and gymnasium by their names.
 
-https://gymnasium.farama.org, tested with gymnasium 1.2.2, gym 0.26.2 and gym 0.21.0.
+https://gymnasium.farama.org, tested with gymnasium 1.2.2, gym 0.26.2, 0.25.2 and 0.21.0.
 """
 
 from __future__ import annotations
