@@ -71,6 +71,7 @@ def chain(seed, count):
     return seeds
 
 
+@pytest.mark.sim
 def test_its_children_begin_as_they_were_seeded(new):
     env = new(3, cart_pole)
     env.set_seed(3)
@@ -96,6 +97,7 @@ def test_after_an_error_too(new):
     env.close()
 
 
+@pytest.mark.sim
 @pytest.mark.parametrize("how", ["serial", "parallel"])
 def test_seeds_given_to_some_children_are_kept(how):
     env = POOLS[how](3, cart_pole)
