@@ -10,6 +10,8 @@ from typing import Any
 
 from marlenv.errors import SpecError
 
+WORDS = {"true": True, "false": False}
+
 
 def table(rows: Iterable[Sequence[Any]], header: Sequence[str] = (), *, right: Sequence[int] = ()) -> str:
     """Rows as aligned columns.
@@ -39,8 +41,10 @@ def table(rows: Iterable[Sequence[Any]], header: Sequence[str] = (), *, right: S
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
     """``["n_agents=4", "name=x"]`` as keyword arguments; values are Python literals, or text.
 
-    >>> parse_options(["n_agents=4", "mode=fast", "ratio=0.5"])
-    {'n_agents': 4, 'mode': 'fast', 'ratio': 0.5}
+    True and False may be written as TOML writes them.
+
+    >>> parse_options(["n_agents=4", "mode=fast", "ratio=0.5", "swap=false"])
+    {'n_agents': 4, 'mode': 'fast', 'ratio': 0.5, 'swap': False}
     """
     options = {}
     for pair in pairs:
@@ -54,7 +58,7 @@ def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
 def literal(value: str) -> Any:
     """A Python literal, or the text itself."""
     try:
-        return ast.literal_eval(value)
+        return WORDS[value] if value in WORDS else ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return value
 

@@ -1,4 +1,4 @@
-"""``Choices``: actions of agents that are numbers of choices, and which numbers are none, for ``AgentsEnv``."""
+"""Actions that are numbers of choices, and which numbers are none: ``Choices`` of many agents, ``check_choices``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from marlenv.errors import GroupError, IllegalAction
 from marlenv.groups import GroupTree
 from marlenv.groups.specs import Unequal
 from marlenv.keys import Path, path
-from marlenv.specs import Categorical, Composite, MultiCategorical
+from marlenv.specs import Categorical, Composite, MultiCategorical, TensorSpec
 
 Acts = dict[str, dict[str, Any]]
 
@@ -52,20 +53,35 @@ class Choices:
                 for name in where:
                     chosen = chosen[name]
                 if not (0 <= chosen < n if type(n) is int else ((chosen >= 0) & (chosen < n)).all()):
-                    raise IllegalAction(
-                        f"{self.who}.step: actions of agent {agent!r} are numbers from 0 to below {n}, got {chosen}"
-                    )
+                    raise _none(self.who, f"actions of agent {agent!r}", n, chosen)
         return acts
+
+
+def check_choices(who: str, spec: TensorSpec, action: Tensor) -> None:
+    """Raises IllegalAction where numbers of choices are none; ``action`` may have more dimensions in front."""
+    n = _count(spec)
+    if n is not None and bool(((action < 0) | (action >= n)).any()):
+        raise _none(who, "actions", n, action.tolist())
+
+
+def _none(who: str, what: str, n: Any, got: Any) -> IllegalAction:
+    return IllegalAction(f"{who}.step: {what} are numbers from 0 to below {n}, got {got}")
+
+
+def _count(spec: TensorSpec) -> Any:
+    """How many choices there are, a number or a tensor of them; None where actions are no numbers of choices."""
+    if isinstance(spec, MultiCategorical):
+        return spec.nvec
+    return spec.n if isinstance(spec, Categorical) else None
 
 
 def _counts(entries: Composite) -> list[tuple[Path, Any]]:
     """Where numbers of choices are, and how many there are: a number, or an array of the entry's shape."""
     found: list[tuple[Path, Any]] = []
     for key in entries.keys(True, True):
-        spec = entries[key]
-        if isinstance(spec, (Categorical, MultiCategorical)):
-            n = np.asarray(spec.nvec if isinstance(spec, MultiCategorical) else spec.n)
-            found.append((path(key), n if spec.shape else int(n)))
+        n = _count(entries[key])
+        if n is not None:
+            found.append((path(key), np.asarray(n) if entries[key].shape else int(n)))
     return found
 
 

@@ -16,9 +16,9 @@ from marlenv.errors import KeyMissing, ResetError, SpecTypeError
 from marlenv.keys import nested, path
 from marlenv.tensordicts import fetch, new, put
 from marlenv.wrappers._base import EnvWrapper
+from marlenv.wrappers._choices import check_choices
 from marlenv.wrappers._info_dicts import default_info_dict_reader
 from marlenv.wrappers._reading import encoded, flag_of
-from marlenv.wrappers._spaces import check_choices
 
 FLAGS = ("terminated", "truncated", "done")
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from marlenv.errors import IllegalAction, SpecError, SpecTypeError
+from marlenv.errors import SpecError, SpecTypeError
 from marlenv.specs import (
     Binary,
     Bounded,
@@ -160,14 +160,6 @@ _KNOWN: dict[str, Callable[[Any, bool, Any], TensorSpec]] = {
     "Tuple": _tuple,
     "Text": _text,
 }
-
-
-def check_choices(who: str, spec: TensorSpec, action: torch.Tensor) -> None:
-    """Raises IllegalAction where numbers of choices are none; ``action`` may have more dimensions in front."""
-    if isinstance(spec, (Categorical, MultiCategorical)):
-        n = spec.nvec if isinstance(spec, MultiCategorical) else spec.n
-        if bool(((action < 0) | (action >= n)).any()):
-            raise IllegalAction(f"{who}.step: actions are numbers from 0 to below {n}, got {action.tolist()}")
 
 
 def spec_of_array(array: Any) -> TensorSpec:

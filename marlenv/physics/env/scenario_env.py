@@ -17,7 +17,7 @@ from marlenv.envs.plan import Plan
 from marlenv.envs.registry import load
 from marlenv.envs.rollout import RolloutOptions
 from marlenv.envs.seeding import fresh_seed
-from marlenv.errors import DtypeError, GroupError, whole
+from marlenv.errors import GroupError, flag, whole
 from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.groups.specs import PAD_MASK
@@ -318,9 +318,8 @@ def _check_options(num_envs: int, max_steps: int | None, tier: str, flags: Mappi
     for name, value in (("num_envs", num_envs), ("max_steps", 1 if max_steps is None else max_steps)):
         whole("ScenarioEnv", name, value, 1)
     check_tier(tier)
-    for name, flag in flags.items():
-        if not isinstance(flag, bool):
-            raise DtypeError(f"ScenarioEnv: {name} must be True or False, got {flag!r}")
+    for name, value in flags.items():
+        flag("ScenarioEnv", name, value)
     if flags["continuous_actions"] and flags["multidiscrete_actions"]:
         raise ValueError("ScenarioEnv: multidiscrete_actions=True needs continuous_actions=False, got True")
 

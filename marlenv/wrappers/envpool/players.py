@@ -14,7 +14,7 @@ from marlenv.groups.maps import GroupMap
 from marlenv.keys import NestedKey, nested
 from marlenv.specs import Binary, Composite, OneHot
 from marlenv.wrappers._agent_columns import AgentColumns
-from marlenv.wrappers._spaces import check_choices
+from marlenv.wrappers._choices import check_choices
 from marlenv.wrappers.envpool.specs import Observed, acted
 
 Arrays = dict[NestedKey, Tensor]

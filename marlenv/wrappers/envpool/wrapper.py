@@ -16,8 +16,8 @@ from marlenv.errors import GroupError, Unsupported
 from marlenv.groups import MarlGroupMapType
 from marlenv.groups.maps import GroupMap
 from marlenv.specs import Binary, Composite, TensorSpec, Unbounded
+from marlenv.wrappers._choices import check_choices
 from marlenv.wrappers._roster import AgentsWrapper
-from marlenv.wrappers._spaces import check_choices
 from marlenv.wrappers.envpool.players import Arrays, Players
 from marlenv.wrappers.envpool.rows import FIXED, check_pool, check_rows, ids_of
 from marlenv.wrappers.envpool.specs import Observed, acted

@@ -15,7 +15,8 @@ from marlenv.keys import NestedKey
 from marlenv.specs import Binary, Composite, Unbounded
 from marlenv.tensordicts import rows
 from marlenv.wrappers._base import EnvWrapper
-from marlenv.wrappers._spaces import check_choices, spec_of
+from marlenv.wrappers._choices import check_choices
+from marlenv.wrappers._spaces import spec_of
 from marlenv.wrappers.isaac_lab.cameras import Pictures, add_tiled_camera_config
 from marlenv.wrappers.isaac_lab.scene import check_asked, scene_of
 from marlenv.wrappers.isaac_lab.simulation import Simulation, check

@@ -21,10 +21,10 @@ from marlenv.keys import nested
 from marlenv.optional import need
 from marlenv.specs import Bounded, Composite, Unbounded
 from marlenv.wrappers._agent_columns import AgentColumns
+from marlenv.wrappers._choices import check_choices
 from marlenv.wrappers._jax_arrays import on_host, td_to_tree
 from marlenv.wrappers._jax_state import JaxStateEnv, Row
 from marlenv.wrappers._roster import AgentsWrapper
-from marlenv.wrappers._spaces import check_choices
 from marlenv.wrappers.jumanji.layers import check
 from marlenv.wrappers.jumanji.pixels import pictures
 from marlenv.wrappers.jumanji.specs import of_agents, spec_of
