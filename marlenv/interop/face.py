@@ -12,9 +12,9 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.errors import GroupError, KeyMissing, ShapeError, SpecTypeError
+from marlenv.errors import GroupError, KeyMissing, SpecTypeError
 from marlenv.interop.agents import HIDDEN, shown
-from marlenv.interop.spaces import check_mask, check_numbers, space_of, value_of
+from marlenv.interop.spaces import check_mask, check_numbers, check_shape, space_of, value_of
 from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite, StackedComposite
 from marlenv.specs.plain import is_plain
@@ -144,11 +144,7 @@ class Face:
         """
         spec, array = self.env.full_action_spec[self.action_key], np.asarray(action)
         check_numbers(self.who, self.action_key, spec, array, self.action_space)
-        if array.shape != self._acts and _without_ones(array.shape) != _without_ones(self._acts):
-            raise ShapeError(
-                f"{self.who}: actions must have shape {list(self._acts)}, got {list(array.shape)}; "
-                f"each is one of {self.action_space}"
-            )
+        check_shape(self.who, array.shape, self._acts, self.action_space)
         if is_plain(spec):
             value = torch.as_tensor(array).to(td.device or spec.device, spec.dtype).reshape(spec.shape)
         else:
@@ -186,10 +182,6 @@ class Face:
     def _of_agents(self, values: Any) -> NDArray[Any]:
         """Numbers of agents, or of rows, as numbers of agents; ``[B * A]``."""
         return values.reshape(-1) if values.size == self.rows * self.agents else values.reshape(-1).repeat(self.agents)
-
-
-def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(n for n in shape if n != 1)
 
 
 def _numbers(value: Tensor, batch_ndim: int) -> NDArray[Any]:

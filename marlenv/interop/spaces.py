@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from marlenv.errors import DtypeError, GroupError, SpecError
+from marlenv.errors import DtypeError, GroupError, ShapeError, SpecError
 from marlenv.groups.packing import fractions
 from marlenv.keys import NestedKey
 from marlenv.optional import need
@@ -131,6 +131,22 @@ def check_numbers(who: str, key: NestedKey, spec: TensorSpec, action: Any, legal
     if objects or wrong:
         what = "numbers" if real else "whole numbers"
         raise DtypeError(f"{who}: entry {key!r} must be {what}, got {repr(wrong)[:60]}; give actions of {legal}")
+
+
+def check_shape(who: str, got: tuple[int, ...], wanted: tuple[int, ...], legal: Any) -> None:
+    """Raises where actions have another shape than they should; sizes of 1 may be left out.
+
+    Args:
+        who: the adapter, for errors.
+        got: the shape of the actions.
+        wanted: what it should be.
+        legal: what actions are, for errors.
+
+    Raises:
+        ShapeError: read as the other shape, they would be actions of other agents, or of other rows.
+    """
+    if got != wanted and [n for n in got if n != 1] != [n for n in wanted if n != 1]:
+        raise ShapeError(f"{who}: actions must have shape {list(wanted)}, got {list(got)}; each is one of {legal}")
 
 
 def value_of(space: Any, value: Any) -> Any:

@@ -10,7 +10,7 @@ import torch
 
 import marlenv
 from marlenv import SerialEnv, from_alf, to_alf
-from marlenv.errors import EnvClosed, SpecTypeError, Unsupported
+from marlenv.errors import EnvClosed, ShapeError, SpecTypeError, Unsupported
 from marlenv.interop.alf import (
     AlfEnvironment,
     ParallelAlfEnvironment,
@@ -232,3 +232,15 @@ def closed() -> Any:
 def test_bad_input_is_named(call: Any, kind: type[Exception], says: str) -> None:
     with pytest.raises(kind, match=says):
         call()
+
+
+def test_actions_of_another_shape_are_refused() -> None:
+    """Actions ``[A, B]`` have as many numbers as ``[B, A]``, and would be those of other agents and rows."""
+    alf = to_alf(task(num_envs=4, continuous_actions=False))
+    alf.reset()
+    says = r"to_alf: actions must have shape \[4, 3\], got \[3, 4\]; each is one of AlfSpec"
+    with pytest.raises(ShapeError, match=says):
+        alf.step(torch.zeros(3, 4, dtype=torch.int64))
+    with pytest.raises(ShapeError, match=r"got \[4\]"):
+        alf.step(torch.zeros(4, dtype=torch.int64))
+    assert alf.step(torch.zeros(4, 3, dtype=torch.int64)).is_mid().all()

@@ -13,7 +13,7 @@ from marlenv.errors import SpecTypeError, Unsupported
 from marlenv.interop.agents import HIDDEN
 from marlenv.interop.alf.nests import UNTRANSFORMED, Nest, numbers
 from marlenv.interop.alf.time_step import AlfSpec, StepType, TimeStep, alf_spec
-from marlenv.interop.spaces import check_numbers
+from marlenv.interop.spaces import check_numbers, check_shape
 from marlenv.keys import Path, last, nested, path
 from marlenv.specs import Composite
 from marlenv.specs.plain import is_plain
@@ -154,6 +154,7 @@ class AlfEnvironment:
         spec = self.inner.full_action_spec[self._key]
         value = torch.as_tensor(action)
         check_numbers(WHO, self._key, spec, value, self._actions)
+        check_shape(WHO, tuple(value.shape), (self.batch_size, *self._actions.shape), self._actions)
         plain = is_plain(spec)
         return value.to(spec.dtype).reshape(spec.shape) if plain else spec.encode(value.reshape(spec.shape[:-1]))
 
