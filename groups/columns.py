@@ -6,6 +6,7 @@ their values fit. Everything else, and every complaint about values, is the pack
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Self
@@ -18,6 +19,7 @@ from torch import Size, Tensor
 
 from marlenv.keys import Path, path
 from marlenv.specs import Composite, MultiOneHot, NonTensor, OneHot
+from marlenv.specs.dtypes import ENDS, misfits
 from marlenv.tensordicts import nest, new, plant
 
 FLOATS, ARRAYS = {float}, {np.ndarray}
@@ -27,12 +29,14 @@ NOBODY: dict[str, Any] = {}
 class AgentColumn:
     """One entry of all agents of a group, ``[A, *shape]``."""
 
-    __slots__ = ("dtype", "fractions", "inner", "key", "shape", "single", "take")
+    __slots__ = ("dtype", "ends", "fractions", "inner", "key", "shape", "single", "take", "torch")
 
-    def __init__(self, key: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.key, self.shape, self.dtype = key, shape, dtype
+    def __init__(self, key: Path, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+        self.key, self.shape, self.torch = key, shape, dtype
+        self.dtype = torch.empty(0, dtype=dtype, device="cpu").numpy().dtype
+        self.ends = ENDS.get(dtype, (-math.inf, math.inf))
         self.take, self.inner = methodcaller("get", key[0]), key[1:]
-        self.fractions = dtype.kind == "f"
+        self.fractions = dtype.is_floating_point
         self.single = shape in ((), (1,))
         """Whether it is one number per agent."""
 
@@ -69,8 +73,11 @@ class AgentColumn:
         """Whether a value has the shape and the kind of the entry."""
         if isinstance(value, (np.ndarray, np.generic)):
             fits = value.shape == self.shape or (self.single and value.shape in ((), (1,)))
-            return fits and (self.fractions or value.dtype.kind != "f")
-        return self.single and isinstance(value, (int, float)) and (self.fractions or not isinstance(value, float))
+            return fits and (self.fractions or (value.dtype.kind != "f" and not misfits(np.asarray(value), self.torch)))
+        if not self.single or not isinstance(value, (int, float)):
+            return False
+        low, high = self.ends
+        return self.fractions or (not isinstance(value, float) and low <= value <= high)
 
 
 class Columns:
@@ -126,5 +133,5 @@ def _columns_of(agents: list[Composite]) -> list[AgentColumn] | None:
         odd = isinstance(spec, (NonTensor, OneHot, MultiOneHot)) or spec.dtype == torch.bfloat16 or -1 in spec.shape
         if odd or not spec.is_in(spec.zero()):
             return None
-        columns.append(AgentColumn(path(key), tuple(spec.shape), torch.empty(0, dtype=spec.dtype).numpy().dtype))
+        columns.append(AgentColumn(path(key), tuple(spec.shape), spec.dtype))
     return columns

@@ -215,7 +215,7 @@ def complete_level(node: TensorDictBase, level: DoneLevel, shape: Size) -> None:
             return
     have = {name: value for name in level.names if (value := get(node, name)) is not None}
     for name, value in have.items():
-        if value.shape != shape and -1 not in shape:
+        if -1 not in shape and value.shape != shape:
             have[name] = _fitted(value, shape, name, level)
             put(node, name, have[name])
     if len(have) == len(level.names):

@@ -117,6 +117,7 @@ def check_marl_grouping(group_map: GroupMap, agent_names: Sequence[str]) -> None
         raise GroupError("group map: there are no agents to group, got an empty list of agent names")
     if repeated := _repeated(agents):
         raise GroupError(f"group map: agent names must be unique, got {repeated} more than once")
+    group_map = plain(group_map) if isinstance(group_map, Mapping) else group_map  # an iterator is read once
     if not group_map:
         raise GroupError(f"group map: it has no groups; agents are {agents}")
     placed = [agent for _, members in leaves(group_map) for agent in members]
@@ -174,8 +175,14 @@ def _check_name(name: Any, where: tuple[Any, ...]) -> None:
 
 
 def plain(group_map: GroupMap) -> dict[str, Any]:
-    """The same map as plain dicts and lists."""
-    return {n: plain(m) if isinstance(m, Mapping) else list(m) for n, m in group_map.items()}
+    """The same map as plain dicts and lists; what is no list of names stays as it is."""
+
+    def held(members: Any) -> Any:
+        if isinstance(members, Mapping):
+            return plain(members)
+        return list(members) if isinstance(members, Iterable) and not isinstance(members, str) else members
+
+    return {name: held(members) for name, members in group_map.items()}
 
 
 def resolve(
@@ -206,5 +213,6 @@ def resolve(
         chosen = chosen.get_group_map(agent_names, specs)
     if not isinstance(chosen, Mapping):
         raise GroupError(f"group map: expected a mapping, a MarlGroupMapType or its name, got {type(chosen).__name__}")
+    chosen = plain(chosen)  # first, since an iterator can be read once only
     check_marl_grouping(chosen, agent_names)
-    return plain(chosen)
+    return chosen

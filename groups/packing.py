@@ -22,6 +22,7 @@ from torch import Size, Tensor
 from marlenv.errors import DtypeError, GroupError, KeyMissing, ShapeError, nearest
 from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite, MultiOneHot, NonTensor, OneHot, StackedComposite, TensorSpec
+from marlenv.specs.dtypes import misfits
 from marlenv.specs.shapes import concrete
 from marlenv.tensordicts import fetch, nest, plant
 
@@ -120,7 +121,7 @@ class Packer:
         Raises:
             GroupError: an unknown agent, or data of an agent that are not a mapping.
             ShapeError: a value that does not have the shape of its spec; the message names agent and entry.
-            DtypeError: a fraction where the spec has integers.
+            DtypeError: a fraction where the spec has integers, or a number that its dtype does not hold.
         """
         if strangers := data.keys() - self.tree.place.keys():
             name = sorted(strangers)[0]
@@ -270,13 +271,13 @@ def _vector(value: Any, spec: Any) -> Any:
     if spec is None or np.shape(value) == tuple(spec.shape):
         return value
     if not spec.use_register:
-        _check_whole(value if isinstance(value, Tensor) else np.asarray(value), torch.int64)
+        _check_numbers(value if isinstance(value, Tensor) else np.asarray(value), torch.int64)
     return spec.encode(value)
 
 
 def _fitted(value: Any, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
     """The value, which must not be broadcast; a single number may come as ``()`` or ``(1,)``."""
-    _check_whole(value, dtype)
+    _check_numbers(value, dtype)
     if tuple(value.shape) == tuple(shape):
         return value
     if len(shape) <= 1 and len(value.shape) <= 1 and prod(value.shape) == prod(shape) == 1:
@@ -284,9 +285,16 @@ def _fitted(value: Any, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
     raise ValueError(f"expected shape {list(shape)}, got {list(value.shape)}")
 
 
-def _check_whole(value: Any, dtype: torch.dtype) -> None:
+def _check_numbers(value: Any, dtype: torch.dtype) -> None:
+    if wrong := _unfit(value, dtype):
+        raise DtypeError(wrong)
+
+
+def _unfit(value: Any, dtype: torch.dtype) -> str:
+    """What is wrong with the numbers of a value for a dtype, in words."""
     if not dtype.is_floating_point and (wrong := fractions(value)):
-        raise DtypeError(f"expected whole numbers for {dtype}, got {wrong}")
+        return f"expected whole numbers for {dtype}, got {wrong}"
+    return misfits(value, dtype)
 
 
 def fractions(value: Any) -> list[float]:
@@ -309,8 +317,9 @@ def _blame(
     where = f"pack: entry {nested(entry.key)!r} of agent"
     if isinstance(error, DtypeError):
         who = next((a for a, v in zip(agents, values, strict=True) if v is not None), "")
+        dtype = torch.int64 if isinstance(entry.spec, VECTORS) else entry.spec.dtype
         for agent, value in zip(agents, values, strict=True):
-            if value is not None and fractions(np.asarray(value)):
+            if value is not None and _unfit(np.asarray(value), dtype):
                 who = agent
         return DtypeError(f"{where} {who!r}: {error}")
     want = concrete(entry.spec.shape[len(batch) :])

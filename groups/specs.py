@@ -191,9 +191,9 @@ def _grow(leaf: TensorSpec, shape: Size, count: int, own: Tensor) -> TensorSpec:
     """``leaf`` at a larger shape; the padding holds zeros, or the first of the values."""
     if isinstance(leaf, Bounded):
         low, high = (_spread(end.contiguous(), shape, 0) for end in leaf.space)
-        return Bounded(low, high, shape, device=leaf.device, dtype=leaf.dtype)
+        return Bounded(low, high, shape, device=leaf.device, dtype=leaf.dtype, domain=leaf.domain)
     if isinstance(leaf, Unbounded):
-        return Unbounded(shape, device=leaf.device, dtype=leaf.dtype)
+        return Unbounded(shape, device=leaf.device, dtype=leaf.dtype, domain=leaf.domain)
     if isinstance(leaf, Binary):
         return Binary(shape=shape, device=leaf.device, dtype=leaf.dtype)
     if isinstance(leaf, MultiCategorical) and leaf.mask is None:

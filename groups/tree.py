@@ -27,8 +27,9 @@ class GroupTree:
     """
 
     def __init__(self, group_map: GroupMap) -> None:
+        group_map = plain(group_map) if isinstance(group_map, Mapping) else group_map  # an iterator is read once
         check_marl_grouping(group_map, list(dict.fromkeys(a for _, agents in leaves(group_map) for a in agents)))
-        self.group_map: dict[str, Any] = plain(group_map)
+        self.group_map: dict[str, Any] = dict(group_map)
         self.groups: dict[Path, tuple[str, ...]] = {path: tuple(agents) for path, agents in leaves(self.group_map)}
         """Every group: its path and its agents, in order."""
         self.place: dict[str, tuple[Path, int]] = {

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from numbers import Real
 from typing import Any, NamedTuple
 
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.errors import KeyMissing, ShapeError, SpecError, Unsupported
+from marlenv.errors import KeyMissing, ShapeError, SpecError, SpecTypeError, Unsupported
 from marlenv.keys import DONE_NAMES, Path, nested
 from marlenv.tensordicts import NON_TENSOR, entries, get, is_nested, lazy, new, parts, plant
 
@@ -43,6 +44,8 @@ def compact_turns(td: TensorDictBase, gamma: float = 1.0) -> TensorDictBase:
         gamma: discount of rewards within a turn, from 0 to 1.
 
     Raises:
+        SpecTypeError: ``td`` is no tensordict, or ``gamma`` no number.
+        SpecError: ``gamma`` is not from 0 to 1.
         KeyMissing: there is no ``"next"``, no reward, or no done flag.
         ShapeError: there is no time dimension.
         Unsupported: an entry of a group has another shape at every step.
@@ -53,6 +56,7 @@ def compact_turns(td: TensorDictBase, gamma: float = 1.0) -> TensorDictBase:
     [1.0, -1.0]
     """
     _check_gamma("compact_turns", gamma)
+    _check_data("compact_turns", td)
     if not td.batch_dims:
         raise ShapeError("compact_turns: expected the data of a rollout, [*B, T], got those of one step; see TurnView")
     following = _following(td, "compact_turns")
@@ -97,7 +101,14 @@ def _following(td: TensorDictBase, who: str) -> TensorDictBase:
     return following
 
 
+def _check_data(who: str, td: TensorDictBase) -> None:
+    if not isinstance(td, TensorDictBase):
+        raise SpecTypeError(f"{who}: expected a tensordict, the data of an env, got {type(td).__name__}")
+
+
 def _check_gamma(who: str, gamma: float) -> None:
+    if not isinstance(gamma, Real) and not (isinstance(gamma, Tensor) and gamma.numel() == 1):
+        raise SpecTypeError(f"{who}: gamma must be a number from 0 to 1, got {gamma!r}")
     if not 0 <= gamma <= 1:
         raise SpecError(f"{who}: gamma must be from 0 to 1, got {gamma}")
 
@@ -232,6 +243,10 @@ class TurnView:
     Args:
         gamma: discount of rewards within a turn, from 0 to 1.
 
+    Raises:
+        SpecTypeError: ``gamma`` is no number.
+        SpecError: it is not from 0 to 1.
+
     >>> env, view = marlenv.make("tic_tac_toe", num_envs=2, seed=0), TurnView()
     >>> td, count = env.reset(), 0
     >>> for _ in range(20):
@@ -254,10 +269,13 @@ class TurnView:
             ``index``, int64 ``[n, b + 1]``: row and agent.
 
         Raises:
+            SpecTypeError: it is no tensordict.
             KeyMissing: there is no ``"next"``, no reward, or no done flag.
+            ShapeError: the rows or the agents of a group are others than before.
             Unsupported: the agents of a group differ and cannot be indexed together, or an entry has no place for
                 each of them.
         """
+        _check_data("TurnView.add", td)
         following = _following(td, "TurnView.add")
         out: dict[Any, TensorDictBase] = {}
         for level in _levels(following, "TurnView.add"):
@@ -270,7 +288,13 @@ class TurnView:
             held = self._open.get(level.path)
             if held is None:
                 held = self._open[level.path] = _Open(node, _at(following, level.path), self.gamma)
-            out[nested(level.path) if level.path else "agent"] = held.add(td, level)
+            name = nested(level.path) if level.path else "agent"
+            if held.open.shape != node.batch_size:
+                raise ShapeError(
+                    f"TurnView.add: this view began with {name!r} of {list(held.open.shape)} (rows and agents), got "
+                    f"{list(node.batch_size)}; make one TurnView per env"
+                )
+            out[name] = held.add(td, level)
         return out
 
     def flush(self) -> dict[Any, TensorDictBase]:

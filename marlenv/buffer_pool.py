@@ -72,7 +72,9 @@ class BufferPool:
         self._most.update(dict.fromkeys(self._most, self._spare))
         self._free = {size: self._free.get(size, [])[:count] for size, count in self._most.items()}
         return [
-            self._lent(size).view(dtype).view(tuple(shape)) if size >= LARGE else torch.empty(tuple(shape), dtype=dtype)
+            self._lent(size).view(dtype).view(tuple(shape))
+            if size >= LARGE
+            else torch.empty(tuple(shape), dtype=dtype, device="cpu")
             for size, (shape, dtype) in zip(sizes, wanted, strict=True)
         ]
 

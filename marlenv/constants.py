@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
+
+
+def on_cpu() -> AbstractContextManager[Any]:
+    """Within it PyTorch makes tensors on the CPU where nobody says a device, whatever its default device is.
+
+    >>> with torch.device("meta"), on_cpu():
+    ...     torch.zeros(2).device
+    device(type='cpu')
+    """
+    return nullcontext() if torch.empty(0).is_cpu else torch.device("cpu")
 
 
 def constant(values: Any, device: torch.device, dtype: torch.dtype) -> Tensor:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import ShapeError, SpecError
+from marlenv.errors import ShapeError, SpecError, whole
 
 WORDS = 1 << 31  # randint chooses among at most this many integers
 BITS = {torch.float64: 53, torch.float16: 11, torch.bfloat16: 8}  # of a uniform number; float32 has 24
@@ -272,11 +272,14 @@ class RowRNG:
         """Integers in ``[low, high)``, at most 2**31 of them; ``[*B, *shape]``.
 
         Raises:
-            SpecError: there is no integer in between, or there are too many (tensors are not checked).
+            SpecError: there is no integer in between, or there are too many (tensors are not checked); or an end is
+                no integer.
 
         >>> RowRNG(rows=[2]).randint(0, 10, [3]).shape
         torch.Size([2, 3])
         """
+        if isinstance(low, float) or isinstance(high, float):
+            raise SpecError(f"RowRNG.randint: low and high must be integers, got low={low}, high={high}")
         if isinstance(low, int) and isinstance(high, int) and not 0 < high - low <= WORDS:
             raise SpecError(f"RowRNG.randint: expected 1 to 2**31 integers in [low, high), got low={low}, high={high}")
         word = (self.bits(shape, rows_last=rows_last) >> 32) & ((1 << 32) - 1)
@@ -285,10 +288,13 @@ class RowRNG:
     def permutation(self, n: int) -> Tensor:
         """The numbers ``0 .. n - 1`` in random order; int64 ``[*B, n]``.
 
+        Raises:
+            SpecError: ``n`` is no integer, or negative.
+
         >>> RowRNG(rows=[2]).permutation(4).sum(-1)
         tensor([6, 6])
         """
-        return self.bits([n]).argsort(-1)
+        return self.bits([whole("RowRNG.permutation", "n", n, 0)]).argsort(-1)
 
     def choice(self, weights: Tensor) -> Tensor:
         """An index drawn with the given weights; int64 ``weights.shape[:-1]``.

@@ -85,7 +85,7 @@ class BallPassage(Scenario):
             overlap(self.agents, part).sum((1, 2)) + overlap(self.ball, part).sum(1) for part in self.bricks.walls
         )
         self.notes.pos_rew = torch.where(passed, memory.behind - behind, memory.before - before)
-        self.notes.collision_rew = BUMP * torch.as_tensor(bumps)
+        self.notes.collision_rew = BUMP * torch.as_tensor(bumps, device=behind.device)
         memory.before, memory.behind = before, behind
         return {"agents": (self.notes.pos_rew + self.notes.collision_rew).unsqueeze(1)}
 

@@ -103,7 +103,7 @@ class Skirmish(Scenario):
         far = distance(units, enemies)
         hit = self._least(far, acts & ~heals & (far <= reach) & (foes > 0).unsqueeze(1))
         share = (own / self._each("health")).unsqueeze(1).expand(-1, len(self.kinds), -1)
-        themselves = self.tensor(torch.eye(len(self.kinds)).tolist()) > 0
+        themselves = self.tensor(torch.eye(len(self.kinds), device="cpu").tolist()) > 0
         near = (distance(units, units) <= reach) & ~themselves
         helped = self._least(share, acts & heals & near & (share > 0))
         return total(hit * strength, 1), total(helped * strength, 1)

@@ -2,6 +2,7 @@
 that run this are shared.
 """
 
+import gc
 import os
 from pathlib import Path
 
@@ -18,6 +19,17 @@ def pytest_addoption(parser):
     parser.addoption(
         "--full", action="store_true", help="as many games, steps and calls as are promised, not a few of them; hours"
     )
+
+
+gc.disable()  # until all tests are collected: nothing of what is made before is garbage
+
+
+def pytest_collection_finish():
+    """Twenty thousand tests and all libraries lie in memory now; looking through them for garbage over and over, as
+    tests for leaks ask for, took as long as the tests."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config, items):

@@ -429,3 +429,7 @@ def test_wrong_shapes_and_ranges_are_refused():
         RowRNG.from_state(torch.zeros(4, 3, dtype=torch.int64))
     with pytest.raises(SpecError, match="expected 1 to"):
         RowRNG().randint(5, 4)
+    with pytest.raises(SpecError, match=r"low and high must be integers, got low=0, high=5.5"):
+        RowRNG().randint(0, 5.5)
+    with pytest.raises(SpecError, match=r"RowRNG.permutation: n must be an integer from 0 on, got 2.0"):
+        RowRNG().permutation(2.0)

@@ -24,6 +24,7 @@ from marlenv.cli.text import Progress
 from marlenv.envs import EnvBase
 from marlenv.envs.policies import READS_TENSORDICT, as_policy, ask
 from marlenv.envs.registry import load
+from marlenv.envs.rollout import ended_rows
 from marlenv.errors import SpecError, whole
 from marlenv.registration import find, make
 from marlenv.specs import Stacked, TensorSpec
@@ -134,17 +135,19 @@ def play(env: EnvBase, policy: Any, steps: int, out: Path | None, film: Film | N
     """
     summary, progress, store = Summary(env), Progress(steps), None
     said: list[Any] = []
-    td = env.reset()
+    td, over = env.reset(), True  # whether another episode of row 0 begins
     for i in range(steps):
         acted = ask(policy, td, "rollout")
         if film is None:
             data, td = env.step_and_maybe_reset(acted)
-        else:  # the last picture of an episode comes before the reset
-            if not i:
+        else:  # the last picture of an episode comes before the reset, the first one of the next after it
+            if over:
                 film.add(td)
             data = env.step(acted)
             film.add(data["next"])
-            td = env.maybe_reset(env.step_mdp(data))
+            td = env.step_mdp(data)
+            over = bool(ended_rows(env, td).flatten()[0])
+            td = env.maybe_reset(td)
         summary.add(data)
         if out is not None:
             said.append(_non_tensors(data))

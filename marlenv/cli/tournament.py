@@ -139,6 +139,7 @@ def _report(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     from marlenv.tournament.export import jsonl, pgn
+    from marlenv.tournament.files import placed, write_whole
     from marlenv.tournament.store import Ledger
 
     out = options.out or options.file.with_suffix(".jsonl")
@@ -146,7 +147,5 @@ def _export(options: argparse.Namespace) -> None:
         raise SpecError(f"export --out {out}: expected a name that ends in .jsonl or .pgn")
     ledger = Ledger(options.file)
     lines = jsonl(ledger) if out.suffix == ".jsonl" else pgn(ledger)
-    draft = out.with_name(f".{out.name}.draft")
-    draft.write_text("".join(lines))
-    draft.replace(out)
+    write_whole(placed("export", out), lines)
     print(f"{len(ledger.played().games)} games: {out.resolve()}")

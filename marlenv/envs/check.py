@@ -104,12 +104,34 @@ def check_step(env: EnvBase, data: TensorDictBase, check_dtype: bool = True) -> 
             if isinstance(value, Tensor):
                 leaf = _as_masked(env, where, leaf, data) if kind == "action" else leaf
                 _check_leaf(name, leaf, value, lead, check_dtype)
+    _check_causes(env, data.get("next"))
     carried = {under("next", key) for key in env.full_state_spec.keys(True, True)}
     got = set(_keys(data, ()))
     if surplus := sorted(map(str, got - expected - carried)):
         raise ContractBroken(
             f"the env gave entries that are in no spec: {surplus}; add them to observation_spec or drop them"
         )
+
+
+def _check_causes(env: EnvBase, following: TensorDictBase) -> None:
+    """Raises where something is done without a cause, or terminated and not done."""
+    for level in env.plan.done.levels:
+        node = env.plan.done.node(following, level)
+        flags = {} if node is None else {name: get(node, name) for name in level.names}
+        done, terminated = flags.pop("done", None), flags.get("terminated")
+        if not isinstance(done, Tensor) or not isinstance(terminated, Tensor):
+            continue
+        causes = terminated
+        for flag in flags.values():  # a transform may call its own by another name
+            causes = causes | flag if isinstance(flag, Tensor) else causes
+        where = nested(("next", *level.path, "done"))
+        if bool((done & ~causes).any()):
+            raise ContractBroken(
+                f"done {where!r} is True where neither 'terminated' nor 'truncated' is; return these two and leave "
+                f"'done' to the base"
+            )
+        if bool((terminated & ~done).any()):
+            raise ContractBroken(f"done {where!r} is False where 'terminated' is True; leave 'done' to the base")
 
 
 def _as_masked(env: EnvBase, key: NestedKey, leaf: Any, data: TensorDictBase) -> Any:

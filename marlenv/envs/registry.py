@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from marlenv.constants import on_cpu
 from marlenv.errors import SpecError, UnknownName, nearest
 from marlenv.optional import EXTRAS, has
 
@@ -75,7 +76,8 @@ def load(where: str) -> Any:
     if not colon or not module or not name:
         raise SpecError(f"expected 'module:name', got {where!r}")
     try:
-        found = importlib.import_module(module)
+        with on_cpu():  # constants of modules
+            found = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):  # it is there, and imports what is not
             raise

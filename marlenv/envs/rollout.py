@@ -139,7 +139,7 @@ def start(env: EnvBase, options: RolloutOptions) -> TensorDictBase:
     td = options.tensordict
     if options.auto_reset or td is None:
         return env.reset(td, **options.reset_options)
-    return env.maybe_reset(shallow(td))
+    return env.maybe_reset(env.plan.done.complete(shallow(td)))
 
 
 def go_on(
@@ -300,6 +300,14 @@ def _stack_or_explain(env: EnvBase, steps: list[TensorDictBase], dim: int) -> Te
                 f"{type(env).__name__}.rollout: entries {sorted(map(str, odd))} are in some steps and not in others; "
                 f"_reset and _step must return the same observations, and only _step returns rewards"
             ) from error
+        for key in first:
+            values = [fetch(step, key) for step in steps]
+            shapes = {value.shape for value in values if isinstance(value, Tensor)}
+            if len(shapes) > 1:
+                raise ShapeError(
+                    f"{type(env).__name__}.rollout: {key!r} has the shapes {sorted(map(list, shapes))}, each in some "
+                    f"steps; check_env_specs(env) says which of _reset and _step breaks the spec"
+                ) from error
         raise
 
 

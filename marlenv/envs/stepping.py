@@ -202,9 +202,10 @@ def finish(env: EnvBase, plan: Plan, following: Any, td: TensorDictBase) -> Tens
                 break
         reward = None if node is None else get(node, where[-1])
         if reward is None:
+            more = "; what follows is returned by itself, not under 'next'" if "next" in following.keys() else ""
             raise KeyMissing(
                 f"{type(env).__name__}._step: returned no reward under {nested(where)!r}; "
-                f"it returned {sorted(map(str, following.keys(True, True)))}"
+                f"it returned {sorted(map(str, following.keys(True, True)))}{more}"
             )
         want = shape if lead is None else Size((*lead, *shape))
         if reward.shape != want and -1 not in want and not reward.is_nested:

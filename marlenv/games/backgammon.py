@@ -211,7 +211,7 @@ class Backgammon(Rules[State]):
                 continue
             to = place - int(number)
             before = int(other[BAR])
-            own, other = _moved(own, other, torch.tensor(place), number.cpu())
+            own, other = _moved(own, other, torch.tensor(place, device="cpu"), number.cpu())
             hit = "*" if int(other[BAR]) > before else ""
             words.append(f"{'bar' if place == BAR else place + 1}/{'off' if to < 0 else to + 1}{hit}")
         return " ".join(words) or "pass"
@@ -304,19 +304,21 @@ def _moved(own: Tensor, other: Tensor, place: Tensor, number: Tensor) -> tuple[T
 
 def _unequal() -> Tensor:
     """The pairs of different numbers, higher first; int64 ``[15, 2]``."""
-    return torch.tensor([[high, low] for low in range(1, 7) for high in range(low + 1, 7)])
+    return torch.tensor([[high, low] for low in range(1, 7) for high in range(low + 1, 7)], device="cpu")
 
 
 def _highest() -> Tensor:
     """The highest bit of each number; int64 ``[64]``."""
-    numbers = torch.arange(HOME + 1)
-    bits = 1 << torch.arange(6)
+    numbers = torch.arange(HOME + 1, device="cpu")
+    bits = 1 << torch.arange(6, device="cpu")
     return torch.where(bits <= numbers.unsqueeze(-1), bits, 0).amax(-1)
 
 
 def _setups() -> Tensor:
     """How many checkers each place has at the start, and with three checkers; int8 ``[2, 26]``."""
-    return torch.tensor([[setup.get(place, 0) for place in range(26)] for setup in (SETUP, HYPER)], dtype=torch.int8)
+    return torch.tensor(
+        [[setup.get(place, 0) for place in range(26)] for setup in (SETUP, HYPER)], dtype=torch.int8, device="cpu"
+    )
 
 
 UNEQUAL, HIGHEST, SETUPS = Table(_unequal), Table(_highest), Table(_setups)

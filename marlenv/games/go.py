@@ -8,7 +8,6 @@ so no chain is searched.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
@@ -96,7 +95,8 @@ class Go(Rules[State]):
         if self.repetition not in get_args(Repetition):
             raise UnknownName(f"Go: repetition={self.repetition!r}; {nearest(self.repetition, get_args(Repetition))}")
         whole("Go", "moves", self.longest, 1)
-        if not isinstance(self.komi, Real) or isinstance(self.komi, bool) or not math.isfinite(self.komi):
+        most = torch.finfo(torch.float32).max  # of the returns; no NaN is within it either
+        if not isinstance(self.komi, Real) or isinstance(self.komi, bool) or not abs(self.komi) <= most:
             raise SpecError(f"Go: komi must be a finite number, got {self.komi!r}")
 
     @property
@@ -245,7 +245,7 @@ class Go(Rules[State]):
     def _score(self, chain: Tensor, ended: Tensor) -> Tensor:
         """What black is ahead by where the game has ended, else 0; float32 ``[*B]``."""
         if chain.device.type == "cpu" and not torch.compiler.is_compiling():
-            score = torch.zeros(ended.shape, dtype=torch.float32)
+            score = torch.zeros(ended.shape, dtype=torch.float32, device="cpu")
             if bool(ended.any()):
                 score[ended] = self._area(chain[ended])
             return score
@@ -298,7 +298,7 @@ class Go(Rules[State]):
     def fast_form(self) -> FastBoard[State]:
         """The same answers for envs of many rows, see :mod:`marlenv.games.fast`."""
         komi, near = (float(-self.komi), float(self.komi)), self._beside().array
-        number = torch.arange(self.cells + 1)
+        number = torch.arange(self.cells + 1, device="cpu")
         keys = mix(torch.stack((2 * number + 1, 2 * number + 2))).numpy()
         repetition = get_args(Repetition).index(self.repetition)
         board = (self.size, komi, repetition, self.longest, near, keys)
@@ -354,7 +354,7 @@ def _neighbours(size: int) -> Table:
         for row, column in (divmod(cell, size) for cell in range(n)):
             near = ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1))
             lines.append([r * size + c if 0 <= r < size and 0 <= c < size else n for r, c in near])
-        return torch.tensor([*lines, [n] * 4])
+        return torch.tensor([*lines, [n] * 4], device="cpu")
 
     return Table(make)
 

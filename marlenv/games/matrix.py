@@ -165,7 +165,7 @@ class MatrixGame(Rules[State]):
     def fast_form(self) -> CompiledRules[State]:
         """The same answers for envs of many rows, see :mod:`marlenv.games.fast`."""
         table, players = self._table, len(self.players)
-        counts = torch.tensor(table.shape[:-1])
+        counts = torch.tensor(table.shape[:-1], device="cpu")
         numbers = counts.numpy(), table.reshape(-1, players).numpy()
         options = (players, self.n_actions, self.rounds or 0, *numbers)
         return CompiledRules(self, "matrix_kernels", options, work=(30, 150))
@@ -231,4 +231,4 @@ def _tensor(table: Any, device: torch.device) -> Tensor:
 def _choices(table: Any, device: torch.device) -> Tensor:
     """Which choices each player has; bool ``[P, n]``."""
     counts = _tensor(table, torch.device("cpu")).shape[:-1]
-    return (torch.arange(max(counts)) < torch.tensor(counts).unsqueeze(-1)).to(device)
+    return (torch.arange(max(counts), device="cpu") < torch.tensor(counts, device="cpu").unsqueeze(-1)).to(device)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import BadNotation, Unsupported, nearest
+from marlenv.errors import BadNotation, DtypeError, Unsupported, nearest
 from marlenv.rng import GOLDEN, RowRNG, mix_
 
 State = TypeVar("State", bound="tuple[Any, ...]")  # a NamedTuple of tensors, each [*B, ...]
@@ -170,7 +170,10 @@ class Rules(ABC, Generic[State]):
 
         Raises:
             BadNotation: no legal action is called that; names the nearest.
+            DtypeError: it is no text.
         """
+        if not isinstance(text, str):
+            raise DtypeError(f"{type(self).__name__}.read_action: expected a str, got {type(text).__name__} {text!r}")
         names = self.legal_names(state)
         wanted = _plain(text)
         for name, action in names.items():

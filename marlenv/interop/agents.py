@@ -83,6 +83,15 @@ def to_the_end(
     return {agent: bool(flag) or (ended and not before[agent]) for agent, flag in own.items()}
 
 
+def cut_off(terminated: Mapping[str, bool], truncated: Mapping[str, bool]) -> bool:
+    """Whether an episode that is over is cut off: one of its agents is, and did not end in the same step.
+
+    >>> cut_off({"x": True, "o": True}, {"x": True, "o": True})  # won in the step of the limit
+    False
+    """
+    return any(truncated[agent] and not terminated[agent] for agent in truncated)
+
+
 def lone(td: TensorDictBase) -> TensorDictBase:
     """The data of the only row, without a batch."""
     while td.ndim:
@@ -132,7 +141,8 @@ class Agents:
         self._wrapped = {name: _wraps(spec.get("observation", None)) for name, spec in observed.items()}
         self.observation_spaces = {name: space_of(who, name, self._seen(name, spec)) for name, spec in observed.items()}
         self.action_spaces = {
-            name: space_of(who, f"{name}/action", spec["action"]) for name, spec in self._own("action").items()
+            name: space_of(who, f"{name}/action", spec["action"], acts=True)
+            for name, spec in self._own("action").items()
         }
         for name, spec in observed.items():
             check_mask(who, name, spec.get("action_mask", None), self.action_spaces[name])

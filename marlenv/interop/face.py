@@ -16,7 +16,7 @@ from marlenv.errors import GroupError, KeyMissing, SpecTypeError
 from marlenv.interop.agents import HIDDEN, shown
 from marlenv.interop.spaces import check_mask, check_numbers, check_shape, space_of, value_of
 from marlenv.keys import NestedKey, Path, nested, path
-from marlenv.specs import Composite, StackedComposite
+from marlenv.specs import Composite, MultiOneHot, StackedComposite
 from marlenv.specs.plain import is_plain
 from marlenv.tensordicts import fetch, write
 
@@ -74,7 +74,7 @@ class Face:
         self.observation_space = space_of(
             who, f"{named}observation" if self._bare else named[:-1] or "observation", whole
         )
-        self.action_space = space_of(who, f"{named}action", action)
+        self.action_space = space_of(who, f"{named}action", action, acts=True)
         self.masked = "action_mask" in observed.keys()
         batch = (self.rows * self.agents,) if each else tuple(env.batch_size) if self.rows > 1 else ()
         self._acts: tuple[int, ...] = (*batch, *self.action_space.shape)
@@ -148,7 +148,8 @@ class Face:
         if is_plain(spec):
             value = torch.as_tensor(array).to(td.device or spec.device, spec.dtype).reshape(spec.shape)
         else:
-            value = spec.encode(array.reshape(spec.shape[:-1]))
+            several = (len(spec.nvec),) if isinstance(spec, MultiOneHot) else ()
+            value = spec.encode(array.reshape((*spec.shape[:-1], *several)))
         write(td, self.action_key, value)
         return td
 

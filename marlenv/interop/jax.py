@@ -5,6 +5,7 @@ Tested with JAX 0.10.2 (https://docs.jax.dev), which is imported on use.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from tensordict import TensorDictBase
 from torch import Size, Tensor
 from torch.utils.dlpack import from_dlpack
 
-from marlenv.errors import DtypeError, SpecError, SpecTypeError
+from marlenv.errors import DtypeError, ShapeError, SpecError, SpecTypeError
 from marlenv.optional import need
 from marlenv.tensordicts import new
 
@@ -98,12 +99,58 @@ def from_jax(arrays: Mapping[str, Any], batch_size: Sequence[int] = ()) -> Tenso
         arrays: nested dicts.
         batch_size: the leading dimensions that all of them have.
 
+    Raises:
+        SpecTypeError: there are no dicts, an entry is no array, or is one that ``jax.jit`` is tracing; the text says
+            which.
+        ShapeError: the batch size is no list of sizes, or an entry does not begin with it.
+        DtypeError: PyTorch has no dtype for an entry.
+
     >>> import jax.numpy as jnp
     >>> from_jax({"agents": {"action": jnp.zeros((4, 3, 2))}}, [4])["agents", "action"].shape
     torch.Size([4, 3, 2])
     """
-    values = {
-        name: from_jax(value, batch_size) if isinstance(value, Mapping) else from_dlpack(value)
-        for name, value in arrays.items()
-    }
-    return new(values, Size(batch_size))
+    if not isinstance(arrays, Mapping):
+        raise SpecTypeError(f"from_jax: expected nested dicts of arrays, got {type(arrays).__name__}; name the entry")
+    try:
+        batch = Size(batch_size)
+    except TypeError as error:
+        raise ShapeError(f"from_jax: batch_size must be a list of sizes, such as [4], got {batch_size!r}") from error
+    return _tensors(arrays, batch, "")
+
+
+def _tensors(arrays: Mapping[str, Any], batch: Size, at: str) -> TensorDictBase:
+    out: dict[str, Any] = {}
+    for name, value in arrays.items():
+        key = f"{at}{name}"
+        if not isinstance(name, str):
+            raise SpecTypeError(f"from_jax: names of entries must be texts, got {name!r} in {at or 'the root'}")
+        if isinstance(value, Mapping):
+            out[name] = _tensors(value, batch, f"{key}/")
+            continue
+        tensor = _tensor(value, key)
+        if tensor.shape[: len(batch)] != batch:
+            raise ShapeError(
+                f"from_jax: entry {key!r} must begin with the batch size {list(batch)}, got {list(tensor.shape)}"
+            )
+        out[name] = tensor
+    return new(out, batch)
+
+
+def _tensor(value: Any, key: str) -> Tensor:
+    """An array as a tensor of the same memory."""
+    if not hasattr(value, "__dlpack__"):
+        raise SpecTypeError(
+            f"from_jax: entry {key!r} must be an array of numbers, got {type(value).__name__}; jax.numpy.asarray makes "
+            f"one, and jax.random.key_data of random keys"
+        )
+    jax = sys.modules.get("jax")  # who holds a tracer has imported it
+    if jax is not None and isinstance(value, jax.core.Tracer):
+        raise SpecTypeError(
+            f"from_jax: entry {key!r} is traced by JAX, and has no numbers yet; call from_jax outside of jax.jit"
+        )
+    try:
+        return from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise DtypeError(
+            f"from_jax: entry {key!r}, of {value.dtype}, cannot become a tensor: {error}; convert it, or leave it out"
+        ) from error

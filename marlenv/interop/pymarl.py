@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from marlenv.envs import EnvBase
 from marlenv.errors import DtypeError, IllegalAction, NeedsReset, ShapeError, SpecError, Unsupported, nearest, whole
-from marlenv.interop.agents import Agents, lone
+from marlenv.interop.agents import Agents, cut_off, lone
 from marlenv.optional import need
 
 STYLES = ("pymarl", "epymarl")
@@ -132,9 +132,10 @@ class PyMARLEnv:
         self._td = self._all.step(td, played)
         self._steps += 1
         rewards = [float(value) for value in self._all.column(self._td, "reward", 0.0).values()]
-        cut, over = (list(self._all.column(self._td, name, False).values()) for name in ("truncated", "done"))
-        terminated = all(over) and not any(cut)
-        return (sum(rewards) if self.common_reward else rewards), terminated, not terminated and self._late(all(over))
+        ends, cuts, dones = (self._all.column(self._td, name, False) for name in ("terminated", "truncated", "done"))
+        over = all(dones.values())
+        terminated = over and not cut_off(ends, cuts)
+        return (sum(rewards) if self.common_reward else rewards), terminated, not terminated and self._late(over)
 
     def _late(self, over: bool) -> bool:
         """Whether the episode is cut off, by the env or by the limit."""

@@ -27,15 +27,17 @@ from marlenv.specs import (
 from marlenv.specs.plain import is_plain
 
 
-def space_of(who: str, key: str, spec: TensorSpec) -> Any:
+def space_of(who: str, key: str, spec: TensorSpec, *, acts: bool = False) -> Any:
     """The space of what a spec allows; values of it are those that :meth:`marlenv.specs.TensorSpec.to_numpy` gives.
 
-    One-hot values become numbers, as spaces have them; numbers of several agents ``MultiDiscrete``.
+    One-hot values become numbers, as spaces have them; numbers of several agents ``MultiDiscrete``; zeros and ones
+    ``MultiBinary``, but a ``Box`` where they are bools that are observed, such as masks and planes.
 
     Args:
         who: the adapter, for errors.
         key: of the entry, for errors.
         spec: of one agent, without a batch.
+        acts: whether values are chosen, rather than observed.
 
     Raises:
         SpecError: there is no such space; the text says which entry, and why.
@@ -43,23 +45,19 @@ def space_of(who: str, key: str, spec: TensorSpec) -> Any:
 
     >>> space_of("here", "action", Categorical(3))
     Discrete(3)
+    >>> space_of("here", "action", Binary(3))
+    MultiBinary(3)
     """
     spaces = need("gymnasium.spaces", who)
     check_equal(who, key, spec)
     if isinstance(spec, Composite):
-        return spaces.Dict({name: space_of(who, f"{key}/{name}", one) for name, one in spec.items()})
-    if isinstance(spec, Categorical) and spec.shape == () and spec.dtype != torch.bool:
-        return spaces.Discrete(spec.n)
-    if isinstance(spec, OneHot) and spec.ndim == 1:
-        return spaces.Discrete(spec.n)
-    if isinstance(spec, (MultiCategorical, MultiOneHot)) and spec.ndim == 1:
-        return spaces.MultiDiscrete(np.asarray([int(n) for n in spec.nvec]))
-    if (isinstance(spec, Categorical) and spec.ndim == 1 and spec.dtype != torch.bool and spec.shape[0] > 0) or (
-        isinstance(spec, OneHot) and spec.ndim == 2
-    ):
-        return spaces.MultiDiscrete(np.full(spec.shape[0], spec.n))
-    if not isinstance(spec, (Binary, Bounded, Categorical, Unbounded)) or -1 in spec.shape:
+        return spaces.Dict({name: space_of(who, f"{key}/{name}", one, acts=acts) for name, one in spec.items()})
+    known = isinstance(spec, (Binary, Bounded, Categorical, OneHot, Unbounded))
+    if not known or -1 in spec.shape:
         raise SpecError(f"{who}: entry {key!r} is {spec!r}; Gymnasium has no space of such values")
+    choices = _choices(spaces, spec, acts)
+    if choices is not None:
+        return choices
     dtype = torch.empty(0, dtype=spec.dtype).numpy().dtype
     if dtype == np.dtype(bool) or isinstance(spec, Binary):
         return spaces.Box(0, 1, tuple(spec.shape), np.int8)
@@ -70,6 +68,24 @@ def space_of(who: str, key: str, spec: TensorSpec) -> Any:
         return spaces.Box(low, high, tuple(spec.shape), dtype)
     ends = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     return spaces.Box(*ends, tuple(spec.shape), dtype)
+
+
+def _choices(spaces: Any, spec: TensorSpec, acts: bool) -> Any:
+    """The space of numbered choices, or of zeros and ones; None where values are numbers of a box."""
+    if isinstance(spec, MultiCategorical):
+        return spaces.MultiDiscrete(spec.nvec.cpu().numpy())
+    if isinstance(spec, MultiOneHot):
+        return spaces.MultiDiscrete(np.broadcast_to(spec.nvec, (*spec.shape[:-1], len(spec.nvec))))
+    shape = tuple(spec.shape[:-1] if isinstance(spec, OneHot) else spec.shape)
+    if isinstance(spec, OneHot):
+        return spaces.MultiDiscrete(np.full(shape, spec.n)) if shape else spaces.Discrete(spec.n)
+    if not isinstance(spec, Categorical) or 0 in shape or (spec.dtype == torch.bool and not acts):
+        return None
+    if isinstance(spec, Binary):  # whose n is a size
+        return spaces.MultiBinary(shape if len(shape) > 1 else shape[0]) if shape else spaces.Discrete(2)
+    if len(shape) > 1:
+        return None
+    return spaces.MultiDiscrete(np.full(shape, spec.n)) if shape else spaces.Discrete(spec.n)
 
 
 def check_equal(who: str, key: str, spec: TensorSpec) -> None:
@@ -104,7 +120,7 @@ def check_mask(who: str, name: str, mask: TensorSpec | None, actions: Any) -> No
     """
     if mask is None:
         return
-    n = getattr(actions, "n", mask.shape[-1])
+    n = int(actions.n) if type(actions).__name__ == "Discrete" else mask.shape[-1]
     if mask.dtype != torch.bool or mask.shape[-1] != n:
         raise SpecError(
             f"{who}: the action_mask of {name!r} must be bool [{n}], got {mask.dtype} {list(mask.shape)}; "

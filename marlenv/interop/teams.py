@@ -70,10 +70,16 @@ class Teams:
         return out
 
     def column(self, td: TensorDictBase, name: str, default: Any = None) -> dict[str, Any]:
-        """Rewards, the sum of a group; flags, where all of a group have them; ``mask`` and ``alive``, where one has."""
+        """Rewards, the sum of a group; flags, where all of a group have them; ``mask`` and ``alive``, where one has.
+
+        A group is done when all of its agents are: terminated where all are, cut off where one is not.
+        """
         return to_the_end(td, name, self._column(td, name, default), lambda: self._column(td, "done", False))
 
     def _column(self, td: TensorDictBase, name: str, default: Any) -> dict[str, Any]:
+        if name == "truncated":
+            done, terminated = (self._column(td, one, False) for one in ("done", "terminated"))
+            return {group: over and not terminated[group] for group, over in done.items()}
         out: dict[str, Any] = {}
         for group, face in self._faces.items():
             value = fetch(td, (*face.path, name))

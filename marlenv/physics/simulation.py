@@ -14,6 +14,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from marlenv.constants import on_cpu
 from marlenv.errors import GroupError, KeyMissing, ShapeError
 from marlenv.physics.laws.bodies import Bodies
 from marlenv.physics.laws.contacts import Pose
@@ -290,7 +291,7 @@ class Simulation:
         """Runs a reset and a step of a few rows, and checks what the scenario's methods return."""
         if not self.controls:
             raise GroupError(f"{self.scenario}: there is no group of agents that a policy moves")
-        with torch.no_grad():
+        with torch.no_grad(), on_cpu():
             state, observations, infos = self._begin(self.start(RowRNG(rows=[TRIAL]))["rng"], checked=True)
             self._check_layout(state)
             self._check_infos(infos)

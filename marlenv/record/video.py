@@ -9,7 +9,7 @@ from typing import IO
 import torch
 from torch import Tensor
 
-from marlenv.errors import ShapeError, SpecError
+from marlenv.errors import DtypeError, ShapeError, SpecError
 from marlenv.optional import need
 
 KINDS = ("mp4", "gif")
@@ -41,7 +41,8 @@ def write_video(path: str | Path, frames: Tensor, fps: float = 30, crf: int = 18
 
     Raises:
         SpecError: the ending is another one, or there are no frames per second.
-        ShapeError: there are no frames, or they have another shape.
+        ShapeError: there are no frames, or they have another shape, or are less than 2 x 2 pixels in an mp4.
+        DtypeError: they are not bytes.
     """
     path = Path(path)
     if frames.ndim != 4 or frames.shape[-1] != 3 or 0 in frames.shape:
@@ -51,12 +52,17 @@ def write_video(path: str | Path, frames: Tensor, fps: float = 30, crf: int = 18
     kind = path.suffix[1:]
     if kind not in KINDS:
         raise SpecError(f"write_video: the file must end with one of {[f'.{k}' for k in KINDS]}, got {path.name!r}")
+    if frames.dtype != torch.uint8:
+        raise DtypeError(f"write_video: expected frames of uint8, 0 to 255, got {frames.dtype}; scale and convert them")
+    height, width = (n - n % 2 for n in frames.shape[1:3])
+    if kind == "mp4" and not (height and width):
+        size = list(frames.shape[1:3])
+        raise ShapeError(f"write_video: an mp4 has 2 rows and columns or more, got {size}; write a .gif")
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind == "gif":
         write_gif(path, frames, fps)
         return path
     av = need("av", "write_video")
-    height, width = (n - n % 2 for n in frames.shape[1:3])
     rate = Fraction(float(fps)).limit_denominator(1001)  # which has 30000/1001, the rate of NTSC
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=rate, options={"crf": str(crf)})

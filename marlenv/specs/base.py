@@ -8,7 +8,8 @@ parameter: nothing can be forgotten on the way. A leaf says its domain only.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from functools import cached_property
 from math import prod
 from operator import itemgetter
@@ -315,9 +316,9 @@ class TensorSpec(Encoding, ABC):
         dim = self._dim(dim, extra=1)
         return self._map(lambda t: t.unsqueeze(dim), lambda names: [*names[:dim], None, *names[dim:]])
 
-    def squeeze(self, dim: int | None = None) -> Self:
-        """Without one batch dimension of size 1, or without all of them."""
-        gone = range(self.batch_ndim) if dim is None else [self._dim(dim)]
+    def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
+        """Without some batch dimensions of size 1, or without all of them."""
+        gone = range(self.batch_ndim) if dim is None else [self._dim(i) for i in size(dim)]
         gone = [i for i in gone if self.shape[i] == 1]
         if not gone:
             return self
@@ -379,7 +380,7 @@ class TensorSpec(Encoding, ABC):
         dim = self._dim(dim)
         for name in self.params:
             if (old := getattr(self, name)) is not None:
-                setattr(self, name, old.narrow(dim, 0, min(1, old.shape[dim])))
+                setattr(self, name, old.narrow(dim, 0, min(1, old.shape[dim])).clone())
         self.shape = Size(-1 if i == dim else s for i, s in enumerate(self.shape))
         self._forget()
         return self
@@ -428,9 +429,9 @@ class TensorSpec(Encoding, ABC):
             return False
         if (self.shape, self.dtype, self._device) != (other.shape, other.dtype, other._device):
             return False
-        if not all(_same(getattr(self, n), getattr(other, n)) for n in self.fields):
+        if not all(same(getattr(self, n), getattr(other, n)) for n in self.fields):
             return False
-        return all(_same(getattr(self, n), getattr(other, n)) for n in self.params)
+        return all(same(getattr(self, n), getattr(other, n)) for n in self.params)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -454,8 +455,8 @@ class TensorSpec(Encoding, ABC):
         return ""
 
 
-def _same(a: Any, b: Any) -> bool:
-    """Whether two attributes are equal; tensors and arrays as a whole."""
+def same(a: Any, b: Any) -> bool:
+    """Whether two attributes are equal; tensors and arrays as a whole, however deep in lists and mappings."""
     if a is b:
         return True
     if isinstance(a, Tensor) and isinstance(b, Tensor):
@@ -465,5 +466,11 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.array_equal(a, b)
     if isinstance(a, NonTensorStack) and isinstance(b, NonTensorStack):
-        return a.batch_size == b.batch_size and bool(a.tolist() == b.tolist())
+        return a.batch_size == b.batch_size and same(a.tolist(), b.tolist())
+    if type(a) is type(b) and isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same(a[name], b[name]) for name in a)
+    if is_dataclass(a) and type(a) is type(b):
+        return same(vars(a), vars(b))
     return bool(a == b)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError, SpecTypeError
 from marlenv.specs.boxes import CategoricalBox
-from marlenv.specs.discrete import Discrete, count_of, nearest_allowed, one_hot, pick, refuse_too_many
+from marlenv.specs.discrete import FINE, Discrete, count_of, nearest_allowed, one_hot, pick, refuse_too_many
 from marlenv.specs.dtypes import as_dtype, cast
 from marlenv.specs.shapes import ShapeLike, concrete, size
 
@@ -64,9 +64,32 @@ class Categorical(Discrete):
         return self._provisional
 
     def set_provisional_n(self, n: int | None) -> None:
-        """Says how many values there are for now, when the spec was made with ``n=-1``."""
+        """Says how many values there are for now, when the spec was made with ``n=-1``; None takes it back.
+
+        Raises:
+            SpecError: it is no whole number from 1 on, does not fit the dtype, or is not what the mask says.
+        """
+        if self._n >= 0:
+            return
+        if n is not None:
+            n = count_of(repr(self), "n", n, 1)
+            refuse_too_many(repr(self), n, self.dtype)
+            if self.mask is not None and n != self.mask.shape[-1]:
+                raise SpecError(
+                    f"{self!r}: its mask is for n={self.mask.shape[-1]} values, got n={n}; take it away first, with "
+                    f"update_mask(None)"
+                )
         self._provisional = n
         self._forget()
+
+    @property
+    def unit_dtype(self) -> torch.dtype:  # type: ignore[override]
+        """Double precision where there are very many values."""
+        return torch.float64 if max(self._n, self._provisional or 0) > FINE else torch.float32
+
+    def _cast(self, dtype: torch.dtype) -> Self:
+        refuse_too_many(f"{self!r}.to", max(self._n, self._provisional or 0), dtype)
+        return super()._cast(dtype)
 
     @property
     def space(self) -> CategoricalBox:
@@ -185,7 +208,7 @@ class Binary(Discrete):
             )
         n = None if n is None else count_of("Binary", "n", n, 0)
         shape = size(shape) if shape is not None else size(n)
-        if n is not None and shape and shape[-1] not in (n, -1):
+        if n is not None and (shape[-1] if shape else 1) not in (n, -1):
             raise SpecError(f"Binary: the last dimension must be n={n}, got shape {list(shape)}; leave one of them out")
         super().__init__(shape, as_dtype(dtype, torch.int8), device)
 
@@ -236,7 +259,7 @@ class Binary(Discrete):
             return super().enumerate(use_mask)
         places = torch.arange(self.n - 1, -1, -1, device=self._device)
         values = ((torch.arange(2**self.n, device=self._device).unsqueeze(-1) >> places) & 1).to(self.dtype)
-        values = values.reshape(-1, *[1] * (len(self.shape) - 1), self.n) if self.shape else values[:, 0]
+        values = values.reshape(2**self.n, *[1] * (len(self.shape) - 1), self.n) if self.shape else values[:, 0]
         return values.expand(-1, *concrete(self.shape)).clone()
 
     def index(self, index: Any, tensor_to_index: Tensor) -> Tensor:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import torch
-from tensordict import NonTensorData, NonTensorStack, is_tensor_collection
+from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDictBase, is_tensor_collection
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError, SpecTypeError, Unsupported
-from marlenv.specs.base import TensorSpec
+from marlenv.errors import EntryMissing, MarlenvError, SpecError, SpecTypeError, Unsupported
+from marlenv.specs.base import TensorSpec, same
+from marlenv.specs.composite_values import CompositeValues
 from marlenv.specs.nontensor import NonTensor
 from marlenv.specs.shapes import Rename, Reshape, ShapeLike, concrete, size
 
@@ -136,16 +137,20 @@ class Choice(TensorSpec):
         return self.is_in(value)
 
     def project(self, val: Any) -> Any:
-        """``val`` where it is in one of the choices, else as the first choice projects it."""
+        """``val`` where it is in one of the choices, else as the first choice of the same entries projects it."""
         return val if self.is_in(val) else self._project(val)
 
     def _project(self, value: Any) -> Any:
         single, event = self._single(), len(self.shape) - self._lead
         rows = _rows(value, event)
+
+        def nearest(row: Any) -> Any:
+            return next((c for c in single if _has_entries(c, row)), single[0]).project(row)
+
         if rows is None:
-            return single[0].project(value)
+            return nearest(value)
         batch = value.shape[: value.ndim - event]
-        fixed = [row if any(_holds(c, row) for c in single) else single[0].project(row) for row in rows]
+        fixed = [row if any(_holds(c, row) for c in single) else nearest(row) for row in rows]
         return _pile(torch.arange(len(fixed)).reshape(batch), lambda i: fixed[i])
 
     def type_check(self, value: Any, key: Any = None) -> None:
@@ -164,15 +169,37 @@ class Choice(TensorSpec):
         return values
 
     def encode(self, val: Any, *, ignore_device: bool = False) -> Any:
-        """The value as the first choice that accepts it encodes it."""
-        encoded = [c.encode(val, ignore_device=ignore_device) for c in self.choices]
-        return next((e for e in encoded if self.is_in(e)), encoded[0])
+        """The value as the first choice that accepts it encodes it.
+
+        Raises:
+            MarlenvError: what the first choice says, where none can encode it.
+        """
+        if isinstance(val, list) and isinstance(self.choices[0], CompositeValues):
+            row = self[0] if self._lead else self
+            return _stack([row.encode(one, ignore_device=ignore_device) for one in val])
+        made = []
+        for choice in self.choices:
+            try:
+                one = choice.encode(val, ignore_device=ignore_device)
+            except MarlenvError:
+                continue
+            if self.is_in(one):
+                return one
+            made.append(one)
+        return made[0] if made else self.choices[0].encode(val, ignore_device=ignore_device)
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
         """The value as simulators take it; ``safe`` checks it first."""
         if safe:
             self.assert_is_in(val)
-        return next((c for c in self.choices if _holds(c, val)), self.choices[0]).to_numpy(val)
+        choice = next((c for c in self.choices if _holds(c, val)), None)
+        if choice is None and isinstance(val, LazyStackedTensorDict):  # elements with entries of their own
+            return [self._row(val.ndim).to_numpy(row) for row in val.unbind(0)]
+        return (choice or self.choices[0]).to_numpy(val)
+
+    def _row(self, ndim: int) -> Choice:
+        """The choice in one row of a value of so many dimensions."""
+        return self[0] if ndim == len(self.shape) else self
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Choice) and (self.choices, self._lead) == (other.choices, other._lead)
@@ -201,20 +228,32 @@ def _as_spec(choice: Any) -> TensorSpec:
 def _holds(choice: TensorSpec, val: Any) -> bool:
     """Whether a value is in a choice; non-tensor data must be the example itself, everywhere."""
     if not isinstance(choice, NonTensor):
-        return choice.is_in(val)
+        try:
+            return choice.is_in(val)
+        except EntryMissing:
+            return False
     if isinstance(choice.example_data, NonTensorStack):
         return isinstance(val, NonTensorStack) and _same_stack(choice.example_data, val)
     if isinstance(val, NonTensorStack):
         return all(_holds(choice, one) for one in val.unbind(0))
     data = val.data if isinstance(val, NonTensorData) else val
-    return bool(data == choice.example_data)
+    return same(data, choice.example_data)
+
+
+def _has_entries(choice: TensorSpec, val: Any) -> bool:
+    """Whether a value has all entries of a choice, where that has any."""
+    if not isinstance(choice, CompositeValues):
+        return True
+    if isinstance(val, LazyStackedTensorDict):
+        return all(_has_entries(choice, row) for row in val.tensordicts)
+    return all(one is not None and _has_entries(spec, one) for _, spec, one in choice._each(val))
 
 
 def _same_stack(example: NonTensorStack, val: NonTensorStack) -> bool:
     """Whether a stack ends in the dimensions of the example, and holds its items everywhere."""
     if val.ndim > example.ndim:
         return all(isinstance(row, NonTensorStack) and _same_stack(example, row) for row in val.unbind(0))
-    return val.batch_size == example.batch_size and bool(val.tolist() == example.tolist())
+    return val.batch_size == example.batch_size and same(val.tolist(), example.tolist())
 
 
 def _rows(val: Any, event_ndim: int) -> list[Any] | None:
@@ -231,7 +270,7 @@ def _pile(picked: Tensor, value: Callable[[int], Any]) -> Any:
     """``value(i)`` for every number in ``picked``, stacked into its shape."""
     if not picked.ndim:
         return value(int(picked))
-    return torch.stack([_pile(row, value) for row in picked.unbind(0)])
+    return _stack([_pile(row, value) for row in picked.unbind(0)])
 
 
 def _select(picked: Tensor, values: list[Any]) -> Any:
@@ -239,4 +278,11 @@ def _select(picked: Tensor, values: list[Any]) -> Any:
     if not picked.ndim:
         return values[int(picked)]
     columns = zip(*(v.unbind(0) for v in values), strict=True)
-    return torch.stack([_select(p, list(column)) for p, column in zip(picked.unbind(0), columns, strict=True)])
+    return _stack([_select(p, list(column)) for p, column in zip(picked.unbind(0), columns, strict=True)])
+
+
+def _stack(values: list[Any]) -> Any:
+    """The values side by side, lazily where they have different entries."""
+    if isinstance(values[0], TensorDictBase):
+        return LazyStackedTensorDict.maybe_dense_stack(values, 0)
+    return torch.stack(values)

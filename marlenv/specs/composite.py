@@ -78,11 +78,14 @@ class Composite(Lockable, CompositeValues):
             shape = source.shape if shape is None and batch_size is None else shape
             device = source.device if device is None else device
             data_cls = source.data_cls if data_cls is None else data_cls
+            step_mdp_static = step_mdp_static or source.step_mdp_static
         self._init_state(size(batch_size if shape is None else shape), device, data_cls, step_mdp_static)
         for name, spec in {**dict(source.items()), **kwargs}.items():
             self[name] = spec
         if names is not None:
             self.names = names
+        elif isinstance(source, Composite) and source._names is not None:
+            self._names = self._as_many(source._names)
 
     def _init_state(self, shape: Size, device: Any, data_cls: type | None, static: bool) -> None:
         self._shape = shape
@@ -115,6 +118,11 @@ class Composite(Lockable, CompositeValues):
                     f"expand the composite, or replace the entry"
                 )
         self._shape = want
+        self._names = None if self._names is None else self._as_many(self._names)
+
+    def _as_many(self, names: list[str | None]) -> list[str | None]:
+        """The names of the first dimensions, and none for the others."""
+        return [*names, *[None] * self.ndim][: self.ndim]
 
     batch_size = shape
 
@@ -153,7 +161,7 @@ class Composite(Lockable, CompositeValues):
         return super().__getitem__(index)
 
     def __setitem__(self, key: NestedKey, spec: Any) -> None:
-        name, *below = path(key)
+        name, *below = _names_in(key)
         if not below:
             self._put(name, spec)
             return
@@ -200,7 +208,7 @@ class Composite(Lockable, CompositeValues):
         )
 
     def __delitem__(self, key: NestedKey) -> None:
-        name, *below = path(key)
+        name, *below = _names_in(key)
         if below:
             del self._below(name, key)[nested(below)]
             return
@@ -261,7 +269,11 @@ class Composite(Lockable, CompositeValues):
         if not isinstance(key, (str, tuple)):
             return self.is_in(key)
         node: Any = self
-        for name in path(key):
+        try:
+            names = path(key)
+        except TypeError:  # a number in the key
+            return False
+        for name in names:
             if not isinstance(node, Composite) or name not in node._names_of_entries():
                 return False
             node = node._entry(name)
@@ -415,6 +427,13 @@ class Composite(Lockable, CompositeValues):
         from marlenv.specs.show import tree
 
         return tree(self)
+
+
+def _names_in(key: NestedKey) -> tuple[str, ...]:
+    """The names of a nested key, of which there must be one."""
+    if not (names := path(key)):
+        raise KeyMissing(f"Composite: a key has at least one name, got {key!r}")
+    return names
 
 
 def _begins(shape: Size, batch: Size) -> bool:

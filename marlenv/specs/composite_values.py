@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 import torch
-from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
+from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.errors import EntryMissing, MarlenvError, NotInSpec, ShapeError, SpecTypeError, Unsupported
@@ -144,6 +144,10 @@ class CompositeValues(TensorSpec):
         if isinstance(selected_keys, str):
             value = {selected_keys: value} if isinstance(value, Tensor) else value
             selected_keys = [selected_keys]
+        if isinstance(value, LazyStackedTensorDict):  # its entries may have different shapes
+            for part, row in self._rows_of(value):
+                part.type_check(row, selected_keys)
+            return
         for name, spec, one in self._each(value):
             if selected_keys is None or name in selected_keys:
                 if one is None:
@@ -157,12 +161,20 @@ class CompositeValues(TensorSpec):
         Raises:
             EntryMissing: an entry of the spec is not in ``val``.
         """
+        if isinstance(val, LazyStackedTensorDict):
+            for part, row in self._rows_of(val):
+                part.project(row)
+            return val
         for name, spec, value in self._each(val):
             if value is None:
                 raise self._missing(name, val, "project")
             with _noting(name):
                 if not spec.is_in(value):
-                    val[name] = spec.project(value)
+                    fixed = spec.project(value)
+                    if isinstance(val, Mapping):
+                        val[name] = fixed  # type: ignore[index]
+                    else:
+                        val.set(name, fixed)
         return val
 
     def encode(self, val: Mapping[str, Any], *, ignore_device: bool = False) -> Any:
@@ -176,7 +188,9 @@ class CompositeValues(TensorSpec):
             if spec is not None:
                 with _noting(name):
                     data[name] = spec.encode(value, ignore_device=ignore_device)
-                leads[name] = data[name].shape[: max(0, len(data[name].shape) - spec.ndim)]
+                own = data[name].shape[: max(0, len(data[name].shape) - spec.ndim)]
+                if own or not one_for_all(data[name]):
+                    leads[name] = own
         lead = min(leads.values(), key=len, default=Size())
         for name, own in leads.items():
             if own != lead and prod(own) == prod(lead):  # a single value in brackets
@@ -186,12 +200,16 @@ class CompositeValues(TensorSpec):
                     f"Composite.encode: the entries must have the same leading dimensions, got "
                     f"{ {name: list(own) for name, own in leads.items()} }"
                 )
+        for name in data.keys() - leads.keys() if lead else ():
+            data[name] = data[name].expand(*lead, *data[name].shape)
         batch = (*lead, *concrete(self._shape))
         out = TensorDict(data, batch_size=batch, device=None if ignore_device else self._device)
         return out if self.data_cls is None else self.data_cls.from_tensordict(out)  # type: ignore[attr-defined]
 
-    def to_numpy(self, val: Any, safe: bool | None = None) -> dict[str, Any]:
-        """A nested dict of what simulators take."""
+    def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
+        """A nested dict of what simulators take; a list of them for a lazy stack of rows that differ in size."""
+        if isinstance(val, LazyStackedTensorDict) and _ragged(val):
+            return [part.to_numpy(row, safe) for part, row in self._rows_of(val)]
         return {name: spec.to_numpy(one, safe) for name, spec, one in self._each(val) if one is not None}
 
     def from_unit(self, unit: Any, mask: Any = None) -> Any:
@@ -218,7 +236,8 @@ class CompositeValues(TensorSpec):
         for (name, values), count in zip(listed.items(), counts, strict=True):
             step //= count
             data[name] = values[(grid // step) % count]
-        return TensorDict(data, batch_size=[total, *concrete(self._shape)], device=self._device)
+        out = TensorDict(data, batch_size=[total, *concrete(self._shape)], device=self._device)
+        return out if self.data_cls is None else self.data_cls.from_tensordict(out)  # type: ignore[attr-defined]
 
 
 def look(val: Any, name: str) -> Any:
@@ -226,6 +245,24 @@ def look(val: Any, name: str) -> Any:
     if isinstance(val, Mapping):
         return val.get(name)
     return val.get(name, None) if hasattr(val, "get") else None
+
+
+def _ragged(val: LazyStackedTensorDict) -> bool:
+    """Whether the rows of a lazy stack have entries of different sizes."""
+    rows = val.tensordicts
+    if any(isinstance(row, LazyStackedTensorDict) and _ragged(row) for row in rows):
+        return True
+    sizes = [{key: entry.shape for key, entry in row.items(True, True)} for row in rows]
+    return any(one != sizes[0] for one in sizes)
+
+
+def one_for_all(value: Any) -> bool:
+    """Whether a value holds no tensors, so that one without leading dimensions does for any."""
+    if isinstance(value, LazyStackedTensorDict):
+        return all(one_for_all(part) for part in value.tensordicts)
+    if isinstance(value, NonTensorData):
+        return True
+    return not isinstance(value, Tensor) and all(one_for_all(entry) for entry in value.values())
 
 
 def _entries_of(val: Any) -> str:

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,7 +63,8 @@ def count_of(who: str, name: str, n: Any, low: int) -> int:
     Raises:
         SpecError: it is no whole number, or below ``low``.
     """
-    count: Any = n.item() if isinstance(n, Tensor) and n.numel() == 1 else n
+    single = (isinstance(n, Tensor) and n.numel() == 1) or (isinstance(n, np.ndarray) and n.ndim == 0)
+    count: Any = n.item() if single else n
     return whole(who, name, count, low)
 
 

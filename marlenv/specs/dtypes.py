@@ -2,17 +2,78 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 
-from marlenv.errors import DeviceError
+from marlenv.errors import DeviceError, DtypeError
+
+ENDS = {
+    dtype: (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+}
+"""The smallest and the largest number of integer types."""
+
+
+def misfits(value: Tensor | np.ndarray[Any, Any] | float, dtype: torch.dtype) -> str:
+    """What keeps numbers out of an integer type, in words; nothing where all fit.
+
+    >>> misfits(np.array([3, 300]), torch.uint8), misfits(torch.tensor(3), torch.uint8)
+    ('expected numbers in 0..255, which uint8 holds, got 3..300', '')
+    """
+    ends = ENDS.get(dtype)
+    if ends is None or (found := _least_and_most(value, dtype)) is None:
+        return ""
+    low, high = found
+    if low >= ends[0] and high <= ends[1]:
+        return ""
+    got = f"{low}" if low == high else f"{low}..{high}"
+    return f"expected numbers in {ends[0]}..{ends[1]}, which {dtype_name(dtype)} holds, got {got}"
+
+
+def _least_and_most(value: Any, dtype: torch.dtype) -> tuple[Any, Any] | None:
+    """The smallest and the largest of some numbers; None where they fit an integer type whatever they are."""
+    if isinstance(value, (int, float)):
+        return value, value
+    if always_fits(value.dtype, dtype):
+        return None
+    if isinstance(value, Tensor):
+        return None if value.is_meta or not value.numel() else (value.min().item(), value.max().item())
+    if value.dtype == object:  # whole numbers that no type holds, or no numbers
+        numbers = value.reshape(-1).tolist()
+        return (min(numbers), max(numbers)) if numbers and all(isinstance(n, int) for n in numbers) else None
+    return (value.min().item(), value.max().item()) if value.dtype.kind in "iuf" and value.size else None
+
+
+@cache
+def always_fits(have: Any, want: torch.dtype) -> bool:
+    """Whether all numbers of a type of torch or numpy fit an integer type.
+
+    >>> always_fits(torch.uint8, torch.int64), always_fits(np.dtype("int64"), torch.uint8)
+    (True, False)
+    """
+    if isinstance(have, np.dtype):
+        return np.can_cast(have, dtype_name(want))
+    if have in ENDS:
+        return ENDS[have][0] >= ENDS[want][0] and ENDS[have][1] <= ENDS[want][1]
+    return have == torch.bool
 
 
 def as_dtype(dtype: torch.dtype | str | None, default: torch.dtype) -> torch.dtype:
-    """A torch dtype from what users write: a dtype, its name, or nothing."""
+    """A torch dtype from what users write: a dtype, its name, or nothing.
+
+    Raises:
+        DtypeError: it is none.
+    """
     if dtype is None:
         return default
-    return getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(found, torch.dtype):
+        raise DtypeError(f"{dtype!r} is no dtype; use one of torch's, such as torch.float32, or its name, 'float32'")
+    return found
 
 
 def dtype_name(dtype: torch.dtype | None) -> str:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import ShapeError, SpecError
-from marlenv.specs.dtypes import dtype_name
+from marlenv.errors import NotInSpec, ShapeError, SpecError
+from marlenv.specs.dtypes import ENDS, always_fits, dtype_name, misfits
 from marlenv.specs.shapes import behind, concrete, fits
 
 
@@ -37,6 +37,7 @@ class Encoding(ABC):
 
         Raises:
             ShapeError: the value does not have the spec's trailing dimensions.
+            NotInSpec: a number is beyond the ends of the spec's dtype, an integer one.
         """
         out = self._as_tensor(val, ignore_device)
         want = self._encoded_shape(out.shape, isinstance(val, list))
@@ -59,13 +60,14 @@ class Encoding(ABC):
     def _as_tensor(self, val: Any, ignore_device: bool) -> Tensor:
         """The value as a tensor of the spec's dtype; arrays are copied, since simulators write into theirs again."""
         device = None if ignore_device else self._device
-        if isinstance(val, Tensor):
-            return val.to(device=device, dtype=self.dtype)
         try:
             if isinstance(val, (list, tuple)) and any(isinstance(v, Tensor) for v in val):
                 val = torch.stack([torch.as_tensor(v, device=device) for v in val])
-                return val.to(self.dtype)
-            array = val if isinstance(val, (int, float, bool)) else np.asarray(val)
+            array = val if isinstance(val, (int, float, bool, Tensor)) else np.asarray(val)
+            if self.dtype in ENDS and (wrong := misfits(array, self.dtype)):
+                raise NotInSpec(f"{self!r}.encode: {wrong}; take a wider dtype")
+            if isinstance(array, Tensor):
+                return array.to(device=device, dtype=self.dtype)
             if isinstance(array, np.ndarray) and any(stride < 0 for stride in array.strides):
                 array = array.copy()
             return torch.tensor(array, dtype=self.dtype, device=device)
@@ -131,7 +133,8 @@ class MemoizedEncode:
         kind = (val.dtype, val.shape)
         if kind not in self.shapes:
             out = type(spec).encode(spec, val, ignore_device=ignore_device)
-            self.shapes[kind] = None if out.shape == val.shape else out.shape
+            if spec.dtype not in ENDS or always_fits(val.dtype, spec.dtype):
+                self.shapes[kind] = None if out.shape == val.shape else out.shape
             return out
         want = self.shapes[kind]
         if any(stride < 0 for stride in val.strides):

@@ -127,8 +127,9 @@ def _numbers(part: Any, sizes: Size, who: str) -> Any:
         return part
     if sizes[0] < 0:
         return torch.zeros_like(part) if isinstance(part, Tensor) else 0
+    part = part.long() if isinstance(part, Tensor) else part  # first, since narrow numbers are compared as such
     wrong = (part < -sizes[0]) | (part >= sizes[0])
     if wrong.any() if isinstance(wrong, Tensor) else wrong:
         got = part.tolist() if isinstance(part, Tensor) else part
         raise BadIndex(f"{who}: index {got} is out of range for size {sizes[0]}")
-    return part.long() if isinstance(part, Tensor) else part
+    return part

@@ -12,7 +12,7 @@ from torch import Size, Tensor
 
 from marlenv.errors import BadIndex, ShapeError, SpecError, SpecTypeError, Unsupported
 from marlenv.specs.indexing import consumes, spelled_out
-from marlenv.specs.shapes import varargs
+from marlenv.specs.shapes import size, varargs
 
 
 class LazyStack(ABC):
@@ -84,12 +84,13 @@ class LazyStack(ABC):
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Any:
         """Without some dimensions of size 1, or without all of them."""
-        if not isinstance(dim, int):
+        dims = [i for i, s in enumerate(self.shape) if s == 1] if dim is None else [self._front(i) for i in size(dim)]
+        if len(dims) != 1:
             out: Any = self
-            for i in sorted((i for i, s in enumerate(self.shape) if s == 1) if dim is None else dim, reverse=True):
+            for i in sorted({*dims}, reverse=True):
                 out = out.squeeze(i)
             return out
-        dim = self._front(dim)
+        dim = dims[0]
         if self.shape[dim] != 1:
             return self
         if dim == self.dim:

@@ -44,7 +44,7 @@ class MultiCategorical(Discrete):
     """
 
     params: ClassVar[tuple[str, ...]] = ("nvec", "mask")
-    fields: ClassVar[tuple[str, ...]] = ("remove_singleton", "_plain")
+    fields: ClassVar[tuple[str, ...]] = ("_plain",)
     event_ndim = 1
 
     nvec: Tensor
@@ -52,7 +52,7 @@ class MultiCategorical(Discrete):
     _plain: bool
     """Whether ``nvec`` was a number."""
     _widths: tuple[int, ...]
-    """What ``nvec`` is where the batch has no element."""
+    """What ``nvec`` is where the batch has no element, or the device no numbers."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class MultiCategorical(Discrete):
         mask: Any = None,
         remove_singleton: bool = True,
     ) -> None:
-        vector = _sizes(nvec, device)
+        vector = _sizes(nvec)
         self._plain = remove_singleton and vector.ndim == 0
         vector = vector.reshape(1) if vector.ndim == 0 else vector
         super().__init__(vector.shape if shape is None else size(shape), as_dtype(dtype, torch.int64), device)
@@ -79,7 +79,7 @@ class MultiCategorical(Discrete):
                 f"MultiCategorical: the shape must end in the shape of nvec {list(vector.shape)}, got shape "
                 f"{list(self.shape)}"
             )
-        self.nvec = vector.expand(want)
+        self.nvec = vector.to(self._device).expand(want)
         self._widths = tuple(vector.reshape(-1, vector.shape[-1])[0].tolist())
         if mask is not None:
             self._one_nvec("a mask")
@@ -87,7 +87,7 @@ class MultiCategorical(Discrete):
 
     def _one_nvec(self, what: str) -> tuple[int, ...]:
         """The ``nvec`` of every element of the batch, which must be the same."""
-        rows = self.nvec.reshape(-1, self.nvec.shape[-1])
+        rows = self._rows()
         if bool((rows != rows[:1]).any()):
             raise SpecError(
                 f"{self!r}: {what} needs the same nvec in every element of the batch, got "
@@ -98,17 +98,25 @@ class MultiCategorical(Discrete):
     @cached_property
     def space_sizes(self) -> tuple[int, ...]:
         """``nvec`` of the first element of the batch."""
+        return tuple(self._rows()[0].tolist())
+
+    def _rows(self) -> Tensor:
+        """The ``nvec`` of every element of the batch, ``[n, components]``; one row where that holds no numbers."""
         rows = self.nvec.reshape(-1, self.nvec.shape[-1])
-        return tuple(rows[0].tolist()) if len(rows) else self._widths
+        return rows if rows.numel() and not rows.is_meta else torch.tensor([self._widths], device="cpu")
 
     def _map(self, reshape: Reshape, rename: Rename | None = None, **changes: Any) -> Self:
-        return super()._map(reshape, rename, **{"_widths": self._widths, **changes})
+        kept = {"_widths": self._widths, "remove_singleton": self.remove_singleton}
+        return super()._map(reshape, rename, **{**kept, **changes})
+
+    def _cast(self, dtype: torch.dtype) -> Self:
+        refuse_too_many(f"{self!r}.to", int(self._rows().max()), dtype)
+        return super()._cast(dtype)
 
     @cached_property
     def unit_dtype(self) -> torch.dtype:  # type: ignore[override]
         """Double precision where there are very many values."""
-        most = int(self.nvec.max()) if self.nvec.numel() else 0
-        return torch.float64 if most > FINE else torch.float32
+        return torch.float64 if int(self._rows().max()) > FINE else torch.float32
 
     @property
     def space(self) -> BoxList:
@@ -165,7 +173,7 @@ class MultiCategorical(Discrete):
 
     def cardinality(self) -> int:
         """The product of ``nvec``, the largest in the batch."""
-        return int(self.nvec.prod(-1).max()) if self.nvec.numel() else prod(self._widths)
+        return max(prod(row) for row in self._rows().unique(dim=0).tolist())
 
     def enumerate(self, use_mask: bool = False) -> Tensor:
         """Every combination once, the same in all elements; ``[prod(nvec), *shape]``."""
@@ -212,10 +220,10 @@ class MultiCategorical(Discrete):
         return MultiOneHot(self.space_sizes, shape, device=self._device, mask=self.mask)
 
 
-def _sizes(nvec: Any, device: Any) -> Tensor:
-    """``nvec`` as a tensor of whole numbers that nobody else holds."""
+def _sizes(nvec: Any) -> Tensor:
+    """``nvec`` as a tensor of whole numbers that nobody else holds, on the CPU."""
     try:
-        vector = torch.as_tensor(nvec, device=device).clone()
+        vector = torch.as_tensor(nvec, device="cpu").clone()
     except (TypeError, ValueError, RuntimeError) as error:
         raise SpecError(f"MultiCategorical: nvec must be whole numbers in rows of one length, got {nvec}") from error
     if vector.dtype.is_floating_point and vector.numel():
@@ -351,7 +359,7 @@ class MultiOneHot(Discrete):
     def _registered(self, val: Any, registers: tuple[Register, ...]) -> Any:
         """The numbers of values, one per component in the innermost lists."""
         val = val.tolist() if hasattr(val, "tolist") else val
-        if val and isinstance(val[0], (list, tuple)):
+        if val and isinstance(val[0], list):
             return [self._registered(row, registers) for row in val]
         if len(val) != len(registers):
             raise ShapeError(f"{self!r}.encode: expected {len(registers)} values, got {val}")
@@ -362,8 +370,10 @@ class MultiOneHot(Discrete):
         numbers = super().to_numpy(val, safe)
         if self.registers is None:
             return numbers
-        columns = zip(self.registers, np.moveaxis(numbers, -1, 0), strict=True)
-        return np.stack([r.values(column, repr(self)) for r, column in columns], -1)
+        pairs = zip(self.registers, np.moveaxis(numbers, -1, 0), strict=True)
+        columns = [r.values(column, repr(self)) for r, column in pairs]
+        mixed = len({column.dtype.kind for column in columns}) > 1
+        return np.stack([column.astype(object) if mixed else column for column in columns], -1)
 
     def cardinality(self) -> int:
         """The product of ``nvec``."""

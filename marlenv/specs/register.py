@@ -10,6 +10,8 @@ from torch import Tensor
 
 from marlenv.errors import NotInSpec
 
+SCALARS = {bool, float, int, str}
+
 
 class Register:
     """The values that a spec has met, numbered from 0 in the order in which they came.
@@ -46,7 +48,7 @@ class Register:
         return self._numbers.setdefault(value, number)
 
     def values(self, numbers: np.ndarray, who: str) -> np.ndarray:
-        """The values that numbers stand for, as an array.
+        """The values that numbers stand for, as an array; of objects, unless all are of one kind that numpy has.
 
         Raises:
             NotInSpec: a number stands for no value yet.
@@ -54,7 +56,15 @@ class Register:
         known = list(self._numbers)
         if numbers.size and numbers.max() >= len(known):
             raise NotInSpec(f"{who}.to_numpy: {int(numbers.max())} stands for no value yet; registered are {known}")
-        return np.array([known[i] for i in numbers.reshape(-1).tolist()]).reshape(numbers.shape)
+        picked = [known[i] for i in numbers.reshape(-1).tolist()]
+        if len(kinds := {*map(type, picked)}) == 1 and kinds <= SCALARS:
+            array = np.array(picked)
+            if array.tolist() == picked:  # not so for numbers that are too large, and texts that end in zeros
+                return array.reshape(numbers.shape)
+        array = np.empty(len(picked), dtype=object)
+        for i, value in enumerate(picked):  # one by one: numpy would take tuples apart
+            array[i] = value
+        return array.reshape(numbers.shape)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Register)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from operator import index as whole
 from typing import Any
 
@@ -40,9 +41,10 @@ def size(shape: ShapeLike) -> Size:
         return Size()
     if type(shape) is Size:
         return shape
-    if isinstance(shape, str) or not (isinstance(shape, (int, np.integer)) or hasattr(shape, "__iter__")):
-        raise SpecTypeError(f"a size is an int or a sequence of them, got {shape!r}")
-    return Size((int(shape),)) if isinstance(shape, (int, np.integer)) else Size(whole(s) for s in shape)
+    single = isinstance(shape, (int, np.integer)) or getattr(shape, "ndim", None) == 0
+    with suppress(TypeError):
+        return Size((whole(shape),)) if single else Size(whole(s) for s in shape)  # type: ignore[arg-type,union-attr]
+    raise SpecTypeError(f"a size is an int or a sequence of them, got {shape!r}")
 
 
 def concrete(shape: Size) -> Size:
@@ -60,7 +62,7 @@ def fits(shape: Size, spec: Size) -> bool:
 
 def varargs(args: tuple[Any, ...]) -> Size:
     """The sizes of ``expand(2, 3)`` or ``expand((2, 3))``."""
-    return Size(args[0]) if len(args) == 1 and not isinstance(args[0], int) else Size(args)
+    return size(args[0] if len(args) == 1 else args)
 
 
 def reshaped(shape: Size, reshape: Reshape) -> Size:

@@ -116,12 +116,19 @@ class Stacked(LazyStack, TensorSpec):
         return self.project(value)
 
     def encode(self, val: Any, *, ignore_device: bool = False) -> Any:
-        """The encoded parts, stacked: of a list with one value per part, or of an array ``[..., *shape]``."""
+        """The encoded parts, stacked.
+
+        Args:
+            val: a list with one value ``[..., *part.shape]`` per part, or an array ``[..., *shape]``.
+            ignore_device: leave the values where they are.
+
+        Raises:
+            ShapeError: there are not as many values as parts, or one does not have the shape of its part.
+        """
         if isinstance(val, np.ndarray):
             val = torch.tensor(val)
-        pairs = self._pairs(val, "encode")
-        lead = 0 if isinstance(val, (list, tuple)) else self._lead_of(val)
-        return self._join([p.encode(v, ignore_device=ignore_device) for p, v in pairs], lead)
+        values = [p.encode(v, ignore_device=ignore_device) for p, v in self._pairs(val, "encode")]
+        return self._join(values, values[0].ndim - len(self.parts[0].shape))
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> list[Any]:
         """One array per part."""

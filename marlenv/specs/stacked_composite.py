@@ -14,7 +14,7 @@ from marlenv.errors import KeyMissing, ShapeError, SpecTypeError, Unsupported, n
 from marlenv.keys import NestedKey
 from marlenv.specs.base import TensorSpec
 from marlenv.specs.composite import Composite
-from marlenv.specs.composite_values import look
+from marlenv.specs.composite_values import look, one_for_all
 from marlenv.specs.lazy_stack import LazyStack
 from marlenv.specs.shapes import ShapeLike, fits, size
 
@@ -212,7 +212,15 @@ class StackedComposite(LazyStack, Composite):
             val = self._by_part(val)
         pairs = self._pairs(val, "encode")
         data = [p.encode(v, ignore_device=ignore_device) for p, v in pairs]
-        return LazyStackedTensorDict(*data, stack_dim=data[0].ndim - len(self.parts[0].shape) + self.dim)
+        ndim = len(self.parts[0].shape)
+        leads = [one.shape[: one.ndim - ndim] for one in data]
+        lead = max(leads, key=len)
+        if any(own != lead and (own or not one_for_all(one)) for own, one in zip(leads, data, strict=True)):
+            raise ShapeError(
+                f"{self._who}.encode: the parts must have the same leading dimensions, got {[list(o) for o in leads]}"
+            )
+        rows = [one if own == lead else one.expand(*lead, *one.shape) for own, one in zip(leads, data, strict=True)]
+        return LazyStackedTensorDict(*rows, stack_dim=len(lead) + self.dim)
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
         """A nested dict of what simulators take, each entry along the stacked dimension.

@@ -152,6 +152,25 @@ class Config:
             if getattr(self, name) and self.schedule != schedule:
                 raise SpecError(f"tournament: {name} are for schedule {schedule!r}, got {self.schedule!r}")
 
+    def check_used(self) -> None:
+        """Raises where a field is given that nothing reads; asked of new tournaments, not of ledgers that exist.
+
+        Raises:
+            SpecError: names the field, and what it is for.
+        """
+        rounds = self.rounds != ROUNDS  # which stands in the ledgers of all schedules
+        for name, given, schedules in (
+            ("populations", bool(self.populations), ("teams", "focal")),
+            ("rounds", rounds, ("swiss", "match")),
+        ):
+            if given and self.schedule not in schedules:
+                says = " and ".join(map(repr, schedules))
+                raise SpecError(f"tournament: {name} are for the schedules {says}, got {self.schedule!r}")
+        if self.increment and self.game_seconds is None:
+            raise SpecError(f"tournament: increment is for clocks with game_seconds, got increment = {self.increment}")
+        if self.opening_plies is not None and not self.openings:
+            raise SpecError(f"tournament: opening_plies are for openings, got opening_plies = {self.opening_plies}")
+
     def _most_rounds(self) -> int:
         """How many rounds of a Swiss tournament there can be: nobody meets or rests twice."""
         return len(self.players) - 1 + len(self.players) % 2
@@ -211,11 +230,13 @@ class Config:
     def read(cls, path: Path | str) -> Config:
         """The tournament that a TOML file describes."""
         try:
-            given = tomllib.loads(Path(path).read_text())
+            given = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
         except FileNotFoundError:
             raise SpecError(f"{path}: there is no such file; expected the TOML file of a tournament") from None
         except UnicodeDecodeError:
-            raise SpecError(f"{path}: this is no TOML; a ledger is gone on with by `resume`") from None
+            raise SpecError(
+                f"{path}: this is no TOML; a ledger is gone on with by `resume`, and TOML is text in UTF-8"
+            ) from None
         except tomllib.TOMLDecodeError as error:
             more = "; two players of one name?" if "overwrite" in str(error) else ""
             raise SpecError(f"{path}: this is no TOML: {error}{more}") from None
@@ -321,9 +342,11 @@ def load_player(name: str, given: Any) -> Player:
         )
     if kind not in KINDS and ":" not in kind:
         raise SpecError(f"player {name!r}: kind {kind!r}: {nearest(kind, KINDS)}, or module:callable")
+    if kind == "random":
+        if table:
+            raise SpecError(f"player {name!r}: random takes no options, got {', '.join(table)}")
+        return random_player
     try:
-        if kind == "random":
-            return random_player
         made: Any = KINDS[kind] if kind in KINDS else load(kind)
         ready = not inspect.isclass(made) and (
             not inspect.isfunction(made) or "turn" in inspect.signature(made).parameters
@@ -331,6 +354,11 @@ def load_player(name: str, given: Any) -> Player:
         made = made if ready else made(**table)
     except Exception as error:
         raise SpecError(f"player {name!r}: {kind} does not load: {type(error).__name__}: {error}") from error
+    if ready and table:
+        raise SpecError(
+            f"player {name!r}: {kind} is a player itself and takes no options, got {', '.join(table)}; name a function "
+            f"or a class that makes players from them"
+        )
     if not callable(made):
         raise SpecError(f"player {name!r}: {kind} made {type(made).__name__}, which cannot be called")
     player: Player = made

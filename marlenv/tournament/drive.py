@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,9 +26,11 @@ def open_ledger(config: Config, path: Path | str) -> Ledger:
 
     Raises:
         PoolError: the file is the ledger of another tournament; names what differs.
+        SpecError: a field of a new tournament is one that nothing reads.
     """
     path = Path(path)
     if not path.exists():
+        config.check_used()
         arena = config.arena()
         games = following(config, arena, blank([], len(arena.seats)))
         try:
@@ -132,27 +135,19 @@ def run(
         progress: called with the number of games that ended, whenever some did.
         workers: how many processes play, on Ray; this one leases games for them and writes what they played. With 0 it
             plays by itself.
-        lease_seconds: after how long games that were leased on another host, whose process gave no sign of life, are
-            played here.
+        lease_seconds: after how long games are played here that another process leased and gave no sign of life since,
+            as on a host that is lost. This one gives them all the time, however long a game takes.
     """
     whole("tournament", "workers", workers, 0)
     config = Config.of(ledger.config)
     arena, owner, block = config.arena(), me(), config.block or 8 * config.rows
-    tell, renewed = progress or (lambda count: None), time.monotonic()
-
-    def ended(count: int) -> None:
-        nonlocal renewed
-        tell(count)
-        if time.monotonic() - renewed > lease_seconds / 4:
-            renewed = time.monotonic()
-            ledger.renew(owner, lease_seconds)
-
-    crew: Crew = Here(arena, ended)
+    tell = progress or (lambda count: None)
+    crew: Crew = Here(arena, tell)
     if workers:
         from marlenv.tournament.ray import RayCrew
 
         crew = RayCrew(ledger.config, workers)
-    try:
+    with closing(crew), ledger.renewing(owner, lease_seconds):
         ledger.release(owner)  # what this process began before, and an error ended
         done: list[Played] = []
         while True:
@@ -162,11 +157,9 @@ def run(
                 share = -(-ledger.counts()["open"] // crew.size)  # so that all have something to do
                 while crew.free and (games := ledger.lease(owner, min(block, max(share, 1)), lease_seconds)):
                     crew.start(games)
-            if done:
-                if workers:
-                    tell(sum(len(played.games) for played in done))
-                ended(0)
-                done = []
+            if workers and done:
+                tell(sum(len(played.games) for played in done))
+            done = []
             if crew.busy:
                 done = crew.finished(lease_seconds / 4)
             elif config.schedule in OF_ROUNDS and not ledger.extend(partial(following, config, arena)):
@@ -175,5 +168,3 @@ def run(
                 time.sleep(0.05)
             elif not ledger.counts()["open"]:
                 return
-    finally:
-        crew.close()

@@ -63,18 +63,18 @@ def read_suite(path: Path, plies: int | None = None) -> list[tuple[str, ...]]:
     """The openings of a file, as :func:`read_opening` takes them.
 
     Args:
-        path: ``.epd``, a position of chess in each line; ``.pgn``, games of chess; else text, the moves of an opening
-            in each line, of any game, and ``#`` before comments.
+        path: ``.epd``, a position of chess or Chess960 in each line; ``.pgn``, games of chess, in UTF-8 or Latin-1;
+            else text, the moves of an opening in each line, of any game, and ``#`` before comments.
         plies: how many moves of a game of PGN are taken; all if left out.
 
     Raises:
-        SpecError: there is no such file, or nothing in it.
+        SpecError: there is no such file, or nothing in it, or it is no text in UTF-8.
     """
     if not path.is_file():
         raise SpecError(f"openings: there is no file {path}")
     kinds = {".epd": _epd, ".pgn": _pgn}
     try:
-        found = kinds.get(path.suffix, _lines)(path.read_text(), plies)
+        found = kinds.get(path.suffix, _lines)(_text(path), plies)
     except BadNotation as error:
         error.add_note(f"in {path}")
         raise
@@ -83,15 +83,31 @@ def read_suite(path: Path, plies: int | None = None) -> list[tuple[str, ...]]:
     return found
 
 
+def _text(path: Path) -> str:
+    data = path.read_bytes()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if path.suffix == ".pgn":  # whose standard says so, in section 4.1
+            return data.decode("latin-1")
+        raise SpecError(f"openings: {path} is no text in UTF-8: {error}; save it as UTF-8") from None
+
+
 def _lines(text: str, plies: int | None) -> list[tuple[str, ...]]:
     lines = (tuple(line.partition("#")[0].split()) for line in text.splitlines())
     return [words[:plies] for words in lines if words]
 
 
 def _epd(text: str, _: int | None) -> list[tuple[str, ...]]:
-    from marlenv.games.chess import read_epd, write_fen
+    from marlenv.games.chess import Position, read_epd, write_fen
 
-    return [(FEN + write_fen(read_epd(line)[0]),) for line in text.splitlines() if line.strip()]
+    def position(line: str) -> Position:
+        try:
+            return read_epd(line)[0]
+        except BadNotation:  # what both can read is one position in both
+            return read_epd(line, chess960=True)[0]
+
+    return [(FEN + write_fen(position(line)),) for line in text.splitlines() if line.strip()]
 
 
 def _pgn(text: str, plies: int | None) -> list[tuple[str, ...]]:

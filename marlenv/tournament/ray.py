@@ -7,12 +7,14 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import cloudpickle as pickle
 import torch
 
 from marlenv.errors import WorkerFailed
 from marlenv.tournament.config import Config
 from marlenv.tournament.games import Games
 from marlenv.tournament.play import Arena, Played
+from marlenv.vector.protocol import Failure
 from marlenv.vector.ray import SPREAD, started
 
 WHO = "tournament"
@@ -33,10 +35,33 @@ class Worker:
         self._arena: Arena | None = None
 
     def play(self, games: Games) -> Played:
-        """Plays some games."""
-        if self._arena is None:
-            self._arena = Config.of(self._table).arena()
-        return self._arena.play(games)
+        """Plays some games.
+
+        Raises:
+            WorkerFailed: an error that does not come through pickle, with its traceback as text.
+        """
+        try:
+            if self._arena is None:
+                self._arena = Config.of(self._table).arena()
+            return self._arena.play(games)
+        except Exception as error:
+            if comes_through(error):
+                raise
+            failure = Failure.of(error, 0)
+            raise WorkerFailed(f"{WHO}: {failure.summary}\n\nIn its worker:\n{failure.text}") from None
+
+
+def comes_through(error: Exception) -> bool:
+    """Whether another process can read an error.
+
+    >>> comes_through(KeyError("net"))
+    True
+    """
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever a class of somebody else raises when it is made anew
+        return False
+    return True
 
 
 class RayCrew:
@@ -81,7 +106,7 @@ class RayCrew:
         """The blocks that have ended, waiting some time for one.
 
         Raises:
-            WorkerFailed: worker after worker is lost.
+            WorkerFailed: worker after worker is lost, or the error of a player cannot be read here.
         """
         ready, _ = self.ray.wait(list(self._busy), num_returns=1, timeout=seconds)
         out = []
@@ -92,6 +117,8 @@ class RayCrew:
                 self.lost = 0
             except self.ray.exceptions.RayTaskError as error:  # the error of a player, as if it played here
                 raise error.cause from error
+            except self.ray.exceptions.UnserializableException as error:  # as where a module is on its host alone
+                raise WorkerFailed(f"{WHO}: a worker's error cannot be read here: {error}") from error
             except self.ray.exceptions.RayError as error:
                 self.lost += 1
                 if self.lost > self.patience:

@@ -11,12 +11,13 @@ import numpy as np
 from jinja2 import Environment, PackageLoader  # torch needs it and brings it
 from markupsafe import Markup
 
-from marlenv.errors import PoolError, ShapeError, Unsupported
+from marlenv.errors import PoolError, ShapeError, Unsupported, whole
 from marlenv.tournament.asking import ENDINGS
 from marlenv.tournament.by_game import met, rate_games, results_of
 from marlenv.tournament.cross_play import cross_play, team_returns
 from marlenv.tournament.defects import defects
 from marlenv.tournament.export import board_of, positions
+from marlenv.tournament.files import placed, write_whole
 from marlenv.tournament.play import Played
 from marlenv.tournament.ratings import Draws, Ratings
 from marlenv.tournament.response import response
@@ -89,7 +90,13 @@ def write_report(
         replays: how many games can be replayed, those of all pairings in turn.
         draws: as of :func:`rate`.
         seat: as of :func:`rate`.
+
+    Raises:
+        SpecError: the number of replays is below 0.
+        PoolError: there is no folder for the page, or it is one.
     """
+    whole("report", "replays", replays, 0)
+    path = placed("report", Path(path))
     played, names = ledger.played(), list(ledger.config["players"])
     rows, note = standings(played, names, level, draws=draws, seat=seat)
     results = results_of(played, names) if played.games else Results(tuple(names))
@@ -117,9 +124,7 @@ def write_report(
         replays=Markup(json.dumps(shown).replace("<", "\\u003c")),
         no_replays=_why_none(shown, played, replays),
     )
-    draft = path.with_name(f".{path.name}.draft")
-    draft.write_text(text)
-    draft.replace(path)
+    write_whole(path, [text])
 
 
 def _cross(results: Results, order: list[str]) -> list[list[str]]:

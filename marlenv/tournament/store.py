@@ -14,10 +14,11 @@ import json
 import os
 import socket
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 from marlenv.errors import PoolError
 from marlenv.tournament.blocks import AGAIN, GAME, RESULT, game_rows, read_games, read_results, result_rows
+from marlenv.tournament.files import placed
 from marlenv.tournament.games import Game, Games, Ids
 from marlenv.tournament.play import Played
 from marlenv.tournament.spans import Span, holds, joined, marked, runs
@@ -128,9 +130,7 @@ class Ledger:
             PoolError: the file exists, or its folder does not.
             OSError: it cannot be written.
         """
-        path = Path(path)
-        if not path.parent.is_dir():
-            raise PoolError(f"ledger {path}: there is no folder {path.parent}; make it, or choose another place")
+        path = placed("ledger", Path(path))
         if path.exists():
             raise PoolError(f"ledger {path}: the file exists; resume it, or choose another name")
         draft = path.with_name(f".{path.name}.{os.getpid()}")  # becomes the ledger when all is written
@@ -198,14 +198,15 @@ class Ledger:
     def lease(self, owner: str, count: int, seconds: float = 600.0) -> Games:
         """The next games to play, which nobody else gets for some time.
 
-        Games whose lease has run out, or whose process is gone, are among them.
+        Games that others leased are among them if their lease has run out or their process is gone; the owner's own
+        are not, until they are released.
         """
         now = time.time()
         with _transaction(self._db, self.path):
             owners = {o for (o,) in self._db.execute("SELECT DISTINCT owner FROM span WHERE state = ?", (LEASED,))}
             for dead in (o for o in owners if o != owner and gone(o)):
                 self._db.execute(f"{FREE} AND owner = ?", (OPEN, LEASED, dead))
-            self._db.execute(f"{FREE} AND lease_until < ?", (OPEN, LEASED, now))
+            self._db.execute(f"{FREE} AND lease_until < ? AND owner != ?", (OPEN, LEASED, now, owner))
             spans, chosen, left = _spans(self._db), list[Span](), count
             for span in spans:
                 if span.state == OPEN and left > 0:
@@ -240,10 +241,28 @@ class Ledger:
 
     def renew(self, owner: str, seconds: float = 600.0) -> None:
         """Keeps the games that an owner has leased, some time longer."""
-        with _transaction(self._db, self.path):
-            self._db.execute(
-                "UPDATE span SET lease_until = ? WHERE state = ? AND owner = ?", (time.time() + seconds, LEASED, owner)
-            )
+        _renew(self._db, self.path, owner, seconds)
+
+    @contextmanager
+    def renewing(self, owner: str, seconds: float = 600.0) -> Iterator[None]:
+        """Keeps the games that an owner has leased or leases meanwhile, however long they take.
+
+        A thread with a connection of its own renews them, four times while a lease lasts.
+        """
+        over = threading.Event()
+
+        def renew() -> None:
+            while not over.wait(seconds / 4):
+                with suppress(OSError, sqlite3.Error), closing(_connect(self.path)) as db:  # the next one may do
+                    _renew(db, self.path, owner, seconds)
+
+        thread = threading.Thread(target=renew, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def finish(self, owner: str, played: Played) -> int:
         """Writes what came out, all in one transaction; how many games were still the owner's to finish."""
@@ -322,6 +341,12 @@ def _undone(db: sqlite3.Connection, path: Path, error: BaseException) -> OSError
 def _once(ids: Ids) -> NDArray[np.int64] | None:
     """The places of numbers in their order, of those that come twice the first one's; None if they are so already."""
     return None if (np.diff(ids) > 0).all() else np.unique(ids, return_index=True)[1]
+
+
+def _renew(db: sqlite3.Connection, path: Path, owner: str, seconds: float) -> None:
+    with _transaction(db, path):
+        until = time.time() + seconds
+        db.execute("UPDATE span SET lease_until = ? WHERE state = ? AND owner = ?", (until, LEASED, owner))
 
 
 def _insert(db: sqlite3.Connection, given: Iterable[Game]) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Kind = Literal["action", "state", "observation", "reward", "done"]
 OUTPUTS: tuple[Kind, ...] = ("observation", "reward", "done")
 INPUTS: tuple[Kind, ...] = ("action", "state")
+HOOKS = ("_call", "_reset", "_step", "_inv_call", "_each")
 
 
 class Transform(nn.Module):
@@ -37,6 +38,7 @@ class Transform(nn.Module):
 
     Args:
         in_keys: entries to read, as the env names them; a subclass may choose them when the transform joins an env.
+            None: all of the family ``on``, which a class of single values that says ``on`` reads when left out, too.
         out_keys: entries to write, as the outside names them; ``in_keys`` when left out.
         in_keys_inv: entries that the env is told, as the env names them.
         out_keys_inv: the same entries as the outside names them; ``in_keys_inv`` when left out.
@@ -50,7 +52,7 @@ class Transform(nn.Module):
     """
 
     on: ClassVar[Kind] = "observation"
-    """The family whose keys are read when ``in_keys`` is None."""
+    """The family whose keys are read when ``in_keys`` is None, or left out by a class of single values that says it."""
     default_name: ClassVar[str | None] = None
     """The name that those keys end with, where not all of the family are meant; and the key outside an env."""
     monotone: ClassVar[bool] = False
@@ -72,6 +74,15 @@ class Transform(nn.Module):
     _overwritten: frozenset[NestedKey]
     _taken: frozenset[NestedKey]
     _value_ndim: int
+    _no_keys: bool
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Raises for a family that there is not."""
+        super().__init_subclass__(**kwargs)
+        if cls.on not in (*OUTPUTS, *INPUTS):
+            raise SpecError(f"{cls.__name__}: on must be one of {sorted((*OUTPUTS, *INPUTS))}, got {cls.on!r}")
+        if "of_users" not in cls.__dict__:
+            cls.of_users = cls.__module__.partition(".")[0] != "marlenv"
 
     def __init__(
         self,
@@ -81,6 +92,9 @@ class Transform(nn.Module):
         out_keys_inv: Sequence[NestedKey] | None = None,
     ) -> None:
         super().__init__()
+        left_out = isinstance(in_keys, tuple) and not in_keys and not in_keys_inv
+        if left_out and self._says_what_it_reads():
+            in_keys, left_out = None, False
         self.in_keys = None if in_keys is None else _key_list(in_keys)
         self.out_keys = self.in_keys if out_keys is None else _key_list(out_keys)
         self.in_keys_inv = _key_list(in_keys_inv or ())
@@ -88,7 +102,34 @@ class Transform(nn.Module):
         self._check_keys()
         self.missing_tolerance = False
         self.__dict__.update(_container=None, _parent=None, _derived={}, _overwritten=frozenset())
-        self.__dict__.update(_taken=frozenset(), _value_ndim=0)
+        self.__dict__.update(_taken=frozenset(), _value_ndim=0, _no_keys=left_out)
+
+    @classmethod
+    def _writes(cls, *hooks: str) -> bool:
+        """Whether the class has any of these hooks of its own."""
+        return any(getattr(cls, hook) is not getattr(Transform, hook) for hook in hooks)
+
+    @classmethod
+    def _says_what_it_reads(cls) -> bool:
+        """Whether it is one of single values that names their family."""
+        named = any("on" in vars(base) for base in cls.__mro__ if base is not Transform)
+        return named and cls.on in OUTPUTS and cls._writes("_apply_transform") and not cls._writes(*HOOKS)
+
+    of_users: ClassVar[bool] = False
+    """Whether its code is a user's, who may leave to us what follows from a done flag."""
+
+    def check_reads(self) -> None:
+        """Raises where a user's transform of single values was told of none.
+
+        Raises:
+            SpecError: it would do nothing.
+        """
+        idle = self._no_keys and not self.in_keys and not self.in_keys_inv and not self._writes(*HOOKS)
+        if idle and self.of_users and self._writes("_apply_transform", "_inv_apply_transform"):
+            raise SpecError(
+                f"{type(self).__name__}: no keys, so it would do nothing; pass in_keys=[...] (None: all of the family "
+                f"that the class names, on = 'reward') or in_keys_inv=[...]; an empty list where that is meant"
+            )
 
     def _check_keys(self) -> None:
         """Raises unless there are as many keys to read as to write, where one is written for each."""
@@ -122,6 +163,10 @@ class Transform(nn.Module):
         single_values = type(self)._inv_call is Transform._inv_call
         if tensordict is None or not (self.enable_inv_on_reset or single_values):
             return tensordict
+        return self._inv_of_some(tensordict)
+
+    def _inv_of_some(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """``_inv_call`` on data that need not have all entries: of a reset, or stored ones."""
         strict, self.missing_tolerance = self.missing_tolerance, True
         try:
             return self._inv_call(tensordict)
@@ -163,8 +208,16 @@ class Transform(nn.Module):
             if isinstance(value, list):
                 write(tensordict, inner, [self._inv_apply_transform(one) for one in value])
             elif value is not None:
-                store(tensordict, inner, self._inv_apply_transform(value))
+                store(tensordict, inner, self._made("_inv_apply_transform", self._inv_apply_transform(value)))
+            elif not self.missing_tolerance:
+                raise self.no_entry(outer, tensordict.keys(True, True))
         return tensordict
+
+    def _made(self, hook: str, value: Any) -> Any:
+        """What a hook gave; raises where it gave nothing."""
+        if value is None:
+            raise SpecTypeError(f"{type(self).__name__}.{hook}: must return the new value, returned None")
+        return value
 
     def _each(self, td: TensorDictBase, must: bool) -> set[NestedKey]:
         """Transforms what is there, in place; returns the keys that were not."""
@@ -174,7 +227,7 @@ class Transform(nn.Module):
             if isinstance(value, list):  # of agents whose entries have different sizes
                 write(td, new, [self._apply_transform(one) for one in value])
             elif value is not None:
-                made = self._apply_transform(value)
+                made = self._made("_apply_transform", self._apply_transform(value))
                 held = new != old and isinstance(made, Tensor) and isinstance(value, Tensor)
                 store(td, new, separate([made], [value])[0] if held else made)
             elif must and not self.missing_tolerance:
@@ -230,7 +283,7 @@ class Transform(nn.Module):
     @dispatch(source="in_keys_inv", dest="out_keys_inv")  # type: ignore[untyped-decorator]
     def inv(self, tensordict: TensorDictBase) -> TensorDictBase:
         """What the env would be told; a new tensordict."""
-        return self._inv_call(tensordict.copy())
+        return self._inv_of_some(tensordict.copy())
 
     def set_missing_tolerance(self, mode: bool = False) -> None:
         """Whether entries that are not there are passed over rather than an error."""
@@ -318,7 +371,7 @@ class Transform(nn.Module):
             return Bounded(
                 torch.minimum(low, high), torch.maximum(low, high), low.shape, device=low.device, dtype=low.dtype
             )
-        example = self._apply_transform(spec.zero())
+        example = self._made("_apply_transform", self._apply_transform(spec.zero()))
         return Unbounded(example.shape, device=example.device, dtype=example.dtype)
 
     def need_dim(self, spec: TensorSpec, dim: int, batch_ndim: int) -> None:
@@ -372,9 +425,8 @@ class Transform(nn.Module):
 
         Numbers with more dimensions than a value may be those of rows.
         """
-        hooks = ("_call", "_reset", "_step", "_inv_call", "_each", "_on_reset")
         said = vars(type(self)).get("pure", False) and not self.in_keys_inv
-        if not said or any(getattr(type(self), hook) is not getattr(Transform, hook) for hook in hooks):
+        if not said or self._writes(*HOOKS, "_on_reset"):
             return False
         return all(held.ndim <= self._value_ndim for held in (*self.buffers(), *self.parameters()))
 

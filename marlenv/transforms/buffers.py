@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from marlenv.envs.seeding import fresh_seed
 from marlenv.errors import ShapeError, SpecError, SpecTypeError, Unsupported, whole
-from marlenv.keys import NestedKey, under
+from marlenv.keys import NestedKey, nested, path, under
 from marlenv.tensordicts import fetch
 from marlenv.transforms.base import Transform
 
@@ -57,11 +57,9 @@ class BurnInTransform(_OnStoredData):
                 raise SpecTypeError(f"BurnInTransform: modules must be tensordict modules, got {type(module).__name__}")
         self.modules_played = nn.ModuleList(given)
         self.burn_in = whole("BurnInTransform", "burn_in", burn_in, 0)
-        written = [
-            key[1:] for module in given for key in module.out_keys if isinstance(key, tuple) and key[0] == "next"
-        ]
-        states = [key[0] if len(key) == 1 else key for key in written] if out_keys is None else list(out_keys)
-        self.states = [key[1] if isinstance(key, tuple) and key[0] == "next" else key for key in states]
+        made = [key for module in given for key in module.out_keys if path(key)[0] == "next"]
+        states = [path(key) for key in (made if out_keys is None else out_keys)]
+        self.states = [nested(key[1:] if key[0] == "next" else key) for key in states]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The steps behind the first ones, whose states are those that the modules ended in."""

@@ -9,13 +9,15 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import Size, nn
 
 from marlenv.errors import BadIndex, SpecError, SpecTypeError
 from marlenv.specs import Composite
 from marlenv.specs.shapes import concrete
+from marlenv.tensordicts import unite
 from marlenv.transforms.base import Transform
+from marlenv.transforms.flags import complete_changed, note_flags
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -32,6 +34,8 @@ class Call(Transform):
         super().__init__()
         self.function = function
 
+    of_users = True
+
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         made = self.function(next_tensordict)
         if not isinstance(made, TensorDictBase):
@@ -40,27 +44,33 @@ class Call(Transform):
             )
         return made
 
-    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """The specs of what the function returns for zeros."""
+    def transform_output_spec(self, output_spec: Composite) -> Composite:
+        """The specs of what the function returns for zeros: observations and done flags, as after a reset."""
         from marlenv.envs import make_composite_from_td
 
-        made = make_composite_from_td(self._call(observation_spec.zero()), unsqueeze_null_shapes=False)
+        side = output_spec.clone()
+        observation, done = side["full_observation_spec"], side["full_done_spec"]
+        zeros = unite(observation.zero(), done.zero())
+        made = make_composite_from_td(self._call(zeros), unsqueeze_null_shapes=False)
         for key, leaf in made.items(True, True):
-            old = observation_spec.get(key, None)
-            if old is None or (concrete(old.shape), old.dtype) != (leaf.shape, leaf.dtype):
-                observation_spec[key] = leaf
-        for key in [k for k in observation_spec.keys(True, True) if k not in made]:
-            del observation_spec[key]
-        return observation_spec
+            old = observation.get(key, None)
+            if key not in done and (old is None or (concrete(old.shape), old.dtype) != (leaf.shape, leaf.dtype)):
+                observation[key] = leaf
+        for key in [k for k in observation.keys(True, True) if k not in made]:
+            del observation[key]
+        return side
 
 
 def as_transform(transform: Any) -> Transform:
     """A transform from what users pass: a transform, or a function of tensordicts.
 
     Raises:
-        SpecError: it is a class, or a transform of TorchRL, or cannot be called.
+        SpecError: it is a class, or a transform of TorchRL, or half made, or cannot be called.
     """
     if isinstance(transform, Transform):
+        if "_container" not in transform.__dict__:
+            name = type(transform).__name__
+            raise SpecError(f"{name}.__init__: must begin with super().__init__(in_keys), which it never called")
         return transform
     kind = transform if inspect.isclass(transform) else type(transform)
     if any(base.__module__.startswith("torchrl.envs") for base in kind.__mro__):
@@ -78,6 +88,27 @@ def ours(name: str) -> str:
     if name in room.__all__:
         return f"use marlenv's own: from marlenv import {name}"
     return "marlenv has none of that name: put it on marlenv.to_torchrl(env), or write it as a marlenv.Transform"
+
+
+def edited(transform: Transform, hook: str, td: TensorDictBase, *known: TensorDictBase) -> TensorDictBase:
+    """What a hook of a user's transform makes of what the env answered; done flags follow from those that it changed.
+
+    Raises:
+        SpecTypeError: it returned something else than a tensordict.
+    """
+    flags = note_flags(td)
+    made = returned(transform, hook, getattr(transform, hook)(*known, td))
+    complete_changed(made, flags)
+    return made
+
+
+def returned(transform: Transform, hook: str, made: Any) -> Any:
+    """What a hook returned, where it is a tensordict."""
+    if type(made) is not TensorDict and not isinstance(made, TensorDictBase):
+        raise SpecTypeError(
+            f"{type(transform).__name__}.{hook}: must return the tensordict that it edits, got {type(made).__name__}"
+        )
+    return made
 
 
 class Compose(Transform):
@@ -180,19 +211,28 @@ class Compose(Transform):
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         for transform in self:
-            next_tensordict = transform._call(next_tensordict)
+            if transform.of_users:
+                next_tensordict = edited(transform, "_call", next_tensordict)
+            else:
+                next_tensordict = transform._call(next_tensordict)
         return next_tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         given = self._known(tensordict, True) if self._moves else repeat(tensordict)
         for transform, known in zip(self, given, strict=False):
-            tensordict_reset = transform._reset(known, tensordict_reset)
+            if transform.of_users:
+                tensordict_reset = edited(transform, "_reset", tensordict_reset, known)
+            else:
+                tensordict_reset = transform._reset(known, tensordict_reset)
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         given = self._known(tensordict) if self._moves else repeat(tensordict)
         for transform, known in zip(self, given, strict=False):
-            next_tensordict = transform._step(known, next_tensordict)
+            if transform.of_users:
+                next_tensordict = edited(transform, "_step", next_tensordict, known)
+            else:
+                next_tensordict = transform._step(known, next_tensordict)
         return next_tensordict
 
     def _known(self, tensordict: TensorDictBase, resetting: bool = False) -> list[TensorDictBase]:
@@ -210,7 +250,7 @@ class Compose(Transform):
 
     def _restored(self, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for transform in self:
-            tensordict_reset = transform._restored(tensordict_reset)
+            tensordict_reset = edited(transform, "_restored", tensordict_reset)
         return tensordict_reset
 
     def _on_reset(self, tensordict: TensorDictBase) -> None:
@@ -220,12 +260,18 @@ class Compose(Transform):
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         for transform in reversed(list(self)):
-            tensordict = transform._inv_call(tensordict)
+            tensordict = returned(transform, "_inv_call", transform._inv_call(tensordict))
+        return tensordict
+
+    def _inv_of_some(self, tensordict: TensorDictBase) -> TensorDictBase:
+        for transform in reversed(list(self)):
+            tensordict = returned(transform, "_inv_call", transform._inv_of_some(tensordict))
         return tensordict
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
         for transform in reversed(list(self)):
-            tensordict = transform._reset_env_preprocess(tensordict)
+            made = transform._reset_env_preprocess(tensordict)
+            tensordict = None if tensordict is None else returned(transform, "_reset_env_preprocess", made)
         return tensordict
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -236,7 +282,7 @@ class Compose(Transform):
 
     def inv(self, tensordict: TensorDictBase) -> TensorDictBase:
         """What the env would be told; a new tensordict."""
-        return self._inv_call(tensordict.copy())
+        return self._inv_of_some(tensordict.copy())
 
     def _in_turn(self, hook: str, value: Any) -> Any:
         """What becomes of a value that every transform in turn is given."""

@@ -218,6 +218,7 @@ class TransformedEnv(EnvBase):
             self.__dict__.pop(name, None)
         for leaf in self.chain.leaves():
             leaf.join(self)
+            leaf.check_reads()
             batch_size = leaf.transform_env_batch_size(self.batch_size)
             device = leaf.transform_env_device(self.device)
             sides = leaf.transform_output_spec(self.output_spec), leaf.transform_input_spec(self.input_spec)

@@ -19,6 +19,9 @@ from marlenv.specs import Composite, NonTensor
 from marlenv.tensordicts import put
 from marlenv.wrappers._agent import AgentSpecs, AgentStep, all_observations, unknown_agent
 
+PACK = "pack: "
+"""What the packer's messages begin with, who does not know for whom it packs."""
+
 
 class AgentData:
     """Packs what the agents got.
@@ -105,7 +108,11 @@ class AgentData:
         try:
             return (self._resets if step is None else self._steps).pack(data)
         except MarlenvError as error:
-            error.add_note(f"in {self.who}{at(step)}")
+            what, when = str(error), f"{self.who}{at(step)}"
+            if what.startswith(PACK):
+                error.args = (f"{when}: {what.removeprefix(PACK)}",)
+            else:
+                error.add_note(f"in {when}")
             raise
 
     def _missing(self, agent: str, where: Path, step: int | None) -> KeyMissing:

@@ -15,7 +15,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from marlenv.envs.resetting import checked
-from marlenv.errors import SpecError, whole
+from marlenv.errors import whole
 from marlenv.groups import GroupTree, MarlGroupMapType, Packer, group_specs, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.groups.specs import Unequal
@@ -24,6 +24,7 @@ from marlenv.specs import Binary, Composite, Unbounded
 from marlenv.tensordicts import get, put
 from marlenv.wrappers._agent import AgentSpecs, AgentStep, all_observations, with_shared_infos, with_shared_masks
 from marlenv.wrappers._agent_data import AgentData, RootData
+from marlenv.wrappers._answers import Answers, checked_specs
 from marlenv.wrappers._choices import Choices
 from marlenv.wrappers._episode_flags import EpisodeFlags
 from marlenv.wrappers._roster import AgentsWrapper
@@ -51,6 +52,8 @@ class AgentsEnv(AgentsWrapper):
     """Whether the episode ends with the first agent that is done, when nothing is said."""
     team_reward: ClassVar[bool] = False
     """Whether the agents share one reward, which stands at the root: what each of them got."""
+    drops_infos: ClassVar[bool] = False
+    """Whether infos that :meth:`agent_specs` does not declare are left out; they are an error otherwise."""
     skips_frames = False
     resets_in_one = True
 
@@ -101,13 +104,10 @@ class AgentsEnv(AgentsWrapper):
     # --- specs -----------------------------------------------------------------------------------
 
     def _make_specs(self, env: Any) -> None:
-        agents = self.agent_specs()
-        if not agents:
-            raise SpecError(f"{type(self).__name__}: the simulator has no agents")
+        agents = checked_specs(type(self).__name__, self.agent_specs())
         whole = {a: Composite(observations=s.observations, action=s.action) for a, s in agents.items()}
         self.group_map = resolve(self._asked_groups, list(agents), default=self.default_groups, specs=whole)
-        self.tree = GroupTree(self.group_map)
-        self.agent_names = list(agents)
+        self.tree, self.agent_names = GroupTree(self.group_map), list(agents)
         agents = with_shared_masks(self.tree, with_shared_infos(self.tree, agents))
         masks = dict.fromkeys(("alive", "mask"), Binary(shape=(), dtype=torch.bool)) if self.use_mask else {}
         observed = {a: Composite({**all_observations(s), **masks}) for a, s in agents.items()}
@@ -117,15 +117,14 @@ class AgentsEnv(AgentsWrapper):
         self._root = RootData(self.root_specs())
         self.full_observation_spec = group_specs(self.tree, observed, unequal=self._unequal).update(self._root.specs)
         flags = {a: Composite({n: Binary(shape=FLAG, dtype=torch.bool) for n in DONE_NAMES}) for a in agents}
-        self.full_done_spec = group_specs(self.tree, flags).update(
-            {n: flags[self.agent_names[0]][n] for n in DONE_NAMES}
-        )
+        ends = flags[self.agent_names[0]]
+        self.full_done_spec = group_specs(self.tree, flags).update({n: ends[n] for n in DONE_NAMES})
         self.full_action_spec = group_specs(self.tree, acted, unequal=self._unequal)
         grouped = Composite(reward=Unbounded(FLAG, dtype=torch.float32)) if self.team_reward else None
         self.full_reward_spec = grouped or group_specs(self.tree, rewards, unequal=self._unequal)
         self._action_packer = Packer(self.tree, acted, unequal=self._unequal)
-        paid = None if self.team_reward else rewards
-        self._agent_specs = agents
+        self._agent_specs, paid = agents, None if self.team_reward else rewards
+        self._answers = Answers(type(self).__name__, agents, drops_infos=self.drops_infos)
         self._data = AgentData(type(self).__name__, self.tree, agents, paid, unequal=self._unequal)
         self._flags = EpisodeFlags(self.tree, "any" if self.done_on_any else "all", masks=self.use_mask)
 
@@ -169,6 +168,8 @@ class AgentsEnv(AgentsWrapper):
             first: whether this is a reset: then there are no rewards.
         """
         flags = self._flags
+        if self._answers.unseen[first]:
+            self._answers.check(got, step=None if first else flags.steps)
         gone = set(flags.ended) if flags.ended else ()
         cut = self.max_steps is not None and flags.steps >= self.max_steps
         flags.note(got, cut=cut)

@@ -18,6 +18,7 @@ from marlenv.keys import DONE_NAMES, Path, nested
 from marlenv.specs import Binary, Composite, StackedComposite, TensorSpec, Unbounded
 from marlenv.tensordicts import get, nest, parts, plant, rows
 from marlenv.wrappers._agent import AgentSpecs, all_observations, check_named, with_shared_infos
+from marlenv.wrappers._answers import checked_specs
 from marlenv.wrappers._roster import AgentsWrapper
 
 
@@ -77,7 +78,7 @@ class BatchedAgentsEnv(AgentsWrapper):
     # --- specs -----------------------------------------------------------------------------------
 
     def _make_specs(self, env: Any) -> None:
-        agents, batch = self.agent_specs(), self.batch_size
+        agents, batch = checked_specs(type(self).__name__, self.agent_specs()), self.batch_size
         self.agent_names = names = list(agents)
         whole = {a: Composite(observations=s.observations, action=s.action) for a, s in agents.items()}
         self.group_map = resolve(self._asked_groups, names, default=self.default_groups(names), specs=whole)
@@ -88,10 +89,9 @@ class BatchedAgentsEnv(AgentsWrapper):
         self._infos = {
             a: dict(s.info.items()) for a, s in agents.items() if s.info is not None and "info" in observed[a]
         }
-        root = self.root_specs()
+        root, flat = self.root_specs(), Unbounded((1,), dtype=torch.float32)
         self.full_observation_spec = self._grouped(observed).update(root.expand(*batch, *root.shape))
         self.full_action_spec = self._grouped({a: {"action": s.action} for a, s in agents.items()})
-        flat = Unbounded((1,), dtype=torch.float32)
         self.full_reward_spec = self._grouped({a: {"reward": s.reward or flat} for a, s in agents.items()})
         flags = dict.fromkeys(DONE_NAMES, Binary(shape=(1,), dtype=torch.bool))
         done = self._grouped(dict.fromkeys(names, flags)) if self.agents_end else Composite(shape=batch)

@@ -13,11 +13,11 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from marlenv.errors import KeyMissing, ResetError, SpecTypeError
-from marlenv.keys import nested, path
+from marlenv.keys import path
 from marlenv.tensordicts import fetch, new, put
 from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._choices import check_choices
-from marlenv.wrappers._info_dicts import default_info_dict_reader
+from marlenv.wrappers._info_dicts import default_info_dict_reader, places, says_nothing, with_infos, without
 from marlenv.wrappers._reading import encoded, flag_of
 
 FLAGS = ("terminated", "truncated", "done")
@@ -32,7 +32,7 @@ class GymLikeEnv(EnvWrapper):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         env = super().__new__(cls, *args, **kwargs)
-        env.__dict__["_info_dict_reader"] = []
+        env.__dict__["_info_dict_reader"], env.__dict__["_info_paths"] = [], set()
         return env
 
     @abstractmethod
@@ -135,29 +135,32 @@ class GymLikeEnv(EnvWrapper):
     def set_info_dict_reader(self, info_dict_reader: Any = None, ignore_private: bool = True) -> Self:
         """Adds a reader of info dicts, and its entries to the observation specs; returns the env.
 
+        A reader that learns its entries leaves out those with the names of other entries of the env, with a warning.
+
         Args:
             info_dict_reader: a :class:`default_info_dict_reader`, or a function of info dict and tensordict. A default
                 reader that learns its entries from one reset and one step when left out.
             ignore_private: leave out entries that begin with an underscore.
+
+        Raises:
+            SpecTypeError: the reader cannot be called.
+            KeyCollision: it writes to another entry of the env.
         """
-        reader = (
-            default_info_dict_reader(ignore_private=ignore_private) if info_dict_reader is None else info_dict_reader
-        )
+        default = default_info_dict_reader(ignore_private=ignore_private)
+        reader = default if info_dict_reader is None else info_dict_reader
         if not callable(reader):
-            raise SpecTypeError(
-                f"{type(self).__name__}.set_info_dict_reader: expected a function of info dict and tensordict, "
-                f"such as a default_info_dict_reader, got {reader!r}"
-            )
+            wanted = "a function of info dict and tensordict, such as a default_info_dict_reader"
+            raise SpecTypeError(f"{type(self).__name__}.set_info_dict_reader: expected {wanted}, got {reader!r}")
+        who, own = type(self).__name__, places(self) - self.__dict__["_info_paths"]
         spec = getattr(reader, "info_spec", None)
         if spec is None and isinstance(reader, default_info_dict_reader):
-            reader.learn(self._example_info(), self.batch_size)
+            reader.learn(without(who, self._example_info(), own), self.batch_size)
             spec = reader.info_spec
-        self.info_dict_reader.append(reader)
         if spec is not None:
-            merged = self.full_observation_spec.clone()
-            for key, leaf in spec.items(True, True):
-                merged[nested(path(key))] = leaf.expand(*self.batch_size, *leaf.shape) if self.batch_size else leaf
-            self.full_observation_spec = merged
+            leaves = {path(key): leaf for key, leaf in spec.items(True, True)}
+            self.full_observation_spec = with_infos(who, self.full_observation_spec, leaves, own)
+            self.__dict__["_info_paths"].update(leaves)
+        self.info_dict_reader.append(reader)
         return self
 
     def auto_register_info_dict(self, ignore_private: bool = True, *, info_dict_reader: Any = None) -> Self:
@@ -171,4 +174,5 @@ class GymLikeEnv(EnvWrapper):
         second = self._output_transform(self._env.step(action))[5]
         if not isinstance(first, Mapping) and not isinstance(second, Mapping):
             raise KeyMissing(f"{type(self).__name__}: the simulator gives no info dicts")
-        return {**(first or {}), **(second or {})}
+        told = [*(first or {}).items(), *(second or {}).items()]
+        return {**dict(told), **{name: value for name, value in told if not says_nothing(value)}}

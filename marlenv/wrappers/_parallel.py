@@ -36,7 +36,9 @@ class ParallelSimEnv(AgentsEnv):
 
     def _begin(self, tensordict: TensorDictBase | None) -> TensorDict:
         self._flags.open()
-        return self._emit(self.sim_reset(self._take_seed()), None, first=True)
+        got = self.sim_reset(self._take_seed())
+        self._answers.check_types(got, step=None)
+        return self._emit(got, None, first=True)
 
     def _play(self, actions_of: ActionsOf, source: Any) -> tuple[Mapping[str, AgentStep], None]:
         actions = actions_of(source, self._flags.living)
@@ -44,9 +46,14 @@ class ParallelSimEnv(AgentsEnv):
         got: Mapping[str, AgentStep] = {}
         if actions:
             times = self.frame_skip
-            once = self.sim_step
+            once = self._checked_step
             got = once(actions) if times == 1 else repeated(once, actions, times, self._agent_specs)
         return got, None
+
+    def _checked_step(self, actions: Actions) -> Mapping[str, AgentStep]:
+        got = self.sim_step(actions)
+        self._answers.check_types(got, step=self._flags.steps)
+        return got
 
 
 def repeated(step: Step, actions: Actions, times: int, specs: Mapping[str, AgentSpecs]) -> Mapping[str, AgentStep]:

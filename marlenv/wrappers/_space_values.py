@@ -82,7 +82,7 @@ def _start(space: Any) -> Any:
 def _own_dtype(space: Any) -> Any:
     """The dtype of a space whose spec has another, since torch lacks it or counts choices in int64; else None."""
     kind, dtype = kind_of(space), getattr(space, "dtype", None)
-    other = dtype in WIDER if kind == "Box" else kind == "MultiDiscrete" and dtype != np.int64
+    other = dtype in WIDER if kind == "Box" else kind in ("Discrete", "MultiDiscrete") and dtype != np.int64
     return dtype if other else None
 
 
@@ -91,7 +91,7 @@ def _moved(value: Any, by: Any) -> Any:
 
 
 def _typed(convert: Convert | None, dtype: Any, value: Any) -> Any:
-    return np.asarray(_applied(convert, value)).astype(dtype)
+    return np.asarray(_applied(convert, value)).astype(dtype)[()]  # a number, and no array of it
 
 
 def _each(inner: dict[str, Convert | None], values: Any) -> dict[str, Any]:

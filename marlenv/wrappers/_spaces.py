@@ -29,6 +29,7 @@ Convert = Callable[..., TensorSpec]
 _CUSTOM: dict[type, Convert] = {}
 WIDER = {np.dtype("uint16"): "int32", np.dtype("uint32"): "int64", np.dtype("uint64"): "int64"}
 """Unsigned types that torch computes badly with, and the next signed ones."""
+INT64_MAX = np.iinfo(np.int64).max
 
 
 def register_gym_spec_conversion(spec_type: type | str) -> Callable[[Convert], Convert]:
@@ -111,6 +112,11 @@ def _box(space: Any, categorical: bool, device: Any) -> TensorSpec:
         and not np.isfinite(np.asarray(space.high, np.float64)).any()
     ):
         return Unbounded(space.shape, dtype=dtype, device=device)
+    if space.dtype == np.uint64 and (np.asarray(space.high) > INT64_MAX).any():
+        raise SpecError(
+            f"spec_of: torch computes with whole numbers up to {INT64_MAX}, got a Box of uint64 up to "
+            f"{np.max(space.high)}; give it a lower high, or another dtype"
+        )
     low, high = (torch.as_tensor(np.array(end), dtype=dtype) for end in (space.low, space.high))
     return Bounded(low, high, space.shape, dtype=dtype, device=device)
 

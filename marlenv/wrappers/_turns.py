@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Literal
 
 from tensordict import TensorDict, TensorDictBase
@@ -12,11 +12,13 @@ from marlenv.errors import GroupError, SpecError
 from marlenv.wrappers._agent import AgentStep
 from marlenv.wrappers._agent_data import at
 from marlenv.wrappers._agents import ActionsOf, AgentsEnv
+from marlenv.wrappers._answers import unlike
 
 Observe = Literal["acting", "all"]
 Result = tuple[float, bool, bool]
 """What the last moves brought one agent: its reward, and whether it terminated, and was truncated."""
 NOTHING: Result = (0.0, False, False)
+RESULT = "(reward, terminated, truncated)"
 
 
 class Turn:
@@ -85,9 +87,10 @@ class TurnSimEnv(AgentsEnv):
     def _opened(self, steps: int = 0) -> TensorDict:
         """The first data of the position that the simulator is in, after so many steps."""
         self._flags.open(steps)
-        acting = self.sim_acting()
-        named = self.tree.place  # of others nothing is asked; _emit complains about them
+        acting, named = self.sim_acting(), self.tree.place  # of others nothing is asked; _emit complains about them
         looks = {agent: self.sim_look(agent) if agent in named else AgentStep({}) for agent in self.sim_agents()}
+        if type(acting) is not set or not all(type(look) is AgentStep for look in looks.values()):
+            self._check(acting, looks, {})
         self._turn = Turn(looks, acting)
         got = looks if acting else {agent: look._replace(terminated=True) for agent, look in looks.items()}
         return self._emit(got, acting, first=True)
@@ -100,6 +103,8 @@ class TurnSimEnv(AgentsEnv):
             flags.steps += 1
             results = self.sim_play(actions)
             turn.acting = self.sim_acting()
+            if type(turn.acting) is not set or type(results) is not dict:
+                self._check(turn.acting, {}, results)
         elif turn.acting and not flags.over:
             raise self._waits_for_nobody(turn.acting)
         else:  # the game is over: nothing happens any more
@@ -110,14 +115,30 @@ class TurnSimEnv(AgentsEnv):
         for agent, result in results.items():
             if agent in ended:
                 continue
-            reward, terminated, truncated = result
+            try:
+                reward, terminated, truncated = result
+            except (TypeError, ValueError):
+                raise unlike(f"{type(self).__name__}.sim_play", f"{RESULT} for agent {agent!r}", result) from None
             look = looks.get(agent)
             if look is None or everybody or terminated or truncated or agent in following:
                 looks[agent] = look = self.sim_look(agent) if agent in named else AgentStep({})
+                if type(look) is not AgentStep:
+                    self._check(following, {agent: look}, results)
             if result != NOTHING:
                 look = AgentStep(look.observations, reward, terminated, truncated, look.action_mask, look.info)
             got[agent] = look
         return got, following
+
+    def _check(self, acting: Any, looks: Mapping[str, Any], results: Any) -> None:
+        """Raises if an answer of a hook is not what it must be, or something like it."""
+        who = type(self).__name__
+        if not isinstance(acting, Set):
+            raise unlike(f"{who}.sim_acting", "a set of agents", acting)
+        if not isinstance(results, Mapping):
+            raise unlike(f"{who}.sim_play", f"{RESULT} for every agent, by its name", results)
+        for look in looks.values():
+            if not isinstance(look, AgentStep):
+                raise unlike(f"{who}.sim_look", "an AgentStep", look)
 
     def _waits_for_nobody(self, named: set[str]) -> GroupError:
         sim = type(self._env).__name__

@@ -53,7 +53,7 @@ def crowd(pos: Tensor, ends: tuple[float, float]) -> Tensor:
 
 def weights(count: int) -> list[float]:
     """How much each point of the road ahead counts, the nearest most; together 1."""
-    found = torch.linspace(1, 0.2, count)
+    found = torch.linspace(1, 0.2, count, dtype=torch.float32, device="cpu")
     shares: list[float] = (found / found.sum()).tolist()
     return shares
 

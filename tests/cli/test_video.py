@@ -1,4 +1,4 @@
-"""``marlenv rollout --video``: a film that other programs can read, with the last picture of every episode."""
+"""``marlenv rollout --video``: a film that others can read, with the first and last picture of every episode."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ def test_a_gif_shows_the_episode_from_its_start_to_its_end(capsys: pytest.Captur
     words = ["rollout", "navigation", "--steps", "6", "--max-steps", "3", "--seed", "5", "--video", str(file)]
     code, out, _ = run(capsys, *words)
     assert code == 0
-    assert "film.gif  (7 frames)" in out
+    assert "film.gif  (8 frames)" in out
     frames = imageio.imread(file, index=None)
     env = marlenv.make("navigation", 1, seed=5, max_steps=3, compile="none")
     td = env.reset()
     pictures = [env.render()]
-    for _ in range(6):
+    for step in range(6):
         data = env.step(env.rand_action(td))
         pictures.append(env.render())
         td = env.maybe_reset(env.step_mdp(data))
-    assert frames.shape == (7, 600, 600, 3)
+        if step == 2:  # the first picture of the second episode
+            pictures.append(env.render())
+    assert frames.shape == (8, 600, 600, 3)
     for frame, picture in zip(frames, pictures, strict=True):  # a gif has 256 colours
         assert np.abs(frame.astype(int) - picture.astype(int)).mean() < 3
     assert np.abs(pictures[3].astype(int) - pictures[4].astype(int)).mean() > 3  # another episode begins

@@ -8,7 +8,7 @@ from tensordict import TensorDict
 from twin_envs import load
 
 from marlenv import Binary, Bounded, Composite, EnvBase, Unbounded, check_env_specs
-from marlenv.errors import ContractBroken
+from marlenv.errors import ContractBroken, KeyMissing, ShapeError
 from marlenv.testing.mocks import CountingEnv, GroupedEnv, MaskedEnv, UnevenEnv
 
 GOOD = {
@@ -89,12 +89,22 @@ def put(key, value):
         (put("reward", torch.zeros(1, dtype=torch.int64)),
          r"reward \('next', 'reward'\) must be torch.float32, got torch.int64"),
         (put("done", torch.zeros(1)), r"done \('next', 'done'\) must be torch.bool, got torch.float32"),
+        (lambda td: td.update({"done": torch.tensor([True]), "terminated": torch.tensor([False])}),
+         r"done \('next', 'done'\) is True where neither 'terminated' nor 'truncated' is"),
+        (put("terminated", torch.tensor([True])), r"done \('next', 'done'\) is False where 'terminated' is True"),
     ],
 )  # fmt: skip
 def test_lies_of_steps_are_found(lie, text):
     with pytest.raises(ContractBroken, match=text) as caught:
         check_env_specs(Liar(lie))
     assert caught.value.__notes__ == ["in step 0 of a rollout of Liar"]
+
+
+def test_steps_say_what_does_not_stack():
+    with pytest.raises(ShapeError, match=r"^Liar.rollout: 'x' has the shapes \[\[2\], \[3\]\], each in some"):
+        Liar(put("x", torch.zeros(2))).rollout(3)
+    with pytest.raises(KeyMissing, match="what follows is returned by itself, not under 'next'"):
+        Liar(lambda td: TensorDict({"next": td}, [])).rollout(1)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from marlenv import (
     Unbounded,
 )
 from marlenv.errors import ShapeError, SpecError
+from marlenv.testing.comparison import differences
 from marlenv.testing.mocks import CountingEnv
 
 
@@ -185,6 +186,17 @@ def test_imagination_never_ends_and_starts_from_given_latents():
         assert torch.allclose(rollout["next", "reward"][:, t], reward)
     assert not env.any_done(rollout["next"])
     assert env.maybe_reset(rollout) is rollout
+
+
+def test_latents_need_no_done_flags_to_go_on_from():
+    """What has no flags is not done; the data that were given stay as they are."""
+    env = dreamer(marlenv, Latent())
+    start = TensorDict({"state": torch.ones(2, 3), "belief": torch.ones(2, 2), "pixels": torch.zeros(2, 4)}, [2])
+    policy = lambda td: td.set("action", td["state"][..., :1])  # noqa: E731
+    bare, whole = (env.rollout(3, policy, tensordict=td, auto_reset=False) for td in (start, env.reset(start.clone())))
+    assert set(start.keys()) == {"state", "belief", "pixels"}
+    assert not differences(bare, whole)
+    assert not bare["done"].any()
 
 
 @pytest.mark.reference

@@ -406,6 +406,7 @@ def test_names_and_moves_belong_together() -> None:
         (lambda: Go(1), "Go: size must be an integer from 2 to 25, got 1"),
         (lambda: Go(9.5), "Go: size must be an integer from 2 to 25, got 9.5"),
         (lambda: Go(komi=float("nan")), "Go: komi must be a finite number, got nan"),
+        (lambda: Go(komi=10**400), "Go: komi must be a finite number, got 10+"),
         (lambda: Go(komi="7"), "Go: komi must be a finite number, got '7'"),
         (lambda: Go(moves=0), "Go: moves must be an integer from 1 on, got 0"),
     ],

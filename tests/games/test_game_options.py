@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 
 import marlenv
-from marlenv.errors import DtypeError, SpecError
-from marlenv.games import Backgammon, Chess, ChessEnv, Go, Hex, KuhnPoker, LeducPoker, TicTacToeEnv
+from marlenv.errors import DtypeError, GroupError, SpecError
+from marlenv.games import Backgammon, Chess, ChessEnv, GameEnv, Go, Hex, KuhnPoker, LeducPoker, TicTacToe, TicTacToeEnv
 from marlenv.testing import CountingEnv, run_contract
 from marlenv.testing.comparison import differences
 
@@ -136,3 +136,39 @@ def test_the_env_may_begin_in_tic_tac_toe() -> None:
 def test_an_option_that_torchrls_keys_have_not_is_named(option: str, hint: str) -> None:
     with pytest.raises(TypeError, match=f"TicTacToe with layout='torchrl' has no option '{option}'; {hint}"):
         marlenv.make("tic_tac_toe", layout="torchrl", **{option: 1})
+
+
+@pytest.mark.parametrize("name", ["state", "turn", "outcome"])
+def test_no_group_is_called_as_an_entry_of_the_data(name: str) -> None:
+    """A player "outcome" took the place of the outcome."""
+    named = type("Named", (TicTacToe,), {"players": (name, "o")})()
+    for make in (lambda: GameEnv(named), lambda: GameEnv(TicTacToe(), group_map={name: ["x", "o"]})):
+        with pytest.raises(GroupError, match=f"GameEnv: {name!r} cannot name a group, as .*state, turn, outcome"):
+            make()
+    env = GameEnv(named, group_map={"both": [name, "o"]}, batch_size=[2], seed=0)
+    assert env.rollout(9)["next", "outcome"][:, -1].any()
+
+
+@pytest.mark.parametrize("field", ["plies_played", "opponent_rng", "opening_rewards"])
+def test_no_position_has_a_field_that_the_env_keeps_beside_it(field: str) -> None:
+    kind = NamedTuple("Kept", [("code", torch.Tensor), (field, torch.Tensor)])  # type: ignore[misc]
+
+    class Counting(TicTacToe):
+        def start(self, batch_size: torch.Size, **how: Any) -> Any:
+            return kind(TicTacToe.start(self, batch_size, **how).code, torch.zeros(batch_size, dtype=torch.int64))
+
+        def play(self, state: Any, action: torch.Tensor) -> Any:
+            return state._replace(code=TicTacToe.play(self, state, action).code)
+
+    with pytest.raises(SpecError, match=f"GameEnv: a position of Counting has a field '{field}', .* name the field"):
+        GameEnv(Counting(), max_plies=2)
+
+
+@pytest.mark.parametrize("kind", [Chess, TicTacToe])
+@pytest.mark.parametrize("text", [None, 5, b"e4"])
+def test_what_is_no_text_is_no_move(kind: Callable[[], Any], text: Any) -> None:
+    rules = kind()
+    with pytest.raises(
+        DtypeError, match=rf"{type(rules).__name__}.read_action: expected a str, got {type(text).__name__}"
+    ):
+        rules.read_action(rules.start(torch.Size([])), text)

@@ -76,7 +76,8 @@ class Pairs(Nim):
         return super().legal(state).unsqueeze(-2).expand(*state.left.shape, 2, 3)
 
     def play(self, state: Table, action: Tensor) -> Table:
-        return Table(state.left - action.sum(-1) - 2, state.turn, state.rng)
+        left = torch.where(self.over(state), state.left, state.left - action.sum(-1) - 2)
+        return Table(left, state.turn, state.rng)
 
     def returns(self, state: Table) -> Tensor:
         return -state.left.float().unsqueeze(-1).expand(*state.left.shape, 2)
@@ -100,6 +101,11 @@ def started(**parts: Any) -> Any:
 def moved(change: Any) -> Any:
     """A method ``play`` that gives something else than positions."""
     return lambda rules, state, action: change(Nim.play(Nim(), state, action))
+
+
+def paid(*shares: float, until: int = 0) -> Any:
+    """Returns where so many matches are left."""
+    return lambda rules, state: torch.where((state.left <= until).unsqueeze(-1), torch.tensor(shares), 0.0)
 
 
 FAULTS: dict[str, tuple[type[Nim], dict[str, Any], type[MarlenvError], str]] = {
@@ -194,6 +200,38 @@ FAULTS: dict[str, tuple[type[Nim], dict[str, Any], type[MarlenvError], str]] = {
         Nim, {"observe": lambda _, state: Nim().observe(state) * (1.0 if state.turn.any() else True)}, DtypeError,
         "observe: expected bool [11, 2, 4] (rows, players, *observation_shape), got float32 [11, 2, 4]",
     ),
+    "a debt at the end only": (
+        Nim, {"returns": paid(1.0, 1.0)}, SpecError,
+        "returns: expected returns that add up to zero, as zero_sum is True, got [1.0, 1.0]; say zero_sum = False",
+    ),
+    "pay before the end": (
+        Nim, {"pays_at_end": True, "returns": paid(1.0, -1.0, until=2)}, SpecError,
+        "returns: expected zeros until the game is over, as pays_at_end is True, got [1.0, -1.0]; say pays_at_end",
+    ),
+    "an end without a word": (
+        Nim, {"outcome": lambda rules, state: rules.over(state).to(torch.int8) * 7}, SpecError,
+        "outcome: expected an index of outcomes, 0 to 1, got 7",
+    ),
+    "an outcome of a game that goes on": (
+        Nim, {"outcome": lambda rules, state: (state.left < 4).to(torch.int8)}, SpecError,
+        "outcome: expected 0 until the game is over, got 1",
+    ),
+    "a finished game that moves": (
+        Nim, {"play": lambda _, state, action: Table(state.left - action - 1, 1 - state.turn, state.rng)}, SpecError,
+        "play: expected a finished game to stay as it is, got another 'left' in row ",
+    ),
+    "a move in place": (
+        Nim, {"play": lambda _, state, action: Nim.play(Nim(), state._replace(left=state.left.sub_(1)), action)},
+        SpecError, "play: wrote to 'left' of the position it was given; make new tensors",
+    ),
+    "three in turn": (
+        Nim, {"players": ("a", "b", "c"), "alternating": True}, SpecError,
+        "alternating: True is for two players who move in turn, got 3 in turn; say alternating = False",
+    ),
+    "two moves in turn": (
+        Nim, {"player": lambda _, state: (state.left < 5).long(), "alternating": True}, SpecError,
+        "player: expected the other player after every move, as alternating is True, got the same in row ",
+    ),
 }  # fmt: skip
 
 
@@ -216,11 +254,14 @@ def test_an_error_of_the_rules_themselves_says_that_they_are_tried() -> None:
     assert raised.value.__notes__ == ["in a trial of Mine with 11 games, at the start"]
 
 
-def test_an_error_in_a_move_says_so() -> None:
-    fault = FAULTS["a move to a tuple"]
-    with pytest.raises(SpecTypeError) as raised:
-        check_rules(type("Mine", (fault[0],), fault[1])())
-    assert raised.value.__notes__ == ["in a trial of Mine with 11 games, in the first move"]
+@pytest.mark.parametrize(
+    ("fault", "when"), [("a move to a tuple", "in the first move"), ("pay before the end", r"in move 2")]
+)
+def test_an_error_in_a_move_says_so(fault: str, when: str) -> None:
+    kind, members, error, _ = FAULTS[fault]
+    with pytest.raises(error) as raised:
+        check_rules(type("Mine", (kind,), members)())
+    assert raised.value.__notes__ == [f"in a trial of Mine with 11 games, {when}"]
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.float64, torch.uint8, torch.int64])

@@ -77,3 +77,14 @@ def test_data_are_packed_alike(seed: int, other: str | None) -> None:
 def test_complaints_are_the_packers(bad: Any, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         Packer(TREE, specs_of(None)).pack({"a": {}, "b": bad, "c": {}})
+
+
+@pytest.mark.parametrize("value", [300, -129, np.int64(300), np.array([300]), np.array([300.0]), 2**70], ids=str)
+@pytest.mark.parametrize("columns", [True, False])
+def test_numbers_that_would_wrap_around_are_refused_on_both_ways(value: Any, columns: bool) -> None:
+    packer = Packer(GroupTree({"g": ["a", "b"]}), dict.fromkeys("ab", Composite(o=Unbounded((1,), dtype=torch.int8))))
+    if not columns:
+        packer.columns = None
+    with pytest.raises(DtypeError, match=r"entry 'o' of agent 'b': expected numbers in -128..127, which int8 holds"):
+        packer.pack({"a": {"o": 5}, "b": {"o": value}})
+    assert packer.pack({"a": {"o": -128}, "b": {"o": np.int64(127)}})["g", "o"].tolist() == [[-128], [127]]

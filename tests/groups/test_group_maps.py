@@ -6,7 +6,7 @@ import pytest
 import torchrl_oracle  # tests/envs: torchrl, imported without its warnings
 from hypothesis import given
 from hypothesis import strategies as st
-from marlenv.groups import resolve
+from marlenv.groups import GroupTree, resolve
 from marlenv.groups.maps import prefix_of
 from random_groups import trees
 
@@ -106,3 +106,15 @@ def test_faults_of_resolve():
         resolve(MarlGroupMapType.BY_SPEC, ["a"])
     with pytest.raises(GroupError, match=r"BY_SPEC: no spec for agents \['b'\]; specs are given for \['a'\]"):
         resolve(MarlGroupMapType.BY_SPEC, ["a", "b"], specs={"a": Unbounded((1,))})
+
+
+def test_names_may_come_from_an_iterator():
+    names = ["a", "b", "c"]
+    want = {"early": ["a", "b"], "late": {"last": ["c"]}}
+
+    def fresh():
+        return {"early": filter(lambda name: name < "c", names), "late": {"last": (name for name in "c")}}
+
+    assert resolve(fresh(), names) == want
+    assert GroupTree(fresh()).group_map == want
+    check_marl_grouping(fresh(), names)

@@ -259,3 +259,11 @@ def test_another_word_for_unequal_agents_is_refused():
     for make in (packer, lambda unequal: group_specs(PAIR, {"a": SEE, "b": SEE}, unequal=unequal)):
         with pytest.raises(GroupError, match=r"unequal must be one of \['stack', 'pad', 'raise'\], got 'banana'"):
             make(unequal="banana")
+
+
+def test_padded_numbers_keep_their_domain():
+    sizes = {"a": 2, "b": 3}
+    bounded = {a: Composite(o=Bounded(0, 1, (n,), domain="discrete")) for a, n in sizes.items()}
+    unbounded = {a: Composite(o=Unbounded((n,), domain="discrete")) for a, n in sizes.items()}
+    for specs in (bounded, unbounded):
+        assert group_specs(PAIR, specs, unequal="pad")["agents", "o"].domain == "discrete"

@@ -10,7 +10,7 @@ from tensordict import NonTensorData, NonTensorStack, TensorDict
 
 import marlenv
 from marlenv import TurnView, compact_turns
-from marlenv.errors import KeyMissing, ShapeError, SpecError, Unsupported
+from marlenv.errors import KeyMissing, ShapeError, SpecError, SpecTypeError, Unsupported
 from marlenv.tensordicts import lazy
 from marlenv.testing.mocks import UnevenEnv
 
@@ -343,8 +343,27 @@ def test_agents_that_differ_stay_a_lazy_stack() -> None:
         (lambda: compact_turns(TensorDict({"next": {"reward": torch.ones(3, 1)}}, [3])), KeyMissing, "no 'done' flag"),
         (lambda: TurnView(gamma=1.5), SpecError, "TurnView: gamma must be from 0 to 1, got 1.5"),
         (lambda: compact_turns(TensorDict({}, [3]), -1), SpecError, "compact_turns: gamma must be from 0 to 1, got -1"),
+        (lambda: compact_turns(TensorDict({}, [3]), "a"), SpecTypeError, "gamma must be a number from 0 to 1, got 'a'"),
+        (lambda: TurnView(gamma=None), SpecTypeError, "TurnView: gamma must be a number from 0 to 1, got None"),
+        (lambda: compact_turns(None), SpecTypeError, "compact_turns: expected a tensordict, .*, got NoneType"),
+        (lambda: TurnView().add(None), SpecTypeError, "TurnView.add: expected a tensordict, .*, got NoneType"),
     ],
 )
 def test_what_is_wrong_is_said(call, error, text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+def test_a_view_is_of_one_env() -> None:
+    """What is refused changes nothing: the next step of its own env gives what it gives elsewhere."""
+    steps = played([[1, 0], [0, 1], [1, 0]], [[1, 2], [3, 4], [5, 6]], ended=[0, 0, 1]).unbind(1)
+    view, other = TurnView(), TurnView()
+    for one in (view, other):
+        one.add(steps[0])
+    for wrong in (torch.cat([steps[1]] * 3), steps[1][0]):
+        with pytest.raises(
+            ShapeError, match=r"began with 'g' of \[1, 2\] \(rows and agents\), got .*; make one TurnView"
+        ):
+            view.add(wrong)
+    for step in steps[1:]:
+        assert (view.add(step)["g"] == other.add(step)["g"]).all()

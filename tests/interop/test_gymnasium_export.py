@@ -91,6 +91,54 @@ def test_gymnasiums_wrappers_of_vectors_work_on_top() -> None:
     assert infos[6]["episode"]["l"].tolist() == [7, 7, 7]
 
 
+class Lamps(gymnasium.Env):
+    """Counts; over where the action is 0, with 0 as its count again."""
+
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def __init__(self, kind: str) -> None:
+        self.kind, self.count = kind, 0
+        spaces = gymnasium.spaces
+        box, lamps = spaces.Box(0, 99, (2,), np.float32), spaces.MultiBinary(3)
+        self.observation_space = {
+            "Box": box, "Discrete": spaces.Discrete(100), "Dict": spaces.Dict(box=box, lamps=lamps)
+        }[kind]  # fmt: skip
+
+    def _seen(self) -> Any:
+        box = np.full(2, self.count, np.float32)
+        lamps = np.array([self.count >> i & 1 for i in range(3)], np.int8)
+        return {"Box": box, "Discrete": np.int64(self.count), "Dict": {"box": box, "lamps": lamps}}[self.kind]
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.count = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> Any:
+        self.count += 1
+        return self._seen(), float(self.count), bool(action == 0), False, {}
+
+
+@pytest.mark.parametrize("kind", ["Box", "Discrete", "Dict"])
+def test_the_same_step_says_what_gymnasiums_own_vector_says(kind: str) -> None:
+    """Entry by entry, with copies of last observations and None for rows that go on."""
+    theirs = gymnasium.vector.SyncVectorEnv(
+        [lambda: Lamps(kind)] * 3, autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP
+    )
+    ours = to_gymnasium_vector(marlenv.SerialEnv(3, lambda: GymWrapper(Lamps(kind))), "SAME_STEP")
+    assert ours.observation_space == theirs.observation_space
+    assert repr(ours.reset(seed=0)) == repr(theirs.reset(seed=0))
+    kept = []
+    for actions in ([1, 2, 1], [1, 0, 1], [0, 1, 0], [2, 2, 2], [0, 0, 0]):
+        told, wanted = ours.step(np.array(actions)), theirs.step(np.array(actions))
+        assert repr(told) == repr(wanted)
+        for row, last in enumerate(told[-1].get("final_obs", [])):
+            assert (last is None) == (actions[row] != 0)
+            assert last is None or ours.single_observation_space.contains(last)
+        kept.append((told[-1], repr(told[-1])))
+    assert all(repr(info) == before for info, before in kept)  # later steps write nothing into them
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "says"),
     [

@@ -11,7 +11,7 @@ from tensordict import TensorDict
 
 import marlenv
 from marlenv import from_jax, to_jax
-from marlenv.errors import DtypeError, SpecError, SpecTypeError
+from marlenv.errors import DtypeError, ShapeError, SpecError, SpecTypeError
 
 pytestmark = pytest.mark.slow
 jax = pytest.importorskip("jax", reason="needs JAX: VENV=.venv tests/simulators.sh jaxmarl")
@@ -111,6 +111,17 @@ def test_numbers_with_64_bits() -> None:
         (lambda: to_jax(TensorDict({"text": "e4"})), SpecError, "entry 'text' is .*, which JAX has no array for"),
         (lambda: to_jax(TensorDict.lazy_stack([TensorDict({"x": torch.zeros(n)}) for n in (2, 3)])),
          SpecError, "agents of entry 'x' differ in shape"),
+        (lambda: from_jax(jax.numpy.ones(3)), SpecTypeError, "expected nested dicts of arrays, got ArrayImpl"),
+        (lambda: from_jax({"x": jax.numpy.ones(3)}, 3), ShapeError, r"must be a list of sizes, such as \[4\], got 3"),
+        (lambda: from_jax({"a": {"x": jax.numpy.ones((3, 4))}}, [4]), ShapeError,
+         r"entry 'a/x' must begin with the batch size \[4\], got \[3, 4\]"),
+        (lambda: from_jax({"x": jax.numpy.ones(3)}, [3, 1]), ShapeError, r"the batch size \[3, 1\], got \[3\]"),
+        (lambda: from_jax({"x": [1, 2]}, [2]), SpecTypeError, "entry 'x' must be an array of numbers, got list"),
+        (lambda: from_jax({"x": jax.random.key(0)}), SpecTypeError, "got PRNGKeyArray; .* jax.random.key_data of"),
+        (lambda: from_jax({"x": jax.numpy.ones(3, "int4")}, [3]), DtypeError, "entry 'x', of int4, cannot become a"),
+        (lambda: from_jax({3: jax.numpy.ones(3)}), SpecTypeError, "names of entries must be texts, got 3"),
+        (lambda: jax.jit(lambda x: from_jax({"x": x}, [3])["x"].sum())(jax.numpy.ones(3)), SpecTypeError,
+         "entry 'x' is traced by JAX, .*; call from_jax outside of jax.jit"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(call: Any, kind: type[Exception], says: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import marlenv
-from marlenv import RewardSum
+from marlenv import RewardSum, TimeLimit
 from marlenv.testing.mocks import GroupedEnv
 from marlenv.transforms import TransformedEnv
 
@@ -41,6 +41,69 @@ def test_rllib_hears_the_end(agents: str, how: dict[str, Any]) -> None:
         over = [terminated, truncated][next(iter(how)) == "truncate"]
         assert over == dict.fromkeys([*env.possible_agents, "__all__"], step == 2)
         assert set(seen) <= set(env.agents)  # RLlib's check of envs asks for that
+
+
+def test_a_group_of_which_some_died_and_others_are_cut_off_is_cut_off() -> None:
+    """A time limit truncates, and who is done has a flag: in RLlib's terms as at our root."""
+    pytest.importorskip("ray", reason="needs Ray: pip install -e '.[ray]'")
+    groups = {"wolves": ["w0", "w1"], "sheep": ["s0"], "birds": ["b0", "b1"]}
+    ends = {"terminate": {"w0": 1, "b0": 1, "b1": 2}, "truncate": {"w1": 3, "s0": 3}}
+    env = marlenv.to_rllib(GroupedEnv(groups, rule="all", **ends), "groups")
+    env.reset()
+    told = []
+    for _ in range(3):
+        told.append(env.step({name: env.action_spaces[name].sample() for name in env.agents})[2:4])
+    off = dict.fromkeys([*groups, "__all__"], False)
+    assert told[0] == (off, off)
+    assert told[1] == ({**off, "birds": True}, off)
+    assert told[2] == (
+        {**dict.fromkeys(["wolves", "sheep"], False), "__all__": False},
+        dict.fromkeys(["wolves", "sheep", "__all__"], True),
+    )
+    assert (bool(env._td["terminated"].all()), bool(env._td["truncated"].all())) == (False, True)
+
+
+def test_the_dead_among_prey_that_are_cut_off() -> None:
+    pytest.importorskip("ray", reason="needs Ray: pip install -e '.[ray]'")
+    env = marlenv.to_rllib(marlenv.make("predator_prey", birth=0, hunger=0.04, max_steps=27, compile="none"), "groups")
+    mixed = 0
+    for seed in range(4):
+        observed, over = env.reset(seed=seed)[0], False
+        for group, space in env.action_spaces.items():
+            space.seed(seed + len(group))
+        while not over:
+            actions = {group: env.action_spaces[group].sample() for group in observed}
+            observed, _, terminated, truncated, _ = env.step(actions)
+            over = terminated["__all__"] or truncated["__all__"]
+        assert all(terminated[group] or truncated[group] for group in terminated)
+        own = [env._td[group, "terminated"] for group in terminated if group != "__all__"]
+        assert truncated["__all__"] == bool(env._td["truncated"].all())
+        mixed += any(bool(flags.any()) and not bool(flags.all()) for flags in own)
+    assert mixed
+
+
+@pytest.mark.parametrize("limit", [5, 6])
+def test_a_game_that_is_won_in_the_step_of_the_limit_is_won(limit: int) -> None:
+    """Five plies of tic-tac-toe; a limit of six changes nothing of them."""
+
+    def game() -> TransformedEnv:
+        return TransformedEnv(marlenv.make("tic_tac_toe"), TimeLimit(limit))
+
+    plies = (0, 3, 1, 4, 2)
+    for style, wanted in (("pymarl", (True, {})), ("epymarl", (True, False, {}))):
+        env = marlenv.to_pymarl(game(), episode_limit=9, style=style)
+        env.reset()
+        for i, ply in enumerate(plies):
+            told = env.step([ply, 0] if i % 2 == 0 else [0, ply])
+        assert tuple(told[-len(wanted) :]) == wanted
+    pytest.importorskip("ray", reason="needs Ray: pip install -e '.[ray]'")
+    for kind in ("agents", "groups"):
+        env = marlenv.to_rllib(game(), kind)
+        env.reset()
+        for i, ply in enumerate(plies):
+            terminated, truncated = env.step({"xo"[i % 2]: ply})[2:4]
+        assert terminated == {"x": True, "o": True, "__all__": True}
+        assert truncated["__all__"] is False
 
 
 def test_pettingzoo_hears_the_end() -> None:

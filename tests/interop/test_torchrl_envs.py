@@ -17,18 +17,25 @@ import marlenv
 from marlenv import EnvBase, from_torchrl, to_torchrl
 from marlenv.errors import SpecError, SpecTypeError, Unsupported
 from marlenv.registration import find
-from marlenv.specs import Binary, Bounded, Categorical, Choice, Composite, NonTensor, OneHot, Stacked, Unbounded
+from marlenv.specs import (
+    Binary,
+    Bounded,
+    Categorical,
+    Choice,
+    Composite,
+    MultiCategorical,
+    NonTensor,
+    OneHot,
+    Stacked,
+    Unbounded,
+)
 from marlenv.testing.catalogue.envs import ENVS
 from marlenv.testing.catalogue.specs import SPECS
 from marlenv.testing.mocks import CountingEnv
 
 ONCE_FOR_ALL = {"choice batch"}  # TorchRL's Choice makes one choice for all rows
 NO_DRAWS = {"one-hot dynamic", "stacked values", "stacked batch"}  # TorchRL cannot draw from its own
-OUTSIDE = {
-    "bounded infinite",
-    "bounded half-infinite",
-    "multi-categorical single",
-}  # what TorchRL draws is not in the spec
+OUTSIDE = {"bounded infinite", "bounded half-infinite"}  # what TorchRL draws is not in the spec
 NATIVE = [name for name in marlenv.available() if "/" not in name and name not in marlenv.available("wrapper")]
 
 
@@ -44,6 +51,26 @@ def test_a_spec_goes_there_and_comes_back(example) -> None:
     if example.name not in NO_DRAWS | OUTSIDE:
         with warnings.catch_warnings(action="ignore"):
             assert spec.is_in(theirs.rand())
+
+
+def test_one_of_several_choices_goes_there_and_comes_back_with_the_shape_of_its_values() -> None:
+    for spec, shape in ((MultiCategorical(4), ()), (MultiCategorical([4]), (1,))):
+        theirs = to_torchrl(spec)
+        assert from_torchrl(theirs) == spec
+        assert [one.rand().shape for one in (spec, theirs, from_torchrl(theirs))] == [shape] * 3
+        assert theirs.is_in(spec.rand())
+        assert spec.is_in(theirs.rand())
+
+
+def test_names_of_dimensions_go_there_and_come_back() -> None:
+    deep = Composite(x=Unbounded((2, 3)), shape=(2, 3), names=["rows", "agents"])
+    spec = Composite(deep=deep, shape=(2,), names=["rows"])
+    spec["deep"].names = ["rows", "agents"]
+    theirs = to_torchrl(spec)
+    assert theirs.names == ["rows"]
+    assert theirs["deep"].names == ["rows", "agents"]
+    back = from_torchrl(theirs)
+    assert (back.names, back["deep"].names, back.rand()["deep"].names) == (["rows"], *[["rows", "agents"]] * 2)
 
 
 def test_flags_have_an_index_for_every_dimension() -> None:

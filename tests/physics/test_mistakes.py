@@ -321,3 +321,42 @@ def test_options_of_a_wrong_type_or_size_list_the_ranges():
         Plain(amount=2.5)
     with pytest.raises(TypeError, match=r"no option 'apar'; did you mean 'apart'\? Its options: apart=1.0, amount=3"):
         Plain(apar=2.5)
+
+
+class Tools(Plain):
+    """Calls one of a scenario's tools when it places things."""
+
+    def spawn(self):
+        super().spawn()
+        self.tool()
+
+
+@pytest.mark.parametrize(
+    ("tool", "says"),
+    [
+        (lambda self: self.uniform(-1, 1, (2, 2)), r"Mine.uniform: sizes must be integers, one .* got \(\(2, 2\)"),
+        (lambda self: self.normal((2, 2)), "Mine.normal: sizes must be integers"),
+        (lambda self: self.zeros((2, 2)), "Mine.zeros: sizes must be integers"),
+        (lambda self: self.randint(0, 5, 2.0), r"Mine.randint: sizes must be integers.* got \(2.0,\)"),
+        (lambda self: self.randint(0, 5.5), "randint: low and high must be integers, got low=0, high=5.5"),
+        (lambda self: self.permutation(2.0), "permutation: n must be an integer from 0 on, got 2.0"),
+    ],
+)
+def test_arguments_that_tools_cannot_take(tool, says):
+    with pytest.raises((TypeError, ValueError), match=says):
+        Simulation(type("Mine", (Tools,), {"tool": tool})())
+
+
+def test_one_body_to_keep_away_from_needs_no_list():
+    class Alone(Plain):
+        def spawn(self):
+            self.scatter(self.agents, 0.4, away_from=self.stone)
+
+    class Listed(Plain):
+        def spawn(self):
+            self.scatter(self.agents, 0.4, away_from=[self.stone])
+
+    envs = [ScenarioEnv(kind(), 5, seed=0, compile="none") for kind in (Alone, Listed)]
+    places = [env.reset()["agents", "observation"] for env in envs]
+    assert torch.equal(*places)
+    assert (places[0].norm(dim=-1) >= 0.4).all()

@@ -6,7 +6,8 @@ import gc
 
 import pytest
 import torch
-from tensordict import TensorDict
+from tensordict import LazyStackedTensorDict, TensorDict, tensorclass
+from torch import Tensor
 
 from marlenv import Binary, Bounded, Categorical, Composite, NonTensor, OneHot, StackedComposite, Unbounded
 from marlenv.errors import KeyMissing, LockedSpec, ShapeError, SpecError
@@ -472,3 +473,66 @@ def test_type_check_names_the_entry():
 
 def test_the_catalogue_holds_every_composite_of_this_file():
     assert {"composite deep", "stacked composite", "composite named"} <= {e.name for e in SPECS}
+
+
+@tensorclass
+class Sight:
+    """A tensorclass for ``data_cls``."""
+
+    far: Tensor
+    kind: Tensor
+
+
+def sight(size: int = 2) -> Composite:
+    return Composite(far=Bounded(0, 1, (size,)), kind=Categorical(3), data_cls=Sight)
+
+
+def wrong_sight(size: int = 2) -> Sight:
+    return Sight(far=torch.full((size,), 3.0), kind=torch.tensor(7), batch_size=[])
+
+
+def test_values_of_a_tensorclass_are_projected_in_place():
+    value = wrong_sight()
+    assert sight().project(value) is value
+    assert (value.far.tolist(), value.kind.item()) == ([1, 1], 2)
+    held = Composite(eye=sight()).project(TensorDict({"eye": wrong_sight()}))
+    assert isinstance(held["eye"], Sight)
+    assert held["eye"].kind == 2
+    team = torch.stack([sight(2), sight(3)])
+    rows = team.project(LazyStackedTensorDict(wrong_sight(2), wrong_sight(3), stack_dim=0)).unbind(0)
+    assert [row.far.tolist() for row in rows] == [[1, 1], [1, 1, 1]]
+
+
+def test_enumerated_values_are_of_the_tensorclass():
+    spec = Composite(far=Categorical(2), kind=Categorical(3), data_cls=Sight)
+    listed = spec.enumerate()
+    assert spec.is_in(listed)
+    assert listed.far.tolist() == [0, 0, 0, 1, 1, 1]
+    assert listed.kind.tolist() == [0, 1, 2, 0, 1, 2]
+
+
+def test_rows_of_different_sizes_are_checked_repaired_and_translated():
+    spec = Composite(a=Bounded(0, 1, (-1,)))
+    value = LazyStackedTensorDict(*[TensorDict({"a": torch.full((n,), 3.0)}) for n in (2, 3)], stack_dim=0)
+    spec.type_check(value)
+    assert not spec.is_in(value)
+    assert [row["a"].tolist() for row in spec.project(value).unbind(0)] == [[1, 1], [1, 1, 1]]
+    assert [row["a"].tolist() for row in spec.to_numpy(value)] == [[1, 1], [1, 1, 1]]
+
+
+def test_a_composite_of_a_composite_keeps_names_and_marks():
+    deep = Composite(x=Unbounded((2, 3)), shape=(2, 3), names=["rows", "agents"])
+    spec = Composite(deep=deep, shape=(2,), names=["rows"], step_mdp_static=True)
+    spec["deep"].names = ["rows", "agents"]
+    made = Composite(spec)
+    assert (made.names, made.step_mdp_static, made["deep"].names) == (["rows"], True, ["rows", "agents"])
+
+
+def test_a_longer_shape_has_names_for_all_dimensions():
+    spec = Composite(a=Unbounded((2, 3)), shape=(2,), names=["rows"])
+    spec.shape = (2, 3)
+    assert spec.names == spec.zero().names == ["rows", None]
+
+
+def test_what_is_no_key_is_not_in_a_composite():
+    assert ("a", 1) not in Composite(a=Composite(b=Binary(1)))

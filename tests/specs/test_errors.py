@@ -147,7 +147,16 @@ ERRORS: list[Case] = [
     (lambda: dynamic()[:, 1:], BadIndex,
      "Unbounded([3, -1], float32): dimension 1 has no known size (-1); index it with numbers or ':', got slice(1, "
      "None, None)"),
+    (lambda: Unbounded((2.5,)), SpecTypeError, "a size is an int or a sequence of them, got (2.5,)"),
+    (lambda: Unbounded((2,), dtype="flot32"), DtypeError,
+     "'flot32' is no dtype; use one of torch's, such as torch.float32, or its name, 'float32'"),
+    (lambda: Unbounded((2,), dtype=torch.int8).encode([3, 300]), NotInSpec,
+     "Unbounded([2], int8).encode: expected numbers in -128..127, which int8 holds, got 3..300; take a wider dtype"),
     # numbers between bounds
+    (lambda: Bounded("a", "b", (2,)), SpecTypeError,
+     "Bounded: a bound must be a number, or numbers in an array, got 'a'"),
+    (lambda: (s := Bounded(0, 1, (2,)), s.space.low.fill_(5), s.rand()), SpecError,
+     "Bounded([2], float32, 5..1): low must not exceed high, got bounds written in place that do; mend them"),
     (lambda: Bounded(0, 1), SpecError,
      "Bounded: expected a shape, or bounds that are tensors, got low=0, high=1 and no shape; a single number has "
      "shape=()"),
@@ -173,6 +182,16 @@ ERRORS: list[Case] = [
     (lambda: Categorical(-1).rand(), SpecError,
      "Categorical([], int64, n=-1): n is not known yet (n=-1); say how many values there are with "
      "set_provisional_n(n)"),
+    (lambda: (s := Categorical(-1), s.set_provisional_n(3), s.update_mask([True, True, False]),
+              s.set_provisional_n(4)), SpecError,
+     "Categorical([], int64, n=-1, masked): its mask is for n=3 values, got n=4; take it away first, with "
+     "update_mask(None)"),
+    (lambda: Categorical(257).to(torch.uint8), SpecError,
+     "Categorical([], int64, n=257).to: n=257 values do not fit dtype uint8, which holds 256; take a wider dtype"),
+    (lambda: MultiCategorical([257]).to(torch.uint8), SpecError,
+     "MultiCategorical([1], int64, n=257).to: n=257 values do not fit dtype uint8, which holds 256"),
+    (lambda: Binary(3, shape=()), SpecError,
+     "Binary: the last dimension must be n=3, got shape []; leave one of them out"),
     (lambda: Categorical(257, dtype=torch.uint8), SpecError,
      "Categorical: n=257 values do not fit dtype uint8, which holds 256; take a wider dtype"),
     (lambda: Categorical(3, dtype=torch.bool), SpecError,
@@ -280,6 +299,7 @@ ERRORS: list[Case] = [
     (lambda: Composite(obs=Binary(1))["obz"], KeyMissing, "Composite: no entry 'obz'; did you mean 'obs'?"),
     (lambda: Composite(a=Binary(1))["a", "b"], KeyMissing,
      "Composite: no entry ('a', 'b'), because 'b' would lie below Binary([1], int8, n=2)"),
+    (lambda: Composite().set((), Binary(1)), KeyMissing, "Composite: a key has at least one name, got ()"),
     (lambda: Composite(a=Binary(1)).set(("a", "b"), Binary(1)), KeyMissing,
      "Composite: no entry ('a', 'b'), because 'a' is Binary([1], int8, n=2); only composites hold entries"),
     (lambda: Composite(a=Binary(1), shape=()).from_unit(torch.zeros(())), Unsupported,
@@ -365,6 +385,9 @@ ERRORS: list[Case] = [
      "list of 1"),
     (lambda: pair().project(torch.zeros(3, 2)), ShapeError,
      "project: expected 2 parts along the stacked dimension, got Tensor [3, 2]"),
+    (lambda: team().encode([{"a": np.zeros((4, 2))}, {"a": np.zeros((5, 3))}]), ShapeError,
+     "StackedComposite of shape [2], stacked along dimension 0.encode: the parts must have the same leading "
+     "dimensions, got [[4], [5]]"),
     (lambda: setattr(team(), "shape", (3,)), Unsupported,
      "StackedComposite of shape [2], stacked along dimension 0: cannot have shape [3]; change the shape of the parts"),
     (lambda: team().zeros_update(TensorDict({}, [2])), ShapeError,
@@ -408,6 +431,8 @@ ERRORS: list[Case] = [
     # randomness
     (lambda: RowRNG.from_state(torch.zeros(2)), ShapeError,
      "RowRNG.from_state: expected int64 [*B, 2], got float32 [2]; take what RowRNG.state gave"),
+    (lambda: RowRNG().randint(0.5, 3), SpecError,
+     "RowRNG.randint: low and high must be integers, got low=0.5, high=3"),
     (lambda: RowRNG().randint(3, 3), SpecError,
      "RowRNG.randint: expected 1 to 2**31 integers in [low, high), got low=3, high=3"),
     (lambda: RowRNG().randint(0, 2**31 + 1), SpecError,

@@ -157,6 +157,11 @@ ON_PURPOSE = {  # statement: (what is done, what marlenv gives, what torchrl giv
         "torch.float32",
         "torch.float64",
     ),
+    "encode refuses numbers that the dtype does not hold": (
+        lambda k: k.Categorical(200, (1,), dtype=torch.uint8).encode(np.array([300])).tolist(),
+        "error",
+        [44],
+    ),
     "encode does not mix dimensions up": (
         lambda k: tuple(k.Unbounded((2, 3)).encode(np.zeros((3, 2))).shape),
         "error",

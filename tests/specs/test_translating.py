@@ -54,6 +54,74 @@ def test_encode_takes_leading_dimensions(data):
     assert same(spec.encode(spec.to_numpy(value)), value)
 
 
+@pytest.mark.parametrize("lead", [(), (2,), (3, 2)])
+def test_unequal_leaves_encode_what_they_gave(lead):
+    spec = torch.stack([Categorical(3), Categorical(5)])
+    value = torch.arange(2).expand(*lead, 2) + torch.arange(torch.Size(lead).numel()).reshape(*lead, 1) % 2
+    assert same(spec.encode(spec.to_numpy(value)), value)
+    team = Composite(a=spec)
+    assert same(team.encode({"a": spec.to_numpy(value)})["a"], value)
+
+
+def test_composites_encode_what_they_gave_beside_entries_without_tensors():
+    spec = Composite(
+        obs=Unbounded((2,)), text=NonTensor((), example_data="x"), empty=Composite(),
+        deep=Composite(one=NonTensor((), example_data=1)),
+    )  # fmt: skip
+    value = spec.rand((3,))
+    back = spec.encode(spec.to_numpy(value))
+    assert (back.batch_size, back["deep"].batch_size, back["empty"].batch_size) == ((3,), (3,), (3,))
+    assert same(back, value)
+    pair = torch.stack([Composite(obs=Unbounded((2,))), Composite()])
+    value = pair.rand((3,))
+    assert same(pair.encode(pair.to_numpy(value)), value)
+
+
+WRAPPING = [[300], 300, -1, np.array([300]), np.int64(300), torch.tensor([300]), [torch.tensor(300)], np.array([300.0]),
+            float("nan"), 2**70, [2**70]]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", WRAPPING, ids=str)
+def test_numbers_that_would_wrap_around_are_refused(value):
+    spec = Categorical(200, (1,), dtype=torch.uint8)
+    with pytest.raises(NotInSpec, match=r"encode: expected numbers in 0..255, which uint8 holds, got"):
+        spec.encode(value)
+
+
+def test_whole_numbers_beyond_64_bits_are_refused():
+    spec = Unbounded((1,), dtype=torch.int64)
+    for value in (np.array([2**63], dtype=np.uint64), np.array([1e19]), torch.tensor([torch.inf])):
+        with pytest.raises(NotInSpec, match="which int64 holds"):
+            spec.encode(value)
+    assert spec.encode(np.array([2**63 - 1], dtype=np.uint64)).tolist() == [2**63 - 1]
+
+
+def test_numbers_that_would_wrap_around_are_refused_where_kinds_are_remembered():
+    spec = Categorical(200, (1,), dtype=torch.uint8)
+    spec.memoize_encode()
+    assert spec.encode(np.array([3])).tolist() == [3]
+    with pytest.raises(NotInSpec, match="0..255"):
+        spec.encode(np.array([300]))
+
+
+KINDS = [("a", 1), (2, 3), "up", 2.5, None, 7]
+
+
+def test_registered_values_of_any_kind_come_back_as_they_were():
+    spec = OneHot(9, use_register=True)
+    assert [spec.to_numpy(spec.encode(one)).item() for one in KINDS] == KINDS
+    assert spec.to_numpy(spec.encode(KINDS)).tolist() == KINDS
+    assert spec.to_numpy(spec.encode([7, 7])).dtype == np.int64
+
+
+def test_registered_values_of_several_components_keep_their_kind():
+    spec = MultiOneHot([3, 3], use_register=True)
+    given = [["a", 1], ["b", 2]]
+    assert spec.to_numpy(spec.encode(given)).tolist() == given
+    pairs = MultiOneHot([3, 3], use_register=True)
+    assert pairs.to_numpy(pairs.encode([("a", 1), None])).tolist() == [("a", 1), None]
+
+
 def test_composites_encode_nested_dicts_with_leading_dimensions():
     spec = Composite(a=Unbounded((3, 2)), b=Composite(c=Categorical(4, (3,)), shape=(3,)), shape=(3,))
     td = spec.encode({"a": np.zeros((5, 3, 2)), "b": {"c": np.ones((5, 3))}})

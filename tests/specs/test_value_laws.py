@@ -326,3 +326,21 @@ def test_choice_of_text_holds_exactly_its_choices():
     assert spec.is_in(NonTensorData("b"))
     assert not spec.is_in("c")
     assert {spec.rand().data for _ in range(30)} == {"a", "b"}
+
+
+@pytest.mark.parametrize("n", [-5, 0, 300, 2.5])
+def test_numbers_of_values_that_cannot_be_are_refused(n):
+    spec = Categorical(-1, dtype=torch.uint8)
+    with pytest.raises(SpecError, match="n"):
+        spec.set_provisional_n(n)
+
+
+def test_odd_numbers_come_as_often_as_even_ones_where_there_are_many_values():
+    spec = Categorical(-1)
+    spec.set_provisional_n(2**25)
+    drawn = spec.rand((20_000,), rng=RowRNG(seed=0, rows=[20_000]))
+    assert float((drawn % 2).double().mean()) == pytest.approx(0.5, abs=0.02)
+
+
+def test_values_of_no_flags_are_listed():
+    assert Binary(0).enumerate().shape == (1, 0)

@@ -191,7 +191,7 @@ def test_who_is_alive_keeps_its_games(tmp_path: Path) -> None:
     def progress(count: int) -> None:
         seen.add(len(other.lease("elsewhere:1", 5)))
 
-    run(ledger, progress, workers=1, lease_seconds=0.4)
+    run(ledger, progress, workers=1, lease_seconds=1.0)
     assert seen <= {0}
     assert ledger.counts()["finished"] == 2
 

@@ -346,3 +346,18 @@ def test_forfeits_are_told() -> None:
     players = {"bad": lambda turn: torch.full_like(turn.seat, 99), "first": first_legal}
     played = Arena(TicTacToe(), players, forfeits=True).play(round_robin(list(players), double=True))
     assert "'bad' forfeited 2 games: illegal move" in defects(played, played.results())
+
+
+def test_places_where_nothing_can_be_written_are_named(toml: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger, folder = str(open_ledger(Config.read(toml), toml.with_suffix(".sqlite")).path), toml.parent
+    for verb, name in (("report", "page.html"), ("export", "games.jsonl")):
+        gone = folder / "gone" / name
+        for out, says in ((gone, f"there is no folder {gone.parent}; make it"), (folder, "that is a folder; name a")):
+            if verb == "report" or out != folder:
+                with pytest.raises(SystemExit):
+                    main(["tournament", verb, ledger, "--out", str(out)])
+                assert f"{verb} {out}: {says}" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["tournament", "report", ledger, "--replays", "-1"])
+    assert "report: replays must be an integer from 0 on, got -1" in capsys.readouterr().err
+    assert not list(folder.glob("**/*.draft"))

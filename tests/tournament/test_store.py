@@ -154,9 +154,9 @@ def test_what_is_in_the_ledger_is_what_the_arena_played(tmp_path: Path) -> None:
     ("schedule", "games"), [("swiss", 2 * 2), ("knockout", 3 * 2), ("round_robin", 12), ("gauntlet", 6)]
 )
 def test_schedules_are_played_to_their_end(tmp_path: Path, schedule: str, games: int) -> None:
-    more = {"challengers": ["d"]} if schedule == "gauntlet" else {}
+    more = {"gauntlet": {"challengers": ["d"]}, "swiss": {"rounds": 2}}.get(schedule, {})
     players = dict.fromkeys("abcd", "random")
-    ledger = finished(tmp_path / "a.sqlite", schedule=schedule, players=players, cycles=1, rounds=2, **more)
+    ledger = finished(tmp_path / "a.sqlite", schedule=schedule, players=players, cycles=1, **more)
     assert ledger.counts()["finished"] == games
 
 
@@ -186,6 +186,16 @@ def test_openings_are_played_and_replayed(tmp_path: Path) -> None:
         ),
         ({"players": {"a": "random", "b": "nowhere:thing"}}, SpecError, "player 'b': nowhere:thing does not load"),
         ({"players": {"a": "random", "b": {"kind": "mcts", "depth": 3}}}, SpecError, "player 'b': mcts does not load"),
+        (
+            {"players": {"a": "random", "b": {"kind": "random", "sed": 3, "x": 1}}},
+            SpecError,
+            "player 'b': random takes no options, got sed, x",
+        ),
+        (
+            {"players": {"a": "random", "b": {"kind": "marlenv.tournament:random_player", "net": "a.pt"}}},
+            SpecError,
+            "player 'b': marlenv.tournament:random_player is a player itself and takes no options, got net; name a",
+        ),
         ({"env": "cartpool"}, UnknownName, "cartpool"),
         ({"env": "pendulum"}, (SpecError, UnknownName), "pendulum"),
         ({"challengers": ["z"]}, UnknownName, "no player is called 'z'"),
@@ -205,12 +215,29 @@ def test_openings_are_played_and_replayed(tmp_path: Path) -> None:
         ({"adjudicate": {"win": 5}}, Unsupported, "material: it is counted in chess, got TicTacToe"),
         ({"populations": {"x": "a"}}, SpecError, r"populations must be given as lists .*, got \['a'\]"),
         ({"block": 0}, SpecError, "block must be an integer from 1 on, got 0"),
+        (
+            {"populations": {"x": ["a"]}},
+            SpecError,
+            "populations are for the schedules 'teams' and 'focal', got 'round_robin'",
+        ),
+        ({"rounds": 3}, SpecError, "rounds are for the schedules 'swiss' and 'match', got 'round_robin'"),
+        ({"schedule": "knockout", "rounds": 3}, SpecError, "rounds are for the schedules .*, got 'knockout'"),
+        ({"increment": 2.0}, SpecError, "increment is for clocks with game_seconds, got increment = 2.0"),
+        ({"opening_plies": 3}, SpecError, "opening_plies are for openings, got opening_plies = 3"),
     ],
 )
 def test_bad_configs_are_refused_and_nothing_is_written(tmp_path: Path, change, error, says: str) -> None:
     with pytest.raises(error, match=says):
         open_ledger(Config.of({**CONFIG, **change}), tmp_path / "a.sqlite")
     assert not list(tmp_path.iterdir())
+
+
+def test_ledgers_with_fields_that_nothing_reads_are_gone_on_with(tmp_path: Path) -> None:
+    """As they were written when nobody minded."""
+    config = Config.of({**CONFIG, "rounds": 3, "increment": 2.0})
+    ledger = Ledger.create(tmp_path / "a.sqlite", config.table(), [Game(0, ("a", "b"))])
+    run(open_ledger(config, tmp_path / "a.sqlite"))
+    assert ledger.counts()["finished"] == 1
 
 
 def test_two_players_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -288,7 +315,7 @@ def test_places_where_no_ledger_can_be_are_named(tmp_path: Path) -> None:
     for place, says in (
         (tmp_path / "gone" / "a.sqlite", "there is no folder"),
         (tmp_path / "file" / "a.sqlite", "there is no folder"),
-        (tmp_path, "the file exists"),
+        (tmp_path, "that is a folder; name a file in it"),
     ):
         with pytest.raises(PoolError, match=says):
             Ledger.create(place, {"env": "tic_tac_toe"})

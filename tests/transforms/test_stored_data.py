@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torchrl_oracle
@@ -160,6 +162,20 @@ def test_burning_in_hands_on_the_hidden_state() -> None:
     out = BurnInTransform(module, 3)(data)
     assert out.shape == (2, 2)
     assert out["h"][:, 0].flatten().tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("named", [None, ("next", "agents", "h"), ("agents", "h")])
+def test_hidden_states_of_agents_are_handed_on(named: Any) -> None:
+    """Wherever the keys say that the states stand."""
+
+    class Sum(nn.Module):
+        def forward(self, x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+            return h[:, :1].expand(x.shape) + x.cumsum(1)
+
+    module = TensorDictModule(Sum(), in_keys=[("agents", "x"), ("agents", "h")], out_keys=[("next", "agents", "h")])
+    agents = {"x": torch.ones(2, 5, 3, 1), "h": torch.zeros(2, 5, 3, 1)}
+    out = BurnInTransform(module, 3, None if named is None else [named])(TensorDict({"agents": agents}, [2, 5]))
+    assert out["agents", "h"][:, 0].flatten().tolist() == [3] * 6
 
 
 # --- texts ----------------------------------------------------------------------------------------

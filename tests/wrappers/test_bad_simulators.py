@@ -122,9 +122,8 @@ def test_a_turn_that_makes_no_sense_names_agent_and_step(change: Change, error: 
 
 def test_a_value_of_another_shape_names_the_step_too() -> None:
     env = PettingZooWrapper(Broken(lambda out: out[0].update(wolf_1=np.zeros(7, np.float32))))
-    with pytest.raises(ShapeError, match="entry 'observation' of agent 'wolf_1' must have shape") as caught:
+    with pytest.raises(ShapeError, match=WHERE + "entry 'observation' of agent 'wolf_1' must have shape"):
         env.rollout(5)
-    assert caught.value.__notes__ == ["in PettingZooWrapper.step (number 2 of the episode)"]
 
 
 def test_a_missing_part_of_an_observation_names_it() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from marlenv import check_env_specs
+from marlenv import GymWrapper, check_env_specs
+from marlenv.errors import DtypeError, KeyCollision, ShapeError
 from marlenv.specs import Bounded, Composite, Unbounded
 from marlenv.wrappers import GymLikeEnv, default_info_dict_reader
 
@@ -94,3 +97,92 @@ def test_what_a_simulator_writes_into_again_is_copied(make: Any, reader: Any) ->
     for key in ("at", "observation"):
         assert [td[key].tolist() for td in data.unbind(0)] == [[n] * 3 for n in range(3)]
         assert [td["next", key].tolist() for td in data.unbind(0)] == [[n] * 3 for n in (1, 2, 3)]
+
+
+class Says(gymnasium.Wrapper):
+    """A pendulum whose infos a function of the number of steps gives."""
+
+    def __init__(self, info: Any) -> None:
+        super().__init__(gymnasium.make("Pendulum-v1"))
+        self.info = info
+
+    def reset(self, **options: Any) -> Any:
+        self.steps = 0
+        return self.env.reset(**options)[0], self.info(0)
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return (*self.env.step(action)[:4], self.info(self.steps))
+
+
+def saying(info: Any, rows: int | None = None) -> GymWrapper:
+    make = partial(Says, info)
+    return GymWrapper(make() if rows is None else gymnasium.vector.SyncVectorEnv([make] * rows))
+
+
+OWN = ["reward", "observation", "done", "terminated", "truncated", "next", "action"]
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("rows", [None, 2])
+def test_an_info_never_takes_the_place_of_another_entry(name: str, rows: int | None) -> None:
+    env = saying(lambda t: {name: 70.0 + t, "steps": t}, rows)
+    with pytest.raises(KeyCollision, match=rf"^GymWrapper\.set_info_dict_reader: the info '{name}' has the name of an"):
+        env.set_info_dict_reader(default_info_dict_reader([name]))
+    with pytest.warns(UserWarning, match=rf"^GymWrapper: infos with the names of .* left out: \['{name}'\]"):
+        env.auto_register_info_dict()
+    env.set_seed(0)
+    data = env.rollout(3)
+    assert data["next", "steps"].reshape(-1, 3)[0].tolist() == [1, 2, 3]
+    bare = saying(lambda t: {}, rows)
+    bare.set_seed(0)
+    actions = iter(data["action"].unbind(data.ndim - 1))
+    same = bare.rollout(3, lambda td: td.set("action", next(actions)))
+    for key in same.keys(True, True):
+        assert torch.equal(data[key], same[key]), key
+
+
+def test_readers_of_the_same_info_stand_beside_each_other() -> None:
+    env = saying(lambda t: {"steps": t})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env.set_info_dict_reader(default_info_dict_reader(["steps"])).auto_register_info_dict()
+    assert env.rollout(3)["next", "steps"].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("rows", [None, 2])
+def test_no_info_is_zeros(rows: int | None) -> None:
+    info = lambda t: {"a": None if t == 2 else float(t), "b": None if t == 0 else np.full(2, t)}  # noqa: E731
+    env = saying(info, rows).auto_register_info_dict()
+    data = env.rollout(4)
+    first = data if rows is None else data[0]
+    assert first["next", "a"].tolist() == [1, 0, 3, 4]
+    assert first["b"].tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
+    named = saying(info, rows).set_info_dict_reader(default_info_dict_reader(["a"])).rollout(4)
+    assert torch.equal(named["next", "a"], data["next", "a"].float())
+
+
+def test_a_vector_learns_what_a_single_env_does() -> None:
+    kinds = {
+        "flag": np.bool_(True), "list": [1, 2], "tensor": torch.ones(2), "number": 1, "single": np.float32(1), 3: 1.0,
+        "text": "x", "nothing": None, "ragged": [[1], [1, 2]], "_own": 1, "parts": {"a": 1},
+    }  # fmt: skip
+    one, two = (saying(lambda t: dict(kinds), rows).auto_register_info_dict() for rows in (None, 2))
+    names = {"flag": [True], "list": [1, 2], "tensor": [1, 1], "number": [1], "single": [1]}
+    assert {*one.observation_spec.keys()} == {*two.observation_spec.keys()} == {"observation", *names}
+    for env in (one, two):
+        data = env.rollout(2).reshape(-1)
+        for name, value in names.items():
+            assert (data["next", name].reshape(len(data), -1) == torch.tensor(value)).all(), name
+
+
+@pytest.mark.parametrize("rows", [None, 2])
+def test_an_info_that_cannot_be_read_is_named(rows: int | None) -> None:
+    grows = saying(lambda t: {"seen": np.zeros(t + 1)}, rows).auto_register_info_dict()  # learnt from step 1
+    with pytest.raises(ShapeError, match=r"entry 'seen' of the info must have the shape \[.*2\], as in .* got \[.*1\]"):
+        grows.reset()
+    for value in ("x", {"a": 1}):
+        env = saying(lambda t, value=value: {"seen": value}, rows)
+        env.set_info_dict_reader(default_info_dict_reader(["seen"]))
+        with pytest.raises(DtypeError, match=r"entry 'seen' of the info must be numbers of one shape, got"):
+            env.reset()

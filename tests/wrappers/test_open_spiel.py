@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -40,7 +42,6 @@ CONTRACT_EXEMPT = {
 
 WRITTEN_OVER = "its observer keeps what earlier games wrote"
 GAME_EXEMPT = {
-    "negotiation": {"states_can_be_put_back": "the game cannot read all the states that it writes"},
     "python_ant_foraging": {
         "making_and_seeding_move_no_global_generator": "the game draws its board from numpy's generator"
     },
@@ -422,3 +423,60 @@ def test_an_outcome_of_chance_that_there_is_not_is_refused(outcome: Any) -> None
     says = rf"OpenSpielEnv: chance_sampler must return one of \[0, 1, 2\], got {outcome!r}"
     with pytest.raises(SpecError, match=says):
         env.reset()
+
+
+WRITTEN_IN_PYTHON = ["chat_game", "python_ant_foraging", "python_hangman", "python_liars_poker", "python_kuhn_poker"]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
+@pytest.mark.parametrize("name", [*WRITTEN_IN_PYTHON, "kuhn_poker", "negotiation"])
+def test_a_copy_goes_on_where_the_original_was_and_starts_new_games(name: str, copied: Any) -> None:
+    env = OpenSpielEnv(name, categorical_actions=True)
+    env.set_seed(3)
+    td = env.reset()
+    td = env.step_mdp(env.step(env.rand_action(td)))
+    twin = copied(env)
+    assert str(twin._env) == str(env._env)
+    assert twin._env is not env._env
+    assert str(twin.game) == str(env.game)
+    chosen, before = env.rand_action(td), str(env._env)
+    twin.step(chosen.clone())
+    assert str(env._env) == before  # the copy plays its own game
+    env.step(chosen)
+    assert str(twin._env) == str(env._env)
+    for one in (twin, env):
+        one.set_seed(5)
+        one.reset()
+    assert str(twin._env) == str(env._env)
+
+
+@pytest.mark.parametrize("name", ["negotiation", "bargaining", "python_hangman"])
+def test_states_of_games_with_a_text_of_their_own_can_be_put_back(name: str) -> None:
+    env = OpenSpielEnv(name, categorical_actions=True)
+    env.set_seed(3)
+    td = env.reset()
+    for _ in range(4):
+        state, shown, history = env.get_state(td), str(env._env), env._env.history()
+        after = env.step_mdp(env.step(env.rand_action(td)))
+        back = env.set_state(state)
+        assert (str(env._env), env._env.history()) == (shown, history)
+        assert torch.equal(back["agents", "action_mask"], td["agents", "action_mask"])
+        other = OpenSpielEnv(name, categorical_actions=True)  # which has not seen the text: another process tries it
+        other.set_state(state)
+        assert str(other._env) == shown
+        if bool(after["done"]):
+            break
+        td = env.step_mdp(env.step(env.rand_action(back)))
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nfg_game", "'nfg_game' cannot be loaded: a parameter is missing; its parameters: filename"),
+        ("misere", "'misere' cannot be loaded: Missing parameter game; its parameters: game"),
+        ("kuhn_poker(player=3)", "cannot be loaded: Unknown parameter 'player'.*; its parameters: players"),
+    ],
+)
+def test_a_game_that_needs_other_parameters_is_an_error_that_lists_them(name: str, says: str) -> None:
+    with pytest.raises(SpecError, match=f"^OpenSpielEnv: .*{says}"):
+        OpenSpielEnv(name)

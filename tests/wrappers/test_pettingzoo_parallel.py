@@ -202,6 +202,18 @@ def test_keys_and_groups_are_torchrls() -> None:
             "no task is called 'simple_sprd_v3'; did you mean 'simple_spread_v3'",
         ),
         (lambda: PettingZooEnv("tictactoe_v3", parallel=True), UnknownName, "has no parallel interface"),
+        (
+            lambda: PettingZooEnv("simple_spread", NN=3),
+            TypeError,
+            "^PettingZooEnv has no option 'NN', and neither has the",
+        ),
+        (lambda: PettingZooEnv("tictactoe_v3", max_step=3), TypeError, "has no option 'max_step', .* mean 'max_steps'"),
+        (
+            lambda: PettingZooEnv("simple_spread", N=-1),
+            SpecError,
+            "^PettingZooEnv: 'mpe/simple_.*cannot be made with N=-1",
+        ),
+        (lambda: PettingZooEnv("simple_spread", N="x"), SpecError, "cannot be made with N='x': 'str' object cannot be"),
         (lambda: PettingZooWrapper(3), SpecError, "expected a pettingzoo.ParallelEnv or AECEnv, got int"),
         (
             lambda: PettingZooWrapper(ParallelGame(), group_map={"w": ["wolf_0"]}),

@@ -268,6 +268,23 @@ def test_another_env_does_not_disturb_a_copy() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_the_scripts_of_a_copy_read_the_copys_clock() -> None:
+    """The target of flocking goes round by the scenario's clock: at step ``t`` it is pushed by (cos, sin)(t / 30)."""
+    env = VmasEnv("flocking", 2, seed=5)
+    env.reset()
+    twin = copy.deepcopy(env)
+    still = lambda td: td.set(("agents", "action"), torch.zeros(2, 4, 2))  # noqa: E731
+    env.rollout(40, still)  # the original's clock goes on
+    twin.rollout(3, still)
+    for one, steps in ((twin, 3), (env, 40)):
+        at = torch.tensor(steps / 30)  # the scenario's clock counts the rewards of its first agent
+        target = next(agent for agent in one._env.world.agents if agent.name == "target")
+        target.action_callback(one._env.world)
+        assert torch.allclose(target.action.u, torch.stack([at.cos(), at.sin()]).expand(2, 2), atol=1e-6), steps
+    script = twin._env.world.scripted_agents[0].action_script
+    assert script.__closure__[0].cell_contents is twin._env.scenario
+
+
 def test_envs_without_a_seed_differ() -> None:
     a, b = (VmasEnv("simple_spread", 2).reset()["agents", "observation"] for _ in range(2))
     assert not torch.equal(a, b)

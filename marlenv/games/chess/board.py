@@ -34,11 +34,12 @@ step of two squares (planes 4 and 32); under Chess960 it is the king's step onto
 from __future__ import annotations
 
 from functools import cache
+from numbers import Integral
 from typing import NamedTuple
 
 from torch import Tensor
 
-from marlenv.errors import BadNotation
+from marlenv.errors import BadNotation, DtypeError
 
 # The words of a board. The first nine are sets of squares.
 (OWN, OPPONENT, PAWNS, KNIGHTS, BISHOPS, ROOKS, QUEENS, KINGS) = range(8)
@@ -144,12 +145,15 @@ def back_rank(number: int) -> str:
 
     Raises:
         BadNotation: there is no position of this number.
+        DtypeError: it is no whole number.
 
     >>> back_rank(518)
     'RNBQKBNR'
 
     Source: Reinhard Scharnagl's numbering, https://en.wikipedia.org/wiki/Fischer_random_chess_numbering_scheme
     """
+    if not isinstance(number, Integral) or isinstance(number, bool):
+        raise DtypeError(f"back_rank: number must be an integer from 0 to 959, got {number!r}")
     if not 0 <= number < 960:
         raise BadNotation(f"back_rank: there are 960 starting positions, numbered 0 to 959; got {number}")
     rank = [""] * 8

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, Protocol, get_args
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import BadNotation, IllegalAction, ShapeError, UnknownName, flag, nearest, whole
+from marlenv.errors import BadNotation, DtypeError, IllegalAction, ShapeError, UnknownName, flag, nearest, whole
 from marlenv.games.chess import observation
 from marlenv.games.chess.board import (
     ACTIONS,
@@ -229,13 +229,15 @@ class Chess(Rules[State]):
 
         Raises:
             BadNotation: no legal action is called that.
+            DtypeError: it is no text.
 
         >>> rules = Chess()
         >>> state = rules.start(torch.Size())
         >>> rules.read_action(state, "Nf3") == rules.read_action(state, "g1f3")
         True
         """
-        position, actions, text = self._one(state), _actions(state.moves.tolist()), text.strip()
+        text = notation.as_text("Chess.read_action", text).strip()
+        position, actions = self._one(state), _actions(state.moves.tolist())
         with contextlib.suppress(BadNotation):
             return notation.read_uci(text, position, actions)
         return notation.read_san(text, position, actions)
@@ -359,6 +361,7 @@ class Chess(Rules[State]):
 
         Raises:
             BadNotation: a number is out of range, or the game is not Chess960.
+            DtypeError: the numbers are no tensor of integers.
 
         >>> rules = Chess(chess960=True)
         >>> rules.fens(rules.start_from(torch.tensor([0])))
@@ -366,6 +369,11 @@ class Chess(Rules[State]):
         """
         if not self.chess960:
             raise BadNotation("Chess.start_from: numbered positions need Chess(chess960=True)")
+        odd = not isinstance(numbers, Tensor) or numbers.is_floating_point() or numbers.is_complex()
+        if odd or numbers.dtype == torch.bool:
+            got = numbers.dtype if isinstance(numbers, Tensor) else f"{type(numbers).__name__} {numbers!r}"
+            raise DtypeError(f"Chess.start_from: numbers must be an int64 tensor [*B] of 0 to 959, got {got}")
+        numbers = numbers.to(torch.int64)  # those of eight bits would pick rows as masks do
         for extreme in numbers.aminmax() if numbers.numel() else ():
             back_rank(int(extreme))
         return self._numbered(numbers, numbers.device if device is None else device)

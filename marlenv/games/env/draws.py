@@ -56,7 +56,7 @@ class Draws:
     def one(self, which: Tensor | None) -> Tensor:
         """One number per row, int64 ``[*B]`` (the first where None); float32 ``[*B]``. The stream moves on."""
         if for_numba(self._key):
-            number = torch.empty(self.rows, dtype=torch.float32)
+            number = torch.empty(self.rows, dtype=torch.float32, device="cpu")
             offsets = self._first if which is None else as_rows(which)
             kernels().unit_numbers(as_rows(self._key), offsets, self._at + 1, as_rows(number))
             self.move()

@@ -13,7 +13,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.envs.compiling import outside_graphs
-from marlenv.errors import PositionMissing, ShapeError, SpecError
+from marlenv.errors import GroupError, PositionMissing, ShapeError, SpecError
 from marlenv.games.env.draws import Draws
 from marlenv.games.env.fused_rollout import RolloutsInMemory, in_order
 from marlenv.games.env.layout import GameLayout
@@ -123,14 +123,21 @@ class GameEnv(RolloutsInMemory[S]):
             state[OPPONENT_RNG] = Unbounded((2,), dtype=torch.int64)
         if self._pays_openings:
             state[OPENING] = Unbounded((len(rules.players),), dtype=torch.float32)
+        root: dict[str, TensorSpec] = {
+            "turn": Categorical(len(rules.players), (1,)),
+            "outcome": Categorical(len(self.outcomes), (1,), dtype=torch.int8),
+        }
+        for path in seats:
+            if path[0] in ("state", *root):
+                raise GroupError(
+                    f"GameEnv: {path[0]!r} cannot name a group, as it names an entry of the data (state, "
+                    f"{', '.join(root)}); name the player otherwise, or give a group_map"
+                )
         return GameLayout(
             seats,
             len(rules.players),
             acting=[path for path, own in seats.items() if self.opponent is None or self.seat in own],
-            root={
-                "turn": Categorical(len(rules.players), (1,)),
-                "outcome": Categorical(len(self.outcomes), (1,), dtype=torch.int8),
-            },
+            root=root,
             state=state,
             player={"observation": _like(self._observed(self._example)[0, 0]), "action_mask": self._mask_spec()},
             action=Categorical(rules.n_actions, ()),

@@ -1,5 +1,5 @@
-"""A trial of somebody's rules: a few games begin and play a move, and what :class:`~marlenv.games.Rules` says of every
-answer is checked.
+"""A trial of somebody's rules: a few games are played for some moves, and what :class:`~marlenv.games.Rules` says of
+every answer is checked.
 
 Steps check nothing of it: the rules answer them as often as they are asked, and shapes and dtypes never change.
 """
@@ -17,35 +17,51 @@ from marlenv.games.rules import Rules, picked
 from marlenv.rng import RowRNG
 
 TRIAL = 11  # games of the trial; unlikely to be the size of anything else
+MOVES = 40  # of each game; most games begin to pay, and many end, within them
 ROUNDING = 1e-3  # of the size of the returns; what they may add up to in a zero-sum game
 
 
 def check_rules(rules: Rules[Any]) -> None:
-    """Begins a few games, plays a legal move in each, and checks what the methods of the rules return.
+    """Begins a few games, plays legal moves in each, and checks what the methods of the rules return.
 
-    The games' chance and the moves have streams of their own, always the same.
+    The games' chance and the moves have streams of their own, always the same. What comes after the first
+    :data:`MOVES` moves is not seen.
 
     Raises:
         ShapeError: an answer has another shape than :class:`~marlenv.games.Rules` says.
         DtypeError: it has another dtype.
         SpecTypeError: it is no tensor; a position is no NamedTuple, or of another class after a move.
         SpecError: it has a value that cannot be: a seat that there is not, a game that goes on without a legal action,
-            returns of a zero-sum game that do not add up to zero.
+            a finished game that moves, or what ``zero_sum``, ``pays_at_end`` or ``alternating`` exclude.
     """
     who, when = type(rules).__name__, "at the start"
     whole(who, "n_actions", rules.n_actions, 1)
     if not isinstance(rules.observation_shape, Sequence):
         raise SpecTypeError(f"{who}.observation_shape: expected a tuple of ints, got {rules.observation_shape!r}")
+    if rules.alternating and (rules.simultaneous or len(rules.players) != 2):
+        how = "who all act at once" if rules.simultaneous else "in turn"
+        raise SpecError(
+            f"{who}.alternating: True is for two players who move in turn, got {len(rules.players)} {how}; say "
+            f"alternating = False in the rules"
+        )
     try:
         with torch.no_grad():
             state = rules.start(Size([TRIAL]), rng=RowRNG(0, [TRIAL]))
             _check_start(f"{who}.start", state)
             seen = _check_answers(rules, state, None)
-            unit = RowRNG(1, [TRIAL]).uniform(shape=[len(rules.players)] if rules.simultaneous else [])
-            action, when = picked(rules.legal(state), unit), "in the first move"
-            played = rules.play(state, action)
-            _check_played(f"{who}.play", state, played)
-            _check_answers(rules, played, seen)
+            chance, wide = RowRNG(1, [TRIAL]), [len(rules.players)] if rules.simultaneous else []
+            for move in range(1, MOVES + 1):
+                when = f"in move {move}" if move > 1 else "in the first move"
+                ended = bool(rules.over(state).all())
+                action = picked(rules.legal(state), chance.uniform(shape=wide))
+                before = type(state)(*(leaf.clone() for leaf in state))
+                played = rules.play(state, action)
+                _check_played(f"{who}.play", before, played)
+                _check_answers(rules, played, seen)
+                _check_move(rules, before, state, played)
+                if ended:
+                    break
+                state = played
     except Exception as error:
         error.add_note(f"in a trial of {who} with {TRIAL} games, {when}")
         raise
@@ -96,15 +112,44 @@ def _check_answers(rules: Rules[Any], state: Any, seen: torch.dtype | None) -> t
             f"until the game is over, got none in row {stuck.nonzero()[0, 0].item()}; a player who can do nothing has "
             f"an action for it"
         )
+    early = outcome.masked_fill(over, 0)
+    if bool(early.any()):
+        raise SpecError(f"{who}.outcome: expected 0 until the game is over, got {int(early[early != 0][0])}")
     observed = rules.observe(state)
     shape = [TRIAL, seats, *rules.observation_shape]
     _check(f"{who}.observe", observed, seen, shape, "rows, players, *observation_shape")
-    _check_returns(rules, rules.returns(state))
+    _check_returns(rules, rules.returns(state), over)
     dtype: torch.dtype = observed.dtype
     return dtype
 
 
-def _check_returns(rules: Rules[Any], returns: Any) -> None:
+def _check_move(rules: Rules[Any], before: Any, given: Any, after: Any) -> None:
+    """Raises where a move does what none may; ``given`` is the position that ``before`` is a copy of."""
+    who, over = type(rules).__name__, rules.over(before)
+    for name, old, same, new in zip(before._fields, before, given, after, strict=True):
+        if bool(_changed(old, same).any()):
+            raise SpecError(f"{who}.play: wrote to {name!r} of the position it was given; make new tensors")
+        moved = _changed(old, new) & over
+        if bool(moved.any()):
+            raise SpecError(
+                f"{who}.play: expected a finished game to stay as it is, got another {name!r} in row "
+                f"{int(moved.nonzero()[0])}; marlenv.games.rules.where(over, before, after) keeps such rows"
+            )
+    if rules.alternating:
+        again = (rules.player(before) == rules.player(after)) & ~rules.over(after)
+        if bool(again.any()):
+            raise SpecError(
+                f"{who}.player: expected the other player after every move, as alternating is True, got the same in "
+                f"row {int(again.nonzero()[0])}; say alternating = False in the rules"
+            )
+
+
+def _changed(old: Tensor, new: Tensor) -> Tensor:
+    """In which rows two tensors differ; NaN is NaN."""
+    return ((old != new) & ~(old.isnan() & new.isnan())).unsqueeze(-1).flatten(1).any(-1)
+
+
+def _check_returns(rules: Rules[Any], returns: Any, over: Tensor) -> None:
     who = f"{type(rules).__name__}.returns"
     floats = isinstance(returns, Tensor) and returns.is_floating_point() and not rules.pays_at_end
     _check(who, returns, returns.dtype if floats else torch.float32, [TRIAL, len(rules.players)], "rows, players")
@@ -113,6 +158,12 @@ def _check_returns(rules: Rules[Any], returns: Any) -> None:
         raise SpecError(
             f"{who}: expected returns that add up to zero, as zero_sum is True, got {returns[lost][0].tolist()}; say "
             f"zero_sum = False in the rules where they need not"
+        )
+    early = (returns != 0).any(-1) & ~over
+    if rules.pays_at_end and bool(early.any()):
+        raise SpecError(
+            f"{who}: expected zeros until the game is over, as pays_at_end is True, got {returns[early][0].tolist()}; "
+            f"say pays_at_end = False in the rules where moves pay"
         )
 
 

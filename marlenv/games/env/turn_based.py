@@ -38,7 +38,7 @@ Opponent = Callable[[TensorDictBase], TensorDictBase] | Literal["random"] | None
 
 GRAPHS = "compile the policy apart: games look at their data, and have code of their own for speed (numba)"
 OPPONENT, GAMES = 2, 3  # the streams of RowRNG that a random opponent and chance draw from
-PLIES, OPPONENT_RNG, OPENING = "plies_played", "opponent_rng", "opening_rewards"
+BESIDE = PLIES, OPPONENT_RNG, OPENING = "plies_played", "opponent_rng", "opening_rewards"
 """What travels with a position besides its own tensors."""
 
 
@@ -103,6 +103,11 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         self._example = rules.start(Size([1]), rng=RowRNG(0, [1]))
         self._kind = type(self._example)
         self._fields: tuple[str, ...] = self._kind._fields  # type: ignore[attr-defined]
+        if taken := [name for name in self._fields if name in BESIDE]:
+            raise SpecError(
+                f"{who}: a position of {type(rules).__name__} has a field {taken[0]!r}, as what the env keeps beside "
+                f"positions is called ({', '.join(BESIDE)}); name the field otherwise"
+            )
         self._chance = "rng" in self._fields
         self._fast = fast_form(rules)
         self._answers: Any = rules if self._fast is None else self._fast

@@ -74,7 +74,7 @@ class CompiledRules(Generic[State]):
     def draw(self, state: State, key: Tensor, at: int, offsets: tuple[int, ...]) -> Tensor | None:
         """Legal actions by numbers of the streams of ``key``, compiled."""
         rows, all_at_once = key.numel(), (self._players,) if self.rules.simultaneous else ()
-        found = torch.empty((*key.shape, *all_at_once), dtype=torch.int64)
+        found = torch.empty((*key.shape, *all_at_once), dtype=torch.int64, device="cpu")
         held, drawing, out = _held(state), (as_rows(key), at, offsets), found.numpy().reshape(rows, -1)
         threads, read = shared(rows * self.work[0]), (self.options, self._like[0], _addresses(held))
         return found if _calls().draw(self._draw, threads, rows, *read, drawing, out) else None

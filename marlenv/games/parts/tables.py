@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from marlenv.constants import PerDevice
+from marlenv.constants import PerDevice, on_cpu
 from marlenv.threads import unshared
 
 
@@ -26,7 +26,7 @@ class Table:
 
     def __init__(self, make: Callable[[], Tensor]) -> None:
         def made(device: torch.device) -> Tensor:
-            with unshared():
+            with unshared(), on_cpu():
                 return make().to(device)
 
         self._kept = PerDevice(made)

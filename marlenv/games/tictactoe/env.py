@@ -164,9 +164,11 @@ class TicTacToeEnv(RolloutsInMemory[State]):
         ):  # in a third of the time of tensors
             number = BOARDS * turn.item() + sum(map(mul, POWERS, shown.reshape(-1).tolist())) + (BOARDS - 1) // 2
             if 0 <= number < 2 * BOARDS:
-                return State(torch.full(shown.shape[:-2], FROM_SHOWN.array[int(number)], dtype=torch.int64))
+                return State(
+                    torch.full(shown.shape[:-2], FROM_SHOWN.array[int(number)], dtype=torch.int64, device="cpu")
+                )
         elif (rows := self._for_kernels(tensordict)) is not None:
-            code = torch.empty(shown.shape[:-2], dtype=torch.int64)
+            code = torch.empty(shown.shape[:-2], dtype=torch.int64, device="cpu")
             if kernels("shown").read(FROM_SHOWN.array, *(x.data_ptr() for x in rows), 0, code.view(-1).numpy()):
                 return State(code)
         digits = shown.flatten(-2).to(torch.float32) @ SHOWN_WEIGHTS.on(shown.device)
@@ -271,7 +273,7 @@ class TicTacToeEnv(RolloutsInMemory[State]):
         rows, keys = self._for_kernels(tensordict), draws.keys
         if rows is None or keys is None:
             return False
-        action = torch.empty(tensordict.batch_size, dtype=torch.int64)
+        action = torch.empty(tensordict.batch_size, dtype=torch.int64, device="cpu")
         tables, given = (FROM_SHOWN.array, COUNT.array, RANKED.array), (x.data_ptr() for x in rows)
         threads = shared(keys.size * DRAWING)
         if not kernels("shown").draw(threads, tables, *given, keys, draws.at, action.data_ptr()):

@@ -48,8 +48,8 @@ def to_gymnasium_vector(env: EnvBase, autoreset_mode: str = "NEXT_STEP") -> Any:
     Args:
         env: an env with rows.
         autoreset_mode: when rows that are done start anew: ``"NEXT_STEP"``, in which their action is not read,
-            ``"SAME_STEP"``, in which the last observation is ``info["final_obs"]``, or ``"DISABLED"``, where you reset
-            with ``options={"reset_mask": ...}``.
+            ``"SAME_STEP"``, in which ``info["final_obs"][row]`` is the last observation of a row that is done, or
+            ``"DISABLED"``, where you reset with ``options={"reset_mask": ...}``.
 
     Raises:
         SpecTypeError: ``env`` is no env of ours, or has several groups.

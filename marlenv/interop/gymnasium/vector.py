@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -116,12 +117,20 @@ class VectorOfRows(vectors.VectorEnv):
         self._td = self.inner.step_mdp(data)
         if self.mode == "SAME_STEP":
             if over.any():
-                info = {"final_obs": observations, "_final_obs": over}
+                info = self._last_ones(observations, over)
                 self._reset_rows(over)
                 observations = self._face.observations(self._td)
         else:
             self._over = over
         return observations, rewards, terminated, truncated, info
+
+    def _last_ones(self, observations: Any, over: NDArray[np.bool_]) -> dict[str, Any]:
+        """What rows that are over observed last, in the form of Gymnasium's own vectors: copies, None for the rest."""
+        info: dict[str, Any] = {}
+        for row, one in enumerate(vectors.utils.iterate(self.observation_space, observations)):
+            if over[row]:
+                info = self._add_info(info, {"final_obs": deepcopy(one), "final_info": {}}, row)
+        return info
 
     def close_extras(self, **_: Any) -> None:
         """Closes the env."""

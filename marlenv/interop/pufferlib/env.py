@@ -31,10 +31,12 @@ class AgentsOfPuffer(puffer.PufferEnv):
         self._face = Face(WHO, env, each=True)
         self.inner = env
         self.single_observation_space, dtype = emulation.emulate_observation_space(self._face.observation_space)
-        self.single_action_space = self._face.action_space
-        if type(self.single_action_space).__name__ not in ACTIONS:
+        self.single_action_space = _choices_of_two(self._face.action_space)
+        kind, shape = type(self.single_action_space).__name__, self.single_action_space.shape
+        if kind not in ACTIONS or (kind == "MultiDiscrete" and len(shape) > 1):
             raise SpecError(
-                f"{WHO}: entry 'action' is {self.single_action_space}, and PufferLib's native envs take {ACTIONS}"
+                f"{WHO}: entry 'action' is {self.single_action_space}, and PufferLib's native envs take {ACTIONS}, "
+                f"MultiDiscrete of one dimension"
             )
         self.num_agents = self._face.rows * self._face.agents
         super().__init__(buf)
@@ -98,6 +100,13 @@ class AgentsOfPuffer(puffer.PufferEnv):
         """Closes the env."""
         if not self.inner.is_closed:
             self.inner.close()
+
+
+def _choices_of_two(space: Any) -> Any:
+    """Zeros and ones, which PufferLib has no actions of, as choices of two; other spaces as they are."""
+    if type(space).__name__ != "MultiBinary":
+        return space
+    return need("gymnasium.spaces", f"marlenv.{WHO}").MultiDiscrete(np.full(space.shape, 2))
 
 
 def _fill(fields: Any, found: dict[str, Any]) -> None:

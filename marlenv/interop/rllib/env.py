@@ -8,7 +8,7 @@ import numpy as np
 
 from marlenv.envs import EnvBase
 from marlenv.errors import MissingExtra, NeedsReset, Unsupported, nearest
-from marlenv.interop.agents import Agents, check_nobody_returns
+from marlenv.interop.agents import Agents, check_nobody_returns, cut_off
 from marlenv.interop.teams import Teams
 from marlenv.optional import need
 
@@ -71,7 +71,7 @@ class AgentsOfRLlib(multi.MultiAgentEnv):
             {agent: bool(column[agent]) for agent in playing} | {"__all__": False} for column in (ends, cuts)
         ]
         if not living:
-            cut = any(flags[1].values())
+            cut = cut_off(ends, cuts)
             flags[0]["__all__"], flags[1]["__all__"] = not cut, cut
         of_agents = {agent: float(rewards[agent]) for agent in {*playing, *observing}}
         return self._all.observations(self._td, observing), of_agents, *flags, {agent: {} for agent in observing}

@@ -14,7 +14,6 @@ from marlenv.envs import EnvBase
 from marlenv.errors import NeedsReset, ShapeError, SpecError, Unsupported
 from marlenv.interop.face import Face
 from marlenv.optional import need
-from marlenv.specs import Binary
 
 WHO = "to_sb3_vec_env"
 base: Any = need("stable_baselines3.common.vec_env.base_vec_env", f"marlenv.{WHO}")
@@ -190,9 +189,12 @@ def _checked_observations(face: Face) -> Any:
 def _checked_actions(face: Face) -> Any:
     """The space of actions, where Stable-Baselines3's algorithms can play it."""
     space = face.action_space
+    if isinstance(space, (spaces.MultiBinary, spaces.MultiDiscrete)) and len(space.shape) > 1:
+        raise SpecError(
+            f"{WHO}: entry 'action' has several dimensions {space}, and Stable-Baselines3 takes one; "
+            f"give the env actions of one"
+        )
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.integer):
-        if len(space.shape) == 1 and isinstance(face.action_spec, Binary):
-            return spaces.MultiBinary(space.shape[0])
         raise SpecError(
             f"{WHO}: entry 'action' is whole numbers {space}, which Stable-Baselines3 would take for real ones; "
             f"use Categorical or MultiCategorical actions"

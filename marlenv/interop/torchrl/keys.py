@@ -10,8 +10,8 @@ from marlenv.keys import NestedKey, nested, path
 
 FLAGS = ("done", "terminated")
 FROM_ENV = ("action", "reward", *FLAGS)
-SHARED = ("global_value", "priority", "priority_weight")
-"""What stands at the root: one number for the whole team, or for a sample of a replay buffer."""
+SHARED = ("global_value", "priority", "priority_weight", "steps_to_next_obs")
+"""What stands at the root: one number for the whole team, or for a sample of a replay buffer, as n-step rewards are."""
 
 
 def group_keys(env: Any, group: NestedKey, loss: Any = None) -> dict[str, NestedKey]:

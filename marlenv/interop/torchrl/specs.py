@@ -141,7 +141,9 @@ def _multi_one_hot_out(spec: Any, _: Convert) -> Any:
 def _multi_categorical_out(spec: Any, _: Convert) -> Any:
     rows = spec.nvec.reshape(-1, spec.nvec.shape[-1])
     nvec = rows[0] if len(rows) and bool((rows == rows[:1]).all()) else spec.nvec
-    return _data().MultiCategorical(nvec, **_common(spec), mask=spec.mask, remove_singleton=spec.remove_singleton)
+    bare = spec._bare if spec.shape == (1,) else spec.remove_singleton  # whether values may lack the dimension
+    nvec = nvec.squeeze(-1) if spec._bare else nvec
+    return _data().MultiCategorical(nvec, **_common(spec), mask=spec.mask, remove_singleton=bare)
 
 
 def _choice_out(spec: Any, below: Convert) -> Any:
@@ -164,6 +166,8 @@ def _composite(kind: Any) -> Any:
         made = kind()(
             shape=spec.shape, device=spec.device, data_cls=spec.data_cls, step_mdp_static=spec.step_mdp_static
         )
+        if any(spec.names):
+            made.names = spec.names
         for name, child in spec.items():
             made[name] = below(child, name)
         return made
@@ -211,9 +215,9 @@ def _multi_one_hot_in(spec: Any, _: Convert) -> MultiOneHot:
 
 
 def _multi_categorical_in(spec: Any, _: Convert) -> MultiCategorical:
-    return MultiCategorical(
-        torch.as_tensor(spec.nvec), **_common(spec), mask=spec.mask, remove_singleton=spec.remove_singleton
-    )
+    nvec = torch.as_tensor(spec.nvec)
+    nvec = nvec.reshape(()) if nvec.numel() == 1 and spec.shape == (1,) and spec.remove_singleton else nvec
+    return MultiCategorical(nvec, **_common(spec), mask=spec.mask, remove_singleton=spec.remove_singleton)
 
 
 def _choice_in(spec: Any, below: Convert) -> Choice:

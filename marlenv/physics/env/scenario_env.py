@@ -12,6 +12,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from marlenv.constants import on_cpu
 from marlenv.envs.compiling import outside_graphs
 from marlenv.envs.plan import Plan
 from marlenv.envs.registry import load
@@ -131,7 +132,8 @@ class ScenarioEnv(SimulationEnv):
         self.tier = compile
         """How fast it was asked to be."""
         self.one_hot = not continuous_actions and not categorical_actions
-        self._make_groups(group_map)
+        with on_cpu():  # it is moved where it belongs
+            self._make_groups(group_map)
         self.last_state: State | None = None
         self._drawn_as: Plan | None = None  # what machine code drew actions from when it was made
         self.set_seed(fresh_seed() if seed is None else seed)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from marlenv.errors import DeviceError
 from marlenv.physics.jit import cache
 from marlenv.physics.jit.kernel import LANES, TILE, Act, MachineKernel, Room, Source, Steps, Turn
 from marlenv.physics.laws.state import State
@@ -58,7 +59,8 @@ class CpuKernel(MachineKernel):
         self._first_bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.state, *self.observations))
 
     def _places(self, tensors: Sequence[Tensor | None]) -> Any:
-        return (ctypes.c_void_p * len(tensors))(*(None if x is None else x.data_ptr() for x in tensors))
+        at = (None if x is None else x.data_ptr() if x.is_cpu else _elsewhere(x) for x in tensors)
+        return (ctypes.c_void_p * len(tensors))(*at)
 
     def _play(self, rows: int, places: Any, ended: Tensor, steps: Steps) -> None:
         streams, threads = self._ways(rows, steps.stop - steps.start)
@@ -80,7 +82,7 @@ class CpuKernel(MachineKernel):
         def played(step: int, actions: Sequence[Tensor]) -> bool:
             read = [field.read(x, by_rows=True) for field, x in zip(self.actions, actions, strict=True)]
             for i, x in enumerate(read, first):
-                places[i] = x.data_ptr()
+                places[i] = x.data_ptr() if x.is_cpu else _elsewhere(x)
             return not self._run(rows, step, step + 1, *how, to, *threads)
 
         return played
@@ -131,6 +133,11 @@ class CpuKernel(MachineKernel):
         some, asked = (rows, None) if where is None else (int(where.count_nonzero()), where.data_ptr())
         many, pool = shared(some * self.fresh_size / SPEED)
         self._begin(rows, rows * self._first_bytes > CACHE, asked, pointers, many, pool)
+
+
+def _elsewhere(x: Tensor) -> int:
+    """Raises: the address of a tensor that is not on the CPU is none that machine code may write to."""
+    raise DeviceError(f"machine code of an env on the CPU: expected tensors on the CPU, got one on {x.device}")
 
 
 def _steps(x: Tensor | None) -> Sequence[int]:

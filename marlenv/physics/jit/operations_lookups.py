@@ -144,7 +144,7 @@ def _is_every_row(index: Tensor | None, rows: int) -> bool:
     """Whether an index says each row by its number, as ``torch.arange(B)`` does."""
     if index is None or isinstance(index, Traced) or index.numel() != rows:
         return False
-    return torch.equal(index.flatten(), torch.arange(rows))
+    return torch.equal(index.flatten(), torch.arange(rows, device="cpu"))
 
 
 def _size(call: Call, index: Tensor) -> tuple[int, ...]:

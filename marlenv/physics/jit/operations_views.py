@@ -186,7 +186,7 @@ def _triu(call: Call, self: Tensor, diagonal: int) -> Cells:
 
 def _triangle(call: Call, x: Tensor, diagonal: int, *, below: bool) -> Cells:
     call.along(x, -1), call.along(x, -2)
-    kept = torch.ones(x.shape[-2:], dtype=torch.bool)
+    kept = torch.ones(x.shape[-2:], dtype=torch.bool, device="cpu")
     kept = (kept.tril if below else kept.triu)(diagonal)
     return np.where(kept.numpy(), call.cells(x), call.const(0, call.kind))
 

@@ -29,6 +29,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import torch
 from torch import Tensor
 
+from marlenv.constants import on_cpu
 from marlenv.errors import NotCompiled, Unsupported, users_line
 from marlenv.physics.jit import cache, cuda_kernel, first_use, known
 from marlenv.physics.jit.cpu_kernel import CpuKernel
@@ -208,7 +209,7 @@ def _compiled(simulation: Simulation, draw: Draw | None, draws: int, *, wide: bo
         Exception: whatever can go wrong, in the scenario, the compiler, the disk or the library.
 
     """
-    with torch.inference_mode(False), torch.no_grad():  # constants that are made here outlive the mode
+    with torch.inference_mode(False), torch.no_grad(), on_cpu():  # constants that are made here outlive the modes
         watch = watch_of(simulation.scenario)
         source = known.source_of(simulation, draw, draws, wide=wide, largest=LARGEST if asked else QUICK)
         _check_constant(watch)
@@ -221,7 +222,7 @@ def _on_gpu(
     simulation: Simulation, device: torch.device, draw: Draw | None, draws: int, *, wide: bool, asked: bool
 ) -> OnGpu:
     """Machine code of a simulation for a GPU; arguments and errors as of :func:`_compiled`."""
-    with torch.inference_mode(False), torch.no_grad():
+    with torch.inference_mode(False), torch.no_grad(), on_cpu():
         watch = watch_of(simulation.scenario)
         source = known.source_of(simulation, draw, draws, wide=wide, largest=LARGEST if asked else QUICK)
         _check_constant(watch)

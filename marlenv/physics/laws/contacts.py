@@ -206,7 +206,7 @@ def add(pairs: Pairs, push: Push, force: Tensor, torque: Tensor | None) -> tuple
 
 def single_sum(*xs: float) -> float:
     """The sum in float32, as tensors would be added."""
-    total = torch.zeros((), dtype=torch.float32)
+    total = torch.zeros((), dtype=torch.float32, device="cpu")
     for x in xs:
-        total = total + torch.tensor(x, dtype=torch.float32)
+        total = total + torch.tensor(x, dtype=torch.float32, device="cpu")
     return float(total)

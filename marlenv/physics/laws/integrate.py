@@ -240,7 +240,7 @@ def _either(own: float | None, world: float | None) -> float:
 
 def _single(x: float) -> float:
     """``x`` in float32."""
-    return float(torch.tensor(x, dtype=torch.float32))
+    return float(torch.tensor(x, dtype=torch.float32, device="cpu"))
 
 
 def _whole(parts: Sequence[Tensor], dim: int) -> Tensor:

@@ -71,7 +71,7 @@ def between_lines(a: Tensor, b: Tensor | float) -> Tensor:
     0.2416
     """
     a, b = a % torch.pi, b % torch.pi
-    straight = torch.as_tensor(a - b).abs()
+    straight = (a - b).abs()
     return torch.minimum(straight, torch.minimum((a - (b - torch.pi)).abs(), ((a - torch.pi) - b).abs()))
 
 

@@ -177,4 +177,4 @@ def alike(f: Callable[..., Tensor], *xs: Tensor) -> Tensor:
 @lru_cache(maxsize=256)
 def _ones(count: int, dtype: torch.dtype) -> Tensor:
     with torch.inference_mode(False):
-        return torch.ones(count, dtype=dtype)
+        return torch.ones(count, dtype=dtype, device="cpu")

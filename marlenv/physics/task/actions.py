@@ -66,11 +66,11 @@ class Control:
     def bounds(self) -> tuple[Tensor, Tensor]:
         """The lowest and the highest continuous actions; ``[A, width]`` each."""
         high = (
-            self.range.on(torch.zeros((), dtype=torch.float32))
+            self.range.on(torch.zeros((), dtype=torch.float32, device="cpu"))
             .expand(max(self.size, 1), self.agents, 1)[: self.size, :, 0]
             .t()
         )
-        speech = torch.ones(self.agents, self.channels, dtype=torch.float32)
+        speech = torch.ones(self.agents, self.channels, dtype=torch.float32, device="cpu")
         return torch.cat((-high, speech * 0), -1), torch.cat((high, speech), -1)
 
     def check(self, action: Tensor, names: Sequence[str], where: Tensor | None = None) -> None:

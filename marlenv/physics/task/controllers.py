@@ -58,10 +58,10 @@ class VelocityController:
         self.max_speed, self.dead_band, self.rests = max_speed, dead_band, rests
         limits = [min(_limit(entity.kind, at) for at in ("max_f", "f_range")) for entity in agents.entities]
         self.windup = PerEntity([HUGE if f == HUGE else 0.5 * f * integral / (self.dt * gain) for f in limits])
-        start = torch.zeros(2, len(agents), dtype=torch.float32)
+        start = torch.zeros(2, len(agents), dtype=torch.float32, device="cpu")
         self._sum, self._before, self._late = (f"control.{agents.names[0]}.{x}" for x in ("sum", "before", "late"))
         if delay:
-            world.remember(**{self._late: torch.zeros(delay, 2, len(agents), dtype=torch.float32)})
+            world.remember(**{self._late: torch.zeros(delay, 2, len(agents), dtype=torch.float32, device="cpu")})
         self.delay = delay
         if self.integral:
             world.remember(**{self._sum: start})

@@ -92,9 +92,9 @@ def _check_dtype(value: object, declared: torch.dtype, who: str, call: str) -> N
     if not isinstance(value, Tensor):
         if declared.is_floating_point:  # it holds whatever Python counts with
             return
-        value = torch.tensor(value)
+        value = torch.tensor(value, device="cpu")
     if value.dtype is not declared and not torch.can_cast(value.dtype, declared):
         kept, got = (str(dtype).removeprefix("torch.") for dtype in (declared, value.dtype))
-        start = torch.zeros((), dtype=value.dtype).item()
+        start = torch.zeros((), dtype=value.dtype, device="cpu").item()
         remedy = f"world.{call}({who.partition('.')[2]}=torch.tensor({start}))"
         raise DtypeError(f"{who}: declared {kept}, got {got}; declare it with {remedy}")

@@ -11,13 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from numbers import Integral
 from types import NoneType
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from marlenv.constants import constant
+from marlenv.constants import constant, on_cpu
 from marlenv.errors import LockedScenario
 from marlenv.options import check_options
 from marlenv.physics.laws.bodies import Bodies, Body
@@ -181,7 +182,7 @@ class Scenario(ABC):
     def world(self) -> World:
         """The world that :meth:`build` made; it is made on the first use."""
         if "_world" not in self.__dict__:
-            with torch.inference_mode(False):  # what it is made of outlives the mode
+            with torch.inference_mode(False), on_cpu():  # what it is made of outlives the mode
                 self._world = self.build()
         return self._world
 
@@ -215,16 +216,17 @@ class Scenario(ABC):
 
         ``low`` and ``high`` may be tensors that broadcast with the result.
         """
-        unit = rows_first(self.world.stage.moment.rng.uniform(shape=shape, rows_last=True))
+        unit = rows_first(self.world.stage.moment.rng.uniform(shape=self._sizes("uniform", shape), rows_last=True))
         return low + unit * (high - low)
 
     def normal(self, *shape: int) -> Tensor:
         """Random numbers with mean 0 and variance 1, different in each row; ``[B, *shape]``."""
-        return rows_first(self.world.stage.moment.rng.normal(shape=shape, rows_last=True))
+        return rows_first(self.world.stage.moment.rng.normal(shape=self._sizes("normal", shape), rows_last=True))
 
     def randint(self, low: int, high: int, *shape: int) -> Tensor:
         """Random integers in ``[low, high)``, different in each row; int64 ``[B, *shape]``."""
-        return rows_first(self.world.stage.moment.rng.randint(low, high, shape, rows_last=True))
+        sizes = self._sizes("randint", shape)
+        return rows_first(self.world.stage.moment.rng.randint(low, high, sizes, rows_last=True))
 
     def permutation(self, n: int) -> Tensor:
         """The numbers ``0 .. n - 1`` in a random order, different in each row; int64 ``[B, n]``."""
@@ -266,7 +268,7 @@ class Scenario(ABC):
         apart: float,
         low: tuple[float, float] = (-1.0, -1.0),
         high: tuple[float, float] = (1.0, 1.0),
-        away_from: Sequence[Bodies | Body] = (),
+        away_from: Bodies | Body | Sequence[Bodies | Body] = (),
         where: Tensor | None = None,
     ) -> None:
         """Places bodies anywhere in a rectangle, one after the other, with their centres at least ``apart`` metres
@@ -280,7 +282,11 @@ class Scenario(ABC):
             away_from: what they keep away from; must have been placed already.
             where: the rows in which they are placed, bool ``[B]``; in the others they stay. All when left out.
 
+        Raises:
+            ValueError: there can be no room.
+
         """
+        away_from = [away_from] if isinstance(away_from, (Bodies, Body)) else away_from
         bodies = bodies if isinstance(bodies, Bodies) else bodies.alone
         self._check_room(bodies, apart, high[0] - low[0], high[1] - low[1])
         others = [x if isinstance(x, Bodies) else x.alone for x in away_from]
@@ -320,7 +326,17 @@ class Scenario(ABC):
 
     def zeros(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Zeros; ``[B, *shape]``."""
-        return torch.zeros((*shape, self.rows), dtype=dtype, device=self.device).movedim(-1, 0)
+        return torch.zeros((*self._sizes("zeros", shape), self.rows), dtype=dtype, device=self.device).movedim(-1, 0)
+
+    def _sizes(self, method: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Sizes that a tool was given one by one; raises where they are something else."""
+        for size in shape:
+            if not isinstance(size, (Integral, torch.SymInt)):
+                raise TypeError(
+                    f"{type(self).__name__}.{method}: sizes must be integers, one by one, such as self.zeros(3, 2); "
+                    f"got {shape!r}"
+                )
+        return shape
 
     def options(self) -> dict[str, Any]:
         """The options with their values."""

@@ -60,7 +60,9 @@ class Lidar:
             raise ValueError(f"Lidar: needs 1 ray and a range of 0 metres at least, got {n_rays} and {max_range}")
         angle_end = 2 * math.pi + angle_start if angle_end is None else angle_end
         round_about = (angle_start - angle_end) % (2 * math.pi) < 1e-5
-        angles = torch.linspace(angle_start, angle_end, n_rays + round_about)[:n_rays]
+        angles = torch.linspace(angle_start, angle_end, n_rays + round_about, dtype=torch.float32, device="cpu")[
+            :n_rays
+        ]
         self.agents, self.max_range, self.color = agents, max_range, color
         self.angles: tuple[float, ...] = tuple(angles.tolist())
         """The directions of the rays against that of the agent, radians."""

@@ -139,7 +139,9 @@ class World:
         for name, start in starts.items():
             if name in self.starts:
                 raise GroupError(f"World.remember: {name!r} is remembered already")
-            self.starts[name] = single(start) if isinstance(start, Tensor) else torch.tensor(start, dtype=torch.float32)
+            self.starts[name] = (
+                single(start) if isinstance(start, Tensor) else torch.tensor(start, dtype=torch.float32, device="cpu")
+            )
 
     def note(self, **blanks: Tensor | float) -> None:
         """Declares what the scenario notes during a step, for its infos and its own later methods.
@@ -148,7 +150,7 @@ class World:
         """
         self._check_open("note")
         for name, blank in blanks.items():
-            self.blanks[name] = single(blank if isinstance(blank, Tensor) else torch.tensor(blank))
+            self.blanks[name] = single(blank if isinstance(blank, Tensor) else torch.tensor(blank, device="cpu"))
 
     def join(
         self,

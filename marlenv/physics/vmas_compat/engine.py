@@ -23,6 +23,13 @@ BODY = (
 )  # fmt: skip
 
 
+LAWS = {
+    "_dt", "_sub_dt", "_substeps", "_drag", "_linear_friction", "_angular_friction", "_x_semidim", "_y_semidim",
+    "_collision_force", "_joint_force", "_contact_margin", "_torque_constraint_force", "_gravity",
+}  # fmt: skip
+"""A world's numbers, under VMAS's names; as in VMAS, steps are as long as ``_sub_dt`` says."""
+
+
 def outline(shape: Any) -> shapes.Shape:
     """The engine's shape for one of a scenario file."""
     if isinstance(shape, Sphere):
@@ -203,14 +210,12 @@ def _limited(force: Tensor, longest: float | None, each: float | None) -> Tensor
 
 
 def _laws(world: Any) -> Laws:
-    gravity = world._gravity
+    gravity = torch.as_tensor(world._gravity)
     if gravity.ndim > 1:
         raise SpecError(
             f"World: its gravity must be two numbers, got {list(gravity.shape)}; gravities that differ between rows "
             f"belong to entities: entity.gravity = [B, 2]"
         )
-    names = (
-        "dt", "substeps", "drag", "linear_friction", "angular_friction", "x_semidim", "y_semidim", "collision_force",
-        "joint_force", "contact_margin", "torque_constraint_force",
-    )  # fmt: skip
-    return Laws(gravity=tuple(gravity.tolist()), **{name: getattr(world, f"_{name}") for name in names})
+    numbers = {name[1:]: getattr(world, name) for name in LAWS - {"_gravity", "_sub_dt", "_dt"}}
+    step = world._dt if world._sub_dt == world._dt / world._substeps else world._sub_dt * world._substeps
+    return Laws(gravity=tuple(gravity.tolist()), dt=step, **numbers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -61,20 +61,30 @@ class Line(_Outline, shapes.Line):
 
 
 class _Trait:
-    """A property of an entity that the engine builds on: setting it builds anew."""
+    """A property of an entity, kept under VMAS's own name with an underscore, where files of VMAS's set it, too.
 
-    def __init__(self, doc: str = "") -> None:
-        self.__doc__ = doc
+    Args:
+        doc: what it is.
+        built: whether the engine builds on it: setting it, by either name, builds anew.
+
+    """
+
+    BUILT: ClassVar[set[str]] = set()
+    """The names with an underscore of what the engine builds on."""
+
+    def __init__(self, doc: str = "", *, built: bool = True) -> None:
+        self.__doc__, self.built = doc, built
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.slot = f"_{name}"
+        if self.built:
+            self.BUILT.add(self.slot)
 
     def __get__(self, entity: Entity | None, owner: type) -> Any:
         return self if entity is None else getattr(entity, self.slot)
 
     def __set__(self, entity: Entity, value: Any) -> None:
         setattr(entity, self.slot, value)
-        entity.version += 1
 
 
 class Entity(Vectorized, Observable):
@@ -113,8 +123,7 @@ class Entity(Vectorized, Observable):
         self._gravity = gravity
         if gravity is not None and not isinstance(gravity, Tensor):
             self._gravity = torch.tensor(gravity, dtype=torch.float32)
-        self.goal: Any = None
-        """Another entity, for the scenario's own use."""
+        self._goal: Any = None
         self._state: Any = EntityState()
         self._state.who = f"{self!r}.state"
         self._render: Any = None
@@ -132,6 +141,12 @@ class Entity(Vectorized, Observable):
     linear_friction = _Trait("m/s²; None: the world's.")
     angular_friction = _Trait("rad/s²; None: the world's.")
     collision_filter = _Trait("With whom it collides.")
+    goal = _Trait("Another entity, for the scenario's own use.", built=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name in _Trait.BUILT:
+            self.version += 1
 
     @property
     def gravity(self) -> Any:
@@ -338,6 +353,17 @@ class Agent(Entity):
         self._sensors: list[Any] = []
         for sensor in sensors or ():
             self.add_sensor(sensor)
+
+    obs_range = _Trait("How far it sees, for the scenario's own use.", built=False)
+    obs_noise = _Trait("Of what it sees, likewise.", built=False)
+    f_range = _Trait("Each component of the force of its action is cut to this, newtons.", built=False)
+    max_f = _Trait("The length of that force is cut to this, newtons.", built=False)
+    t_range = _Trait("The torque of its action is cut to this, newton metres.", built=False)
+    max_t = _Trait("Likewise.", built=False)
+    action_script = _Trait("What moves it, if no policy does.", built=False)
+    c_noise = _Trait("The standard deviation of noise on what it says.", built=False)
+    silent = _Trait("Whether it says nothing.", built=False)
+    adversary = _Trait("Whose side it is on, for the scenario's own use.", built=False)
 
     def _size(self, size: int | None, nvec: list[int] | None) -> None:
         """How many numbers its physical action has, and how many choices each."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.seeding import fresh_seed
-from marlenv.errors import NeedsReset, SpecError, whole
+from marlenv.errors import NeedsReset, SpecError, Unsupported, whole
 from marlenv.groups import GroupTree, MarlGroupMapType, group_specs, resolve
 from marlenv.groups.maps import GroupMap, numbered_groups
 from marlenv.groups.side_by_side import fitted, side_by_side
@@ -110,7 +111,7 @@ class VmasFileEnv(EnvBase):
         self.world.fast = Fast(compile, num_envs, self.device)
         seed = fresh_seed() if seed is None else seed
         draws.seed(seed)
-        self._make_specs(group_map, self.environment.reset())
+        self._make_specs(group_map, *self.environment.learn())
         self._steps: Tensor | None = None  # of the episodes, int64 [B]; None before the first reset
         self.set_seed(seed)
 
@@ -141,12 +142,14 @@ class VmasFileEnv(EnvBase):
         self._check_began("render")
         return draw_row(self.environment, whole("render", "row", row, 0, self.num_envs - 1), size)
 
-    def _make_specs(self, group_map: GroupMap | MarlGroupMapType | str | None, trial: Results) -> None:
+    def _make_specs(
+        self, group_map: GroupMap | MarlGroupMapType | str | None, said: Sequence[Any], infos: Sequence[Any]
+    ) -> None:
         agents = self.environment.agents
         self.agent_names = names = [agent.name for agent in agents]
         """The agents that act, in the world's order."""
         at = {id(agent): (control, i) for control, some in self.environment.controls for i, agent in enumerate(some)}
-        seen = {name: _spec_of(x) for name, x in zip(names, trial.observations, strict=True)}
+        seen = {name: _spec_of(x) for name, x in zip(names, said, strict=True)}
         acts = {agent.name: action_spec(*at[id(agent)], one_hot=self.one_hot) for agent in agents}
         both = {name: Composite(observation=seen[name], action=acts[name]) for name in names}
         self.group_map = resolve(group_map, names, default=numbered_groups(names), specs=both)
@@ -155,12 +158,12 @@ class VmasFileEnv(EnvBase):
         place = {name: i for i, name in enumerate(names)}
         self._members = {path: [place[name] for name in members] for path, members in self.tree.groups.items()}
         self._infos: dict[Path, dict[str, TensorSpec]] = {
-            path: {key: _spec_of(x) for i in members for key, x in trial.infos[i].items()}
+            path: {key: _spec_of(x) for i in members for key, x in infos[i].items()}
             for path, members in self._members.items()
         }
         observed = {
-            names[i]: {"observation": seen[names[i]], **({"info": Composite(infos)} if infos else {})}
-            for path, infos in self._infos.items()
+            names[i]: {"observation": seen[names[i]], **({"info": Composite(has)} if has else {})}
+            for path, has in self._infos.items()
             for i in self._members[path]
         }
         self.full_observation_spec = self._grouped(observed)
@@ -177,6 +180,25 @@ class VmasFileEnv(EnvBase):
     def _grouped(self, agents: Mapping[str, Mapping[str, TensorSpec]]) -> Composite:
         specs = {name: Composite(dict(entries)).to(self.device) for name, entries in agents.items()}
         return group_specs(self.tree, specs, batch_size=self.batch_size)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        new = object.__new__(type(self))
+        memo[id(self)] = new
+        new.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return new
+
+    def __copy__(self) -> Self:
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        return new
+
+    def __reduce_ex__(self, _: Any) -> Any:
+        name = type(self.scenario).__name__
+        raise Unsupported(
+            f"VmasFileEnv of {name}: it cannot be pickled, for its file was executed for it alone, and no other "
+            f"process has its classes; give the other process a function that calls load(path, ...), or copy it in "
+            f"this one with copy.deepcopy"
+        )
 
     # --- the env's hooks -------------------------------------------------------------------------
 
@@ -264,11 +286,11 @@ class VmasFileEnv(EnvBase):
         return action.permute(2, 1, 0).clone(memory_format=torch.contiguous_format).permute(2, 1, 0)
 
 
-def _spec_of(example: Any) -> TensorSpec:
-    """The spec of what one agent got, ``[B, ...]``; numbers get one dimension."""
-    if isinstance(example, Mapping):
-        return Composite({name: _spec_of(value) for name, value in example.items()})
-    return Unbounded(example.shape[1:] or (1,), dtype=example.dtype)
+def _spec_of(form: Any) -> TensorSpec:
+    """The spec of what one agent gets, by its form; numbers get one dimension."""
+    if isinstance(form, Mapping):
+        return Composite({name: _spec_of(one) for name, one in form.items()})
+    return Unbounded(form.shape or (1,), dtype=form.dtype)
 
 
 def _shaped(value: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
@@ -12,6 +14,7 @@ from torch import Tensor
 from marlenv.errors import ShapeError, SpecError
 from marlenv.physics.laws import entities as laws
 from marlenv.physics.task.actions import Control, Mode
+from marlenv.physics.vmas_compat import answers
 from marlenv.physics.vmas_compat.draws import Draws
 from marlenv.physics.vmas_compat.entities import Agent
 from marlenv.physics.vmas_compat.pure import SOON
@@ -68,6 +71,7 @@ class Environment:
         self.grad, self.quiet, self.closed = grad, quiet, closed
         self._compiled_results: CompiledResults | None = None
         self._calls = self._tries = 0
+        self._forms: dict[tuple[str, str], Any] = {}  # of what is said of each agent, by method and name
         with self._open():
             self.world: Any = scenario.env_make_world(rows, device, **options)
         who = type(scenario).__name__
@@ -84,9 +88,9 @@ class Environment:
         """The actions of agents that are alike, and which agents these are."""
 
     @contextmanager
-    def _open(self, row: int | None = None, *, quiet: bool = False) -> Iterator[None]:
+    def _open(self, *, quiet: bool = False) -> Iterator[None]:
         """Runs the scenario's code: without gradients unless they were asked for, and with its draws taken over."""
-        watch = nullcontext() if quiet and row is None else self.draws.govern(row)
+        watch = nullcontext() if quiet else self.draws.govern()
         with self.draws.current(), torch.set_grad_enabled(self.grad and torch.is_grad_enabled()), watch:
             yield
 
@@ -99,8 +103,9 @@ class Environment:
             with self._open():
                 self.scenario.env_reset_world_at(None)
                 return self.results(rewards=False)
-        for row in where.nonzero().flatten().tolist():
-            with self._open(row):
+        with self._open(), self.draws.row_by_row() as turn_to:
+            for row in where.nonzero().flatten().tolist():
+                turn_to(row)
                 self.scenario.env_reset_world_at(row)
         with self._open():
             results = self.results(rewards=False)
@@ -154,10 +159,40 @@ class Environment:
         """What the scenario says now: rewards first, then observations and infos, and whether rows are over."""
         scenario, agents = self.scenario, self.agents
         gained = [self._reward(agent) for agent in agents] if rewards else []
-        seen = [_own(scenario.observation(agent)) for agent in agents]
-        infos = [_own(scenario.info(agent)) for agent in agents]
+        seen = [self._own("observation", agent, scenario.observation(agent)) for agent in agents]
+        infos = [self._own("info", agent, scenario.info(agent)) for agent in agents]
         over = self._over() if rewards else torch.zeros(self.rows, dtype=torch.bool, device=self.device)
         return Results(seen, infos, gained, over)
+
+    def _own(self, method: str, agent: Agent, value: Any) -> Any:
+        who = f"{type(self.scenario).__name__}.{method}({agent.name!r})"
+        if method == "info" and not isinstance(value, Mapping):
+            raise ShapeError(f"{who}: expected a dict of tensors [B, ...], got {type(value).__name__}")
+        form = self._forms.get((method, agent.name))
+        return answers.own(value, form, self.rows, who, all_names=method == "observation")
+
+    def learn(self) -> tuple[list[Any], list[dict[str, Any]]]:
+        """The forms of what is said of each agent: by a reset, and infos by a step of a copy, too.
+
+        Later answers must be like them.
+        """
+        first = self.reset()
+        later = self._tried() if type(self.scenario).info is not BaseScenario.info else None
+        seen = [answers.form_of(value) for value in first.observations]
+        infos = [answers.form_of(*pair) for pair in zip(first.infos, later or first.infos, strict=True)]
+        for agent, observation, info in zip(self.agents, seen, infos, strict=True):
+            self._forms |= {("observation", agent.name): observation, ("info", agent.name): info}
+        return seen, infos
+
+    def _tried(self) -> list[dict[str, Tensor]] | None:
+        """The infos after a first step; None where nobody can tell, and real steps show what is wrong."""
+        try:
+            other = copy.deepcopy(self)
+            return other.step(
+                [_some_action(control).to(self.device).expand(self.rows, -1, -1) for control, _ in self.controls]
+            ).infos
+        except Exception:  # what a file holds may not be copied, or may fail: that is for a step to say
+            return None
 
     def _reward(self, agent: Agent) -> Tensor:
         reward = self.scenario.reward(agent)
@@ -182,9 +217,12 @@ class Environment:
         self.scenario.to(device)
 
 
-def _own(value: Any) -> Any:
-    """A tensor, or a nested dict of them, in memory of its own: the next agent's turn may change it."""
-    return value.clone() if isinstance(value, Tensor) else {name: _own(one) for name, one in value.items()}
+def _some_action(control: Control) -> Tensor:
+    """An action that moves something, ``[A, width]``."""
+    if control.mode == "continuous":
+        return control.bounds()[1] / 2
+    sizes = control.choices if control.mode == "multidiscrete" else (math.prod(control.choices),)
+    return torch.tensor([min(1, n - 1) for n in sizes]).expand(control.agents, -1)
 
 
 def _controls(agents: Sequence[Agent], channels: int, mode: Mode, clamp: bool) -> list[tuple[Control, list[Agent]]]:

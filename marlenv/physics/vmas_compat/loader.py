@@ -27,7 +27,8 @@ DRAWS = {
     "uniform", "normal", "bernoulli", "exponential", "multinomial", "poisson", "dropout", "distributions", "geometric",
     "cauchy", "log_normal", "random", "nn", "shuffle", "sample", "choice", "choices", "exec", "eval", "getattr",
     "importlib", "import_module", "__import__", "globals", "vars", "binomial", "gumbel_softmax", "rrelu",
-    "alpha_dropout", "make_world", "reset_world_at", "env_reset_world_at",
+    "alpha_dropout", "quasirandom", "seed", "manual_seed", "default_rng", "make_world", "reset_world_at",
+    "env_reset_world_at",
 }  # fmt: skip
 """The names by which a scenario could draw, with or without an underscore at their end."""
 STARTS = ("rand", "spawn", "find_random_pos")

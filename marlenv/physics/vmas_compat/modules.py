@@ -7,6 +7,7 @@ functions import later, too. A vmas that is installed stays as it is.
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,6 +41,8 @@ DYNAMICS = {
     "kinematic_bicycle": ("KinematicBicycle",), "roatation": ("Rotation",), "rotation": ("Rotation",),
     "static": ("Static",),
 }  # fmt: skip
+SEEDED = ("default_rng", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64", "SeedSequence")
+"""What of numpy.random takes a seed, and one of the operating system's where none is given."""
 INSTEAD = {
     "make_env": "marlenv.physics.vmas_compat.load(path)",
     "render_interactively": "marlenv play, or frames of env.render()",
@@ -174,11 +177,23 @@ def _known(module: ModuleType) -> list[str]:
     return sorted(name for name in vars(module) if not name.startswith("_"))
 
 
+def _seed(draws: Draws) -> Any:
+    return draws.numpy.randint(1 << 32, size=4, dtype="uint32")
+
+
 def _random(draws: Draws) -> ModuleType:
     """``random`` with the functions of the env's own generator."""
     import random
 
+    class Random(random.Random):
+        """That of Python; without a seed it starts from the env's."""
+
+        def seed(self, a: Any = None, version: int = 2) -> None:
+            """Starts it anew."""
+            super().seed(draws.random.getrandbits(64) if a is None else a, version)
+
     own = {name: getattr(draws.random, name) for name in dir(draws.random) if not name.startswith("_")}
+    own["Random"] = Random
     return _made("random", {**_public(random), **{name: own[name] for name in own if name in vars(random)}})
 
 
@@ -186,7 +201,18 @@ def _numpy(draws: Draws) -> ModuleType:
     """``numpy``, whose ``numpy.random`` has the env's own generator."""
     import numpy
 
+    class RandomState(numpy.random.RandomState):
+        """That of NumPy; without a seed it starts from the env's."""
+
+        def __init__(self, seed: Any = None) -> None:
+            super().__init__(_seed(draws) if seed is None else seed)
+
+    def seeded(make: Any) -> Any:
+        """What starts a generator, from the env's where it is given no seed."""
+        return functools.wraps(make)(lambda seed=None: make(_seed(draws) if seed is None else seed))
+
     own = {name: getattr(draws.numpy, name) for name in dir(draws.numpy) if not name.startswith("_")}
+    own |= {name: seeded(getattr(numpy.random, name)) for name in SEEDED} | {"RandomState": RandomState}
     governed = _made("numpy.random", {**_public(numpy.random), **own})
     below = {name: getattr(numpy, name) for name in numpy.__all__ if hasattr(numpy, name)}
     return _made("numpy", {**_public(numpy), **below, "random": governed})

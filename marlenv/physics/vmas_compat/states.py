@@ -83,7 +83,7 @@ class Vectorized:
                 setattr(self, name, value.to(device))
 
     def _accept(self, what: str, value: Any, width: int | None = None) -> Tensor:
-        """A value that a scenario assigns, on our device."""
+        """A value that a scenario assigns, on our device; float32, as the engine computes."""
         if self._batch_dim is None:
             raise NeedsReset(f"{self}.{what}: add the entity to a world before setting its state")
         expected = f"[{self._batch_dim}, {width or '...'}]"
@@ -91,7 +91,9 @@ class Vectorized:
             raise TypeError(f"{self}.{what}: expected a tensor {expected}, got {type(value).__name__}")
         if not value.ndim or value.shape[0] != self._batch_dim or (width and value.shape[1:] != (width,)):
             raise ShapeError(f"{self}.{what}: expected {expected}, got {list(value.shape)}")
-        return value if value.device == torch.device(self._device) else value.to(self._device)
+        if value.dtype == torch.float32 and value.device == torch.device(self._device):
+            return value
+        return value.to(self._device, torch.float32)
 
 
 class _Held:

@@ -14,7 +14,6 @@ from marlenv.errors import ShapeError
 from marlenv.physics.laws.entities import COLORS
 from marlenv.physics.laws.integrate import Laws
 from marlenv.physics.maths.geometry import LINE_WIDTH
-from marlenv.physics.vmas_compat.states import in_row
 
 X, Y, Z = 0, 1, 2
 ALPHABET = "".join(chr(65 + i) for i in range(26))
@@ -162,10 +161,10 @@ class TorchUtils:
 
     @staticmethod
     def where_from_index(env_index: Any, new_value: Any, old_value: Tensor) -> Tensor:
-        """``old_value`` with some rows replaced, as a new tensor."""
-        if isinstance(new_value, Tensor) and new_value.ndim and new_value.shape == old_value.shape:
-            new_value = new_value[env_index]
-        return in_row(env_index, new_value, old_value)
+        """``old_value`` with some rows replaced, as a new tensor: the dtypes and shapes of ``torch.where``."""
+        where = torch.zeros_like(old_value, dtype=torch.bool)
+        where[env_index] = True
+        return torch.where(where, new_value, old_value)
 
 
 class ScenarioUtils:

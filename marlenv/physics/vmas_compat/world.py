@@ -11,7 +11,7 @@ from torch import Tensor
 from marlenv.errors import ShapeError, SpecError
 from marlenv.physics.vmas_compat import distances
 from marlenv.physics.vmas_compat.draws import current_draws
-from marlenv.physics.vmas_compat.engine import Engine
+from marlenv.physics.vmas_compat.engine import LAWS, Engine
 from marlenv.physics.vmas_compat.entities import Agent, Entity, Landmark, everything
 from marlenv.physics.vmas_compat.pure import Fast
 from marlenv.physics.vmas_compat.states import Vectorized
@@ -59,6 +59,8 @@ class World(Vectorized):
     ) -> None:
         if batch_dim < 1:
             raise ShapeError(f"World: batch_dim must be at least 1, got {batch_dim}")
+        self.version = 0
+        """How often one of its laws was set."""
         super().__init__(batch_dim, torch.device(device))
         self.draws = current_draws(batch_dim, device)
         """Where random numbers come from: the env's."""
@@ -75,6 +77,11 @@ class World(Vectorized):
         """What of it is machine code; set by the env."""
         self._near = distances.Near()
         self._engines: dict[Any, Engine] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name in LAWS:
+            self.version += 1
 
     def __getattr__(self, name: str) -> Any:
         instead = INSTEAD.get(name)
@@ -203,8 +210,10 @@ class World(Vectorized):
     def _engine(self) -> Engine:
         """The engine of the entities as they are now: filters of collisions are asked, the rest is looked up."""
         entities = self.entities
+        gravity = self._gravity if isinstance(self._gravity, Tensor) else None
         key = (
             tuple((id(e), e.version) for e in entities),
+            (self.version, 0 if gravity is None or gravity.is_inference() else gravity._version),
             len(self._joints),
             tuple(
                 e.collision_filter(other)

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Size, Tensor
 
-from marlenv.errors import IllegalAction
+from marlenv.errors import IllegalAction, KeyCollision
 from marlenv.specs import Categorical, Composite, MultiCategorical, NonTensor, TensorSpec
 from marlenv.wrappers._backend import KNOWN, gym_backend
 from marlenv.wrappers._reading import reader_of
@@ -35,11 +35,21 @@ class Spaces:
         """The specs of what is observed, under ``"observation"`` where the space has no names."""
         self.action = _many(spec_of(acts, categorical=categorical), batch)
         """The spec of an action."""
+        self._check_names(who)
+        self.acts_in_parts = isinstance(self.action, Composite)
+        """Whether an action has parts with names of their own, if only one."""
         self._decode, self._alone = decoder_of(acts), not batch and kind_of(acts) == "Discrete"
         self._number = self._alone and isinstance(self.action, Categorical)
         self._who, self._n = who, _choices(self.action)
         self._rows = batch[0] if batch and any(kind_of(one) == "Text" for one in _leaves(acts)) else 0
         self._one_by_one = batch[0] if batch and _takes_rows(env.action_space, acts) else 0
+
+    def _check_names(self, who: str) -> None:
+        if "next" in self.observations:
+            raise KeyCollision(
+                f"{who}: the observation 'next' has the name of the data of the next step; rename it, by "
+                f"gymnasium.wrappers.TransformObservation for instance"
+            )
 
     def read(self, observations: Any) -> dict[str, Any]:
         """The entries of observations."""

@@ -54,7 +54,8 @@ class Rows:
     """
 
     def __init__(self, who: str, env: Any) -> None:
-        mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
+        told = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
+        mode = getattr(env.unwrapped, "autoreset_mode", told)  # vectors of one class of envs share their metadata
         self.who, self.env, self.count = who, env, int(env.num_envs)
         kinds = {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(env.unwrapped).__mro__}
         self.masks = mode is not None and bool(kinds & MASKED)
@@ -65,10 +66,15 @@ class Rows:
                 f"{who}: {type(env.unwrapped).__name__} neither resets single rows nor starts them anew in the step in "
                 f"which they end; make it of single envs, by gymnasium.vector.SyncVectorEnv or AsyncVectorEnv"
             )
-        if self.mode == "NEXT_STEP" and getattr(env.unwrapped, "shared_memory", True) is False:
+        shares = getattr(env.unwrapped, "shared_memory", None)
+        if self.mode == "NEXT_STEP" and (
+            shares is False or (shares and _is_empty(env.unwrapped.single_observation_space))
+        ):
+            without = "observations that hold nothing" if shares else "shared_memory=False"
             raise Unsupported(
-                f"{who}: without shared memory, {type(env.unwrapped).__name__} resets rows a second time in the "
-                f"step after their reset; make it with shared_memory=True, or autoreset_mode SAME_STEP or DISABLED"
+                f"{who}: with {without}, {type(env.unwrapped).__name__} resets rows a second time in the step after "
+                f"their reset; make it with {'' if shares else 'shared_memory=True, or '}autoreset_mode SAME_STEP or "
+                f"DISABLED"
             )
         space = getattr(env, "single_observation_space", env.observation_space)
         self._listed = space if lists_rows(space) else None
@@ -147,6 +153,12 @@ class Rows:
     def _reset(self, options: dict[str, Any]) -> tuple[Any, Any]:
         obs, info = opened(self.env.reset(**options))
         return obs if self._listed is None else in_arrays(self._listed, obs), info
+
+
+def _is_empty(space: Any) -> bool:
+    """Whether the memory that gymnasium shares for a space's values counts as none: it has no numbers, or no parts."""
+    parts = getattr(space, "spaces", None)
+    return 0 in (getattr(space, "shape", None) or ()) if parts is None else len(parts) == 0
 
 
 def keeping_finals(library: Any) -> Any:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marlenv.errors import SpecTypeError
 from marlenv.specs import Binary, Bounded, Composite, TensorSpec, Unbounded
-from marlenv.tensordicts import get, new
+from marlenv.tensordicts import fetch, get, new
 from marlenv.wrappers._backend import gym_backend
 from marlenv.wrappers._base import ClassValue
 from marlenv.wrappers._gymlike import GymLikeEnv
@@ -87,10 +87,8 @@ class GymWrapper(GymLikeEnv):
     def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
         env = kwargs.get("env")
         if not all(hasattr(env, name) for name in ("reset", "step", "action_space", "observation_space")):
-            raise SpecTypeError(
-                f"{type(self).__name__}: env must be an env of gym or gymnasium, got {type(env).__name__}; "
-                f"GymEnv takes a name"
-            )
+            got = f"got {type(env).__name__}; GymEnv takes a name"
+            raise SpecTypeError(f"{type(self).__name__}: env must be an env of gym or gymnasium, {got}")
 
     def _build_env(self, env: Any = None) -> Any:
         return env
@@ -103,8 +101,7 @@ class GymWrapper(GymLikeEnv):
         if self._rows is not None:
             self.batch_size = (self._rows.count,)
             self._rows.check(frame_skip=self.wrapper_frame_skip, from_pixels=self.from_pixels)
-        self._modern = is_modern(env)
-        lead = self.batch_size
+        self._modern, lead = is_modern(env), self.batch_size
         self._spaces = Spaces(who, env, lead, categorical=self.categorical_action_encoding)
         seen = self._spaces.observations
         if self.from_pixels:
@@ -121,6 +118,10 @@ class GymWrapper(GymLikeEnv):
         return Unbounded((1,))
 
     # --- reading ---------------------------------------------------------------------------------
+
+    def _action(self, tensordict: TensorDictBase) -> Any:
+        keys = self.action_keys
+        return tensordict.select(*keys) if self._spaces.acts_in_parts else fetch(tensordict, keys[0])
 
     def read_action(self, action: Any) -> Any:
         """The action as the simulator takes it."""
@@ -158,8 +159,7 @@ class GymWrapper(GymLikeEnv):
         waiting = self._rows.before_step(None if mask is None else mask.reshape(-1).cpu().numpy())
         action = self.read_action(self._action(tensordict))
         obs, reward, terminated, truncated, _, info = self._output_transform(self._env.step(action))
-        flags = [np.array(flag, dtype=bool) for flag in (terminated, truncated)]
-        flags.append(flags[0] | flags[1])
+        flags = [np.array(flag, dtype=bool) for flag in (terminated, truncated, np.logical_or(terminated, truncated))]
         obs, info = self._rows.after_step(obs, flags[2], info, waiting)
         data = self.read_obs(obs)
         data |= {name: torch.from_numpy(flag).unsqueeze(-1) for name, flag in zip(FLAGS, flags, strict=True)}

@@ -81,14 +81,19 @@ class OpenSpielWrapper(TurnSimEnv):
         who = type(self).__name__
         if not isinstance(env, need("pyspiel", who).State):
             raise SpecError(f"{who}: expected a pyspiel.State, got {type(env).__name__}")
-        self.game = env.get_game()
-        refuse_mean_field(self.game, who)
-        about = self.game.get_type()
+        game = env.get_game()
+        refuse_mean_field(game, who)
+        about = game.get_type()
         self.parallel = about.dynamics == self.lib.GameType.Dynamics.SIMULTANEOUS
         self.has_observation = about.provides_observation_tensor
         self.has_information_state = about.provides_information_state_tensor
-        self._match = Match(self.game, self.chance_sampler, who)
+        self._match = Match(game, self.chance_sampler, who)
         return self._match.state
+
+    @property
+    def game(self) -> Any:
+        """OpenSpiel's game."""
+        return self._match.game
 
     def agent_specs(self) -> dict[str, AgentSpecs]:
         match, n = self._match, self._match.actions

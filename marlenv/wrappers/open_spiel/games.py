@@ -28,8 +28,16 @@ def load_game(game_string: str, parameters: Mapping[str, Any] | None) -> Any:
         raise UnknownName(f"{WHO}: no game is called {name!r}; {nearest(name, names)}")
     try:
         return spiel.load_game(game_string, dict(parameters)) if parameters else spiel.load_game(game_string)
-    except (spiel.SpielError, IndexError) as error:  # IndexError: a parameter is missing
-        raise SpecError(f"{WHO}: {game_string!r} cannot be loaded: {error}") from error
+    except (spiel.SpielError, IndexError) as error:
+        why = "a parameter is missing" if isinstance(error, IndexError) else str(error).strip()
+        raise SpecError(f"{WHO}: {game_string!r} cannot be loaded: {why}; {_parameters(name)}") from error
+
+
+def _parameters(name: str) -> str:
+    """What parameters a game has, for messages."""
+    kinds = {kind.short_name: kind for kind in need("pyspiel", WHO).registered_games()}
+    names = sorted(kinds[name].parameter_specification) if name in kinds else []
+    return f"its parameters: {', '.join(names) or 'none'}"
 
 
 def game_names() -> list[str]:

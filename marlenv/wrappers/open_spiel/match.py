@@ -43,6 +43,14 @@ class Match:
         self.tensors = Tensors(self.state, who)
         self.positions = Positions(self.state, who)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "game"}
+
+    def __setstate__(self, own: dict[str, Any]) -> None:
+        """Of a copy, with the game of its state: OpenSpiel forgets what games that are written in Python hold."""
+        self.__dict__.update(own)
+        self.game = self.state.get_game()
+
     def start(self, seed: int | None, text: Any) -> Any:
         """Begins a game, or goes on from a serialized state; returns the state."""
         if seed is not None:

@@ -16,7 +16,7 @@ from marlenv.optional import need
 
 PROBE = (
     "import sys, pyspiel; import open_spiel.python.games; "
-    "pyspiel.load_game(sys.argv[1]).deserialize_state(sys.stdin.read())"
+    "pyspiel.load_game(sys.argv[1]).deserialize_state(sys.stdin.read().removesuffix('\\n'))"
 )
 SECONDS = 120  # that the other process may take, most of which is its start
 REMEMBERED = 1 << 16  # texts
@@ -95,7 +95,10 @@ class Positions:
                 last = ran.stderr.strip().splitlines()[-1:] or [f"reading it ends the process ({ran.returncode})"]
                 raise self._refusal(text, last[0])
             self._remember(text)
-        return game.deserialize_state(text)
+        try:
+            return game.deserialize_state(text.removesuffix("\n"))  # some games refuse the end of their last line
+        except need("pyspiel", self.who).SpielError as error:
+            raise self._refusal(text, f"OpenSpiel cannot read it back ({error})") from error
 
     def _refusal(self, text: str, why: str) -> SpecError:
         shown = text if len(text) <= 60 else text[:60] + "..."

@@ -17,7 +17,7 @@ from marlenv.groups.maps import GroupMap, MarlGroupMapType
 from marlenv.optional import need
 from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
-from marlenv.wrappers._base import own_options
+from marlenv.wrappers._base import option_names, own_options
 from marlenv.wrappers._turns import Result, TurnSimEnv
 from marlenv.wrappers.pettingzoo.beside import OURS, fit, side_by_side
 from marlenv.wrappers.pettingzoo.interfaces import Interface, ParallelInterface, TurnsInterface
@@ -69,6 +69,7 @@ class PettingZooWrapper(TurnSimEnv):
 
     libname: ClassVar[str] = "pettingzoo"
     git_url: ClassVar[str] = "https://github.com/Farama-Foundation/PettingZoo"
+    drops_infos = True
     _side_by_side = classmethod(side_by_side)
 
     def __init__(
@@ -195,5 +196,5 @@ class PettingZooEnv(PettingZooWrapper):
         **options: Any,
     ) -> None:
         self.task_name, ours = task, own_options(type(self), options)
-        sim = make_task(task, parallel_or_turns(task, parallel), options)
+        sim = make_task(task, parallel_or_turns(task, parallel), options, option_names(type(self)))
         super().__init__(sim, return_state, group_map, use_mask, categorical_actions, seed, done_on_any, **ours)

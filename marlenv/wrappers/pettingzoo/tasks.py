@@ -5,11 +5,13 @@ them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
-from marlenv.errors import UnknownName, nearest
+from marlenv.errors import MarlenvError, SpecError, SpecTypeError, UnknownName, nearest
 from marlenv.optional import has, need
+from marlenv.options import naming_options
 
 WHO = "PettingZooEnv"
 
@@ -64,13 +66,19 @@ def parallel_or_turns(task: str, parallel: bool | None) -> bool:
     return "parallel" in tasks()[find_task(task)] if parallel is None else parallel
 
 
-def make_task(task: str, parallel: bool, options: dict[str, Any]) -> Any:
+def make_task(task: str, parallel: bool, options: dict[str, Any], ours: Collection[str] = ()) -> Any:
     """A PettingZoo env.
 
     Args:
         task: any name that :func:`find_task` takes.
         parallel: the parallel interface; else the turn-based one.
         options: of the task.
+        ours: the names of the wrapper's options, for messages.
+
+    Raises:
+        UnknownName: there is no such task, or it lacks the interface.
+        TypeError: the task has no such option; names the nearest of the wrapper's.
+        SpecError: the task cannot be made with these options.
     """
     full = find_task(task)
     kind = "parallel" if parallel else "aec"
@@ -83,11 +91,19 @@ def make_task(task: str, parallel: bool, options: dict[str, Any]) -> Any:
     if full.startswith("mpe/"):
         module = need(f"mpe2.{full.split('/')[1]}", WHO)
         maker = module.parallel_env if parallel else module.env
-        return maker(**options)
-    zoo = need("pettingzoo", WHO)
-    if full.startswith("atari/") and "auto_rom_install_path" not in options:
-        options = {**options, "auto_rom_install_path": _rom_folder()}
-    return zoo.make(kind, re.sub(r"_v(\d+)$", r"-v\1", full), **options)
+    else:
+        maker = partial(need("pettingzoo", WHO).make, kind, re.sub(r"_v(\d+)$", r"-v\1", full))
+        if full.startswith("atari/"):
+            options = {"auto_rom_install_path": _rom_folder(), **options}
+    with naming_options(WHO, options, ours):
+        try:
+            return maker(**options)
+        except (TypeError, ValueError, AssertionError) as error:
+            if isinstance(error, MarlenvError) or not options or "keyword argument" in str(error):
+                raise
+            shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
+            wrong = SpecTypeError if isinstance(error, TypeError) else SpecError
+            raise wrong(f"{WHO}: {full!r} cannot be made with {shown}: {error}") from error
 
 
 def _rom_folder() -> str | None:

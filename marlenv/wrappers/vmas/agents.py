@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from types import CellType, FunctionType
 from typing import Any
 
 from marlenv.errors import GroupError
@@ -52,3 +54,24 @@ def shaped(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: shaped(one) for name, one in value.items()}
     return value if value.ndim > 1 else value.unsqueeze(-1)
+
+
+def rebind_scripts(sim: Any) -> None:
+    """Hands the scripts of a copied env's agents the copy's own scenario, world and entities: functions are not copied,
+    and those that VMAS's scenarios make inside of others hold on to what the original has.
+    """
+    known = {entity.name: entity for entity in sim.world.entities}
+
+    def own(value: Any) -> Any:
+        kinds = {cls.__name__ for cls in type(value).__mro__ if cls.__module__.startswith("vmas.simulator.")}
+        if "Entity" in kinds and value.name in known:
+            return known[value.name]
+        return sim.scenario if "BaseScenario" in kinds else sim.world if "World" in kinds else deepcopy(value)
+
+    for agent in sim.world.scripted_agents:
+        script = agent.action_script
+        if isinstance(script, FunctionType) and script.__closure__:
+            cells = tuple(CellType(own(cell.cell_contents)) for cell in script.__closure__)
+            bound = FunctionType(script.__code__, script.__globals__, script.__name__, script.__defaults__, cells)
+            bound.__kwdefaults__ = script.__kwdefaults__
+            agent._action_script = bound

@@ -16,7 +16,7 @@ from marlenv.optional import need
 from marlenv.wrappers._agent import AgentSpecs
 from marlenv.wrappers._base import own_options
 from marlenv.wrappers._batched import BatchedAgentsEnv
-from marlenv.wrappers.vmas.agents import listed, shaped, specs_of
+from marlenv.wrappers.vmas.agents import listed, rebind_scripts, shaped, specs_of
 from marlenv.wrappers.vmas.partial_reset import Generators, reset_rows
 
 SEEDS = 1 << 32  # VMAS takes smaller ones
@@ -121,6 +121,10 @@ class VmasWrapper(BatchedAgentsEnv):
         for which, number in (("partial", seed + 1), ("main", seed)):
             with self._generators(which):
                 self._env.seed(number % SEEDS)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        rebind_scripts(self._env)
 
     def to(self, device: torch.device | str | int) -> Self:  # type: ignore[override]
         """Moves the env and VMAS's world."""

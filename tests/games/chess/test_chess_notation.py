@@ -191,11 +191,30 @@ def test_epd_operations_come_back() -> None:
         ("1x;", r"EPD: line 1, column 29: expected the name of an operation, once, got '1x'"),
         ("a; a;", r"EPD: line 1, column 32: expected the name of an operation, once, got 'a'"),
         ("hmvc x;", r"EPD: line 1, column 34: expected a number from 0 to 99999, got 'x'"),
+        ("hmvc;", r"EPD: line 1, column 33: expected a number after 'hmvc', got ';'"),
+        ("fmvn 1 2;", r"EPD: line 1, column 36: expected ';' after the number of 'fmvn', got '2'"),
     ],
 )
 def test_bad_epd_is_explained(rest: str, says: str) -> None:
     with pytest.raises(BadNotation, match=says):
         read_epd("4k3/8/8/8/8/8/8/4K3 w - -   " + rest)
+
+
+@pytest.mark.parametrize(
+    ("operations", "error", "says"),
+    [
+        ({"bm": "Kd2"}, DtypeError, r"EPD: 'bm': expected a list with a text for every operand, got the str 'Kd2'"),
+        ({"acd": [3]}, DtypeError, r"EPD: 'acd': expected a str, got int 3"),
+        ({3: ["x"]}, DtypeError, r"EPD: the name of an operation: expected a str, got int 3"),
+        ({"best move": ["Kd2"]}, BadNotation, r"the name of an operation is a letter, .* got 'best move'"),
+        ({"c0;bm": ["Kd2"]}, BadNotation, r"the name of an operation is a letter, .* got 'c0;bm'"),
+        ({"hmvc": []}, BadNotation, r"EPD: 'hmvc' has one number from 0 to 99999, got \[\]"),
+        ({"fmvn": ["1", "2"]}, BadNotation, r"EPD: 'fmvn' has one number from 0 to 99999, got \['1', '2'\]"),
+    ],
+)
+def test_epd_that_could_not_be_read_is_not_written(operations: Any, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        write_epd(read_fen("4k3/8/8/8/8/8/8/4K3 w - -"), operations)
 
 
 # --- moves ---------------------------------------------------------------------------------------

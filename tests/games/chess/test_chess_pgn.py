@@ -14,7 +14,7 @@ from chess_reference import action_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marlenv.errors import BadNotation, IllegalAction, UnknownName
+from marlenv.errors import BadNotation, DtypeError, IllegalAction, UnknownName
 from marlenv.games.chess import Chess, Game, Ply, read_pgn, record, write_pgn
 
 OPERA = """[Event "Casual game"]
@@ -149,6 +149,54 @@ def test_numbers_begin_where_the_position_does() -> None:
     assert write_pgn([game]).splitlines()[-1] == "7... e5 *"
     assert '[SetUp "1"]' in str(game)
     assert read_pgn(str(game))[0].actions == game.actions
+
+
+ENDING = "8/8/8/4k3/8/8/4P3/4K3 w - - 5 40"
+
+
+def test_tags_that_say_another_game_are_refused() -> None:
+    with pytest.raises(BadNotation, match=rf"record: the tag 'FEN' is '{ENDING}', but fen='rnbq.*leave the tag out"):
+        record([], tags={"FEN": ENDING})
+    for variant, chess960 in (("Chess960", False), ("Standard", True)):
+        with pytest.raises(BadNotation, match=f"record: the tag 'Variant' is '{variant}', but chess960={chess960}"):
+            record([], tags={"Variant": variant}, chess960=chess960)
+    for make in (lambda tags: record([], tags=tags), lambda tags: write_pgn([Game(tags)])):
+        with pytest.raises(BadNotation, match="the tag 'Variant' is Standard or Chess960, got 'Crazyhouse'"):
+            make({"Variant": "Crazyhouse"})
+        with pytest.raises(DtypeError, match="PGN: the tag 'Round': expected a str, got int 3"):
+            make({"Round": 3})
+    tags = {"FEN": ENDING.replace(" 40", " 40 "), "Variant": "fischerandom", "White": "me"}
+    game = record([], fen=ENDING, chess960=True, tags=tags)
+    assert read_pgn(str(game))[0].tags["FEN"] == ENDING
+    with pytest.raises(DtypeError, match=r"PGN: the tag 'Round': expected a str, got int 3"):
+        Chess().score_sheet([], [], {"round": 3})  # type: ignore[dict-item]
+
+
+def test_what_is_written_can_be_read_whatever_the_tags_hold() -> None:
+    for text in ("a\rb", "a\r\nb", "a\nb"):
+        written = str(record([6 * 64 + 12], tags={"Event": text}))
+        assert read_pgn(written)[0].tags["Event"] == "a b"
+        peer = chess.pgn.read_game(io.StringIO(written))
+        assert peer is not None
+        assert (peer.headers["Event"], str(peer.mainline_moves())) == ("a b", "1. e4")
+
+
+def test_the_result_tag_says_how_a_game_ended() -> None:
+    assert str(record([6 * 64 + 12], tags={"Result": "1-0"})).splitlines()[6:] == ['[Result "1-0"]', "", "1. e4 1-0"]
+    assert record([], tags={"Result": "1-0"}, result="0-1").result == "0-1"
+    assert record([], fen="7k/6Q1/6K1/8/8/8/8/8 b - - 1 1", tags={"Result": "*"}).result == "1-0"
+    with pytest.raises(BadNotation, match="a result is one of 1-0 0-1 1/2-1/2 [*], got 'won'"):
+        record([], tags={"Result": "won"})
+
+
+def test_actions_may_be_the_elements_of_a_tensor() -> None:
+    actions = [6 * 64 + 12, 6 * 64 + 12]
+    assert str(record(torch.tensor(actions))).splitlines()[-1] == "1. e4 e5 *"  # type: ignore[arg-type]
+    assert record(torch.tensor(actions).numpy()).actions == actions
+    with pytest.raises(DtypeError, match="record: an action is a whole number, got float 396.0"):
+        record([396.0])  # type: ignore[list-item]
+    with pytest.raises(DtypeError, match=r"write_pgn: expected a list of games, got one Game: write \[game\]"):
+        write_pgn(record([]))  # type: ignore[arg-type]
 
 
 def test_results_are_read_from_the_last_position() -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import random
 import xml.etree.ElementTree as ET
+from typing import Any
 
 import chess
 import pyspiel
 import pytest
 import torch
 
-from marlenv.errors import BadNotation, IllegalAction, ShapeError, SpecError, UnknownName
-from marlenv.games.chess import OUTCOMES, Chess, State
+from marlenv.errors import BadNotation, DtypeError, IllegalAction, ShapeError, SpecError, UnknownName
+from marlenv.games.chess import OUTCOMES, Chess, State, back_rank
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
 
@@ -114,6 +115,26 @@ def test_the_standard_start_is_number_518() -> None:
     fens = rules.fens(rules.start_from(torch.arange(960)))
     assert fens == [chess.Board.from_chess960_pos(number).fen() for number in range(960)]
     assert fens[518] == rules.fens(rules.start(torch.Size()))[0] == chess.STARTING_FEN
+
+
+@pytest.mark.parametrize("wrong", ["5", 5.0, True, None])
+def test_what_is_no_number_has_no_position(wrong: Any) -> None:
+    with pytest.raises(DtypeError, match=f"back_rank: number must be an integer from 0 to 959, got {wrong!r}"):
+        back_rank(wrong)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
+def test_starts_are_numbered_by_any_integers(dtype: torch.dtype) -> None:
+    rules = Chess(chess960=True)
+    want = [chess.Board.from_chess960_pos(number).fen() for number in (5, 0, 5)]
+    assert rules.fens(rules.start_from(torch.tensor([5, 0, 5], dtype=dtype))) == want
+    for wrong, says in (
+        ([5], r"list \[5\]"),
+        (torch.tensor([5.0]), "torch.float32"),
+        (torch.tensor([True]), "torch.bool"),
+    ):
+        with pytest.raises(DtypeError, match=rf"Chess.start_from: numbers must be an int64 tensor .*, got {says}"):
+            rules.start_from(wrong)
 
 
 def test_chess960_draws_a_start_per_row() -> None:

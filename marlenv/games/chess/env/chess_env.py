@@ -50,8 +50,9 @@ class ChessEnv(ChessTurns):
 
     Args:
         stateful: the env keeps the games; else they travel in the data. Data with a ``fen`` or ``pgn`` but no
-            ``state``, or with a ``fen`` of another position, start from the text; so does ``reset(td)``, but with
-            ``set_state=False`` or a ``"_reset"`` mask.
+            ``state``, or with a ``fen`` of another position, start from the text, row by row, and a ``pgn`` that does
+            not lead to that ``fen`` begins anew there; so does ``reset(td)``, but with ``set_state=False`` or a
+            ``"_reset"`` mask. Chess960 castles by this env's rules, whatever the ``Variant`` of a ``pgn``.
         include_san: emit the last move.
         include_fen: emit the position.
         include_pgn: emit the game.
@@ -169,17 +170,14 @@ class ChessEnv(ChessTurns):
     def _read(self, tensordict: TensorDictBase) -> Record:
         """The games in the data."""
         scores, batch = self._scores, tensordict.batch_size
-        fens, pgns = scores.read(tensordict, "fen"), scores.read(tensordict, "pgn")
-        sans = scores.read(tensordict, "san") or [BEGINNING] * batch.numel()
+        fens, pgns, sans = (scores.read(tensordict, name) for name in ("fen", "pgn", "san"))
         held = get(tensordict, "state")
         if held is not None:
             state = checked(State(*(get(held, name) for name in self._fields)), self.rules)
-            if fens is None or self.rules.fens(state) == fens:
-                return Record(state, sans, pgns or scores.openings(state))
+            now = Record(state, sans or [BEGINNING] * batch.numel(), pgns or scores.openings(state))
+            return now if fens is None else scores.moved(now, fens, pgns)
         if fens is not None:
-            placed = self.rules.from_fens(fens, device=self.device)
-            state = State(*(part.reshape(*batch, part.shape[-1]) for part in placed))
-            return Record(state, sans, pgns or scores.openings(state))
+            return scores.begun(dict(enumerate(fens)), pgns, batch, self.device)
         if pgns is not None:
             return scores.replay(pgns, batch, self.device)
         raise PositionMissing(
@@ -359,8 +357,8 @@ class ChessEnv(ChessTurns):
         self._plies = self._drawn_from = self._done_before = None
         self._chosen, self._coded = action, (state, Numbered(*found))
         self._mask_actions(mask, some=True)
-        terminated, over = torch.zeros((2, *done.shape, 1), dtype=torch.bool).unbind(0)
-        reward = torch.zeros((*done.shape, 1), dtype=torch.float32)
+        terminated, over = torch.zeros((2, *done.shape, 1), dtype=torch.bool, device="cpu").unbind(0)
+        reward = torch.zeros((*done.shape, 1), dtype=torch.float32, device="cpu")
         data = {"turn": turn, "action_mask": mask, "reward": reward, "terminated": terminated, "done": over}
         return new(data, done.shape, self.device), None
 
@@ -384,7 +382,8 @@ class ChessEnv(ChessTurns):
         """Lets the action spec allow what a mask ``[*B, n]`` of the data allows; ``some``: that is never nothing."""
         now = (mask, -1 if mask.is_inference() else mask._version)  # of inference nobody counts the changes
         if self._masked is None or self._masked[0] is not mask or self._masked[1] != now[1] or now[1] < 0:
-            self.full_action_spec["action"].update_mask(mask if some else open_rows(mask))
+            held = mask.shape[:-1] == self.batch_size  # an env without a batch size plays games of any
+            self.full_action_spec["action"].update_mask(None if not held else mask if some else open_rows(mask))
             self._masked = now
 
     _masked: tuple[Tensor, int] | None = None

@@ -108,7 +108,9 @@ def draw(state: State, key: Tensor, counter: int, offsets: tuple[int, int]) -> t
 
     int64 ``[*B, 1]`` each.
     """
-    chosen = torch.empty((2, *key.shape, 1), dtype=torch.int64)  # players share no memory that one of them may write to
+    chosen = torch.empty(
+        (2, *key.shape, 1), dtype=torch.int64, device=key.device
+    )  # players share no memory that one of them may write to
     with torch.inference_mode():
         place = state.board[..., TURN] * (offsets[1] - offsets[0]) + (counter + offsets[0] + 1)
         number = mix_(key + place.mul_(GOLDEN)).bitwise_and_(-1 << 40)

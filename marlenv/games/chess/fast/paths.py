@@ -33,7 +33,7 @@ Path = Literal["auto", "torch", "numba"]
 DRAWING, WRITING, PLAYING, WORDING = 20, 50, 200, 5000
 """Nanoseconds that a game takes one thread, about."""
 _NUMBA = has("numba")
-_ON_CPU = torch.empty(0)
+_ON_CPU = torch.empty(0, device="cpu")
 
 
 def compiled(path: Path, tensor: Tensor) -> bool:
@@ -136,7 +136,7 @@ def permits(state: State, action: Tensor, path: Path) -> Tensor:
     """Whether each action is among the moves of its row; bool ``[*B]``."""
     check_action("permits", state, action)
     if compiled(path, action):
-        fits = torch.empty(action.shape, dtype=torch.bool)
+        fits = torch.empty(action.shape, dtype=torch.bool, device="cpu")
         kernels().permits(*_memory(state.moves), action.contiguous().numpy().reshape(-1), fits.numpy().reshape(-1))
         return fits
     return bits.chosen(state.moves, action)[0] != 0
@@ -156,7 +156,7 @@ def sample(moves: Tensor, random: Tensor, path: Path) -> Tensor:
     """A legal action per row, see :func:`bits.sample`."""
     if compiled(path, moves):
         bits.check_sample(moves, random)
-        action = torch.empty(random.shape, dtype=torch.int64)
+        action = torch.empty(random.shape, dtype=torch.int64, device="cpu")
         kernels().sample(*_memory(moves), random.contiguous().numpy().reshape(-1), action.numpy().reshape(-1))
         return action
     return bits.sample(moves, random)
@@ -166,7 +166,7 @@ def draw(moves: Tensor, rng: RowRNG, path: Path) -> Tensor:
     """The same with the next bits of a generator, which moves on by one."""
     if compiled(path, moves):
         bits.check_sample(moves, rng.key)
-        action = torch.empty(rng.key.shape, dtype=torch.int64)
+        action = torch.empty(rng.key.shape, dtype=torch.int64, device="cpu")
         state = (part.contiguous().numpy().reshape(-1) for part in (rng.key, rng.counter))
         kernels().draw(*_memory(moves), *state, action.numpy().reshape(-1))
         rng.counter = rng.counter + 1
@@ -194,7 +194,7 @@ def step(
         old_rows = _memory(*state)
         new_rows = old_rows if new is state else _memory(*new)
         actions = action.contiguous().numpy().reshape(-1)
-        ended = torch.empty(state.board.shape, dtype=torch.int64)
+        ended = torch.empty(state.board.shape, dtype=torch.int64, device="cpu")
         fresh_rows = _memory(*fresh)
         places = (*old_rows, actions, _limits(limits), chess960, *new_rows, new is state, *fresh_rows, *_memory(ended))
         kernels().step(*places)
@@ -240,7 +240,7 @@ def env_kernels() -> ModuleType:
 
 def blank(state: State) -> State:
     """New memory for as many positions."""
-    return State(*[torch.empty(part.shape, dtype=torch.int64) for part in state])
+    return State(*[torch.empty(part.shape, dtype=torch.int64, device="cpu") for part in state])
 
 
 NOWHERE: tuple[int, ...] = (0, 0, 0, 0, 0)
@@ -384,7 +384,10 @@ def env_actions(state: State, key: Tensor, counter: int, offsets: tuple[int, int
     if not compiled(path, key):
         return env_torch.draw(state, key, counter, offsets)
     lead = state.board.shape[:-1]
-    white, black = torch.empty((*lead, 1), dtype=torch.int64), torch.empty((*lead, 1), dtype=torch.int64)
+    white, black = (
+        torch.empty((*lead, 1), dtype=torch.int64, device="cpu"),
+        torch.empty((*lead, 1), dtype=torch.int64, device="cpu"),
+    )
     kept = _whole(state.board, state.moves, key)
     threads = shared(key.numel() * DRAWING)
     env_kernels().draw(threads, key.numel(), *_at(*kept), counter, offsets, _at(white, black))
@@ -412,7 +415,7 @@ def san_kernels() -> ModuleType:
 def san(state: State, table: Tensor, chess960: bool) -> tuple[Tensor, Tensor]:
     """The numbers and actions of all legal moves, see :func:`san_kernel.san`; int64 ``[*B, 218]`` each."""
     lead = state.board.shape[:-1]
-    numbers, actions = (torch.empty((*lead, MOST), dtype=torch.int64) for _ in range(2))
+    numbers, actions = (torch.empty((*lead, MOST), dtype=torch.int64, device="cpu") for _ in range(2))
     board, moves = _memory(state.board, state.moves)
     threads = shared(board.shape[0] * WORDING)
     san_kernels().san(threads, board, moves, table.numpy(), chess960, *_memory(numbers, actions))
@@ -421,7 +424,7 @@ def san(state: State, table: Tensor, chess960: bool) -> tuple[Tensor, Tensor]:
 
 def san_pick(numbers: Tensor, actions: Tensor, unit: Tensor) -> Tensor:
     """The number of a legal move for each number in [0, 1), int64 ``[*B]``; see :func:`san_kernel.pick`."""
-    out = torch.empty(unit.shape, dtype=torch.int64)
+    out = torch.empty(unit.shape, dtype=torch.int64, device="cpu")
     [unit] = _whole(unit)
     san_kernels().pick(unit.numel(), _at(numbers, actions), unit.data_ptr(), out.data_ptr())
     return out
@@ -442,8 +445,14 @@ def san_step(
     None where a game is over before or after, a move is illegal, or else; see :func:`san_kernel.step`.
     """
     new, lead = blank(state), done.shape
-    found = torch.empty((*lead, MOST), dtype=torch.int64), torch.empty((*lead, MOST), dtype=torch.int64)
-    mask, turn = torch.empty((*lead, size), dtype=torch.bool), torch.empty(lead, dtype=torch.bool)
+    found = (
+        torch.empty((*lead, MOST), dtype=torch.int64, device="cpu"),
+        torch.empty((*lead, MOST), dtype=torch.int64, device="cpu"),
+    )
+    mask, turn = (
+        torch.empty((*lead, size), dtype=torch.bool, device="cpu"),
+        torch.empty(lead, dtype=torch.bool, device="cpu"),
+    )
     kept = _whole(*state, *numbered, chosen, done)  # held until the call is over
     at = _at(*kept)
     fine = san_kernels().step(
@@ -475,9 +484,9 @@ def follow(board: list[int], action: int, chess960: bool, path: Path) -> tuple[l
         words, planes = np.array(board, dtype=np.int64), np.zeros(PLANES, dtype=np.int64)
         checkers = kernels().follow(words, action, planes, chess960)
         return words.tolist(), planes, bool(checkers)
-    column = torch.tensor(board, dtype=torch.int64).unsqueeze(-1)
+    column = torch.tensor(board, dtype=torch.int64, device="cpu").unsqueeze(-1)
     if action >= 0:
-        column[: FULLMOVE + 1] = advance(column, torch.tensor([action]), chess960)
+        column[: FULLMOVE + 1] = advance(column, torch.tensor([action], device="cpu"), chess960)
     moves = generate(column, chess960)
     column[PASSANT] = moves.passant
     return column[:, 0].tolist(), moves.planes[:, 0].numpy(), bool(moves.checkers[0])

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import TypeVar
 
 from marlenv.errors import BadNotation, DtypeError
 from marlenv.games.chess.board import ACTIONS, OFFSETS, STEPS, UNDERPROMOTION_PLANE
@@ -28,7 +29,10 @@ _SAN = re.compile(
 )
 _SUFFIX = re.compile(r"[+#!?]*(?:e\.p\.)?[+#!?]*")
 _PLAIN = re.compile(r"[A-Za-z0-9+#=\-./:!?]+")
+_OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
+_CLOCKS = ("hmvc", "fmvn")  # operations of EPD with one number
 
+Texts = TypeVar("Texts", bound=Iterable[str])
 Move = tuple[int, int, str]
 """From, to and the letter of the promotion ("" without one), in absolute squares."""
 
@@ -53,14 +57,17 @@ def as_text(kind: str, text: str) -> str:
     return text
 
 
-def as_texts(kind: str, texts: Sequence[str]) -> Sequence[str]:
-    """The texts of rows, where they are not one text, whose letters would be taken for them.
+def as_texts(kind: str, texts: Texts, each: str = "row") -> Texts:
+    """The texts of rows (or whatever ``each`` says), where they are not one text, whose letters would be taken for
+    them.
 
     Raises:
         DtypeError: they are one text.
     """
     if isinstance(texts, str):
-        raise DtypeError(f"{kind}: expected a list with a text for every row, got the str {texts!r}: write [{texts!r}]")
+        raise DtypeError(
+            f"{kind}: expected a list with a text for every {each}, got the str {texts!r}: write [{texts!r}]"
+        )
     return texts
 
 
@@ -116,21 +123,25 @@ def read_epd(text: str, *, chess960: bool = False) -> tuple[Position, dict[str, 
     position = _read_board("EPD", text, fields, chess960)
     at = fields[3][0] + len(fields[3][1])
     operations: dict[str, tuple[str, ...]] = {}
-    clocks = {"hmvc": 0, "fmvn": 1}
+    clocks = dict(zip(_CLOCKS, (0, 1), strict=True))
     while (at := _skip_space(text, at)) < len(text):
         start = at
         word, at = _read_word(text, at)
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,31}", word) or word in operations:
+        if not _OPERATION.fullmatch(word) or word in operations:
             raise fault("EPD", text, start, "the name of an operation, once", repr(word))
         operands: list[str] = []
         while (at := _skip_space(text, at)) < len(text) and text[at] != ";":
             place = at
             operand, at = _read_word(text, at)
             if word in clocks:
+                if operands:
+                    raise fault("EPD", text, place, f"';' after the number of {word!r}", repr(operand))
                 clocks[word] = _read_clock("EPD", text, place, operand)
             operands.append(operand)
         if at >= len(text):
             raise fault("EPD", text, at, f"';' after the operation {word!r}")
+        if word in clocks and not operands:
+            raise fault("EPD", text, at, f"a number after {word!r}")
         at += 1
         operations[word] = tuple(operands)
     position = _with_clocks(position, clocks["hmvc"], max(clocks["fmvn"], 1))
@@ -142,23 +153,35 @@ def write_epd(
 ) -> str:
     """A line of EPD. Operands are quoted where they are more than a word.
 
+    Raises:
+        BadNotation: an operation has a name that EPD has not, or is a clock without one number.
+        DtypeError: the operands of an operation are no list of texts.
+
     >>> write_epd(read_fen("8/8/8/8/8/8/8/K1k5 w - - 0 1"), {"id": ["an end"], "acd": ["3"]})
     '8/8/8/8/8/8/8/K1k5 w - - id "an end"; acd 3;'
     """
     parts = [_write_board(position, shredder)]
-    for name, operands in (operations or {}).items():
+    for name, texts in (operations or {}).items():
+        if not _OPERATION.fullmatch(as_text("EPD: the name of an operation", name)):
+            raise BadNotation(
+                f"EPD: the name of an operation is a letter, then up to 31 letters, digits and _, got {name!r}"
+            )
+        operands = [as_text(f"EPD: {name!r}", text) for text in as_texts(f"EPD: {name!r}", texts, "operand")]
+        if name in _CLOCKS and (len(operands) != 1 or not _is_clock(operands[0])):
+            raise BadNotation(f"EPD: {name!r} has one number from 0 to {MOST_PLIES}, got {operands}")
         words = [word if _PLAIN.fullmatch(word) else quoted(word) for word in operands]
         parts.append(" ".join([name, *words]) + ";")
     return " ".join(parts)
 
 
 def quoted(text: str) -> str:
-    r"""A string of EPD or PGN.
+    r"""A string of EPD or PGN, on one line.
 
     >>> print(quoted('a "b"'))
     "a \"b\""
     """
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") + '"'
+    line = re.sub(r"\r\n|\r|\n", " ", text)
+    return '"' + line.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def read_quoted(kind: str, text: str, at: int) -> tuple[str, int]:
@@ -380,8 +403,12 @@ def _read_word(text: str, at: int) -> tuple[str, int]:
     return text[at:end], end
 
 
+def _is_clock(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) <= len(str(MOST_PLIES))
+
+
 def _read_clock(kind: str, text: str, at: int, word: str) -> int:
-    if not (word.isascii() and word.isdigit()) or len(word) > len(str(MOST_PLIES)):
+    if not _is_clock(word):
         raise fault(kind, text, at, f"a number from 0 to {MOST_PLIES}", repr(word))
     return int(word)
 

@@ -9,6 +9,7 @@ Source: Steven Edwards, "Portable Game Notation Specification and Implementation
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from marlenv.errors import BadNotation, IllegalAction, UnknownName, nearest
+from marlenv.errors import BadNotation, DtypeError, IllegalAction, UnknownName, nearest
 from marlenv.games.chess.board import WORDS
 from marlenv.games.chess.fast import paths
 from marlenv.games.chess.text.notation import (
@@ -153,26 +154,37 @@ def record(
         fen: the first position.
         chess960: whether it is Chess960.
         tags: what else is known.
-        result: one of ``1-0 0-1 1/2-1/2 *``; left out, what the last position says: mate, stalemate or ``*``.
+        result: one of ``1-0 0-1 1/2-1/2 *``; left out, what the ``Result`` tag says, or the last position: mate,
+            stalemate or ``*``.
 
     Raises:
         IllegalAction: an action is not legal.
+        BadNotation: a tag says another position, variant or no result.
+        DtypeError: an action is no whole number, or a tag no text.
 
     >>> print(record([6 * 64 + 12, 6 * 64 + 12]).plies[1].san)
     e5
     """
     game = Game(dict(tags or {}))
+    _check_tags(game.tags)
+    _check_start(game, fen, chess960)
     if chess960:
         game.tags["Variant"] = "Chess960"
     walker = Walker.at(read_fen(fen, chess960=chess960), chess960)
     if fen != START:
         game.tags.update(SetUp="1", FEN=fen)
-    for action in actions:
+    for one in actions:
+        try:
+            action = operator.index(one)  # the elements of a tensor are tensors
+        except TypeError:
+            raise DtypeError(f"record: an action is a whole number, got {type(one).__name__} {one!r}") from None
         then = walker.play(action)
         game.plies.append(Ply(action, walker.san(action, then)))
         walker = then
-    if result is not None and result not in RESULTS:
-        raise BadNotation(f"PGN: a result is one of {' '.join(RESULTS)}, got {result!r}")
+    if result is None and game.tags.get("Result", "*") != "*":
+        result = game.tags["Result"]
+    if result is not None:
+        _check_result(result)
     if result is None:
         loses = "0-1" if not walker.position.black else "1-0"
         result = "*" if walker.actions else loses if walker.check else "1/2-1/2"
@@ -180,10 +192,37 @@ def record(
     return game
 
 
+def _check_result(result: str) -> None:
+    if result not in RESULTS:
+        raise BadNotation(f"PGN: a result is one of {' '.join(RESULTS)}, got {result!r}")
+
+
+def _check_tags(tags: Mapping[str, str]) -> None:
+    """Raises for tags that nobody could read."""
+    for name, text in tags.items():
+        if not _NAME.fullmatch(as_text("PGN: the name of a tag", name)):
+            raise BadNotation(f"PGN: the name of a tag is letters, digits and _, got {name!r}")
+        as_text(f"PGN: the tag {name!r}", text)
+    variant = tags.get("Variant", "")
+    if variant.lower() not in (*STANDARD, *CHESS960):
+        raise BadNotation(f"PGN: the tag 'Variant' is Standard or Chess960, got {variant!r}")
+
+
+def _check_start(game: Game, fen: str, chess960: bool) -> None:
+    """Raises where the tags of a game say another beginning."""
+    variant, tagged = game.tags.get("Variant"), game.tags.get("FEN")
+    if variant is not None and game.chess960 is not chess960:
+        raise BadNotation(f"record: the tag 'Variant' is {variant!r}, but chess960={chess960}; leave the tag out")
+    if tagged is not None and read_fen(tagged, chess960=chess960) != read_fen(fen, chess960=chess960):
+        raise BadNotation(f"record: the tag 'FEN' is {tagged!r}, but fen={fen!r}; leave the tag out, fen= writes it")
+
+
 Errors = Literal["raise", "keep"]
 
 
-def read_pgn(text: str, *, variations: bool = True, errors: Errors = "raise") -> list[Game]:
+def read_pgn(
+    text: str, *, variations: bool = True, errors: Errors = "raise", chess960: bool | None = None
+) -> list[Game]:
     """The games of a text.
 
     Args:
@@ -191,6 +230,7 @@ def read_pgn(text: str, *, variations: bool = True, errors: Errors = "raise") ->
         variations: whether variations are kept; skipped ones are not read closely.
         errors: what a game that cannot be read does: ``"raise"``, or ``"keep"`` for its moves up to there with the
             reason as its ``error``; reading then goes on with the next game that begins with a tag.
+        chess960: whether castling is that of Chess960, whatever the tags say; left out, what they say.
 
     Raises:
         BadNotation: something cannot be read, or a move is not legal; names line and column.
@@ -201,7 +241,7 @@ def read_pgn(text: str, *, variations: bool = True, errors: Errors = "raise") ->
     """
     if errors not in get_args(Errors):
         raise UnknownName(f"read_pgn: errors={errors!r}; {nearest(errors, get_args(Errors))}")
-    reader = _Reader(as_text("PGN", text), variations)
+    reader = _Reader(as_text("PGN", text), variations, chess960)
     games = []
     while not reader.ended():
         game = Game()
@@ -220,9 +260,9 @@ def read_pgn(text: str, *, variations: bool = True, errors: Errors = "raise") ->
 class _Reader:
     """Goes through a text once. ``at`` is the place of the next character."""
 
-    def __init__(self, text: str, variations: bool) -> None:
+    def __init__(self, text: str, variations: bool, chess960: bool | None) -> None:
         self.text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
-        self.variations = variations
+        self.variations, self.chess960 = variations, chess960
         self.at = 1 if text.startswith("\ufeff") else 0
         self.at_result = self.fen_at = 0
 
@@ -248,12 +288,13 @@ class _Reader:
     def game(self, game: Game) -> None:
         """Reads the next game into one that is empty; what cannot be read leaves there what came before it."""
         self.tags(game.tags)
+        chess960 = game.chess960 if self.chess960 is None else self.chess960
         try:
-            position = read_fen(game.fen, chess960=game.chess960)
+            position = read_fen(game.fen, chess960=chess960)
         except BadNotation as error:
             error.add_note(f"in the FEN tag of line {self.text.count(chr(10), 0, self.fen_at) + 1}")
             raise
-        line = _Line(Walker.at(position, game.chess960))
+        line = _Line(Walker.at(position, chess960))
         game.plies = line.plies
         tagged = game.tags.get("Result", "*")
         game.result = tagged if tagged in RESULTS else "*"
@@ -406,22 +447,22 @@ def write_pgn(games: Iterable[Game], width: int | None = WIDTH) -> str:
         width: the columns of movetext; None for one line.
 
     Raises:
-        BadNotation: a result or the name of a tag is none.
+        BadNotation: a result, a variant or the name of a tag is none.
+        DtypeError: a tag is no text, or the games are one game.
 
     >>> print(write_pgn([record([6 * 64 + 12])]).splitlines()[-1])
     1. e4 *
     """
+    if isinstance(games, Game):
+        raise DtypeError("write_pgn: expected a list of games, got one Game: write [game], or str(game)")
     return "\n".join(_written(game, width) for game in games)
 
 
 def _written(game: Game, width: int | None) -> str:
-    if game.result not in RESULTS:
-        raise BadNotation(f"PGN: a result is one of {' '.join(RESULTS)}, got {game.result!r}")
+    _check_result(game.result)
+    _check_tags(game.tags)
     tags = {**ROSTER, **game.tags, "Result": game.result}
     names = [*ROSTER, *sorted(set(tags) - set(ROSTER))]
-    for name in names:
-        if not _NAME.fullmatch(name):
-            raise BadNotation(f"PGN: the name of a tag is letters, digits and _, got {name!r}")
     head = "".join(f"[{name} {quoted(tags[name])}]\n" for name in names)
     fields = game.fen.split()
     first = 2 * (int(fields[5]) if len(fields) > 5 else 1) - 2 + (fields[1:2] == ["b"])

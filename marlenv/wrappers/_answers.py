@@ -1,0 +1,124 @@
+"""What the hooks of a wrapper answer, checked: authors of wrappers forget things, and simulators tell more than was
+said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from marlenv.errors import SpecError, SpecTypeError, nearest
+from marlenv.specs import Composite, TensorSpec
+from marlenv.wrappers._agent import AgentSpecs, AgentStep
+from marlenv.wrappers._agent_data import at
+
+FLAGS = (bool, int, float, np.bool_, np.number, np.ndarray, Tensor)
+STEPS = "an AgentStep for every agent that is there, by its name"
+
+
+def checked_specs(who: str, agents: Any) -> dict[str, AgentSpecs]:
+    """The answer of ``agent_specs``.
+
+    Raises:
+        SpecError: there are no agents.
+        SpecTypeError: it is no mapping of :class:`AgentSpecs`, or something else stands in them than specs.
+    """
+    if not isinstance(agents, Mapping):
+        raise unlike(f"{who}.agent_specs", "AgentSpecs for every agent, by its name", agents)
+    if not agents:
+        raise SpecError(f"{who}: the simulator has no agents")
+    for agent, specs in agents.items():
+        of = f"{who}.agent_specs: {{}} of agent {agent!r}"
+        if not isinstance(specs, AgentSpecs):
+            raise unlike(f"{who}.agent_specs", f"AgentSpecs(observations, action) of agent {agent!r}", specs)
+        if not isinstance(specs.observations, Composite):
+            wanted = "a Composite, such as Composite(observation=...)"
+            raise unlike(of.format("observations"), wanted, specs.observations, "be")
+        if not isinstance(specs.action, TensorSpec):
+            raise unlike(of.format("action"), "a spec, such as Categorical(n)", specs.action, "be")
+        if not isinstance(specs.info, Composite | None):
+            raise unlike(of.format("info"), "a Composite, or None", specs.info, "be")
+    return dict(agents)
+
+
+def unlike(where: str, wanted: str, got: Any, verb: str = "return") -> SpecTypeError:
+    """The error for an answer of the wrong type.
+
+    >>> print(unlike("MyWrapper.sim_acting", "a set of agents", None))
+    MyWrapper.sim_acting must return a set of agents, got None; does it end with a return?
+    """
+    what = "None" if got is None else f"{type(got).__name__} {got!r}"[:200]
+    asks = "; does it end with a return?" if got is None and verb == "return" else ""
+    return SpecTypeError(f"{where} must {verb} {wanted}, got {what}{asks}")
+
+
+class Answers:
+    """Checks what agents got; all of it in the first reset and the first step of every agent, at no cost to later ones.
+
+    Args:
+        who: the wrapper, for messages.
+        agents: agent name -> its specs.
+        drops_infos: infos that have no specs are left out, and no error.
+    """
+
+    def __init__(self, who: str, agents: Mapping[str, AgentSpecs], *, drops_infos: bool) -> None:
+        self.who, self.agents, self.drops_infos = who, agents, drops_infos
+        self.unseen = {True: set(agents), False: set(agents)}
+        """Agents that were in no reset yet, and in no step."""
+
+    def check(self, got: Mapping[str, AgentStep], *, step: int | None) -> None:
+        """Checks the data of one step or reset.
+
+        Args:
+            got: what the agents got.
+            step: the number of the step; None in a reset.
+
+        Raises:
+            SpecTypeError: an answer, or a flag in it, of the wrong type.
+            SpecError: an observation, a mask or an info that was not declared.
+        """
+        self.check_types(got, step=step)
+        unseen = self.unseen[step is None]
+        for agent in sorted(unseen.intersection(got)):
+            self._check_names(f"{self.who}{at(step)}", agent, got[agent])
+            unseen.discard(agent)
+
+    def check_types(self, got: Mapping[str, AgentStep], *, step: int | None) -> None:
+        """Checks no more than the types."""
+        if not isinstance(got, Mapping):
+            raise unlike(f"{self.who}.{'sim_reset' if step is None else 'sim_step'}", STEPS, got)
+        for agent, one in got.items():
+            if type(one) is not AgentStep or type(one.terminated) is not bool or type(one.truncated) is not bool:
+                self._check_types(agent, one, step)
+
+    def _check_types(self, agent: str, one: Any, step: int | None) -> None:
+        if not isinstance(one, AgentStep):
+            wanted = "an AgentStep(observations, reward, terminated, truncated)"
+            raise unlike(f"{self.who}{at(step)}: what agent {agent!r} gets", wanted, one, "be")
+        for name in ("terminated", "truncated"):
+            flag = getattr(one, name)
+            if not isinstance(flag, FLAGS):
+                raise unlike(f"{self.who}{at(step)}: {name} of agent {agent!r}", "True or False", flag, "be")
+
+    def _check_names(self, where: str, agent: str, one: AgentStep) -> None:
+        specs = self.agents[agent]
+        self._check_declared(where, agent, "observation", one.observations, list(specs.observations))
+        if one.action_mask is not None and specs.actions is None:
+            n = np.asarray(one.action_mask).size
+            raise SpecError(
+                f"{where}: agent {agent!r} got an action_mask, and nobody would read it; declare its length, "
+                f"AgentSpecs(..., actions={n}), before the first reset"
+            )
+        if not self.drops_infos:
+            self._check_declared(where, agent, "info", one.info, list(specs.info or ()))
+
+    def _check_declared(self, where: str, agent: str, what: str, given: Any, known: Iterable[str]) -> None:
+        for name in given if isinstance(given, Mapping) else ():
+            if name not in known:
+                raise SpecError(
+                    f"{where}: agent {agent!r} got the {what} {name!r}, which its AgentSpecs do not declare; "
+                    f"{nearest(name, known)}; declare it, or leave it out"
+                )

@@ -1,0 +1,63 @@
+"""Suites of openings in the letters and by the rules that people keep them in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from marlenv.errors import BadNotation, SpecError
+from marlenv.games import Chess
+from marlenv.tournament.config import Config
+from marlenv.tournament.openings import read_opening, read_suite
+
+PGN = '[White "Müller"]\n[Black "Réti"]\n\n1. e4 e5 2. Nf3 *\n'
+FIRST = "bbrknrqn/pppppppp/8/8/8/8/PPPPPPPP/BBRKNRQN"  # position 0 of Chess960
+
+
+@pytest.mark.parametrize("letters", ["utf-8", "utf-8-sig", "latin-1"])
+def test_score_sheets_are_read_in_their_letters(tmp_path: Path, letters: str) -> None:
+    (tmp_path / "a.pgn").write_bytes(PGN.encode(letters))
+    assert read_suite(tmp_path / "a.pgn") == [("e4", "e5", "Nf3")]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.epd"])
+def test_other_suites_are_utf_8_and_the_file_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes("# Réti".encode("latin-1"))
+    with pytest.raises(SpecError, match=f"openings: {tmp_path / name} is no text in UTF-8: .*; save it as UTF-8"):
+        read_suite(tmp_path / name)
+
+
+def test_a_config_is_utf_8_with_and_without_a_mark(tmp_path: Path) -> None:
+    text = 'env = "tic_tac_toe"\n[players]\n"Réti" = "random"\nb = "random"\n'
+    for letters in ("utf-8", "utf-8-sig"):
+        (tmp_path / "a.toml").write_bytes(text.encode(letters))
+        assert list(Config.read(tmp_path / "a.toml").players) == ["Réti", "b"]
+    (tmp_path / "a.toml").write_bytes(text.encode("latin-1"))
+    with pytest.raises(SpecError, match=r"a.toml: this is no TOML; .*, and TOML is text in UTF-8"):
+        Config.read(tmp_path / "a.toml")
+
+
+@pytest.mark.parametrize("rights", ["FCfc", "KQkq"])
+def test_positions_of_chess960_are_read(tmp_path: Path, rights: str) -> None:
+    """Castling rights of the outermost rooks, by their files and as in X-FEN, are those of the numbered position."""
+    (tmp_path / "a.epd").write_text(f'{FIRST} w {rights} - id "x"; hmvc 4; fmvn 7;\n')
+    (words,) = read_suite(tmp_path / "a.epd")
+    rules = Chess(chess960=True)
+    start = read_opening(rules, words).start
+    want = rules.from_fens([f"{FIRST} w KQkq - 4 7"])
+    assert rules.fens(start) == rules.fens(want)
+    with pytest.raises(BadNotation, match="castl"):  # by the rules of chess
+        read_opening(Chess(), words)
+
+
+def test_positions_of_chess_are_read_alike_by_both_rules(tmp_path: Path) -> None:
+    (tmp_path / "a.epd").write_text("r3k2r/8/8/8/8/8/8/R3K2R w KQkq -\n")
+    (words,) = read_suite(tmp_path / "a.epd")
+    assert words == ("fen r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1",)
+    for rules in (Chess(), Chess(chess960=True)):
+        assert rules.fens(read_opening(rules, words).start) == [words[0][4:]]
+    (tmp_path / "a.epd").write_text("r3k2r/8/8/8/8/8/8/R3K2R w KQkq\n")
+    with pytest.raises(BadNotation, match="en-passant") as error:
+        read_suite(tmp_path / "a.epd")
+    assert error.value.__notes__ == [f"in {tmp_path / 'a.epd'}"]
