@@ -12,7 +12,7 @@ from marlenv.errors import GroupError, IllegalAction
 from marlenv.groups import GroupTree
 from marlenv.groups.specs import Unequal
 from marlenv.keys import Path, path
-from marlenv.specs import Categorical, Composite, MultiCategorical, TensorSpec
+from marlenv.specs import Binary, Categorical, Composite, MultiCategorical, TensorSpec
 
 Acts = dict[str, dict[str, Any]]
 
@@ -59,7 +59,7 @@ class Choices:
 
 def check_choices(who: str, spec: TensorSpec, action: Tensor) -> None:
     """Raises IllegalAction where numbers of choices are none; ``action`` may have more dimensions in front."""
-    n = _count(spec)
+    n = count_of(spec)
     if n is not None and bool(((action < 0) | (action >= n)).any()):
         raise _none(who, "actions", n, action.tolist())
 
@@ -68,10 +68,12 @@ def _none(who: str, what: str, n: Any, got: Any) -> IllegalAction:
     return IllegalAction(f"{who}.step: {what} are numbers from 0 to below {n}, got {got}")
 
 
-def _count(spec: TensorSpec) -> Any:
+def count_of(spec: TensorSpec) -> Any:
     """How many choices there are, a number or a tensor of them; None where actions are no numbers of choices."""
     if isinstance(spec, MultiCategorical):
         return spec.nvec
+    if isinstance(spec, Binary):  # its n is how many there are
+        return 2
     return spec.n if isinstance(spec, Categorical) else None
 
 
@@ -79,7 +81,7 @@ def _counts(entries: Composite) -> list[tuple[Path, Any]]:
     """Where numbers of choices are, and how many there are: a number, or an array of the entry's shape."""
     found: list[tuple[Path, Any]] = []
     for key in entries.keys(True, True):
-        n = _count(entries[key])
+        n = count_of(entries[key])
         if n is not None:
             found.append((path(key), np.asarray(n) if entries[key].shape else int(n)))
     return found

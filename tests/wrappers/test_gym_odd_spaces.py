@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 
 from marlenv import GymWrapper, PettingZooWrapper
-from marlenv.errors import KeyCollision, SpecError, Unsupported
+from marlenv.errors import IllegalAction, KeyCollision, SpecError, Unsupported
 
 pytestmark = pytest.mark.sim
 SEEN, TWO = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
@@ -55,6 +55,20 @@ def test_an_action_of_one_part_reaches_the_simulator(kind: str, rows: int | None
     data = env.rollout(3, break_when_any_done=False)
     for i, one in enumerate(envs):
         assert [part(told) for told in one.told] == (data[key] if rows is None else data[key][i]).tolist()
+
+
+@pytest.mark.parametrize("shape", [1, 3, (2, 3)])
+@pytest.mark.parametrize("rows", [None, 2])
+def test_bits_are_zeros_and_ones_however_many_they_are(shape: Any, rows: int | None) -> None:
+    """As many choices as there are bits had been taken for legal: none but 0 of one bit, 2 of three."""
+    envs = [Takes(spaces.MultiBinary(shape)) for _ in range(rows or 1)]
+    env = GymWrapper(envs[0] if rows is None else gymnasium.vector.SyncVectorEnv([lambda e=e: e for e in envs]))
+    td = env.reset()
+    ones = env.action_spec.one()
+    env.step(td.set("action", ones))
+    assert all(np.asarray(one.told).tolist() == [np.ones(shape).tolist()] for one in envs)
+    with pytest.raises(IllegalAction, match="actions are numbers from 0 to (below 2|1), got"):
+        env.step(env.reset().set("action", ones + 1))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])

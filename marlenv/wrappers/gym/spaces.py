@@ -9,8 +9,9 @@ from typing import Any
 from torch import Size, Tensor
 
 from marlenv.errors import IllegalAction, KeyCollision
-from marlenv.specs import Categorical, Composite, MultiCategorical, NonTensor, TensorSpec
+from marlenv.specs import Categorical, Composite, NonTensor, TensorSpec
 from marlenv.wrappers._backend import KNOWN, gym_backend
+from marlenv.wrappers._choices import count_of
 from marlenv.wrappers._reading import reader_of
 from marlenv.wrappers._space_values import decoder_of
 from marlenv.wrappers._spaces import kind_of, spec_of
@@ -40,7 +41,8 @@ class Spaces:
         """Whether an action has parts with names of their own, if only one."""
         self._decode, self._alone = decoder_of(acts), not batch and kind_of(acts) == "Discrete"
         self._number = self._alone and isinstance(self.action, Categorical)
-        self._who, self._n = who, _choices(self.action)
+        n = count_of(self.action)
+        self._who, self._n = who, n.cpu().numpy() if isinstance(n, Tensor) else n
         self._rows = batch[0] if batch and any(kind_of(one) == "Text" for one in _leaves(acts)) else 0
         self._one_by_one = batch[0] if batch and _takes_rows(env.action_space, acts) else 0
 
@@ -69,13 +71,6 @@ class Spaces:
         if self._n is not None and not (0 <= value < self._n if self._alone else _within(value, self._n)):
             raise IllegalAction(f"{self._who}.step: actions are numbers from 0 to {self._n - 1}, got {value}")
         return value if self._decode is None else self._decode(value)
-
-
-def _choices(spec: TensorSpec) -> Any:
-    """How many choices there are, ``[k]`` of several numbers; None where actions are no numbers of choices."""
-    if isinstance(spec, MultiCategorical):
-        return spec.nvec.cpu().numpy()
-    return int(spec.n) if isinstance(spec, Categorical) else None
 
 
 def _within(values: Any, n: Any) -> bool:
