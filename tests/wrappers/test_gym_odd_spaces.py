@@ -107,11 +107,13 @@ def test_choices_of_an_agent_have_the_dtype_of_their_space() -> None:
     assert told == data["a", "action"].tolist()
 
 
-@pytest.mark.parametrize(
-    "sees", [spaces.Box(0, 1, (0,)), spaces.Dict({}), spaces.Tuple([])], ids=["box", "dict", "tuple"]
-)
+NOTHING = {"box": spaces.Box(0, 1, (0,)), "dict": spaces.Dict({}), "tuple": spaces.Tuple([])}
+SOME = [pytest.param(space, id=name, marks=[pytest.mark.slow] * (name != "box")) for name, space in NOTHING.items()]
+
+
+@pytest.mark.parametrize("sees", SOME)
 def test_processes_that_see_nothing_and_start_anew_in_the_next_step_are_refused(sees: Any) -> None:
-    made = {mode: gymnasium.vector.AsyncVectorEnv([partial(Takes, sees=sees)] * 2, autoreset_mode=mode) for mode in
+    made = {mode: gymnasium.vector.AsyncVectorEnv([partial(Takes, sees=sees)], autoreset_mode=mode) for mode in
             (gymnasium.vector.AutoresetMode.NEXT_STEP, gymnasium.vector.AutoresetMode.SAME_STEP)}  # fmt: skip
     try:
         refused, taken = made.values()
