@@ -68,6 +68,7 @@ def check_env_specs(
             for i, data in enumerate(played):
                 try:
                     check_step(env, data, check_dtype)
+                    _check_causes(env, data.get("next"))
                 except ContractBroken as error:
                     error.add_note(f"in step {i} of a rollout of {who}")
                     raise
@@ -104,7 +105,6 @@ def check_step(env: EnvBase, data: TensorDictBase, check_dtype: bool = True) -> 
             if isinstance(value, Tensor):
                 leaf = _as_masked(env, where, leaf, data) if kind == "action" else leaf
                 _check_leaf(name, leaf, value, lead, check_dtype)
-    _check_causes(env, data.get("next"))
     carried = {under("next", key) for key in env.full_state_spec.keys(True, True)}
     got = set(_keys(data, ()))
     if surplus := sorted(map(str, got - expected - carried)):
