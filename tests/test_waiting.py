@@ -146,7 +146,7 @@ NAMES = [entry.name for entry in SCENARIOS]
             *((name, {"group_map": "one_group_per_agent"}) for name in ("simple_spread", "simple_tag", "navigation")),
             ("simple_tag", {"group_map": "all_in_one_group"}),
         ],
-        3,
+        5,
     ),
     ids=str,
 )

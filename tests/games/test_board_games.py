@@ -364,7 +364,7 @@ ENVS = {
 }
 
 
-@pytest.mark.parametrize("env", first(ENVS, 2))
+@pytest.mark.parametrize("env", first(ENVS, 4))
 def test_the_contract_holds(env: str) -> None:
     broken = [f"{r.name}: {r.says}" for r in run_contract(ENVS[env]) if r.verdict == "broken"]
     assert not broken, "\n".join(broken)

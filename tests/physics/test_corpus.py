@@ -58,7 +58,7 @@ def played(sim, seed=3):
 
 @pytest.mark.parametrize(
     "names",
-    [pytest.param(names, marks=pytest.mark.slow if i % 2 else ()) for i, names in enumerate(GROUPS)],
+    [pytest.param(names, marks=pytest.mark.slow if i % 4 else ()) for i, names in enumerate(GROUPS)],
     ids=lambda names: names[0],
 )
 def test_machine_code_of_a_piece_computes_what_eager_mode_computes(names):

@@ -227,7 +227,7 @@ def run(name, options, rows, steps, monkeypatch, **more):
 
 
 @pytest.mark.reference
-@pytest.mark.parametrize(("name", "options"), first(CASES, 2), ids=[name for name, _ in CASES])
+@pytest.mark.parametrize(("name", "options"), first(CASES, 3), ids=[name for name, _ in CASES])
 def test_a_few_steps_are_those_of_vmas(name, options, monkeypatch):
     heavy = name in {"joint_passage", "kinematic_bicycle", "road_traffic", "sampling", "waterfall"}
     heavy = heavy or "box_agents" in options
@@ -236,7 +236,7 @@ def test_a_few_steps_are_those_of_vmas(name, options, monkeypatch):
 
 @pytest.mark.reference
 @pytest.mark.parametrize("mode", ["discrete", "multidiscrete"])
-@pytest.mark.parametrize("name", first(harness.IN_VMAS, 2))
+@pytest.mark.parametrize("name", first(harness.IN_VMAS, 4))
 def test_choices_do_what_they_do_in_vmas(name, mode, monkeypatch):
     monkeypatch.setattr(harness.core.World, "collides", harness.without_gate)
     Pair(name, {}, 4, **PLUS.get(name, {}), mode=mode).run(3)

@@ -18,7 +18,7 @@ def test_the_sound_env_keeps_every_clause() -> None:
     assert {r.name: r.says for r in run_contract(Sound) if r.verdict != "held"} == {}
 
 
-@pytest.mark.parametrize("fault", first(FAULTS, 5), ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", first(FAULTS, 8), ids=lambda fault: fault.name)
 def test_a_planted_fault_is_caught_by_its_clause(fault: Fault) -> None:
     results = list(run_contract(fault.make))
     assert {r.name: r.says for r in results if r.verdict == "broken"}.keys() == {fault.clause}
