@@ -33,10 +33,11 @@ def check_options(
     names = [*known, *also]
     for name in given:
         if name not in names:
-            listed = ""
+            hint, listed = f"; {nearest(name, names)}", ""
             if isinstance(known, Mapping):
                 listed = " Its options: " + (", ".join(f"{key}={value!r}" for key, value in known.items()) or "none")
-            raise TypeError(f"{who} has no option {name!r}; {nearest(name, names)}{listed}{more}")
+                hint = hint if hint.endswith("?") else "."
+            raise TypeError(f"{who} has no option {name!r}{hint}{listed}{more}")
 
 
 @contextmanager

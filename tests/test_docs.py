@@ -77,6 +77,7 @@ def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     module = types.ModuleType(f"page_{page.stem}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    module.__name__ = "__main__" if 'if __name__ == "__main__":' in page.read_text() else module.__name__
     found = blocks(page)
     for block, after in zip(found, [*found[1:], None], strict=True):
         where = f"{named(page)}:{block.line}"

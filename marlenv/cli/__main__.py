@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import re
 import sys
@@ -36,12 +37,13 @@ class Parser(argparse.ArgumentParser):
         """Prints one line and exits with code 2."""
         known = [option for action in self._actions for option in action.option_strings]
         unknown = re.search(r"unrecognized arguments: (\S+)", message)
-        choice = re.search(r"invalid choice: '([^']*)'", message)
-        word = unknown or choice
-        if word is not None:
-            pool = known if unknown else [str(c) for a in self._actions if a.choices for c in a.choices]
-            kind = "option" if unknown else "choice"
-            message = f"unknown {kind} {word[1]!r}; {nearest(word[1], pool)}"
+        choice = re.search(r"argument ([^:]*): invalid choice: '([^']*)'", message)
+        if unknown is not None:
+            message = f"unknown option {unknown[1]!r}; {nearest(unknown[1], known)}"
+        elif choice is not None:
+            named = {"/".join(a.option_strings) or a.metavar or a.dest: a for a in self._actions}
+            known = [str(word) for word in named[choice[1]].choices or ()]
+            message = f"{choice[1]}: unknown choice {choice[2]!r}; {nearest(choice[2], known)}"
         fail(f"{self.prog}: {message}")
 
 
@@ -70,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # simulators that draw do so into memory
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what a terminal cannot show costs no work
     command = next((w for w in words if w in COMMANDS), None)
     parser, chosen = build_parser(command)
     options, surplus = parser.parse_known_args(words)

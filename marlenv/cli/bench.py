@@ -8,6 +8,7 @@ import inspect
 import json
 from pathlib import Path
 
+from marlenv.cli.files import writable
 from marlenv.errors import SpecError, whole
 from marlenv.specs.dtypes import usable_device
 
@@ -54,9 +55,11 @@ def run(options: argparse.Namespace) -> int:
     whole(f"bench {options.suite}", "--rounds", options.rounds, 1)
     if options.device is not None:
         usable_device(f"bench {options.suite}", options.device)
+    if options.json is not None:
+        writable("--json", options.json)
     print(machine())
     figures = measure(options.rounds, **given)
     print(report(figures))
-    if options.json:
+    if options.json is not None:
         options.json.write_text(json.dumps([f._asdict() for f in figures], indent=2) + "\n")
     return 0

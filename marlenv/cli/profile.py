@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import statistics
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 
 from marlenv.cli import env_options
+from marlenv.cli.files import writable
 from marlenv.cli.flame import flame_graph
 from marlenv.cli.parts import Parts
 from marlenv.cli.rollout import load_policy
@@ -50,7 +52,9 @@ def run(options: argparse.Namespace) -> int:
     given = env_options.options_of(options)
     env = make(options.name, options.envs, device=options.device, seed=options.seed, **given)
     policy = None if options.policy == "random" else load_policy(options.policy, env)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):  # the file is tried next
+        out.parent.mkdir(parents=True, exist_ok=True)
+    writable("--out", out)
     tree, seconds, times, calls = profile(env, policy, options.steps, options.seconds)
     envs = "" if options.envs is None else f"{options.envs} envs x "
     title = f"{options.name}, {envs}{options.steps} steps, policy {options.policy}"

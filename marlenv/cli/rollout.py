@@ -7,17 +7,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
-import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
-import torch
-from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
-
 from marlenv.cli import env_options
+from marlenv.cli.files import KeptRollout
 from marlenv.cli.film import Film
 from marlenv.cli.summary import Summary
 from marlenv.cli.text import Progress
@@ -44,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--video",
         type=Path,
         metavar="FILE",
-        help="a film of the first env (scenario, game, or simulator that draws): .gif or .mp4",
+        help="a film of the first env (scenario, game, or simulator that draws): .gif or .mp4; replaced if there",
     )
 
 
@@ -65,19 +62,14 @@ def run(options: argparse.Namespace) -> int:
     if options.out is not None:
         _check_sizes(env, options.out)
     policy = load_policy(options.policy, env)
-    with contextlib.nullcontext() if options.video is None else Film(env, options.video) as film:
-        summary, seconds = play(env, policy, options.steps, options.out, film)
+    note = {"env": options.name, "envs": options.envs, "seed": options.seed, "options": given}
+    with contextlib.ExitStack() as stack:
+        film = None if options.video is None else stack.enter_context(Film(env, options.video))
+        kept = None if options.out is None else stack.enter_context(KeptRollout(options.out, options.steps, note))
+        summary, seconds = play(env, policy, options.steps, kept, film)
     print(f"{options.name}, {options.envs} envs x {options.steps} steps, policy {options.policy}")
     print(summary.text(seconds))
     if options.out is not None:
-        note = {
-            "env": options.name,
-            "envs": options.envs,
-            "steps": options.steps,
-            "seed": options.seed,
-            "options": given,
-        }
-        (options.out / "rollout.json").write_text(json.dumps(note, indent=2, default=str) + "\n")
         print(f"data: {options.out.resolve()}  (tensordict.TensorDict.load_memmap({str(options.out)!r}))")
     if film is not None:
         print(f"video: {options.video.resolve()}  ({film.frames} frames)")
@@ -128,15 +120,13 @@ def needed(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
     return [name for name, p in parameters.items() if p.default is p.empty and p.kind not in some]
 
 
-def play(env: EnvBase, policy: Any, steps: int, out: Path | None, film: Film | None = None) -> tuple[Summary, float]:
-    """Plays ``steps`` steps; every step goes into the files of ``out``, and onto ``film``, as it comes.
-
-    What is no tensor, such as text, has no fixed size in a file, and is written at the end.
-    """
-    summary, progress, store = Summary(env), Progress(steps), None
-    said: list[Any] = []
+def play(
+    env: EnvBase, policy: Any, steps: int, kept: KeptRollout | None, film: Film | None = None
+) -> tuple[Summary, float]:
+    """Plays ``steps`` steps; every step goes into the files of ``kept``, and onto ``film``, as it comes."""
+    summary, progress = Summary(env), Progress(steps)
     td, over = env.reset(), True  # whether another episode of row 0 begins
-    for i in range(steps):
+    for _ in range(steps):
         acted = ask(policy, td, "rollout")
         if film is None:
             data, td = env.step_and_maybe_reset(acted)
@@ -149,37 +139,10 @@ def play(env: EnvBase, policy: Any, steps: int, out: Path | None, film: Film | N
             over = bool(ended_rows(env, td).flatten()[0])
             td = env.maybe_reset(td)
         summary.add(data)
-        if out is not None:
-            said.append(_non_tensors(data))
-            data = data.filter_non_tensor_data()
-            store = _allocate(data, steps, out) if store is None else store
-            store[(slice(None),) * data.ndim + (i,)].update_(data)
+        if kept is not None:
+            kept.add(data)
         progress.step()
-    if store is not None and said[0] is not None:
-        store.clone(False).update(torch.stack(said, -1)).memmap(prefix=str(out))  # tensors stay in their files
     return summary, progress.seconds
-
-
-def _allocate(data: TensorDictBase, steps: int, out: Path) -> TensorDictBase:
-    """Files for ``steps`` steps like ``data``, along a new last batch dimension."""
-    if out.exists() and any(out.iterdir()):
-        raise SpecError(f"--out {out}: the folder is not empty; choose another or remove it")
-    out.mkdir(parents=True, exist_ok=True)
-    wide = data.unsqueeze(-1).expand(*data.batch_size, steps)
-    if any(isinstance(v, LazyStackedTensorDict) for v in wide.values(True)):
-        wide = wide.clone()
-    return wide.cpu().memmap_like(prefix=str(out))
-
-
-def _non_tensors(data: TensorDictBase) -> TensorDictBase | None:
-    """The entries that are no tensors; None where there are none."""
-
-    def kept(value: Any) -> Any:
-        if is_non_tensor(value):
-            return value
-        return _non_tensors(value) if is_tensor_collection(value) else None
-
-    return data.apply(kept, call_on_nested=True, filter_empty=True)
 
 
 def _check_sizes(env: EnvBase, out: Path) -> None:

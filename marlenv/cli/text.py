@@ -46,11 +46,13 @@ def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
     >>> parse_options(["n_agents=4", "mode=fast", "ratio=0.5", "swap=false"])
     {'n_agents': 4, 'mode': 'fast', 'ratio': 0.5, 'swap': False}
     """
-    options = {}
+    options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.isidentifier():
             raise SpecError(f"--set takes name=value, got {pair!r}")
+        if name in options:
+            raise SpecError(f"--set {pair}: {name} was given before, as {options[name]!r}; give it once")
         options[name] = literal(value)
     return options
 

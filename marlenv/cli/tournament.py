@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from marlenv.cli.files import writable
 from marlenv.cli.text import Progress, table
 from marlenv.errors import SpecError
 
@@ -21,20 +22,34 @@ HELP = {
 }
 
 
+TAKES = {
+    "ledger": (None, ["run"]),
+    "workers": (0, ["run", "resume"]),
+    "out": (None, ["report", "export"]),
+    "games": (20, ["verify"]),
+    "level": (0.95, ["run", "resume", "rate", "report"]),
+    "draws": ("davidson", ["run", "resume", "rate", "report"]),
+    "no_seat": (False, ["run", "resume", "rate", "report"]),
+    "replays": (100, ["report"]),
+}
+"""Options -> what they are when left out, and the verbs that take them."""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     parser.epilog = "; ".join(f"{verb}: {about}" for verb, about in HELP.items())
     parser.add_argument("verb", choices=list(HELP), help="what to do")
     parser.add_argument("file", type=Path, help="the TOML file of run, the ledger of the others")
     parser.add_argument("--ledger", type=Path, help="where run keeps the games; CONFIG.sqlite when left out")
-    parser.add_argument("--workers", type=int, default=0, help="how many processes play, on Ray; 0 for this one alone")
-    parser.add_argument("--out", type=Path, help="the file that report and export write")
-    parser.add_argument("--games", type=int, default=20, help="how many games verify plays again")
-    parser.add_argument("--level", type=float, default=0.95, help="of the intervals")
+    parser.add_argument("--workers", type=int, help="how many processes play, on Ray; 0 for this one alone")
+    parser.add_argument("--out", type=Path, help="the file that report and export write; one that is there is replaced")
+    parser.add_argument("--games", type=int, help="how many games verify plays again")
+    parser.add_argument("--level", type=float, help="of the intervals")
     half = "half: each as half a win and half a loss"
-    parser.add_argument("--draws", choices=("davidson", "half"), default="davidson", help=half)
+    parser.add_argument("--draws", choices=("davidson", "half"), help=half)
     parser.add_argument("--no-seat", action="store_true", help="sitting first is worth nothing (seat=False)")
-    parser.add_argument("--replays", type=int, default=100, help="how many games the report shows")
+    parser.add_argument("--replays", type=int, help="how many games the report shows")
+    parser.set_defaults(**{name: default for name, (default, _) in TAKES.items()})
 
 
 def run(options: argparse.Namespace) -> int:
@@ -48,6 +63,11 @@ def run(options: argparse.Namespace) -> int:
         "report": _report,
         "export": _export,
     }
+    for name, (default, takers) in TAKES.items():
+        if options.verb not in takers and getattr(options, name) != default:
+            raise SpecError(
+                f"tournament {options.verb}: takes no --{name.replace('_', '-')}, which is for {' and '.join(takers)}"
+            )
     verbs[options.verb](options)
     return 0
 
@@ -133,7 +153,9 @@ def _report(options: argparse.Namespace) -> None:
     from marlenv.tournament.store import Ledger
 
     out = options.out or options.file.with_suffix(".html")
-    write_report(Ledger(options.file), out, level=options.level, replays=options.replays, **_rating(options))
+    write_report(
+        Ledger(options.file), writable("--out", out), level=options.level, replays=options.replays, **_rating(options)
+    )
     print(f"report: {out.resolve()}")
 
 

@@ -30,7 +30,7 @@ class Player(Protocol):
     asked before anything is played: it is given the rules, None in an env, and raises Unsupported if it cannot play.
     """
 
-    def __call__(self, turn: Turn) -> Tensor:
+    def __call__(self, turn: Turn, /) -> Tensor:
         """The action in each row."""
 
 

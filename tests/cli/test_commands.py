@@ -140,7 +140,7 @@ def test_the_summary_has_a_line_per_group() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["lst"], "marlenv: unknown choice 'lst'; did you mean 'list'?"),
+        (["lst"], "marlenv: COMMAND: unknown choice 'lst'; did you mean 'list'?"),
         (["list", "--kid", "game"], "unknown option '--kid'; did you mean '--kind'?"),
         (["list", "--kind", "gam"], "unknown choice 'gam'; did you mean 'game'?"),
         (["show", "simple_sprd"], "no env is called 'simple_sprd'; did you mean 'simple_spread'?"),

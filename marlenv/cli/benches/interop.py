@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from marlenv.cli.benches.timing import Figure, interleaved
+from marlenv.cli.benches.timing import Figure, chosen, interleaved
 from marlenv.errors import MissingExtra
 from marlenv.interop import (
     to_alf,
@@ -140,9 +140,8 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Play]]] = {
 def measure(rounds: int, only: str = "") -> list[Figure]:
     """Times all adapters whose name holds ``only``, each beside the raw env."""
     figures = []
-    for what, (build, adapt) in CASES.items():
-        if only not in what:
-            continue
+    for what in chosen("interop", CASES, only):
+        build, adapt = CASES[what]
         try:
             sides = {"adapter": adapt(build()), "raw": raw(build())}
         except MissingExtra as error:

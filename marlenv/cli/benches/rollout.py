@@ -17,8 +17,7 @@ from tensordict.nn import TensorDictModule
 from torch import nn
 
 from marlenv.cli.benches.cuda import finished
-from marlenv.cli.benches.timing import Figure, interleaved
-from marlenv.errors import SpecError
+from marlenv.cli.benches.timing import Figure, chosen, interleaved
 from marlenv.optional import has, need
 from marlenv.registration import make
 
@@ -90,13 +89,10 @@ def measure(rounds: int, *, device: str = "cpu", only: str = "") -> list[Figure]
         device: where all sides run.
         only: measure only the scenario with this in its name.
     """
-    chosen = [name for name in SCENARIOS if only in name]
-    if not chosen:
-        raise SpecError(f"{WHO}: --only {only!r} names none of the scenarios {list(SCENARIOS)}")
     on_cpu, out = device == "cpu", []
     rows = ROWS if on_cpu else GPU_ROWS
     same: dict[str, Any] = {"num_envs": rows, "seed": 0, "max_steps": EPISODE, "device": device}
-    for name in chosen:
+    for name in chosen("rollout", SCENARIOS, only):
         env = make(name, clamp_actions=True, compile="aot", **same)
         theirs = torchrls(name, **same) if on_cpu or (has("torchrl") and has("vmas")) else None
         for kind, policy in policies(env).items():

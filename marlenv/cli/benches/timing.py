@@ -7,13 +7,14 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
 import torch
 
 from marlenv.cli.text import number, table
+from marlenv.errors import SpecError
 
 
 class Figure(NamedTuple):
@@ -31,6 +32,21 @@ class Figure(NamedTuple):
     def ratio(self) -> float:
         """How many times less ours takes."""
         return self.peer / self.ours
+
+
+def chosen(suite: str, names: Iterable[str], only: str) -> list[str]:
+    """The names that hold ``only``.
+
+    Raises:
+        SpecError: there is none.
+
+    >>> chosen("games", ["hex", "chess", "go"], "he")
+    ['hex', 'chess']
+    """
+    names = list(names)
+    if found := [name for name in names if only in name]:
+        return found
+    raise SpecError(f"bench {suite}: nothing has {only!r} in its name; there are {', '.join(names)}")
 
 
 def interleaved(

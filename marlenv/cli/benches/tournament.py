@@ -17,8 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marlenv.cli.benches.timing import Figure, interleaved
-from marlenv.errors import SpecError
+from marlenv.cli.benches.timing import Figure, chosen, interleaved
 from marlenv.optional import need
 
 Play = Callable[[], int]
@@ -224,7 +223,4 @@ def measure(rounds: int, *, only: str = "") -> list[Figure]:
         rounds: how often each side is timed.
         only: measure only what has this in its name.
     """
-    chosen = [figures for name, figures in FIGURES.items() if only in name]
-    if not chosen:
-        raise SpecError(f"bench tournament: nothing has {only!r} in its name; there are {', '.join(FIGURES)}")
-    return [figure for figures in chosen for figure in figures(rounds)]
+    return [figure for name in chosen("tournament", FIGURES, only) for figure in FIGURES[name](rounds)]

@@ -14,9 +14,8 @@ from tensordict import TensorDictBase
 from tensordict.nn import InteractionType, TensorDictModule, set_interaction_type
 from torch import Tensor, nn
 
-from marlenv.cli.benches.timing import Figure, interleaved
+from marlenv.cli.benches.timing import Figure, chosen, interleaved
 from marlenv.envs.modules import call
-from marlenv.errors import SpecError
 from marlenv.interop import group_keys, to_torchrl
 from marlenv.optional import need
 from marlenv.registration import make
@@ -190,9 +189,7 @@ def measure(rounds: int, *, only: str = "") -> list[Figure]:
     """
     torch.set_num_threads(THREADS)
     parts = {"sampling": _sampling, "learning": _learning, "returns": _returns}
-    if not any(only in name for name in parts):
-        raise SpecError(f"{WHO}: --only {only!r} names none of the parts {list(parts)}")
-    return [figure for name, part in parts.items() if only in name for figure in part(rounds)]
+    return [figure for name in chosen("train", parts, only) for figure in parts[name](rounds)]
 
 
 def _sampling(rounds: int) -> list[Figure]:

@@ -17,7 +17,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from marlenv.cli.benches.timing import Figure, interleaved
+from marlenv.cli.benches.timing import Figure, chosen, interleaved
 from marlenv.cli.text import number, table
 from marlenv.optional import need
 from marlenv.vector import ParallelEnv, SerialEnv
@@ -136,8 +136,8 @@ def worlds_alone(count: int, make: Callable[[], Any]) -> Callable[[], int]:
 
     def play() -> int:
         for _ in range(STEPS):
-            for world, chosen in zip(worlds, actions, strict=True):
-                world.step(chosen)
+            for world, acted in zip(worlds, actions, strict=True):
+                world.step(acted)
                 if not world.agents:
                     world.reset()
         return STEPS * count
@@ -235,14 +235,16 @@ def measure(rounds: int, *, only: str = "") -> list[Figure]:
             ``"8 rock-paper-scissors"``, ``"parts"``.
     """
     figures = []
-    for name, count, world in (
-        ("cart-poles", 8, None),
-        ("cart-poles", 32, None),
-        ("simple_spread", 8, spread_world),
-        ("rock-paper-scissors", 8, rps_world),
-    ):
-        if only in f"{count} {name}":
-            figures += compared(name, count, world, rounds)
-    if only in "parts":
-        print(parts(8))
+    worlds = {
+        "8 cart-poles": None,
+        "32 cart-poles": None,
+        "8 simple_spread": spread_world,
+        "8 rock-paper-scissors": rps_world,
+    }
+    for name in chosen("vector", [*worlds, "parts"], only):
+        if name == "parts":
+            print(parts(8))
+        else:
+            count, task = name.split()
+            figures += compared(task, int(count), worlds[name], rounds)
     return figures

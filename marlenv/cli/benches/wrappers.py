@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from marlenv.cli.benches.timing import Figure, interleaved
+from marlenv.cli.benches.timing import Figure, chosen, interleaved
 from marlenv.optional import need
 from marlenv.wrappers.pettingzoo import PettingZooWrapper
 
@@ -159,16 +159,15 @@ CASES: dict[str, Make] = {
 def measure(rounds: int, only: str = "") -> list[Figure]:
     """Times all cases whose name holds ``only``."""
     figures = []
-    for what, make in CASES.items():
-        if only in what:
-            clock = Clock()
-            try:
-                sides = make(clock)
-                got = interleaved(sides, rounds, dict.fromkeys(sides, clock))
-            finally:
-                clock.release()
-            alone = clock.inside / clock.steps * 1e6
-            figures.append(
-                Figure(f"{what} (itself {alone:.0f})", got["marlenv"], got["torchrl"], "torchrl", "us/step more")
-            )
+    for what in chosen("wrappers", CASES, only):
+        clock = Clock()
+        try:
+            sides = CASES[what](clock)
+            got = interleaved(sides, rounds, dict.fromkeys(sides, clock))
+        finally:
+            clock.release()
+        alone = clock.inside / clock.steps * 1e6
+        figures.append(
+            Figure(f"{what} (itself {alone:.0f})", got["marlenv"], got["torchrl"], "torchrl", "us/step more")
+        )
     return figures
