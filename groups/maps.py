@@ -16,6 +16,7 @@ from marlenv.specs import TensorSpec
 GroupMap: TypeAlias = "Mapping[str, Sequence[str] | GroupMap]"
 
 RESERVED = {"next", "done", "terminated", "truncated", "action", "reward", "observation", "_reset", "_step"}
+EXAMPLE = ["agent_0", "agent_1"]
 
 
 class MarlGroupMapType(Enum):
@@ -45,9 +46,9 @@ class MarlGroupMapType(Enum):
             specs: agent name -> everything it sees and does; needed by ``BY_SPEC``.
 
         Raises:
-            GroupError: ``BY_SPEC`` without specs.
+            GroupError: ``BY_SPEC`` without specs; ``agent_names`` is no list of strings that differ.
         """
-        names = list(agent_names)
+        names = agents_of(agent_names)
         if self is MarlGroupMapType.ALL_IN_ONE_GROUP:
             return {"agents": names}
         if self is MarlGroupMapType.ONE_GROUP_PER_AGENT:
@@ -60,6 +61,37 @@ class MarlGroupMapType(Enum):
         if specs is None:
             raise GroupError("MarlGroupMapType.BY_SPEC: needs the agents' specs, got none; pass specs={agent: spec}")
         return _by_spec(names, specs)
+
+
+def agents_of(names: Iterable[str]) -> list[str]:
+    """The names of all agents as a list.
+
+    Raises:
+        GroupError: they are not strings in an order, or not unique.
+
+    >>> agents_of(("wolf_0", "wolf_1"))
+    ['wolf_0', 'wolf_1']
+    """
+    if not _ordered(names):
+        raise GroupError(f"group map: agent_names must be a list of strings, such as {EXAMPLE}, got {_shown(names)}")
+    agents = list(names)
+    if odd := [agent for agent in agents if not isinstance(agent, str)]:
+        raise GroupError(f"group map: agent_names must name agents by strings, got {odd}")
+    if repeated := _repeated(agents):
+        raise GroupError(f"group map: agent names must be unique, got {repeated} more than once")
+    return agents
+
+
+def _ordered(names: Any) -> bool:
+    """Whether these are several things in an order."""
+    return isinstance(names, Iterable) and not isinstance(names, str | bytes | set | frozenset)
+
+
+def _shown(names: Any) -> str:
+    """What came in place of a list of names; of a set sorted, and why it is none."""
+    if not isinstance(names, set | frozenset):
+        return repr(names)
+    return f"a set of {sorted(map(str, names))}; a set has no order: it comes otherwise in every process"
 
 
 def prefix_of(name: str) -> str:
@@ -112,11 +144,9 @@ def check_marl_grouping(group_map: GroupMap, agent_names: Sequence[str]) -> None
     Traceback (most recent call last):
     marlenv.errors.GroupError: group map: agents in no group: ['wolf_1']; groups are {'wolves': ['wolf_0']}
     """
-    agents = list(agent_names)
+    agents = agents_of(agent_names)
     if not agents:
         raise GroupError("group map: there are no agents to group, got an empty list of agent names")
-    if repeated := _repeated(agents):
-        raise GroupError(f"group map: agent names must be unique, got {repeated} more than once")
     group_map = plain(group_map) if isinstance(group_map, Mapping) else group_map  # an iterator is read once
     if not group_map:
         raise GroupError(f"group map: it has no groups; agents are {agents}")
@@ -145,7 +175,7 @@ def leaves(group_map: GroupMap, prefix: tuple[str, ...] = ()) -> Iterable[tuple[
     if not isinstance(group_map, Mapping):
         raise GroupError(
             f"group map: expected a mapping of the names of groups to lists of agent names, such as "
-            f"{{'agents': ['agent_0', 'agent_1']}}, got {group_map!r}"
+            f"{{'agents': {EXAMPLE}}}, got {group_map!r}"
         )
     for name, members in group_map.items():
         where = (*prefix, name)
@@ -154,8 +184,10 @@ def leaves(group_map: GroupMap, prefix: tuple[str, ...] = ()) -> Iterable[tuple[
             if not members:
                 raise GroupError(f"group map: group {'/'.join(where)!r} has no groups below it")
             yield from leaves(members, where)
-        elif isinstance(members, str) or not isinstance(members, Iterable):
-            raise GroupError(f"group map: group {'/'.join(where)!r} must be a list of agent names, got {members!r}")
+        elif not _ordered(members):
+            raise GroupError(
+                f"group map: group {'/'.join(where)!r} must be a list of agent names, got {_shown(members)}"
+            )
         else:
             agents = list(members)
             if not agents:
@@ -180,7 +212,7 @@ def plain(group_map: GroupMap) -> dict[str, Any]:
     def held(members: Any) -> Any:
         if isinstance(members, Mapping):
             return plain(members)
-        return list(members) if isinstance(members, Iterable) and not isinstance(members, str) else members
+        return list(members) if _ordered(members) else members
 
     return {name: held(members) for name, members in group_map.items()}
 

@@ -40,7 +40,8 @@ class PackedEntry(NamedTuple):
     corners: list[tuple[slice, ...] | None]
     """Per agent: None if it fills the whole row."""
     own: list[TensorSpec | None]
-    """Per agent: its own spec of this entry; None if it has none."""
+    """Per agent: its spec of this entry; None if it has none. One that numbers values as they come is the group's row,
+    so that a number stands for one value in the whole group."""
     blanks: list[Any]
     """Per agent: what its row holds when it has no value; 0, or an array where zero is outside the spec."""
 
@@ -90,6 +91,8 @@ class Packer:
                 for one in own
             ]
             rows = leaf.unbind(0) if spec.ndim else [leaf]
+            if getattr(leaf, "use_register", False):
+                own = [None if one is None else its for one, its in zip(own, rows, strict=True)]
             found.append(PackedEntry(path(key), leaf, corners, own, [_blank(one) for one in rows]))
         return found
 
@@ -280,18 +283,27 @@ def _fitted(value: Any, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
     _check_numbers(value, dtype)
     if tuple(value.shape) == tuple(shape):
         return value
-    if len(shape) <= 1 and len(value.shape) <= 1 and prod(value.shape) == prod(shape) == 1:
+    if _one_number(value.shape, shape):
         return value.reshape(shape)
     raise ValueError(f"expected shape {list(shape)}, got {list(value.shape)}")
 
 
+def _one_number(have: tuple[int, ...], want: tuple[int, ...]) -> bool:
+    """Whether both are shapes of a single number: ``()`` or ``(1,)``."""
+    return len(want) <= 1 and len(have) <= 1 and prod(have) == prod(want) == 1
+
+
 def _check_numbers(value: Any, dtype: torch.dtype) -> None:
-    if wrong := _unfit(value, dtype):
+    if wrong := unfit(value, dtype):
         raise DtypeError(wrong)
 
 
-def _unfit(value: Any, dtype: torch.dtype) -> str:
-    """What is wrong with the numbers of a value for a dtype, in words."""
+def unfit(value: Any, dtype: torch.dtype) -> str:
+    """What is wrong with the numbers of an array or a tensor for a dtype, in words; nothing where all fit.
+
+    >>> unfit(np.array([1.0, 2.5]), torch.int64), unfit(np.array([1.0, 2.5]), torch.float32)
+    ('expected whole numbers for torch.int64, got [2.5]', '')
+    """
     if not dtype.is_floating_point and (wrong := fractions(value)):
         return f"expected whole numbers for {dtype}, got {wrong}"
     return misfits(value, dtype)
@@ -319,7 +331,7 @@ def _blame(
         who = next((a for a, v in zip(agents, values, strict=True) if v is not None), "")
         dtype = torch.int64 if isinstance(entry.spec, VECTORS) else entry.spec.dtype
         for agent, value in zip(agents, values, strict=True):
-            if value is not None and _unfit(np.asarray(value), dtype):
+            if value is not None and unfit(np.asarray(value), dtype):
                 who = agent
         return DtypeError(f"{where} {who!r}: {error}")
     want = concrete(entry.spec.shape[len(batch) :])
@@ -327,7 +339,7 @@ def _blame(
         corner = entry.corners[i]
         mine = want if corner is None else Size(s.stop for s in corner)
         got = () if value is None else np.shape(value)
-        if value is not None and tuple(got) != tuple(mine):
+        if value is not None and tuple(got) != tuple(mine) and not _one_number(got, mine):
             return ShapeError(f"{where} {agents[i]!r} must have shape {list(mine)}, got {list(got)}")
     return ShapeError(f"pack: entry {nested(entry.key)!r} of agents {list(agents)}: {error}")
 

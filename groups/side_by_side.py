@@ -13,21 +13,17 @@ from torch import Size, Tensor
 from marlenv.errors import SpecError
 from marlenv.keys import DONE_NAMES
 from marlenv.specs import TensorSpec
-from marlenv.tensordicts import fetch, lazy, nest, new
+from marlenv.tensordicts import fetch, lazy, new
 
 COLUMNS = frozenset({"reward", *DONE_NAMES})
-"""Entries with one number per agent: ``[B]`` becomes ``[B, A, 1]``."""
+"""Entries of which there may be one number per agent: ``[B]`` becomes ``[B, A, 1]``."""
 
 
 def side_by_side(entries: list[dict[str, Any]], batch: Size, lazily: bool) -> Any:
-    """The agents' data ``[B, ...]`` as one tensordict ``[B, A]``."""
+    """The agents' data ``[B, ...]`` as one tensordict ``[B, A]``, in memory of its own."""
     dim = len(batch)
     if lazily:
-        stack = []
-        for one in entries:
-            data = {k: v.unsqueeze(-1) if k in COLUMNS else v for k, v in one.items()}
-            stack.append(nest(data, batch, None))
-        return lazy(stack, dim)
+        return lazy([_alone(one, batch) for one in entries], dim)
     data = {}
     for name, first in entries[0].items():
         column = [one[name] for one in entries]
@@ -35,8 +31,19 @@ def side_by_side(entries: list[dict[str, Any]], batch: Size, lazily: bool) -> An
             data[name] = side_by_side(column, batch, False)
         else:
             value = torch.stack(column, dim)
-            data[name] = value.unsqueeze(-1) if name in COLUMNS else value
+            data[name] = value.unsqueeze(-1) if name in COLUMNS and first.ndim == dim else value
     return new(data, Size((*batch, len(entries))))
+
+
+def _alone(entries: Mapping[str, Any], batch: Size) -> Any:
+    """One agent's data."""
+    data = {}
+    for name, value in entries.items():
+        if isinstance(value, Mapping):
+            data[name] = _alone(value, batch)
+        else:
+            data[name] = (value.unsqueeze(-1) if name in COLUMNS and value.ndim == len(batch) else value).clone()
+    return new(data, batch)
 
 
 def check_rewards(who: str, tree: GroupTree, td: TensorDictBase) -> None:

@@ -79,6 +79,7 @@ def group_specs(
 def _stack_group(specs: Sequence[Composite], agents: Sequence[str], unequal: Unequal, lead: Size) -> Any:
     if all(spec == specs[0] for spec in specs[1:]) or unequal == "stack":
         check_stackable(dict(zip(agents, specs, strict=True)))
+        specs = _numbered_alike(specs)
         ready = [spec.expand(*lead, *spec.shape) for spec in specs] if lead else list(specs)
         return torch.stack(ready, len(lead))  # type: ignore[arg-type]
     odd = next(i for i, spec in enumerate(specs) if spec != specs[0])
@@ -96,6 +97,19 @@ def _stack_group(specs: Sequence[Composite], agents: Sequence[str], unequal: Une
     if not flags.is_empty():
         out[PAD_MASK] = flags
     return out.expand(*lead, *out.shape)
+
+
+def _numbered_alike(specs: Sequence[Composite]) -> Sequence[Composite]:
+    """The specs, where equal entries that number values as they come do so together."""
+    shared = [key for key, leaf in specs[0].items(True, True) if getattr(leaf, "use_register", False)]
+    if not shared:
+        return specs
+    alike = [spec.clone() for spec in specs]
+    for spec in alike:
+        for key in shared:
+            if spec.get(key, None) == specs[0][key]:
+                spec[key] = specs[0][key]
+    return alike
 
 
 def check_stackable(specs: Mapping[str, Any], key: Path = ()) -> None:
@@ -189,6 +203,11 @@ def _spread(value: Tensor, shape: Size, fill: Any) -> Tensor:
 
 def _grow(leaf: TensorSpec, shape: Size, count: int, own: Tensor) -> TensorSpec:
     """``leaf`` at a larger shape; the padding holds zeros, or the first of the values."""
+    if getattr(leaf, "use_register", False):
+        raise GroupError(
+            f"{leaf!r} cannot be padded: it numbers values as they come (use_register=True), and a number of the group "
+            f"would stand for others of each agent; group its agent apart, or pass unequal='stack'"
+        )
     if isinstance(leaf, Bounded):
         low, high = (_spread(end.contiguous(), shape, 0) for end in leaf.space)
         return Bounded(low, high, shape, device=leaf.device, dtype=leaf.dtype, domain=leaf.domain)

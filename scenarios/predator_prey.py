@@ -20,8 +20,9 @@ FED = 0.8  # energy from which a predator has young
 class PredatorPrey(Scenario):
     """A predator catches the prey within its reach, which dies; one without energy starves.
 
-    The dead (``alive``, ``mask``, ``done``) may be born again, in the place of their group that they had: prey
-    anywhere, the likelier the more of them live; a predator beside the one with most energy, of which it gets half.
+    The dead (``alive``, ``mask``, ``done``) may be born again from the next step on, in the place of their group that
+    they had: prey anywhere, the likelier the more of them live; a predator beside the one with most energy, of which it
+    gets half.
 
     - observation: own position and velocity; of predators their energy; for the others of the group, then for the
       other group: where they are, seen from the agent, and 1, or zeros for the dead; metres, m/s.
@@ -86,13 +87,14 @@ class PredatorPrey(Scenario):
         self._bear(left, free & ~caught)
 
     def _bear(self, energy: Tensor, free: Tensor) -> None:
-        """Who of the dead is born again, given who lives after the hunt."""
+        """Who of those that were dead before the step is born again, given who lives after the hunt."""
+        starved, eaten = self.memory.energy <= 0, ~self.memory.free
         share = total(free.float()).unsqueeze(1) / self.n_prey
-        born = ~free & (self.uniform(0, 1, self.n_prey) < self.birth * share)
+        born = eaten & (self.uniform(0, 1, self.n_prey) < self.birth * share)
         self._place(self.prey, born, self.uniform(-self.semidim, self.semidim, self.n_prey, 2), free)
         self.memory.free = free | born
         parent = self._first((energy >= energy.amax(1, keepdim=True)) & (energy > FED))
-        child = self._first(energy <= 0) & parent.any(1, keepdim=True)
+        child = self._first(starved) & parent.any(1, keepdim=True)
         parent = parent & child.any(1, keepdim=True)
         half = total(parent * energy).unsqueeze(1) / 2
         there = total(self.predators.pos * parent.unsqueeze(-1), 1).unsqueeze(1)

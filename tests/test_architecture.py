@@ -57,10 +57,12 @@ SUB_ROOMS: dict[str, list[set[str]]] = {  # inside a folder: files and folders, 
         {"env"},
     ],
     "marlenv/wrappers": [
-        {"_agent", "_agent_columns", "_backend", "_choices", "_info_dicts", "_rows", "_spaces"},
+        {"_agent", "_agent_columns", "_backend", "_choices", "_info_dicts", "_numbers", "_rows", "_spaces"},
         {"_base"},
         {"_agent_data", "_jax_arrays", "_jax_compiled", "_episode_flags", "_roster", "_space_values"},
         {"_answers"},
+        {"_batched_forms", "_batched_groups"},
+        {"_batched_data"},
         {"_agents", "_batched", "_jax_state", "_reading"},
         {"_gymlike", "_parallel", "_turns"},
         {

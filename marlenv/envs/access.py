@@ -12,7 +12,7 @@ import torch
 from torch import Size
 
 from marlenv.errors import KeyCollision, KeyMissing, ShapeError, SpecError, SpecTypeError
-from marlenv.keys import NestedKey
+from marlenv.keys import NestedKey, path
 from marlenv.specs import Categorical, Composite, TensorSpec
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ SIDE = {
     "reward": "_output_spec",
     "done": "_output_spec",
 }
+
+MASKS = frozenset(("_reset", "_step"))
 
 NOT_CALLED = (
     "an env is not called; use step(), reset() or rollout(), and marlenv.to_torchrl(env) for TorchRL's collectors, "
@@ -68,9 +70,22 @@ def complete_done_spec(spec: Composite) -> None:
                 spec["done"] = child.clone()
 
 
+def check_names(env: EnvBase, kind: str, spec: Composite) -> None:
+    """Raises if an entry has a name by which an env finds the masks or what follows in the data."""
+    for key in spec.keys(True, True):
+        parts = path(key)
+        if parts[0] == "next" or not MASKS.isdisjoint(parts):
+            raise KeyCollision(
+                f"{type(env).__name__}: the {kind} spec has an entry {key!r}, where the data hold what the env did; "
+                f"'next' at the root, '_reset' and '_step' are names of ours: call it something else"
+            )
+
+
 def check_collisions(env: EnvBase) -> None:
-    """Raises if two specs claim the same entry of what goes in, or of what comes out."""
-    for kinds in (("observation", "reward", "done"), ("state", "action")):
+    """Raises if two specs claim the same entry of what goes in, or of what comes out, or one that is not theirs."""
+    for kind in SIDE:
+        check_names(env, kind, getattr(env, f"full_{kind}_spec"))
+    for kinds in (("observation", "reward", "done"), ("state", "action"), ("action", "observation", "reward", "done")):
         taken: dict[NestedKey, str] = {}
         for kind in kinds:
             for key in getattr(env, f"full_{kind}_spec").keys(True, True):
@@ -122,6 +137,7 @@ def assign(env: EnvBase, kind: str, value: Any, *, derived: bool = False) -> Non
     if kind == "done" and env.auto_complete_done_specs:
         value = value.clone() if value.is_locked else value
         complete_done_spec(value)
+    check_names(env, kind, value)
     write(env, kind, value)
 
 

@@ -21,7 +21,7 @@ from marlenv.physics.laws.contacts import Pose
 from marlenv.physics.laws.entities import Agent
 from marlenv.physics.laws.state import State, merge, single
 from marlenv.physics.laws.world_plan import HUGE, PerEntity
-from marlenv.physics.maths.geometry import LINE_WIDTH, shorten
+from marlenv.physics.maths.geometry import shorten
 from marlenv.physics.maths.rowwise import in_graph, pick, put_rows, rolls, take_rows
 from marlenv.physics.maths.views import rows_first, rows_last
 from marlenv.physics.task.actions import Control, Mode
@@ -345,8 +345,7 @@ class Simulation:
         pos, rot, axes = state["pos"], state["rot"], self.stepper.axes
         pose = Pose(pos, axes.all(rot, axes.still(rot)))
         for contact in () if self.scenario.may_overlap else self.stepper.contacts:
-            pairs, (gap, overlap) = contact.pairs, contact.between(pose)
-            deep = overlap & (gap < -(LINE_WIDTH * contact.twists + TOUCH))  # lines and boxes are met at a distance
+            pairs, deep = contact.pairs, contact.stuck(pose, TOUCH)
             way = pick(pos, pairs.first) - pick(pos, pairs.second)
             stuck = deep.all(-1) & ((way - way[..., :1]).abs() < 1e-6).all(-1).all(0)
             for i in stuck.nonzero().flatten().tolist()[:1]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -196,6 +197,9 @@ class VideoRecorder(ObservationTransform):
 class PixelRenderTransform(Transform):
     """Writes what the env's ``render`` draws into the data, ``pixels``.
 
+    What is drawn is found out by a reset of a copy of the env. An env that cannot be copied, such as a pool of
+    processes, is reset itself, and its first episode is used up: seed it afterwards.
+
     Args:
         out_keys: one key.
         preproc: of what is drawn.
@@ -239,15 +243,8 @@ class PixelRenderTransform(Transform):
             )
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
-        """Adds the images; their shape is that of one after a reset, whose state is put back where it can be."""
-        env: Any = self.container.base_env
-        try:
-            state = env.get_state()
-        except (NotImplementedError, RuntimeError):
-            state = None
-        value = self._drawn(env.reset())
-        if state is not None:
-            env.set_state(state)
+        """Adds the images; their shape is that of one after a reset."""
+        value = self._first_drawn(self.container.base_env)
         spec, key = specs["observation"], (self.out_keys or [])[0]
         if isinstance(value, Tensor):
             spec[key] = Unbounded(value.shape, device=value.device, dtype=value.dtype)
@@ -255,9 +252,25 @@ class PixelRenderTransform(Transform):
             each = isinstance(value, NonTensorStack)
             spec[key] = NonTensor(spec.shape, example_data=_first(value), batched=each)
 
-    def _drawn(self, td: TensorDictBase) -> Any:
+    def _first_drawn(self, env: Any) -> Any:
+        """What is drawn after a reset: of a copy, which is left to be collected, as it may share what closing ends."""
+        try:
+            twin = deepcopy(env)
+            return self._drawn(twin, twin.reset())
+        except Exception:  # of what cannot be copied, or not without what it draws with
+            pass
+        try:
+            state = env.get_state()
+        except (NotImplementedError, RuntimeError):
+            state = None
+        value = self._drawn(env, env.reset())
+        if state is not None:
+            env.set_state(state)
+        return value
+
+    def _drawn(self, env: Any, td: TensorDictBase) -> Any:
         """A tensor; or what is not to be one: an image of the whole batch, or one for every row of a pool."""
-        method = getattr(self.container.base_env, self.render_method)
+        method = getattr(env, self.render_method)
         image = method(td, **self.options) if self.pass_tensordict else method(**self.options)
         image = image if self.preproc is None else self.preproc(image)
         each, rows = isinstance(image, (list, tuple)), td.batch_size
@@ -274,7 +287,7 @@ class PixelRenderTransform(Transform):
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         if self.enabled:
-            next_tensordict.set((self.out_keys or [])[0], self._drawn(next_tensordict))
+            next_tensordict.set((self.out_keys or [])[0], self._drawn(self.container.base_env, next_tensordict))
         return next_tensordict
 
     def switch(self, mode: str | bool | None = None) -> None:

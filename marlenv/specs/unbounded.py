@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -13,11 +14,22 @@ from marlenv.specs.boxes import ContinuousBox
 from marlenv.specs.dtypes import as_dtype, cast
 from marlenv.specs.shapes import ShapeLike, concrete
 
-COARSE = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.float16, torch.bfloat16, torch.float32)
+COARSE = (
+    torch.bool,
+    torch.int8,
+    torch.uint8,
+    torch.int16,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.complex64,
+)
 
 
 class Unbounded(Range):
     """Any value of its dtype: standard normal draws for floats, uniform over the whole range for integers.
+
+    Draws of complex numbers are those of ``torch.randn``: real and imaginary parts are normal with variance 1/2 each.
 
     Args:
         shape: one element when left out.
@@ -39,8 +51,20 @@ class Unbounded(Range):
         super().__init__(shape, as_dtype(dtype, torch.get_default_dtype()), device)
         self._name_domain(domain)
 
-    def _ends(self) -> tuple[float, float]:
-        """The smallest and the largest value."""
+    @property
+    def domain(self) -> str:  # type: ignore[override]
+        """``"discrete"`` for integers and bools, else ``"continuous"``, unless it was said otherwise."""
+        return self._domain or ("continuous" if self._gaussian else "discrete")
+
+    @property
+    def _gaussian(self) -> bool:
+        """Whether draws are normal."""
+        return self.dtype.is_floating_point or self.dtype.is_complex
+
+    def _ends(self) -> tuple[Any, Any]:
+        """The smallest and the largest value; of complex numbers, of both parts."""
+        if self.dtype.is_complex:
+            return complex("-inf-infj"), complex("inf+infj")
         if self.dtype.is_floating_point:
             return float("-inf"), float("inf")
         if self.dtype == torch.bool:
@@ -63,13 +87,21 @@ class Unbounded(Range):
         """Double precision for numbers of more than 24 bits."""
         return torch.float32 if self.dtype in COARSE else torch.float64
 
+    @property
+    def unit_shape(self) -> Size:
+        """One number for every element; two for complex ones."""
+        shape = concrete(self.shape)
+        return Size((*shape, 2)) if self.dtype.is_complex else shape
+
     def _draw(self, lead: Size, generator: torch.Generator | None) -> Tensor:
-        if not self.dtype.is_floating_point:
+        if not self._gaussian:
             return super()._draw(lead, generator)
         want = (*lead, *concrete(self.shape))
         return torch.randn(want, generator=generator, dtype=self.dtype, device=self._device)
 
     def from_unit(self, unit: Tensor, mask: Tensor | None = None) -> Tensor:
+        if self.dtype.is_complex:
+            return torch.complex(*(normal_of(part) * math.sqrt(0.5) for part in unit.unbind(-1))).to(self.dtype)
         if self.dtype.is_floating_point:
             return normal_of(unit).to(self.dtype)
         if self.dtype == torch.bool:
@@ -85,5 +117,7 @@ class Unbounded(Range):
 
     def cardinality(self) -> float:
         """How many values one element can take; ``inf`` for floats."""
+        if self._gaussian:
+            return float("inf")
         low, high = self._ends()
         return high - low + 1

@@ -74,7 +74,16 @@ def gone(owner: str) -> bool:
         return True
     except PermissionError:
         return False
-    return False
+    return has_ended(int(process))
+
+
+def has_ended(process: int) -> bool:
+    """Whether a process has ended, and its parent has not asked how, so that its number is taken; only Linux says."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] in "ZX"  # behind its name, which may hold anything
 
 
 class Ledger:

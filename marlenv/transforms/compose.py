@@ -6,6 +6,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from itertools import repeat
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -155,11 +156,12 @@ class Compose(Transform):
         return self.transforms[item]
 
     def __setitem__(self, index: int, transform: Any) -> None:
-        before, made = self._before("", index), as_transform(transform)
+        at, made, before = self._place("", index), as_transform(transform), list(self)
+        self._refuse_if_there(made)
         made.set_container(self)
-        self.transforms[index] = made
+        self.transforms[at] = made
         self._respecced(before)
-        before[index].reset_parent()
+        before[at].reset_parent()
 
     def __delitem__(self, index: int) -> None:
         self.pop(index)
@@ -169,27 +171,32 @@ class Compose(Transform):
         self.insert(len(self), transform)
 
     def insert(self, index: int, transform: Any) -> None:
-        """Adds a transform before the one at ``index``; the specs of the env that the chain belongs to follow."""
-        made = as_transform(transform)
+        """Adds a transform before the one at ``index``; the specs of the env that the chain belongs to follow.
+
+        Raises:
+            BadIndex: there is no such place; -1 is the one before the last transform, ``len(chain)`` the end.
+        """
+        at, made, before = self._place(".insert", index, end=1), as_transform(transform), list(self)
         self._refuse_if_there(made)
-        before = list(self)
         made.set_container(self)
-        self.transforms.insert(index, made)
+        self.transforms.insert(at, made)
         self._respecced(before)
 
     def pop(self, index: int = -1) -> Transform:
         """Removes and returns a transform; the specs of the env that the chain belongs to follow."""
-        before = self._before(".pop", index)
-        gone: Transform = self.transforms.pop(index)  # type: ignore[assignment]
+        at, before = self._place(".pop", index), list(self)
+        gone: Transform = self.transforms.pop(at)  # type: ignore[assignment]
         self._respecced(before)
         gone.reset_parent()
         return gone
 
-    def _before(self, what: str, index: int) -> list[Transform]:
-        """The transforms before a change of the one at ``index``."""
-        if not -len(self) <= index < len(self):
+    def _place(self, what: str, index: int, end: int = 0) -> int:
+        """The place that an index means, counted from the first transform; ``end=1`` allows the one after the last."""
+        if not isinstance(index, Integral):
+            raise BadIndex(f"Compose{what}: index must be an integer, got {index!r}; there are {len(self)} transforms")
+        if not -len(self) <= index < len(self) + end:
             raise BadIndex(f"Compose{what}: index {index} is out of range; there are {len(self)} transforms")
-        return list(self)
+        return int(index) + (len(self) if index < 0 else 0)
 
     def _respecced(self, before: list[Transform]) -> None:
         """Tells the env of the chain that it has changed; puts the transforms back if they do not fit together."""

@@ -351,7 +351,7 @@ def step_on(
 def ask_reset(plan: Any, td: TensorDictBase, where: Tensor) -> TensorDictBase:
     """Writes reset masks into data, in place: rows ``[*B]`` as flags of every top level."""
     for level in plan.top:
-        shape = (*where.shape, *level.shape[where.ndim :])
+        shape = (*where.shape, *level.shape[plan.batch_ndim :])
         mask = where.reshape(*where.shape, *[1] * (len(shape) - where.ndim)).expand(shape).clone()
         write(td, nested((*level.path, "_reset")), mask)
     return td

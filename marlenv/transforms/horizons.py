@@ -166,6 +166,7 @@ class RandomTruncationTransform(Truncation, Drawing):
         super().respec(specs)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        self.fit(tensordict_reset.batch_size)
         for key in self.levels:
             done = fetch(tensordict_reset, key)
             before, mask = fetch(tensordict, self._kept(key, "_episode")), fetch(tensordict, beside(key, RESET))

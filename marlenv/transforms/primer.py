@@ -118,7 +118,7 @@ class TensorDictPrimer(Drawing):
 
     def _drawn(self, leaf: TensorSpec, lead: Size, where: Tensor | None) -> Any:
         """A draw from a spec; only the streams of the rows that are reset move."""
-        if where is None or lead or self.stream.rows != leaf.shape[: len(self.stream.rows)]:
+        if where is None or self.stream.rows != (*lead, *leaf.shape)[: len(self.stream.rows)]:
             return leaf.rand(lead, rng=self.stream)
         return self.draw(where, lambda stream: leaf.rand(lead, rng=stream))
 

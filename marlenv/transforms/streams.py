@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor
+from torch import Size, Tensor
 
 from marlenv.groups.reset import RESET
 from marlenv.keys import NestedKey, nested
-from marlenv.rng import RowRNG
+from marlenv.rng import RowRNG, row_keys
 from marlenv.tensordicts import fetch
 from marlenv.transforms.base import Transform, asked
 
@@ -24,13 +24,13 @@ class Drawing(Transform):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.seed, self.stream = 0, RowRNG()
+        self.seed, self.stream, self.any_rows = 0, RowRNG(), False
         self.masks: list[NestedKey] = [RESET]
 
     def join(self, env: EnvBase) -> None:
         """Starts a stream for every row."""
         super().join(env)
-        self.stream = RowRNG(self.seed, env.batch_size, env.device)
+        self.stream, self.any_rows = RowRNG(self.seed, env.batch_size, env.device), not env.batch_locked
         self.masks = [nested((*level.path, RESET)) for level in env.plan.done.top]
 
     def reseed(self, seed: int | None) -> None:
@@ -53,7 +53,20 @@ class Drawing(Transform):
 
     def asked(self, tensordict: TensorDictBase) -> Tensor:
         """Which parts of every row a reset is asked to start anew, by the masks it was given; bool ``[*B, n]``."""
+        self.fit(tensordict.batch_size)
         return asked(tensordict, self.masks, self.stream.rows, self.stream.device)
+
+    def fit(self, rows: Size) -> None:
+        """Starts a stream for every row of the data, where an env takes any batch size and there were others before.
+
+        Row ``i`` has the stream that it has among other numbers of rows; it goes on where the furthest stood, so that
+        no number comes twice.
+        """
+        if not self.any_rows or rows == self.stream.rows:
+            return
+        used = self.stream.counter
+        self.stream.key = row_keys(self.seed, rows, self.stream.device)
+        self.stream.counter = torch.zeros_like(self.stream.key) + (used.max() if used.numel() else 0)
 
     def draw(self, where: Tensor, how: Callable[[RowRNG], Tensor]) -> Tensor:
         """What is drawn for all rows; only the streams of the rows that ``where``, bool ``[*B]``, marks move on."""

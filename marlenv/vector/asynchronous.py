@@ -322,17 +322,14 @@ class AsyncEnvPool(QuestionPool):
         if kind != "reset" and not self.share_individual_td:
             for _, row in rows:
                 self._check_actions(cast(TensorDictBase, row))
+        if kind != "reset" and self._unreset:
+            self._refuse_unreset(f"async_{kind}_send", envs)
+        told = [None if row is None else self._for_step(row, INDEX).unsqueeze(0) for _, row in rows]
+        asked = {i: None if row is None else shallow(row) for i, row in rows}
+        self._tell(kind, envs, kind, [(one, {}) if kind == "reset" else (one,) for one in told])
+        self._asked[kind].update(asked)
         if kind == "reset":
             self._unreset = self._unreset.difference(envs)
-        elif self._unreset:
-            self._refuse_unreset(f"async_{kind}_send", envs)
-        for i, row in rows:
-            sent = None if row is None else self._for_step(row, INDEX).unsqueeze(0)
-            self._asked[kind][i] = None if row is None else shallow(row)
-            if kind == "reset":
-                self._tell(kind, i, "reset", sent, {})
-            else:
-                self._tell(kind, i, "step" if kind == "step" else "step_and_maybe_reset", sent)
 
     def _check_actions(self, row: TensorDictBase) -> None:
         """Raises as a step of the pool does, for data of one env; what fits at first sight is not looked at again."""
@@ -478,6 +475,7 @@ class AsyncEnvPool(QuestionPool):
         if self.is_closed:
             self.start()
         parts = self._ask("set_state", each=[(_row(state, i),) for i in range(self.num_envs)])
+        self._cut.clear()
         self._note_reset()
         return self._indexed(self._stack([part[0] for part in parts]))
 

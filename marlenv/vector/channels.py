@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from marlenv.vector.process import PRELOADED, packed, unguarded
+from marlenv.vector.process import PRELOADED, in_words, packed, packed_question, unguarded
 from marlenv.vector.protocol import Failure, dump, load
 from marlenv.vector.worker import Block, Recipe, begin_process, wants_quiet
 
@@ -57,12 +57,20 @@ class Channel(ABC):
         self.dead = False
         """Whether the worker is lost."""
 
-    def ask(self, tag: Any, place: int, method: str, *args: Any) -> None:
+    def pack(self, who: str, tag: Any, place: int, method: str, args: tuple[Any, ...]) -> Any:
+        """A question to an env, as :meth:`ask` takes it.
+
+        Raises:
+            SpecError: an argument cannot be sent.
+        """
+        return packed_question(who, in_words(self.first + place, 1), method, args, (tag, place, method, args))
+
+    def ask(self, tag: Any, place: int, question: Any) -> None:
         """Asks an env something."""
         if not self.open:
             self.heard = time.monotonic()
-        self.open[tag] = place
-        self._send(tag, place, method, args)
+        self.open[tag] = place  # before it is sent: a worker that does not take it is at work
+        self._send(tag, question)
 
     def answered(self, tag: Any) -> None:
         """Notes that a question was answered."""
@@ -79,7 +87,7 @@ class Channel(ABC):
         return answers
 
     @abstractmethod
-    def _send(self, tag: Any, place: int, method: str, args: Any) -> None: ...
+    def _send(self, tag: Any, question: Any) -> None: ...
 
     @abstractmethod
     def kill(self) -> None:
@@ -134,8 +142,11 @@ class ThreadChannel(Channel):
         self.thread = threading.Thread(target=_serve_thread, args=(recipes, self.questions, answers, self), daemon=True)
         self.thread.start()
 
-    def _send(self, tag: Any, place: int, method: str, args: Any) -> None:
-        self.questions.put((tag, place, method, args))
+    def pack(self, who: str, tag: Any, place: int, method: str, args: tuple[Any, ...]) -> Any:
+        return tag, place, method, args
+
+    def _send(self, tag: Any, question: Any) -> None:
+        self.questions.put(question)
 
     def kill(self) -> None:
         self.questions.put(None)
@@ -208,9 +219,9 @@ class ProcessChannel(Channel):
         self.process.start()
         far.close()
 
-    def _send(self, tag: Any, place: int, method: str, args: Any) -> None:
+    def _send(self, tag: Any, question: bytes) -> None:
         with contextlib.suppress(OSError):  # it is dead, as gathering will show
-            self.pipe.send_bytes(dump((tag, place, method, args)))
+            self.pipe.send_bytes(question)
 
     def kill(self) -> None:
         with contextlib.suppress(OSError, ValueError):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import warnings
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -13,20 +10,19 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.envs.stepping import STEP, present
-from marlenv.errors import SpecError, Unsupported
+from marlenv.errors import SpecError
+from marlenv.groups.reset import read_masks
 from marlenv.keys import Path, nested
-from marlenv.tensordicts import choose, fetch, get
-from marlenv.vector.base import WHOLE, BatchedEnv, Options, cut_off, fresh_seed_of, made
-from marlenv.vector.buffers import ABSENT, DONE, KNOWN, SENT, Buffers, Field, Layout, fit_for_buffers
-from marlenv.vector.creator import EnvCreator
-from marlenv.vector.process import Process, Watch, failures_of, start_method, stop
-from marlenv.vector.protocol import Command, Description, Failure, plain
-from marlenv.vector.ray import RayWatch, RayWorker
+from marlenv.tensordicts import choose, fetch, get, rows, shallow
+from marlenv.vector.base import WHOLE, Options, cut_off
+from marlenv.vector.buffers import ABSENT, DONE, KNOWN, SENT, Field, Layout
+from marlenv.vector.process import Process
+from marlenv.vector.protocol import Command, plain
 from marlenv.vector.serial import SerialEnv
-from marlenv.vector.worker import Recipe
+from marlenv.vector.workers import WorkerPool
 
 
-class ParallelEnv(BatchedEnv):
+class ParallelEnv(WorkerPool):
     """Several envs as one, in child processes.
 
     Data are those of :class:`SerialEnv`, entry by entry, whatever the number of processes. They travel through shared
@@ -60,12 +56,6 @@ class ParallelEnv(BatchedEnv):
     >>> env.close()
     """
 
-    in_processes = True
-    _finalizer: Any = None
-    _layout: Layout | None = None
-    _all_hold_rows = True
-    """Whether all children can let some of their rows wait while others are stepped."""
-
     def __new__(cls, num_workers: int, *args: Any, serial_for_single: bool = False, **kwargs: Any) -> Any:
         if serial_for_single and num_workers == 1:
             for name in ("mp_start_method", "metadata_from_workers"):
@@ -77,227 +67,6 @@ class ParallelEnv(BatchedEnv):
         """What a copy is made with before it gets its attributes."""
         return (self.num_workers,)
 
-    def __getstate__(self) -> dict[str, Any]:
-        if self._workers:
-            raise Unsupported(
-                f"{type(self).__name__}: its processes run, and cannot be copied or pickled; close it first, or copy "
-                f"what makes it"
-            )
-        held = ("_memory", "_watch", "_finalizer")  # of processes that have ended
-        return {name: value for name, value in super().__getstate__().items() if name not in held}
-
-    # --- starting and ending ---------------------------------------------------------------------
-
-    def _describe(self) -> None:
-        self._workers: list[Any] = []
-        self._seeds: list[int | None] = [None] * self.num_workers
-        self._known: dict[Path, tuple[Tensor, int]] = {}
-        self._fresh: dict[int, TensorDictBase] = {}
-        self._threads_before: int | None = None
-        if self.backend not in ("process", "ray"):
-            raise SpecError(f"{type(self).__name__}: backend must be 'process' or 'ray', got {self.backend!r}")
-        start_method(self.mp_start_method)
-        if self.metadata_from_workers or not self._of_one_kind():
-            self._launch()
-            return
-        make, options = self.create_env_fn[0], self.create_env_kwargs[0]
-        if isinstance(make, EnvCreator) and not options and self.on_failure == "raise":
-            self._adopt([make.description] * self.num_workers)
-            return
-        child = made(type(self).__name__, make, options, self.on_failure)
-        self._adopt([Description.of(child)] * self.num_workers)
-        child.close(raise_if_closed=False)
-
-    def _of_one_kind(self) -> bool:
-        """Whether all children are made in the same way, so that one of them says what all are."""
-        try:
-            same = all(options == self.create_env_kwargs[0] for options in self.create_env_kwargs)
-        except (RuntimeError, ValueError):  # tensors and arrays do not compare as one bool
-            return False
-        return same and all(make is self.create_env_fn[0] for make in self.create_env_fn)
-
-    def _start(self) -> None:
-        if not self._workers:
-            self._launch()
-        self._begin()
-        if self.num_threads is not None:
-            self._threads_before = torch.get_num_threads()
-            torch.set_num_threads(self.num_threads)
-
-    def _launch(self) -> None:
-        """Starts the processes, learns what the children are, and lays out the memory."""
-        self._memory = Buffers(None, self.num_workers, self.num_processes, on_disk=self.memmap)
-        self._watch: Any = RayWatch() if self.backend == "ray" else Watch()
-        self._workers, self._known = [], {}
-        self._finalizer = weakref.finalize(self, _end, self._workers, self._memory, os.getpid())
-        share, more = divmod(self.num_workers, self.num_processes)
-        first = 0
-        try:
-            for number in range(self.num_processes):
-                count = share + (number < more)
-                self._workers.append(self._spawned(number, first, first + count))
-                first += count
-            self._settle("start", self._watch.wait(self._workers, "start", self.timeout))
-            children: list[Description] = [one for part in self._ask("describe") for one in part]
-            self._adopt(children)
-            self._all_hold_rows = all(child.holds_rows for child in children)
-            self._lay_out()
-        except BaseException:
-            self._abort()
-            raise
-
-    def _spawned(self, number: int, first: int, stop_: int, seeds: list[int | None] | None = None) -> Process:
-        makers, options = self.create_env_fn[first:stop_], self.create_env_kwargs[first:stop_]
-        recipe = Recipe(makers, options, first, self.on_failure, seeds or self._seeds[first:stop_])
-        worker: Any
-        if self.backend == "ray":
-            worker = RayWorker(number, recipe, self.backend_options, self._memory.failures[first:stop_])
-        else:
-            worker = Process(
-                number,
-                recipe,
-                self._memory,
-                method=start_method(self.mp_start_method),
-                daemon=self.daemon,
-                threads=self.num_sub_threads,
-            )
-        self._watch.add(worker)
-        return worker
-
-    def _lay_out(self) -> None:
-        """Allocates the memory for the data."""
-        self._layout, self.resets_in_one = None, False
-        if self.use_buffers is not False:
-            far = "the children are actors of Ray" if self.backend == "ray" else None
-            why = far or fit_for_buffers(self) or ("children differ in sizes" if self.share_individual_td else None)
-            if why and self.use_buffers:
-                warnings.warn(f"ParallelEnv: use_buffers=True cannot be: {why}; sent piece by piece", stacklevel=2)
-            if not why:
-                self._layout, self.resets_in_one = Layout(self), True
-        if self._layout is not None:
-            handle = self._memory.handle
-            self._memory = Buffers(self._layout, self.num_workers, self.num_processes, handle)
-            self._ask("layout", self._layout)
-        self.__dict__["failures"] = self._memory.failures
-
-    def _stop(self) -> None:
-        if self._workers:
-            stop(self._workers, self.shutdown_timeout)
-            self._abort()
-
-    def _abort(self) -> None:
-        """Ends the processes at once."""
-        self.__dict__["failures"] = self.failures.clone()
-        if self._finalizer is not None:
-            self._finalizer()
-        self._workers = []
-        self.is_closed = True
-        if self._threads_before is not None:
-            torch.set_num_threads(self._threads_before)
-            self._threads_before = None
-
-    # --- commands --------------------------------------------------------------------------------
-
-    def _command(self, command: Command, what: str, workers: Sequence[Any]) -> set[int]:
-        """Lets workers do something with what is in the buffers; returns the numbers of those that were lost."""
-        try:
-            for worker in workers:
-                worker.tell(command)
-            answers = self._watch.wait(workers, what, self.timeout)
-        except BaseException:
-            self._abort()
-            raise
-        return self._settle(what, answers) if answers else set()
-
-    def _ask(self, name: str, *args: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """Asks the blocks of all workers; returns their answers. ``each``: arguments per worker."""
-        answers = self._answers(name, [args] * len(self._workers) if each is None else each)
-        self._refuse_failures(name, answers)
-        return [answers.get(worker.number) for worker in self._workers]
-
-    def _answers(self, name: str, each: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
-        """The answers of the blocks by the numbers of their workers, failures among them."""
-        return self._told(self._workers, name, each)
-
-    def _told(self, workers: Sequence[Any], name: str, each: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
-        try:
-            for worker, args in zip(workers, each, strict=True):
-                worker.ask(name, *args)
-            return self._watch.wait(workers, name, self.timeout)
-        except BaseException:
-            self._abort()
-            raise
-
-    def _refuse_failures(self, what: str, answers: dict[int, Any]) -> None:
-        if failures_of(answers):
-            self._refuse(what, answers)
-
-    def _ask_on(
-        self, name: str, each: Sequence[tuple[Any, ...]], instead: Callable[[], TensorDictBase] | None = None
-    ) -> list[TensorDictBase]:
-        """The same where lost workers may be replaced: in place of their answer stands what their envs begin with.
-
-        Args:
-            name: the method of the blocks.
-            each: its arguments per worker.
-            instead: data of the whole pool of which the part of a lost worker is taken.
-        """
-        answers = self._answers(name, each)
-        lost = self._settle(name, answers)
-        rest = instead() if lost and instead is not None else None
-        for number in lost:
-            worker = self._workers[number]
-            answers[number] = self._fresh[number] if rest is None else rest[worker.first : worker.first + worker.count]
-        return [answers[worker.number] for worker in self._workers]
-
-    def _settle(self, what: str, answers: dict[int, Any]) -> set[int]:
-        """Replaces the workers that were lost, or raises."""
-        bad = {number: answer for number, answer in answers.items() if isinstance(answer, Failure)}
-        if not bad:
-            return set()
-        lost = {number for number, answer in bad.items() if answer.lost}
-        if self.on_failure == "raise" or lost != bad.keys() or what == "start":
-            self._refuse(what, answers)
-        for number in sorted(lost):
-            self._replace(number)
-        return lost
-
-    def _refuse(self, what: str, answers: dict[int, Any]) -> None:
-        who, failures = type(self).__name__, failures_of(answers)
-        if all(failure.refuses(what) for failure in failures):
-            raise failures[0].refusal(who, what)
-        self._abort()
-        raise failures[0].raised(who, what)
-
-    def _replace(self, number: int) -> None:
-        """Starts a worker in place of one that was lost; its envs are reset."""
-        old = self._workers[number]
-        a, b = old.first, old.first + old.count
-        self._watch.drop(old)
-        old.end()
-        self._memory.failures[a:b] += 1
-        seeds = [fresh_seed_of(seed, int(n)) for seed, n in zip(self._seeds[a:b], self.failures[a:b], strict=True)]
-        new = self._workers[number] = self._spawned(number, a, b, seeds)
-        self._known.clear()
-        self._settle_one(new, None)
-        if self._layout is None:
-            self._fresh[number] = self._settle_one(new, ("reset", None, {}))
-            return
-        self._settle_one(new, ("layout", self._layout))
-        new.tell(Command.RESET)
-        self._settle_one(new, None)
-
-    def _settle_one(self, worker: Any, question: tuple[Any, ...] | None) -> Any:
-        try:
-            if question is not None:
-                worker.ask(*question)
-            answers = self._watch.wait([worker], "restart", self.timeout)
-        except BaseException:
-            self._abort()
-            raise
-        self._refuse_failures("restart", answers)
-        return answers.get(worker.number)
-
     # --- acting ----------------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -308,6 +77,8 @@ class ParallelEnv(BatchedEnv):
         mask = get(tensordict, STEP)
         if mask is not None and not self._all_hold_rows:
             self._ask("check_waiting", each=[(plain(part),) for part in self._blocks(tensordict.exclude("next"))])
+        if self._cut and (cut := self._cut.intersection(self._stepped(tensordict))):
+            return self._step_others(cut, tensordict)
         layout, workers = self._layout, self._workers
         if layout is None:
             return self._step_by_pipe(tensordict)
@@ -317,10 +88,35 @@ class ParallelEnv(BatchedEnv):
         if mask is not None:
             self._known.clear()
         lost = self._command(Command.STEP, "step", workers)
-        out = self._received(layout, "following", workers)
+        out = self._received(layout, "following", [w for w in workers if w.number not in lost])
+        if lost:
+            return self._without(lost, out, tensordict)
         if mask is None:
             self._learn(layout, out)
-        return self._without(lost, out, tensordict) if lost else out
+        return out
+
+    def _stepped(self, td: TensorDictBase) -> list[int]:
+        """The envs that a step reaches."""
+        return [i for i, on in enumerate(self._any_row(get(td, STEP), td)) if on]
+
+    def _step_others(self, cut: set[int], td: TensorDictBase) -> TensorDictBase:
+        """The data of a step of all envs but some that were lost before it: these are cut off."""
+        mask = get(td, STEP)
+        gone = self._rows_of(cut)
+        go = ~gone if mask is None else rows(mask, td.ndim) & ~gone
+        out = cut_off(self, td)
+        if go.any():
+            told = shallow(td)
+            told.set(STEP, go)
+            out = choose(gone, out, self._step(told), len(self.batch_size))
+        self._cut = self._cut - cut
+        return out
+
+    def _rows_of(self, envs: Iterable[int]) -> Tensor:
+        """Which rows are those of some envs; bool of the pool's batch size."""
+        found = torch.zeros(self.batch_size, dtype=torch.bool, device=self.device)
+        found[sorted(envs)] = True
+        return found
 
     def _step_and_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase | None] | None:
         if self.is_closed:
@@ -328,11 +124,11 @@ class ParallelEnv(BatchedEnv):
         if self._unreset:
             self._check_were_reset(tensordict)
         layout = self._layout
-        if layout is None:
+        if layout is None or self._cut:
             return None
         self._send(layout, tensordict, {}, layout.needed)
         lost = self._command(Command.STEP_AND_RESET, "step_and_maybe_reset", self._workers)
-        out = self._received(layout, "following", self._workers)
+        out = self._received(layout, "following", [w for w in self._workers if w.number not in lost])
         flags = self._memory.flags[:, DONE]
         if lost:
             out = self._without(lost, out, tensordict)
@@ -369,15 +165,27 @@ class ParallelEnv(BatchedEnv):
             fresh = self._reset_marked(layout, Command.RESET_SOME, tensordict, tensordict)
         if self._unreset:
             self._note_reset(tensordict)
+        self._note_begun(tensordict)
         return fresh
+
+    def _note_begun(self, request: TensorDictBase | None) -> None:
+        """Notes of which envs all rows begin anew, so that nothing is to be cut off."""
+        if not self._cut or request is None:
+            self._cut = set()
+            return
+        masks = [mask for mask in read_masks(self.plan.done, request).values() if mask is not None]
+        self._cut = {i for i in self._cut if not all(bool(mask[i].all()) for mask in masks)}
 
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
         if self.is_closed:
             self.start()
         if self._layout is None:
             parts = [(plain(ask), plain(td)) for ask, td in zip(*map(self._blocks, (request, tensordict)), strict=True)]
-            return self._joined(self._ask_on("reset_rows", parts))
-        return self._reset_marked(self._layout, Command.RESET_ROWS, request, tensordict)
+            fresh = self._joined(self._ask_on("reset_rows", parts))
+        else:
+            fresh = self._reset_marked(self._layout, Command.RESET_ROWS, request, tensordict)
+        self._note_begun(request)
+        return fresh
 
     def _reset_marked(
         self, layout: Layout, command: Command, request: TensorDictBase, td: TensorDictBase
@@ -387,17 +195,23 @@ class ParallelEnv(BatchedEnv):
         masks = {field.path: mask for field in layout.masks[:-1] if (mask := fetch(request, field.path)) is not None}
         self._send(layout, td, masks, layout.states)
         self._known.clear()
-        if workers:
-            self._command(command, "reset", workers)
+        lost = self._command(command, "reset", workers) if workers else set()
         fresh = self._received(layout, "root", workers)
-        if len(workers) == len(self._workers):
+        if len(workers) == len(self._workers) and not lost:
             return fresh
-        touched = torch.zeros(self.num_workers, dtype=torch.bool, device=self.device)
-        for worker in workers:
-            touched[worker.first : worker.first + worker.count] = True
+        touched = self._rows_of(i for w in workers for i in range(w.first, w.first + w.count))
+        if lost:  # all envs of theirs have begun anew
+            whole = self._rows_of(i for w in workers if w.number not in lost for i in range(w.first, w.first + w.count))
+            touched = touched & (whole | self._marked_rows(request))
         still = present(self, td)
-        touched = touched.reshape(-1, *[1] * (len(self.batch_size) - 1)).expand(self.batch_size)
         return choose(touched, fresh, still, len(self.batch_size)) if workers else still
+
+    def _marked_rows(self, request: TensorDictBase) -> Tensor:
+        """The rows that are reset; bool of the pool's batch size."""
+        marked = self._rows_of([])
+        for mask in read_masks(self.plan.done, request).values():
+            marked |= True if mask is None else rows(mask, request.ndim)
+        return marked
 
     def _reached(self, on: list[bool]) -> list[Process]:
         """The workers with an env that is marked."""
@@ -478,12 +292,11 @@ class ParallelEnv(BatchedEnv):
 
     def _without(self, lost: set[int], out: TensorDictBase, td: TensorDictBase) -> TensorDictBase:
         """The data of a step in which workers were lost."""
-        gone = torch.zeros(self.num_workers, dtype=torch.bool, device=self.device)
-        for number in lost:
-            worker = self._workers[number]
-            gone[worker.first : worker.first + worker.count] = True
-        gone = gone.reshape(-1, *[1] * (len(self.batch_size) - 1)).expand(self.batch_size)
-        return choose(gone, cut_off(self, td), out, len(self.batch_size))
+        workers = [self._workers[number] for number in lost]
+        gone = self._rows_of(i for w in workers for i in range(w.first, w.first + w.count))
+        self._cut = self._cut.difference(self._stepped(td))
+        cut = cut_off(self, td)
+        return cut if out.is_empty() else choose(gone, cut, out, len(self.batch_size))
 
     # --- data piece by piece ---------------------------------------------------------------------
 
@@ -496,7 +309,10 @@ class ParallelEnv(BatchedEnv):
 
     def _step_by_pipe(self, td: TensorDictBase) -> TensorDictBase:
         each = [(plain(part),) for part in self._blocks(self._for_step(td))]
-        return self._joined(self._ask_on("step", each, lambda: cut_off(self, td)))
+        out = self._joined(self._ask_on("step", each, lambda: cut_off(self, td)))
+        if self._cut:
+            self._cut = self._cut.difference(self._stepped(td))
+        return out
 
     def _reset_by_pipe(self, td: TensorDictBase | None, kwargs: Options) -> TensorDictBase:
         options = self._reset_options(kwargs)
@@ -513,13 +329,11 @@ class ParallelEnv(BatchedEnv):
     # --- seeds, states, attributes ---------------------------------------------------------------
 
     def _set_seed(self, seed: int | None) -> None:
-        seeds: list[int | None] = []
-        for worker in self._workers:
-            answers = self._told([worker], "seed", [(seed, self._static_seed)])
-            self._refuse_failures("set_seed", answers)
-            seed, own = answers[worker.number]
-            seeds += own
-        self._last_seed, self._seeds = seed, seeds
+        for number in range(len(self._workers)):
+            worker = self._workers[number]
+            [(seed, own)] = self._ask("seed", seed, self._static_seed, only=[worker])
+            self._seeds[worker.first : worker.first + worker.count] = own
+        self._last_seed = seed
 
     def _action_seed(self) -> int:
         if self.is_closed:
@@ -545,6 +359,7 @@ class ParallelEnv(BatchedEnv):
             self.start()
         self._known.clear()
         out = self._joined(self._ask("set_state", each=[(plain(part),) for part in self._blocks(state)]))
+        self._cut = set()
         self._note_reset()
         return out
 
@@ -578,13 +393,3 @@ class ParallelEnv(BatchedEnv):
 
     def __repr__(self) -> str:
         return f"ParallelEnv(batch_size={list(self.batch_size)}, {self.num_processes} processes)"
-
-
-def _end(workers: list[Any], buffers: Buffers, pid: int) -> None:
-    """Ends processes; only where they were started."""
-    if os.getpid() != pid:
-        return
-    for worker in workers:
-        worker.end()
-    workers.clear()
-    buffers.close()

@@ -6,8 +6,10 @@ import contextlib
 import multiprocessing
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from tensordict import TensorDictBase
 
 from marlenv.errors import SpecError
 from marlenv.vector.buffers import ANSWER, AT, COMMAND, Bell, Buffers
@@ -63,19 +65,22 @@ class Process:
     @property
     def envs(self) -> str:
         """Its envs, in words."""
-        return f"env {self.first}" if self.count == 1 else f"envs {self.first} to {self.first + self.count - 1}"
+        return in_words(self.first, self.count)
 
     def tell(self, command: int) -> None:
         """Gives a command."""
         self.flags[COMMAND], self.flags[ANSWER], self.busy = command, Answer.NONE, True
         self.go.ring()
 
-    def ask(self, name: str, *args: Any) -> None:
+    def pack(self, who: str, name: str, args: tuple[Any, ...]) -> bytes:
+        """A question to the block, as :meth:`ask` takes it."""
+        return packed_question(who, self.envs, name, args, (name, args))
+
+    def ask(self, question: bytes) -> None:
         """Asks the block to do something that has no place in the buffers."""
-        data = dump((name, args))
         self.tell(Command.PIPE)
         with contextlib.suppress(OSError):  # it is dead, as waiting for it will show
-            self.pipe.send_bytes(data)
+            self.pipe.send_bytes(question)
 
     def read(self) -> Any:
         """The answer: None where it is in the buffers; a failure as what it is."""
@@ -143,6 +148,15 @@ class Process:
             self.process.close()
 
 
+def in_words(first: int, count: int) -> str:
+    """Neighbouring envs, in words.
+
+    >>> in_words(2, 1), in_words(2, 3)
+    ('env 2', 'envs 2 to 4')
+    """
+    return f"env {first}" if count == 1 else f"envs {first} to {first + count - 1}"
+
+
 def unguarded(code: int | None, begun: bool) -> str:
     """What to say besides of a process that ended before it had begun: most often the script made a pool in it, too."""
     if begun or code != 1:
@@ -174,6 +188,59 @@ def packed(recipe: Recipe) -> bytes:
                         f"function that makes what it needs by itself"
                     ) from cause
         raise SpecError(f"ParallelEnv: the recipe of envs cannot be sent to another process: {error}") from error
+
+
+ASKED_BY = {"check_options": "reset", "check_waiting": "step", "reset_rows": "reset"}
+"""What a user has called where a pool asks other things first."""
+
+
+def packed_question(who: str, envs: str, method: str, args: tuple[Any, ...], question: Any) -> bytes:
+    """A question as bytes.
+
+    Args:
+        who: the pool.
+        envs: those that are asked, in words.
+        method: what they are to do.
+        args: its arguments.
+        question: what is sent.
+
+    Raises:
+        SpecError: an argument cannot be sent to another process; says which.
+    """
+    try:
+        return dump(question)
+    except Exception as error:
+        if method == "among":
+            _, method, args = args
+        if method == "call":
+            method, *rest = args
+            args = tuple(rest)
+        name, value = unsendable(args)
+        what = repr(value) if name is None else f"{name} = {value!r}"
+        raise SpecError(
+            f"{who}.{ASKED_BY.get(method, method)}: an argument for {envs} cannot be sent to another process, {what}: "
+            f"{error}; give what can be pickled"
+        ) from error
+
+
+def unsendable(value: Any, name: str | None = None) -> tuple[str | None, Any]:
+    """What of a value cannot be sent to another process, and the name under which it stands.
+
+    >>> name, value = unsendable([1, {"x": 2, "numbers": [3, (i for i in [])], "y": 4}])
+    >>> name, type(value).__name__
+    ('numbers', 'generator')
+    """
+    parts: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Mapping | TensorDictBase):
+        parts = value.items()
+    elif isinstance(value, tuple | list):
+        parts = enumerate(value)
+    for key, part in parts:
+        try:
+            dump(part)
+        except Exception:
+            return unsendable(part, key if isinstance(key, str) else name)
+    return name, value
 
 
 class Watch:

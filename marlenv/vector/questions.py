@@ -17,7 +17,7 @@ from marlenv.errors import SpecError, Unsupported
 from marlenv.tensordicts import shallow
 from marlenv.vector.base import BatchedEnv, cut_off, fresh_seed_of
 from marlenv.vector.channels import Answered, Channel, left
-from marlenv.vector.protocol import Failure, plain
+from marlenv.vector.protocol import QUESTIONS, Failure, plain
 from marlenv.vector.worker import Recipe
 
 KINDS = ("step", "step_and_maybe_reset", "reset", "ask")
@@ -40,7 +40,7 @@ class QuestionPool(BatchedEnv):
 
     A worker that died, or that has said nothing for longer than ``timeout`` while it was asked something, is lost with
     all its envs: an error, or with ``on_failure="restart"`` a new worker. Steps that were asked of it are answered as
-    cut off, resets by the new envs; its other envs are cut off in the step that comes next.
+    cut off, resets by the new envs, other questions too; its other envs are cut off in the step that comes next.
     """
 
     channel: type[Channel]
@@ -134,31 +134,57 @@ class QuestionPool(BatchedEnv):
     def _place(self, i: int) -> tuple[Channel, int]:
         return self._channels[i // self.envs_per_worker], i % self.envs_per_worker
 
-    def _tell(self, kind: str, i: int, method: str, *args: Any) -> None:
+    def _tell(self, kind: str, envs: Sequence[int], method: str, each: Iterable[tuple[Any, ...]]) -> None:
+        """Asks envs something: all of them, or none where an argument cannot be sent."""
+        asked = [(i, *self._packed(kind, i, method, args)) for i, args in zip(envs, each, strict=True)]
+        try:
+            for i, question, data in asked:
+                if i in self._cut and method in (*STEPS, *RESETS):
+                    self._cut.discard(i)
+                    if method in STEPS:
+                        self._begin_again(i, question)
+                        continue
+                channel, place = self._place(i)
+                channel.ask((kind, i), place, data)
+                self._open[i] = question
+        except BaseException:
+            self._abort()
+            raise
+
+    def _packed(self, kind: str, i: int, method: str, args: tuple[Any, ...]) -> tuple[Question, Any]:
         channel, place = self._place(i)
         if channel.remote:
             args = tuple(plain(x) if isinstance(x, TensorDictBase) else x for x in args)
-        if i in self._cut and method in (*STEPS, *RESETS):
-            self._cut.discard(i)
-            if method in STEPS:
-                self._begin_again(i, Question(kind, method, args))
-                return
-        self._open[i] = Question(kind, method, args)
-        channel.ask((kind, i), place, method, *args)
+        return Question(kind, method, args), channel.pack(type(self).__name__, (kind, i), place, method, args)
 
     def _ask(self, method: str, *args: Any, only: Sequence[int] | None = None, each: Any = None) -> list[Any]:
         """Asks envs something, and waits for all answers."""
         self._refuse_busy(f"{type(self).__name__}.{method}", range(self.num_envs))
-        rows = range(self.num_envs) if only is None else only
-        for n, i in enumerate(rows):
-            self._tell("ask", i, method, *(args if each is None else each[n]))
-        ready = self._ready["ask"]
-        while len(ready) < len(rows):
-            self._pump(None)
-        answers = [ready.pop(i) for i in rows]
+        envs = list(range(self.num_envs) if only is None else only)
+        given = [args] * len(envs) if each is None else list(each)
+        answers = self._answered(method, envs, given)
+        if lost := self._to_ask_again(method, answers):
+            self._replace_between([envs[n] for n in lost])
+            again = self._answered(method, [envs[n] for n in lost], [given[n] for n in lost])
+            for n, answer in zip(lost, again, strict=True):
+                answers[n] = answer
         if failures := [one for one in answers if isinstance(one, Failure)]:
             self._refuse(method, failures)
         return answers
+
+    def _answered(self, method: str, envs: Sequence[int], each: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What envs answer, failures too."""
+        self._tell("ask", envs, method, each)
+        ready = self._ready["ask"]
+        while len(ready) < len(envs):
+            self._pump(None)
+        return [ready.pop(i) for i in envs]
+
+    def _to_ask_again(self, method: str, answers: Sequence[Any]) -> list[int]:
+        """Which answers are missing, of envs that were lost and are to be replaced."""
+        if self.on_failure == "raise" or method not in QUESTIONS:
+            return []
+        return [n for n, one in enumerate(answers) if isinstance(one, Failure) and one.lost]
 
     def _refuse_busy(self, who: str, envs: Iterable[int]) -> None:
         if busy := sorted(i for i in envs if any(i in asked for asked in self._asked.values())):
@@ -183,7 +209,7 @@ class QuestionPool(BatchedEnv):
                 self._take(one)
             if self.timeout is not None:
                 self._end_the_late()
-        except KeyboardInterrupt:
+        except BaseException:
             self._abort()
             raise
 
@@ -245,7 +271,20 @@ class QuestionPool(BatchedEnv):
         """Resets an env that replaces one that was lost, which then owes an answer."""
         channel, place = self._place(i)
         self._owed[i] = question
-        channel.ask((AGAIN, i), place, "reset", None, {})
+        options = question.args[1] if question.method == "reset" else {}
+        args = (None, options)
+        channel.ask((AGAIN, i), place, channel.pack(type(self).__name__, (AGAIN, i), place, "reset", args))
+
+    def _replace_between(self, envs: Sequence[int]) -> None:
+        """Replaces the workers of envs that were lost between two steps, which are cut off in the next one."""
+        numbers = sorted({i // self.envs_per_worker for i in envs})
+        for number in numbers:
+            self._replace(number)
+        new = [i for number in numbers for i in self._rows(number)]
+        answers = self._answered("reset", new, [(None, {})] * len(new))
+        self._cut.update(new)
+        if failures := [one for one in answers if isinstance(one, Failure)]:
+            self._refuse(AGAIN, failures)
 
     def _instead(self, question: Question, fresh: TensorDictBase) -> Any:
         """What a new env answers to a question that was asked of the one before."""

@@ -3,36 +3,47 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from marlenv.errors import WorkerFailed
 from marlenv.optional import need
 from marlenv.vector.base import Options
 from marlenv.vector.channels import Answered, Channel, answer, blocks_of
-from marlenv.vector.process import packed
+from marlenv.vector.process import in_words, packed, packed_question
 from marlenv.vector.protocol import Failure, dump, load
 from marlenv.vector.worker import Block, Recipe, hush, wants_quiet
 
 
 class Actor:
-    """What runs in Ray: some blocks, which answer questions."""
+    """What runs in Ray: some blocks, which answer questions.
 
-    def __init__(self, recipes: list[bytes], quiet: bool) -> None:
-        self.recipes, self.blocks = recipes, list[Block]()
+    Args:
+        recipes: what the blocks are made from.
+        firsts: the number of the first env of each.
+        path: where the pool's process looks for modules, so that envs are found here too.
+        quiet: whether warnings are not shown.
+    """
+
+    def __init__(self, recipes: list[bytes], firsts: list[int], path: list[str], quiet: bool) -> None:
+        self.recipes, self.firsts, self.blocks = recipes, firsts, list[Block]()
+        sys.path += [folder for folder in path if folder not in sys.path]
         hush(quiet)
 
     def run(self, data: bytes) -> bytes:
-        """Answers a question ``(place, method, arguments)``; the first one makes the envs."""
-        place, method, args = load(data)
+        """Answers a question ``(tag, place, method, arguments)``; the first one makes the envs."""
+        place = 0
         try:
+            _, place, method, args = load(data)
             if not self.blocks:
                 self.blocks = blocks_of([load(recipe) for recipe in self.recipes], alone=True)
             return dump(answer(self.blocks, place, method, args))
         except BaseException as error:
-            return dump((Failure.of(error, load(self.recipes[place]).first), None))
+            return dump((Failure.of(error, self.firsts[place]), None))
 
 
 SPREAD: Options = {"num_cpus": 0.001, "scheduling_strategy": "SPREAD", "max_concurrency": 1}
@@ -51,16 +62,38 @@ def actor(who: str, recipes: Sequence[Recipe], options: Options) -> Any:
     """A new actor."""
     ray = started(who)
     data = [packed(recipe) for recipe in recipes]
-    return ray.remote(Actor).options(**{**SPREAD, **options}).remote(data, wants_quiet())
+    firsts = [recipe.first for recipe in recipes]
+    return ray.remote(Actor).options(**{**SPREAD, **options}).remote(data, firsts, sys.path, wants_quiet())
 
 
 def outcome(ray: Any, reference: Any, first: int) -> tuple[Any, list[int] | None]:
     """What an actor answered, and how often its envs were started again; a failure where it, or its node, is lost."""
     try:
         return load(ray.get(reference))
+    except ray.exceptions.RayTaskError as error:  # raised around the envs, by what would be raised again
+        return Failure(first, f"{type(error.cause).__name__}: {error.cause}", str(error), error.cause), None
     except ray.exceptions.RayError as error:
         how = f"its actor was lost: {str(error).splitlines()[0]}"
-        return Failure(first, how, "", None, lost=True), None
+        return Failure(first, how, "", error, lost=True), None
+
+
+def check_runs(ray: Any, who: str) -> None:
+    """Raises where Ray was shut down: it would start again by itself, without the actors."""
+    if not ray.is_initialized():
+        raise WorkerFailed(
+            f"{who}: Ray was shut down while its actors held envs; start Ray again, and reset: the pool makes new envs"
+        )
+
+
+def lacking(ray: Any, options: Mapping[str, Any]) -> str:
+    """What to say besides of an actor that has never answered: that no node has what it asks for, or none is free."""
+    named = {"CPU": options.get("num_cpus"), "GPU": options.get("num_gpus"), **(options.get("resources") or {})}
+    want = {name: count for name, count in named.items() if count}
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if any(all(node.get(name, 0) >= count for name, count in want.items()) for node in nodes):
+        return ""
+    most = {name: max((node.get(name, 0) for node in nodes), default=0) for name in want}
+    return f"; an actor asks for {want}, and no node of Ray has that (at most {most}); change backend_options"
 
 
 class RayWorker:
@@ -78,31 +111,40 @@ class RayWorker:
         self.number, self.first, self.count = number, recipe.first, len(recipe.makers)
         self.ray = started("ParallelEnv(backend='ray')")
         self.actor = actor("ParallelEnv(backend='ray')", [recipe], options)
-        self.busy, self.reference = False, None
-        self.ask("ready")
+        self.busy, self.reference, self.options = False, None, options
+        self.begun = False
+        """Whether it has ever answered."""
+        self.ask(self.pack("ParallelEnv", "ready", ()))
 
     reference: Any
 
-    def ask(self, name: str, *args: Any) -> None:
+    def pack(self, who: str, name: str, args: tuple[Any, ...]) -> bytes:
+        """A question to the block, as :meth:`ask` takes it."""
+        return packed_question(who, in_words(self.first, self.count), name, args, (None, 0, name, args))
+
+    def ask(self, question: bytes) -> None:
         """Asks the block to do something."""
-        self.reference, self.busy = self.actor.run.remote(dump((0, name, args))), True
+        check_runs(self.ray, "ParallelEnv")
+        self.reference, self.busy = self.actor.run.remote(question), True
 
     def read(self) -> Any:
         """The answer."""
         self.busy = False
         said, failures = outcome(self.ray, self.reference, self.first)
         if failures is not None:
+            self.begun = True
             self.failures.copy_(self.before + torch.tensor(failures))
         return said
 
     def close_soon(self) -> None:
         """Lets the envs close."""
-        if not self.busy:
-            self.ask("close")
+        if not self.busy and self.ray.is_initialized():
+            self.ask(self.pack("ParallelEnv", "close", ()))
 
     def closed_within(self, timeout: float) -> None:
         """Waits for that."""
-        self.ray.wait([self.reference], timeout=timeout)
+        if self.ray.is_initialized():
+            self.ray.wait([self.reference], timeout=timeout)
 
     def end(self) -> None:
         """Ends the actor at once."""
@@ -114,7 +156,8 @@ class RayWorker:
         """Kills an actor that takes too long, and says so."""
         self.end()
         self.busy = False
-        more = "" if self.count == 1 else f", of the actor of envs {self.first} to {self.first + self.count - 1}"
+        more = "" if self.count == 1 else f", of the actor of {in_words(self.first, self.count)}"
+        more += "" if self.begun else lacking(self.ray, self.options)
         return Failure(self.first, f"no answer to {what!r} within {timeout:g} s{more}", "", None, lost=True)
 
 
@@ -130,6 +173,7 @@ class RayWatch:
     def wait(self, workers: Sequence[RayWorker], what: str, timeout: float | None = None) -> dict[int, Any]:
         """What all of ``workers`` answer, by their numbers, where that is not None; failures are answers too."""
         references = [worker.reference for worker in workers]
+        check_runs(workers[0].ray, "ParallelEnv")
         workers[0].ray.wait(references, num_returns=len(references), timeout=timeout)
         late = set()
         if timeout is not None:
@@ -151,11 +195,23 @@ class RayChannel(Channel):
         self.ray = started("AsyncEnvPool(backend='ray')")
         self.actor = actor("AsyncEnvPool(backend='ray')", recipes, options)
         self.references: dict[Any, Any] = {}
+        self.options, self.begun = options, False
 
     closing: Sequence[Any] = ()
 
-    def _send(self, tag: Any, place: int, method: str, args: Any) -> None:
-        self.references[self.actor.run.remote(dump((place, method, args)))] = tag
+    def _send(self, tag: Any, question: bytes) -> None:
+        check_runs(self.ray, "AsyncEnvPool")
+        self.references[self.actor.run.remote(question)] = tag
+
+    def answered(self, tag: Any) -> None:
+        super().answered(tag)
+        self.begun = True
+
+    def lost(self, how: str) -> list[Answered]:
+        self.references.clear()
+        if self.begun or not self.ray.is_initialized():
+            return super().lost(how)
+        return super().lost(how + lacking(self.ray, self.options))
 
     def kill(self) -> None:
         if self.ray.is_initialized():  # else Ray is gone, and would start again
@@ -165,7 +221,7 @@ class RayChannel(Channel):
     def close_soon(self) -> None:
         if self.ray.is_initialized() and not self.open and not self.dead:
             with contextlib.suppress(Exception):  # it is lost already
-                self.closing = [self.actor.run.remote(dump((place, "close", ()))) for place in range(self.count)]
+                self.closing = [self.actor.run.remote(dump((None, place, "close", ()))) for place in range(self.count)]
 
     def end(self, timeout: float) -> None:
         if self.closing and self.ray.is_initialized():
@@ -179,6 +235,7 @@ class RayChannel(Channel):
         if not owners:
             return []
         ray = channels[0].ray
+        check_runs(ray, "AsyncEnvPool")
         ray.wait(list(owners), num_returns=1, timeout=timeout)
         found = []
         for reference in ray.wait(list(owners), num_returns=len(owners), timeout=0)[0]:
@@ -188,7 +245,6 @@ class RayChannel(Channel):
             tag = channel.references.pop(reference)
             said, failures = outcome(ray, reference, channel.first + channel.open[tag])
             if failures is None and said.lost:
-                channel.references.clear()
                 found += channel.lost(said.summary)
                 continue
             channel.answered(tag)

@@ -179,6 +179,14 @@ class ParallelView(Shared, ParallelEnv):
         self._adopt(children)
         self._all_hold_rows = all(child.holds_rows for child in children)
 
+    @property
+    def _cut(self) -> set[int]:
+        return {n for n, i in enumerate(self._rows) if i in self._pool._cut}
+
+    @_cut.setter
+    def _cut(self, left: set[int]) -> None:
+        self._pool._cut = self._pool._cut - {i for n, i in enumerate(self._rows) if n not in left}
+
     def _start(self) -> None:
         """Nothing: the pool starts its processes."""
 
@@ -196,14 +204,19 @@ class ParallelView(Shared, ParallelEnv):
         if self._pool.is_closed:
             self._pool.start()
         answers: dict[int, Any] = {}
+        questions = {
+            part.number: self._pool._workers[part.worker].pack(type(self).__name__, "among", (part.rows, name, args))
+            for part, args in left
+        }
         try:
             while left:
                 now = {part.worker: (part, args) for part, args in reversed(left)}
                 workers = [self._pool._workers[number] for number in now]
-                for worker, (part, args) in zip(workers, now.values(), strict=True):
-                    worker.ask("among", part.rows, name, args)
+                for worker, (part, _) in zip(workers, now.values(), strict=True):
+                    worker.ask(questions[part.number])
                 found = self._pool._watch.wait(workers, name, self.timeout)
-                answers |= {now[number][0].number: answer for number, answer in found.items()}
+                self._pool._settle(name, {number: answer for number, answer in found.items() if number not in now})
+                answers |= {now[number][0].number: answer for number, answer in found.items() if number in now}
                 left = [(part, args) for part, args in left if now[part.worker][0] is not part]
         except BaseException:
             self._abort()
@@ -214,7 +227,7 @@ class ParallelView(Shared, ParallelEnv):
         self._seeds = []
         for part in self._workers:
             answers = self._told_parts("seed", [(part, (seed, self._static_seed))])
-            self._settle("set_seed", answers)
+            self._refuse_failures("set_seed", answers)
             seed, own = answers[part.number]
             self._seeds += own
         self._last_seed = seed

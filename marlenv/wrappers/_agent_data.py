@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from math import isnan
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from marlenv.keys import Path, nested, path
 from marlenv.specs import Composite, NonTensor
 from marlenv.tensordicts import put
 from marlenv.wrappers._agent import AgentSpecs, AgentStep, all_observations, unknown_agent
+from marlenv.wrappers._numbers import is_number
 
 PACK = "pack: "
 """What the packer's messages begin with, who does not know for whom it packs."""
@@ -94,9 +94,9 @@ class AgentData:
                 for where in self._inside[agent]:
                     if _lacks(observations, where):
                         raise self._missing(agent, where, step)
-                if isnan(reward) if isinstance(reward, (int, float)) else _has_nan(reward):
+                if not is_number(reward):
                     raise SpecError(
-                        f"{self.who}{at(step)}: the reward of agent {agent!r} is not a number, got {reward}"
+                        f"{self.who}{at(step)}: the reward of agent {agent!r} is not a number, got {reward!r}"
                     )
                 entries = {**observations, "reward": reward, "info": now.info}
             if agent in anything:
@@ -164,7 +164,3 @@ def _lacks(observations: Any, where: Path) -> bool:
             return False
         observations = observations.get(name)
     return observations is None
-
-
-def _has_nan(reward: Any) -> bool:
-    return bool(np.isnan(np.asarray(reward, dtype=np.float64)).any())

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from marlenv.errors import SpecError, SpecTypeError, nearest
 from marlenv.specs import Composite, TensorSpec
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._agent_data import at
+from marlenv.wrappers._numbers import is_flag
 
-FLAGS = (bool, int, float, np.bool_, np.number, np.ndarray, Tensor)
 STEPS = "an AgentStep for every agent that is there, by its name"
 
 
@@ -98,9 +97,12 @@ class Answers:
         if not isinstance(one, AgentStep):
             wanted = "an AgentStep(observations, reward, terminated, truncated)"
             raise unlike(f"{self.who}{at(step)}: what agent {agent!r} gets", wanted, one, "be")
-        for name in ("terminated", "truncated"):
-            flag = getattr(one, name)
-            if not isinstance(flag, FLAGS):
+        self.check_flags(agent, one.terminated, one.truncated, step=step)
+
+    def check_flags(self, agent: str, terminated: Any, truncated: Any, *, step: int | None) -> None:
+        """Checks the flags of one agent."""
+        for name, flag in (("terminated", terminated), ("truncated", truncated)):
+            if type(flag) is not bool and not is_flag(flag):
                 raise unlike(f"{self.who}{at(step)}: {name} of agent {agent!r}", "True or False", flag, "be")
 
     def _check_names(self, where: str, agent: str, one: AgentStep) -> None:

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import whole
-from marlenv.groups import GroupTree, MarlGroupMapType, group_specs, resolve
+from marlenv.errors import ShapeError, whole
+from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
-from marlenv.groups.side_by_side import COLUMNS, check_rewards, fitted, side_by_side
-from marlenv.keys import DONE_NAMES, Path, nested
-from marlenv.specs import Binary, Composite, StackedComposite, TensorSpec, Unbounded
-from marlenv.tensordicts import get, nest, parts, plant, rows
+from marlenv.groups.side_by_side import check_rewards, side_by_side
+from marlenv.keys import DONE_NAMES, nested
+from marlenv.specs import Binary, Composite, StackedComposite, Unbounded
+from marlenv.tensordicts import get, rows
 from marlenv.wrappers._agent import AgentSpecs, all_observations, check_named, with_shared_infos
 from marlenv.wrappers._answers import checked_specs
-from marlenv.wrappers._roster import AgentsWrapper
+from marlenv.wrappers._batched_data import BatchedData, Moment, answered
+from marlenv.wrappers._batched_groups import BatchedGroups
 
 
-class BatchedAgentsEnv(AgentsWrapper):
+class BatchedAgentsEnv(BatchedGroups):
     """An env around a simulator that steps a batch of copies of its world. Abstract.
 
     Args:
         group_map: group -> agents, a :class:`~marlenv.MarlGroupMapType` or its name; :meth:`default_groups` when None.
         categorical_actions: discrete actions as numbers; else one-hot.
-        max_steps: cut episodes off after so many steps.
+        max_steps: cut episodes off after so many steps, row by row.
         seed: seeds the env.
         **options: see :class:`~marlenv.wrappers._base.EnvWrapper`.
     """
@@ -65,7 +66,15 @@ class BatchedAgentsEnv(AgentsWrapper):
 
     agents_end = False
     """Whether agents have flags of their own, and ``alive`` and ``mask``."""
+    counts_steps: ClassVar[bool] = False
+    """Whether the simulator itself cuts off after ``max_steps``; :meth:`gather` does it otherwise."""
     skips_frames = False
+    row_steps: Tensor
+    """How many steps of its episode each row has played, int64 ``[B]``, while there are ``max_steps``: a part of the
+    state, for envs that give that away.
+    """
+    _playing = False
+    """Whether a step is under way."""
 
     @abstractmethod
     def sim_reset(self, where: Tensor | None) -> TensorDict:
@@ -77,7 +86,17 @@ class BatchedAgentsEnv(AgentsWrapper):
 
     # --- specs -----------------------------------------------------------------------------------
 
+    def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
+        if self.rows_are_chosen:
+            self._check_batch(f"give batch_size=[{self.batch_size.numel() or 1}], say")
+
+    def _check_batch(self, instead: str) -> None:
+        if len(self.batch_size) != 1:
+            who, got = type(self).__name__, list(self.batch_size)
+            raise ShapeError(f"{who}: batch_size must be [n], the number of rows, got {got}; {instead}")
+
     def _make_specs(self, env: Any) -> None:
+        self._check_batch("_build_env sets self.batch_size, or the class says rows_are_chosen = True")
         agents, batch = checked_specs(type(self).__name__, self.agent_specs()), self.batch_size
         self.agent_names = names = list(agents)
         whole = {a: Composite(observations=s.observations, action=s.action) for a, s in agents.items()}
@@ -90,92 +109,79 @@ class BatchedAgentsEnv(AgentsWrapper):
             a: dict(s.info.items()) for a, s in agents.items() if s.info is not None and "info" in observed[a]
         }
         root, flat = self.root_specs(), Unbounded((1,), dtype=torch.float32)
+        rewards = {a: s.reward or flat for a, s in agents.items()}
+        self._data = BatchedData(batch, observed, self._infos, rewards, root, ends=self.agents_end)
+        self.row_steps = torch.zeros(batch, dtype=torch.int64, device=self.device)
         self.full_observation_spec = self._grouped(observed).update(root.expand(*batch, *root.shape))
         self.full_action_spec = self._grouped({a: {"action": s.action} for a, s in agents.items()})
-        self.full_reward_spec = self._grouped({a: {"reward": s.reward or flat} for a, s in agents.items()})
+        self.full_reward_spec = self._grouped({a: {"reward": spec} for a, spec in rewards.items()})
         flags = dict.fromkeys(DONE_NAMES, Binary(shape=(1,), dtype=torch.bool))
         done = self._grouped(dict.fromkeys(names, flags)) if self.agents_end else Composite(shape=batch)
         self.full_done_spec = done.update(Composite(dict(flags)).expand(*batch))
         self._lazy = {p: isinstance(self.full_observation_spec[nested(p)], StackedComposite) for p in self.tree.groups}
 
-    def _grouped(self, agents: Mapping[str, Mapping[str, TensorSpec]]) -> Composite:
-        specs = {a: Composite(dict(entries)).to(self.device) for a, entries in agents.items()}
-        return group_specs(self.tree, specs, batch_size=self.batch_size)
-
     # --- an episode ------------------------------------------------------------------------------
 
     def _reset(self, tensordict: TensorDictBase | None) -> TensorDict:
         mask = get(tensordict, "_reset") if self._began and tensordict is not None else None
-        out = self.sim_reset(None if mask is None else rows(mask, 1))
+        where = None if mask is None else rows(mask, 1)
+        if self._limit is not None:
+            fresh = torch.zeros_like(self.row_steps)
+            self.row_steps = fresh if where is None else self.row_steps.to(where.device).masked_fill(where, 0)
+        out = answered(type(self).__name__, "sim_reset", self.sim_reset(where))
         self._began = True
         return out
 
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
         self._check_began("step")
-        out = self.sim_step(tensordict)
-        if self.device is None or self.device.type == "cpu" or self.run_type_checks:  # a look at the device costs
+        if self._limit is not None:
+            self.row_steps = self.row_steps + 1
+        self._playing = True
+        try:
+            out = answered(type(self).__name__, "sim_step", self.sim_step(tensordict))
+        finally:
+            self._playing = False
+        if self._looks:
             check_rewards(type(self).__name__, self.tree, out)
         return out
 
+    @property
+    def _limit(self) -> int | None:
+        """After how many steps rows are cut off here."""
+        return None if self.counts_steps else self.max_steps
+
+    @property
+    def _looks(self) -> bool:
+        return self.device is None or self.device.type == "cpu" or self.run_type_checks  # a look at the device costs
+
     # --- data ------------------------------------------------------------------------------------
 
-    def gather(self, agents: Mapping[str, dict[str, Any]], root: Mapping[str, Any]) -> TensorDict:
-        """The tensordict ``[B]`` of one moment.
+    def gather(self, agents: Mapping[str, Mapping[str, Any]], root: Mapping[str, Any]) -> TensorDict:
+        """The tensordict ``[B]`` of one moment, in memory of its own, with the time limit in its flags.
 
         Args:
-            agents: agent -> its entries ``[B, ...]``, nested dicts for nested ones; rewards and flags ``[B]``. Entries
-                of ``info`` that an agent lacks become zeros, those that have no spec are left out.
-            root: entries of the root ``[B, ...]``; flags ``[B]``.
+            agents: agent -> its entries ``[B, ...]``, nested dicts for nested ones; rewards and flags ``[B]``. All that
+                is declared is needed, and no more; but entries of ``info`` that an agent lacks become zeros, and those
+                that have no spec are left out. Numbers become floats where the spec has floats.
+            root: entries of the root ``[B, ...]``; flags ``[B]``: ``terminated`` and ``truncated`` in a step; ``done``
+                follows.
 
         Raises:
             GroupError: an agent that :meth:`agent_specs` did not name.
+            KeyMissing: an agent, one of its entries or one of the root's, or the flags of a step, are not there.
+            SpecTypeError: a value that is no tensor.
+            SpecError: an entry that has no spec; ``done`` is not ``terminated | truncated``.
+            ShapeError, DtypeError: a value that does not fit its spec.
         """
         check_named(type(self).__name__, agents, self.tree.place)
-        out: dict[str, Any] = {k: v.unsqueeze(-1) if k in COLUMNS else v for k, v in root.items()}
-        for a, specs in self._infos.items():
-            infos = agents[a].get("info") or {}
-            agents[a]["info"] = {
-                name: fitted(infos.get(name), spec, self.batch_size, self.device) for name, spec in specs.items()
-            }
+        late = None if self._limit is None else self.row_steps.unsqueeze(-1) >= self._limit
+        now = Moment(type(self).__name__, self._playing, late, self._looks, self.device)
+        entries = {a: self._data.of_agent(now, a, agents) for a in self.agent_names}
         groups = {
-            path: side_by_side([agents[a] for a in members], self.batch_size, self._lazy[path])
+            path: side_by_side([entries[a] for a in members], self.batch_size, self._lazy[path])
             for path, members in self.tree.groups.items()
         }
-        return self.rooted(out, groups)
+        return self.rooted(self._data.of_root(now, root), groups)
 
-    def rooted(self, root: dict[str, Any], groups: Mapping[Path, Any]) -> TensorDict:
-        """The tensordict ``[B]`` of the root's entries and the groups' tensordicts."""
-        for path, data in groups.items():
-            plant(root, path, data)
-        made = nest(root, self.batch_size)
-        return made if self.device is None else made.to(self.device)
-
-    def group_actions(self, td: TensorDictBase) -> dict[Path, Tensor | list[Tensor]]:
-        """Group -> its actions ``[B, A, ...]``, one-hot ones as numbers; a tensor per agent where they are stacked
-        lazily.
-        """
-        found: dict[Path, Tensor | list[Tensor]] = {}
-        for path in self.tree.groups:
-            spec: Any = self.full_action_spec[nested(path)]
-            group: Any = td
-            for name in path:
-                group = get(group, name)
-            if (stack := parts(group)) is not None or self._lazy[path]:
-                columns = [get(one, "action") for one in (group.unbind(1) if stack is None else stack)]
-                specs = [part["action"] for part in spec.unbind(1)]
-                found[path] = [self._as_numbers(s, c) for s, c in zip(specs, columns, strict=True)]
-            else:
-                found[path] = self._as_numbers(spec["action"], get(group, "action"))
-        return found
-
-    def scatter(self, td: TensorDictBase) -> dict[str, Tensor]:
-        """Agent -> its action ``[B, ...]``, one-hot ones as numbers."""
-        actions: dict[str, Tensor] = {}
-        for path, action in self.group_actions(td).items():
-            columns = action if isinstance(action, list) else action.unbind(1)
-            actions.update(zip(self.tree.groups[path], columns, strict=True))
-        return {name: actions[name] for name in self.agent_names}
-
-    def _as_numbers(self, spec: Any, action: Tensor) -> Tensor:
-        discrete = not self.categorical_actions and hasattr(spec, "to_categorical")
-        return spec.to_categorical(action) if discrete else action
+    rooted, scatter = BatchedGroups.rooted, BatchedGroups.scatter  # for the reference
+    group_actions = BatchedGroups.group_actions

@@ -18,6 +18,7 @@ from marlenv.tensordicts import fetch, new, put
 from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._choices import check_choices
 from marlenv.wrappers._info_dicts import default_info_dict_reader, places, says_nothing, with_infos, without
+from marlenv.wrappers._numbers import added
 from marlenv.wrappers._reading import encoded, flag_of
 
 FLAGS = ("terminated", "truncated", "done")
@@ -84,10 +85,10 @@ class GymLikeEnv(EnvWrapper):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         self._check_began("step")
         action = self.read_action(self._action(tensordict))
-        total: Any = 0
+        total: Any = None
         for _ in range(self.wrapper_frame_skip):
             obs, reward, terminated, truncated, done, info = self._output_transform(self._env.step(action))
-            total = total if reward is None else total + (np.array(reward) if type(reward) is list else reward)
+            total = total if reward is None else added(type(self).__name__, total, reward)
             flags = self.read_done(terminated=terminated, truncated=truncated, done=done)
             if flags[3]:
                 break
@@ -96,7 +97,7 @@ class GymLikeEnv(EnvWrapper):
         for name, flag in zip(FLAGS, flags, strict=False):
             if flag is not None and (name != "truncated" or name in known):
                 data[name] = flag
-        out, where, reward = self._tensordict(data), self.reward_key, self.read_reward(total)
+        out, where, reward = self._tensordict(data), self.reward_key, self.read_reward(0 if total is None else total)
         if type(where) is str:
             put(out, where, reward)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,10 +11,13 @@ import torch
 from tensordict import NonTensorStack
 from torch import Size, Tensor
 
-from marlenv.errors import ShapeError
-from marlenv.specs import Composite, NonTensor, TensorSpec
+from marlenv.errors import DtypeError, KeyMissing, ShapeError
+from marlenv.groups.packing import unfit
+from marlenv.keys import Path, nested
+from marlenv.specs import Composite, MultiOneHot, NonTensor, OneHot, TensorSpec
 from marlenv.specs.plain import is_plain
 from marlenv.tensordicts import new
+from marlenv.wrappers._numbers import numbers_of
 from marlenv.wrappers._space_values import encoder_of
 from marlenv.wrappers._spaces import kind_of
 
@@ -46,13 +49,14 @@ def encoded(spec: TensorSpec, value: Any, encode: Callable[[Any], Any] | None = 
     return spec.encode(value.clone() if isinstance(value, Tensor) else value, ignore_device=True)
 
 
-def reader_of(who: str, space: Any, spec: TensorSpec) -> Callable[[Any], Any]:
+def reader_of(who: str, space: Any, spec: TensorSpec, at: Path = ()) -> Callable[[Any], Any]:
     """How a simulator's value of a space becomes a value of its spec, in memory of its own.
 
     Args:
         who: the wrapper, for errors.
         space: of one env, or of many.
         spec: made by :func:`marlenv.wrappers._spaces.spec_of`, with the batch in front.
+        at: where the space stands in another one.
 
     >>> from gymnasium.spaces import Box
     >>> reader_of("Here", Box(-1, 1, (2,)), Bounded(-1, 1, (2,)))([0.5, 0])
@@ -61,21 +65,42 @@ def reader_of(who: str, space: Any, spec: TensorSpec) -> Callable[[Any], Any]:
     if isinstance(spec, Composite):
         kind = kind_of(space)
         inner = dict(space.spaces) if kind == "Dict" else {str(i): one for i, one in enumerate(space.spaces)}
-        readers = {name: reader_of(who, one, spec[name]) for name, one in inner.items()}
-        return partial(_parts, readers, kind == "Dict", Size(spec.batch_size))
+        readers = {name: reader_of(who, one, spec[name], (*at, name)) for name, one in inner.items()}
+        return partial(_parts, who, at, readers, kind == "Dict", Size(spec.batch_size))
+    who = f"{who}: observation {nested(at)!r}" if at else who
     encode = encoder_of(space) if kind_of(space) is not None else None
     if isinstance(spec, NonTensor) and len(spec.shape) > spec.feature_dims:
         return partial(_objects, who, spec)
     if not is_plain(spec):
-        return partial(encoded, spec, encode=encode)
-    return partial(_numbers, who, torch.empty(0, dtype=spec.dtype).numpy().dtype, spec.shape, encode)
+        choices = isinstance(spec, (OneHot, MultiOneHot))
+        return partial(_choices, who, spec, encode) if choices else partial(encoded, spec, encode=encode)
+    return partial(_numbers, who, torch.empty(0, dtype=spec.dtype).numpy().dtype, spec, encode)
 
 
-def _numbers(who: str, dtype: Any, shape: Size, encode: Callable[[Any], Any] | None, value: Any) -> Tensor:
-    array = np.array(value if encode is None else encode(value), dtype=dtype)
-    if array.shape != shape:
-        raise ShapeError(f"{who}: the simulator gave a value of shape {list(array.shape)}, its space has {list(shape)}")
-    return torch.from_numpy(array)
+def _numbers(who: str, dtype: Any, spec: TensorSpec, encode: Callable[[Any], Any] | None, value: Any) -> Tensor:
+    array = np.asarray(value if encode is None else encode(value))
+    if array.shape != spec.shape:
+        given, shape = list(array.shape), list(spec.shape)
+        raise ShapeError(f"{who}: the simulator gave a value of shape {given}, its space has {shape}")
+    if array.dtype is not dtype:
+        _check_numbers(who, array, spec.dtype)
+    return torch.from_numpy(np.array(array, dtype=dtype))
+
+
+def _choices(who: str, spec: TensorSpec, encode: Callable[[Any], Any] | None, value: Any) -> Any:
+    """Choices, which are numbers, as one-hot vectors."""
+    value = value if encode is None else encode(value)
+    if not isinstance(value, int):
+        _check_numbers(who, value, torch.int64)
+    return encoded(spec, value)
+
+
+def _check_numbers(who: str, value: Any, dtype: torch.dtype) -> None:
+    """Raises where a value is no numbers, or those of another dtype that would become others."""
+    array = numbers_of(value)
+    wrong = f"expected numbers, got {value!r}"[:200] if array is None else unfit(array, dtype)
+    if wrong:
+        raise DtypeError(f"{who}: the simulator gave a value that is not in its space; {wrong}")
 
 
 def _objects(who: str, spec: NonTensor, values: Sequence[Any]) -> Any:
@@ -86,6 +111,19 @@ def _objects(who: str, spec: NonTensor, values: Sequence[Any]) -> Any:
     return NonTensorStack(*[row.encode(value) for value in values])
 
 
-def _parts(readers: dict[str, Callable[[Any], Any]], named: bool, batch: Size, value: Any) -> Any:
-    parts = value if named else {str(i): one for i, one in enumerate(value)}
+def _parts(who: str, at: Path, readers: dict[str, Callable[[Any], Any]], named: bool, batch: Size, value: Any) -> Any:
+    parts = value if named or not np.iterable(value) else {str(i): one for i, one in enumerate(value)}
+    if not isinstance(parts, Mapping) or not readers.keys() <= parts.keys():
+        raise _lacking(who, at, list(readers), parts)
     return new({name: read(parts[name]) for name, read in readers.items()}, batch)
+
+
+def _lacking(who: str, at: Path, names: list[str], parts: Any) -> KeyMissing:
+    """The error for a value that has not all parts of its space."""
+    there = list(parts) if isinstance(parts, Mapping) else []
+    missing = next(name for name in names if name not in there)
+    got = there if isinstance(parts, Mapping) else type(parts).__name__
+    return KeyMissing(
+        f"{who}: the simulator gave no observation {nested((*at, missing))!r}; its space has the parts {names}, "
+        f"got {got}"
+    )

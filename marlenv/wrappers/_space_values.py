@@ -99,7 +99,8 @@ def _each(inner: dict[str, Convert | None], values: Any) -> dict[str, Any]:
 
 
 def _encode_tuple(inner: dict[str, Convert | None], values: Any) -> dict[str, Any]:
-    return {name: _applied(convert, value) for (name, convert), value in zip(inner.items(), values, strict=True)}
+    each = zip(inner.items(), values, strict=False)  # what is missing is missed under its name by whoever reads it
+    return {name: _applied(convert, value) for (name, convert), value in each}
 
 
 def _decode_tuple(inner: dict[str, Convert | None], values: Any) -> tuple[Any, ...]:

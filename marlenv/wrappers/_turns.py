@@ -68,7 +68,7 @@ class TurnSimEnv(AgentsEnv):
 
     @abstractmethod
     def sim_acting(self) -> set[str]:
-        """Whose actions are wanted next; nobody's when the game is over."""
+        """Whose actions are wanted next; nobody's when the game is over: whoever is left has terminated then."""
 
     @abstractmethod
     def sim_look(self, agent: str) -> AgentStep:
@@ -90,7 +90,7 @@ class TurnSimEnv(AgentsEnv):
         acting, named = self.sim_acting(), self.tree.place  # of others nothing is asked; _emit complains about them
         looks = {agent: self.sim_look(agent) if agent in named else AgentStep({}) for agent in self.sim_agents()}
         if type(acting) is not set or not all(type(look) is AgentStep for look in looks.values()):
-            self._check(acting, looks, {})
+            self._check(acting, looks)
         self._turn = Turn(looks, acting)
         got = looks if acting else {agent: look._replace(terminated=True) for agent, look in looks.items()}
         return self._emit(got, acting, first=True)
@@ -102,9 +102,10 @@ class TurnSimEnv(AgentsEnv):
             actions = actions_of(source, acting)
             flags.steps += 1
             results = self.sim_play(actions)
+            self._check_results(results)
             turn.acting = self.sim_acting()
-            if type(turn.acting) is not set or type(results) is not dict:
-                self._check(turn.acting, {}, results)
+            if type(turn.acting) is not set:
+                self._check(turn.acting, {})
         elif turn.acting and not flags.over:
             raise self._waits_for_nobody(turn.acting)
         else:  # the game is over: nothing happens any more
@@ -115,27 +116,35 @@ class TurnSimEnv(AgentsEnv):
         for agent, result in results.items():
             if agent in ended:
                 continue
-            try:
-                reward, terminated, truncated = result
-            except (TypeError, ValueError):
-                raise unlike(f"{type(self).__name__}.sim_play", f"{RESULT} for agent {agent!r}", result) from None
+            reward, terminated, truncated = result
+            if not following and not truncated:  # the game is over, whether the simulator says so of this agent or not
+                terminated = True
             look = looks.get(agent)
             if look is None or everybody or terminated or truncated or agent in following:
                 looks[agent] = look = self.sim_look(agent) if agent in named else AgentStep({})
                 if type(look) is not AgentStep:
-                    self._check(following, {agent: look}, results)
-            if result != NOTHING:
-                look = AgentStep(look.observations, reward, terminated, truncated, look.action_mask, look.info)
-            got[agent] = look
+                    self._check(following, {agent: look})
+            got[agent] = AgentStep(look.observations, reward, terminated, truncated, look.action_mask, look.info)
         return got, following
 
-    def _check(self, acting: Any, looks: Mapping[str, Any], results: Any) -> None:
+    def _check_results(self, results: Any) -> None:
+        """Raises if not every agent got a reward and two flags."""
+        who = type(self).__name__
+        if not isinstance(results, Mapping):
+            raise unlike(f"{who}.sim_play", f"{RESULT} for every agent, by its name", results)
+        for agent, result in results.items():
+            try:
+                _, terminated, truncated = result
+            except (TypeError, ValueError):
+                raise unlike(f"{who}.sim_play", f"{RESULT} for agent {agent!r}", result) from None
+            if type(terminated) is not bool or type(truncated) is not bool:
+                self._answers.check_flags(agent, terminated, truncated, step=self._flags.steps)
+
+    def _check(self, acting: Any, looks: Mapping[str, Any]) -> None:
         """Raises if an answer of a hook is not what it must be, or something like it."""
         who = type(self).__name__
         if not isinstance(acting, Set):
             raise unlike(f"{who}.sim_acting", "a set of agents", acting)
-        if not isinstance(results, Mapping):
-            raise unlike(f"{who}.sim_play", f"{RESULT} for every agent, by its name", results)
         for look in looks.values():
             if not isinstance(look, AgentStep):
                 raise unlike(f"{who}.sim_look", "an AgentStep", look)

@@ -214,6 +214,15 @@ def test_add_truncated_keys():
          r"Blank: entry 'x' is in both the observation spec and the reward spec"),
         (lambda: Blank(state=Composite(action=Unbounded((1,))), action=Unbounded((1,))), KeyCollision,
          r"entry 'action' is in both the state spec and the action spec"),
+        (lambda: Blank(observation=Composite(action=Unbounded((1,))), action=Unbounded((1,))), KeyCollision,
+         r"entry 'action' is in both the action spec and the observation spec"),
+        *((lambda name=name: Blank(observation=Composite({name: Unbounded((1,))})), KeyCollision,
+           rf"Blank: the observation spec has an entry '{name}', .* call it something else")
+          for name in ("next", "_reset", "_step")),
+        (lambda: Blank(observation=Composite({("next", "x"): Unbounded((1,))})), KeyCollision,
+         r"the observation spec has an entry \('next', 'x'\)"),
+        (lambda: Blank(state=Composite({("g", "_reset"): Unbounded((1,))})), KeyCollision,
+         r"the state spec has an entry \('g', '_reset'\)"),
     ],
 )  # fmt: skip
 def test_specs_that_cannot_be_right(make, error, text):

@@ -73,6 +73,11 @@ def test_prefix_is_the_name_without_its_number(name, prefix):
 @pytest.mark.parametrize(
     ("group_map", "agents", "text"),
     [
+        ({"g": ["a"]}, [1], r"agent_names must name agents by strings, got \[1\]"),
+        ({"g": ["a"]}, ["a", 1, "a", 1], r"agent_names must name agents by strings, got \[1, 1\]"),
+        ({"g": ["a"]}, [["a"]], r"agent_names must name agents by strings, got \[\['a'\]\]"),
+        ({"g": ["a"]}, None, r"agent_names must be a list of strings, such as \['agent_0', 'agent_1'\], got None"),
+        ({"g": ["a"]}, "a", r"agent_names must be a list of strings, such as .*, got 'a'"),
         ({"g": ["a"]}, [], r"there are no agents to group, got an empty list"),
         ({"g": ["a"]}, ["a", "a"], r"agent names must be unique, got \['a'\] more than once"),
         (["a"], ["a"], r"expected a mapping of the names of groups to lists of agent names, .* got \['a'\]"),
@@ -85,6 +90,12 @@ def test_prefix_is_the_name_without_its_number(name, prefix):
         ({"g": ["wolf_2"]}, ["wolf_1"], r"unknown agents \['wolf_2'\]; did you mean 'wolf_1'\?"),
         ({"g": ["a"]}, ["a", "b"], r"agents in no group: \['b'\]; groups are \{'g': \['a'\]\}"),
         ({"g": "ab"}, ["a", "b"], r"group 'g' must be a list of agent names, got 'ab'"),
+        (
+            {"g": {"b", "a"}},
+            ["a", "b"],
+            r"group 'g' must be a list of agent names, got a set of \['a', 'b'\]; a set has",
+        ),
+        ({"g": {"h": frozenset("a")}}, ["a"], r"group 'g/h' must be a list of agent names, got a set of \['a'\]"),
         ({"g": [1]}, ["a"], r"group 'g' must name agents by strings, got \[1\]"),
         ({"": ["a"]}, ["a"], r"name must be a non-empty string, got ''"),
         ({3: ["a"]}, ["a"], r"name must be a non-empty string, got 3"),
@@ -95,6 +106,29 @@ def test_prefix_is_the_name_without_its_number(name, prefix):
 def test_every_fault_is_named(group_map, agents, text):
     with pytest.raises(GroupError, match=text):
         check_marl_grouping(group_map, agents)
+
+
+@pytest.mark.parametrize("rule", MarlGroupMapType)
+@pytest.mark.parametrize(
+    ("agents", "text"),
+    [
+        (["a", "b", "a"], r"agent names must be unique, got \['a'\] more than once"),
+        ([1, 2], r"agent_names must name agents by strings, got \[1, 2\]"),
+        ("ab", r"agent_names must be a list of strings, .* got 'ab'"),
+        (None, r"agent_names must be a list of strings, .* got None"),
+        ({"b", "a"}, r"agent_names must be a list of strings, .* got a set of \['a', 'b'\]; a set has no order"),
+    ],
+)
+def test_rules_want_a_list_of_names(rule, agents, text):
+    with pytest.raises(GroupError, match=text):
+        rule.get_group_map(agents, dict.fromkeys("ab", Unbounded((1,))))
+
+
+@pytest.mark.parametrize("use", [GroupTree, lambda group_map: resolve(group_map, ["a", "b"])])
+def test_a_set_of_agents_has_no_order(use):
+    with pytest.raises(GroupError, match=r"group 'g' must be a list of agent names, got a set of \['a', 'b'\]"):
+        use({"g": {"b", "a"}})
+    assert use({"g": dict.fromkeys(("b", "a")).keys()})  # keys of a dict have one
 
 
 def test_faults_of_resolve():

@@ -11,7 +11,17 @@ from marlenv.groups import Packer, group_specs, resolve, stack_agents
 from random_groups import agent_specs, draw_data, same, trees
 from tensordict import LazyStackedTensorDict
 
-from marlenv import Bounded, Categorical, Composite, GroupTree, NonTensor, OneHot, StackedComposite, Unbounded
+from marlenv import (
+    Bounded,
+    Categorical,
+    Composite,
+    GroupTree,
+    MultiOneHot,
+    NonTensor,
+    OneHot,
+    StackedComposite,
+    Unbounded,
+)
 from marlenv.errors import DtypeError, GroupError, KeyMissing, ShapeError
 
 SEE = Composite(observation=Unbounded((2,)), count=Unbounded((), dtype=torch.int64))
@@ -267,3 +277,43 @@ def test_padded_numbers_keep_their_domain():
     unbounded = {a: Composite(o=Unbounded((n,), domain="discrete")) for a, n in sizes.items()}
     for specs in (bounded, unbounded):
         assert group_specs(PAIR, specs, unequal="pad")["agents", "o"].domain == "discrete"
+
+
+WORDS = {"one": ["up", "down"], "several": [["x", "up"], ["y", "down"]]}
+
+
+def numbering(kind, **others):
+    """An entry that numbers its values as they come."""
+    one = OneHot(3, use_register=True) if kind == "one" else MultiOneHot([2, 3], use_register=True)
+    return Composite(act=one, **others)
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+@pytest.mark.parametrize("kind", WORDS)
+def test_words_of_a_group_are_numbered_together(kind, lazily):
+    """Of agents with a spec each: what was packed comes back, and so does what the group's spec encoded."""
+    first, second = WORDS[kind]
+    packs = packer(*[numbering(kind, x=Unbounded((n,))) for n in (1, 1 + lazily)])
+    assert isinstance(packs.spec["agents"], StackedComposite) == lazily
+    alone = packs.pack({"b": {"act": first}})
+    assert packs.unpack(alone, {"b"})["b"]["act"].tolist() == first
+    both = packs.pack({"a": {"act": second}, "b": {"act": first}})
+    back = packs.unpack(both)
+    assert [back[agent]["act"].tolist() for agent in "ab"] == [second, first]
+    group = packs.spec["agents", "act"]
+    assert group.to_numpy(both["agents", "act"]).tolist() == [second, first]
+    both["agents", "act"] = group.encode([first, second])
+    back = packs.unpack(both)
+    assert [back[agent]["act"].tolist() for agent in "ab"] == [first, second]
+
+
+def test_agents_of_unequal_choices_number_their_own():
+    packs = packer(Composite(act=OneHot(2, use_register=True)), Composite(act=OneHot(3, use_register=True)))
+    back = packs.unpack(packs.pack({"a": {"act": "up"}, "b": {"act": "down"}}))
+    assert [back[agent]["act"].tolist() for agent in "ab"] == ["up", "down"]
+
+
+def test_unequal_choices_that_are_numbered_as_they_come_are_not_padded():
+    both = Composite(act=OneHot(2, use_register=True)), Composite(act=OneHot(3, use_register=True))
+    with pytest.raises(GroupError, match=r"OneHot.*cannot be padded: it numbers values as they come.*unequal='stack'"):
+        packer(*both, unequal="pad")

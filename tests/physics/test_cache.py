@@ -232,6 +232,48 @@ def test_a_folder_that_cannot_be_made(monkeypatch, tmp_path):
     refused("SimpleSpread: .*NotADirectoryError: .*file")
 
 
+def test_a_file_in_place_of_the_folder(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MARLENV_CACHE", str(tmp_path / "file"))
+    refused(r"SimpleSpread: .*file .MARLENV_CACHE., which is no folder; set MARLENV_CACHE to a folder of your own")
+
+
+def test_a_folder_where_there_can_be_none(monkeypatch):
+    monkeypatch.setenv("MARLENV_CACHE", "/proc/marlenv")
+    refused("SimpleSpread: .*/proc/marlenv .MARLENV_CACHE., which cannot be made .*; set MARLENV_CACHE to a folder")
+
+
+def test_a_folder_at_home(monkeypatch, tmp_path):
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MARLENV_CACHE", "~/kernels")
+    path, _ = cache.build(SOURCE)
+    assert path.parent == tmp_path / "home" / "kernels"
+    assert not list((tmp_path / "work").iterdir())
+
+
+def test_a_compiler_of_several_words(monkeypatch, tmp_path):
+    """As for a cache of compilers: what is before the compiler is run, too."""
+    before, found = tmp_path / "before this", cache.compiler()[0]
+    before.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/said\nexec "$@"\n')
+    before.chmod(0o755)
+    monkeypatch.setenv("CXX", f"'{before}' {found} -DANSWER=1")
+    path, _ = cache.build(SOURCE)
+    assert answer(path) == (0, "42")
+    said = (tmp_path / "said").read_text().splitlines()
+    assert all(line.startswith(f"{found} -DANSWER=1 ") for line in said)
+    assert "--version" in said[0]
+    assert "-shared" in said[-1]
+
+
+def test_a_compiler_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setenv("CXX", "g++-of-nobody -O1")
+    refused(r"SimpleSpread: .*CXX='g\+\+-of-nobody -O1': there is no program 'g\+\+-of-nobody'; name a C\+\+ compiler")
+    monkeypatch.setenv("CXX", "")
+    assert cache.compiler() is not None
+
+
 def test_a_full_disk(monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")

@@ -10,7 +10,7 @@ from marlenv.scenarios.dispersion import Dispersion
 from marlenv.scenarios.navigation import Navigation
 
 from marlenv.errors import SpecError
-from marlenv.physics import Agent, Box, Landmark, Line, Scenario, Sphere, World
+from marlenv.physics import Agent, Box, Landmark, Line, Scenario, Sphere, View, World
 from marlenv.physics.env import ScenarioEnv
 
 RED, BLUE, BLACK = (191, 64, 64), (64, 64, 191), (38, 38, 38)
@@ -120,3 +120,85 @@ def test_a_row_that_is_not_there_is_an_error():
 def test_impossible_pictures_are_errors(options, says):
     with pytest.raises(SpecError, match=f"render: {says}"):
         ScenarioEnv(Still(), 2, compile="none").render(**options)
+
+
+class Drawn(Still):
+    """Draws what a test says, in the view that it says."""
+
+    def draw(self, picture):
+        DRAWS["draw"](self, picture)
+
+    def view(self):
+        return DRAWS["view"]
+
+
+DRAWS = {}
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """A picture on which something is drawn."""
+    env = ScenarioEnv(Drawn(), 1, compile="none")
+
+    def drawn(draw=lambda *_: None, view=None):
+        monkeypatch.setitem(DRAWS, "draw", draw)
+        monkeypatch.setitem(DRAWS, "view", view)
+        return env.render(size=(300, 300))
+
+    return drawn
+
+
+@pytest.mark.parametrize(
+    ("draw", "says"),
+    [
+        (lambda _, p: p.circle((0, 0), 0.1, "redd"), "there is no color 'redd'; did you mean 'red'"),
+        (lambda _, p: p.line((0, 0), (1, 1), (1.0, 0.0)), r"three numbers in \[0, 1\], got \(1.0, 0.0\)"),
+        (lambda _, p: p.line((0, 0), (1, 1), (255, 0, 0)), r"three numbers in \[0, 1\], got \(255, 0, 0\)"),
+        (lambda _, p: p.line((0, 0), (1, 1), None), "three numbers in .*, got None"),
+        (lambda _, p: p.circle((0, 0), -0.1, "red"), "Picture.circle: radius must be 0 metres or more, got -0.1"),
+        (lambda _, p: p.polygon([], "red"), r"Picture.polygon: corners must be two points at least, got \[\]"),
+        (
+            lambda _, p: p.heat(torch.ones(1, 4, 5), (1, 1)),
+            r"Picture.heat: values must be \[nx, ny\].* got \[1, 4, 5\]",
+        ),
+        (lambda _, p: p.heat(torch.ones(4, 5), (0.0, 1)), r"Picture.heat: half must be .* above 0, got \(0.0, 1\)"),
+        (lambda s, p: p.hide(s.ball, torch.tensor([True])), r"Picture.hide: where must be \[1, 1\].*, got \[1\]"),
+        (lambda s, p: p.paint(s.ball, torch.ones(1, 2), "red"), r"Picture.paint: where must be \[1, 1\].* \[1, 2\]"),
+    ],
+)
+def test_what_cannot_be_drawn_is_an_error(drawn, draw, says):
+    with pytest.raises(ValueError, match=says):
+        drawn(draw)
+
+
+def test_words_are_strings(drawn):
+    with pytest.raises(TypeError, match=r"Picture.text: words must be a string, such as str\(5\), got 5"):
+        drawn(lambda _, p: p.text((0, 0), 5))
+
+
+def test_a_view_is_a_view_with_room_in_it(drawn):
+    with pytest.raises(TypeError, match=r"Drawn.view: expected a View, such as .*, got \(1.0, 1.0\)"):
+        drawn(view=(1.0, 1.0))
+    for view in (View(0, 1), View(1, -1), View(float("nan"), 1), View(1, 1, float("inf"))):
+        with pytest.raises(ValueError, match="Drawn.view: expected finite numbers, wide and high above 0, got View"):
+            drawn(view=view)
+    assert at(drawn(view=View(2.4, 2.4)), -0.6, 0.0, half=2.4) == BLUE
+
+
+@dataclass(eq=False)
+class BallAt(Still):
+    """The ball lies far away, the box at the origin."""
+
+    x: float = 0.0
+
+    def spawn(self):
+        super().spawn()
+        self.box.pos, self.ball.pos = (0.0, 0.0), (self.x, 0.0)
+
+
+@pytest.mark.parametrize(("x", "half"), [(19.0, 19.5), (21.0, 1.2)])
+def test_a_view_of_everything_ends_at_20_metres(x, half):
+    pixels = ScenarioEnv(BallAt(x=x), 1, compile="none").render(size=(1500, 1500))
+    assert at(pixels, 0.0, 0.0, half) == RED
+    assert (pixels == BLUE).all(-1).any() == (x < 20)
+    assert at(pixels, 0.0, 0.9, half) != (250, 250, 250)  # the line, at this scale

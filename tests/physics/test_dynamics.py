@@ -6,6 +6,7 @@ import pytest
 import torch
 import twins
 
+from marlenv.errors import GroupError
 from marlenv.physics import (
     Agent,
     Box,
@@ -15,6 +16,7 @@ from marlenv.physics import (
     Holonomic,
     HolonomicWithRotation,
     KinematicBicycle,
+    Landmark,
     Rotation,
     Scenario,
     Simulation,
@@ -225,3 +227,47 @@ def test_impossible_dynamics_are_errors():
         DiffDrive(integration="heun")
     with pytest.raises(ValueError, match="pid_form must be 'standard' or 'parallel', got 'serial'"):
         Simulation(Ours(HolonomicWithRotation(), {}, ((1, 0, 0), "serial")))
+
+
+NAN, INF = float("nan"), float("inf")
+THREE = "ctrl_params must be three finite numbers, the first above 0, the others 0 or more, got"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        *(
+            ({"ctrl_params": gains}, THREE)
+            for gains in [(NAN, 0, 0), (1, NAN, 0), (INF, 0, 0), (1, 0, -1), (0, 1, 1), 1.0, (1.0, 2.0), ("1", 0, 0)]
+        ),
+        ({"max_speed": -1.0}, "max_speed must be a number from 0 on, got -1.0"),
+        ({"max_speed": NAN}, "max_speed must be a number from 0 on, got nan"),
+        ({"dead_band": -1.0}, "dead_band must be a number from 0 on, got -1.0"),
+        ({"dead_band": NAN}, "dead_band must be a number from 0 on, got nan"),
+        ({"delay": -1}, "delay must be an integer from 0 on, got -1"),
+        ({"delay": 1.5}, "delay must be an integer from 0 on, got 1.5"),
+    ],
+)
+def test_impossible_controllers_are_errors(options, says):
+    world = World()
+    agents = world.add("agents", [Agent()] * 2)
+    with pytest.raises(ValueError, match=f"VelocityController: {says}"):
+        VelocityController(world, agents, **options)
+
+
+def test_a_controller_needs_actions_of_two_numbers_in_its_own_world_and_agents_of_its_own():
+    world, other = World(), World()
+    agents, foreign = world.add("agents", [Agent()] * 2), other.add("foreign", [Agent()])
+    turning = world.add("turning", [Agent(dynamics=Rotation())])
+    wall, nobody = world.add("wall", Landmark()), world.add("nobody", [])
+    with pytest.raises(GroupError, match=r"actions of Bodies\(turning_0\) have 1 \(Rotation\); give them dynamics="):
+        VelocityController(world, turning)
+    with pytest.raises(GroupError, match=r"needs agents, and Bodies\(wall\) are landmarks"):
+        VelocityController(world, wall)
+    with pytest.raises(GroupError, match="needs agents, and the group 'nobody' has none"):
+        VelocityController(world, nobody)
+    with pytest.raises(GroupError, match="must be bodies of its own world"):
+        VelocityController(world, foreign)
+    VelocityController(world, agents, (1, 1, 0))
+    with pytest.raises(GroupError, match=r"Bodies\(agent_0, agent_1\) have a controller already"):
+        VelocityController(world, agents, (1, 1, 0))

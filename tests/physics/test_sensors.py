@@ -1,6 +1,7 @@
 """What agents measure: lidar and distances against VMAS, neighbours against brute force."""
 
 import itertools
+import math
 import warnings
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ import twins
 from test_contacts import SHAPES, thrown
 
 from marlenv.envs import check_env_specs
+from marlenv.errors import GroupError
 from marlenv.physics import (
     Agent,
     Box,
@@ -23,9 +25,11 @@ from marlenv.physics import (
     Sphere,
     World,
     gap,
+    join,
     overlap,
 )
 from marlenv.physics.env import ScenarioEnv
+from marlenv.physics.jit import cache
 from marlenv.rng import RowRNG
 
 with warnings.catch_warnings():
@@ -33,6 +37,7 @@ with warnings.catch_warnings():
     from vmas.simulator.sensors import Lidar as TheirLidar
 
 core = twins.core
+COMPILES = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
 
 
 class Seen(convert.Converted):
@@ -194,10 +199,190 @@ def test_rows_do_not_see_each_other():
     assert torch.equal(kept, seen)
 
 
-def test_impossible_sensors_are_errors():
-    with pytest.raises(ValueError, match=r"Neighbours: k must be in \[1, 4\], as many as there are others, got 5"):
-        Simulation(Crowd(k=5))
+@dataclass(eq=False)
+class Rooms(Crowd):
+    """The wall lies at an angle, and agents start within it and without."""
+
+    def spawn(self):
+        super().spawn()
+        walls = self.world.groups["walls"]
+        walls.pos, walls.rot = self.uniform(-0.3, 0.3, 1, 2), self.uniform(-3, 3, 1)
+
+    def observe(self):
+        return {"agents": self.near.measure().offset.flatten(2)}
+
+    def info(self):
+        walls, near = self.world.groups["walls"], self.near.measure()
+        seen = (near.mask.unsqueeze(-1) & (near.index.unsqueeze(-1) == torch.arange(5))).any(2)
+        return {"agents": {"pos": self.agents.pos, "seen": seen, "room": join(walls.pos, walls.rot)}}
+
+
+def crosses(a, b, shape, room):
+    """Whether the way from ``a`` to ``b`` leads through the outline: whether any of its points is on the other side."""
+    x, y, rot = room.tolist()
+    way = a + torch.linspace(0, 1, 4001).unsqueeze(-1) * (b - a) - torch.tensor([x, y])
+    if isinstance(shape, Sphere):
+        within = way.norm(dim=-1) < shape.radius
+    else:
+        c, s = math.cos(rot), math.sin(rot)
+        u, v = way[:, 0] * c + way[:, 1] * s, way[:, 1] * c - way[:, 0] * s
+        within = (u.abs() < shape.length / 2) & (v.abs() < shape.width / 2)
+    return bool((within != within[0]).any())
+
+
+@pytest.mark.parametrize("shape", [Box(1.2, 0.7, hollow=True), Box(1.2, 0.7), Sphere(0.5)], ids=str)
+def test_nobody_sees_through_an_outline_from_within_or_from_outside(shape):
+    td = ScenarioEnv(Rooms(walls=[shape]), 24, seed=0, compile="none").reset()["agents", "info"]
+    ways = [(row, i, j) for row in range(24) for i in range(5) for j in range(5) if i != j]
+    free = [not crosses(*td["pos"][row, [i, j]], shape, td["room"][row, 0]) for row, i, j in ways]
+    assert [bool(td["seen"][at]) for at in ways] == free
+    assert 0.2 < sum(free) / len(free) < 0.8
+
+
+@COMPILES
+@pytest.mark.parametrize("shape", [Box(1.2, 0.7, hollow=True), Sphere(0.5)], ids=str)
+def test_machine_code_sees_what_eager_mode_sees(shape):
+    envs = [ScenarioEnv(Rooms(walls=[shape]), 67, seed=0, compile=tier) for tier in ("aot", "none")]
+    ours, theirs = (env.rollout(5, break_when_any_done=False) for env in envs)
+    assert torch.equal(ours["agents", "info", "seen"], theirs["agents", "info", "seen"])
+    torch.testing.assert_close(ours["agents", "observation"], theirs["agents", "observation"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("tier", ["none", pytest.param("aot", marks=COMPILES)])
+def test_agents_hide_who_is_behind_them_and_not_themselves(tier):
+    class Queue(Crowd):
+        def build(self):
+            world = World()
+            self.agents = world.add("agents", [Agent(Sphere(0.1))] * 5)
+            self.near = Neighbours(world, self.agents, blocked_by=self.agents)
+            return world
+
+        def spawn(self):
+            self.agents.pos = self.tensor([[0.0, 0.0], [1.0, 0.0], [2.0, 0.05], [3.0, 0.0], [3.0, 1.0]])
+
+        def observe(self):
+            near = self.near.measure()
+            return {"agents": ((near.index.unsqueeze(-1) == torch.arange(5)) & near.mask.unsqueeze(-1)).any(2).float()}
+
+    seen = ScenarioEnv(Queue(), 2, seed=0, compile=tier).reset()["agents", "observation"][0]
+    who = [set(row.nonzero().flatten().tolist()) for row in seen]
+    assert who == [{1, 4}, {0, 2, 4}, {1, 3, 4}, {2, 4}, {0, 1, 2, 3}]
+
+
+# --- nobody to see -------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Lonely(Scenario):
+    """Agents who look for landmarks, of which there are none, or for each other."""
+
+    n_agents: int = 2
+    each_other: bool = False
+    keep_away: bool = True
+
+    def build(self):
+        world = World()
+        self.agents = world.add("agents", [Agent(Sphere(0.05))] * self.n_agents)
+        self.none = world.add("none", [])
+        self.near = Neighbours(world, self.agents, None if self.each_other else self.none)
+        self.lidar = Lidar(world, self.agents, self.none, n_rays=3)
+        return world
+
+    def spawn(self):
+        self.scatter(self.agents, 0.2, away_from=[self.none] if self.keep_away else [])
+
+    def observe(self):
+        near, none = self.near.measure(), self.none
+        pairs = gap(self.agents, none), overlap(self.agents, none), gap(none, self.agents).movedim(2, 1)
+        assert [x.shape for x in pairs] == [(self.rows, self.n_agents, 0)] * 3
+        assert near.offset.shape == (self.rows, self.n_agents, 0, 2)
+        return {"agents": join(self.agents.pos, self.lidar.measure(), near.offset, near.distance, *pairs)}
+
+    def rewards(self):
+        return {"agents": self.agents.rot}
+
+    def shared_info(self):
+        return {"edges": self.near.edges().edge_index}
+
+
+@pytest.mark.parametrize("options", [{}, {"n_agents": 1, "each_other": True}], ids=["no landmarks", "nobody else"])
+@pytest.mark.parametrize("tier", ["none", pytest.param("aot", marks=COMPILES)])
+def test_where_nobody_is_nobody_is_seen(options, tier):
+    env = ScenarioEnv(Lonely(**options), 4, seed=0, compile=tier)
+    td = env.rollout(3)
+    n = options.get("n_agents", 2)
+    assert env.simulation.scenario.near.k == 0
+    assert td["agents", "observation"].shape == (4, 3, n, 5)
+    assert (td["agents", "observation"][..., 2:] == 1.0).all()
+    assert td["info", "edges"].shape == (4, 3, 2, 0)
+
+
+def test_empty_groups_keep_nobody_away():
+    places = [
+        ScenarioEnv(Lonely(keep_away=keep_away), 8, seed=0, compile="none").reset()["agents", "observation"]
+        for keep_away in (True, False)
+    ]
+    assert torch.equal(*places)
+
+
+def test_one_body_is_seen_like_a_group_of_one():
+    world = World()
+    agents, goal = world.add("agents", [Agent()] * 3), world.add("goal", Landmark(collide=False))
+    assert Neighbours(world, agents, goal).k == Neighbours(world, agents, [goal][0].alone).k == 1
+    assert Lidar(world, agents[0], goal).agents.names == ("agent_0",)
+
+
+# --- mistakes ------------------------------------------------------------------------------------
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"n_rays": 0}, "n_rays must be an integer from 1 on, got 0"),
+        ({"n_rays": 3.0}, "n_rays must be an integer from 1 on, got 3.0"),
+        ({"max_range": -1.0}, "max_range must be a number from 0 on, got -1.0"),
+        ({"max_range": NAN}, "max_range must be a number from 0 on, got nan"),
+        ({"angle_start": NAN}, "angle_start must be a finite number, got nan"),
+        ({"angle_end": "1"}, "angle_end must be a finite number, got '1'"),
+    ],
+)
+def test_impossible_lidars_are_errors(options, says):
     world = World()
     agents = world.add("agents", [Agent()] * 2)
-    with pytest.raises(ValueError, match="needs 1 ray and a range of 0"):
-        Lidar(world, agents, [agents], n_rays=0)
+    with pytest.raises(ValueError, match=f"Lidar: {says}"):
+        Lidar(world, agents, [agents], **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"k": 5}, "k, of 4 others, must be an integer from 1 to 4, got 5"),
+        ({"k": 1.0}, "k, of 4 others, must be an integer from 1 to 4, got 1.0"),
+        ({"radius": -1.0}, "radius must be a number from 0 on, got -1.0"),
+        ({"radius": NAN}, "radius must be a number from 0 on, got nan"),
+    ],
+)
+def test_impossible_neighbours_are_errors(options, says):
+    world = World()
+    agents = world.add("agents", [Agent()] * 5)
+    with pytest.raises(ValueError, match=f"Neighbours: {says}"):
+        Neighbours(world, agents, **options)
+
+
+def test_sensors_look_around_in_their_own_world():
+    world, other = World(), World()
+    agents, foreign = world.add("agents", [Agent()] * 2), other.add("agents", [Agent()] * 2)
+    for make in (
+        lambda: Lidar(world, foreign, [agents]),
+        lambda: Lidar(world, agents, [agents, foreign[1:]]),
+        lambda: Neighbours(world, agents, foreign),
+        lambda: Neighbours(world, agents, blocked_by=foreign[1]),
+    ):
+        with pytest.raises(GroupError, match=r"must be bodies of its own world.*\['agents'\].*'agent_1'\] of another"):
+            make()
+    with pytest.raises(TypeError, match="Lidar: targets must be bodies as World.add returns them, got str"):
+        Lidar(world, agents, ["agents"])
+    with pytest.raises(TypeError, match="Lidar: targets must be bodies or a list of them, got Agent"):
+        Lidar(world, agents, Agent())

@@ -214,7 +214,7 @@ def test_positions_outside_a_method_are_an_error():
 def test_descriptions_out_of_range_are_errors():
     with pytest.raises(ValueError, match="Sphere: radius must be a positive number of metres, got -1"):
         Sphere(-1)
-    with pytest.raises(ValueError, match=r"Landmark 'ball': mass must be in \(0.0, inf\], got 0"):
+    with pytest.raises(ValueError, match=r"Landmark 'ball': mass must be in \(0.0, inf\), got 0"):
         Landmark(name="ball", mass=0)
     with pytest.raises(ValueError, match="u_range must be one number or 2"):
         Agent(u_range=[1, 2, 3])

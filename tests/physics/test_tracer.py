@@ -1,8 +1,10 @@
 """What the tracer promises: the same source whatever is around it, bounds that hold, arguments that nobody drops."""
 
+import functools
 import random
 import threading
 import time
+from copy import copy
 
 import numpy as np
 import pytest
@@ -13,9 +15,9 @@ from marlenv.scenarios.mpe.simple_spread import SimpleSpread
 
 from marlenv.physics import Simulation
 from marlenv.physics.jit import tracer
-from marlenv.physics.jit.graph import FOLDED, Graph, Untraceable, rounded
+from marlenv.physics.jit.graph import FOLDED, ROWS, Graph, Untraceable, rounded
 from marlenv.physics.jit.kernel import Source
-from marlenv.physics.jit.repeatable import elsewhere
+from marlenv.physics.jit.repeatable import elsewhere, listening
 
 
 def data(*shape, dtype=torch.float32):
@@ -86,6 +88,81 @@ def test_global_generators_clocks_and_dtypes_are_left_as_they_were():
     assert torch.equal(before[0], after[0])
     assert before[1:] == after[1:]
     assert clocks == [time.time, time.perf_counter, time.monotonic]
+
+
+class Tossing(SimpleSpread):
+    """Tosses a coin, which may be a global generator's."""
+
+    coin = staticmethod(lambda: 0.0)
+
+    def shared_info(self):
+        return {"coin": self.zeros() + float(self.coin() < 0.5)}
+
+
+OTHERS = {
+    "random": (random.seed, lambda: random.uniform(0, 1), lambda: random.Random(5).random),
+    "numpy.random": (np.random.seed, lambda: np.random.rand(1)[0], lambda: np.random.RandomState(5).rand),
+    "torch": (
+        torch.manual_seed,
+        lambda: torch.rand(()).item(),
+        lambda: functools.partial(drawn_from, torch.Generator().manual_seed(5)),
+    ),
+}
+
+
+def drawn_from(generator):
+    return torch.rand((), generator=generator).item()
+
+
+@pytest.mark.parametrize("coin", [None, *OTHERS])
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_thread_draws_what_it_would_draw_and_is_not_taken_for_the_scenario(name, coin):
+    """While a scenario is traced, and refused where it draws itself: not where somebody else does."""
+    (seed, draw, fresh), found, stop = OTHERS[name], [], threading.Event()
+    kind = type("Own", (Tossing,), {} if coin is None else {"coin": staticmethod(OTHERS[coin][1])})
+    sim = Simulation(kind())
+    seed(5)
+
+    def draws():
+        while not stop.is_set():
+            found.append(draw())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=draws)
+    thread.start()
+    try:
+        if coin is None:
+            Source(sim)
+        else:
+            with pytest.raises(Untraceable, match=f"draws from a global generator .{coin}."):
+                Source(sim)
+    finally:
+        stop.set()
+        thread.join()
+    alone = fresh()
+    assert len(found) > 3
+    if coin != name:  # else both take of one row of numbers
+        assert found == [alone() for _ in found]
+
+
+def test_a_trace_that_is_listened_to_is_the_same():
+    source = Source(Simulation(SimpleSpread()))
+    plain = copy(source)._trace(ROWS[0], 1, only=True)
+    with listening() as heard:
+        assert copy(source)._trace(ROWS[0], 1, only=True) == plain
+    assert heard == []
+
+
+def test_a_generator_of_its_own_is_no_global_one():
+    """What it gives is the same each time: a constant."""
+
+    class Own(SimpleSpread):
+        def shared_info(self):
+            return {"x": self.zeros() + torch.rand((), generator=torch.Generator().manual_seed(5))}
+
+    with listening() as heard:
+        Source(Simulation(Own()))
+    assert heard == []
 
 
 def test_another_thread_sees_the_clock_as_it_is():

@@ -69,6 +69,28 @@ def test_a_fed_predator_shares_with_one_that_is_born_beside_it():
     assert row(data, "predators", "done") == [False, False, True]
 
 
+def test_who_dies_is_done_in_that_step_and_born_in_the_next_at_the_earliest():
+    env, td = hunt(
+        500, energy=[1.0, 0.005, 0.0], birth=1.0, places={"predator_0": (0.3, 0.3), "prey_0": (0.3, 0.3)}, reach=0.05
+    )
+    data = act(env, td)
+    caught, starved = data["prey", "reward"][:, 0], data["predators", "reward"][:, 1]
+    assert caught.eq(-1).all()
+    assert starved.eq(-1).all()
+    for entry, agent in ((data["prey"], 0), (data["predators"], 1)):
+        assert entry["terminated"][:, agent].all()
+        assert entry["done"][:, agent].all()
+        assert not entry["alive"][:, agent].any()
+        assert not entry["observation"][:, agent].any()
+    assert data["predators", "alive"][:, 2].all()  # dead before, and so the first that may be born
+    energy = env.get_state()["memory.energy"]
+    torch.testing.assert_close(energy[0], torch.tensor([0.5, 0.0, 0.5]))  # fed up to 1, and shared
+    after = act(env, data)
+    assert after["prey", "alive"][:, 0].float().mean().item() == pytest.approx(5 / 6, abs=0.06)
+    assert torch.equal(after["prey", "done"][:, 0, 0], ~after["prey", "alive"][:, 0])
+    assert after["prey", "reward"][:, 0].eq(0).all()
+
+
 def test_prey_is_born_as_often_as_its_option_says():
     env, td = hunt(4000, free=[True, True, True, False, False, False], birth=0.4, reach=0.0)
     data = act(env, td)
@@ -96,6 +118,10 @@ def test_in_long_lives_the_dead_come_back_and_who_is_dead_is_not_seen():
     alive = data["prey", "alive"]
     again = ~alive[:, :-1] & alive[:, 1:] & ~data["done"][:, :-1]
     assert again.any()
+    for group in ("prey", "predators"):
+        dies = data[group, "reward"] < -0.5  # caught, or starved
+        assert dies.any()
+        assert data[group, "done"][dies].all()
     goes_on = ~data["done"].squeeze(-1)
     seen = data["predators", "observation"][..., 11:].unflatten(-1, (6, 3))[..., 2]  # by each predator
     looks = data["predators", "alive"]

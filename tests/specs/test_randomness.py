@@ -322,3 +322,22 @@ def test_masked_draws_count_the_allowed_values(n, shape, dtype):
                 assert got.dtype == torch.int64, name
                 assert got.reshape(-1).tolist() == want, name
                 assert got.shape == shape, name
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_complex_numbers_are_drawn_as_torch_draws_them(dtype):
+    spec = Unbounded((2, 3), dtype=dtype)
+    drawn = spec.rand(5, rng=torch.Generator().manual_seed(0))
+    assert torch.equal(drawn, torch.randn((5, 2, 3), dtype=dtype, generator=torch.Generator().manual_seed(0)))
+    many = Unbounded((4000,), dtype=dtype)
+    rows = many.rand(3, rng=RowRNG(7, rows=[3]))
+    assert rows.dtype == dtype
+    assert torch.equal(rows[:1], many.rand(1, rng=RowRNG(7, rows=[1])))
+    parts = torch.view_as_real(rows.to(torch.complex128)).reshape(-1, 2)
+    assert torch.allclose(parts.mean(0), torch.zeros(2, dtype=torch.float64), atol=0.03)
+    assert torch.allclose(parts.T.cov(), torch.eye(2, dtype=torch.float64) / 2, atol=0.03)  # E|z|^2 = 1
+    assert torch.stack([spec, spec]).rand().dtype == Composite(z=spec).rand()["z"].dtype == dtype
+    assert spec.is_in(spec.rand())
+    assert spec.domain == "continuous"
+    assert spec.cardinality() == float("inf")
+    assert bool(spec.space.high.real.isinf().all() and spec.space.high.imag.isinf().all())

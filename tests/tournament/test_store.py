@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -114,6 +115,19 @@ def test_games_of_a_process_that_is_gone_are_free_at_once(tmp_path: Path) -> Non
     dead = me().rpartition(":")[0] + f":{child.pid}"
     assert len(ledger.lease(dead, 42)) == 42
     assert len(ledger.lease("other:1", 50)) == 42
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="only /proc says it")
+def test_games_of_a_killed_process_that_nobody_waited_for_are_free(tmp_path: Path) -> None:
+    ledger = open_ledger(Config.of(CONFIG), tmp_path / "a.sqlite")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        owner = me().rpartition(":")[0] + f":{child.pid}"
+        assert len(ledger.lease(owner, 42)) == 42
+        assert len(ledger.lease("other:1", 50)) == 0  # it lives
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and its number stays taken
+        os.kill(child.pid, 0)
+        assert len(ledger.lease("other:1", 50)) == 42
 
 
 def test_a_full_disk_is_an_error_and_costs_nothing(tmp_path: Path) -> None:

@@ -44,6 +44,53 @@ def test_specs_and_data_follow_a_chain_that_is_edited_in_place() -> None:
         chain.pop()
 
 
+@pytest.mark.parametrize("index", [-2, -1, 0, 1, 2])
+def test_a_transform_is_inserted_where_a_list_puts_it(index: int) -> None:
+    want = ["RewardSum", "StepCounter"]
+    want.insert(index, "InitTracker")
+    for insert in (
+        lambda env: env.transform.insert(index, InitTracker()),
+        lambda env: env.insert_transform(index, InitTracker()),
+    ):
+        env = TransformedEnv(CountingEnv(), Compose(RewardSum(), StepCounter()))
+        insert(env)
+        assert [type(transform).__name__ for transform in env.transform] == want
+        assert [type(env.transform[i]).__name__ for i in range(3)] == want
+        same(env, *(transform.clone() for transform in env.transform))
+        assert env.rollout(3)["next", "episode_reward"].flatten().tolist() == [1, 2, 3]  # and nothing twice
+    alone = Compose(RewardSum(), StepCounter())
+    alone.insert(index, InitTracker())
+    assert [type(transform).__name__ for transform in alone] == want
+
+
+@pytest.mark.parametrize(
+    ("edit", "text"),
+    [
+        (lambda chain: chain.insert(2, InitTracker()), "insert: index 2 is out of range; there are 1 transforms"),
+        (lambda chain: chain.insert(-2, InitTracker()), "insert: index -2 is out of range; there are 1 transforms"),
+        (lambda chain: chain.insert("a", InitTracker()), "insert: index must be an integer, got 'a'; there are 1"),
+        (lambda chain: chain.insert(1.0, InitTracker()), "insert: index must be an integer, got 1.0"),
+        (lambda chain: chain.pop("a"), "pop: index must be an integer, got 'a'"),
+        (lambda chain: chain.__delitem__(slice(0, 1)), "pop: index must be an integer, got slice"),
+    ],
+)
+def test_a_place_that_there_is_not_leaves_the_chain_as_it_was(edit, text: str) -> None:
+    env = TransformedEnv(CountingEnv(), Compose(RewardSum()))
+    with pytest.raises(BadIndex, match=rf"Compose\.{text}"):
+        edit(env.transform)
+    assert len(env.transform) == len(list(env.transform)) == 1
+    same(env, RewardSum())
+    env.transform.insert(-1, InitTracker())
+    same(env, InitTracker(), RewardSum())
+
+
+def test_a_transform_does_not_take_two_places() -> None:
+    chain = Compose(RewardSum(), StepCounter())
+    with pytest.raises(SpecError, match=r"StepCounter\(.*\) is in this chain already; pass its copy"):
+        chain[0] = chain[1]
+    assert [type(transform).__name__ for transform in chain] == ["RewardSum", "StepCounter"]
+
+
 def test_a_chain_inside_a_chain_is_edited_too() -> None:
     inner = Compose(RewardSum())
     env = TransformedEnv(CountingEnv(), Compose(inner, InitTracker()))

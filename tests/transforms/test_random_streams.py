@@ -202,3 +202,57 @@ def test_rows_that_stand_still_draw_no_action(discrete: bool) -> None:
 
     assert torch.equal(sums(2), sums(0))
     assert sums(0).unique().numel() > 1
+
+
+FREE = {name: make for name, make in DRAWN.items() if not name.endswith((", before", "as fast"))}
+
+
+def swung(transform: Any, rows: int, resets: dict[int, int]) -> list[TensorDict]:
+    """Data of a pendulum that takes any number of rows; before some steps a row is reset."""
+    env = TransformedEnv(marlenv.PendulumEnv(), transform)
+    env.set_seed(3)
+    td = env.reset(TensorDict({}, [rows]))
+    found = [td.clone()]
+    for i in range(5):
+        if i in resets:
+            td = env.reset(td.set("_reset", torch.arange(rows).unsqueeze(-1) == resets[i]))
+        found.append(env.step(td.set("action", torch.full((rows, 1), 0.5))).clone())
+        td = env.step_mdp(found[-1])
+    return found
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_rows_of_an_env_that_takes_any_number_draw_by_themselves(name: str) -> None:
+    few = swung(FREE[name](), 3, {2: 0, 4: 1})
+    many = swung(FREE[name](), 4, {1: 2, 2: 0, 3: 2, 4: 1})
+    assert not any(differences(one[:2], other[:2]) for one, other in zip(few, many, strict=True))
+    assert differences(few[-1][2:], many[-1][2:3])
+
+
+def test_messages_are_lost_as_in_an_env_of_that_many_rows() -> None:
+    """And those of other rows, afterwards, are not the first ones again."""
+    entry = {"in_keys": ["outcome"], "flag_name": "arrived"}
+    free = TransformedEnv(marlenv.make("tic_tac_toe", None), DropMessages(0.25, **entry))
+    bound = TransformedEnv(marlenv.make("tic_tac_toe", 300), DropMessages(0.25, **entry))
+    found = []
+    for env in (free, bound):
+        env.set_seed(0)
+        td = env.reset(TensorDict({}, [300]))
+        found.append([td["arrived"], env.step(env.rand_action(td))["next", "arrived"]])
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
+    share = torch.cat(found[0]).float().mean()
+    assert abs(share - 0.75) < 4 * (0.75 * 0.25 / found[0][0].numel() / 2) ** 0.5  # four standard deviations
+    wider = free.reset(TensorDict({}, [20, 20]))["arrived"].flatten()
+    assert not torch.equal(wider[:300], found[0][0].flatten())
+
+
+@pytest.mark.parametrize("rows", [[], [5], [2, 3]])
+def test_idle_steps_in_an_env_that_takes_any_number_of_rows(rows: list[int]) -> None:
+    env = TransformedEnv(marlenv.make("tic_tac_toe", None), NoopResetEnv(2, random=False))
+    env.set_seed(0)
+    td = env.reset(TensorDict({}, rows))
+    assert td.batch_size == tuple(rows)
+    assert (td["turn"] == 0).all()  # of x, again, after two plies
+    assert (td["x", "action_mask"].sum(-1) == 9 - 2).all()
+    again = env.reset(TensorDict({}, rows))
+    assert not torch.equal(td["state", "code"], again["state", "code"])

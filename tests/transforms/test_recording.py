@@ -7,6 +7,7 @@ import glob
 import json
 import struct
 from collections.abc import Iterator
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -167,6 +168,46 @@ def test_what_is_rendered_goes_into_the_data() -> None:
     assert native.reset()["pixels"].shape[-1] == 3  # of one row
 
 
+@pytest.mark.parametrize("pool", [False, True])
+def test_drawing_leaves_the_episodes_of_a_seeded_env_as_they_are(pool: bool) -> None:
+    def make():
+        env = SerialEnv(2, partial(marlenv.make, "simple_spread", num_envs=1, compile="none")) if pool else None
+        env = env or marlenv.make("simple_spread", num_envs=2, compile="none")
+        env.set_seed(0)
+        return env
+
+    plain, drawn = make(), TransformedEnv(make(), PixelRenderTransform(size=(20, 20)))
+    a, b = (env.rollout(4, break_when_any_done=False) for env in (plain, drawn))
+    for key in a.keys(True, True):
+        assert torch.equal(a[key], b[key]), key
+    drawn.append_transform(PixelRenderTransform(["again"], size=(20, 20)))
+    a, b = (env.rollout(2)["agents", "observation"] for env in (plain, drawn))
+    assert torch.equal(a, b)
+
+
+@pytest.mark.sim
+def test_drawing_begins_with_the_first_episode_of_a_simulators_seed() -> None:
+    gymnasium = pytest.importorskip("gymnasium", reason="comes with the extra gym")
+    pytest.importorskip("pygame", reason="draws the picture")
+    env = marlenv.GymEnv("CartPole-v1", render_mode="rgb_array")
+    env.set_seed(3, static_seed=True)
+    env = TransformedEnv(env, PixelRenderTransform())
+    want, _ = gymnasium.make("CartPole-v1").reset(seed=3)
+    assert np.array_equal(env.reset()["observation"], want)
+    assert env.full_observation_spec["pixels"].shape == (400, 600, 3)
+
+
+def test_an_env_that_cannot_be_copied_is_drawn_too() -> None:
+    class Locked(Shades):
+        def __deepcopy__(self, memo: object) -> None:
+            raise TypeError("cannot pickle '_thread.lock' object")
+
+    env = TransformedEnv(Locked([2]), PixelRenderTransform(["drawn"]))
+    env.check_env_specs()
+    data = env.rollout(3)
+    assert torch.equal(data["next", "drawn"], data["next", "pixels"])
+
+
 @pytest.mark.parametrize("rows", [[], [1]])
 def test_images_that_are_no_tensors_are_those_of_their_rows(rows: list[int]) -> None:
     """A pool draws one image for every env; each row has its own, fresh after a reset of that row alone."""
@@ -221,6 +262,19 @@ def test_options_and_nested_metrics(tmp_path: Path) -> None:
     metrics = TensorDict({"agents": {"reward": torch.tensor([1.0, 3.0])}})
     assert logger.log_metrics(metrics, step=5) == {"agents/reward": 2.0}
     assert (tmp_path / "run" / "scalars" / "agents" / "reward.csv").read_text() == "5,2.0\n"
+
+
+def test_metrics_are_written_as_exactly_as_they_were_given(tmp_path: Path) -> None:
+    metrics = {
+        "steps": torch.tensor(16777217),  # no number of 32 bits
+        "time": torch.tensor(1764405000.123, dtype=torch.float64),
+        "large": torch.tensor([1e300, 3e300], dtype=torch.float64),
+        "won": torch.tensor([True, False]),
+        "half": torch.tensor(1.5, dtype=torch.bfloat16),
+    }
+    want = {"steps": 16777217.0, "time": 1764405000.123, "large": 2e300, "won": 0.5, "half": 1.5}
+    assert CSVLogger("run", str(tmp_path)).log_metrics(metrics) == want
+    assert (tmp_path / "run" / "scalars" / "steps.csv").read_text() == "0,16777217.0\n"
 
 
 FILM = torch.arange(3, dtype=torch.uint8).mul(80).reshape(1, 3, 1, 1, 1).expand(1, 3, 3, 16, 16)
@@ -318,6 +372,74 @@ def test_mlflow_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert client.get_run(run).data.params["lr"] == "0.1"
     assert [a.path for a in client.list_artifacts(run, "videos")] == ["videos/film_1.mp4"]
     same_film(next((tmp_path / "runs").rglob("film_1.mp4")))
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Where MLflow keeps its runs; those that a test leaves active are ended."""
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow = pytest.importorskip("mlflow", reason="comes with the extra mlflow", exc_type=ImportError)
+    yield f"file://{tmp_path}/runs"
+    while mlflow.active_run() is not None:
+        mlflow.end_run()
+
+
+def kept(store: str, logger: Logger) -> tuple[dict[str, float], str]:
+    """The numbers of a logger's run, and how it stands."""
+    import mlflow
+
+    run = mlflow.MlflowClient(store).get_run(logger.experiment.info.run_id)
+    return run.data.metrics, run.info.status
+
+
+@pytest.mark.filterwarnings("ignore")  # its own
+@pytest.mark.parametrize("options", [{}, {"nested": True}, {"run_name": "beside"}], ids=str)
+def test_each_mlflow_logger_writes_its_own_run(store: str, options: dict[str, object]) -> None:
+    import mlflow
+
+    first = marlenv.MLFlowLogger("first", store)
+    mlflow.log_metric("of the user", 1)
+    second = marlenv.MLFlowLogger("second", store, **options)
+    first.log_scalar("mine", 2)
+    second.log_scalar("other", 3)
+    first.log_hparams({"lr": 0.1})
+    first.close()
+    second.log_scalar("after", 4)
+    assert kept(store, first) == ({"of the user": 1, "mine": 2}, "FINISHED")
+    assert kept(store, second) == ({"other": 3, "after": 4}, "RUNNING")
+    second.close()
+    assert kept(store, second)[1] == "FINISHED"
+
+
+@pytest.mark.filterwarnings("ignore")  # its own
+def test_an_mlflow_logger_leaves_the_run_of_the_user_alone(store: str) -> None:
+    import mlflow
+
+    mlflow.set_tracking_uri(store)
+    with mlflow.start_run() as run:
+        with marlenv.MLFlowLogger("mine", store) as logger:
+            logger.log_scalar("loss", 2)
+        mlflow.log_metric("of the user", 1)
+        assert mlflow.active_run().info.run_id == run.info.run_id
+    assert kept(store, logger) == ({"loss": 2}, "FINISHED")
+    assert mlflow.MlflowClient(store).get_run(run.info.run_id).data.metrics == {"of the user": 1}
+
+
+@pytest.mark.filterwarnings("ignore")  # its own
+def test_without_steps_mlflow_gets_one_after_the_other(store: str) -> None:
+    import mlflow
+
+    pytest.importorskip("av", reason="comes with the extra video")
+    logger = marlenv.MLFlowLogger("run", store)
+    for value in (5, 6, 7):
+        logger.log_scalar("loss", value)
+    for name in ("film", "film", "a/b", "a_b"):
+        logger.log_video(name, FILM)
+    client, run = mlflow.MlflowClient(store), logger.experiment.info.run_id
+    assert [(m.step, m.value) for m in client.get_metric_history(run, "loss")] == [(0, 5), (1, 6), (2, 7)]
+    films = [one.path for one in client.list_artifacts(run, "videos") if not one.is_dir]
+    assert sorted(films) == ["videos/a_b_0.mp4", "videos/film_0.mp4", "videos/film_1.mp4"]
+    assert [one.path for one in client.list_artifacts(run, "videos/a")] == ["videos/a/b_0.mp4"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
 import time
 from functools import partial
@@ -156,6 +157,50 @@ def test_actors_that_fail_are_replaced(machine, kind, how, tmp_path):
     for key in ("noise", "observation"):
         assert torch.equal(data[0]["next", key][:2], data[1]["next", key][:2])
     env.close()
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_envs_of_modules_that_only_this_process_looks_for(machine, kind, tmp_path, monkeypatch):
+    name = f"envs_found_here_{kind}"
+    (tmp_path / f"{name}.py").write_text("from marlenv.testing import CountingEnv\nclass Mine(CountingEnv): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    make = importlib.import_module(name).Mine
+    env = POOLS[kind]([make] * 2)
+    assert env.rand_step(env.reset())["next", "observation"].flatten().tolist() == [1, 1]
+    env.close()
+
+
+class Unreadable:
+    """Cannot be made anew from what was sent."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_errors_around_the_envs_are_told_with_their_cause(machine, kind):
+    env = POOLS[kind]([Fragile] * 2, on_failure="restart")
+    env.reset()
+    with pytest.raises(ValueError, match="invalid literal for int.*no number"):
+        env.fails(Unreadable(), 1)
+    env.close()
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_an_actor_that_asks_for_more_than_any_node_has(machine, kind):
+    with pytest.raises(WorkerFailed, match=r"within 3 s.*; an actor asks for {'CPU': 64}, and no node of Ray has that"):
+        POOLS[kind]([CountingEnv] * 2, timeout=3, backend_options={"num_cpus": 64}).reset()
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_ray_does_not_start_again_by_itself(machine, kind, monkeypatch):
+    env = POOLS[kind]([CountingEnv] * 2, on_failure="restart")
+    td = env.rand_action(env.reset())
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", None)
+    with pytest.raises(WorkerFailed, match="Ray was shut down while its actors held envs; start Ray again, and reset"):
+        env.step(td)
+    assert env.is_closed
 
 
 @pytest.mark.parametrize(

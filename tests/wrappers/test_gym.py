@@ -155,9 +155,12 @@ def test_actions_of_all_kinds_reach_the_simulator(vector: bool) -> None:
 
     env = GymWrapper(gymnasium.vector.SyncVectorEnv([Car] * 2) if vector else Car(), categorical_action_encoding=True)
     check_env_specs(env)
-    td = env.step(env.rand_action(env.reset()))
-    for name in parts:  # the car shows what it was told
-        assert torch.equal(td["next", name], td["action", name] if ("action", name) in td.keys(True) else td[name])
+    start = env.reset()
+    seen = start.clone()
+    td = env.step(env.rand_action(start))
+    for name in parts:  # the car shows what it was told, and what it showed before is still there
+        assert torch.equal(td["next", name], td["action", name])
+        assert torch.equal(td[name], seen[name])
 
 
 class Echo(gymnasium.Env):
@@ -260,7 +263,8 @@ def test_texts_that_are_not_one_for_each_row_are_refused() -> None:
     vector = gymnasium.vector.SyncVectorEnv([Echo] * 2)
     vector.reset = lambda **_: ({"text": ("a",), "more": (("a", "b"), np.zeros((2, 2)))}, {})
     with pytest.raises(
-        ShapeError, match=r"GymWrapper: the simulator gave .*'a'.*, expected an item for each of 2 rows"
+        ShapeError,
+        match=r"GymWrapper: observation 'text': the simulator gave .*'a'.*, expected an item for each of 2 rows",
     ):
         GymWrapper(vector).reset()
 

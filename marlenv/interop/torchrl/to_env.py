@@ -44,6 +44,7 @@ class TorchRLEnv(theirs.EnvBase):
 
     def _write_specs(self) -> None:
         self._drawer.env = self
+        self._drawer.legal.clear()
         specs = {kind: self._spec(kind) for kind in SIDE}
         live: list[tuple[Any, NestedKey]] = []
         for entry in self.inner.plan.actions:
@@ -107,9 +108,10 @@ class TorchRLEnv(theirs.EnvBase):
         """Keeps what a partial reset and random actions start from, and tells the action specs what is legal."""
         self.__dict__["_held"] = td
         self._draws.clear()
+        self._drawer.moves += 1
         for spec, mask in self._live:
             if (legal := now.get(mask, None)) is not None:
-                spec.update_mask(legal)
+                spec.follow(legal)
 
     def _now(self) -> TensorDictBase | None:
         """The data that the env stands before, as it gave them."""

@@ -21,7 +21,11 @@ HUGE = 3.0  # metres; larger bodies are not looked at
 
 
 def draw_row(simulation: Simulation, state: State, row: int, size: tuple[int, int]) -> Any:
-    """A picture of a row of a state, with everything in view; uint8 ``[H, W, 3]``, a numpy array."""
+    """A picture of a row of a state; uint8 ``[H, W, 3]``, a numpy array.
+
+    It shows the scenario's view. Where that is None, it is wide enough for all visible bodies whose ``x`` and ``y`` are
+    within 20 metres and that reach 3 metres at most; others are drawn as far as they lie in it.
+    """
     rows = state["rng"].shape[-1]
     row = whole("render", "row", row, -rows, rows - 1)
     if not isinstance(size, Sequence) or len(size) != 2:
@@ -66,11 +70,20 @@ def _opened(simulation: Simulation, state: State) -> Iterator[None]:
 def _fitted(simulation: Simulation) -> View:
     """The view that the scenario asks for, or that has everything in the open state in it."""
     if (view := simulation.scenario.view()) is not None:
-        return view
+        return _checked(view, f"{type(simulation.scenario).__name__}.view")
     bodies = [body for group in simulation.world.groups.values() for body in group if _in_view(body)]
     boxes = [_extent(body) for body in bodies]
     reach = [max((max(abs(box[i]), abs(box[i + 2])) for box in boxes), default=0.0) for i in (0, 1)]
     return View(*(max(SMALLEST_VIEW, math.ceil((at + 0.1) * 4) / 4) for at in reach))
+
+
+def _checked(view: View, who: str) -> View:
+    """A scenario's view, where something can be drawn in it."""
+    if not isinstance(view, View):
+        raise TypeError(f"{who}: expected a View, such as View(wide=2.0, high=1.5), or None, got {view!r}")
+    if not (all(map(math.isfinite, view)) and view.wide > 0 and view.high > 0):
+        raise ValueError(f"{who}: expected finite numbers, wide and high above 0, got {view!r}")
+    return view
 
 
 def _picture(simulation: Simulation, size: tuple[int, int], view: View) -> Any:

@@ -20,6 +20,7 @@ import contextlib
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import stat
 import subprocess
@@ -51,21 +52,35 @@ class StillCompiling(Unsupported):
 def folder() -> Path:
     """Where libraries are kept."""
     if own := os.environ.get("MARLENV_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "marlenv"
+        return Path(own).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "marlenv"
 
 
 def compiler() -> tuple[str, str] | None:
-    """The C++ compiler, ``$CXX`` or ``g++`` or ``clang++``, and what it says it is; None where there is none."""
-    for name in (os.environ.get("CXX"), "g++", "clang++") if fcntl else ():
-        if name and (path := shutil.which(name)):
-            return path, _version(path)
+    """The C++ compiler, ``$CXX`` or ``g++`` or ``clang++``, and what it says it is; None where there is none.
+
+    Raises:
+        Unsupported: ``$CXX`` names what is not there.
+
+    """
+    if not fcntl:
+        return None
+    asked = shlex.split(os.environ.get("CXX", ""))
+    for name, *more in [asked] if asked else [["g++"], ["clang++"]]:
+        if path := shutil.which(name):
+            command = shlex.join([path, *more])
+            return command, _version(command)
+    if asked:
+        raise Unsupported(
+            f"CXX={os.environ['CXX']!r}: there is no program {asked[0]!r}; name a C++ compiler in CXX, or unset it, "
+            f"for g++ or clang++"
+        )
     return None
 
 
 @lru_cache(maxsize=8)
-def _version(path: str) -> str:
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+def _version(command: str) -> str:
+    said = subprocess.run([*shlex.split(command), "--version"], capture_output=True, text=True, check=False).stdout
     return said.partition("\n")[0]
 
 
@@ -101,7 +116,7 @@ class Compiler:
             raise Unsupported(
                 "there is no C++ compiler; install g++ or clang++, or name one in CXX (compile='none' needs none)"
             )
-        return [found[0], *OPTIONS, str(code), "-o", str(made)]
+        return [*shlex.split(found[0]), *OPTIONS, str(code), "-o", str(made)]
 
 
 CPU = Compiler()
@@ -148,14 +163,34 @@ def _distrust(path: Path, what: Path, why: str) -> Unsupported:
 
 
 def own_folder() -> Path:
-    """The folder, made if it is not there, for its owner alone."""
+    """The folder, made if it is not there, for its owner alone.
+
+    Raises:
+        Unsupported: it is no folder, cannot be made or written to, or is not to be trusted.
+
+    """
     path = Path(os.path.realpath(folder()))
-    missing = [one for one in (path, *path.parents) if not one.exists()]
-    for one in reversed(missing):
-        with contextlib.suppress(FileExistsError):  # another process was faster
-            one.mkdir(0o700)
+    try:
+        missing = [one for one in (path, *path.parents) if not one.exists()]
+        for one in reversed(missing):
+            with contextlib.suppress(FileExistsError):  # another process was faster
+                one.mkdir(0o700)
+    except OSError as error:
+        raise _no_place(path, f"cannot be made ({type(error).__name__}: {error})") from error
+    if not path.is_dir():
+        raise _no_place(path, "is no folder")
     trusted(path)
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise _no_place(path, "cannot be written to")
     return path
+
+
+def _no_place(path: Path, why: str) -> Unsupported:
+    source = "MARLENV_CACHE" if os.environ.get("MARLENV_CACHE") else "the cache"
+    return Unsupported(
+        f"machine code is kept in {path} ({source}), which {why}; set MARLENV_CACHE to a folder of your own that can "
+        f"be written to"
+    )
 
 
 # --- libraries -----------------------------------------------------------------------------------
@@ -173,7 +208,7 @@ def find(source: str, by: Compiler = CPU) -> Path | None:
 
     """
     home, name = Path(os.path.realpath(folder())), key(source, by)
-    if not home.exists():
+    if not home.is_dir():
         return None
     trusted(home)
     for path in sorted(home.glob(f"{name}.*.{by.library}")):

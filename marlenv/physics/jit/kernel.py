@@ -22,7 +22,7 @@ from marlenv.physics.jit import operations
 from marlenv.physics.jit.codegen import CARE, SLOTS, Emitter, aligned
 from marlenv.physics.jit.graph import ROWS, TYPES, Graph, Node, TooLarge, Untraceable
 from marlenv.physics.jit.loops import repeat
-from marlenv.physics.jit.repeatable import Trace, check_agreement, elsewhere, trace_of, unchanged, undrawn
+from marlenv.physics.jit.repeatable import Trace, check_agreement, elsewhere, trace_of, unchanged
 from marlenv.physics.jit.tracer import cells_of, traced
 from marlenv.physics.laws.state import State
 from marlenv.physics.maths import rowwise
@@ -141,7 +141,6 @@ class Source:
             self.traces, self.loose = list[Any](), set[str]()
             with (
                 elsewhere(seed),
-                undrawn(),
                 unchanged(self.simulation.scenario),
                 torch.inference_mode(False),
                 torch.no_grad(),

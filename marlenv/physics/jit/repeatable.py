@@ -1,22 +1,25 @@
 """Whether a scenario's code is the same whenever it runs: what a tracer may keep for ever.
 
 A trace is what Python did once. Numbers that Python made on the way (from a global generator, the clock, the number of
-rows, an attribute that a method counts up) would be frozen in it. So a scenario is traced twice, with other generators,
-another time and another number of rows, and both traces must agree.
+rows, an attribute that a method counts up) would be frozen in it. So a scenario is traced twice, at another time and
+with another number of rows; both traces must agree, and no global generator may move. Where one moves while there are
+other threads, which may draw as they like, a third trace listens to what this thread asks generators for.
 """
 
 from __future__ import annotations
 
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from marlenv.physics.jit.graph import Graph, Node, Untraceable
 
@@ -30,65 +33,143 @@ Trace = Sequence[Any]
 
 @contextmanager
 def elsewhere(seed: int) -> Iterator[None]:
-    """Within this context this thread sees global generators with this seed, and a time of this seed.
+    """Within this context this thread sees a time of this seed; the clocks of other threads go on.
 
-    Afterwards all is as it was.
+    PyTorch's default dtype is float32. There is one for all threads, so that others see it too where it was another.
 
-    >>> state = random.getstate()
     >>> with elsewhere(1):
-    ...     first = random.random()
-    >>> with elsewhere(1):
-    ...     print(random.random() == first)
-    True
-    >>> random.getstate() == state
+    ...     later = time.monotonic()
+    >>> later - time.monotonic() > 90_000
     True
     """
     with ONE_AT_A_TIME:
-        states = random.getstate(), np.random.get_state(), torch.get_rng_state()
-        clocks = {name: getattr(time, name) for name in CLOCKS}
-        dtype = torch.get_default_dtype()
+        clocks, dtype = {name: getattr(time, name) for name in CLOCKS}, torch.get_default_dtype()
         try:
-            random.seed(seed)
-            np.random.seed(seed)
-            torch.default_generator.manual_seed(seed)
-            torch.set_default_dtype(torch.float32)
+            if dtype is not torch.float32:
+                torch.set_default_dtype(torch.float32)
             for name, clock in clocks.items():
                 setattr(time, name, _shifted(clock, seed * AHEAD * (10**9 if name.endswith("ns") else 1)))
             yield
         finally:
             for name, clock in clocks.items():
                 setattr(time, name, clock)
-            torch.set_default_dtype(dtype)
-            random.setstate(states[0])
-            np.random.set_state(states[1])
-            torch.set_rng_state(states[2])
-
-
-@contextmanager
-def undrawn() -> Iterator[None]:
-    """Raises when a global generator was moved: a coin that is tossed falls the same way twice every other time."""
-    before = _generators()
-    yield
-    for name, state in _generators().items():
-        if state != before[name]:
-            raise Untraceable(
-                f"draws from a global generator ({name}); use self.uniform, self.normal and self.randint, which draw "
-                f"for every row"
-            )
-
-
-def _generators() -> dict[str, Any]:
-    numpys: Any = np.random.get_state()
-    return {
-        "random": random.getstate(),
-        "numpy.random": (numpys[0], numpys[1].tobytes(), *numpys[2:]),
-        "torch": torch.get_rng_state().numpy().tobytes(),
-    }
+            if dtype is not torch.float32:
+                torch.set_default_dtype(dtype)
 
 
 def _shifted(clock: Callable[[], Any], by: int) -> Callable[[], Any]:
     here = threading.get_ident()
     return lambda: clock() + by if threading.get_ident() == here else clock()
+
+
+# --- global generators ---------------------------------------------------------------------------
+
+
+def drawn(run: Callable[[], Any], again: Callable[[], Any]) -> tuple[Any, str | None]:
+    """What a function gives, and a global generator that it draws from, if there is one.
+
+    A coin that is tossed falls the same way twice every other time, so results tell nothing. Where this is the only
+    thread, generators are afterwards as they were.
+
+    Args:
+        run: is listened to from outside: whether a generator moves.
+        again: does the same once more, where one moved and another thread may have moved it.
+
+    >>> drawn(lambda: random.random() < 2, lambda: random.random())
+    (True, 'random')
+    >>> drawn(lambda: 2, lambda: 2)
+    (2, None)
+    """
+    alone, before = len(sys._current_frames()) == 1, _states()
+    try:
+        result = run()
+    finally:
+        moved = [name for name, state in _states().items() if _differ(state, before[name])]
+        for name in moved if alone else ():  # then it was run that drew, and nobody else misses a number
+            RESTORES[name](before[name])
+    if moved and not alone:
+        with listening() as heard, suppress(Exception):  # what was heard before an error counts
+            again()
+        moved = heard
+    return result, moved[0] if moved else None
+
+
+@contextmanager
+def listening() -> Iterator[list[str]]:
+    """Within this context it notes which global generators this thread asks for numbers; other threads are left alone.
+
+    >>> with listening() as heard:
+    ...     _ = torch.rand(2), np.random.rand(), np.random.default_rng(0).random()
+    >>> heard
+    ['torch', 'numpy.random']
+    """
+    heard: list[str] = []
+    with ONE_AT_A_TIME:
+        kept = [(module, key, getattr(module, key)) for module, keys in _askers() for key in keys]
+        try:
+            for module, key, ask in kept:
+                setattr(module, key, _noted(ask, module.__name__, heard))
+            with _Listening(heard):
+                yield heard
+        finally:
+            for module, key, ask in kept:
+                setattr(module, key, ask)
+
+
+def _states() -> dict[str, Any]:
+    return {"random": random.getstate(), "numpy.random": np.random.get_state(), "torch": torch.get_rng_state()}
+
+
+RESTORES: dict[str, Callable[[Any], None]] = {
+    "random": random.setstate,
+    "numpy.random": np.random.set_state,
+    "torch": torch.set_rng_state,
+}
+
+
+def _differ(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple):
+        return any(map(_differ, a, b))
+    return not (torch.equal(a, b) if isinstance(a, Tensor) else np.array_equal(a, b))
+
+
+def _askers() -> list[tuple[Any, list[str]]]:
+    """Modules, and which of their functions move their global generator."""
+    found: list[tuple[Any, list[str]]] = [(np.random, ["seed"]), (torch, ["seed", "manual_seed"])]
+    for module, owner in ((random, random._inst), (np.random, np.random.mtrand._rand)):
+        own = [key for key, ask in vars(module).items() if getattr(ask, "__self__", None) is owner]
+        found.append((module, [key for key in own if key not in ("getstate", "get_state")]))
+    return found
+
+
+def _noted(ask: Callable[..., Any], name: str, heard: list[str]) -> Callable[..., Any]:
+    here = threading.get_ident()
+
+    def noting(*args: Any, **options: Any) -> Any:
+        if threading.get_ident() == here:
+            heard.append(name)
+        return ask(*args, **options)
+
+    return noting
+
+
+class _Listening(TorchDispatchMode):
+    """Notes operations that draw from PyTorch's global generator."""
+
+    def __init__(self, heard: list[str]) -> None:
+        super().__init__()
+        self.heard = heard
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        options = kwargs or {}
+        if torch.Tag.nondeterministic_seeded in func.tags and not any(
+            isinstance(x, torch.Generator) and x is not torch.default_generator for x in (*args, *options.values())
+        ):
+            self.heard.append("torch")
+        return func(*args, **options)
+
+
+# --- two traces ----------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -145,7 +226,7 @@ def trace_of(graph: Graph, roots: Sequence[Node]) -> Trace:
 def check_agreement(
     first: Callable[[int, int], Trace], trace: Callable[[int, int], Trace], rows: Sequence[int]
 ) -> None:
-    """Raises when traces differ, and says why.
+    """Raises when traces differ or numbers are drawn from a global generator, and says why.
 
     Args:
         first: makes the first trace, with a number of rows and a seed of everything else.
@@ -153,7 +234,12 @@ def check_agreement(
         rows: two numbers of rows.
 
     """
-    one, two = first(rows[0], 1), trace(rows[1], 2)
+    (one, two), generator = drawn(lambda: (first(rows[0], 1), trace(rows[1], 2)), lambda: trace(rows[0], 1))
+    if generator:
+        raise Untraceable(
+            f"draws from a global generator ({generator}); use self.uniform, self.normal and self.randint, which draw "
+            f"for every row"
+        )
     if one == two:
         return
     what = _difference(one, two)
@@ -163,10 +249,7 @@ def check_agreement(
             "use the dimensions of a row only"
         )
     elif trace(rows[0], 1) == one:
-        why = (
-            "it draws from a global generator (random, numpy.random or torch) or looks at the clock; "
-            "use self.uniform, self.normal, self.randint and self.steps"
-        )
+        why = "it looks at the clock; use self.steps"
     else:
         why = (
             "something outlives a step besides the world's state: a generator, a counter, a list or the clock; "

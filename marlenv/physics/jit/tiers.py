@@ -12,9 +12,9 @@ tier          what runs
               expressions, and while the compiler goes on in the background; where anything goes wrong with a warning
 ============= ====================================================================================================
 
-Where something that a user's scenario holds in Python (weights of a network, an entry of a dict, a variable of its
-module) is another than when its code was made, ``"aot"`` and ``"compile"`` make it anew, and ``"auto"`` goes on
-without, with a warning (:mod:`marlenv.physics.jit.watch`).
+Where something that a scenario holds in Python (weights of a network, an entry of a dict, a variable of its module, a
+method of its class) is another than when its code was made, ``"aot"`` and ``"compile"`` make it anew, and ``"auto"``
+goes on without, with a warning (:mod:`marlenv.physics.jit.watch`).
 
 All give the same numbers up to rounding; machine code that does not, when it is first used, is not used
 (:mod:`marlenv.physics.jit.first_use`).
@@ -37,7 +37,7 @@ from marlenv.physics.jit.cuda_kernel import CudaKernel
 from marlenv.physics.jit.graph import TooLarge, Untraceable
 from marlenv.physics.jit.kernel import LARGEST, Draw, Source
 from marlenv.physics.jit.torch_compile import Inductor
-from marlenv.physics.jit.watch import Watch, watch_of
+from marlenv.physics.jit.watch import Watch
 from marlenv.physics.laws.state import State
 from marlenv.physics.simulation import SHARED, Grouped, Infos, Kept, Observations, Simulation, unflatten
 
@@ -54,7 +54,7 @@ class Engine(Protocol):
     in_place: bool
     """Whether a transition or a reset may write into the state that it is given."""
     watch: Watch | None
-    """Tells whether what a user's scenario holds in Python is still what it was when this was made."""
+    """Tells whether what a scenario holds in Python is still what it was when this was made."""
 
     def transition(
         self, state: State, actions: Mapping[str, Tensor]
@@ -166,7 +166,7 @@ def engine_of(
     where = torch.device("cpu") if device is None else device
     known_there = where.type == "cpu" or (where.type == "cuda" and (tier == "aot" or cuda_kernel.installed()))
     if tier == "compile":
-        return Inductor(simulation, watch_of(simulation.scenario))
+        return Inductor(simulation, Watch(simulation.scenario))
     if tier == "none" or (tier == "auto" and (not known_there or grad)):
         return simulation
     who = type(simulation.scenario).__name__
@@ -210,7 +210,7 @@ def _compiled(simulation: Simulation, draw: Draw | None, draws: int, *, wide: bo
 
     """
     with torch.inference_mode(False), torch.no_grad(), on_cpu():  # constants that are made here outlive the modes
-        watch = watch_of(simulation.scenario)
+        watch = Watch(simulation.scenario)
         source = known.source_of(simulation, draw, draws, wide=wide, largest=LARGEST if asked else QUICK)
         _check_constant(watch)
         kernel = CpuKernel(source) if asked else _soon(source)
@@ -223,7 +223,7 @@ def _on_gpu(
 ) -> OnGpu:
     """Machine code of a simulation for a GPU; arguments and errors as of :func:`_compiled`."""
     with torch.inference_mode(False), torch.no_grad(), on_cpu():
-        watch = watch_of(simulation.scenario)
+        watch = Watch(simulation.scenario)
         source = known.source_of(simulation, draw, draws, wide=wide, largest=LARGEST if asked else QUICK)
         _check_constant(watch)
         kernel = CudaKernel(source, device) if asked else _soon(source, device)

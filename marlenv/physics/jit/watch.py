@@ -1,8 +1,9 @@
-"""What a user's scenario reads in Python, and whether it is what it was: machine code keeps the numbers of its trace.
+"""What a scenario reads in Python, and whether it is what it was: machine code keeps the numbers of its trace.
 
-A walk from the scenario lists what attributes, dicts, lists, closures, classes and the globals that code names hold.
-Plain values are compared by value, tensors by version, small arrays by their bytes, all else by identity. Objects of
-marlenv and of libraries are not looked into (but PyTorch's modules are).
+A walk from a user's scenario lists what attributes, slots, containers, closures, classes and the globals that code
+names hold. Plain values are compared by value, tensors by version, small arrays by their bytes, all else by identity.
+Objects of marlenv and of libraries are not looked into (but PyTorch's modules are); the package that a scenario comes
+from is no library to it. Of marlenv's own scenarios only the classes are kept: somebody may put other methods there.
 """
 
 from __future__ import annotations
@@ -10,9 +11,20 @@ from __future__ import annotations
 import dis
 import operator
 import sys
+from array import array
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from functools import cache, lru_cache, partial, partialmethod
+from types import (
+    CellType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 import numpy as np
@@ -28,6 +40,8 @@ SMALL = 1 << 16  # numbers in an array
 MOST = 20_000  # objects that are looked at before each use
 VERSION = operator.attrgetter("_version")
 UNPLAYED = ("__repr__", "__init__", "__eq__")  # what dataclasses write
+OPEN = (torch.nn.Module, SimpleNamespace, UserDict, UserList, ChainMap)
+"""Objects of libraries that are looked into."""
 
 
 def ours(scenario: Any) -> bool:
@@ -95,8 +109,42 @@ class _Cells(Sequence[Any]):
             return None
 
 
+class _Entries(Sequence[Any]):
+    """What an array of objects holds."""
+
+    def __init__(self, entries: np.ndarray[Any, Any]) -> None:
+        self.entries = entries
+
+    def __len__(self) -> int:
+        return self.entries.size
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.entries.item(at)
+
+
+class _Slots(Mapping[str, Any]):
+    """What an object holds in slots."""
+
+    def __init__(self, x: Any) -> None:
+        kinds = [kind for kind in type(x).__mro__ if "__slots__" in vars(kind)]
+        members = [key for kind in kinds for key, y in vars(kind).items() if isinstance(y, MemberDescriptorType)]
+        self.x, self.members = x, members
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in self.members if hasattr(self.x, key))
+
+    def __getitem__(self, key: str) -> Any:
+        try:
+            return getattr(self.x, key)
+        except AttributeError:
+            raise KeyError(key) from None
+
+
 class Watch:
-    """All that a user's scenario could read besides the values of rows, as it was when this was made.
+    """All that a scenario could read besides the values of rows, as it was when this was made.
 
     Args:
         scenario: whose.
@@ -114,9 +162,14 @@ class Watch:
     def __init__(self, scenario: Any) -> None:
         self.holders: list[_Holder] = []
         self.tensors: list[tuple[Tensor, int, str]] = []
-        self.arrays: list[tuple[np.ndarray[Any, Any], bytes, str]] = []
+        self.arrays: list[tuple[Any, bytes, str]] = []
         self.sets: list[tuple[Any, set[int], str]] = []
         self._seen: dict[int, Any] = {}
+        kinds = type(scenario).__mro__
+        self._own = frozenset(kind.__module__.partition(".")[0] for kind in kinds) - FOREIGN
+        for kind in kinds:
+            if kind.__module__.startswith(OURS):
+                self.holders.append(_Holder(vars(kind), _entries(kind), _within(kind.__name__), whole=False))
         queue: list[tuple[Any, str]] = [(scenario, "self")]
         while queue:
             x, name = queue.pop()
@@ -157,8 +210,8 @@ class Watch:
         for x, version, name in self.tensors:
             if x._version != version:
                 return name
-        for array, held, name in self.arrays:
-            if array.tobytes() != held:
+        for x, held, name in self.arrays:
+            if _bytes(x) != held:
                 return name
         return next((name for x, ids, name in self.sets if set(map(id, x)) != ids), None)
 
@@ -167,45 +220,46 @@ class Watch:
         if isinstance(x, Tensor):
             if not x.is_inference():
                 self.tensors.append((x, x._version, name))
-        elif isinstance(x, np.ndarray):
-            if x.size < SMALL and not x.dtype.hasobject:
-                self.arrays.append((x, x.tobytes(), name))
+        elif isinstance(x, np.ndarray) and x.dtype.hasobject:
+            if x.dtype == object:
+                yield from self._hold(_Entries(x), range(x.size), lambda at: f"{name}.flat[{at}]", whole=True)
+        elif isinstance(x, (np.ndarray, array, bytearray, memoryview)):
+            if (x.size if isinstance(x, np.ndarray) else len(x)) < SMALL:
+                self.arrays.append((x, _bytes(x), name))
         elif isinstance(x, (set, frozenset)):
             self.sets.append((x, set(map(id, x)), name))
             yield from ((y, name) for y in x)
-        elif isinstance(x, (dict, list, tuple)):
-            keys = x if isinstance(x, dict) else range(len(x))
+        elif isinstance(x, (dict, list, tuple, deque, MappingProxyType)):
+            keys = x if isinstance(x, (dict, MappingProxyType)) else range(len(x))
             yield from self._hold(x, keys, lambda key: f"{name}[{key!r}]", whole=True)
-        elif isinstance(x, MethodType):
-            yield from ((x.__self__, name), (x.__func__, name))
+            yield from self._object(x, name)
         elif isinstance(x, FunctionType):
             yield from self._function(x, name)
         elif isinstance(x, type):
-            if not _foreign(x.__module__):
-                own = [key for key, y in vars(x).items() if not key.startswith("_abc") and _told(key, y)]
-                yield from self._hold(vars(x), own, lambda key: f"{x.__name__}.{key}", whole=False)
-        elif isinstance(x, (staticmethod, classmethod)):
-            yield x.__func__, name
-        elif isinstance(x, property):
-            yield x.fget, name
-        elif hasattr(x, "__dict__") and not isinstance(x, ModuleType):
+            if not self._foreign(x.__module__):
+                yield from self._hold(vars(x), _entries(x), _within(x.__name__), whole=False)
+        else:
+            yield from ((part, name) for part in _parts(x))
             yield from self._object(x, name)
 
     def _object(self, x: Any, name: str) -> Iterator[tuple[Any, str]]:
-        looked_into = not _foreign(type(x).__module__) or isinstance(x, (torch.nn.Module, SimpleNamespace))
-        if looked_into:
-            yield from self._hold(vars(x), vars(x), lambda key: f"{name}.{key}", whole=True)
-            yield from ((kind, kind.__name__) for kind in type(x).__mro__)
+        """What an object that is an author's holds in attributes and in slots, and its classes."""
+        if isinstance(x, ModuleType) or (self._foreign(type(x).__module__) and not isinstance(x, OPEN)):
+            return
+        slots = _Slots(x)
+        for content in ([vars(x)] if hasattr(x, "__dict__") else []) + ([slots] if slots.members else []):
+            yield from self._hold(content, content, _within(name), whole=True)
+        yield from ((kind, kind.__name__) for kind in type(x).__mro__)
 
     def _function(self, x: FunctionType, name: str) -> Iterator[tuple[Any, str]]:
-        if _foreign(x.__module__ or ""):
+        if self._foreign(x.__module__ or ""):
             return
         names = {name for code in _codes(x.__code__) for name in code.co_names}
         there = x.__globals__
         known = _globals(x.__code__) & there.keys()
         yield from self._hold(there, known, lambda key: f"the global {key}", whole=False)
         for module in [there[key] for key in names & there.keys() if isinstance(there[key], ModuleType)]:
-            if not _foreign(module.__name__):
+            if not self._foreign(module.__name__):
                 inner = vars(module)
                 yield from self._hold(inner, names & inner.keys(), f"{module.__name__}.{{}}".format, whole=False)
         if x.__closure__:
@@ -213,6 +267,11 @@ class Watch:
             yield from self._hold(_Cells(x.__closure__), range(len(free)), lambda at: f"{free[at]}", whole=True)
         for part in (x.__defaults__, x.__kwdefaults__):
             yield part, f"a default of {name}"
+
+    def _foreign(self, module: str) -> bool:
+        """Whether a module is one of Python's, of marlenv's or of a library that the scenario does not come from."""
+        top = module.partition(".")[0]
+        return top not in self._own and (top in FOREIGN or _installed(module))
 
     def _hold(
         self, content: Any, keys: Iterable[Any], said: Callable[[Any], str], *, whole: bool
@@ -228,11 +287,34 @@ def _told(key: str, x: Any) -> bool:
     return not key.startswith("__") or (isinstance(x, FunctionType) and key not in UNPLAYED)
 
 
+def _entries(kind: type) -> list[str]:
+    """What a class says by itself."""
+    return [key for key, x in vars(kind).items() if not key.startswith("_abc") and _told(key, x)]
+
+
+def _within(name: str) -> Callable[[Any], str]:
+    return lambda key: f"{name}.{key}"
+
+
+def _parts(x: Any) -> tuple[Any, ...]:
+    """What something that can be called, or looks like an attribute, is made of."""
+    if isinstance(x, MethodType):
+        return x.__self__, x.__func__
+    if isinstance(x, (partial, partialmethod)):
+        return x.func, x.args, x.keywords
+    if isinstance(x, (staticmethod, classmethod)):
+        return (x.__func__,)
+    return (x.fget,) if isinstance(x, property) else ()
+
+
+def _bytes(x: Any) -> bytes:
+    return bytes(x) if isinstance(x, bytearray) else x.tobytes()
+
+
 @cache
-def _foreign(module: str) -> bool:
-    """Whether a module is one of Python's, of marlenv's or of another library's."""
+def _installed(module: str) -> bool:
     file = getattr(sys.modules.get(module), "__file__", None) or ""
-    return module.partition(".")[0] in FOREIGN or "site-packages" in file or "dist-packages" in file
+    return "site-packages" in file or "dist-packages" in file
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -250,9 +332,4 @@ def _globals(code: CodeType) -> frozenset[str]:
     return frozenset(line.argval for line in lines if "GLOBAL" in line.opname or line.opname == "LOAD_NAME")
 
 
-def watch_of(scenario: Any) -> Watch | None:
-    """What a user's scenario reads; None for marlenv's own, which read nothing that changes."""
-    return None if ours(scenario) else Watch(scenario)
-
-
-__all__ = ["Watch", "ours", "watch_of"]
+__all__ = ["Watch", "ours"]

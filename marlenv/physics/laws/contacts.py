@@ -20,7 +20,7 @@ from torch import Tensor
 from marlenv.physics.laws.axes import Axes
 from marlenv.physics.laws.shapes import Box, Line
 from marlenv.physics.laws.world_plan import Pairs, PerEntity
-from marlenv.physics.maths.geometry import Segment, inside, length, sides
+from marlenv.physics.maths.geometry import LINE_WIDTH, Segment, inside, length, sides
 from marlenv.physics.maths.rowwise import alike, in_graph, pick, rolls
 
 NEAREST = 1e-6  # metres; bodies closer than this have no direction to push in
@@ -110,6 +110,13 @@ class Contact(ABC):
         """How far apart the outlines of all pairs are, metres, and whether they overlap; ``[P, B]``, bool ``[P,
         B]``.
         """
+
+    def stuck(self, pose: Pose, least: float) -> Tensor:
+        """Which pairs lie more than ``least`` metres within each other; bool ``[P, B]``. What is inside a hollow box
+        is not within it.
+        """
+        gap, overlap = self.between(pose)
+        return overlap & (gap < -(LINE_WIDTH * self.twists + least))  # lines and boxes are met at a distance
 
     def outlines(self, pose: Pose) -> tuple[Tensor, Tensor]:
         """As :meth:`between`; where branches are recorded, with pairs that are not near said apart: overlaps skip all

@@ -9,7 +9,7 @@ import math
 from abc import ABC
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from marlenv.physics.laws.dynamics import Dynamics, Holonomic
 from marlenv.physics.laws.shapes import Shape, Sphere
@@ -75,30 +75,117 @@ class Description(ABC):
     visible: bool = True
 
     def __post_init__(self) -> None:
+        if self.name is not None and not is_name(self.name):
+            raise ValueError(f"{type(self).__name__}: name must be a string without dots, not empty, got {self.name!r}")
         if not isinstance(self.shape, Shape):
             raise TypeError(f"{self}: shape must be a Sphere, Box or Line, got {self.shape!r}")
-        for at in fields(self):
-            if at.name not in LIMITS or (value := getattr(self, at.name)) is None:
-                continue
-            low, high, open_low = LIMITS[at.name]
-            if not (low < value <= high if open_low else low <= value <= high):
-                raise ValueError(
-                    f"{self}: {at.name} must be in {'(' if open_low else '['}{low}, {high}], got {value!r}"
-                )
-        if isinstance(self.color, str) and self.color not in COLORS:
-            raise ValueError(f"{self}: color must be one of {sorted(COLORS)} or three numbers, got {self.color!r}")
+        settle(self, str(self))
+        if not (self.color in COLORS if isinstance(self.color, str) else _is_mix(self.color)):
+            raise ValueError(
+                f"{self}: color must be one of {sorted(COLORS)} or three numbers in [0, 1], got {self.color!r}"
+            )
 
     def __str__(self) -> str:
         return type(self).__name__ if self.name is None else f"{type(self).__name__} {self.name!r}"
 
 
-LIMITS = {  # field -> lowest, highest, whether the lowest is excluded
-    "mass": (0.0, math.inf, True),
-    "drag": (0.0, 1.0, False),
-    **dict.fromkeys(("linear_friction", "angular_friction"), (0.0, math.inf, False)),
-    **dict.fromkeys(("max_speed", "v_range", "max_f", "f_range", "max_t", "t_range"), (0.0, math.inf, False)),
-    "c_noise": (0.0, math.inf, False),
+class Interval(NamedTuple):
+    """The numbers that a field may have.
+
+    >>> Interval(0.0, math.inf, "()").check("mass", 0)
+    Traceback (most recent call last):
+    ValueError: mass must be in (0.0, inf), got 0
+    """
+
+    low: float
+    high: float
+    ends: str = "[]"
+    """Brackets, round where the end itself is not in it."""
+    whole: bool = False
+    """Whether they are integers."""
+    many: bool = False
+    """Whether there may be several of them, in a tuple."""
+
+    def check(self, who: str, value: object) -> None:
+        """Raises where a value is not in it.
+
+        Args:
+            who: what the value is, for the error.
+            value: one number, or a tuple of them if it may be.
+
+        """
+        for x in value if self.many and isinstance(value, tuple) else (value,):
+            if not isinstance(x, int if self.whole else (int, float)):
+                raise TypeError(f"{who} must be {'an integer' if self.whole else 'a number'}, got {value!r}")
+            above = self.low < x if self.ends[0] == "(" else self.low <= x
+            if not (above and (x < self.high if self.ends[1] == ")" else x <= self.high)):
+                raise ValueError(f"{who} must be in {self.ends[0]}{self.low}, {self.high}{self.ends[1]}, got {value!r}")
+
+
+_ANY, _POSITIVE = Interval(-math.inf, math.inf, "()"), Interval(0.0, math.inf, "()")
+_SOME, _UPWARDS = Interval(0.0, math.inf), Interval(0.0, math.inf, "[)")
+LIMITS = {  # of descriptions, of a world and of joints
+    "mass": _POSITIVE,
+    "drag": Interval(0.0, 1.0),
+    **dict.fromkeys(("linear_friction", "angular_friction"), _SOME),
+    **dict.fromkeys(("max_speed", "v_range", "max_f", "f_range", "max_t", "t_range"), _SOME),
+    "c_noise": _UPWARDS,
+    "gravity": _ANY._replace(many=True),
+    "u_range": _SOME._replace(many=True),
+    "u_multiplier": _ANY._replace(many=True),
+    "u_noise": _UPWARDS._replace(many=True),
+    "dt": _POSITIVE,
+    "substeps": Interval(1, math.inf, "[)", whole=True),
+    "channels": Interval(0, math.inf, "[)", whole=True),
+    **dict.fromkeys(("x_semidim", "y_semidim"), _SOME),
+    **dict.fromkeys(("collision_force", "joint_force", "torque_constraint_force"), _UPWARDS),
+    "contact_margin": _POSITIVE,
+    "fixed_rotation": _ANY,
 }
+
+
+def settle(what: Any, who: str) -> None:
+    """Makes the numbers of a description such that it can be compared and hashed, and raises where they cannot be.
+
+    Args:
+        what: a frozen dataclass whose fields may be in :data:`LIMITS`.
+        who: what it is called in errors.
+
+    """
+    for at in fields(what):
+        if at.name not in LIMITS and at.name not in ("color", "nvec"):
+            continue
+        value = plain(getattr(what, at.name))
+        object.__setattr__(what, at.name, value)
+        if at.name not in LIMITS or (value is None and at.default is None):
+            continue
+        if at.name == "gravity" and not (isinstance(value, tuple) and len(value) == 2):
+            raise ValueError(f"{who}: gravity must be two numbers, (x, y), got {value!r}")
+        LIMITS[at.name].check(f"{who}: {at.name}", value)
+
+
+def plain(value: Any) -> Any:
+    """Lists, arrays and tensors of numbers as tuples, or as numbers where they have no dimensions.
+
+    >>> plain([0, 1.5])
+    (0, 1.5)
+    """
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return tuple(plain(x) for x in value)
+    return value
+
+
+def is_name(name: object) -> bool:
+    """Whether a group or a body can be called so: a string, not empty, without the dots that part keys of states."""
+    return isinstance(name, str) and name != "" and "." not in name
+
+
+def _is_mix(color: object) -> bool:
+    """Whether it is red, green and blue in [0, 1]."""
+    mix = color if isinstance(color, tuple) else ()
+    return len(mix) == 3 and all(isinstance(x, (int, float)) and 0 <= x <= 1 for x in mix)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +239,10 @@ class Agent(Description):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.nvec is not None and not all(isinstance(n, int) and n > 1 for n in self.nvec):
-            raise ValueError(f"{self}: every entry of nvec must be an integer above 1, got {list(self.nvec)}")
+        if self.nvec is not None and not (
+            isinstance(self.nvec, tuple) and all(isinstance(n, int) and n > 1 for n in self.nvec)
+        ):
+            raise ValueError(f"{self}: every entry of nvec must be an integer above 1, got {self.nvec!r}")
         for at in ("u_range", "u_multiplier", "u_noise", "nvec"):
             value = getattr(self, at)
             if isinstance(value, Sequence) and len(value) != self.size:

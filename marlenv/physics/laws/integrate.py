@@ -15,7 +15,7 @@ from torch import Tensor
 
 from marlenv.physics.laws.axes import Axes
 from marlenv.physics.laws.contacts import Contact, Pose, Spring, add
-from marlenv.physics.laws.entities import Description
+from marlenv.physics.laws.entities import Description, settle
 from marlenv.physics.laws.joints import Link, Links
 from marlenv.physics.laws.pairs import CONTACTS
 from marlenv.physics.laws.shapes import Sphere
@@ -40,6 +40,9 @@ class Laws:
     torque_constraint_force: float = 1.0
     contact_margin: float = 1e-3
     gravity: tuple[float, float] = (0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        settle(self, "World")
 
 
 class Motion(NamedTuple):

@@ -112,12 +112,22 @@ class BoxSphere(Contact):
 
     def between(self, pose: Pose) -> tuple[Tensor, Tensor]:
         """Between the outline and the rim; -1 where the disc is on the outline or within it."""
+        out, within = self._centres(pose)
+        overlap = within | (out < self.near.on(out))
+        return torch.where(overlap, -1.0, out - LINE_WIDTH - self.radius.on(out)), overlap
+
+    def stuck(self, pose: Pose, least: float) -> Tensor:
+        """Where the rim crosses the outline; or the middle of the disc is in a solid box."""
+        out, within = self._centres(pose)
+        return (out < self.radius.on(out) - least) | (within & (self.solid.share.on(out) > 0))
+
+    def _centres(self, pose: Pose) -> tuple[Tensor, Tensor]:
+        """How far the middles of discs are from the outlines, metres, and whether they are within them; ``[P, B]``."""
         ball, centre = pick(pose.pos, self.pairs.second), pick(pose.pos, self.pairs.first)
         point = closest_on_box(self.box(pose), ball)
         ways = torch.stack((ball - point, ball - centre, centre - point), 1)
         out, far, deep = length(ways[0], ways[1]).unbind(0)
-        overlap = (far < deep) | (out < self.near.on(out))
-        return torch.where(overlap, -1.0, out - LINE_WIDTH - self.radius.on(out)), overlap
+        return out, far < deep
 
 
 class BoxLine(Contact):

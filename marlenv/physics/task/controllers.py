@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from numbers import Real
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from marlenv.physics.laws.bodies import Bodies
+from marlenv.errors import GroupError, whole
+from marlenv.physics.laws.bodies import Bodies, Body
 from marlenv.physics.laws.entities import Agent
 from marlenv.physics.laws.world_plan import HUGE, PerEntity
 from marlenv.physics.maths.geometry import length, shorten
+from marlenv.physics.task.checks import bodies_of, number
 from marlenv.physics.task.world import World
 
 REST = 1e-3  # m/s
@@ -21,7 +26,7 @@ class VelocityController:
 
     Args:
         world: where the agents are.
-        agents: whose actions it turns into forces.
+        agents: whose actions, of two numbers at least, it turns into forces.
         ctrl_params: in the ``"standard"`` form the gain, the time in which the integral acts and that in which the
             derivative acts, seconds (0 for none); in the ``"parallel"`` form the three gains.
         pid_form: which of the two.
@@ -37,7 +42,7 @@ class VelocityController:
     def __init__(
         self,
         world: World,
-        agents: Bodies,
+        agents: Bodies | Body,
         ctrl_params: tuple[float, float, float] = (1.0, 0.0, 0.0),
         pid_form: Literal["standard", "parallel"] = "standard",
         *,
@@ -46,27 +51,28 @@ class VelocityController:
         rests: bool = False,
         delay: int = 0,
     ) -> None:
-        gain, integral, derivative = ctrl_params
+        gain, integral, derivative = _gains(ctrl_params)
         if pid_form not in ("standard", "parallel"):
             raise ValueError(f"VelocityController: pid_form must be 'standard' or 'parallel', got {pid_form!r}")
-        if gain <= 0 or integral < 0 or derivative < 0:
-            raise ValueError(f"VelocityController: ctrl_params must be above 0, and 0 or more, got {ctrl_params}")
         if pid_form == "parallel":
             integral, derivative = gain / integral if integral else 0.0, derivative / gain
+        agents = _with_velocities(bodies_of(world, "VelocityController", "agents", agents))
         self.agents, self.dt = agents, world.laws.dt
         self.gain, self.integral, self.derivative = gain, integral, derivative
-        self.max_speed, self.dead_band, self.rests = max_speed, dead_band, rests
+        self.max_speed = None if max_speed is None else number("VelocityController", "max_speed", max_speed, 0.0)
+        self.dead_band, self.rests = number("VelocityController", "dead_band", dead_band, 0.0), rests
+        self.delay = whole("VelocityController", "delay", delay, 0)
         limits = [min(_limit(entity.kind, at) for at in ("max_f", "f_range")) for entity in agents.entities]
         self.windup = PerEntity([HUGE if f == HUGE else 0.5 * f * integral / (self.dt * gain) for f in limits])
-        start = torch.zeros(2, len(agents), dtype=torch.float32, device="cpu")
         self._sum, self._before, self._late = (f"control.{agents.names[0]}.{x}" for x in ("sum", "before", "late"))
-        if delay:
-            world.remember(**{self._late: torch.zeros(delay, 2, len(agents), dtype=torch.float32, device="cpu")})
-        self.delay = delay
-        if self.integral:
-            world.remember(**{self._sum: start})
-        if self.derivative:
-            world.remember(**{self._before: start})
+        start = torch.zeros(2, len(agents), dtype=torch.float32, device="cpu")
+        memory = {self._late: start.repeat(self.delay, 1, 1)} if self.delay else {}
+        memory |= {self._sum: start} if self.integral else {}
+        memory |= {self._before: start} if self.derivative else {}
+        for name, value in memory.items():
+            if name in world.starts:
+                raise GroupError(f"VelocityController: {agents} have a controller already; take one for each agent")
+            world.remember(**{name: value})
         self._stage = world.stage
 
     def drive(self) -> None:
@@ -127,6 +133,33 @@ class VelocityController:
             total = total + self.derivative * (error - state[f"memory.{self._before}"]) / self.dt
             state[f"memory.{self._before}"] = error
         return total
+
+
+def _gains(ctrl_params: object) -> tuple[float, float, float]:
+    """The three of them; raises where they are something else."""
+    given = list(ctrl_params) if isinstance(ctrl_params, Iterable) else []
+    gains = [float(x) for x in given if isinstance(x, Real)]
+    if len(gains) == len(given) == 3 and all(0 <= x < math.inf for x in gains) and gains[0] > 0:
+        return gains[0], gains[1], gains[2]
+    raise ValueError(
+        "VelocityController: ctrl_params must be three finite numbers, the first above 0, the others 0 or more, "
+        f"got {ctrl_params!r}"
+    )
+
+
+def _with_velocities(agents: Bodies) -> Bodies:
+    """Agents whose actions can be velocities; raises where they cannot."""
+    if not agents.entities:
+        raise GroupError(f"VelocityController: needs agents, and the group {agents.group!r} has none")
+    kind = agents.entities[0].kind
+    if not isinstance(kind, Agent):
+        raise GroupError(f"VelocityController: needs agents, and {agents} are landmarks")
+    if kind.size < 2:
+        raise GroupError(
+            f"VelocityController: a velocity is two numbers, and the actions of {agents} have {kind.size} "
+            f"({type(kind.dynamics).__name__}); give them dynamics=Holonomic(), or action_size=2"
+        )
+    return agents
 
 
 def _limit(kind: object, at: str) -> float:

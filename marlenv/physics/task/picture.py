@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from marlenv.errors import ShapeError, nearest
 from marlenv.optional import need
 from marlenv.physics.laws.bodies import Bodies, Body
 from marlenv.physics.laws.dynamics import Holonomic, Static
@@ -64,11 +65,11 @@ class Picture:
 
     def hide(self, bodies: Bodies, where: Tensor) -> None:
         """Leaves out the bodies ``where`` (bool ``[1, A]``)."""
-        self._hidden |= {name for name, yes in zip(bodies.names, where[0].tolist(), strict=True) if yes}
+        self._hidden |= set(_chosen("hide", bodies, where))
 
     def paint(self, bodies: Bodies, where: Tensor, color: Color) -> None:
         """Gives the bodies ``where`` (bool ``[1, A]``) another colour."""
-        self._paint |= {name: color for name, yes in zip(bodies.names, where[0].tolist(), strict=True) if yes}
+        self._paint |= dict.fromkeys(_chosen("paint", bodies, where), color)
 
     def circle(
         self,
@@ -80,6 +81,8 @@ class Picture:
         width: float = 1.5,
     ) -> None:
         """A circle; metres, and pixels for the width of its rim."""
+        if not radius >= 0:
+            raise ValueError(f"Picture.circle: radius must be 0 metres or more, got {radius!r}")
         (x, y), r, ink = self._pixel(at), radius * self.scale, _rgb(color)
         inner = {"full": ink, "tint": _paler(ink), "none": None}[fill]
         rim = _darker(ink) if fill == "full" else ink
@@ -98,6 +101,8 @@ class Picture:
     def polygon(self, corners: Sequence[Point], color: Color, *, filled: bool = True, width: float = 1.5) -> None:
         """A polygon; metres, and pixels for the width of its sides."""
         ink, pixels = _rgb(color), [self._pixel(corner) for corner in corners]
+        if len(pixels) < 2:
+            raise ValueError(f"Picture.polygon: corners must be two points at least, got {corners!r}")
         if filled:
             self._pen.polygon(pixels, fill=ink)
         rim = _darker(ink) if filled else ink
@@ -105,10 +110,16 @@ class Picture:
 
     def text(self, at: Point, words: str, color: Color = "black") -> None:
         """A short text in the middle of a place; metres."""
+        if not isinstance(words, str):
+            raise TypeError(f"Picture.text: words must be a string, such as str({words!r}), got {words!r}")
         self._pen.text(self._pixel(at), words, fill=_rgb(color), anchor="mm", font_size=12 * FINE)
 
     def heat(self, values: Tensor, half: Point, color: Color = (0.2, 0.55, 0.45)) -> None:
         """Values in [0, 1] ``[nx, ny]`` as colours of a rectangle of ``2 * half`` metres about the origin."""
+        if values.ndim != 2:
+            raise ShapeError(f"Picture.heat: values must be [nx, ny], those of one row, got {list(values.shape)}")
+        if not (half[0] > 0 and half[1] > 0):
+            raise ValueError(f"Picture.heat: half must be two numbers of metres above 0, got {half!r}")
         share = values.clamp(0, 1).t().flip(0).unsqueeze(-1)
         ink, paper = torch.tensor(_rgb(color)), torch.tensor(PAPER)
         pixels = (paper + (ink - paper) * share).round().to(torch.uint8).contiguous().numpy()
@@ -201,9 +212,31 @@ def _steers(entity: Entity) -> bool:
     return isinstance(entity.kind, Agent) and not isinstance(entity.kind.dynamics, (Holonomic, Static))
 
 
+def _chosen(method: str, bodies: Bodies, where: Tensor) -> list[str]:
+    """The names of the bodies ``where``; raises where it is not one truth value for each."""
+    if where.shape != (1, len(bodies)):
+        raise ShapeError(
+            f"Picture.{method}: where must be [1, {len(bodies)}], one value for each of {bodies}, "
+            f"got {list(where.shape)}"
+        )
+    return [name for name, yes in zip(bodies.names, where[0].tolist(), strict=True) if yes]
+
+
 def _rgb(color: Color) -> tuple[int, int, int]:
-    r, g, b = COLORS[color] if isinstance(color, str) else color
+    if isinstance(color, str) and color not in COLORS:
+        raise ValueError(f"Picture: there is no color {color!r}; {nearest(color, COLORS)}, or three numbers in [0, 1]")
+    r, g, b = COLORS[color] if isinstance(color, str) else _three(color)
     return round(255 * r), round(255 * g), round(255 * b)
+
+
+def _three(color: object) -> list[float]:
+    try:
+        numbers = [float(x) for x in color]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        numbers = []
+    if len(numbers) != 3 or not all(0 <= round(x, 6) <= 1 for x in numbers):
+        raise ValueError(f"Picture: a color is one of {sorted(COLORS)} or three numbers in [0, 1], got {color!r}")
+    return numbers
 
 
 def _share(ink: tuple[int, int, int]) -> tuple[float, float, float]:

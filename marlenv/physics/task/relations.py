@@ -89,6 +89,9 @@ class Outlines:
     def __call__(self, a: Bodies, b: Bodies) -> tuple[Tensor, Tensor]:
         """Gaps and overlaps; ``[A * M, B]``."""
         pos, rot = a.planar("pos"), a.planar("rot")
+        if not self.contacts:  # nobody on one side
+            gaps = pos[0, :0]
+            return gaps, gaps.bool()
         if not self.same:
             pos, rot = torch.cat((pos, b.planar("pos")), -2), torch.cat((rot, b.planar("rot")), -2)
         pose = Pose(pos, self.axes.all(rot, self.axes.still(rot)))

@@ -170,7 +170,9 @@ class Scenario(ABC):
         """Runs last in a step: what it moves is seen from the next one on."""
 
     def view(self) -> View | None:
-        """What pictures show; None: all bodies, with the origin in the middle."""
+        """What pictures show; None: all visible bodies within 20 metres that reach 3 metres at most, with the origin in
+        the middle. Larger ones, and those that lie farther away, are drawn where they meet that.
+        """
         return None
 
     def draw(self, picture: Picture) -> None:  # noqa: B027

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from marlenv.errors import whole
 from marlenv.physics.laws.bodies import Bodies, Body
 from marlenv.physics.laws.entities import Color
 from marlenv.physics.laws.shapes import Box, Line, Shape, Sphere
@@ -21,6 +22,7 @@ from marlenv.physics.maths.geometry import heading, length
 from marlenv.physics.maths.rays import hit_box, hit_disc, hit_line
 from marlenv.physics.maths.rowwise import EntityIndex, pick
 from marlenv.physics.maths.views import rows_first
+from marlenv.physics.task.checks import bodies_of, each_body, number
 from marlenv.physics.task.world import World
 
 
@@ -30,7 +32,9 @@ class Lidar:
     Args:
         world: where the agents are.
         agents: who looks around.
-        targets: what the rays meet; agents never meet their own.
+        targets: what the rays meet; agents never meet their own. As in VMAS, rays that start inside a box, hollow or
+            not, go through its sides, and those that start inside a disc and pass its middle measure how far its rim
+            lies behind them, below 0.
         n_rays: how many rays.
         max_range: how far they go, metres; what they measure where they meet nothing.
         angle_start: the direction of the first ray, against that of the agent, radians.
@@ -47,8 +51,8 @@ class Lidar:
     def __init__(
         self,
         world: World,
-        agents: Bodies,
-        targets: Iterable[Bodies | Body],
+        agents: Bodies | Body,
+        targets: Bodies | Body | Iterable[Bodies | Body],
         *,
         n_rays: int = 8,
         max_range: float = 1.0,
@@ -56,18 +60,18 @@ class Lidar:
         angle_end: float | None = None,
         color: Color = "gray",
     ) -> None:
-        if n_rays < 1 or max_range < 0:
-            raise ValueError(f"Lidar: needs 1 ray and a range of 0 metres at least, got {n_rays} and {max_range}")
-        angle_end = 2 * math.pi + angle_start if angle_end is None else angle_end
+        n_rays, angle_start = whole("Lidar", "n_rays", n_rays, 1), number("Lidar", "angle_start", angle_start)
+        angle_end = 2 * math.pi + angle_start if angle_end is None else number("Lidar", "angle_end", angle_end)
         round_about = (angle_start - angle_end) % (2 * math.pi) < 1e-5
         angles = torch.linspace(angle_start, angle_end, n_rays + round_about, dtype=torch.float32, device="cpu")[
             :n_rays
         ]
-        self.agents, self.max_range, self.color = agents, max_range, color
+        self.agents, self.color = bodies_of(world, "Lidar", "agents", agents), color
+        self.max_range = number("Lidar", "max_range", max_range, 0.0)
         self.angles: tuple[float, ...] = tuple(angles.tolist())
         """The directions of the rays against that of the agent, radians."""
         self._angles = PerEntity(self.angles, lead=(n_rays,))
-        self._views = _views(agents, targets)
+        self._views = _views(self.agents, each_body(world, "Lidar", "targets", targets))
         world.sensors.append(self)
 
     @property
@@ -116,9 +120,9 @@ class Neighbours:
         world: where they are.
         agents: who looks around.
         others: whom they look for; each other when left out.
-        k: how many of the nearest; all when left out.
+        k: how many of the nearest; all when left out, and 0 where there are no others.
         radius: how far they look, metres; left out, everywhere.
-        blocked_by: bodies that nobody sees through.
+        blocked_by: bodies through whose outlines nobody sees, from within or from outside; nobody hides behind itself.
 
     >>> from marlenv.physics import Agent
     >>> world = World()
@@ -130,28 +134,33 @@ class Neighbours:
     def __init__(
         self,
         world: World,
-        agents: Bodies,
-        others: Bodies | None = None,
+        agents: Bodies | Body,
+        others: Bodies | Body | None = None,
         *,
         k: int | None = None,
         radius: float | None = None,
-        blocked_by: Iterable[Bodies | Body] = (),
+        blocked_by: Bodies | Body | Iterable[Bodies | Body] = (),
     ) -> None:
-        self.agents, self.others, self.radius = agents, others or agents, radius
-        there = {body.name for body in agents.entities}
+        self.agents = bodies_of(world, "Neighbours", "agents", agents)
+        self.others = self.agents if others is None else bodies_of(world, "Neighbours", "others", others)
+        self.radius = None if radius is None else number("Neighbours", "radius", radius, 0.0)
+        there = {body.name for body in self.agents.entities}
         most = len(self.others) - min(1, sum(body.name in there for body in self.others.entities))
-        self.k = most if k is None else k
+        self.k = most if k is None else whole("Neighbours", f"k, of {most} others,", k, min(1, most), most)
         """How many of the nearest."""
-        if not 1 <= self.k <= most:
-            raise ValueError(f"Neighbours: k must be in [1, {most}], as many as there are others, got {k}")
-        self._blocks = _views(agents, blocked_by)
-        same = [[float(a is b) for b in self.others.entities] for a in agents.entities]
-        self._self = PerEntity([x for row in same for x in row], lead=(len(agents),))
+        views = _views(self.agents, each_body(world, "Neighbours", "blocked_by", blocked_by))
+        self._blocks = [(view, view.is_one_of(self.others)) for view in views]
+        same = [[float(a is b) for b in self.others.entities] for a in self.agents.entities]
+        self._self = PerEntity([x for row in same for x in row], lead=(len(self.agents),))
         world.sensors.append(self)
 
     def measure(self) -> Near:
         """Who is near each agent."""
         here, there = self.agents.planar("pos"), self.others.planar("pos")
+        if not self.k:
+            nobody = here[0].unsqueeze(1)[:, :0]  # [A, 0, B]
+            far = rows_first(nobody)
+            return Near(far.to(torch.int64), far.bool(), torch.stack((far, far), -1), far)
         way = there.unsqueeze(1) - here.unsqueeze(2)  # [2, A, M, B]
         far = length(way[0], way[1])
         seen = self._in_sight(here, way, far)
@@ -173,9 +182,11 @@ class Neighbours:
         if self._self.same != 0:
             seen = seen & (self._self.on(far) == 0)
         rays = (way / far).transpose(1, 2).unsqueeze(3)  # [2, M, A, 1, B]
-        for view in self._blocks:
-            free = view.hits(here, rays, math.inf).amin(2).transpose(0, 1) >= far
-            seen = seen & free
+        for view, own in self._blocks:
+            hits = view.hits(here, rays, math.inf, leaving=True)
+            if own.same != 0:
+                hits = torch.where(own.on(hits) > 0, math.inf, hits)
+            seen = seen & (hits.amin(2).transpose(0, 1) >= far)
         return seen
 
 
@@ -195,6 +206,7 @@ class View:
         bodies = list({id(body.entity): body for row in slots for body in row}.values())
         number = {id(body.entity): i for i, body in enumerate(bodies)}
         self.bodies = bodies
+        self._rows = slots
         self.slots = EntityIndex([number[id(body.entity)] for row in slots for body in row])
         shapes = [body.entity.shape for row in slots for body in row]
         lead = (len(seen),)
@@ -204,33 +216,38 @@ class View:
             names = ("length", "width") if kind is Box else ("length",)
             self.sizes = [PerEntity([getattr(shape, name) / 2 for shape in shapes], lead) for name in names]
 
-    def hits(self, pos: Tensor, rays: Tensor, far: float) -> Tensor:
+    def hits(self, pos: Tensor, rays: Tensor, far: float, *, leaving: bool = False) -> Tensor:
         """How far rays go until they meet each body; ``[R, A, M, B]``.
 
         Args:
             pos: where the agents are, ``[2, A, B]``.
             rays: directions, ``[2, R, A, 1, B]``.
             far: what rays that miss get, metres.
+            leaving: whether rays from inside meet the outline where they leave it.
 
         """
         centres = self._slotted(torch.stack([body.planar("pos") for body in self.bodies], 1))
         way = (centres - pos.unsqueeze(2)).unsqueeze(1)  # [2, 1, A, M, B]
         sizes = [size.on(pos) for size in self.sizes]
         if self.kind is Sphere:
-            return hit_disc(way, rays, sizes[0], far)
+            return hit_disc(way, rays, sizes[0], far, leaving=leaving)
         along = heading(torch.stack([body.planar("rot") for body in self.bodies]))
         along = self._slotted(along).unsqueeze(1)
         if self.kind is Line:
             return hit_line(way, rays, along, sizes[0], far)
-        return hit_box(way, rays, along, sizes[0], sizes[1], far)
+        return hit_box(way, rays, along, sizes[0], sizes[1], far, leaving=leaving)
+
+    def is_one_of(self, bodies: Bodies) -> PerEntity:
+        """Which of the bodies that each agent sees is which of some others: 1 or 0, for tensors ``[R, A, M, B]``."""
+        same = [[[float(b.entity is one) for b in row] for row in self._rows] for one in bodies.entities]
+        return PerEntity([x for one in same for row in one for x in row], (len(bodies), self.agents))
 
     def _slotted(self, x: Tensor) -> Tensor:
         """``[2, n, B]`` as ``[2, A, M, B]``."""
         return pick(x, self.slots).unflatten(1, (self.agents, -1))
 
 
-def _views(agents: Bodies, targets: Iterable[Bodies | Body]) -> list[View]:
-    bodies = [body for target in targets for body in (target if isinstance(target, Bodies) else (target,))]
+def _views(agents: Bodies, bodies: Sequence[Body]) -> list[View]:
     views = []
     for kind in (Box, Sphere, Line):
         seen = [

@@ -55,7 +55,7 @@ def find_room(
 
     """
     start = rng.counter
-    if taken is None:
+    if taken is None or not taken.shape[1]:
         place = propose(rng, 1, None)[:, 0]
     elif rolls():
         place = _search(rng, taken, apart, propose)

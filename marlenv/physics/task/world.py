@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain, count
 from typing import Any, overload
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from marlenv.constants import Constants
 from marlenv.errors import GroupError
 from marlenv.physics.laws.bodies import Bodies, Body
-from marlenv.physics.laws.entities import Agent, Entity, Landmark
+from marlenv.physics.laws.entities import LIMITS, Agent, Entity, Landmark, is_name, plain
 from marlenv.physics.laws.integrate import Laws, Motion, Stepper
 from marlenv.physics.laws.joints import Joint, JointOptions, Link
 from marlenv.physics.laws.shapes import Box, Line
@@ -78,7 +79,8 @@ class World:
             contact_margin=contact_margin,
             gravity=gravity,
         )
-        self.channels = channels
+        self.channels: int = plain(channels)
+        LIMITS["channels"].check("World: channels", self.channels)
         self.stage = Stage()
         self.starts = Constants()
         """What is remembered: the start value of one row, by name."""
@@ -115,8 +117,7 @@ class World:
 
         """
         alone = isinstance(what, Landmark)
-        kinds: list[Agent | Landmark] = [what] if isinstance(what, Landmark) else list(what)
-        self._check_group(name, kinds)
+        kinds = self._kinds(name, what)
         names = [kind.name or (name if alone else f"{name.removesuffix('s')}_{i}") for i, kind in enumerate(kinds)]
         if taken := sorted(
             {n for n in names if names.count(n) > 1} | (set(names) & {e.name for e in self._entities()})
@@ -191,6 +192,9 @@ class World:
 
         """
         self._check_open("join")
+        anchor_a, anchor_b = plain(anchor_a), plain(anchor_b)
+        fixed_rotation_a, fixed_rotation_b = plain(fixed_rotation_a), plain(fixed_rotation_b)
+        self._check_joint((a, anchor_a, fixed_rotation_a), (b, anchor_b, fixed_rotation_b))
         options = JointOptions(
             anchor_a, anchor_b, rotate_a, rotate_b, fixed_rotation_a, fixed_rotation_b, dist, collidable, width
         )
@@ -210,7 +214,7 @@ class World:
             mass=mass,
             color="black",
         )
-        bar = self.add(f"joint {a.name} {b.name}", kind)
+        bar = self.add(self._bar_name(a, b), kind)
         ends = (-dist / 2, 0.0), (dist / 2, 0.0)
         links = (
             Link(bar.entity, a.entity, at_a=ends[0], at_b=at_a, rotate=rotate_a, bend=fixed_rotation_a),
@@ -225,12 +229,36 @@ class World:
         if self._built is not None:
             raise GroupError(f"World.{method}: the world is complete; build() is the place to describe it")
 
-    def _check_group(self, name: str, kinds: Sequence[Agent | Landmark]) -> None:
+    def _check_joint(self, *sides: tuple[Body, object, float | None]) -> None:
+        """Raises where a side of a joint is no body of this world, or its anchor or its bend are no numbers."""
+        for side, (body, anchor, bend) in zip("ab", sides, strict=True):
+            if not isinstance(body, Body):
+                raise TypeError(f"World.join: expected two bodies, as agents[0] is one, got {body!r}")
+            who = f"World.join: {body.name!r}"
+            if not any(body.entity is entity for entity in self._entities()):
+                raise GroupError(f"{who} is not in this world; there are {sorted(self.groups)}")
+            if not (isinstance(anchor, tuple) and [type(x) in (int, float) for x in anchor] == [True, True]):
+                raise ValueError(f"{who}: anchor_{side} must be two numbers in [-1, 1], (x, y), got {anchor!r}")
+            if bend is not None:
+                LIMITS["fixed_rotation"].check(f"{who}: fixed_rotation_{side}", bend)
+
+    def _bar_name(self, a: Body, b: Body) -> str:
+        """``joint a b``; of more bars between the two ``joint a b 2`` and so on."""
+        name, taken = f"joint {a.name} {b.name}", {*self.groups, *(entity.name for entity in self._entities())}
+        return next(n for n in chain([name], (f"{name} {i}" for i in count(2))) if n not in taken)
+
+    def _kinds(self, name: str, what: Landmark | Sequence[Agent] | Sequence[Landmark]) -> list[Agent | Landmark]:
+        """The descriptions that make a group."""
         self._check_open("add")
-        if name in self.groups or not name or "." in name:
+        if not is_name(name) or name in self.groups:
             raise GroupError(
                 f"World.add: a group needs a new name without dots, got {name!r}; there are {sorted(self.groups)}"
             )
+        if isinstance(what, Agent) or not isinstance(what, (Landmark, Iterable)):
+            raise TypeError(
+                f"World.add({name!r}): expected one Landmark or a list of descriptions, as [Agent()], got {what!r}"
+            )
+        kinds: list[Agent | Landmark] = [what] if isinstance(what, Landmark) else list(what)
         wrong = [kind for kind in kinds if not isinstance(kind, (Agent, Landmark))]
         if wrong or len({type(kind) for kind in kinds}) > 1:
             raise TypeError(
@@ -245,6 +273,7 @@ class World:
                 )
         if any(not kind.silent for kind in agents) and not self.channels:
             raise GroupError(f"World.add({name!r}): agents that speak need a world with channels; World(channels=...)")
+        return kinds
 
     def _entities(self) -> list[Entity]:
         return [entity for bodies in self.groups.values() for entity in bodies.entities]

@@ -22,11 +22,17 @@ class Logger(ABC):
 
     def __init__(self, exp_name: str, log_dir: str) -> None:
         self.exp_name, self.log_dir = exp_name, log_dir
+        self.counts: dict[str, int] = {}
         self.experiment = self._create_experiment()
 
     @abstractmethod
     def _create_experiment(self) -> Any:
         """What the logger's library writes with."""
+
+    def _next(self, name: str, step: int | None) -> int:
+        """The step, or how often the name was written before where none is given."""
+        self.counts[name] = self.counts.get(name, -1) + 1
+        return self.counts[name] if step is None else step
 
     @abstractmethod
     def log_scalar(self, name: str, value: float, step: int | None = None) -> None:
@@ -87,7 +93,7 @@ class Logger(ABC):
 def _mean(who: str, name: str, value: Any) -> float:
     """A number, or the mean of a tensor of them."""
     try:
-        return float(value.float().mean() if isinstance(value, Tensor) else value)
+        return float(value.cpu().double().mean() if isinstance(value, Tensor) else value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DtypeError(
             f"{who}.log_metrics: {name!r} must be a number or a tensor of numbers, got {value!r:.60}; leave it out, or "

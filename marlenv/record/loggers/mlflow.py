@@ -16,7 +16,9 @@ from marlenv.record.video import as_frames, write_video
 
 
 class MLFlowLogger(Logger):
-    """Writes a run of MLflow.
+    """Writes a run of MLflow, its own whichever run is active.
+
+    It is the active run, to which ``mlflow.log_artifact`` and the like write, unless another one is already.
 
     Args:
         exp_name: the name of the experiment.
@@ -44,30 +46,41 @@ class MLFlowLogger(Logger):
 
     def _create_experiment(self) -> Any:
         self.mlflow = need("mlflow", "MLFlowLogger")
-        self.mlflow.set_tracking_uri(self.log_dir)
-        found = self.mlflow.get_experiment_by_name(self.exp_name)
+        self.client = self.mlflow.MlflowClient(self.log_dir)
+        found = self.client.get_experiment_by_name(self.exp_name)
         self.id = (
-            self.mlflow.create_experiment(self.exp_name, artifact_location=self.artifact_location)
+            self.client.create_experiment(self.exp_name, artifact_location=self.artifact_location)
             if found is None
             else found.experiment_id
         )
-        return self.mlflow.start_run(experiment_id=self.id, tags=dict(self.tags or {}), **self.options)
+        run = self._run(dict(self.tags or {}))
+        self.run_id: str = run.info.run_id
+        return run
+
+    def _run(self, tags: dict[str, Any]) -> Any:
+        """The run: MLflow's active one, unless another is."""
+        if self.mlflow.active_run() is not None and self.options.keys() <= {"run_name"}:
+            return self.client.create_run(self.id, tags=tags, **self.options)
+        self.mlflow.set_tracking_uri(self.log_dir)
+        return self.mlflow.start_run(experiment_id=self.id, tags=tags, **self.options)
 
     def log_scalar(self, name: str, value: float, step: int | None = None) -> None:
         """Writes a number."""
-        self.mlflow.log_metric(name, float(value), step=step)
+        self.client.log_metric(self.run_id, name, float(value), step=self._next(name, step))
 
     def log_video(self, name: str, video: Tensor, step: int | None = None, **kwargs: Any) -> None:
         """Writes a film ``[N, T, C, H, W]`` as an artifact, ``videos/<name>_<step>.mp4``."""
         check_video("MLFlowLogger", video)
+        place, _, leaf = f"videos/{name}".rpartition("/")
         with tempfile.TemporaryDirectory() as folder:
-            file = name.replace("/", "_") + ("" if step is None else f"_{step}") + ".mp4"
-            path = write_video(Path(folder) / file, as_frames(video), **{"fps": self.video_fps, **kwargs})
-            self.mlflow.log_artifact(str(path), "videos")
+            path = Path(folder) / f"{leaf}_{self._next(f'video {name}', step)}.mp4"
+            write_video(path, as_frames(video), **{"fps": self.video_fps, **kwargs})
+            self.client.log_artifact(self.run_id, str(path), place)
 
     def log_hparams(self, cfg: Mapping[str, Any]) -> None:
         """Writes the options."""
-        self.mlflow.log_params(dict(cfg))
+        for name, value in cfg.items():
+            self.client.log_param(self.run_id, name, value)
 
     def log_histogram(self, name: str, data: Sequence[float] | Tensor, **kwargs: Any) -> None:
         """Not possible in MLflow."""
@@ -75,4 +88,8 @@ class MLFlowLogger(Logger):
 
     def close(self) -> None:
         """Ends the run."""
-        self.mlflow.end_run()
+        active = self.mlflow.active_run()
+        if active is not None and active.info.run_id == self.run_id:
+            self.mlflow.end_run()
+        else:
+            self.client.set_terminated(self.run_id)

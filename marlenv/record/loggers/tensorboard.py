@@ -24,7 +24,6 @@ class TensorboardLogger(Logger):
     """
 
     def __init__(self, exp_name: str, log_dir: str = "tb_logs") -> None:
-        self.counts: dict[str, int] = {}
         super().__init__(exp_name, str(log_dir))
 
     def _create_experiment(self) -> Any:
@@ -32,10 +31,6 @@ class TensorboardLogger(Logger):
         return need("torch.utils.tensorboard", "TensorboardLogger").SummaryWriter(
             str(Path(self.log_dir) / self.exp_name)
         )
-
-    def _next(self, name: str, step: int | None) -> int:
-        self.counts[name] = self.counts.get(name, -1) + 1
-        return self.counts[name] if step is None else step
 
     def log_scalar(self, name: str, value: float, step: int | None = None) -> None:
         """Writes a number."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class Beside:
         obs, reward, terminated, truncated, *_ = env._output_transform(env._env.step(action))
         if type(obs) is not np.ndarray or obs.shape != self.shape or obs.dtype != self.dtype:
             obs = env.read_obs(obs)["observation"].numpy()
-        if type(reward) is not float:
+        if type(reward) is not float or isnan(reward):
             reward = float(env.read_reward(0 if reward is None else reward))
         return obs, reward, terminated, truncated
 

@@ -9,6 +9,8 @@ import torch
 from torch import Size, Tensor
 
 from marlenv.errors import ShapeError, SpecError
+from marlenv.wrappers._answers import unlike
+from marlenv.wrappers._numbers import is_flag, is_number, no_number, numbers_of
 from marlenv.wrappers.gym.vector_infos import columns
 
 LATE = "TimeLimit.truncated"
@@ -24,7 +26,7 @@ def opened(out: Any) -> tuple[Any, Any]:
     return out if isinstance(out[1], dict) else (out, {})
 
 
-def outcome(out: tuple[Any, ...], *, alone: bool) -> tuple[Any, Any, Any, Any, None, Any]:
+def outcome(out: tuple[Any, ...], *, alone: bool, who: str = "GymWrapper") -> tuple[Any, Any, Any, Any, None, Any]:
     """Observation, reward, terminated, truncated and info of what a step returned; the place of ``done`` is None.
 
     Before gym 0.26 there was one flag, and an info that said whether it was the time limit's; of a vector, one dict of
@@ -33,29 +35,54 @@ def outcome(out: tuple[Any, ...], *, alone: bool) -> tuple[Any, Any, Any, Any, N
     Args:
         out: five values, or four.
         alone: from a single env, whose flags are single bools.
+        who: the wrapper, for errors.
+
+    Raises:
+        SpecTypeError: a flag of a single env is none.
     """
     if len(out) == 5:
         obs, reward, terminated, truncated, info = out
         return (
             obs,
             reward,
-            bool(terminated) if alone else terminated,
-            bool(truncated) if alone else truncated,
+            _flag(who, "terminated", terminated) if alone else terminated,
+            _flag(who, "truncated", truncated) if alone else truncated,
             None,
             columns(info) if isinstance(info, list) else info,
         )
     obs, reward, done, info = out
+    done = _flag(who, "done", done) if alone else done
     infos = info if isinstance(info, dict) else columns(info)
     late = np.array(infos.get(LATE, False), dtype=bool)
     return obs, reward, np.logical_and(done, ~late), np.logical_and(done, late), None, infos
 
 
+def _flag(who: str, name: str, value: Any) -> bool:
+    """A flag of a single env."""
+    if type(value) is not bool and not is_flag(value):
+        raise unlike(f"{who}.step: {name}", "True or False", value, "be")
+    return bool(value)
+
+
 def paid(who: str, reward: Any, shape: Size, otherwise: str) -> Tensor:
-    """A reward as float32 of a shape; raises ShapeError, which ends with another way, where it has another size."""
-    given = np.array(reward, dtype=np.float32)
+    """A reward as float32 of a shape.
+
+    Raises:
+        SpecError: it is not a number.
+        ShapeError: it has another size; ends with another way.
+    """
+    numbers = reward if isinstance(reward, (int, float)) else numbers_of(reward)
+    if numbers is None or not is_number(numbers):
+        raise no_number(who, reward, _row(numbers, shape))
+    given = np.array(numbers, dtype=np.float32)
     if given.size != shape.numel():
         raise ShapeError(f"{who}: a reward must have the shape {list(shape)}, got {list(given.shape)}; {otherwise}")
     return torch.from_numpy(given.reshape(shape))
+
+
+def _row(rewards: Any, shape: Size) -> str:
+    """The first row of a vector whose reward is not a number, in words."""
+    return f" in row {np.argwhere(np.isnan(rewards))[0][0]}" if len(shape) > 1 and np.ndim(rewards) else ""
 
 
 def frame(who: str, env: Any, *, modern: bool) -> Tensor:

@@ -6,10 +6,13 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
+from tensordict import TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.errors import IllegalAction, KeyCollision
+from marlenv.keys import NestedKey
 from marlenv.specs import Categorical, Composite, NonTensor, TensorSpec
+from marlenv.tensordicts import fetch
 from marlenv.wrappers._backend import KNOWN, gym_backend
 from marlenv.wrappers._choices import count_of
 from marlenv.wrappers._reading import reader_of
@@ -37,8 +40,13 @@ class Spaces:
         self.action = _many(spec_of(acts, categorical=categorical), batch)
         """The spec of an action."""
         self._check_names(who)
-        self.acts_in_parts = isinstance(self.action, Composite)
-        """Whether an action has parts with names of their own, if only one."""
+        told = self.action
+        self._parts = isinstance(told, Composite)
+        self._nested = isinstance(told, Composite) and not {*told.keys()}.isdisjoint(self.observations.keys())
+        self.acts = Composite(action=told, shape=batch) if self._nested else told
+        """The spec of what is in the data: the parts of an action lie under ``"action"`` where observations have their
+        names, which would be written over.
+        """
         self._decode, self._alone = decoder_of(acts), not batch and kind_of(acts) == "Discrete"
         self._number = self._alone and isinstance(self.action, Categorical)
         n = count_of(self.action)
@@ -58,6 +66,12 @@ class Spaces:
         value = self._reader(observations)
         entries: dict[str, Any] = value._tensordict if self._named else {"observation": value}
         return entries
+
+    def acted(self, tensordict: TensorDictBase, keys: list[NestedKey]) -> Any:
+        """The action in the data, or a tensordict of its parts."""
+        if self._parts and not self._nested:
+            return tensordict.select(*keys)
+        return fetch(tensordict, "action" if self._nested else keys[0])
 
     def told(self, action: Tensor | Any) -> Any:
         """The action as the simulator takes it."""

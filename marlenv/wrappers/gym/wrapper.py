@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marlenv.errors import SpecTypeError
 from marlenv.specs import Binary, Bounded, Composite, TensorSpec, Unbounded
-from marlenv.tensordicts import fetch, get, new
+from marlenv.tensordicts import get, new
 from marlenv.wrappers._backend import gym_backend
 from marlenv.wrappers._base import ClassValue
 from marlenv.wrappers._gymlike import GymLikeEnv
@@ -107,7 +107,7 @@ class GymWrapper(GymLikeEnv):
         if self.from_pixels:
             pixels = Composite(pixels=Bounded(0, 255, self._pixels_at_first().shape, dtype=torch.uint8), shape=lead)
             seen = pixels if self.pixels_only else seen.update(pixels)
-        self.observation_spec, self.action_spec = seen, self._spaces.action
+        self.observation_spec, self.action_spec = seen, self._spaces.acts
         one = self._reward_of_one(env)
         self.reward_spec = one.expand(*lead, *one.shape)
         self._reward_shape = self.reward_spec.shape
@@ -120,8 +120,7 @@ class GymWrapper(GymLikeEnv):
     # --- reading ---------------------------------------------------------------------------------
 
     def _action(self, tensordict: TensorDictBase) -> Any:
-        keys = self.action_keys
-        return tensordict.select(*keys) if self._spaces.acts_in_parts else fetch(tensordict, keys[0])
+        return self._spaces.acted(tensordict, self.action_keys)
 
     def read_action(self, action: Any) -> Any:
         """The action as the simulator takes it."""
@@ -146,7 +145,7 @@ class GymWrapper(GymLikeEnv):
     # --- stepping --------------------------------------------------------------------------------
 
     def _output_transform(self, step_outputs_tuple: tuple[Any, ...]) -> tuple[Any, Any, Any, Any, Any, Any]:
-        return outcome(step_outputs_tuple, alone=self._rows is None)
+        return outcome(step_outputs_tuple, alone=self._rows is None, who=type(self).__name__)
 
     def _reset_output_transform(self, reset_outputs_tuple: Any) -> tuple[Any, Any]:
         return opened(reset_outputs_tuple)

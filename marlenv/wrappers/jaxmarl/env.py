@@ -53,6 +53,7 @@ class JaxMARLWrapper(CompiledEnv, BatchedAgentsEnv):
     git_url: ClassVar[str] = "https://github.com/FLAIROx/JaxMARL"
     rows_are_chosen: ClassVar[bool] = True
     agents_end = True
+    counts_steps: ClassVar[bool] = True
 
     def __init__(
         self, env: Any = None, *, num_envs: int | None = None, seed: int | None = None, **options: Any

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from marlenv.envs.rollout import stack_steps
 from marlenv.tensordicts import get, new
 from marlenv.wrappers._agent import AgentStep
 from marlenv.wrappers._episode_flags import FLAGS, MASKS, Arrays
+from marlenv.wrappers._numbers import is_number
 
 if TYPE_CHECKING:
     from marlenv.wrappers.pettingzoo.env import PettingZooWrapper
@@ -76,7 +76,7 @@ class Beside:
             for agent in agents:
                 step = got[agent]
                 plain = observation.takes(step.observations["observation"]) and reward.takes(step.reward)
-                if not plain or isnan(step.reward):
+                if not plain or not is_number(step.reward):
                     return False
         return True
 

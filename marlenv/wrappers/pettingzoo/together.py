@@ -23,6 +23,9 @@ PLAIN = {float}, {int}, {np.float64}, {np.float32}
 """What the rewards of a step may be, all of one kind."""
 
 
+BOOLS = {bool, np.bool_}
+
+
 class Group(NamedTuple):
     """What the agents of a group see and do."""
 
@@ -90,8 +93,8 @@ class Together:
         for told in answer:
             if not isinstance(told, dict) or told.keys() != known:
                 return False
-        ended = any(answer[2].values()) or any(answer[3].values())
-        return not ended and interface.all_there(self.names)
+        flags = [*answer[2].values(), *answer[3].values()]
+        return {*map(type, flags)} <= BOOLS and not any(flags) and interface.all_there(self.names)
 
     def _packed(self, observations: Mapping[str, Any], rewards: Mapping[str, Any]) -> TensorDict | None:
         """The data of a step; None if a value needs a second look."""

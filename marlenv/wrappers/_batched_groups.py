@@ -1,0 +1,65 @@
+"""``BatchedGroups``: the groups' data and actions of simulators of a batch of worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from marlenv.groups import GroupTree, group_specs
+from marlenv.keys import Path, nested
+from marlenv.specs import Composite, TensorSpec
+from marlenv.tensordicts import get, nest, parts, plant
+from marlenv.wrappers._roster import AgentsWrapper
+
+
+class BatchedGroups(AgentsWrapper):
+    """An env around a simulator of a batch of worlds: what there is of its groups. Abstract."""
+
+    tree: GroupTree
+    categorical_actions: bool
+    _lazy: dict[Path, bool]
+    """Whether the data of a group are stacked lazily."""
+
+    def _grouped(self, agents: Mapping[str, Mapping[str, TensorSpec]]) -> Composite:
+        specs = {a: Composite(dict(entries)).to(self.device) for a, entries in agents.items()}
+        return group_specs(self.tree, specs, batch_size=self.batch_size)
+
+    def rooted(self, root: dict[str, Any], groups: Mapping[Path, Any]) -> TensorDict:
+        """The tensordict ``[B]`` of the root's entries and the groups' tensordicts."""
+        for path, data in groups.items():
+            plant(root, path, data)
+        made = nest(root, self.batch_size)
+        return made if self.device is None else made.to(self.device)
+
+    def group_actions(self, td: TensorDictBase) -> dict[Path, Tensor | list[Tensor]]:
+        """Group -> its actions ``[B, A, ...]``, one-hot ones as numbers; a tensor per agent where they are stacked
+        lazily.
+        """
+        found: dict[Path, Tensor | list[Tensor]] = {}
+        for path in self.tree.groups:
+            spec: Any = self.full_action_spec[nested(path)]
+            group: Any = td
+            for name in path:
+                group = get(group, name)
+            if (stack := parts(group)) is not None or self._lazy[path]:
+                columns = [get(one, "action") for one in (group.unbind(1) if stack is None else stack)]
+                specs = [part["action"] for part in spec.unbind(1)]
+                found[path] = [self._as_numbers(s, c) for s, c in zip(specs, columns, strict=True)]
+            else:
+                found[path] = self._as_numbers(spec["action"], get(group, "action"))
+        return found
+
+    def scatter(self, td: TensorDictBase) -> dict[str, Tensor]:
+        """Agent -> its action ``[B, ...]``, one-hot ones as numbers."""
+        actions: dict[str, Tensor] = {}
+        for path, action in self.group_actions(td).items():
+            columns = action if isinstance(action, list) else action.unbind(1)
+            actions.update(zip(self.tree.groups[path], columns, strict=True))
+        return {name: actions[name] for name in self.agent_names}
+
+    def _as_numbers(self, spec: Any, action: Tensor) -> Tensor:
+        discrete = not self.categorical_actions and hasattr(spec, "to_categorical")
+        return spec.to_categorical(action) if discrete else action
