@@ -68,8 +68,8 @@ def _shifted(clock: Callable[[], Any], by: int) -> Callable[[], Any]:
 def drawn(run: Callable[[], Any], again: Callable[[], Any]) -> tuple[Any, str | None]:
     """What a function gives, and a global generator that it draws from, if there is one.
 
-    A coin that is tossed falls the same way twice every other time, so results tell nothing. Where this is the only
-    thread, generators are afterwards as they were.
+    A coin that is tossed falls the same way twice every other time, so results tell nothing. Generators that it draws
+    from are afterwards as they were; others are not touched, whoever else draws from them.
 
     Args:
         run: is listened to from outside: whether a generator moves.
@@ -85,12 +85,12 @@ def drawn(run: Callable[[], Any], again: Callable[[], Any]) -> tuple[Any, str | 
         result = run()
     finally:
         moved = [name for name, state in _states().items() if _differ(state, before[name])]
-        for name in moved if alone else ():  # then it was run that drew, and nobody else misses a number
+        if moved and not alone:
+            with listening() as heard, suppress(Exception):  # what was heard before an error counts
+                again()
+            moved = list(dict.fromkeys(heard))
+        for name in moved:  # it was run that drew
             RESTORES[name](before[name])
-    if moved and not alone:
-        with listening() as heard, suppress(Exception):  # what was heard before an error counts
-            again()
-        moved = heard
     return result, moved[0] if moved else None
 
 
