@@ -77,7 +77,7 @@ class GiveWay(Scenario):
     dt_delay: int = 0
 
     limits = {"v_range": (0, 1e6), "a_range": (0, 1e6), "obs_noise": (0, 1e6), "linear_friction": (0, 1e6),
-              "dt_delay": (0, 10000)}  # fmt: skip
+              "dt_delay": (0, 10000), "min_input_norm": (0, 1e6)}  # fmt: skip
 
     def build(self) -> World:
         steps, push = (16, 10000) if self.box_agents else (5, 500)

@@ -66,7 +66,7 @@ class MultiGiveWay(Scenario):
     agent_collision_penalty: float = -0.1
 
     limits = {"u_range": (0, 1e6), "a_range": (0, 1e6), "obs_noise": (0, 1e6), "linear_friction": (0, 1e6),
-              "comms_range": (0, 1e6), "n_agents": (4, 4)}  # fmt: skip
+              "comms_range": (0, 1e6), "n_agents": (4, 4), "min_input_norm": (0, 1e6)}  # fmt: skip
 
     def build(self) -> World:
         steps, push = (16, 10000) if self.box_agents else (5, 500)

@@ -69,7 +69,7 @@ class Navigation(Scenario):
     agent_collision_penalty: float = -1.0
 
     limits = {"n_agents": (1, 1000), "agents_with_same_goal": (1, 1000), "agent_radius": (1e-6, 1e6),
-              "lidar_range": (0, 1e6), "n_lidar_rays": (0, 10000)}  # fmt: skip
+              "lidar_range": (0, 1e6), "comms_range": (0, 1e6), "n_lidar_rays": (0, 10000)}  # fmt: skip
 
     def build(self) -> World:
         n, same = self.n_agents, self.agents_with_same_goal

@@ -72,7 +72,7 @@ class Sampling(Scenario):
 
     may_overlap = True  # agents as large as the field
     limits = dict.fromkeys(("cov", "agent_radius", "xdim", "ydim", "grid_spacing"), (1e-6, 1e6))
-    limits |= dict.fromkeys(("n_agents", "n_gaussians"), (1, 1000)) | {"lidar_range": (0, 1e6)}
+    limits |= dict.fromkeys(("n_agents", "n_gaussians"), (1, 1000)) | {"lidar_range": (0, 1e6), "comms_range": (0, 1e6)}
 
     def build(self) -> World:
         self.covs = [self.cov] * self.n_gaussians if isinstance(self.cov, (int, float)) else list(self.cov)

@@ -149,13 +149,13 @@ def _verify(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
+    from marlenv.tournament.files import placed
     from marlenv.tournament.report import write_report
     from marlenv.tournament.store import Ledger
 
     out = options.out or options.file.with_suffix(".html")
-    write_report(
-        Ledger(options.file), writable("--out", out), level=options.level, replays=options.replays, **_rating(options)
-    )
+    writable("--out", placed("report", out))
+    write_report(Ledger(options.file), out, level=options.level, replays=options.replays, **_rating(options))
     print(f"report: {out.resolve()}")
 
 

@@ -45,7 +45,7 @@ class CircleTrajectory(Scenario):
     linear_friction: float = 0.1
 
     limits = {"u_range": (0, 1e6), "a_range": (0, 1e6), "obs_noise": (0, 1e6), "linear_friction": (0, 1e6),
-              "dt_delay": (0, 10000)}  # fmt: skip
+              "dt_delay": (0, 10000), "min_input_norm": (0, 1e6)}  # fmt: skip
 
     def build(self) -> World:
         force = self.a_range + self.linear_friction

@@ -53,7 +53,7 @@ class Goal(Scenario):
     energy_rew_coeff: float = 0.0
 
     limits = {"u_range": (0, 1e6), "a_range": (0, 1e6), "obs_noise": (0, 1e6), "linear_friction": (0, 1e6),
-              "dt_delay": (0, 10000)}  # fmt: skip
+              "dt_delay": (0, 10000), "min_input_norm": (0, 1e6)}  # fmt: skip
 
     def build(self) -> World:
         self.f_range = self.a_range + self.linear_friction

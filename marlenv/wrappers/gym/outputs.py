@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,8 @@ def outcome(out: tuple[Any, ...], *, alone: bool, who: str = "GymWrapper") -> tu
         return (
             obs,
             reward,
-            _flag(who, "terminated", terminated) if alone else terminated,
-            _flag(who, "truncated", truncated) if alone else truncated,
+            terminated if not alone or type(terminated) is bool else _flag(who, "terminated", terminated),
+            truncated if not alone or type(truncated) is bool else _flag(who, "truncated", truncated),
             None,
             columns(info) if isinstance(info, list) else info,
         )
@@ -59,7 +60,7 @@ def outcome(out: tuple[Any, ...], *, alone: bool, who: str = "GymWrapper") -> tu
 
 def _flag(who: str, name: str, value: Any) -> bool:
     """A flag of a single env."""
-    if type(value) is not bool and not is_flag(value):
+    if not is_flag(value):
         raise unlike(f"{who}.step: {name}", "True or False", value, "be")
     return bool(value)
 
@@ -71,10 +72,12 @@ def paid(who: str, reward: Any, shape: Size, otherwise: str) -> Tensor:
         SpecError: it is not a number.
         ShapeError: it has another size; ends with another way.
     """
-    numbers = reward if isinstance(reward, (int, float)) else numbers_of(reward)
-    if numbers is None or not is_number(numbers):
-        raise no_number(who, reward, _row(numbers, shape))
-    given = np.array(numbers, dtype=np.float32)
+    if type(reward) is not float or isnan(reward):
+        numbers = reward if isinstance(reward, (int, float)) else numbers_of(reward)
+        if numbers is None or not is_number(numbers):
+            raise no_number(who, reward, _row(numbers, shape))
+        reward = numbers
+    given = np.array(reward, dtype=np.float32)
     if given.size != shape.numel():
         raise ShapeError(f"{who}: a reward must have the shape {list(shape)}, got {list(given.shape)}; {otherwise}")
     return torch.from_numpy(given.reshape(shape))
