@@ -97,7 +97,8 @@ NAN, INF = math.nan, math.inf
 WORLDS = [
     *((name, x, r"\(0.0, inf\)") for name in ("dt", "contact_margin") for x in (NAN, -1, 0, INF)),
     *(("drag", x, r"\[0.0, 1.0\]") for x in (NAN, -1, 2.5)),
-    *((at, x, r"\[0.0, inf\]") for at in ("linear_friction", "angular_friction", "x_semidim") for x in (NAN, -1)),
+    *((at, x, r"\[0.0, inf\]") for at in ("linear_friction", "angular_friction") for x in (NAN, -1)),
+    ("x_semidim", NAN, r"\[-inf, inf\]"),
     *(
         (name, x, r"\[0.0, inf\)")
         for name in ("collision_force", "joint_force", "torque_constraint_force")
@@ -123,6 +124,7 @@ def test_numbers_of_a_world_are_refused_by_name(name, value, wanted):
 
 def test_a_world_may_be_as_its_limits_allow():
     World(dt=0.01, substeps=1, drag=0, linear_friction=0, x_semidim=None, collision_force=0, contact_margin=6e-3)
+    World(x_semidim=-1)  # as in VMAS
     World(drag=1, linear_friction=INF, y_semidim=0, x_semidim=INF, channels=0, joint_force=0, gravity=[0, -9.81])
     laws = World(drag=np.float64(0.5), substeps=np.int64(5), dt=torch.tensor(0.5)).laws
     assert (laws.drag, laws.substeps, laws.dt) == (0.5, 5, 0.5)

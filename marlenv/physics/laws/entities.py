@@ -137,7 +137,7 @@ LIMITS = {  # of descriptions, of a world and of joints
     "dt": _POSITIVE,
     "substeps": Interval(1, math.inf, "[)", whole=True),
     "channels": Interval(0, math.inf, "[)", whole=True),
-    **dict.fromkeys(("x_semidim", "y_semidim"), _SOME),
+    **dict.fromkeys(("x_semidim", "y_semidim"), Interval(-math.inf, math.inf)),  # below 0 as in VMAS: all at that edge
     **dict.fromkeys(("collision_force", "joint_force", "torque_constraint_force"), _UPWARDS),
     "contact_margin": _POSITIVE,
     "fixed_rotation": _ANY,
