@@ -12,7 +12,7 @@ import torch
 from torch import Size
 
 from marlenv.errors import KeyCollision, KeyMissing, ShapeError, SpecError, SpecTypeError
-from marlenv.keys import NestedKey, path
+from marlenv.keys import NestedKey, nested, path
 from marlenv.specs import Categorical, Composite, TensorSpec
 
 if TYPE_CHECKING:
@@ -94,6 +94,13 @@ def check_collisions(env: EnvBase) -> None:
                         f"{type(env).__name__}: entry {key!r} is in both the {taken[key]} spec and the {kind} spec"
                     )
                 taken[key] = kind
+        for where in map(path, taken):
+            for above in (nested(where[:i]) for i in range(1, len(where))):
+                if above in taken:
+                    raise KeyCollision(
+                        f"{type(env).__name__}: entry {nested(where)!r} of the {taken[nested(where)]} spec lies within "
+                        f"{above!r}, an entry of the {taken[above]} spec; call one of them something else"
+                    )
 
 
 def write(env: EnvBase, kind: str, spec: Composite) -> None:

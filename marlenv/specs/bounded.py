@@ -315,6 +315,8 @@ def _end(bound: Bound, dtype: torch.dtype, device: torch.device | None) -> Tenso
     except (TypeError, ValueError) as error:
         raise SpecTypeError(f"Bounded: a bound must be a number, or numbers in an array, got {bound!r}") from error
     value = value.to(device)
+    if dtype.is_complex or value.is_complex():
+        raise SpecTypeError(f"Bounded: complex numbers have no bounds, got {bound!r} and {dtype}; take Unbounded")
     if dtype.is_floating_point:
         return value.to(dtype)
     if value.dtype.is_floating_point and bool(value.isnan().any() if not value.is_meta else False):

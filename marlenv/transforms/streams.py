@@ -80,6 +80,7 @@ class DrawingActions(Drawing):
     """A transform that draws what the env is told; rows that are not stepped, or reset, draw nothing. Abstract."""
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        self.fit(tensordict.batch_size)
         before = self.stream.counter
         told, mask = super()._inv_call(tensordict), fetch(tensordict, "_step")
         if mask is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -476,12 +477,29 @@ def fresh_seed_of(seed: int | None, failures: int) -> int | None:
 
 def made(who: str, make: MakeEnv, options: Options, on_failure: str) -> EnvBase:
     """A child."""
+    _check_call(who, make, options)
     child = make(**options)
     if not isinstance(child, EnvBase):
         raise SpecError(f"{who}: create_env_fn must make an env, got {type(child).__name__}")
     if on_failure == "restart":
         child.add_truncated_keys()
     return child
+
+
+def _check_call(who: str, make: MakeEnv, options: Options) -> None:
+    """Raises where a maker does not take the options, or needs more."""
+    try:
+        asked = inspect.signature(make)
+    except (TypeError, ValueError):  # it does not say
+        return
+    try:
+        asked.bind(**options)
+    except TypeError as error:
+        name = getattr(make, "__qualname__", repr(make))
+        given = ", ".join(map(repr, options)) or "no arguments"
+        raise SpecError(
+            f"{who}: create_env_fn must make an env of {given} (create_env_kwargs), and {name}{asked} cannot: {error}"
+        ) from error
 
 
 def cut_off(env: EnvBase, td: TensorDictBase) -> TensorDictBase:

@@ -216,6 +216,9 @@ def test_add_truncated_keys():
          r"entry 'action' is in both the state spec and the action spec"),
         (lambda: Blank(observation=Composite(action=Unbounded((1,))), action=Unbounded((1,))), KeyCollision,
          r"entry 'action' is in both the action spec and the observation spec"),
+        (lambda: Blank(observation=Composite({("action", "x"): Unbounded((1,))}), action=Unbounded((1,))), KeyCollision,
+         r"Blank: entry \('action', 'x'\) of the observation spec lies within 'action', an entry of the action spec; "
+         r"call one of them something else"),
         *((lambda name=name: Blank(observation=Composite({name: Unbounded((1,))})), KeyCollision,
            rf"Blank: the observation spec has an entry '{name}', .* call it something else")
           for name in ("next", "_reset", "_step")),

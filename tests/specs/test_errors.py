@@ -155,6 +155,8 @@ ERRORS: list[Case] = [
     # numbers between bounds
     (lambda: Bounded("a", "b", (2,)), SpecTypeError,
      "Bounded: a bound must be a number, or numbers in an array, got 'a'"),
+    (lambda: Bounded(0, 1, (2,), dtype=torch.complex64), SpecTypeError,
+     "Bounded: complex numbers have no bounds, got 0 and torch.complex64; take Unbounded"),
     (lambda: (s := Bounded(0, 1, (2,)), s.space.low.fill_(5), s.rand()), SpecError,
      "Bounded([2], float32, 5..1): low must not exceed high, got bounds written in place that do; mend them"),
     (lambda: Bounded(0, 1), SpecError,

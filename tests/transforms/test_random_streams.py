@@ -256,3 +256,22 @@ def test_idle_steps_in_an_env_that_takes_any_number_of_rows(rows: list[int]) -> 
     assert (td["x", "action_mask"].sum(-1) == 9 - 2).all()
     again = env.reset(TensorDict({}, rows))
     assert not torch.equal(td["state", "code"], again["state", "code"])
+
+
+def test_actions_are_drawn_by_rows_in_an_env_that_takes_any_number_of_them() -> None:
+    """Whatever number of rows there is, which of them are stepped, and how many there were before."""
+
+    def swings(rows: int, stepped: int) -> torch.Tensor:
+        env = TransformedEnv(marlenv.PendulumEnv(), ActionDiscretizer(2, sampling=ANYWHERE))
+        env.set_seed(0)
+        td, found = env.reset(TensorDict({}, [rows])), []
+        for _ in range(3):
+            td = td.set("action", torch.ones((rows, 1), dtype=torch.int64)).set("th", torch.zeros(rows))
+            told = env.transform.inv(td.clone().set("_step", torch.arange(rows) < stepped))
+            found.append(told["action"])
+        return torch.cat(found, -1)
+
+    few, many = swings(3, 3), swings(5, 4)
+    assert torch.equal(few, many[:3])
+    assert few.unique().numel() == few.numel()
+    assert many[4].unique().numel() == 1  # it stands still, and its stream too

@@ -214,6 +214,11 @@ def test_closing_closes_the_children():
         ),
         (lambda: SerialEnv(2, lambda: 3), r"SerialEnv: create_env_fn must make an env, got int"),
         (
+            lambda: SerialEnv(2, lambda env: env),
+            r"SerialEnv: create_env_fn must make an env of no arguments \(create_env_kwargs\), and .*\(env\) cannot: "
+            r"missing a required argument: 'env'",
+        ),
+        (
             lambda: SerialEnv(2, CountingEnv()),
             r"SerialEnv: create_env_fn must be a function that makes an env, got CountingEnv",
         ),

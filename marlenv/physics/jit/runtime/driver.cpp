@@ -314,7 +314,10 @@ template <int SIZE> static void turn_rows(const Turn &c, int64_t low, int64_t hi
   bool others = false;
   for (int64_t t = 0; t < c.moved; t++) others = others || c.seen[t] != c.from[t];
   for (int64_t row = low; row < high; row++) {
-    for (int64_t t = 0; t < c.steps; t++) memcpy(line + t * size, c.from[t] + row * size, size);
+    for (int64_t t = 0; t < c.steps; t++) {
+      for (int64_t k = 0; k < size; k += 64) __builtin_prefetch(c.from[t] + (row + 2) * size + k);  // more streams than processors follow
+      memcpy(line + t * size, c.from[t] + row * size, size);
+    }
     copy(c.to + row * c.apart, line, c.steps * size);
     if (others) for (int64_t t = 0; t < c.moved; t++)
       if (c.seen[t] != c.from[t]) memcpy(line + t * size, c.seen[t] + row * size, size);
