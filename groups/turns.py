@@ -40,7 +40,9 @@ def compact_turns(td: TensorDictBase, gamma: float = 1.0) -> TensorDictBase:
     with it, and with ``gamma=1``, every agent's return is what it was.
 
     Args:
-        td: data of a rollout ``[*B, T]``; agents without ``mask`` decide at every step that they live.
+        td: data of a rollout ``[*B, T]``; agents without ``mask`` decide at every step that they live. Where ``"mask"``
+            or ``("collector", "mask")`` ``[*B, T]`` of the data, which no env observes, is False, there is no step, as
+            in the padding of :func:`~marlenv.envs.split_trajectories`.
         gamma: discount of rewards within a turn, from 0 to 1.
 
     Raises:
@@ -129,6 +131,16 @@ def _flag(td: TensorDictBase, path: Path, name: str, like: Size) -> Tensor:
     return flag.reshape(*shape, *[1] * (len(like) - len(shape))).expand(like)
 
 
+def _stepped(td: TensorDictBase, like: Size) -> Tensor:
+    """Where there is a step at all, and no padding of split trajectories; bool of the shape of the group's batch."""
+    observed = get(get(td, "next"), "mask") is not None  # the env's own mask says who acts
+    for node in (get(td, "collector"), None if observed else td):
+        mask = get(node, "mask") if is_nested(node) and node.batch_size == td.batch_size else None
+        if isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.shape in (td.shape, (*td.shape, 1)):
+            return mask.reshape(*td.shape, *[1] * (len(like) - td.ndim)).expand(like)
+    return torch.ones(like, dtype=torch.bool, device=td.device)
+
+
 def _acting(td: TensorDictBase, level: _Level, like: Size) -> Tensor:
     """Who decides; bool of the shape of the group's batch."""
     mask = get(_at(td, level.path), "mask")
@@ -157,29 +169,33 @@ class _Turns:
         self.node, self.following = _at(td, level.path), _at(_following(td, "compact_turns"), level.path)
         like = self.node.batch_size
         over, flags = _ends(_following(td, "compact_turns"), level, like)
-        acts, over = self._last(_acting(td, level, like)), self._last(over)
-        self.flags = {name: self._last(flag) for name, flag in flags.items()}
+        real = self._last(_stepped(td, like))
+        acts, over = self._last(_acting(td, level, like)) & real, self._last(over) & real
+        self.flags = {name: self._last(flag) & real for name, flag in flags.items()}
         done, steps = self.flags["done"] | over, acts.shape[-1]
         now = torch.arange(steps, device=acts.device).expand(acts.shape)
-        begins = torch.cat([torch.ones_like(over[..., :1]), over[..., :-1]], -1)
+        first = torch.ones_like(over[..., :1])
+        begins = torch.cat([first, (over | ~real)[..., :-1]], -1)
+        last = torch.cat([~real[..., 1:], first], -1)  # of the data, or of what is not padding
         latest = torch.where(acts, now, -1).cummax(-1).values
         paid = latest >= torch.where(begins, now, 0).cummax(-1).values  # by a decision of this episode
         order = acts.cumsum(-1)  # 1 for the first decision
         count = order[..., -1:]
         k = max(1, int(count.max()))
-        rewards = self._reward() * (gamma ** (now - latest)).unsqueeze(-1)
+        earned = self._reward().masked_fill(~real.unsqueeze(-1), 0)
+        rewards = earned * (gamma ** (now - latest)).unsqueeze(-1)
         where = torch.where(paid, order, 0).unsqueeze(-1).expand(rewards.shape)
         sums = torch.zeros(*rewards.shape[:-2], k + 1, rewards.shape[-1], dtype=rewards.dtype, device=rewards.device)
         self.reward = sums.scatter_add(-2, where, rewards)[..., 1:, :]
-        self.undecided = (self._reward() * ~paid.unsqueeze(-1)).sum(-2)
+        self.undecided = (earned * ~paid.unsqueeze(-1)).sum(-2)
         at = torch.zeros(*acts.shape[:-1], k + 1, dtype=torch.long, device=acts.device)
         self.begin = at.scatter(-1, torch.where(acts, order, 0), now)[..., 1:]
         self.valid = torch.arange(k, device=acts.device) < count
-        stop = torch.where(done, now, steps - 1).flip(-1).cummin(-1).values.flip(-1)
+        stop = torch.where(done | last, now, steps - 1).flip(-1).cummin(-1).values.flip(-1)
         following = torch.cat([self.begin[..., 1:], torch.full_like(count, steps)], -1)
         following = torch.where(torch.arange(1, k + 1, device=acts.device) < count, following, steps)
         self.end = torch.minimum(stop.gather(-1, self.begin), following - 1)
-        self.cut = ~done.gather(-1, self.end) & (following == steps)
+        self.cut = (last & ~done).gather(-1, self.end)
         self.gamma = gamma
 
     def _last(self, x: Tensor) -> Tensor:
@@ -324,29 +340,36 @@ class _Open:
     def add(self, td: TensorDictBase, level: _Level) -> TensorDictBase:
         node, following = _at(td, level.path), _at(_following(td, "TurnView.add"), level.path)
         like = node.batch_size
-        acts = _acting(td, level, like)
+        real = _stepped(td, like)
+        acts = _acting(td, level, like) & real
         over, flags = _ends(_following(td, "TurnView.add"), level, like)
         self._put(self.node, node, acts)
         self.open, self.ended = self.open | acts, self.ended & ~acts
         self.age = torch.where(acts, 0, self.age)
         reward = get(following, "reward")
+        reward = reward.masked_fill(self._spread(~real, reward), 0)
         self.undecided = self.undecided + self._spread(~self.open, reward) * reward
         weight = self.gamma ** self.age.to(reward.dtype) * self.open
         kept = torch.where(self._spread(acts, reward), 0, self.reward)
         self.reward = kept + self._spread(weight, reward) * reward
         self.age = self.age + 1
-        goes_on = self.open & ~self.ended
+        self._cut(~real)
+        goes_on = self.open & ~self.ended & real
         self._put(self.following, following, goes_on)
         self.steps = torch.where(goes_on, self.age, self.steps)
         self.flags = {name: torch.where(goes_on, flag, self.flags[name]) for name, flag in flags.items()}
         self.ended = self.ended | (goes_on & (flags["done"] | over))
-        settled = self.open & (over | self._acts_next(following, flags["done"]))
+        settled = self.open & (over | ~real | self._acts_next(following, flags["done"]))
         return self._given(settled)
 
     def flush(self) -> TensorDictBase:
-        cut = self.open & ~self.ended
-        self.flags["truncated"], self.flags["done"] = self.flags["truncated"] | cut, self.flags["done"] | cut
+        self._cut(self.open)
         return self._given(self.open)
+
+    def _cut(self, where: Tensor) -> None:
+        """Truncates what is open there and has not ended."""
+        cut = self.open & ~self.ended & where
+        self.flags["truncated"], self.flags["done"] = self.flags["truncated"] | cut, self.flags["done"] | cut
 
     @staticmethod
     def _acts_next(following: TensorDictBase, done: Tensor) -> Tensor:

@@ -24,6 +24,8 @@ from marlenv.wrappers.index import WRAPPERS
 
 _TABLE: dict[str, Registration] = {entry.name: entry for entry in (*SCENARIOS, *GAMES, *WRAPPERS)}
 KINDS: tuple[Kind, ...] = get_args(Kind)
+TASKS = frozenset(("scenario", "rules"))
+"""Options that say what is made."""
 
 
 def make(
@@ -63,6 +65,8 @@ def make(
     given = {**entry.options, **options}
     if name not in _TABLE and entry.task_option is not None:  # the name says the task
         _check_agrees(name, "the name", entry.task_option, entry.options[entry.task_option], options)
+    for option in TASKS & entry.options.keys():
+        _check_agrees(name, "the name", option, entry.options[option], options)
     if needs(factory, entry.task_option) and entry.task_option not in given:
         raise SpecError(
             f"make: {name!r} is a family of tasks; name one, '{name}/TASK'; marlenv.available({name!r}), or "

@@ -27,7 +27,7 @@ class PredatorPrey(Scenario):
     - observation: own position and velocity; of predators their energy; for the others of the group, then for the
       other group: where they are, seen from the agent, and 1, or zeros for the dead; metres, m/s.
     - reward: a predator gets 1 for prey, shared with others that reach it, and loses 1 when it starves; prey gets
-      ``life`` in every step, and loses 1 when it is caught.
+      ``life`` in every step, but -1 in that in which it is caught.
     - ends: when no predator lives, or no prey.
 
     Args:

@@ -39,8 +39,8 @@ class Rescue(Scenario):
     ``info.edge_mask``, for messages between agents that learn; with one agent there is none.
 
     - observation ``[B, A, 4 + R + 3 n + 3 (A - 1)]``: own position and velocity; what the lidar for walls measures;
-      for each victim in sight, the nearest first, where it is, seen from the agent, and 1 (zeros for the rest); for
-      each other agent in sight the same; metres, m/s.
+      for each victim in sight, the nearest first, where it is, seen from the agent, and 1 (zeros for the rest, and in
+      the places of those that were rescued); for each other agent in sight the same; metres, m/s.
     - reward, shared: how many victims were reached in the step for the first time.
     - ends: when all have been.
 

@@ -20,12 +20,13 @@ TEAMS = {"red": "blue", "blue": "red"}
 
 @dataclass(eq=False)
 class Skirmish(Scenario):
-    """Units move, or stand and act: fighters and archers hurt the nearest of the other team, healers heal their own.
+    """Units drive or act: fighters and archers hurt the nearest of the other team, healers heal their own.
 
-    An action is a force and a number; above 0 the unit stands and acts on a target within its reach: for a healer the
-    most hurt of the others of its team. All act at once. A unit without health is dead (``alive``, ``mask``, ``done``):
-    it stays where it fell, its actions do nothing, and it observes zeros and gets nothing. Names of units say their
-    kind (``red_healer_0``), for a ``group_map`` with groups of kinds within teams.
+    An action is a force and a number; above 0 the unit has no force in that step, so that it coasts on as far as drag
+    lets it, and acts on a target within its reach: for a healer the most hurt of the others of its team. All act at
+    once. A unit without health is dead (``alive``, ``mask``, ``done``): it stays where it fell, its actions do nothing,
+    and it observes zeros and gets nothing. Names of units say their kind (``red_healer_0``), for a ``group_map`` with
+    groups of kinds within teams.
 
     - observation ``[B, A, 8 + 3 (2 A - 1)]``: own position and velocity, health (a share), kind (fighter, archer,
       healer); for the others of the team, then for the other team: where they are, seen from the unit, and their

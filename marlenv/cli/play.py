@@ -139,7 +139,7 @@ class Match:
         except (Stopped, KeyboardInterrupt):  # Ctrl-C, too, keeps the game
             print("\nstopped")
             return
-        print(f"\n{self.rules.show(self.state, color=self.color)}\n\n{self.result()}")
+        print(f"\n{self.drawn(self.rules.show)}\n\n{self.result()}")
 
     def turn(self) -> None:
         """One move, or one of every player where all act at once."""
@@ -219,7 +219,16 @@ class Match:
 
     def draw(self, seat: int) -> None:
         """Shows what the player in ``seat`` may see; everything where people play all seats."""
-        print(f"\n{self.rules.view(self.state, seat, color=self.color)}\n")
+        print(f"\n{self.drawn(self.rules.view, seat)}\n")
+
+    def drawn(self, drawing: Callable[..., str], *seat: int) -> str:
+        """The position; without colours, and so in letters, where this terminal has no figures."""
+        text = drawing(self.state, *seat, color=self.color)
+        try:
+            text.encode(sys.stdout.encoding or "utf-8")
+        except UnicodeEncodeError:
+            return drawing(self.state, *seat, color=False)
+        return text
 
     # --- results and files -----------------------------------------------------------------------
 
@@ -298,6 +307,8 @@ class Match:
 
 def prompt(words: str) -> str:
     """A line from the person; what comes from a pipe is printed, so that the output reads like the game."""
+    if sys.stdin is None:  # closed by the shell, <&-
+        raise Stopped
     try:
         line = input(words)
     except EOFError:

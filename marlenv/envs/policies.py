@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from torch import nn
 
 from marlenv.envs.modules import call
 from marlenv.errors import SpecError
-from marlenv.keys import NestedKey
+from marlenv.keys import NestedKey, last
 from marlenv.specs import Composite, TensorSpec
 
 if TYPE_CHECKING:
@@ -61,15 +62,19 @@ def as_policy(policy: Any, env: EnvBase, trust: bool = False, *, action_keys: li
 
     A tensordict module is called with the tensordict, and so is any callable whose argument is called ``td``,
     ``tensordict`` or ``data``, or is annotated as one. Anything else is a function of observations that returns
-    actions: its arguments are matched by name with the env's observation keys, or in their order. A function whose
-    only argument says nothing is called with the tensordict where the env has several observations; where it has one,
-    with that, or with the tensordict if that fails.
+    actions: its arguments are matched by name with the env's observation keys, such as ``agents_observation`` (or
+    ``observation``, where only one key ends so), or in their order where it takes as many as there are. A function
+    whose only argument says nothing is called with the tensordict where the env has several observations; where it has
+    one, with that, or with the tensordict if that fails.
 
     Args:
         policy: any of these.
         env: gives the observation and action keys.
         trust: take the policy as it is.
         action_keys: where a function of observations writes; the env's when left out.
+
+    Raises:
+        SpecError: it is no policy, or its arguments do not say which observations it takes.
     """
     who = f"{type(env).__name__}.rollout"
     if inspect.isclass(policy):
@@ -89,12 +94,13 @@ def as_policy(policy: Any, env: EnvBase, trust: bool = False, *, action_keys: li
     by_name = _by_name(keys)
     if needed and set(needed) <= set(by_name):
         in_keys = [by_name[name] for name in names if name in by_name]
-    elif len(needed) <= len(keys):
-        in_keys = keys if len(names) < len(parameters) or not parameters else keys[: len(names)]
+    elif len(names) < len(parameters) or not parameters or len(needed) <= len(keys) <= len(names):
+        in_keys = keys
     else:
         raise SpecError(
             f"{who}: the policy takes arguments {names}, but the env has the observation keys "
-            f"{keys}; wrap it: TensorDictModule(policy, in_keys=[...], out_keys={out_keys})"
+            f"{keys}; name arguments after keys ({', '.join(by_name)}), or wrap it: "
+            f"TensorDictModule(policy, in_keys=[...], out_keys={out_keys})"
         )
     module = TensorDictModule(policy, in_keys=in_keys, out_keys=out_keys)
     return OneOrOther(policy, module) if takes is None else module
@@ -179,7 +185,9 @@ def takes_tensordict(policy: Any, keys: list[NestedKey]) -> bool | None:
 
 def _by_name(keys: list[NestedKey]) -> dict[str, NestedKey]:
     """The observation keys by the names that arguments can have."""
-    return {key if isinstance(key, str) else "_".join(key): key for key in keys}
+    whole = {key if isinstance(key, str) else "_".join(key): key for key in keys}
+    ends = Counter(map(last, keys))
+    return {last(key): key for key in keys if ends[last(key)] == 1} | whole
 
 
 def _inside(policy: Any) -> Any:

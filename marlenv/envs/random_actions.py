@@ -108,6 +108,10 @@ class ActionStream:
         self._block: _Block | None = None
         self._keys: Tensor | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the actions that wait, which a copy draws again: tensors copied in inference mode are bound to it."""
+        return {**self.__dict__, "_block": None}
+
     @classmethod
     def of(cls, keys: Tensor) -> ActionStream:
         """The stream of rows whose keys are given, int64 ``[*B]``, from its beginning."""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from marlenv.errors import ShapeError, SpecError, whole
 from marlenv.keys import NestedKey, last
+from marlenv.record.files import save, whole_file
 from marlenv.record.loggers import Logger
 from marlenv.record.video import grid
 from marlenv.specs import Composite, NonTensor, TensorSpec, Unbounded
@@ -61,12 +62,17 @@ class TensorDictRecorder(Transform):
             self._keep(unite(spec.zero(tensordict.batch_size[: tensordict.ndim - spec.ndim]), shallow(tensordict)))
 
     def dump(self, suffix: str | None = None, **_: Any) -> Path | None:
-        """Writes what was kept, stacked, and forgets it; returns the file, or None where nothing was kept."""
+        """Writes what was kept, stacked, and forgets it; returns the file, or None where nothing was kept.
+
+        Raises:
+            OSError: the file cannot be written; an older one is as it was, and nothing is forgotten.
+        """
         if not self.kept:
             return None
         path = Path("_".join([self.out_file_base, *([suffix] if suffix else []), "tensordict.t"]))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(TensorDict.lazy_stack(self.kept, 0).contiguous(), path)
+        steps = TensorDict.lazy_stack(self.kept, 0).contiguous()
+        with whole_file("TensorDictRecorder.dump", path, "an older file and the data are kept; dump again") as draft:
+            save(steps, draft)
         self.kept, self.count = [], 0
         return path
 
@@ -80,7 +86,7 @@ class VideoRecorder(ObservationTransform):
         logger: where films go.
         tag: their name.
         in_keys: images; ``"pixels"`` when left out.
-        skip: film every so many steps; 2 of an env of one row, 1 of several when left out.
+        skip: film every so many steps; when left out 2 in an env without batch dimensions, else 1.
         center_crop: film the middle only, of that size.
         make_grid: put the rows of a batch side by side; True in an env when left out. Else they follow one another.
         out_keys: TorchRL's argument; images stay as they are.
@@ -119,7 +125,7 @@ class VideoRecorder(ObservationTransform):
         self.count = self.films = 0
 
     def join(self, env: EnvBase) -> None:
-        """Finds out whether the env has rows, and whether it has the images."""
+        """Finds out whether the env has batch dimensions, and whether it has the images."""
         super().join(env)
         for key in self.in_keys or ():
             if key not in env.full_observation_spec:
@@ -272,6 +278,11 @@ class PixelRenderTransform(Transform):
         """A tensor; or what is not to be one: an image of the whole batch, or one for every row of a pool."""
         method = getattr(env, self.render_method)
         image = method(td, **self.options) if self.pass_tensordict else method(**self.options)
+        if image is None or (isinstance(image, (list, tuple)) and any(one is None for one in image)):
+            raise SpecError(
+                f"PixelRenderTransform: {type(env).__name__}.{self.render_method}() returned None where an image is "
+                f'expected; make the env so that it draws (one of Gymnasium with render_mode="rgb_array")'
+            )
         image = image if self.preproc is None else self.preproc(image)
         each, rows = isinstance(image, (list, tuple)), td.batch_size
         if self.as_non_tensor is None:

@@ -9,8 +9,9 @@ from typing import IO
 import torch
 from torch import Tensor
 
-from marlenv.errors import DtypeError, ShapeError, SpecError
+from marlenv.errors import DtypeError, ShapeError, SpecError, SpecTypeError
 from marlenv.optional import need
+from marlenv.record.files import whole_file
 
 KINDS = ("mp4", "gif")
 
@@ -43,8 +44,13 @@ def write_video(path: str | Path, frames: Tensor, fps: float = 30, crf: int = 18
         SpecError: the ending is another one, or there are no frames per second.
         ShapeError: there are no frames, or they have another shape, or are less than 2 x 2 pixels in an mp4.
         DtypeError: they are not bytes.
+        SpecTypeError: they are not in a tensor.
+        OSError: the file cannot be written; an older one is as it was.
     """
     path = Path(path)
+    if not isinstance(frames, Tensor):
+        got = type(frames).__name__
+        raise SpecTypeError(f"write_video: expected frames in a tensor, got {got}; torch.as_tensor makes one of arrays")
     if frames.ndim != 4 or frames.shape[-1] != 3 or 0 in frames.shape:
         raise ShapeError(f"write_video: expected frames [T, H, W, 3], one or more, got {list(frames.shape)}")
     if not fps > 0:
@@ -58,19 +64,23 @@ def write_video(path: str | Path, frames: Tensor, fps: float = 30, crf: int = 18
     if kind == "mp4" and not (height and width):
         size = list(frames.shape[1:3])
         raise ShapeError(f"write_video: an mp4 has 2 rows and columns or more, got {size}; write a .gif")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if kind == "gif":
-        write_gif(path, frames, fps)
-        return path
+    with whole_file("write_video", path) as draft:
+        if kind == "gif":
+            write_gif(draft, frames, fps)
+        else:
+            _write_mp4(draft, frames[:, :height, :width], fps, crf)
+    return path
+
+
+def _write_mp4(path: Path, frames: Tensor, fps: float, crf: int) -> None:
     av = need("av", "write_video")
     rate = Fraction(float(fps)).limit_denominator(1001)  # which has 30000/1001, the rate of NTSC
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=rate, options={"crf": str(crf)})
-        stream.height, stream.width, stream.pix_fmt = height, width, "yuv420p"
-        for frame in frames[:, :height, :width].cpu().contiguous():
+        stream.height, stream.width, stream.pix_fmt = frames.shape[1], frames.shape[2], "yuv420p"
+        for frame in frames.cpu().contiguous():
             container.mux(stream.encode(av.VideoFrame.from_ndarray(frame.numpy(), format="rgb24")))
         container.mux(stream.encode())
-    return path
 
 
 def write_gif(path: str | Path | IO[bytes], frames: Tensor, fps: float = 30) -> None:

@@ -22,10 +22,16 @@ def placed(who: str, path: Path) -> Path:
 
 
 def write_whole(path: Path, parts: Iterable[str]) -> None:
-    """Writes a text beside its place and then puts it there, so that nobody reads half of it."""
-    draft = path.with_name(f".{path.name}.draft")
+    """Writes a text beside its place and then puts it there, so that nobody reads half of it.
+
+    Raises:
+        OSError: it cannot be written; an older file is as it was.
+    """
+    text, draft = "".join(parts), path.with_name(f".{path.name}.draft")
     try:
-        draft.write_text("".join(parts), encoding="utf-8")
+        draft.write_text(text, encoding="utf-8")
         draft.replace(path)
+    except OSError as error:
+        raise OSError(f"{path}: {error.strerror}; nothing was written, an older file is as it was") from error
     finally:
         draft.unlink(missing_ok=True)

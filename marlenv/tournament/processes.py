@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import os
 import shlex
 import shutil
+import signal
 import sys
 import threading
 import weakref
@@ -20,6 +22,8 @@ from marlenv.tournament.players import CRASH, TIME
 
 WRONG = -4
 """The answer for a move that is none, or not legal."""
+GRACE = 5.0
+"""Seconds that a process may take to end after it has been killed."""
 
 
 class Answer(NamedTuple):
@@ -58,7 +62,7 @@ class Program(ABC):
                 if self.process is None:
                     pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
                     self.process = await asyncio.create_subprocess_exec(
-                        *self.command, stdin=pipe, stdout=pipe, stderr=none
+                        *self.command, stdin=pipe, stdout=pipe, stderr=none, start_new_session=True
                     )
                     await self.greet()
                 return await self.answer(question)
@@ -68,6 +72,9 @@ class Program(ABC):
         except (EOFError, OSError, IndexError, ValueError):  # the last one: a line without an end
             await self.stop()
             return Answer(CRASH)
+        except asyncio.CancelledError:  # what it would say now answers nothing that is asked later
+            await self.stop()
+            raise
 
     async def say(self, *lines: str) -> None:
         """Sends it lines."""
@@ -85,16 +92,25 @@ class Program(ABC):
         raise EOFError
 
     async def stop(self) -> None:
-        """Ends the process, whatever it does, and its pipes, which its own children may still hold open."""
+        """Ends the process, whatever it does, those that it has started itself, and its pipes."""
         process, self.process = self.process, None
-        if process is not None:
-            assert process.stdout is not None
-            with contextlib.suppress(TimeoutError):  # killed just when it ends by itself it ends unknown to asyncio
-                await asyncio.wait_for(process.wait(), float(process.stdout.at_eof()))
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-            process._transport.close()  # type: ignore[attr-defined]  # asyncio has no public name for it
+        if process is None:
+            return
+        assert process.stdin is not None
+        transport = process._transport  # type: ignore[attr-defined]  # asyncio has no public name for it
+        if process.returncode is None:  # else its number may be another's by now
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # it has just ended
+                os.killpg(process.pid, signal.SIGKILL)  # a wrapper's engine, too; kill() knows the wrapper alone
+        if not process.stdin.is_closing():  # wait() waits for the pipes, which nobody empties and others may hold open
+            process.stdin.transport.abort()
+        transport.get_pipe_transport(1).close()
+        try:
+            async with asyncio.timeout(GRACE):
+                await process.wait()
+        except TimeoutError:  # one of another user, or deep in the kernel
+            pass
+        finally:
+            transport.close()
 
 
 class Crew:
@@ -109,7 +125,12 @@ class Crew:
 
     def ask(self, questions: Sequence[Any]) -> list[Answer]:
         """An answer to each question."""
-        return asyncio.run_coroutine_threadsafe(self._share(questions), self.loop).result()
+        answers = asyncio.run_coroutine_threadsafe(self._share(questions), self.loop)
+        try:
+            return answers.result()
+        except BaseException:  # Ctrl-C, most of all
+            answers.cancel()
+            raise
 
     async def _share(self, questions: Sequence[Any]) -> list[Answer]:
         count = len(self.programs)
@@ -174,7 +195,8 @@ def _end(programs: list[Program], loop: asyncio.AbstractEventLoop, thread: threa
     async def ended() -> None:
         await asyncio.gather(*(program.stop() for program in programs))
 
-    asyncio.run_coroutine_threadsafe(ended(), loop).result(10)
+    with contextlib.suppress(TimeoutError):
+        asyncio.run_coroutine_threadsafe(ended(), loop).result(2 * GRACE)
     loop.call_soon_threadsafe(loop.stop)
     thread.join(10)
     loop.close()

@@ -318,8 +318,9 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise PoolError(
-            f"ledger {path}: {error}; the file is damaged, or another process holds it, or its folder cannot be "
-            f"written to; take a copy of it that was made before, or play again: a seed gives the same games"
+            f"ledger {path}: {error}; the file is damaged, or another process holds it, or the disk is full, or its "
+            f"folder cannot be written to; where it is damaged, take a copy of it that was made before, or play again: "
+            f"a seed gives the same games"
         ) from error
 
 

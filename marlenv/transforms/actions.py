@@ -13,12 +13,22 @@ from torch import Tensor, nn
 from marlenv.constants import constant
 from marlenv.errors import KeyMissing, ShapeError, SpecError, SpecTypeError, whole
 from marlenv.groups import open_rows
-from marlenv.keys import NestedKey, level
-from marlenv.specs import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec, Unbounded
-from marlenv.specs.discrete import Discrete
+from marlenv.keys import NestedKey, level, nested
+from marlenv.specs import (
+    Binary,
+    Bounded,
+    Categorical,
+    Composite,
+    MultiCategorical,
+    MultiOneHot,
+    OneHot,
+    TensorSpec,
+    Unbounded,
+)
+from marlenv.specs.discrete import Discrete, one_hot, pick
 from marlenv.tensordicts import fetch, write
 from marlenv.transforms.base import Kind, Transform
-from marlenv.transforms.frames import rows_done, step_on
+from marlenv.transforms.frames import ended_before, governing, spread, standing_still, step_on
 from marlenv.transforms.streams import DrawingActions
 
 if TYPE_CHECKING:
@@ -76,7 +86,17 @@ class ActionMask(Transform):
                 f"ActionMask: later transforms leave no action {self.outer_key!r}, whose mask to keep, but {known}; "
                 f"put ActionMask after them"
             )
+        self.wider = self._projections()
         return {self.outer_key: self.memory_of(self.mask_key)}
+
+    def _projections(self) -> list[DiscreteActionProjection]:
+        """The later transforms that give the action more values than the mask has."""
+        key, found = self.action_key, []
+        for leaf in self.container._around(self)[1]:
+            if isinstance(leaf, DiscreteActionProjection) and leaf.in_keys_inv == [key]:
+                found.append(leaf)
+            key = dict(zip(leaf.in_keys_inv, leaf.out_keys_inv, strict=False)).get(key, key)
+        return found
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Checks that there is a discrete action and a mask."""
@@ -108,6 +128,8 @@ class ActionMask(Transform):
 
     def _on_reset(self, tensordict: TensorDictBase) -> None:
         mask = fetch(tensordict, self.kept_key).bool()
+        for projection in self.wider:
+            mask = projection.widened(mask)
         self.container.full_action_spec[self.outer_key].update_mask(open_rows(mask))
 
 
@@ -286,12 +308,15 @@ class ActionScaling(Transform):
             raise SpecError(f"ActionScaling: the action must have finite bounds, got {spec!r}; or give loc and scale")
         low, high = spec.space
         if not self.given:
-            if bool((high <= low).any()) or float(high.abs().max()) >= torch.finfo(low.dtype).max:
+            fixed = high == low  # as numbers that only pad
+            if bool((high < low).any() | fixed.all()) or float(high.abs().max()) >= torch.finfo(low.dtype).max:
                 raise SpecError(
                     f"ActionScaling: the action must have finite bounds, the upper above the lower, got {spec!r}"
                 )
-            self.loc, self.scale = (high + low) / 2, (high - low) / 2
-            low, high = torch.full_like(low, -1.0 if self.standard_normal else 0.0), torch.ones_like(high)
+            least = -1.0 if self.standard_normal else 0.0
+            self.scale = torch.where(fixed, 1.0, (high - low) / 2).to(low.dtype)
+            self.loc = torch.where(fixed, low + least + 1, (high + low) / 2).to(low.dtype)
+            low, high = (torch.where(fixed, 0.0, end).to(low.dtype) for end in (least, 1.0))
             return Bounded(low, high, spec.shape, device=spec.device, dtype=spec.dtype)
         return super().derive(spec)
 
@@ -343,6 +368,9 @@ class ActionScaling(Transform):
 class DiscreteActionProjection(DrawingActions):
     """Lets an env with few actions be played by a policy with more; numbers beyond the few are drawn among them.
 
+    Where the env emits a mask of the few, they are drawn among those that are legal, and the mask gets a True for every
+    number beyond.
+
     Args:
         num_actions_effective: how many actions the env has.
         max_actions: how many the policy has.
@@ -366,12 +394,61 @@ class DiscreteActionProjection(DrawingActions):
             "DiscreteActionProjection", "num_actions_effective", num_actions_effective, 1
         )
         self.max_actions = whole("DiscreteActionProjection", "max_actions", max_actions, num_actions_effective)
+        self.mask_key: NestedKey | None = None
+        self.dtype: torch.dtype | None = None  # of the env's action
+        self._legal: Tensor | None = None
+
+    def join(self, env: EnvBase) -> None:
+        """Finds the mask of the action."""
+        super().join(env)
+        self.mask_key = self._mask_in(env)
+
+    def _mask_in(self, env: EnvBase) -> NestedKey | None:
+        """Where the mask of the action stands, by ``ActionMask``, the env below, or its name; None where it has none.
+
+        It has a flag for every number of the action.
+        """
+        key = self.in_keys_inv[0]
+        spec, told = env.full_action_spec.get(key, None), dict(self.container.base_env._mask_keys)
+        for leaf in self.container._around(self)[0]:
+            if isinstance(leaf, ActionMask):
+                told[leaf.action_key] = leaf.mask_key
+        named = [nested(entry.mask) for entry in env.plan.actions if entry.key == key and entry.mask is not None]
+        for mask_key in [told[key]] if key in told else named:
+            mask = env.full_observation_spec.get(mask_key, None)
+            if spec is not None and mask is not None and mask.shape == spec.shape:
+                return mask_key
+        return None
+
+    def overwrites(self, key: NestedKey) -> bool:
+        """What it writes, and the mask."""
+        return super().overwrites(key) or key == self.mask_key
+
+    def mask_keys(self) -> dict[NestedKey, NestedKey]:
+        """The mask of all numbers."""
+        if self.mask_key is None:
+            return {}
+        return {self.container.name_outside(self, self.in_keys_inv[0]): self.memory_of(self.mask_key)}
+
+    def widened(self, mask: Tensor) -> Tensor:
+        """The mask ``[..., max_actions]`` of one ``[..., num_actions_effective]``."""
+        more = mask.new_ones((*mask.shape[:-1], self.max_actions - self.num_actions_effective))
+        return torch.cat((mask, more), -1)
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        mask = None if self.mask_key is None else fetch(next_tensordict, self.mask_key)
+        if self.mask_key is not None and mask is not None:
+            for key in dict.fromkeys((self.mask_key, self.memory_of(self.mask_key))):
+                write(next_tensordict, key, self.widened(mask))
         return next_tensordict
 
     def _apply_transform(self, obs: Tensor) -> Tensor:
-        return nn.functional.one_hot(obs.long().argmax(-1), self.max_actions)
+        return one_hot(obs.long().argmax(-1), self.max_actions, obs.dtype)
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        mask = None if self.mask_key is None else fetch(tensordict, self.memory_of(self.mask_key))
+        self._legal = None if mask is None else mask[..., : self.num_actions_effective]
+        return super()._inv_call(tensordict)
 
     def _inv_apply_transform(self, state: Tensor) -> Tensor:
         if state.shape[-1] != self.max_actions:
@@ -379,12 +456,16 @@ class DiscreteActionProjection(DrawingActions):
                 f"DiscreteActionProjection: the action must have {self.max_actions} numbers, got {list(state.shape)}"
             )
         number = state.long().argmax(-1)
-        drawn = self.stream.randint(0, self.num_actions_effective, number.shape[len(self.stream.rows) :])
+        shape = number.shape[len(self.stream.rows) :]
+        if self._legal is None:
+            drawn = self.stream.randint(0, self.num_actions_effective, shape)
+        else:
+            drawn = pick(self.stream.uniform(shape=shape), self._legal)
         number = torch.where(number >= self.num_actions_effective, drawn, number)
-        return nn.functional.one_hot(number, self.num_actions_effective)
+        return one_hot(number, self.num_actions_effective, self.dtype or state.dtype)
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
-        """Widens the action."""
+        """Widens the action, and its mask."""
         key = self.in_keys_inv[0]
         if key not in specs["action"]:
             raise self.no_entry(key, specs["action"].keys(True, True), "the actions are")
@@ -393,8 +474,12 @@ class DiscreteActionProjection(DrawingActions):
             raise SpecError(
                 f"DiscreteActionProjection: the action must be OneHot of {self.num_actions_effective}, got {spec!r}"
             )
-        wide = OneHot(self.max_actions, (*spec.shape[:-1], self.max_actions), device=spec.device, dtype=spec.dtype)
-        specs["action"][key] = wide
+        self.dtype = spec.dtype
+        shape = (*spec.shape[:-1], self.max_actions)
+        specs["action"][key] = OneHot(self.max_actions, shape, device=spec.device, dtype=spec.dtype)
+        for where in () if self.mask_key is None else {self.mask_key, self.memory_of(self.mask_key)}:
+            leaf = specs["observation"][self.mask_key]
+            specs["observation"][where] = Binary(shape=shape, device=leaf.device, dtype=leaf.dtype)
 
     def transform_action_spec(self, action_spec: Composite) -> Composite:
         """As it is; see :meth:`respec`."""
@@ -404,8 +489,8 @@ class DiscreteActionProjection(DrawingActions):
 class MultiAction(Transform):
     """Plays several actions, one after the other, in one step.
 
-    The outside gives them along one more dimension, and gets the rewards along it (zeros once a row is done). It comes
-    behind the batch, and in a group behind the agents: ``[*B, A, n, ...]``.
+    The outside gives them along one more dimension, and gets the rewards along it (zeros once a row, or an agent, is
+    done). It comes behind the batch, and in a group behind the agents: ``[*B, A, n, ...]``.
 
     Args:
         dim: where the actions stand: how many dimensions behind those of the batch or of the group, from 1 on.
@@ -421,6 +506,7 @@ class MultiAction(Transform):
     """
 
     only_in_env = "it steps the env"
+    one_size: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -441,10 +527,10 @@ class MultiAction(Transform):
 
     def join(self, env: EnvBase) -> None:
         """Finds the actions, and what is stacked."""
-        super().join(env)
         if self.finds_actions:
             self.in_keys_inv = list(env.action_keys)
             self.out_keys_inv = list(env.action_keys)
+        super().join(env)
         self.stacked = [*(env.reward_keys if self.stack_rewards else ())]
         self.stacked += env.observation_keys if self.stack_observations else ()
         sides = (env.full_action_spec, env.full_reward_spec, env.full_observation_spec)
@@ -489,18 +575,21 @@ class MultiAction(Transform):
         return tensordict
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        told, env = self.told(tensordict), self.parent
+        env: Any = self.parent
+        told = self.told(tensordict)
+        before = ended_before(env.plan.done, told, next_tensordict)
         columns = [fetch(told, outer).unbind(self.at[outer]) for outer in self.out_keys_inv]
         told = self._inv_call(told)
         found: dict[NestedKey, list[Tensor]] = {key: [fetch(next_tensordict, key)] for key in self.stacked}
         for actions in zip(*(column[1:] for column in columns), strict=True):
-            over = rows_done(env.plan.done, next_tensordict)  # type: ignore[union-attr]
+            still = standing_still(env.plan.done, told, next_tensordict, before)
             played = dict(zip(self.in_keys_inv, actions, strict=True))
-            next_tensordict = step_on(env, told, next_tensordict, played, add=False)
+            next_tensordict = step_on(env, told, next_tensordict, played, still, add=False)
             for key, values in found.items():
                 value = fetch(next_tensordict, key)
-                stopped = over.reshape(*over.shape, *[1] * (value.ndim - over.ndim))
-                values.append(torch.where(stopped, 0, value) if key in env.reward_keys else value)  # type: ignore[union-attr]
+                if key in env.reward_keys:
+                    value = torch.where(spread(governing(still, level(key)), value, told.ndim), 0, value)
+                values.append(value)
         for key, values in found.items():
             write(next_tensordict, key, torch.stack(values, self.at[key]))
         return next_tensordict

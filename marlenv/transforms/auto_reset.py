@@ -49,12 +49,10 @@ class AutoResetTransform(Transform):
         self.auto_reset = AutoReset(self.replace, *fills)
 
     def join(self, env: EnvBase) -> None:
-        """Tells the env under the transforms what to do with the data of its own resets."""
+        """Says what to do with the data of the own resets of the env under the transforms."""
         super().join(env)
-        base: Any = env
-        while isinstance(base, TransformedEnv):
-            base = base.base_env
-        base._auto_reset = self.auto_reset
+        holder: Any = env
+        holder.below_resets_itself = self.auto_reset
 
 
 class AutoResetEnv(TransformedEnv):

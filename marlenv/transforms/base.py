@@ -8,9 +8,8 @@ stay independent; no transform need look at a reset mask: the env merges fresh a
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from copy import copy
-from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
@@ -22,6 +21,7 @@ from marlenv.errors import KeyCollision, KeyMissing, SpecError, SpecTypeError, U
 from marlenv.keys import NestedKey, beside, last, nested, path
 from marlenv.specs import Bounded, Composite, Stacked, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch, separate, store, write
+from marlenv.transforms.names import is_public, untaken
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -38,7 +38,8 @@ class Transform(nn.Module):
 
     Args:
         in_keys: entries to read, as the env names them; a subclass may choose them when the transform joins an env.
-            None: all of the family ``on``, which a class of single values that says ``on`` reads when left out, too.
+            None: all of the family ``on``, which a class of single values that says ``on`` (of what an env says) reads
+            when left out, too.
         out_keys: entries to write, as the outside names them; ``in_keys`` when left out.
         in_keys_inv: entries that the env is told, as the env names them.
         out_keys_inv: the same entries as the outside names them; ``in_keys_inv`` when left out.
@@ -64,6 +65,8 @@ class Transform(nn.Module):
     """Whether ``inv`` undoes what ``forward`` does."""
     one_for_each: ClassVar[bool] = False
     """Whether an entry of ``out_keys`` belongs to every one of ``in_keys``; of single values it always does."""
+    one_size: ClassVar[bool] = False
+    """Whether the agents of a group must have entries of one size; with memory of single entries always."""
     only_in_env: ClassVar[str] = ""
     """Why it can do nothing for data outside an env; empty where it can."""
     enable_inv_on_reset: ClassVar[bool] = False
@@ -124,7 +127,15 @@ class Transform(nn.Module):
         Raises:
             SpecError: it would do nothing.
         """
-        idle = self._no_keys and not self.in_keys and not self.in_keys_inv and not self._writes(*HOOKS)
+        if self.in_keys_inv or self._writes(*HOOKS):
+            return
+        told = self.of_users and self.on in INPUTS and self._writes("_inv_apply_transform")
+        if told and (self._no_keys or self.in_keys):
+            raise SpecError(
+                f"{type(self).__name__}: on = {self.on!r} is what the env is told, and in_keys_inv must name it, such "
+                f"as in_keys_inv=env.{self.on}_keys; an empty list where it shall do nothing"
+            )
+        idle = self._no_keys and not self.in_keys
         if idle and self.of_users and self._writes("_apply_transform", "_inv_apply_transform"):
             raise SpecError(
                 f"{type(self).__name__}: no keys, so it would do nothing; pass in_keys=[...] (None: all of the family "
@@ -397,6 +408,7 @@ class Transform(nn.Module):
         self._check_keys()
         specs = [getattr(env, f"full_{kind}_spec") for kind in OUTPUTS]
         self._check_room(specs)
+        self._check_sizes([*specs, *(getattr(env, f"full_{kind}_spec") for kind in INPUTS)])
         read = [spec[key].ndim - spec.ndim for spec in specs for key in self.in_keys if key in spec]
         taken = frozenset((*env.observation_keys, *env.reward_keys, *env.done_keys))
         self.__dict__.update(_taken=taken, _value_ndim=min(read, default=0))
@@ -411,9 +423,19 @@ class Transform(nn.Module):
                     f"another name, out_key=... or out_keys=[...]"
                 )
 
+    def _check_sizes(self, specs: list[Composite]) -> None:
+        """Raises where agents of a group have entries of different sizes, and it takes no lists."""
+        reads = [*(self.in_keys or ()), *self.in_keys_inv]
+        for key in reads if self.one_size or (self.one_for_each and self._writes("_step")) else ():
+            held = next((spec[key] for spec in specs if key in spec), None)
+            if isinstance(held, Stacked) and -1 in held.shape:
+                raise Unsupported(
+                    f"{type(self).__name__}: {key!r} differs in size from agent to agent; take unequal='pad' in the env"
+                )
+
     def default_in_keys(self, env: EnvBase) -> list[NestedKey]:
-        """What is read when ``in_keys`` was left out."""
-        keys: list[NestedKey] = list(getattr(env, f"{self.on}_keys"))
+        """What is read when ``in_keys`` was left out; never what transforms remember."""
+        keys: list[NestedKey] = [key for key in getattr(env, f"{self.on}_keys") if is_public(key)]
         return keys if self.default_name is None else [key for key in keys if last(key) == self.default_name]
 
     def default_out_keys(self, in_keys: list[NestedKey]) -> list[NestedKey]:
@@ -542,17 +564,6 @@ def _key_list(keys: Sequence[NestedKey] | str) -> list[NestedKey]:
     if isinstance(keys, str) or (isinstance(keys, tuple) and keys and all(isinstance(part, str) for part in keys)):
         return [nested(path(keys))]  # one key, by itself
     return [nested(path(key)) for key in keys]
-
-
-def untaken(key: NestedKey, taken: Container[NestedKey]) -> NestedKey:
-    """A key, numbered where it is taken.
-
-    >>> untaken(("agents", "line"), [("agents", "line")])
-    ('agents', 'line_2')
-    """
-    if key not in taken:
-        return key
-    return next(name for n in count(2) if (name := beside(key, f"{last(key)}_{n}")) not in taken)
 
 
 def unbounded(spec: TensorSpec) -> Unbounded:

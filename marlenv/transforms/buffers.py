@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from marlenv.envs.seeding import fresh_seed
 from marlenv.errors import ShapeError, SpecError, SpecTypeError, Unsupported, whole
 from marlenv.keys import NestedKey, nested, path, under
+from marlenv.specs.discrete import pick
 from marlenv.tensordicts import fetch
 from marlenv.transforms.base import Transform
 
@@ -65,12 +66,20 @@ class BurnInTransform(_OnStoredData):
         """The steps behind the first ones, whose states are those that the modules ended in."""
         if self.burn_in == 0:
             return tensordict
+        steps = tensordict.shape[-1] if tensordict.ndim else 0
+        if steps <= self.burn_in:
+            raise ShapeError(
+                f"BurnInTransform: burn_in is {self.burn_in}, but the data have {steps} steps only; take a lower one, "
+                f"so that some are left"
+            )
         first, rest = tensordict[..., : self.burn_in], tensordict[..., self.burn_in :].clone()
         with torch.no_grad():
             for module in self.modules_played:
                 first = module(first)
         for key in self.states:
-            state = first.get(under("next", key))
+            state = fetch(first, under("next", key))
+            if state is None:
+                raise self.no_entry(under("next", key), first.keys(True, True), "the data and the modules have")
             if fetch(rest, key) is None:
                 rest.set(key, state.new_zeros((*rest.batch_size, *state.shape[rest.ndim :])))
             rest[..., 0].get(key).copy_(state.select(rest.ndim - 1, -1))
@@ -86,7 +95,7 @@ class RandomCropTensorDict(_OnStoredData):
     Args:
         sub_seq_len: how many steps.
         sample_dim: the dimension of time.
-        mask_key: marks the steps that are there, bool of the data's batch size; every stretch lies within them.
+        mask_key: marks the steps that are there, bool of the data's batch size; all steps of every stretch are such.
         generator: what the beginnings are drawn from; one of its own when left out.
 
     >>> data = TensorDict({"t": torch.arange(9)}, [9])
@@ -115,18 +124,26 @@ class RandomCropTensorDict(_OnStoredData):
         mask = None if self.mask_key is None else fetch(tensordict, self.mask_key)
         if mask is not None and mask.shape != shape:
             raise ShapeError(f"RandomCropTensorDict: the mask must be {list(shape)}, got {list(mask.shape)}")
-        lead = torch.ones(shape, dtype=torch.bool, device=tensordict.device)
-        lengths = (lead if mask is None else mask).sum(dim, keepdim=True)
-        if bool((lengths < size).any()):
+        there = torch.ones(shape, dtype=torch.bool, device=tensordict.device) if mask is None else mask != 0
+        self._check_lengths(there.sum(dim))
+        begins = there.unfold(dim, size, 1).all(-1).movedim(dim, -1)
+        if not bool(begins.any(-1).all()):
             raise ShapeError(
-                f"RandomCropTensorDict: sub_seq_len is {size}, but a trajectory has {int(lengths.min())} steps only; "
-                f"take a lower one"
+                f"RandomCropTensorDict: sub_seq_len is {size}, but {self.mask_key!r} marks no {size} steps in a row in "
+                f"some trajectory; take a lower one"
             )
-        drawn = torch.rand(lengths.shape, generator=self.generator).to(lengths.device)
-        index = (drawn * (lengths - size + 1)).long()
-        steps = torch.arange(size, device=index.device)
-        index = index + steps.reshape([size if i == dim % len(shape) else 1 for i in range(len(shape))])
+        drawn = torch.rand(begins.shape[:-1], generator=self.generator).to(begins.device)
+        steps = torch.arange(size, device=begins.device)
+        index = (pick(drawn, begins).unsqueeze(-1) + steps).movedim(-1, dim)
         return tensordict.gather(dim=dim, index=index)
+
+    def _check_lengths(self, lengths: Tensor) -> None:
+        """Raises where a trajectory has too few steps."""
+        if bool((lengths < self.sub_seq_len).any()):
+            raise ShapeError(
+                f"RandomCropTensorDict: sub_seq_len is {self.sub_seq_len}, but a trajectory has {int(lengths.min())} "
+                f"steps only; take a lower one"
+            )
 
     def __repr__(self) -> str:
         return f"RandomCropTensorDict({self.sub_seq_len})"

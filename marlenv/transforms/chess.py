@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import KeyMissing, SpecError, whole
+from marlenv.errors import KeyMissing, SpecError, Unsupported, whole
 from marlenv.keys import NestedKey, beside
 from marlenv.specs import Binary, Categorical, Composite, Unbounded
 from marlenv.tensordicts import fetch, write
@@ -36,6 +36,15 @@ class _OnChess(Transform):
         self.actions: list[NestedKey] = list(env.action_keys)
         if "action" in self.actions:
             raise SpecError(f"{type(self).__name__}: the env must have a group per player; {GROUPED}")
+
+    def _need_env(self) -> None:
+        """Raises outside an env, which has the rules.
+
+        Raises:
+            Unsupported: so it is.
+        """
+        if "rules" not in self.__dict__:
+            raise Unsupported(f"{type(self).__name__}: works in a chess env only, whose rules it asks; {GROUPED}")
 
     def _position(self, td: TensorDictBase) -> Any:
         """The positions in the data."""
@@ -102,6 +111,7 @@ class ChessActions(_OnChess):
         return self._call(tensordict_reset)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        self._need_env()
         state: Any = None
         for key in self.actions:
             number = fetch(tensordict, key)

@@ -24,8 +24,9 @@ def as_rows(who: str, cond: Any, td: TensorDictBase) -> Tensor:
     Raises:
         SpecTypeError, ShapeError: it is no bool, or has another shape.
     """
-    if not isinstance(cond, (bool, Tensor)):
-        raise SpecTypeError(f"{who}: the condition must give a bool or a tensor of bools, got {type(cond).__name__}")
+    if not isinstance(cond, bool) and not (isinstance(cond, Tensor) and cond.dtype == torch.bool):
+        what = f"one of {cond.dtype}" if isinstance(cond, Tensor) else type(cond).__name__
+        raise SpecTypeError(f"{who}: the condition must give a bool or a tensor of bools, got {what}")
     made = torch.as_tensor(cond, device=td.device)
     if made.numel() == 1:
         return made.reshape(()).expand(td.batch_size)

@@ -40,6 +40,7 @@ class ActionDelay(Transform):
     """
 
     only_in_env = "it delays what an env is told"
+    one_size: ClassVar[bool] = True
     on: ClassVar[Kind] = "action"
 
     def __init__(self, steps: int = 1, in_keys_inv: Sequence[NestedKey] | None = None) -> None:
@@ -48,10 +49,10 @@ class ActionDelay(Transform):
 
     def join(self, env: EnvBase) -> None:
         """Finds the actions."""
-        super().join(env)
         if self.finds_actions:
             self.in_keys_inv = list(env.action_keys)
             self.out_keys_inv = list(env.action_keys)
+        super().join(env)
 
     def _line(self, key: NestedKey) -> NestedKey:
         return self.own(beside(key, f"_{last(key)}_line"))

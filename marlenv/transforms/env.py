@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,16 +12,18 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE, assign
+from marlenv.envs.autoreset import AutoReset
 from marlenv.envs.random_actions import drawing_from
 from marlenv.envs.resetting import check_reset_options
 from marlenv.envs.rollout import RolloutOptions
-from marlenv.envs.stepping import STEP, finish, standing
+from marlenv.envs.stepping import STEP, finish, standing, under_transforms
 from marlenv.errors import SpecError, Unsupported
 from marlenv.keys import NestedKey, beside, last, nested
 from marlenv.specs import Composite, Stacked
 from marlenv.tensordicts import choose, fetch, get, new, put, rows, shallow, unite
-from marlenv.transforms.base import Transform, untaken
+from marlenv.transforms.base import Transform
 from marlenv.transforms.compose import Compose, as_transform
+from marlenv.transforms.names import untaken
 
 ROWS = "transforms_rows"  # where get_state keeps what they know of rows themselves
 BELOW = "below"  # and what those under a vector of envs know
@@ -46,6 +50,8 @@ class TransformedEnv(EnvBase):
     """The env under the transforms."""
     chain: Compose
     """The transforms, first to last."""
+    below_resets_itself: AutoReset | None
+    """What becomes of the data of the env's own resets, where a transform says that it resets itself."""
 
     def __init__(
         self,
@@ -213,7 +219,7 @@ class TransformedEnv(EnvBase):
             kind = next(kind for kind in ("observation", "done", "state") if key in given[kind])
             given["observation"][place] = given[kind][key].clone()
         self._take_specs(base.batch_size, base.device, given)
-        tree = getattr(base, "tree", None)
+        tree, self.below_resets_itself = getattr(base, "tree", None), None
         for name in ("tree", "group_map"):
             self.__dict__.pop(name, None)
         for leaf in self.chain.leaves():
@@ -293,7 +299,23 @@ class TransformedEnv(EnvBase):
             check_reset_options(self.base_env, kwargs)
         return self._after_reset(tensordict, self.base_env._reset(self._before_reset(tensordict), **kwargs))
 
+    @contextmanager
+    def _resets_below(self) -> Iterator[None]:
+        """Within it, and only there, the env under all transforms knows that it resets itself."""
+        base = under_transforms(self)
+        before, base._auto_reset = base._auto_reset, self.below_resets_itself
+        try:
+            yield
+        finally:
+            base._auto_reset = before
+
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
+        if self.below_resets_itself is None:
+            return self._reset_rows_below(request, tensordict)
+        with self._resets_below():
+            return self._reset_rows_below(request, tensordict)
+
+    def _reset_rows_below(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
         asked = self._before_reset(request)
         held: Any = tensordict
         if self.batch_size != self.base_env.batch_size:
@@ -321,6 +343,12 @@ class TransformedEnv(EnvBase):
         return self.chain._reset(new({}, fresh.batch_size, fresh.device) if tensordict is None else tensordict, fresh)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if self.below_resets_itself is None:
+            return self._step_below(tensordict)
+        with self._resets_below():
+            return self._step_below(tensordict)
+
+    def _step_below(self, tensordict: TensorDictBase) -> TensorDictBase:
         told, base = shallow(tensordict), self.base_env
         if self._tells:
             told = self.chain._inv_call(told)

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from marlenv.envs.random_actions import ActionStream, drawing_from
 from marlenv.errors import KeyMissing, SpecError, Unsupported, whole
-from marlenv.keys import NestedKey, beside, last, nested, path, under
+from marlenv.groups.reset import merge
+from marlenv.keys import NestedKey, Path, beside, last, nested, path, under
 from marlenv.specs import Bounded, Composite, TensorSpec, Unbounded
-from marlenv.tensordicts import choose, fetch, get, put, rows, write
+from marlenv.tensordicts import anything, choose, fetch, get, put, rows, write
 from marlenv.transforms.base import Kind, ObservationTransform, Transform, unbounded
 from marlenv.transforms.streams import Drawing
 
@@ -287,7 +288,7 @@ class TimeMaxPool(ObservationTransform):
 
 
 class FrameSkipTransform(Transform):
-    """Plays every action ``frame_skip`` times and adds up the rewards; rows that are done stop there.
+    """Plays every action ``frame_skip`` times and adds up the rewards; rows and agents that are done stop there.
 
     Args:
         frame_skip: how often.
@@ -310,9 +311,14 @@ class FrameSkipTransform(Transform):
             specs["reward"][key] = unbounded(leaf)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        told = self.told(tensordict) if self.frame_skip > 1 else tensordict
+        if self.frame_skip == 1:
+            return next_tensordict
+        env: Any = self.parent
+        told = self.told(tensordict)
+        before = ended_before(env.plan.done, told, next_tensordict)
         for _ in range(self.frame_skip - 1):
-            next_tensordict = step_on(self.parent, told, next_tensordict, {}, add=True)
+            still = standing_still(env.plan.done, told, next_tensordict, before)
+            next_tensordict = step_on(env, told, next_tensordict, {}, still, add=True)
         return next_tensordict
 
     def __repr__(self) -> str:
@@ -320,32 +326,104 @@ class FrameSkipTransform(Transform):
 
 
 def step_on(
-    env: Any, td: TensorDictBase, following: TensorDictBase, actions: dict[NestedKey, Tensor], *, add: bool
+    env: Any,
+    td: TensorDictBase,
+    following: TensorDictBase,
+    actions: dict[NestedKey, Tensor],
+    still: dict[Path, Tensor],
+    *,
+    add: bool,
 ) -> TensorDictBase:
-    """One more step within a step: what followed; rows that are done, or that stand still, stay as they are.
+    """One more step within a step: what followed; what is done by now, or stands still, stays as it is.
 
     Args:
         env: the env.
         td: the data of the step.
         following: what followed so far.
         actions: what is played; what was played before where left out.
+        still: what is done by now, of :func:`standing_still`.
         add: add the rewards up; else those of the step are given.
     """
-    plan = env.plan.done
-    go_on, mask = ~rows_done(plan, following), get(td, "_step")
-    if mask is not None:
-        go_on = go_on & rows(mask, td.ndim)
-    if not bool(go_on.any()):
+    over = still[()]
+    if bool(over.all()):
         return following
     now = env.step_mdp(td.copy().set("next", following))
     for key, action in actions.items():
         now.set(key, action)
-    if not bool(go_on.all()):
-        put(now, "_step", go_on)
+    if bool(over.any()):
+        put(now, "_step", ~over)
     made = get(env.step(now), "next")
     for key in env.reward_keys if add else ():
         write(made, key, fetch(following, key) + fetch(made, key))
-    return made if bool(go_on.all()) else choose(go_on, made, following, td.ndim)
+    if not any(anything(flags) for flags in still.values()):
+        return made
+    states = [(key, fetch(following, key), fetch(made, key)) for key in env.state_keys]
+    made = merge({**still}, following, made)
+    for key, before, after in states:  # what an env goes on from is not held back, where the row goes on
+        if isinstance(before, Tensor) and isinstance(after, Tensor):
+            write(made, key, choose(over, before, after, td.ndim))
+    return made
+
+
+def ended_before(plan: Any, td: TensorDictBase, first: TensorDictBase) -> dict[Path, Tensor]:
+    """Who had ended before a step, and has not begun anew in it: flags ``[*B, A]`` by level.
+
+    Args:
+        plan: the done flags of the env.
+        td: the data of the step.
+        first: what followed first.
+    """
+    found = {}
+    for one in plan.levels:
+        then, now = _flags(plan, td, one), _flags(plan, first, one)
+        if then is not None and now is not None and then.shape == now.shape:
+            found[one.path] = then & now
+    return found
+
+
+def standing_still(
+    plan: Any, td: TensorDictBase, following: TensorDictBase, before: dict[Path, Tensor]
+) -> dict[Path, Tensor]:
+    """What does not change any more within a step: rows ``[*B]``, under ``()``, and what ended at the levels below.
+
+    Rows that are over, or are not stepped. Of agents, and groups, ``[*B, A]``, also those that ended within the step:
+    what followed so far is the last that is known of them. Who had ended before goes on as the env has it.
+
+    Args:
+        plan: the done flags of the env.
+        td: the data of the step.
+        following: what followed so far.
+        before: who had ended before, of :func:`ended_before`.
+    """
+    over, mask = rows_done(plan, following), get(td, "_step")
+    found: dict[Path, Tensor] = {(): over if mask is None else over | ~rows(mask, td.ndim)}
+    for one in plan.levels:
+        flags = _flags(plan, following, one) if one.path else None
+        if flags is not None:
+            flags = flags & ~before[one.path] if one.path in before else flags
+            found[one.path] = flags | spread(governing(found, one.path), flags, td.ndim)
+    return found
+
+
+def governing(found: dict[Path, Tensor], where: Path) -> Tensor:
+    """The flags of the nearest level at or above a place."""
+    return found[max((p for p in found if where[: len(p)] == p), key=len)]
+
+
+def spread(flags: Tensor, value: Tensor, ndim: int) -> Tensor:
+    """Flags ``[*B, ...]`` with as many dimensions as a value: one by one where it begins like them, else by rows."""
+    if value.shape[: flags.ndim] != flags.shape:
+        flags = rows(flags, ndim)
+    return flags.reshape(*flags.shape, *[1] * (value.ndim - flags.ndim))
+
+
+def _flags(plan: Any, td: TensorDictBase, level: Any) -> Tensor | None:
+    """The done flags of a level, ``[*B]`` or ``[*B, A]``; None where the data have none."""
+    node = plan.node(td, level)
+    if node is None or all(get(node, name) is None for name in level.names):
+        return None
+    done: Tensor = plan.done_of(node, level)
+    return done.squeeze(-1) if done.ndim > td.ndim else done
 
 
 def ask_reset(plan: Any, td: TensorDictBase, where: Tensor) -> TensorDictBase:

@@ -78,6 +78,23 @@ class TrajCounter(Transform):
             specs["observation"][where] = Bounded(0, MOST, flag.shape, device=flag.device, dtype=torch.int64)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        self._pass(fetch(tensordict, self.memory_of((self.out_keys or [])[0])))
+        mask = self._numbered(tensordict, tensordict_reset)
+        self.traj_count += mask.sum()
+        return tensordict_reset
+
+    def _restored(self, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        """The next numbers, which count once they are stepped: those that were saved are put in their place."""
+        self._numbered(tensordict_reset.empty(), tensordict_reset)
+        return tensordict_reset
+
+    def _pass(self, numbers: Tensor | None) -> None:
+        """Moves the counter past numbers that are in use."""
+        if numbers is not None and numbers.numel():
+            torch.maximum(self.traj_count, numbers.max() + 1, out=self.traj_count)
+
+    def _numbered(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> Tensor:
+        """Writes the next numbers where a reset is asked for, in place; returns where, in the shape of the flags."""
         key, done = (self.out_keys or [])[0], fetch(tensordict_reset, self.done_key)
         mask = fetch(tensordict, beside(key, RESET))
         if mask is None and level(key):
@@ -85,16 +102,16 @@ class TrajCounter(Transform):
             mask = None if root is None else root.reshape(*root.shape, *[1] * (done.ndim - root.ndim))
         mask = torch.ones_like(done) if mask is None else mask.expand(done.shape)
         number = self.traj_count + mask.flatten().cumsum(0).reshape(mask.shape) - 1
-        self.traj_count += mask.sum()
         for where in {key, self.memory_of(key)}:
             write(tensordict_reset, where, torch.where(mask, number, 0))
-        return tensordict_reset
+        return mask
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         key = (self.out_keys or [])[0]
         before = fetch(tensordict, self.memory_of(key))
         if before is None:
             raise KeyMissing(f"TrajCounter: no entry {key!r} in the data; {START}")
+        self._pass(before)
         for where in {key, self.memory_of(key)}:
             write(next_tensordict, where, before.clone())
         return next_tensordict
@@ -239,7 +256,12 @@ class EndOfLifeTransform(Transform):
             raise self.no_entry(self.done_key, specs["done"].keys(True, True), "the flags are")
         specs["observation"][self.eol_key] = specs["done"][self.done_key].clone()
         shape = specs["observation"].shape
-        specs["observation"][self.lives_key] = Unbounded(shape, device=specs["done"].device, dtype=torch.int64)
+        for where in {self.lives_key, self.memory_of(self.lives_key)}:
+            specs["observation"][where] = Unbounded(shape, device=specs["done"].device, dtype=torch.int64)
+
+    def memories(self) -> list[NestedKey]:
+        """The number of lives."""
+        return [self.lives_key]
 
     def _lives(self, batch_size: torch.Size) -> Tensor:
         def found(node: Any, name: str) -> Any:
@@ -259,18 +281,22 @@ class EndOfLifeTransform(Transform):
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         write(tensordict_reset, self.eol_key, torch.zeros_like(fetch(tensordict_reset, self.done_key)))
-        write(tensordict_reset, self.lives_key, self._lives(tensordict_reset.batch_size))
-        return tensordict_reset
+        return self._keep(tensordict_reset, self._lives(tensordict_reset.batch_size))
+
+    def _keep(self, td: TensorDictBase, lives: Tensor) -> TensorDictBase:
+        """Writes the number of lives, where it is seen and where it is remembered, in place."""
+        for where in {self.lives_key, self.memory_of(self.lives_key)}:
+            write(td, where, lives.clone())
+        return td
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        before = fetch(tensordict, self.lives_key)
+        before = fetch(tensordict, self.memory_of(self.lives_key))
         if before is None:
             raise KeyMissing(f"EndOfLifeTransform: no entry {self.lives_key!r} in the data; {START}")
         lives, done = self._lives(next_tensordict.batch_size), fetch(next_tensordict, self.done_key)
         lost = (before > lives).reshape(*before.shape, *[1] * (done.ndim - before.ndim))
         write(next_tensordict, self.eol_key, lost | done)
-        write(next_tensordict, self.lives_key, lives)
-        return next_tensordict
+        return self._keep(next_tensordict, lives)
 
     def register_keys(self, loss_or_advantage: Any) -> None:
         """Tells a loss of TorchRL that a lost life ends a trajectory."""

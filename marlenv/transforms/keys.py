@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tensordict import TensorDictBase, is_tensor_collection
 
 from marlenv.errors import SpecError, SpecTypeError
-from marlenv.keys import NestedKey, nested, path
+from marlenv.groups import GroupTree
+from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite
-from marlenv.tensordicts import NON_TENSOR, fetch, is_nested
+from marlenv.tensordicts import NON_TENSOR, fetch, is_nested, shallow
 from marlenv.transforms.base import INPUTS, OUTPUTS, Kind, Transform
+from marlenv.transforms.names import below, is_public
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -45,6 +47,8 @@ class RenameTransform(Transform):
     ) -> None:
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
         self.create_copy = create_copy
+        self.moved: list[tuple[NestedKey, NestedKey]] = []
+        """Groups of entries: their names, and those that they have outside."""
         if both := [key for key in self.out_keys or () if key in (self.in_keys or ())]:
             raise SpecError(
                 f"RenameTransform: {both} are old and new names, whose order is not clear; use two transforms"
@@ -87,10 +91,50 @@ class RenameTransform(Transform):
 
     def overwrites(self, key: NestedKey) -> bool:
         """Whether an entry is gone or another."""
-        return key in (self.out_keys or ()) or (not self.create_copy and key in (self.in_keys or ()))
+        gone = () if self.create_copy else self.in_keys or ()
+        return key in (self.out_keys or ()) or any(below(key, one) for one in gone)
+
+    def known_before(self, tensordict: TensorDictBase, resetting: bool = False) -> TensorDictBase:
+        """The data with the old names of groups, where the transforms before look for what they remember."""
+        old, new = [one for one, _ in self.moved], [one for _, one in self.moved]
+        return self._rename(shallow(tensordict), new, old, must=False) if self.moved else tensordict
+
+    def transform_tree(self, tree: GroupTree | None) -> GroupTree | None:
+        """The groups by their new names."""
+        if tree is None or not self.moved:
+            return tree
+        groups = dict(tree.groups)
+        for key, name in self.moved:
+            old = path(key)
+            groups = {(*path(name), *p[len(old) :]) if below(p, key) else p: who for p, who in groups.items()}
+        return _tree(groups)
+
+    def _check_agents(self, specs: dict[Kind, Composite]) -> None:
+        """Raises where agents would see under one name and act under another.
+
+        Raises:
+            SpecError: so it is.
+        """
+        seen, told = _pairs(self.in_keys, self.out_keys), _pairs(self.in_keys_inv, self.out_keys_inv)
+        groups = getattr(self.container, "tree", None)
+        for mine, others, kinds, names in (
+            (seen, told, INPUTS, "in_keys_inv and out_keys_inv"),
+            (told, seen, OUTPUTS, "in_keys and out_keys"),
+        ):
+            for key, name in mine:
+                held = groups is not None and any(below(p, key) for p in groups.groups)
+                if held and (key, name) not in others and any(key in specs[kind] for kind in kinds):
+                    raise SpecError(
+                        f"RenameTransform: {key!r} is a group of agents, whose entries would be under two names; give "
+                        f"{key!r} and {name!r} in {names} too"
+                    )
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Renames the specs."""
+        if not self.create_copy:
+            self._check_agents(specs)
+        seen = _pairs(self.in_keys, self.out_keys) if not self.create_copy else []
+        self.moved = [pair for pair in seen if any(_is_group(specs[kind], pair[0]) for kind in OUTPUTS)]
         pairs = [(OUTPUTS, self.in_keys or [], self.out_keys or []), (INPUTS, self.in_keys_inv, self.out_keys_inv)]
         for kinds, old, new in pairs:
             for key, name in zip(old, new, strict=True):
@@ -116,11 +160,31 @@ class RenameTransform(Transform):
         return f"RenameTransform({self.in_keys} -> {self.out_keys}{inputs})"
 
 
+def _pairs(old: Sequence[NestedKey] | None, new: Sequence[NestedKey] | None) -> list[tuple[NestedKey, NestedKey]]:
+    """Pairs of an old and a new name; none where there are no keys."""
+    return list(zip(old or (), new or (), strict=True))
+
+
+def _is_group(spec: Composite, key: NestedKey) -> bool:
+    return key in spec and isinstance(spec[key], Composite)
+
+
+def _tree(groups: Mapping[Path, Sequence[str]]) -> GroupTree:
+    """The tree of groups that are given by their paths."""
+    made: dict[str, Any] = {}
+    for *above, name in groups:
+        node = made
+        for part in above:
+            node = node.setdefault(part, {})
+        node[name] = list(groups[(*above, name)])
+    return GroupTree(made)
+
+
 class ExcludeTransform(Transform):
     """Leaves entries out.
 
     Args:
-        *excluded_keys: observations, rewards or flags.
+        *excluded_keys: observations, rewards or flags; of a group all, and ``group_map`` has it no more.
         inverse: leave them out of what the env is told instead.
 
     >>> env = marlenv.testing.MaskedEnv().append_transform(ExcludeTransform("observation"))
@@ -131,9 +195,18 @@ class ExcludeTransform(Transform):
     def __init__(self, *excluded_keys: NestedKey, inverse: bool = False) -> None:
         super().__init__()
         self.excluded_keys, self.inverse = _keys(self, excluded_keys), inverse
+        self.kept: dict[NestedKey, list[NestedKey]] = {}
+        """By group: what transforms before remember there, which stays."""
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return next_tensordict if self.inverse else next_tensordict.exclude(*self.excluded_keys)
+        if self.inverse:
+            return next_tensordict
+        out = next_tensordict.exclude(*self.excluded_keys)
+        for key, memories in self.kept.items():
+            group = fetch(next_tensordict, key)
+            if group is not None:
+                out.set(key, group.select(*memories, strict=False))
+        return out
 
     forward = _call
 
@@ -142,17 +215,36 @@ class ExcludeTransform(Transform):
 
     def overwrites(self, key: NestedKey) -> bool:
         """Whether an entry is left out."""
-        return not self.inverse and key in self.excluded_keys
+        return not self.inverse and any(below(key, one) for one in self.excluded_keys)
+
+    def transform_tree(self, tree: GroupTree | None) -> GroupTree | None:
+        """The groups without those that are left out."""
+        if tree is None or self.inverse:
+            return tree
+        left = {p: who for p, who in tree.groups.items() if not any(below(p, key) for key in self.excluded_keys)}
+        return _tree(left) if left and len(left) < len(tree.groups) else tree
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Leaves the specs out."""
+        self.kept = {}
         for key in self.excluded_keys if not self.inverse else ():
             found = [kind for kind in OUTPUTS if key in specs[kind]]
             if not (found or self.missing_tolerance):
                 known = [k for kind in OUTPUTS for k in specs[kind].keys(True, True)]
                 raise self.no_entry(key, known, "the env has")
             for kind in found:
-                del specs[kind][key]
+                self._leave_out(specs[kind], key)
+
+    def _leave_out(self, spec: Composite, key: NestedKey) -> None:
+        """Deletes an entry of a spec; of a group what no transform remembers."""
+        group = spec[key]
+        memories = [k for k in group.keys(True, True) if not is_public(k)] if isinstance(group, Composite) else []
+        if not memories:
+            del spec[key]
+            return
+        self.kept[key] = memories
+        for one in [k for k in group.keys(True, True) if k not in memories]:
+            del group[one]
 
     def __repr__(self) -> str:
         return f"ExcludeTransform({', '.join(map(repr, self.excluded_keys))})"
@@ -175,14 +267,15 @@ class SelectTransform(Transform):
         super().__init__()
         self.selected_keys = _keys(self, selected_keys)
         self.keep_rewards, self.keep_dones = keep_rewards, keep_dones
-        self.kept: list[NestedKey] = [*self.selected_keys, *["reward"] * keep_rewards, *["done"] * keep_dones]
+        self.kept = _whole([*self.selected_keys, *["reward"] * keep_rewards, *["done"] * keep_dones])
 
     def join(self, env: EnvBase) -> None:
         """Finds the rewards, flags and states that stay."""
         super().join(env)
         memories = [key for key in env.observation_keys if not is_public(key)]
-        self.kept = [*self.selected_keys, *env.state_keys, *memories]
-        self.kept += [*(env.reward_keys if self.keep_rewards else ()), *(env.done_keys if self.keep_dones else ())]
+        kept = [*self.selected_keys, *env.state_keys, *memories]
+        kept += [*(env.reward_keys if self.keep_rewards else ()), *(env.done_keys if self.keep_dones else ())]
+        self.kept = _whole(kept)
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         return next_tensordict.select(*self.kept, strict=False)
@@ -191,31 +284,26 @@ class SelectTransform(Transform):
 
     def overwrites(self, key: NestedKey) -> bool:
         """Whether an entry is left out."""
-        return key not in self.kept and is_public(key)
+        return is_public(key) and not any(below(key, one) for one in self.kept)
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Leaves the specs out; a key that no entry has is an error."""
         known = [key for kind in OUTPUTS for key in specs[kind].keys(True, True)]
         for key in self.selected_keys:
-            there = any(path(other)[: len(path(key))] == path(key) for other in known)
-            if not (there or self.missing_tolerance):
+            if not (any(below(other, key) for other in known) or self.missing_tolerance):
                 raise self.no_entry(key, known, "the env has")
         for kind, kept in (("observation", False), ("reward", self.keep_rewards), ("done", self.keep_dones)):
             for key in [] if kept else list(specs[kind].keys(True, True)):  # type: ignore[index]
-                if is_public(key) and not any(path(key)[: len(path(one))] == path(one) for one in self.selected_keys):
+                if is_public(key) and not any(below(key, one) for one in self.selected_keys):
                     del specs[kind][key]  # type: ignore[index]
 
     def __repr__(self) -> str:
         return f"SelectTransform({', '.join(map(repr, self.selected_keys))})"
 
 
-def is_public(key: NestedKey) -> bool:
-    """Whether a key is a public one: memories, whose names begin with an underscore, are kept.
-
-    >>> is_public("step_count"), is_public("_step_count")
-    (True, False)
-    """
-    return not path(key)[-1].startswith("_")
+def _whole(keys: Sequence[NestedKey]) -> list[NestedKey]:
+    """Keys without those below another, which chosen by themselves would leave out what else is there."""
+    return [key for key in keys if not any(key != one and below(key, one) for one in keys)]
 
 
 class RemoveEmptySpecs(Transform):

@@ -10,7 +10,7 @@ from torch import Size, Tensor, nn
 
 from marlenv.errors import NotFinite, ShapeError, SpecError, whole
 from marlenv.keys import NestedKey
-from marlenv.specs import Stacked
+from marlenv.specs import Composite, Stacked
 from marlenv.specs.shapes import concrete
 from marlenv.transforms.base import ObservationTransform
 
@@ -41,6 +41,8 @@ class ObservationNorm(ObservationTransform):
     pure: ClassVar[bool] = True
     monotone: ClassVar[bool] = True
     invertible: ClassVar[bool] = True
+    loc: Tensor
+    scale: Tensor
 
     def __init__(
         self,
@@ -74,9 +76,8 @@ class ObservationNorm(ObservationTransform):
     def default_in_keys(self, env: EnvBase) -> list[NestedKey]:
         """The floating observations."""
         spec = env.full_observation_spec
-        return [
-            key for key in env.observation_keys if spec[key].dtype is not None and spec[key].dtype.is_floating_point
-        ]
+        keys = super().default_in_keys(env)
+        return [key for key in keys if spec[key].dtype is not None and spec[key].dtype.is_floating_point]
 
     def init_stats(
         self,
@@ -114,14 +115,37 @@ class ObservationNorm(ObservationTransform):
             )
         if key is None and len(self.in_keys or ()) != 1:
             raise SpecError(f"ObservationNorm.init_stats: say which of {self.in_keys}, key=...")
+        key = (self.in_keys or [])[0] if key is None else key
+        if key not in env.full_observation_spec:
+            raise self.no_entry(key, env.observation_keys, "the observations are")
         found, frames = [], 0
         while frames < num_iter:
             data = env.rollout(num_iter)
             frames += data.numel()
-            found.append(data.get((self.in_keys or [])[0] if key is None else key))
-        self._measure(torch.cat(found, cat_dim), dims, list(keep_dims or ()))
+            found.append(data[key])
+        beyond = sorted(dim for dim in (*dims, *(keep_dims or ())) if not -found[0].ndim <= dim < found[0].ndim)
+        if beyond:
+            raise SpecError(
+                f"ObservationNorm.init_stats: a rollout of {key!r} has the dimensions {list(found[0].shape)}, of which "
+                f"reduce_dim and keep_dims name some, got {beyond}"
+            )
+        loc, scale = self._measured(torch.cat(found, cat_dim), dims, list(keep_dims or ()))
+        self._check_fit(env.full_observation_spec, key, loc.shape)
+        self.loc, self.scale = loc, scale.clamp_min(self.eps)
 
-    def _measure(self, data: Tensor, dims: list[int], keep: list[int]) -> None:
+    def _check_fit(self, spec: Composite, key: NestedKey, shape: Size) -> None:
+        """Raises unless statistics are the same for every row and every step."""
+        rows = spec.ndim
+        one = Size((*[1] * rows, *spec[key].shape[rows:]))
+        extra = len(one) - len(shape)
+        if extra < 0 or any(a not in (1, b) for a, b in zip(shape, one[extra:], strict=True)):
+            raise SpecError(
+                f"ObservationNorm.init_stats: the statistics of {key!r} would differ by row or by step, "
+                f"{list(shape)} for values of {list(one[rows:])}; average over both, "
+                f"reduce_dim={tuple(range(rows + 1)) if rows else 0}, cat_dim={rows}"
+            )
+
+    def _measured(self, data: Tensor, dims: list[int], keep: list[int]) -> tuple[Tensor, Tensor]:
         dims = sorted(dim if dim < 0 else dim - data.ndim for dim in dims)
         keep = [dim if dim < 0 else dim - data.ndim for dim in keep]
         if not set(keep) <= set(dims):
@@ -138,7 +162,7 @@ class ObservationNorm(ObservationTransform):
                 raise NotFinite(
                     f"ObservationNorm.init_stats: {name} is not finite, {value}; measure more than one step"
                 )
-        self.loc, self.scale = loc, scale.clamp_min(self.eps)
+        return loc, scale
 
     def _known(self) -> tuple[Tensor, Tensor]:
         if not self.initialized:

@@ -75,6 +75,14 @@ class TensorDictPrimer(Drawing):
         self.default_value = 0.0 if default_value is None else default_value
         self.random, self.expand_specs = bool(random), expand_specs
         self.single_default_value, self.call_before_env_reset = single_default_value, call_before_env_reset
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        """Raises where a number that was given as a value is not in its spec."""
+        for key, leaf in self.given.items(True, True):
+            value = self._default_of(key)
+            if not (self.random or callable(value)) and -1 not in leaf.shape:
+                self._checked(key, self._constant(leaf, Size(), value), leaf)
 
     def join(self, env: EnvBase) -> None:
         """Gives the specs the batch size of the env."""
@@ -113,8 +121,13 @@ class TensorDictPrimer(Drawing):
             elif callable(value):
                 found[key] = self._checked(key, value(), leaf)
             else:
-                found[key] = torch.full((*lead, *leaf.shape), value, device=leaf.device, dtype=leaf.dtype)
+                found[key] = self._constant(leaf, lead, value)
         return found
+
+    @staticmethod
+    def _constant(leaf: TensorSpec, lead: Size, value: Any) -> Tensor:
+        """A number in every place of an entry."""
+        return torch.full((*lead, *leaf.shape), value, device=leaf.device, dtype=leaf.dtype)
 
     def _drawn(self, leaf: TensorSpec, lead: Size, where: Tensor | None) -> Any:
         """A draw from a spec; only the streams of the rows that are reset move."""

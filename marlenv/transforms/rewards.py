@@ -7,11 +7,12 @@ from typing import ClassVar, Literal
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor
+from torch import Size, Tensor
 
 from marlenv.errors import KeyMissing, ShapeError, SpecError, SpecTypeError, Unsupported
 from marlenv.keys import NestedKey, beside, under
 from marlenv.specs import Binary, Bounded, Composite, Stacked, TensorSpec, Unbounded
+from marlenv.specs.shapes import concrete
 from marlenv.tensordicts import fetch, write
 from marlenv.transforms.base import Kind, Transform
 from marlenv.transforms.values import between
@@ -265,7 +266,7 @@ class TargetReturn(Transform):
     Writes ``target_return`` beside every reward.
 
     Args:
-        target_return: what is asked for.
+        target_return: what is asked for: one number, or a tensor that broadcasts to the shape of a reward.
         mode: ``"reduce"`` takes the rewards away, ``"constant"`` does not.
         in_keys: rewards; all of the env's when left out.
         out_keys: where the targets go.
@@ -308,16 +309,32 @@ class TargetReturn(Transform):
             found = next((specs[kind][key] for kind in ("reward", "observation", "done") if key in specs[kind]), None)
             if found is None:
                 raise self.no_entry(key, specs["reward"].keys(True, True), "the rewards are")
+            if not isinstance(found, Stacked):
+                self._check_shape(key, concrete(found.shape))
             dtype = found.dtype if found.dtype.is_floating_point else torch.get_default_dtype()
             for where in {target, self.memory_of(target)}:
                 specs["observation"][where] = Unbounded(found.shape, dtype=dtype, device=found.device)
             self.targets[target] = specs["observation"][target].clone()
 
+    def _check_shape(self, key: NestedKey, shape: Size) -> None:
+        """Raises unless what is asked for is one number, or broadcasts to the shape of a reward."""
+        given = torch.as_tensor(self.target_return).shape
+        try:
+            fits = torch.broadcast_shapes(shape, given) == shape
+        except RuntimeError:
+            fits = False
+        if not fits:
+            raise ShapeError(
+                f"TargetReturn: target_return must be one number, or broadcast to the shape of {key!r}, "
+                f"{list(shape)}; got {list(given)}"
+            )
+
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         lead = tensordict_reset.batch_size[: tensordict_reset.ndim - len(self.container.batch_size)]
         for target, spec in self.targets.items():
             for where in {target, self.memory_of(target)}:
-                write(tensordict_reset, where, spec.zero(lead) + self.target_return)
+                asked = torch.as_tensor(self.target_return, dtype=spec.dtype, device=spec.device)
+                write(tensordict_reset, where, spec.zero(lead) + asked)
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:

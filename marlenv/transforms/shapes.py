@@ -245,7 +245,10 @@ class FlattenObservation(_OfDimensions):
 class _Together(Transform):
     """A transform that makes one entry of several. Abstract."""
 
+    one_size: ClassVar[bool] = True
     del_keys: bool
+    of_rewards = False
+    """Whether the parts are rewards, which a reset does not give; known in an env."""
 
     def _join_values(self, values: list[Tensor]) -> Tensor:
         """One value of all."""
@@ -267,13 +270,18 @@ class _Together(Transform):
         next_tensordict.set(out_key, made)
         return next_tensordict
 
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return tensordict_reset if self.of_rewards else self._call(tensordict_reset)
+
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Puts stored data together, below ``"next"`` too."""
         if not self.in_keys_inv:
             self.need_keys()
-        following = tensordict.get("next", None)
-        if following is not None and all(key in following for key in self.in_keys or ()):
+        keys, following = self.in_keys or (), tensordict.get("next", None)
+        if following is not None and all(key in following for key in keys):
             self._call(following)
+            if keys and not any(key in tensordict for key in keys):  # rewards
+                return tensordict
         return self._call(tensordict)
 
     def overwrites(self, key: NestedKey) -> bool:
@@ -336,7 +344,7 @@ class CatTensors(_Together):
     def default_in_keys(self, env: EnvBase) -> list[NestedKey]:
         """Observations that are vectors of a row."""
         spec, ndim = env.full_observation_spec, len(env.batch_size) + 1
-        return sorted([key for key, leaf in spec.items(True, True) if leaf.ndim == ndim], key=_order)
+        return sorted([key for key in super().default_in_keys(env) if spec[key].ndim == ndim], key=_order)
 
     def _join_values(self, values: list[Tensor]) -> Tensor:
         if self.unsqueeze_if_oor:
@@ -366,6 +374,7 @@ class CatTensors(_Together):
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Puts the whole in place of the parts."""
+        self.of_rewards = False
         for kind in ("observation", "reward", "state"):
             spec, keys = specs[kind], self.in_keys or ()
             found = [key for key in keys if key in spec]
@@ -383,6 +392,7 @@ class CatTensors(_Together):
                 whole = self._fit([leaf.zero() for leaf in leaves])
                 made = Unbounded(whole.shape, dtype=whole.dtype, device=whole.device)
             self.respec_together(spec, made)
+            self.of_rewards = kind == "reward"
             return
         if self.in_keys:
             raise self.no_entry(self.in_keys[0], specs["observation"].keys(True, True), "the observations are")
@@ -441,6 +451,21 @@ class Stack(_Together):
     def _join_values(self, values: list[Any]) -> Any:
         return torch.stack(values, self.dim)
 
+    def _fit(self, specs: list[TensorSpec]) -> TensorSpec:
+        """One spec of all.
+
+        Raises:
+            SpecError: they have different shapes, or not that many dimensions.
+        """
+        shapes = {tuple(spec.shape) for spec in specs}
+        ndim = len(next(iter(shapes))) + 1
+        if len(shapes) > 1 or not -ndim <= self.dim < ndim:
+            raise SpecError(
+                f"Stack: the entries must have one shape, and {self.dim} be a dimension of their stack; their shapes "
+                f"are {[list(spec.shape) for spec in specs]}"
+            )
+        return self._join_values(specs)
+
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         for whole in self.in_keys_inv:
             value = fetch(tensordict, whole)
@@ -452,17 +477,19 @@ class Stack(_Together):
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Puts the stack in place of the parts."""
+        self.of_rewards = False
         for kind in ("observation", "reward", "done"):
             found = {key: specs[kind][key] for key in self.in_keys or () if key in specs[kind]}
             if absent := [key for key in self.in_keys or () if found and key not in found]:
                 raise self.no_entry(absent[0], specs[kind].keys(True, True), f"the {kind}s are")
             if found:
-                self.respec_together(specs[kind], self._join_values(list(found.values())))
+                self.of_rewards = kind == "reward"
+                self.respec_together(specs[kind], self._fit(list(found.values())))
 
     def _respec_inputs(self, spec: Composite) -> Composite:
         for whole in self.in_keys_inv:
             if keys := [key for key in self.out_keys_inv if key in spec]:
-                made = self._join_values([spec[key] for key in keys])
+                made = self._fit([spec[key] for key in keys])
                 for key in keys:
                     _remove(spec, key)
                 spec[whole] = made

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from marlenv.envs import make_composite_from_td
 from marlenv.errors import KeyMissing, SpecError, SpecTypeError
-from marlenv.keys import NestedKey, beside
+from marlenv.keys import NestedKey, beside, level, nested
 from marlenv.optional import need
 from marlenv.specs import Bounded, Composite, TensorSpec
 from marlenv.tensordicts import fetch
@@ -38,6 +38,7 @@ class UnaryTransform(Transform):
     """
 
     enable_inv_on_reset: ClassVar[bool] = True
+    one_size: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -68,19 +69,24 @@ class UnaryTransform(Transform):
 
     def derive(self, spec: TensorSpec) -> TensorSpec:
         """The spec of what the function makes of an example."""
-        made = self._apply_transform(spec.zero())
+        return self._spec_of(self._apply_transform(spec.zero()))
+
+    @staticmethod
+    def _spec_of(made: Any) -> TensorSpec:
         return make_composite_from_td(TensorDict({"made": made}, []), unsqueeze_null_shapes=False)["made"]
 
 
 class Hash(UnaryTransform):
-    """Writes a hash of entries, by which texts can be told apart as tensors.
+    """Writes a hash of entries, by which texts can be told apart as tensors; of a tensor one for each row.
+
+    Rows are those of the place where the hash goes: agents in a group, rows of the batch at the root.
 
     Args:
         in_keys: what the env gives.
         out_keys: where the hashes go; uint8 ``[32]`` of SHA-256.
         in_keys_inv: what the env is told.
         out_keys_inv: the hashes that the outside gives in their place; what was hashed before is found again.
-        hash_fn: of a value, and of the seed where there is one; gives a tensor.
+        hash_fn: of a value, a row of a tensor, or a list of texts, and of the seed where there is one; gives a tensor.
         seed: text, or a number, that is put before every text.
         use_raw_nontensor: hand ``NonTensorData`` to the function as it is.
         repertoire: what is known beforehand: hashes (as tuples) and values.
@@ -117,7 +123,43 @@ class Hash(UnaryTransform):
         return self.call_hash_fn(self._plain(obs))
 
     def _inv_apply_transform(self, state: Any) -> Any:
+        if isinstance(state, Tensor) and state.ndim > 1 and not self._knows(state):  # row by row
+            values = [self._inv_apply_transform(one) for one in state]
+            return torch.stack(values) if all(isinstance(one, Tensor) for one in values) else values
         return self.get_input_from_hash(state)
+
+    def _knows(self, hash_tensor: Tensor) -> bool:
+        return self.repertoire is None or self.hash_to_repertoire_key(hash_tensor) in self.repertoire
+
+    def _of_rows(self, value: Tensor, ndim: int) -> Tensor:
+        """The hash of every row ``[*B]`` of a tensor, of which ``ndim`` dimensions are of the batch."""
+        if ndim == 0:
+            return self.call_hash_fn(value)
+        return torch.stack([self._of_rows(one, ndim - 1) for one in value])
+
+    def _each(self, td: TensorDictBase, must: bool) -> set[NestedKey]:
+        missing: set[NestedKey] = set()
+        for old, new in zip(*self._keys(), strict=True):
+            value = fetch(td, old)
+            if isinstance(value, Tensor):
+                place = fetch(td, level(new))
+                td.set(new, self._of_rows(value, (td if place is None else place).ndim))
+            elif value is not None:
+                td.set(new, self._apply_transform(value))
+            elif must and not self.missing_tolerance:
+                raise self.no_entry(old, td.keys(True, True))
+            else:
+                missing.add(old)
+        return missing
+
+    def _respec_outputs(self, spec: Composite) -> Composite:
+        for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
+            if old in spec:
+                value, where = spec[old].zero(), level(new)
+                place = spec[nested(where)] if where and nested(where) in spec.keys(True) else spec
+                made = self._of_rows(value, place.ndim) if isinstance(value, Tensor) else self._apply_transform(value)
+                spec[new] = self._spec_of(made)
+        return spec
 
     def call_hash_fn(self, value: Any) -> Tensor:
         """The hash of a value, which is remembered where hashes are turned back."""
@@ -125,7 +167,8 @@ class Hash(UnaryTransform):
         if not isinstance(made, Tensor):
             raise SpecTypeError(f"Hash: hash_fn must give a tensor, gave {type(made).__name__}")
         if self.repertoire is not None:
-            self.repertoire[self.hash_to_repertoire_key(made)] = copy(value)
+            held = value.clone() if isinstance(value, Tensor) else copy(value)
+            self.repertoire[self.hash_to_repertoire_key(made)] = held
         return made
 
     def get_input_from_hash(self, hash_tensor: Any) -> Any:
@@ -235,10 +278,11 @@ class Tokenizer(UnaryTransform):
 
     def call_tokenizer_fn(self, value: str | list[str]) -> Any:
         """The numbers of a text, ``[T]``, or of several, ``[*B, T]``; with the mask where it is asked for."""
+        texts, lead = flat_texts(value)
         padding: Any = "max_length" if self.max_length is not None else self.padding and not isinstance(value, str)
         options = {"max_length": self.max_length} if self.max_length is not None else {}
         out = self.tokenizer(
-            [value] if isinstance(value, str) else value,
+            texts,
             add_special_tokens=self.add_special_tokens,
             return_attention_mask=self.return_attention_mask,
             return_tensors="pt",
@@ -247,11 +291,13 @@ class Tokenizer(UnaryTransform):
             **options,
         )
         found = [out[name] for name in ("input_ids", "attention_mask") if name in out]
-        found = [one[0] for one in found] if isinstance(value, str) else found
+        found = [one.reshape(*lead, one.shape[-1]) for one in found]
         return tuple(found) if self.return_attention_mask else found[0]
 
     def call_tokenizer_inv_fn(self, value: Tensor) -> Any:
         """The text of numbers ``[T]``, or the texts of ``[*B, T]``."""
+        if value.ndim > 2:
+            return NonTensorStack(*[self.call_tokenizer_inv_fn(row) for row in value])
         decode = self.tokenizer.decode if value.ndim == 1 else self.tokenizer.batch_decode
         made = decode(value.int(), skip_special_tokens=self.skip_special_tokens)
         return NonTensorStack(*made) if isinstance(made, list) else NonTensorData(made)
@@ -312,3 +358,17 @@ class Tokenizer(UnaryTransform):
                 )
             del specs[kind][inner]  # type: ignore[index]
             specs[kind][outer] = self._numbers(specs[kind], len(self.tokenizer))  # type: ignore[index]
+
+
+def flat_texts(value: Any) -> tuple[list[Any], list[int]]:
+    """The texts of nested lists one after the other, and how long the lists are; of one text no list.
+
+    >>> flat_texts([["a", "b"], ["c", "d"]])
+    (['a', 'b', 'c', 'd'], [2, 2])
+    """
+    lead: list[int] = []
+    texts = [value]
+    while texts and isinstance(texts[0], list):
+        lead.append(len(texts[0]))
+        texts = [text for row in texts for text in row]
+    return texts, lead

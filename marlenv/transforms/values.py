@@ -15,6 +15,7 @@ from marlenv.keys import NestedKey, nested, path
 from marlenv.specs import Bounded, Composite, Stacked, TensorSpec
 from marlenv.tensordicts import fetch, rows
 from marlenv.transforms.base import Transform, asked
+from marlenv.transforms.names import is_public
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -168,7 +169,8 @@ class DTypeCastTransform(Transform):
         return spec.to(self.dtype_out)
 
     def _of_dtype(self, *specs: Composite) -> list[NestedKey]:
-        return [key for spec in specs for key, leaf in spec.items(True, True) if leaf.dtype == self.dtype_in]
+        leaves = [(key, leaf) for spec in specs for key, leaf in spec.items(True, True) if is_public(key)]
+        return [key for key, leaf in leaves if leaf.dtype == self.dtype_in]
 
     def default_in_keys(self, env: EnvBase) -> list[NestedKey]:
         """The observations and rewards of the dtype."""
@@ -243,16 +245,26 @@ class FiniteTensorDictCheck(Transform):
     ) -> TensorDictBase:
         """Looks at entries, in the rows that ``where``, bool ``[*B]``, marks."""
         for key in keys:
-            value = td.get(key, None)
-            if isinstance(value, Tensor) and value.is_floating_point() and not bool(value.isfinite().all()):
-                odd = ~value.isfinite()
-                odd = odd if where is None else odd & where.reshape(*where.shape, *[1] * (odd.ndim - where.ndim))
-                if bool(odd.any()):
-                    raise self._error(key, value, odd.nonzero()[0].tolist(), td.ndim, steps)
+            value = fetch(td, key)
+            for agent, part in enumerate(value if isinstance(value, list) else [value]):
+                index = self._odd(part, where)
+                if index is not None:
+                    number = part[tuple(index)].item()
+                    place = [*index[: td.ndim], agent, *index[td.ndim :]] if isinstance(value, list) else index
+                    raise self._error(key, number, place, td.ndim, steps)
         return td
 
+    def _odd(self, value: Any, where: Tensor | None) -> list[int] | None:
+        """Where the first number that is not finite stands, if there is one."""
+        if not isinstance(value, Tensor) or not value.is_floating_point() or bool(value.isfinite().all()):
+            return None
+        odd = ~value.isfinite()
+        odd = odd if where is None else odd & where.reshape(*where.shape, *[1] * (odd.ndim - where.ndim))
+        index: list[int] | None = next(iter(odd.nonzero().tolist()), None)
+        return index
+
     def _error(
-        self, key: NestedKey, value: Tensor, index: list[int], batch_ndim: int, steps: Tensor | None
+        self, key: NestedKey, number: float, index: list[int], batch_ndim: int, steps: Tensor | None
     ) -> NotFinite:
         row = index[:batch_ndim]
         where = [f"row {row[0] if len(row) == 1 else tuple(row)}"] * bool(row)
@@ -262,7 +274,7 @@ class FiniteTensorDictCheck(Transform):
         where += [f"number {rest[0] if len(rest) == 1 else tuple(rest)}"] * bool(rest)
         step = 0 if steps is None else int(steps[tuple(row)])
         where += [f"step {step} since the last reset"] * bool(step)
-        return NotFinite(f"{type(self).__name__}: {key!r} is {value[tuple(index)].item()} in {', '.join(where)}")
+        return NotFinite(f"{type(self).__name__}: {key!r} is {number} in {', '.join(where)}")
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         mask = fetch(tensordict, "_step")

@@ -89,8 +89,9 @@ class _Running(Transform):
     def default_in_keys(self, env: EnvBase) -> list[NestedKey]:
         """The floating observations, and the rewards."""
         spec = env.full_observation_spec
-        seen = [k for k in env.observation_keys if spec[k].dtype is not None and spec[k].dtype.is_floating_point]
-        return [*(k for k in seen if not last(k).startswith("_")), *env.reward_keys]
+        seen = super().default_in_keys(env)
+        floating = [key for key in seen if spec[key].dtype is not None and spec[key].dtype.is_floating_point]
+        return [*floating, *env.reward_keys]
 
     def _update(self, value: Tensor, one: Tensor, two: Tensor, count: Tensor, where: Tensor) -> None:
         """Moves the statistics of an entry, in place, by the rows that ``where`` marks, bool ``[*B]``."""

@@ -386,7 +386,11 @@ class AsyncEnvPool(QuestionPool):
         ready, asked = self._ready[kind], self._asked[kind]
         until = None if timeout is None else time.monotonic() + timeout
         if env_index is not None:
-            if not isinstance(env_index, Integral) or env_index not in asked:
+            if not isinstance(env_index, Integral):
+                raise SpecError(
+                    f"{who}: env_index must be the number of one env, got {env_index!r}; min_get is for more"
+                )
+            if env_index not in asked:
                 raise SpecError(f"{who}: env {env_index} is not at work; envs {sorted(asked)} are")
             while env_index not in ready:
                 self._wait(who, until, 1, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from marlenv.envs.access import SIDE
 from marlenv.envs.rollout import stack_steps
 from marlenv.envs.seeding import next_seed
 from marlenv.envs.stepping import STEP, standing
-from marlenv.errors import EnvClosed, NeedsReset, SpecError, SpecTypeError, whole
+from marlenv.errors import EnvClosed, NeedsReset, SpecError, SpecTypeError, Unsupported, whole
 from marlenv.groups.reset import read_masks
 from marlenv.keys import NestedKey
 from marlenv.tensordicts import get, lazy, put, rows
@@ -184,6 +185,22 @@ class BatchedEnv(EnvBase):
             raise EnvClosed(f"{type(self).__name__}.start: the env runs already; close it first")
         self._start()
         self.is_closed = self._ended = False
+
+    _pid = 0
+    """The process whose workers these are."""
+
+    @property
+    def _forked(self) -> bool:
+        """Whether this process is a fork of the one whose workers these are, which hear two voices as one."""
+        return self._pid != os.getpid()
+
+    def _refuse_fork(self) -> None:
+        """Raises before a fork speaks to workers."""
+        if self._forked:
+            raise Unsupported(
+                f"{type(self).__name__}: its workers belong to process {self._pid}, and this is process {os.getpid()}, "
+                f"a fork of it; make the pool in this process, or close() it here and reset it, for workers of its own"
+            )
 
     _ran = False
     _unreset: set[int] = set()  # never changed in place

@@ -7,7 +7,6 @@ worker is meant.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import queue
 import threading
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from marlenv.vector.process import PRELOADED, in_words, packed, packed_question, unguarded
+from marlenv.vector.process import context_of, in_words, packed, packed_question, unguarded
 from marlenv.vector.protocol import Failure, dump, load
 from marlenv.vector.worker import Block, Recipe, begin_process, wants_quiet
 
@@ -207,9 +206,7 @@ class ProcessChannel(Channel):
 
     def __init__(self, recipes: Sequence[Recipe], method: str, affinity: Sequence[int] | None = None) -> None:
         super().__init__(recipes)
-        context: Any = multiprocessing.get_context(method)
-        if method == "forkserver":
-            context.set_forkserver_preload(PRELOADED)
+        context = context_of("AsyncEnvPool", method)
         data = [packed(recipe) for recipe in recipes]
         self.pipe, far = context.Pipe()
         desk = Desk(data, far, affinity, self.first, wants_quiet())

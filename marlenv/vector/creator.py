@@ -22,6 +22,9 @@ class EnvCreator:
         share_memory: taken as TorchRL takes it; the envs begin with the parameters and buffers of the first.
         **kwargs: more keyword arguments.
 
+    Raises:
+        SpecError: no env can be made so, or a keyword argument is given in both ways.
+
     >>> creator = EnvCreator(marlenv.testing.CountingEnv, max_steps=3)
     >>> creator.meta_data.batch_size, creator().max_steps
     (torch.Size([]), 3)
@@ -38,6 +41,8 @@ class EnvCreator:
             raise SpecError(
                 f"EnvCreator: create_env_fn must be a function that makes an env, got {type(create_env_fn).__name__}"
             )
+        if twice := sorted(set(kwargs).intersection(create_env_kwargs or {})):
+            raise SpecError(f"EnvCreator: {twice} are given twice, in create_env_kwargs and beside it; give each once")
         self.create_env_fn = create_env_fn
         self.create_env_kwargs: dict[str, Any] = {**kwargs, **(create_env_kwargs or {})}
         self._share_memory = share_memory

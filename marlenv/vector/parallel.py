@@ -188,7 +188,7 @@ class ParallelEnv(WorkerPool):
         return fresh
 
     def _reset_marked(
-        self, layout: Layout, command: Command, request: TensorDictBase, td: TensorDictBase
+        self, layout: Layout, command: int, request: TensorDictBase, td: TensorDictBase
     ) -> TensorDictBase:
         on = self._marked(request)
         workers = self._reached(on)
@@ -221,6 +221,7 @@ class ParallelEnv(WorkerPool):
 
     def _send(self, layout: Layout, td: TensorDictBase, masks: dict[Path, Tensor], needed: set[Path]) -> None:
         """Writes what the workers do not have yet; what does not fit and is not ``needed`` is what a transform made."""
+        self._refuse_fork()
         known, states = self._known, []
         for field, block in zip(layout.inputs, self._memory.blocks["inputs"], strict=True):
             value: Any = td

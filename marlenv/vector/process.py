@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import select
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 from tensordict import TensorDictBase
 
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, Unsupported
 from marlenv.vector.buffers import ANSWER, AT, COMMAND, Bell, Buffers
 from marlenv.vector.protocol import Answer, Command, Failure, dump, load
 from marlenv.vector.worker import Recipe, Setup, serve, wants_quiet
@@ -20,12 +21,44 @@ PRELOADED = ["marlenv.vector.worker"]
 """What is imported once, in the process that worker processes are forked from."""
 
 
+_SERVED: set[int] = set()  # the processes that have such a server; forks of them cannot use it
+
+
 def start_method(asked: str | None) -> str:
     """How child processes start: as asked for, else forked from a server that has imported torch, if possible."""
     methods = multiprocessing.get_all_start_methods()
     if asked is not None and asked not in methods:
         raise SpecError(f"ParallelEnv: mp_start_method must be one of {methods}, got {asked!r}")
+    if _SERVED and os.getpid() not in _SERVED:
+        if asked == "forkserver":
+            raise Unsupported(
+                "ParallelEnv: mp_start_method='forkserver' cannot be in a fork of a process that has a server already; "
+                "leave it out, or use 'spawn'"
+            )
+        return asked or "spawn"
     return asked or ("forkserver" if "forkserver" in methods else "spawn")
+
+
+def context_of(who: str, method: str) -> Any:
+    """What makes child processes.
+
+    Args:
+        who: wants some.
+        method: the start method.
+
+    Raises:
+        Unsupported: this process may not have any.
+    """
+    if multiprocessing.current_process().daemon:
+        raise Unsupported(
+            f"{who}: this process is daemonic, as the workers of a DataLoader are, and may not have child processes; "
+            f"use SerialEnv, or AsyncEnvPool(backend='threading')"
+        )
+    context: Any = multiprocessing.get_context(method)
+    if method == "forkserver":
+        context.set_forkserver_preload(PRELOADED)
+        _SERVED.add(os.getpid())
+    return context
 
 
 class Process:
@@ -45,9 +78,7 @@ class Process:
     ) -> None:
         self.number, self.first, self.count = number, recipe.first, len(recipe.makers)
         self.flags = buffers.flags[number]
-        context: Any = multiprocessing.get_context(method)
-        if method == "forkserver":
-            context.set_forkserver_preload(PRELOADED)
+        context = context_of("ParallelEnv", method)
         data = packed(recipe)  # before there is anything to let go of
         self.pipe, far = context.Pipe()
         self.go, self.done = Bell(), Bell()

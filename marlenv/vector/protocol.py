@@ -10,7 +10,6 @@ import io
 import pickle
 import traceback
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any
 
 import cloudpickle
@@ -26,8 +25,8 @@ from marlenv.keys import NestedKey
 from marlenv.specs import Composite
 
 
-class Command(IntEnum):
-    """What a worker is told to do."""
+class Command:
+    """What a worker is told to do, in plain numbers: NumPy asks enums for attributes, and loses interrupts then."""
 
     NONE = 0
     """Answer, and do nothing."""
@@ -46,8 +45,8 @@ class Command(IntEnum):
     CLOSE = 7
 
 
-class Answer(IntEnum):
-    """What a worker answers."""
+class Answer:
+    """What a worker answers; a plain number, too."""
 
     NONE = 0
     BUFFERS = 1

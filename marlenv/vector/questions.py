@@ -74,7 +74,8 @@ class QuestionPool(BatchedEnv):
 
     def _launch(self) -> None:
         made: list[Channel] = []
-        self._finalizer = weakref.finalize(self, _end, made, os.getpid())
+        self._pid = os.getpid()
+        self._finalizer = weakref.finalize(self, _end, made, self._pid)
         self._channels = made
         self.failures = torch.zeros(self.num_envs, dtype=torch.int64)
         self._lost = self.failures.clone()  # of which those that went with their workers
@@ -112,7 +113,8 @@ class QuestionPool(BatchedEnv):
         self._begin()
 
     def _stop(self) -> None:
-        ended(self._channels, self.shutdown_timeout)
+        if not self._forked:
+            ended(self._channels, self.shutdown_timeout)
         self._abort()
 
     def _abort(self) -> None:
@@ -136,6 +138,7 @@ class QuestionPool(BatchedEnv):
 
     def _tell(self, kind: str, envs: Sequence[int], method: str, each: Iterable[tuple[Any, ...]]) -> None:
         """Asks envs something: all of them, or none where an argument cannot be sent."""
+        self._refuse_fork()
         asked = [(i, *self._packed(kind, i, method, args)) for i, args in zip(envs, each, strict=True)]
         try:
             for i, question, data in asked:
@@ -203,6 +206,7 @@ class QuestionPool(BatchedEnv):
 
     def _pump(self, timeout: float | None) -> None:
         """Takes in the answers that have come, after the first; ends workers that take too long."""
+        self._refuse_fork()
         try:
             answers = self.channel.gather(self._channels, self._patience(timeout))
             for one in answers:

@@ -203,6 +203,7 @@ class ParallelView(Shared, ParallelEnv):
         """What parts answer, by their numbers; a process is asked about one part at a time."""
         if self._pool.is_closed:
             self._pool.start()
+        self._pool._refuse_fork()
         answers: dict[int, Any] = {}
         questions = {
             part.number: self._pool._workers[part.worker].pack(type(self).__name__, "among", (part.rows, name, args))

@@ -90,10 +90,11 @@ class WorkerPool(BatchedEnv):
 
     def _launch(self) -> None:
         """Starts the processes, learns what the children are, and lays out the memory."""
+        self._pid = os.getpid()
         self._memory = Buffers(None, self.num_workers, self.num_processes, on_disk=self.memmap)
         self._watch: Any = RayWatch() if self.backend == "ray" else Watch()
         self._workers, self._known, self._cut = [], {}, set()
-        self._finalizer = weakref.finalize(self, _end, self._workers, self._memory, os.getpid())
+        self._finalizer = weakref.finalize(self, _end, self._workers, self._memory, self._pid)
         share, more = divmod(self.num_workers, self.num_processes)
         first = 0
         try:
@@ -146,7 +147,8 @@ class WorkerPool(BatchedEnv):
 
     def _stop(self) -> None:
         if self._workers:
-            stop(self._workers, self.shutdown_timeout)
+            if not self._forked:
+                stop(self._workers, self.shutdown_timeout)
             self._abort()
 
     def _abort(self) -> None:
@@ -162,8 +164,9 @@ class WorkerPool(BatchedEnv):
 
     # --- commands --------------------------------------------------------------------------------
 
-    def _command(self, command: Command, what: str, workers: Sequence[Any]) -> set[int]:
+    def _command(self, command: int, what: str, workers: Sequence[Any]) -> set[int]:
         """Lets workers do something with what is in the buffers; returns the numbers of those that were lost."""
+        self._refuse_fork()
         try:
             for worker in workers:
                 worker.tell(command)
@@ -212,6 +215,7 @@ class WorkerPool(BatchedEnv):
         return self._told(self._workers, name, each)
 
     def _told(self, workers: Sequence[Any], name: str, each: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
+        self._refuse_fork()
         questions = [w.pack(type(self).__name__, name, args) for w, args in zip(workers, each, strict=True)]
         try:
             for worker, question in zip(workers, questions, strict=True):

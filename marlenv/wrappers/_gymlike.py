@@ -17,7 +17,8 @@ from marlenv.keys import path
 from marlenv.tensordicts import fetch, new, put
 from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._choices import check_choices
-from marlenv.wrappers._info_dicts import default_info_dict_reader, places, says_nothing, with_infos, without
+from marlenv.wrappers._info_dicts import default_info_dict_reader, says_nothing
+from marlenv.wrappers._info_places import places, with_infos, without
 from marlenv.wrappers._numbers import added
 from marlenv.wrappers._reading import encoded, flag_of
 

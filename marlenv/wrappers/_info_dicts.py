@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
-from warnings import warn
 
 import numpy as np
 import torch
@@ -14,13 +13,12 @@ from numpy.typing import NDArray
 from tensordict import TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.errors import DtypeError, KeyCollision, ShapeError, SpecError, SpecTypeError, users_line
-from marlenv.keys import DONE_NAMES, Path, nested, path
+from marlenv.errors import DtypeError, ShapeError, SpecError, SpecTypeError
 from marlenv.specs import Composite, TensorSpec, Unbounded
 
 NO_ROWS = Size()
-OWN = {("next",), ("action",), ("reward",), *((name,) for name in DONE_NAMES)}
-"""Entries of every env's data, whose names no info can have."""
+ANY = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128}
+"""Dtypes that take all numbers, the nearest one if need be."""
 
 
 class BaseInfoDictReader(ABC):
@@ -45,7 +43,7 @@ class default_info_dict_reader(BaseInfoDictReader):  # noqa: N801 - TorchRL's na
         ignore_private: leave out entries that begin with an underscore.
 
     Raises:
-        DtypeError: an entry is no number.
+        DtypeError: an entry is no number, or one that the dtype of its spec does not hold.
         ShapeError: an entry has another size than in its spec.
 
     >>> reader = default_info_dict_reader(["lives"])
@@ -137,39 +135,10 @@ def numbers_of(value: Any, batch: Size = NO_ROWS) -> NDArray[Any] | None:
                 array = np.stack(rows).reshape(*batch, *like.shape)
     except ValueError:  # parts of unlike shapes
         return None
-    return array if array.dtype.kind in "biuf" else None
-
-
-def places(env: Any) -> set[Path]:
-    """Where the entries of an env stand."""
-    specs = (env.full_observation_spec, env.full_action_spec, env.full_reward_spec, env.full_done_spec)
-    return {path(key) for spec in specs for key in spec.keys(True, True)}
-
-
-def with_infos(who: str, seen: Composite, infos: Mapping[Path, TensorSpec], own: set[Path]) -> Composite:
-    """Observation specs with those of infos of one env; raises KeyCollision if one stands where another entry does."""
-    seen, batch = seen.clone(), tuple(seen.shape)
-    for where, leaf in infos.items():
-        if _taken(where, own):
-            raise KeyCollision(
-                f"{who}.set_info_dict_reader: the info {nested(where)!r} has the name of another entry of the env; "
-                f"leave it out of the reader's keys, or rename it in the simulator"
-            )
-        seen[nested(where)] = leaf.expand(*batch, *leaf.shape) if batch else leaf
-    return seen
-
-
-def without(who: str, info: Mapping[Any, Any], own: set[Path]) -> dict[Any, Any]:
-    """The infos without those that have the name of another entry of an env, of which it warns."""
-    taken = [name for name in info if _taken((name,), own)]
-    if taken:
-        said = f"{who}: infos with the names of other entries of the env are left out: {taken}"
-        warn(said, stacklevel=users_line())
-    return {name: value for name, value in info.items() if name not in taken}
-
-
-def _taken(where: Path, own: set[Path]) -> bool:
-    return any(one[: len(where)] == where[: len(one)] for one in own | OWN)
+    if array.dtype.kind not in "biuf":
+        return None
+    dtype = np.dtype(f"={array.dtype.kind}{min(array.dtype.itemsize, 8)}")  # C's others are none of torch's
+    return array if array.dtype.char == dtype.char and array.dtype.isnative else array.astype(dtype)
 
 
 def _read(key: str, value: Any, leaf: TensorSpec, batch: Size) -> Tensor:
@@ -185,4 +154,10 @@ def _read(key: str, value: Any, leaf: TensorSpec, batch: Size) -> Tensor:
             f"default_info_dict_reader: entry {key!r} of the info must have the shape {list(shape)}, as in its spec, "
             f"got {list(array.shape)}; pad it in the simulator, or leave it out of the keys"
         )
-    return torch.as_tensor(array.copy()).to(leaf.dtype).reshape(shape)
+    read = torch.as_tensor(array.copy()).to(leaf.dtype)
+    if read.dtype not in ANY and (wrong := array[read.numpy() != array]).size:
+        raise DtypeError(
+            f"default_info_dict_reader: entry {key!r} of the info must be numbers that {leaf.dtype} holds, as in its "
+            f"spec, got {wrong[:5].tolist()}; give the reader a spec of another dtype"
+        )
+    return read.reshape(shape)

@@ -20,6 +20,7 @@ from marlenv.specs import Bounded, Unbounded
 from marlenv.wrappers._base import option_names, own_options
 from marlenv.wrappers._jax_arrays import spec_of_tree
 from marlenv.wrappers._jax_state import JaxStateEnv, Row
+from marlenv.wrappers._used_options import check_used
 
 LIMIT = "truncation"  # where Brax's EpisodeWrapper says in the infos that it cut an episode off
 
@@ -146,6 +147,7 @@ class BraxEnv(BraxWrapper):
         ours = own_options(type(self), options)
         with naming_options(who, options, option_names(type(self))):
             env = envs.get_environment(env_name, **options)
+        check_used(who, env, options, option_names(type(self)))
         if episode_length is not None:
             whole(who, "episode_length", episode_length, 1)
             env = need("brax.envs.wrappers.training", who).EpisodeWrapper(env, episode_length, 1)

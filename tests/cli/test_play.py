@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -237,3 +238,34 @@ def test_ctrl_c_keeps_the_game(
     code, out, _ = play("connect_four --save other.json --seed 5", "")
     assert (code, out.splitlines()[-2:]) == (0, ["stopped", "saved: other.json"])
     assert len(json.loads((tmp_path / "other.json").read_text())["moves"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("encoding", "rank"),
+    [
+        ("ascii", "8  r n b q k b n r"),
+        ("latin-1", "8  r n b q k b n r"),
+        ("utf-8", "\u265c\u265e\u265d\u265b\u265a\u265d\u265e\u265c"),
+    ],
+)
+def test_pieces_are_letters_where_the_terminal_has_no_figures(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, rank: str
+) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="replace", write_through=True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("quit\n"))
+    monkeypatch.setattr(sys, "stdout", out)
+    assert main(["play", "chess", "--color", "always"]) == 0
+    shown = out.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+    plain = re.sub("\x1b\\[[0-9;]*m", "", shown)
+    assert rank in plain or rank in plain.replace(" ", "")
+    assert "?" not in shown
+    assert ("\x1b" in shown) == (encoding == "utf-8")
+
+
+def test_input_that_is_closed_is_the_end_of_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)  # as after <&-
+    assert main(["play", "tic_tac_toe", "--seed", "1"]) == 0
+    out = capsys.readouterr()
+    assert (out.err, out.out.splitlines()[-1]) == ("", "stopped")

@@ -214,6 +214,40 @@ def test_a_game_that_an_illegal_move_has_ended_stays_over(rows: int) -> None:
     assert not bool(again["x", "reward"].any())
 
 
+def test_a_game_that_an_illegal_move_has_ended_is_kept_as_such() -> None:
+    """By ``get_state``, with an opponent; without one no game begins there, as none begins after a move limit."""
+    env = GameEnv(ConnectFour(), batch_size=[2], illegal="lose", opponent="random", seed=0)
+    td = env.rand_action(env.reset())
+    td["x", "action"][1] = 99
+    after = env.step_mdp(env.step(td))
+    again = env.reset(env.get_state(after), set_state=True)
+    assert again["done"].flatten().tolist() == [False, True]
+    assert [env.outcomes[i] for i in again["outcome"].flatten()] == ["", "illegal move"]
+    assert bool((again == after.select(*again.keys(True, True))).all())
+    assert not bool(env.step(env.rand_action(again))["next", "x", "reward"][1].any())
+    alone = GameEnv(ConnectFour(), batch_size=[2], illegal="lose")
+    td = alone.rand_action(alone.reset())
+    td["x", "action"][1] = 99
+    after = alone.step_mdp(alone.step(td))
+    with pytest.raises(ResetError, match="is True after a reset"):
+        alone.reset(alone.get_state(after), set_state=True)
+    assert "outcome" not in GameEnv(ConnectFour()).get_state(after).keys()
+    first, both = alone.reset(), torch.tensor([True, True])
+    for mask, over in ((both, [False, False]), (both & torch.tensor([True, False]), [False, True])):
+        assert alone.set_state(first.select("state"), mask, after)["done"].flatten().tolist() == over
+    assert alone.set_state(alone.get_state(after), both, first)["done"].flatten().tolist() == [False, True]
+
+
+@pytest.mark.parametrize("game", [TicTacToe(), ConnectFour()], ids=repr)
+def test_a_game_that_the_move_limit_has_ended_says_so_where_it_is_set(game: Rules[Any]) -> None:
+    env = GameEnv(game, batch_size=[2], max_plies=2, opponent="random", seed=0)
+    after = env.step_mdp(env.step(env.rand_action(env.reset())))
+    again = env.reset(env.get_state(after), set_state=True)
+    for td in (after, again):
+        assert bool(td["truncated"].all())
+        assert [env.outcomes[i] for i in td["outcome"].flatten()] == ["move limit"] * 2
+
+
 @pytest.mark.parametrize("stateful", [True, False])
 def test_chess_in_torchrls_layout_refuses_games_that_are_over_before_our_move(stateful: bool) -> None:
     env = ChessEnv(opponent="random", seat=1, max_plies=1, batch_size=[2], stateful=stateful)

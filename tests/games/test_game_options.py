@@ -48,6 +48,8 @@ def test_truth_is_no_komi() -> None:
             "the name says payoffs='chicken', and payoffs='stag_hunt' was",
         ),
         ("pettingzoo/simple_spread_v3", {"task": "simple_tag_v3"}, "the name says task='simple_spread_v3', and task="),
+        ("tic_tac_toe", {"rules": "marlenv.games:ConnectFour"}, "the name says rules='marlenv.games.tictac"),
+        ("simple_spread", {"scenario": "marlenv.scenarios.mpe.simple_tag:SimpleTag"}, "the name says scenario='mar"),
         ("go", {"num_envs": 3, "batch_size": [2]}, r"num_envs=3 is batch_size=\[3\], got batch_size=\[2\] too"),
         ("go", {"max_steps": 3, "max_plies": 4}, "max_steps is another name of max_plies, got 3 and 4"),
         ("chess", {"num_envs": 3, "batch_size": 2}, r"num_envs=3 is batch_size=\[3\], got batch_size=2 too"),

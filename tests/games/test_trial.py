@@ -154,6 +154,17 @@ FAULTS: dict[str, tuple[type[Nim], dict[str, Any], type[MarlenvError], str]] = {
     "over of whole numbers": (
         Nim, {"over": full((), 0, torch.int64)}, DtypeError, "over: expected bool [11] (rows), got int64 [11]"
     ),
+    "over that forgets to return": (
+        Nim, {"over": lambda *_: None}, SpecTypeError, "over: expected bool [11] (rows), got None"
+    ),
+    "over of an array": (
+        Nim, {"over": lambda _, state: (state.left <= 0).numpy()}, SpecTypeError,
+        "over: expected bool [11] (rows), got a ndarray",
+    ),
+    "no players": (Nim, {"players": ()}, SpecError, "players: expected a text or more, got ()"),
+    "a text for players": (Nim, {"players": "first"}, SpecTypeError, "players: expected a tuple of texts, got 'first'"),
+    "numbers for players": (Nim, {"players": (0, 1)}, SpecTypeError, "players: expected a tuple of texts, got (0, 1)"),
+    "a number for outcomes": (Nim, {"outcomes": 3}, SpecTypeError, "outcomes: expected a tuple of texts, got 3"),
     "long outcome": (
         Nim, {"outcome": full((), 0, torch.int64)}, DtypeError, "outcome: expected int8 [11] (rows), got int64 [11]"
     ),

@@ -231,6 +231,55 @@ def test_online_gives_the_same(td) -> None:
             torch.testing.assert_close(a[key][settled], b[key][settled])
 
 
+@pytest.mark.parametrize("key", ["mask", ("collector", "mask")])
+def test_padding_is_no_step(key) -> None:
+    """By hand: what stands in the padding is neither a decision nor paid, and the decision before it is cut off."""
+    td = played([[1], [1], [0], [1], [0]], [[1], [2], [100], [4], [5]], ended=[0, 0, 1, 0, 0])
+    steps = torch.tensor([[True, True, False, True, True]])
+    td[key] = steps if key == "mask" else steps.unsqueeze(-1)
+    td["next", "g", "mask"][0, -1] = False
+    by_hand = [(0, 0.5, 1, 10, ""), (10, 10.5, 2, 20, TRUNCATED), (30, 30.5, 9, 50, TRUNCATED)]
+    assert turns(td, 0) == by_hand
+    assert compact_turns(td)["undecided", "g"].item() == 0
+    view = TurnView()
+    online = torch.cat([*(view.add(step)["g"] for step in td.unbind(1)), view.flush()["g"]])
+    assert online["next", "reward"].flatten().tolist() == [1, 2, 9]
+    assert online["next", "observation"].flatten().tolist() == [10, 20, 50]
+    assert online["next", "truncated"].flatten().tolist() == [False, True, True]
+    td["g", "mask"][0, 2, 0] = True
+    assert turns(td, 0) == by_hand
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "steps"), [("simple_tag", {"max_steps": 5}, 7), ("tic_tac_toe", {}, 12), ("kuhn_poker", {}, 7)]
+)
+def test_split_trajectories_have_the_turns_of_the_pieces(name: str, options, steps: int) -> None:
+    data = marlenv.make(name, num_envs=3, seed=0, **options).rollout(steps, break_when_any_done=False)
+    data["collector"] = TensorDict({}, data.shape)
+    pieces = marlenv.split_trajectories(data)
+    mask = pieces["collector", "mask"]
+    assert mask.sum() == 3 * steps < mask.numel()
+    whole, count = compact_turns(pieces), 0
+    for i, length in enumerate(mask.sum(1).tolist()):
+        alone = compact_turns(pieces[i : i + 1, :length].exclude("collector"))
+        for group in [one for one in alone.keys() if one != "undecided"]:
+            assert torch.equal(whole["undecided", group][i], alone["undecided", group][0])
+            for agent in range(alone[group].shape[1]):
+                a, b = (one[one["mask"]] for one in (whole[group][i, agent], alone[group][0, agent]))
+                count += len(b)
+                assert all(torch.equal(a[key], b[key]) for key in b.keys(True, True))
+    assert count == 3 * steps * (4 if name == "simple_tag" else 1)
+
+
+def test_without_groups_padding_is_no_step_either() -> None:
+    data = marlenv.testing.CountingEnv(max_steps=3).rollout(5, break_when_any_done=False)
+    whole, plain = compact_turns(marlenv.split_trajectories(data))["agent"], compact_turns(data.unsqueeze(0))["agent"]
+    assert whole["mask"].int().tolist() == [[1, 1, 1], [1, 1, 0]]
+    assert plain["mask"].all()
+    for key in plain.keys(True, True):
+        assert torch.equal(whole[key][whole["mask"]], plain[key][plain["mask"]]), key
+
+
 @pytest.mark.parametrize(
     "name", ["connect_four", "kuhn_poker", "hanabi", "simple_tag", "prisoners_dilemma", "backgammon"]
 )

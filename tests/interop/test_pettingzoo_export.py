@@ -13,7 +13,7 @@ from marlenv import PettingZooWrapper, to_pettingzoo_aec, to_pettingzoo_parallel
 from marlenv.errors import DtypeError, IllegalAction, NeedsReset, ShapeError, SpecError, SpecTypeError, Unsupported
 from marlenv.testing.mocks import GroupedEnv
 
-pytest.importorskip("pettingzoo", reason="needs PettingZoo: pip install -e '.[pettingzoo]'")
+pettingzoo = pytest.importorskip("pettingzoo", reason="needs PettingZoo: pip install -e '.[pettingzoo]'")
 pytestmark = pytest.mark.filterwarnings("ignore")  # PettingZoo recommends names, and boxes alone
 
 
@@ -45,6 +45,25 @@ def test_agents_get_what_our_env_gives() -> None:
         assert all(truncated.values()) is (step == 19)
         td = env.step_mdp(data)
     assert zoo.agents == []
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: to_pettingzoo_parallel(scenario()),
+        lambda: to_pettingzoo_aec(scenario()),
+        lambda: to_pettingzoo_aec(marlenv.make("tic_tac_toe")),
+    ],
+    ids=["parallel", "in series", "turns"],
+)
+def test_spaces_stand_where_pettingzoo_declares_them(make: Any) -> None:
+    """PettingZoo's own ``observation_space(agent)`` reads them; skrl's wrapper does, too."""
+    zoo = make().unwrapped
+    base = pettingzoo.ParallelEnv if isinstance(zoo, pettingzoo.ParallelEnv) else pettingzoo.AECEnv
+    for agent in zoo.possible_agents:
+        assert base.observation_space(zoo, agent) == zoo.observation_space(agent)
+        assert base.action_space(zoo, agent) == zoo.action_space(agent)
+    assert list(zoo.action_spaces) == list(zoo.observation_spaces) == zoo.possible_agents
 
 
 def test_there_and_back_again_is_the_same_trajectory() -> None:

@@ -60,7 +60,7 @@ def test_numbers_are_those_of_our_env(agents: str) -> None:
                 assert rewards[f"adversary_{i}"] == float(after["adversary", "reward"][0, i])
         assert all(theirs.observation_spaces[agent].contains(one) for agent, one in seen.items())
         assert not any(terminated.values())
-        assert all(truncated.values()) is (step == 19)
+        assert truncated["__all__"] is (step == 19)
         td = env.step_mdp(td)
 
 
@@ -88,10 +88,49 @@ def test_agents_that_die_hear_of_it_once() -> None:
         seen, _, terminated, truncated, _ = env.step({one: env.action_spaces[one].sample() for one in env.agents})
         for one in seen:
             heard.setdefault(one, []).append(step)
-        ended = [one for one in terminated if one != "__all__" and (terminated[one] or truncated[one])]
-        assert ended == {2: ["s0"], 4: ["w0"], 6: ["w1"]}.get(step, [])
+        ended = [one for one in terminated if one != "__all__" and terminated[one]]
+        assert ended == {2: ["s0"], 4: ["w0"]}.get(step, [])
+        assert not any(truncated.values()) or (step, truncated) == (6, {"__all__": True})
     assert {one: steps[-1] for one, steps in heard.items()} == {"s0": 2, "w0": 4, "w1": 6}
     assert truncated["__all__"]
+
+
+WOLVES = {"wolves": ["w0", "w1"], "sheep": ["s0"]}
+ENDS = [
+    # env, agents, then who terminates and who is cut off in RLlib's episode
+    ("limit", lambda: scenario(max_steps=4), "agents", [], ["adversary_0", "adversary_1", "adversary_2", "agent_0"]),
+    ("limit of groups", lambda: scenario(max_steps=4), "groups", [], ["adversary", "agent"]),
+    ("all die", lambda: GroupedEnv(WOLVES, terminate={"w0": 1, "w1": 3, "s0": 2}, rule="all"), "agents",
+     ["w0", "w1", "s0"], []),
+    ("the last is cut off", lambda: GroupedEnv(WOLVES, terminate={"s0": 2, "w0": 4}, truncate={"w1": 6}, rule="all"),
+     "agents", ["s0", "w0"], ["w1"]),
+    ("one is cut off before", lambda: GroupedEnv(WOLVES, terminate={"s0": 2}, truncate={"w0": 3, "w1": 5}, rule="all"),
+     "agents", ["s0"], ["w0", "w1"]),
+    ("the first ends it", lambda: GroupedEnv(WOLVES, truncate={"s0": 2}, rule="any"), "agents", [], ["w0", "w1", "s0"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "agents", "dead", "cut"), [one[1:] for one in ENDS], ids=[one[0] for one in ENDS])
+def test_rllibs_episodes_end_as_ours(make: Any, agents: str, dead: list[str], cut: list[str]) -> None:
+    """RLlib's own runner plays them; its losses bootstrap where its episodes are not terminated."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.connectors.learner import AddOneTsToEpisodesAndTruncate
+    from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+    from ray.tune.registry import register_env
+
+    register_env("ends", lambda _: to_rllib(make(), agents))
+    names = set(to_rllib(make(), agents).possible_agents)
+    config = PPOConfig().environment("ends").env_runners(num_env_runners=0)
+    config = config.multi_agent(policies=names, policy_mapping_fn=lambda agent, *_, **__: agent)
+    runner = MultiAgentEnvRunner(config=config, worker_index=0)
+    episode = runner.sample(num_episodes=1, random_actions=True)[0]
+    assert (episode.is_terminated, episode.is_truncated) == (not cut, bool(cut))
+    assert sorted(one for one, own in episode.agent_episodes.items() if own.is_terminated) == sorted(dead)
+    assert sorted(one for one, own in episode.agent_episodes.items() if own.is_done) == sorted([*dead, *cut])
+    batch: dict[str, Any] = {}
+    AddOneTsToEpisodesAndTruncate()(rl_module=None, episodes=[episode], batch=batch, shared_data={})
+    learned = {key[1]: any(flags) for key, flags in batch["terminateds"].items()}
+    assert learned == {one: one in dead for one in names}
 
 
 @pytest.fixture(scope="module")

@@ -262,7 +262,7 @@ cases(
     Z,
 )
 case("running ints", lambda n: (n.cumsum(1), n.cumprod(1), *n.cummax(1), *n.cummin(1)), ints(4))
-case("running bits", lambda m: (m.cumsum(1), m.cumprod(1)), bits(4))
+case("running bits", lambda m: (m.cumsum(1), m.cumprod(1), *m.cummax(1), *m.cummin(1)), bits(4))
 cases(
     "where the best is",
     [

@@ -6,7 +6,8 @@ import warnings
 import pytest
 import torch
 
-from marlenv.physics import Agent
+from marlenv.physics import Agent, Scenario, Static, World
+from marlenv.physics.env import ScenarioEnv
 from marlenv.physics.task.actions import Control
 from marlenv.rng import RowRNG
 
@@ -79,3 +80,42 @@ def test_clamped_actions_stay_in_range():
     u, said = control.decode(torch.tensor([[[3.0, -0.2, -1.0]]]), RowRNG(rows=[1]))
     assert u.flatten().tolist() == pytest.approx([0.5, -0.2])
     assert said.flatten().tolist() == [0.0]
+
+
+class Told(Scenario):
+    """A speaker that cannot move, and a listener that observes what was said."""
+
+    def build(self):
+        world = World(channels=3)
+        self.speaker = world.add("speaker", [Agent(dynamics=Static(), silent=False)])
+        self.listener = world.add("listener", [Agent()])
+        return world
+
+    def spawn(self):
+        self.speaker.pos, self.listener.pos = (0.5, 0.5), (0.0, 0.0)
+
+    def observe(self):
+        return {"speaker": self.speaker.pos, "listener": self.speaker.said}
+
+    def rewards(self):
+        return {"speaker": self.zeros(1), "listener": self.zeros(1)}
+
+
+@pytest.mark.parametrize("tier", ["none", "auto"])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_speaker_that_cannot_move_chooses_a_word(several, tier):
+    env = ScenarioEnv(Told(), 3, seed=0, continuous_actions=False, multidiscrete_actions=several, compile=tier)
+    spec = env.action_spec["speaker", "action"]
+    assert torch.as_tensor(spec.nvec if several else spec.n).unique().tolist() == [3]
+    td, words = env.rand_action(env.reset()), torch.tensor([2, 0, 1])
+    td["speaker", "action"] = words.reshape(td["speaker", "action"].shape)
+    heard = env.step(td)["next", "listener", "observation"][:, 0]
+    assert torch.equal(heard, torch.eye(3)[words])
+
+
+@pytest.mark.parametrize("mode", ["multidiscrete", "discrete"])
+def test_who_neither_moves_nor_speaks_has_one_choice(mode):
+    control = Control("agents", [Agent(dynamics=Static())], 0, mode)
+    u, said = control.decode(torch.zeros(5, 1, control.width, dtype=torch.int64), RowRNG(rows=[5]))
+    assert u.shape == (0, 1, 5)
+    assert said is None

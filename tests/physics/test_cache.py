@@ -279,7 +279,41 @@ def test_a_full_disk(monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(cache.Path, "write_text", full)
-    refused("SimpleSpread: .*OSError: .*No space left on device")
+    refused("SimpleSpread: .*MARLENV_CACHE.*OSError: .*No space left on device.*set MARLENV_CACHE to a folder of your")
+
+
+def test_a_disk_that_fills_up_is_named_and_no_half_source_stays():
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, before[1]))
+    try:
+        with pytest.raises(
+            Unsupported, match=r"kernels \(MARLENV_CACHE\), which cannot be written to \(OSError: .*large"
+        ):
+            cache.build(f"{SOURCE} // {'x' * (1 << 20)}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path.suffix for path in cache.folder().iterdir()] == [".lock"]
+
+
+def test_a_damaged_library_where_nothing_can_be_written(home, monkeypatch):
+    [library] = home.glob("*.so")
+    library.write_bytes(library.read_bytes()[:100])
+
+    def denied(path, missing_ok=False):  # root may write to whatever it likes
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(cache.Path, "unlink", denied)
+    refused(f"{home} .MARLENV_CACHE., which holds a damaged library, {library.name}, and cannot be written to; set ")
+
+
+def test_a_path_with_quotes(monkeypatch, tmp_path):
+    """GCC writes the path of a source into assembly, beside instructions of ours, as it is."""
+    monkeypatch.setenv("MARLENV_CACHE", str(tmp_path / "a \"b' ü"))
+    path, _ = cache.build('extern "C" int answer() { int x = 42; asm volatile("nop" : "+r"(x)); return x; }')
+    assert path.parent == tmp_path / "a \"b' ü"
+    assert answer(path) == (0, "42")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("boom"), RecursionError("deep"), MemoryError(), IndexError(3)])

@@ -10,7 +10,7 @@ from marlenv.scenarios.dispersion import Dispersion
 from marlenv.scenarios.navigation import Navigation
 
 from marlenv.errors import SpecError
-from marlenv.physics import Agent, Box, Landmark, Line, Scenario, Sphere, View, World
+from marlenv.physics import Agent, Box, Dynamics, Forward, Holonomic, Landmark, Line, Scenario, Sphere, View, World
 from marlenv.physics.env import ScenarioEnv
 
 RED, BLUE, BLACK = (191, 64, 64), (64, 64, 191), (38, 38, 38)
@@ -202,3 +202,33 @@ def test_a_view_of_everything_ends_at_20_metres(x, half):
     assert at(pixels, 0.0, 0.0, half) == RED
     assert (pixels == BLUE).all(-1).any() == (x < 20)
     assert at(pixels, 0.0, 0.9, half) != (250, 250, 250)  # the line, at this scale
+
+
+@dataclass(eq=False)
+class Thin(Still):
+    """A rod, or a frame, that steers or not; it looks to the right."""
+
+    shape: Line | Box = Line(1.0)
+    dynamics: Dynamics = Forward()
+
+    def build(self):
+        world = World()
+        self.ball = world.add("ball", [Agent(self.shape, dynamics=self.dynamics)])
+        return world
+
+    def spawn(self):
+        self.ball.pos = (0.0, 0.0)
+
+
+@pytest.mark.parametrize("shape", [Line(1.0), Box(1.0, 0.6, hollow=True)])
+def test_the_front_of_thin_agents_is_marked_and_all_of_them_is_seen(shape):
+    plain, steers = (
+        ScenarioEnv(Thin(shape=shape, dynamics=how), 1, compile="none").render(size=(600, 600)).astype(int)
+        for how in (Holonomic(), Forward())
+    )
+    lost = (plain != 250).any(-1) & (steers == 250).any(-1)
+    assert not lost.any()  # nothing is drawn over with the colour of the paper
+    ys, xs = (plain != steers).any(-1).nonzero()
+    assert (xs.min(), xs.max()) == pytest.approx((425 - 4, 425 + 4), abs=2)  # 0.5 metres are 125 pixels
+    assert (ys.min(), ys.max()) == pytest.approx((300 - 4, 300 + 4), abs=2)
+    assert steers[300, 425].sum() < plain[300, 425].sum()

@@ -190,6 +190,26 @@ def test_a_controller_reaches_the_velocity_and_starts_anew_after_a_reset():
     assert torch.equal(again[where][..., 1], state[where][..., 1])
 
 
+@pytest.mark.parametrize("kind", [DiffDrive(), KinematicBicycle()])
+@pytest.mark.parametrize("drag", [0.0, 0.25, 0.5])
+def test_drag_divides_the_steady_speed_of_vehicles(kind, drag):
+    sim = Simulation(Ours(kind, {"drag": drag}))
+    state, *_ = sim.reset(sim.start(RowRNG(rows=[2])))
+    for _ in range(60):
+        state, *_ = sim.transition(state, {"agents": torch.tensor([0.5, 0.0]).expand(2, 2, 2)})
+    speed = state["vel"][:, 0].norm(dim=0)
+    torch.testing.assert_close(speed, torch.full_like(speed, 0.5 / (1 + drag)))  # v (1 - d) + (u - v), where it rests
+
+
+def test_the_integral_of_a_controller_adds_no_more_than_its_bound():
+    sim = Simulation(Ours(Holonomic(), {"max_f": 0.4, "movable": False}, ((2.0, 0.5, 0.0),)))
+    state, *_ = sim.reset(sim.start(RowRNG(rows=[1])))
+    for _ in range(300):
+        state, *_ = sim.transition(state, {"agents": torch.ones(1, 2, 2)})
+    mass, gathered = torch.tensor([1.0, 2.0]), state["memory.control.agent_0.sum"][0, :, 0]
+    torch.testing.assert_close(2.0 * mass * gathered / 0.5, 0.5 * 0.4 * mass / 0.1)  # gain * mass * sum / time
+
+
 def test_static_agents_stay_where_they_are():
     sim = Simulation(Ours(Static(), {"action_size": 2}))
     state, *_ = sim.reset(sim.start(RowRNG(rows=[2])))

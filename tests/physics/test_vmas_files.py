@@ -87,7 +87,7 @@ def test_choices_are_equal(name, several, tmp_path):
 
 
 def is_machine_code(env):
-    return [isinstance(engine, Compiled) for engine, _ in env.world.fast._engines.values()]
+    return [isinstance(engine, Compiled) for engine, _ in env.world._fast._engines.values()]
 
 
 @pytest.mark.slow

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from marlenv.tournament.players import CRASH, TIME
 from marlenv.tournament.processes import Answer, Crew, Program
+from marlenv.tournament.store import gone, me
 
 pytestmark = pytest.mark.slow  # processes that hang and die take seconds
 
 
 class Mute(Program):
-    """A program that is waited for and never says anything."""
+    """A program that is waited for and never says anything that is one."""
 
     async def greet(self) -> None:
         """It says nothing."""
 
     async def answer(self, question: Any) -> Answer:
         """What it does not say."""
+        while True:
+            await self.line()
+
+
+class Echo(Mute):
+    """A program that says what it is told."""
+
+    async def answer(self, question: Any) -> Answer:
+        """What it was told."""
+        await self.say(question)
         return Answer(await self.line())
 
 
@@ -31,6 +45,10 @@ class Mute(Program):
         pytest.param("exec 1>&-; exec sleep 60", CRASH, id="says that it ends, and goes on"),
         pytest.param("sleep 3 &", TIME, id="leaves a child behind"),  # which holds its output open
         pytest.param("exit", CRASH, id="ends"),
+        pytest.param("exec 0<&-; exec sleep 60", TIME, id="does not listen"),
+        pytest.param("sleep 60; echo over", TIME, id="is wrapped by another"),
+        pytest.param("yes ''", TIME, id="writes without end"),
+        pytest.param("setsid sleep 3 & exit", TIME, id="leaves a child behind that nobody finds"),
     ],
 )
 def test_nothing_is_left_of_a_program_that_failed(
@@ -50,3 +68,30 @@ def test_nothing_is_left_of_a_program_that_failed(
     gc.collect()
     assert not forgotten
     assert not caplog.records
+
+
+def test_an_engine_that_another_program_has_started_ends_with_it(tmp_path: Path) -> None:
+    noted = tmp_path / "pid"
+    crew = Crew([Mute(["sh", "-c", f"sh -c 'echo $$ > {noted}; exec sleep 60'; echo over"], 0.5)])
+    assert crew.ask([None]) == [Answer(TIME)]
+    host, end = me().rpartition(":")[0], time.monotonic() + 10
+    while not gone(f"{host}:{noted.read_text().strip()}"):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    crew.close()
+
+
+def test_after_an_interrupt_questions_get_their_own_answers() -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    crew = Crew([Echo(["sh", "-c", "while read x; do sleep 1; echo $x; done"], 30.0)])
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            crew.ask(["first"])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert crew.ask(["second"]) == [Answer("second")]
+    crew.close()

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from marlenv import Compose, InitTracker, RewardSum, StepCounter, TimeMaxPool, TransformedEnv
+from marlenv import (
+    AutoResetTransform,
+    Compose,
+    EnvBase,
+    InitTracker,
+    RewardSum,
+    StepCounter,
+    TimeMaxPool,
+    TransformedEnv,
+)
 from marlenv.errors import BadIndex, KeyMissing, SpecError
 from marlenv.testing.comparison import differences
 from marlenv.testing.mocks import CountingEnv
@@ -156,3 +165,22 @@ def test_a_class_and_a_transform_of_torchrl_are_refused(put) -> None:
         SpecError, match="FlattenAction is TorchRL's, .*; marlenv has none of that name: put it on marlenv.to_torchrl"
     ):
         put(theirs.transforms.FlattenAction(-2, -1))
+
+
+def test_an_env_no_longer_resets_itself_without_the_transform_that_says_so() -> None:
+    def counts(env: EnvBase) -> list[float]:
+        seen: list[float] = env.rollout(7, break_when_any_done=False)["next", "observation"].flatten().tolist()
+        return seen
+
+    want = [1, 2, 3, 1, 2, 3, 1]
+    env = TransformedEnv(CountingEnv(3), Compose(AutoResetTransform(), StepCounter()))
+    env.transform.pop(0)
+    assert counts(env) == want
+    env = TransformedEnv(CountingEnv(3), Compose(AutoResetTransform(), StepCounter()))
+    env.transform = StepCounter()
+    assert counts(env) == want
+    base = CountingEnv(3)
+    above = TransformedEnv(TransformedEnv(base, StepCounter()), AutoResetTransform(), auto_unwrap=False)
+    assert counts(above) != want  # it was told that the env goes on by itself, which this one does not
+    assert counts(above.base_env) == want
+    assert counts(base) == want

@@ -27,7 +27,7 @@ from marlenv import (
     TeamReward,
     TransformedEnv,
 )
-from marlenv.errors import KeyMissing, SpecError, Unsupported
+from marlenv.errors import KeyMissing, ShapeError, SpecError, Unsupported
 from marlenv.testing.comparison import differences
 from marlenv.testing.mocks import CountingEnv, GroupedEnv
 
@@ -143,6 +143,21 @@ def test_crops_lie_within_trajectories() -> None:
     assert (made["t"].diff(dim=-1) == 1).all()
 
 
+@pytest.mark.parametrize("dim", [-1, 0])
+def test_all_steps_of_a_crop_are_there(dim: int) -> None:
+    """Wherever the marked steps begin, and where some are missing between."""
+    mask = torch.tensor([[0, 0, 0, 1, 1, 1, 0, 0], [1, 1, 0, 0, 1, 1, 1, 0]] * 100).bool()
+    data = TensorDict({"t": torch.arange(8).expand(200, 8), "mask": mask}, [200, 8])
+    data = data if dim == -1 else data.transpose(0, 1).contiguous()
+    made = RandomCropTensorDict(2, dim, "mask", torch.Generator().manual_seed(0))(data)
+    made = made if dim == -1 else made.transpose(0, 1)
+    assert made["mask"].all()
+    assert set(map(tuple, made["t"][::2].tolist())) == {(3, 4), (4, 5)}
+    assert set(map(tuple, made["t"][1::2].tolist())) == {(0, 1), (4, 5), (5, 6)}
+    with pytest.raises(ShapeError, match=r"'mask' marks no 3 steps in a row in some trajectory; take a lower one"):
+        RandomCropTensorDict(3, dim, "mask")(TensorDict({"mask": mask[1].roll(2)}, [8]))
+
+
 def test_rewards_that_are_still_to_come() -> None:
     """Against the closed form: 1 + g + g**2 + ... to the end of the episode."""
     done = torch.zeros(2, 6, 1, dtype=torch.bool)
@@ -162,6 +177,16 @@ def test_burning_in_hands_on_the_hidden_state() -> None:
     out = BurnInTransform(module, 3)(data)
     assert out.shape == (2, 2)
     assert out["h"][:, 0].flatten().tolist() == [3, 3]
+
+
+def test_burning_in_says_what_it_lacks() -> None:
+    module = TensorDictModule(torch.add, in_keys=["x", "h"], out_keys=[("next", "h")])
+    data = TensorDict({"x": torch.ones(2, 3, 1), "h": torch.zeros(2, 3, 1), "next": {}}, [2, 3])
+    for steps in (3, 4):
+        with pytest.raises(ShapeError, match=rf"burn_in is {steps}, but the data have 3 steps only; take a lower one"):
+            BurnInTransform(module, steps)(data.clone())
+    with pytest.raises(KeyMissing, match=r"BurnInTransform: no entry \('next', 'z'\); the data and the modules have"):
+        BurnInTransform(module, 1, out_keys=["z"])(data.clone())
 
 
 @pytest.mark.parametrize("named", [None, ("next", "agents", "h"), ("agents", "h")])

@@ -284,6 +284,10 @@ def test_what_is_refused_when_it_is_used(pool):
     ):
         with pytest.raises(kind, match=who + text):
             pool.async_step_send(data, env_index=index)
+    with pytest.raises(
+        SpecError, match=r"async_step_recv: env_index must be the number of one env, got \[1\]; min_get"
+    ):
+        pool.async_step_recv(env_index=[1])
     with pytest.raises(SpecError, match=r"async_step_recv: env 1 is not at work; envs \[\] are"):
         pool.async_step_recv(env_index=1)
 

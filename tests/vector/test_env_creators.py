@@ -69,5 +69,9 @@ def test_metadata_of_envs_and_of_functions():
         SpecError, match=r"EnvCreator: create_env_fn must be a function that makes an env, got CountingEnv"
     ):
         EnvCreator(CountingEnv())
+    with pytest.raises(
+        SpecError, match=r"EnvCreator: \['max_steps'\] are given twice, in create_env_kwargs and beside"
+    ):
+        EnvCreator(CountingEnv, {"max_steps": 3}, max_steps=4)
     with pytest.raises(SpecError, match=r"EnvCreator: create_env_fn must make an env, got int"):
         EnvCreator(lambda: 3)

@@ -214,6 +214,7 @@ def test_envs_can_be_made_elsewhere_and_closed() -> None:
     [
         (lambda: BraxEnv("ants"), UnknownName, r"^BraxEnv: Brax has no task 'ants'; did you mean 'ant'"),
         (lambda: BraxEnv(3), UnknownName, r"^BraxEnv: Brax has no task 3; known"),
+        (lambda: BraxEnv("fast", backnd="spring"), TypeError, r"no option 'backnd', and Fast makes nothing of it; "),
         (lambda: BraxEnv("ant", foo=3), TypeError, r"^BraxEnv has no option 'foo', and neither has the simulator"),
         (lambda: BraxEnv("fast", from_pixels=True), Unsupported, r"^BraxEnv: there are no pixels in the data; brax"),
         (lambda: BraxEnv("fast", num_envs=2, batch_size=[3]), SpecError, r"num_envs=2 and batch_size=\[3\] differ"),

@@ -79,21 +79,45 @@ def test_infos_are_those_of_the_episode_of_the_step(mode: str, processes: bool) 
     env.close()
 
 
-@pytest.mark.parametrize("mode", ["NEXT_STEP", "DISABLED"])
-def test_statistics_of_gymnasium_are_those_of_the_episodes(mode: str) -> None:
-    """Gymnasium's vectors take the mask out of the options before its wrappers around them have looked."""
+@pytest.mark.parametrize(("mode", "later"), [("NEXT_STEP", 2), ("DISABLED", 2), ("SAME_STEP", 1)])
+@pytest.mark.parametrize("key", ["episode", "stats"])
+def test_statistics_of_gymnasium_are_those_of_the_episodes(mode: str, later: int, key: str) -> None:
+    """Gymnasium's vectors take the mask out of the options before its wrappers around them have looked. With SAME_STEP,
+    gymnasium itself leaves out the first step of all episodes but the first.
+    """
     makers = [partial(gymnasium.make, "CartPole-v1", max_episode_steps=limit) for limit in (2, 5)]
     inner = vector.SyncVectorEnv(makers, autoreset_mode=vector.AutoresetMode[mode])
-    env, ends = GymWrapper(gymnasium.wrappers.vector.RecordEpisodeStatistics(inner)), []
+    counted = gymnasium.wrappers.vector.RecordEpisodeStatistics(inner, stats_key=key)
+    env, ends = GymWrapper(counted), []
 
     def read(info: Any, td: Any) -> None:
-        for i in np.flatnonzero(info.get("_episode", [])):
-            ends.append((int(i), float(info["episode"]["r"][i])))
+        for i in np.flatnonzero(info.get(f"_{key}", [])):
+            ends.append((int(i), float(info[key]["r"][i]), "reward" in td))
 
     env.set_info_dict_reader(read)
     data = env.rollout(7, break_when_any_done=False)["next"]
     assert data["done"].squeeze(-1).int().tolist() == [[0, 1, 0, 1, 0, 1, 0], [0, 0, 0, 0, 1, 0, 0]]
-    assert ends == [(0, 2), (0, 2), (1, 5), (0, 2)]  # the pole pays one for each step
+    paid = [(0, 2), (0, later), (1, 5), (0, later)]  # the pole pays one for each step
+    assert ends == [(*one, True) for one in paid]  # said with the step, not with the reset
+
+
+@pytest.mark.slow
+def test_infos_of_a_vector_of_ataris_that_has_none_of_ends_are_those_of_resets() -> None:
+    gymnasium.register_envs(pytest.importorskip("ale_py", reason="needs ale-py: pip install -e '.[pettingzoo]'"))
+    options = {"num_threads": 1, "noop_max": 0, "max_num_frames_per_episode": 40, "autoreset_mode": "SameStep"}
+    raw, inner = (gymnasium.make_vec("ALE/Breakout-v5", num_envs=1, **options) for _ in range(2))
+    env = GymWrapper(inner, categorical_action_encoding=True).auto_register_info_dict()
+    env.set_seed(3)
+    td, ends, names = env.reset(), 0, ["lives", "frame_number", "episode_frame_number"]
+    raw.reset(seed=3)
+    for _ in range(25):
+        data, td = env.step_and_maybe_reset(td.set("action", torch.zeros(1, dtype=torch.int64)))
+        _, _, _, ended, infos = raw.step(np.zeros(1, dtype=np.int64))
+        told = [int(infos[name][0]) for name in names]
+        assert [int(td[name]) for name in names] == told
+        assert [int(data["next", name]) for name in names] == ([0, 0, 0] if ended[0] else told)
+        ends += int(ended[0])
+    assert ends == 2
 
 
 def test_rows_see_the_options_of_a_reset_without_its_mask() -> None:

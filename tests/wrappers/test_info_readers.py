@@ -186,3 +186,26 @@ def test_an_info_that_cannot_be_read_is_named(rows: int | None) -> None:
         env.set_info_dict_reader(default_info_dict_reader(["seen"]))
         with pytest.raises(DtypeError, match=r"entry 'seen' of the info must be numbers of one shape, got"):
             env.reset()
+
+
+@pytest.mark.parametrize("rows", [None, 2])
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (1.5, torch.int64), (float("nan"), torch.int64), (300, torch.int8), (300, torch.uint8), (-1, torch.uint8),
+        (-1, torch.uint16), (2, torch.bool), (np.ulonglong(2**63), torch.int64),
+    ],
+)  # fmt: skip
+def test_numbers_that_the_dtype_of_a_spec_does_not_hold_are_refused(value: Any, dtype: Any, rows: int | None) -> None:
+    env = saying(lambda t: {"seen": value if t == 2 else 1}, rows)
+    env.set_info_dict_reader(default_info_dict_reader(["seen"], spec=[Unbounded((), dtype=dtype)]))
+    assert (env.rollout(1)["next", "seen"] == 1).all()
+    with pytest.raises(DtypeError, match=rf"entry 'seen' .* numbers that {dtype} holds, .* got \[.*{value}.*another"):
+        env.rollout(2)
+
+
+@pytest.mark.parametrize("rows", [None, 2])
+def test_numbers_of_types_that_torch_lacks_are_learnt(rows: int | None) -> None:
+    kinds = {"huge": np.ulonglong(2**63), "foreign": np.full(2, 3, ">i4"), "long": np.longdouble(0.5)}
+    data = saying(lambda t: dict(kinds), rows).auto_register_info_dict().rollout(1)["next"].reshape(-1)[0]
+    assert (data["huge"].tolist(), data["foreign"].tolist(), data["long"].tolist()) == (2**63, [3, 3], 0.5)

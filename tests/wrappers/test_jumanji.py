@@ -356,3 +356,13 @@ def test_a_missing_jumanji_is_an_error_with_the_command(monkeypatch: pytest.Monk
     with pytest.raises(MissingExtra, match=r"""needs 'jumanji'.*pip install "marlenv-torch\[jumanji\]\""""):
         JumanjiEnv("Snake-v1")
     assert JumanjiEnv.available_envs == []
+
+
+def test_data_have_the_dtypes_of_their_specs_where_jax_may_count_in_64_bits() -> None:
+    with need("jax", "test").enable_x64(True):
+        sim = need("jumanji", "test").make("LevelBasedForaging-v0")
+        env = JumanjiWrapper(sim, batch_size=[2])
+        found = env.rollout(1)["next"]
+    for name, dtype in (("agents_view", torch.int32), ("reward", torch.float32), ("action_mask", torch.bool)):
+        assert found["agents", name].dtype == dtype, name
+    assert sim.observation_spec.agents_view.dtype == np.int32

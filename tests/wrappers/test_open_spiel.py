@@ -100,11 +100,12 @@ def test_all_actions_of_simultaneous_games_are_drawn() -> None:
 
 def test_chance_is_seeded_and_may_be_chosen() -> None:
     rolls = []
-    for seed in (1, 1, 2):
+    for seed in (1, 1, 2, -1, 2**64 - 1):
         env = OpenSpielEnv("backgammon", return_state=True, categorical_actions=True)
         env.set_seed(seed)
         rolls.append([env.reset()["state"] for _ in range(3)])
-    assert rolls[0] == rolls[1] != rolls[2]
+    assert rolls[0] == rolls[1] != rolls[2] != rolls[3]
+    assert rolls[3] == rolls[4]  # as numbers of 64 bits they are one
     asked: list[Any] = []
 
     def first(outcomes: Any, chances: Any) -> int:

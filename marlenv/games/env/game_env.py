@@ -18,7 +18,7 @@ from marlenv.games.env.draws import Draws
 from marlenv.games.env.fused_rollout import RolloutsInMemory, in_order
 from marlenv.games.env.layout import GameLayout
 from marlenv.games.env.time_step import TimeStep
-from marlenv.games.env.turn_based import GRAPHS, OPENING, OPPONENT_RNG, PLIES
+from marlenv.games.env.turn_based import FIRST_RNG, GRAPHS, OPENING, OPPONENT_RNG, PLIES
 from marlenv.games.fast.compiled import (
     ALL_PLAYED,
     GAME_OVER,
@@ -121,6 +121,8 @@ class GameEnv(RolloutsInMemory[S]):
             state[PLIES] = Unbounded((1,), dtype=torch.int64)
         if self.opponent == "random":
             state[OPPONENT_RNG] = Unbounded((2,), dtype=torch.int64)
+        if self._draws_first:
+            state[FIRST_RNG] = Unbounded((2,), dtype=torch.int64)
         if self._pays_openings:
             state[OPENING] = Unbounded((len(rules.players),), dtype=torch.float32)
         root: dict[str, TensorSpec] = {
@@ -282,6 +284,8 @@ class GameEnv(RolloutsInMemory[S]):
             position[PLIES] = step.plies.unsqueeze(-1)
         if step.opponent_rng is not None:
             position[OPPONENT_RNG] = step.opponent_rng
+        if step.first_rng is not None:
+            position[FIRST_RNG] = step.first_rng
         if step.opening_rewards is not None:
             position[OPENING] = step.opening_rewards
         root = {"turn": turn.unsqueeze(-1), "outcome": step.outcome.unsqueeze(-1)}
@@ -290,6 +294,12 @@ class GameEnv(RolloutsInMemory[S]):
         truncated = torch.zeros_like(going) if step.truncated is None else step.truncated
         flags = torch.stack((step.terminated, truncated, done, going))
         return self.layout.tree(root, position, players, flags, self.device)
+
+    def _state_of(self, state: TensorDictBase, mask: Tensor, tensordict: TensorDictBase | None) -> TensorDictBase:
+        chosen = super()._state_of(state, mask, tensordict)
+        if get(state, "outcome") is None and (outcome := get(chosen, "outcome")) is not None:  # of the games before
+            put(chosen, "outcome", outcome.masked_fill(mask.reshape(outcome.shape), 0))
+        return chosen
 
     # --- the short ways of the CPU ---------------------------------------------------------------
 

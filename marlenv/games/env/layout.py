@@ -143,7 +143,7 @@ class GameLayout:
             nodes.append(entries | {name: flag.unsqueeze(-1) for name, flag in zip(FLAGS, own, strict=True)})
         root = {"turn": buffers.turn, "outcome": buffers.outcome, "terminated": terminated}
         root |= {"truncated": truncated, "done": done}
-        return self._planted(root, dict(zip(self.state, buffers.state, strict=True)), nodes, batch, device)
+        return self._planted(root, buffers.state._asdict(), nodes, batch, device)
 
     def _planted(
         self,

@@ -34,6 +34,8 @@ class TimeStep(NamedTuple, Generic[S]):
     opening_rewards: Tensor | None = None
     """float32 ``[*B, P]``: what moves before the caller's first one earned, which its first step pays; None where
     the layout does not hold it."""
+    first_rng: Tensor | None = None
+    """int64 ``[*B, 2]``: what first positions are drawn from, where positions themselves hold no stream."""
 
     @classmethod
     def first(
@@ -44,14 +46,15 @@ class TimeStep(NamedTuple, Generic[S]):
         plies: Tensor | None = None,
         limit: int | None = None,
         opponent_rng: Tensor | None = None,
-        opening_rewards: Tensor | None = None,
+        first_rng: Tensor | None = None,
     ) -> Self:
         """Games that begin with ``state``; after ``plies`` moves of ``limit``."""
-        terminated = rules.over(state)
-        if limit is not None and plies is None:
-            plies = torch.zeros_like(terminated, dtype=torch.int64)
-        truncated = None if plies is None or limit is None else (plies >= limit) & ~terminated
-        return cls(state, terminated, truncated, rules.outcome(state), None, plies, opponent_rng, opening_rewards)
+        terminated, outcome, truncated = rules.over(state), rules.outcome(state), None
+        if limit is not None:
+            plies = torch.zeros_like(terminated, dtype=torch.int64) if plies is None else plies
+            truncated = (plies >= limit) & ~terminated
+            outcome = outcome.masked_fill(truncated, len(rules.outcomes) + 1)
+        return cls(state, terminated, truncated, outcome, None, plies, opponent_rng, first_rng=first_rng)
 
     @classmethod
     def following(
@@ -99,6 +102,7 @@ class TimeStep(NamedTuple, Generic[S]):
             outcome=torch.where(moved, reply.outcome, self.outcome),
             rewards=rewards if before is None or rewards is None else before + rewards,
             opening_rewards=self.opening_rewards,
+            first_rng=self.first_rng,
         )
 
     def lost(self, games: Tensor, outcome: int) -> TimeStep[S]:

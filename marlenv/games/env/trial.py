@@ -35,15 +35,7 @@ def check_rules(rules: Rules[Any]) -> None:
             a finished game that moves, or what ``zero_sum``, ``pays_at_end`` or ``alternating`` exclude.
     """
     who, when = type(rules).__name__, "at the start"
-    whole(who, "n_actions", rules.n_actions, 1)
-    if not isinstance(rules.observation_shape, Sequence):
-        raise SpecTypeError(f"{who}.observation_shape: expected a tuple of ints, got {rules.observation_shape!r}")
-    if rules.alternating and (rules.simultaneous or len(rules.players) != 2):
-        how = "who all act at once" if rules.simultaneous else "in turn"
-        raise SpecError(
-            f"{who}.alternating: True is for two players who move in turn, got {len(rules.players)} {how}; say "
-            f"alternating = False in the rules"
-        )
+    _check_attributes(who, rules)
     try:
         with torch.no_grad():
             state = rules.start(Size([TRIAL]), rng=RowRNG(0, [TRIAL]))
@@ -65,6 +57,25 @@ def check_rules(rules: Rules[Any]) -> None:
     except Exception as error:
         error.add_note(f"in a trial of {who} with {TRIAL} games, {when}")
         raise
+
+
+def _check_attributes(who: str, rules: Rules[Any]) -> None:
+    """Raises where what the rules say of the game itself cannot be."""
+    whole(who, "n_actions", rules.n_actions, 1)
+    if not isinstance(rules.observation_shape, Sequence):
+        raise SpecTypeError(f"{who}.observation_shape: expected a tuple of ints, got {rules.observation_shape!r}")
+    words: Any
+    for name, words in (("players", rules.players), ("outcomes", rules.outcomes)):
+        if isinstance(words, str) or not isinstance(words, Sequence) or not all(isinstance(one, str) for one in words):
+            raise SpecTypeError(f"{who}.{name}: expected a tuple of texts, got {words!r}")
+        if not words:
+            raise SpecError(f"{who}.{name}: expected a text or more, got {words!r}")
+    if rules.alternating and (rules.simultaneous or len(rules.players) != 2):
+        how = "who all act at once" if rules.simultaneous else "in turn"
+        raise SpecError(
+            f"{who}.alternating: True is for two players who move in turn, got {len(rules.players)} {how}; say "
+            f"alternating = False in the rules"
+        )
 
 
 def _check_start(method: str, state: Any) -> None:
@@ -96,8 +107,9 @@ def _check_answers(rules: Rules[Any], state: Any, seen: torch.dtype | None) -> t
     """Checks what the rules say of positions; ``seen`` is the dtype of observations, which is returned."""
     who, seats = type(rules).__name__, len(rules.players)
     lead, letters = ([TRIAL, seats], "rows, players") if rules.simultaneous else ([TRIAL], "rows")
-    over, legal, outcome = rules.over(state), rules.legal(state), rules.outcome(state)
-    _check(f"{who}.over", over, torch.bool, [TRIAL], "rows")
+    over = rules.over(state)
+    _check(f"{who}.over", over, torch.bool, [TRIAL], "rows")  # first, as others may ask it
+    legal, outcome = rules.legal(state), rules.outcome(state)
     _check(f"{who}.legal", legal, torch.bool, [*lead, rules.n_actions], f"{letters}, n_actions")
     _check(f"{who}.outcome", outcome, torch.int8, [TRIAL], "rows")
     _check_range(f"{who}.outcome", outcome, len(rules.outcomes), "outcomes")

@@ -26,7 +26,7 @@ from marlenv.games.env.time_step import TimeStep
 from marlenv.games.env.trial import check_rules
 from marlenv.games.fast.compiled import like
 from marlenv.games.fast.fast_rules import fast_form
-from marlenv.games.rules import Rules, where
+from marlenv.games.rules import Rules, rows_where, where
 from marlenv.keys import DONE_NAMES, NestedKey
 from marlenv.rng import RowRNG
 from marlenv.specs import Categorical, Composite
@@ -37,8 +37,8 @@ Illegal = Literal["raise", "lose"]
 Opponent = Callable[[TensorDictBase], TensorDictBase] | Literal["random"] | None
 
 GRAPHS = "compile the policy apart: games look at their data, and have code of their own for speed (numba)"
-OPPONENT, GAMES = 2, 3  # the streams of RowRNG that a random opponent and chance draw from
-BESIDE = PLIES, OPPONENT_RNG, OPENING = "plies_played", "opponent_rng", "opening_rewards"
+OPPONENT, GAMES, FIRST = 2, 3, 4  # the streams of RowRNG that a random opponent, chance and first positions draw from
+BESIDE = PLIES, OPPONENT_RNG, OPENING, FIRST_RNG = "plies_played", "opponent_rng", "opening_rewards", "first_rng"
 """What travels with a position besides its own tensors."""
 
 
@@ -88,6 +88,8 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     ) -> None:
         super().__init__(batch_size=batch_size, device=device)
         who = type(self).__name__
+        if not type(rules).__module__.startswith("marlenv."):  # the tests of marlenv try its own
+            check_rules(rules)
         if illegal not in ("raise", "lose"):
             raise SpecError(f"{who}: illegal must be 'raise' or 'lose', got {illegal!r}")
         whole(who, "seat", seat, 0, len(rules.players) - 1)
@@ -98,8 +100,6 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         self.rules, self.illegal, self.max_plies, self.opponent, self.seat = rules, illegal, max_plies, opponent, seat
         self._game_seed: int | None = None
         self._episode = 0
-        if not type(rules).__module__.startswith("marlenv."):  # the tests of marlenv try its own
-            check_rules(rules)
         self._example = rules.start(Size([1]), rng=RowRNG(0, [1]))
         self._kind = type(self._example)
         self._fields: tuple[str, ...] = self._kind._fields  # type: ignore[attr-defined]
@@ -154,8 +154,8 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
         """What travels with the positions.
 
-        ``"plies_played"`` int64 ``[*B]``, ``"opponent_rng"`` int64 ``[*B, 2]`` or, where the layout holds it,
-        ``"opening_rewards"`` float32 ``[*B, P]``; if it is there.
+        ``"plies_played"`` int64 ``[*B]``, ``"opponent_rng"`` or ``"first_rng"`` int64 ``[*B, 2]`` or, where the layout
+        holds it, ``"opening_rewards"`` float32 ``[*B, P]``; if it is there.
         """
 
     def widened(self, action: Tensor) -> Tensor:
@@ -234,9 +234,10 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             _overlay(tensordict, fast)
             return True
         fresh, state = self._first(tensordict.batch_size, tensordict, answer=False), self.read(tensordict)
-        plies = self.extra(tensordict, PLIES)
+        plies, first_rng = self.extra(tensordict, PLIES), self._first_rng(tensordict)
         step = fresh._replace(
             state=where(reset, fresh.state, state),
+            first_rng=streams_where(reset, fresh.first_rng, first_rng),
             plies=None if fresh.plies is None or plies is None else torch.where(reset, 0, plies),
         )
         if (owed := self._owed(tensordict)) is not None:
@@ -286,17 +287,26 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             opponent_rng = seeded.fork(OPPONENT).state if opponent_rng is None and random else opponent_rng
         return rng, opponent_rng
 
+    _draws_first = False
+    """Whether first positions are drawn, and positions hold no stream to draw the next from: it travels beside them."""
+
+    def _first_rng(self, tensordict: TensorDictBase) -> Tensor | None:
+        """That stream of each row in the data, int64 ``[*B, 2]``; None where no first positions are drawn."""
+        return None
+
     def _opened(
         self,
         state: S,
         plies: Tensor | None = None,
         opponent_rng: Tensor | None = None,
         owed: Tensor | None = None,
+        first_rng: Tensor | None = None,
         *,
         answer: bool = True,
     ) -> TimeStep[S]:
         """Games that begin at ``state``; with the opponent's answer, where it moves first."""
-        step = TimeStep.first(self.rules, state, plies=plies, limit=self.max_plies, opponent_rng=opponent_rng)
+        streams = {OPPONENT_RNG: opponent_rng, FIRST_RNG: first_rng}
+        step = TimeStep.first(self.rules, state, plies=plies, limit=self.max_plies, **streams)
         if self._pays_openings:
             lead, device = step.terminated.shape, step.terminated.device
             none = torch.zeros(*lead, len(self.rules.players), dtype=torch.float32, device=device)
@@ -323,11 +333,11 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             done = None
         lost = None if done is None else self._lost(tensordict)
         action, plies = self.act(tensordict, state), self.extra(tensordict, PLIES)
-        opponent_rng = self.extra(tensordict, OPPONENT_RNG)
-        held = [*state, *(x for x in (opponent_rng, plies) if x is not None)]
+        opponent_rng, first_rng = self.extra(tensordict, OPPONENT_RNG), self._first_rng(tensordict)
+        held = [*state, *(x for x in (opponent_rng, plies, first_rng) if x is not None)]
         if self.opponent is not None and self.rules.simultaneous:
             action, opponent_rng = self._joined(tensordict, state, action, opponent_rng)
-        step = self._move(state, action, done, plies, opponent_rng)
+        step = self._move(state, action, done, plies, opponent_rng)._replace(first_rng=first_rng)
         if lost is not None:
             step = step.lost(lost, len(self.rules.outcomes))
         if self._pays_openings:
@@ -549,7 +559,8 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             raise SpecError(
                 f"{type(self).__name__}.get_state: the position travels in the data; pass it, get_state(td)"
             )
-        return tensordict.select(*self.state_keys).clone()
+        outcome = ["outcome"] if get(tensordict, "outcome") is not None and self.illegal == "lose" else []
+        return tensordict.select(*self.state_keys, *outcome).clone()  # no position says that an illegal move ended it
 
     def _set_state(self, state: TensorDictBase) -> TensorDict:
         held = self._positions(state)
@@ -558,14 +569,22 @@ class TurnBasedEnv(EnvBase, Generic[S]):
                 f"{type(self).__name__}: no positions to start from; the data must hold {self.state_keys}, as "
                 f"env.get_state(td) gives them, got {sorted(map(str, state.keys(True, True)))}"
             )
-        opponent_rng, owed = self.extra(state, OPPONENT_RNG), self._owed(state)
+        opponent_rng, owed, lost = self.extra(state, OPPONENT_RNG), self._owed(state), self._lost(state)
         if self.opponent == "random":
             opponent_rng = self._opponent_rng(opponent_rng, state.batch_size)
-        if owed is not None:  # where the opponent is to move, an illegal move has ended the game: it is asked again
+        if owed is not None:  # where the opponent is to move in a game that goes on, it is asked again
             again = ~self.rules.over(held) & (self.rules.player(held) != self.seat)
+            again = again if lost is None else again & ~lost
             owed = owed.masked_fill(again.unsqueeze(-1), 0.0)
-        step = self._opened(held, self.extra(state, PLIES), opponent_rng, owed)
+        step = self._opened(held, self.extra(state, PLIES), opponent_rng, owed, self._first_rng(state), answer=False)
+        step = step if lost is None else step.lost(lost, len(self.rules.outcomes))
+        step = step if self.opponent is None else self._answer(step).as_first()
         return self._data(step, list(state.values(True, True)))
+
+
+def streams_where(reset: Tensor, fresh: Tensor | None, old: Tensor | None) -> Tensor | None:
+    """The streams of new games in the rows of ``reset``, bool ``[*B]``, the old ones in the others."""
+    return fresh if fresh is None or old is None else rows_where(reset, fresh, old)
 
 
 def _overlay(td: TensorDictBase, top: TensorDictBase) -> None:

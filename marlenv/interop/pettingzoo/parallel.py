@@ -33,6 +33,7 @@ class ParallelZoo(zoo.ParallelEnv):
         name = str(getattr(env, "name", None) or type(env).__name__)
         self.metadata = {"name": name, "render_modes": self._renderer.modes, "is_parallelizable": True}
         self.possible_agents = list(self._all.names)
+        self.observation_spaces, self.action_spaces = self._all.observation_spaces, self._all.action_spaces
         self.agents: list[str] = []
         self._left: set[str] = set()
         self._td: TensorDictBase | None = None

@@ -58,6 +58,7 @@ class TurnsZoo(zoo.AECEnv):
         name = type(getattr(env, "rules", None) or env).__name__
         self.metadata = {"name": name, "render_modes": self._renderer.modes, "is_parallelizable": False}
         self.possible_agents = list(self._all.names)
+        self.observation_spaces, self.action_spaces = self._all.observation_spaces, self._all.action_spaces
         self.agents: list[str] = []
         self._td: TensorDictBase | None = None
 

@@ -17,7 +17,8 @@ def to_rllib(env: EnvBase, agents: str = "agents") -> Any:
 
     Those who are to act observe; who dies or is done observes once more, with its flag, and does not come back. Where
     there is more to observe than ``"observation"``, such as ``action_mask``, observations are dicts. One-hot values are
-    numbers.
+    numbers. RLlib keeps nothing of an agent whose first observation is its last: the reward of a player who never came
+    to act is lost there.
 
     Args:
         env: an env with groups and one row.

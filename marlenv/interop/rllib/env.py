@@ -73,6 +73,8 @@ class AgentsOfRLlib(multi.MultiAgentEnv):
         if not living:
             cut = cut_off(ends, cuts)
             flags[0]["__all__"], flags[1]["__all__"] = not cut, cut
+            if cut:  # with every agent's own flag beside it RLlib takes the episode for terminated
+                flags[1] = {"__all__": True}
         of_agents = {agent: float(rewards[agent]) for agent in {*playing, *observing}}
         return self._all.observations(self._td, observing), of_agents, *flags, {agent: {} for agent in observing}
 

@@ -22,7 +22,8 @@ __all__ = ["from_torchrl", "group_keys", "to_torchrl"]
 def to_torchrl(what: Any) -> Any:
     """Our env, spec or transform as one of TorchRL's: for its collectors, pools, modules, losses and replay buffers.
 
-    An env keeps its keys, its data and its seeds; nothing is copied. Random actions are legal and follow the env's
+    An env keeps its keys, its data and its seeds; nothing is copied. Where an episode is over, the flags of every group
+    say so, also of those who would have gone on. Random actions are legal and follow the env's
     seed, for collectors without a policy too. A transform is one of stored data: a replay buffer calls its ``inv`` when
     data are stored, and ``forward`` when they are read.
 

@@ -14,10 +14,11 @@ from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
 from marlenv.errors import SpecError
 from marlenv.interop.torchrl.drawn import Drawer, drawn
+from marlenv.interop.torchrl.end_flags import EndFlags
 from marlenv.interop.torchrl.specs import spec_to_torchrl
 from marlenv.keys import NestedKey, nested
 from marlenv.optional import need
-from marlenv.tensordicts import shallow
+from marlenv.tensordicts import drop, get, put, shallow
 
 theirs: Any = need("torchrl.envs", "marlenv.to_torchrl")
 
@@ -52,7 +53,7 @@ class TorchRLEnv(theirs.EnvBase):
             if hasattr(spec, "_encode_eager") and not hasattr(spec, "_specs"):
                 drawn(spec, self._drawer, entry.key)
                 live += [(spec, nested(entry.mask))] if entry.mask is not None else []
-        self.__dict__["_live"] = live
+        self.__dict__.update(_live=live, _ends=EndFlags(self.inner.plan.done))
         for kind, spec in specs.items():
             side = self._input_spec if SIDE[kind] == "_input_spec" else self._output_spec
             side[f"full_{kind}_spec"] = spec
@@ -77,7 +78,7 @@ class TorchRLEnv(theirs.EnvBase):
         td = self.inner.step(shallow(tensordict))
         following = td.get("next")
         self._hold(td, following)
-        return shallow(following)  # transforms write into what they get
+        return self._ends.write(shallow(following))  # transforms write into what they get
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         inner = self.inner
@@ -102,7 +103,18 @@ class TorchRLEnv(theirs.EnvBase):
     def _step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         td, following = self.inner.step_and_maybe_reset(tensordict)
         self._hold(following, following)
+        put(td, "next", self._ends.write(get(td, "next")))
         return td, following
+
+    def _post_step_mdp_hooks(
+        self, tensordict: TensorDictBase, following: TensorDictBase
+    ) -> tuple[TensorDictBase, TensorDictBase]:
+        """Takes back the marks of groups that stand still: TorchRL's rollout does so at the root only."""
+        for td in (tensordict, following):
+            for level in self._ends.plan.levels:
+                if level.path and (node := self._ends.plan.node(td, level)) is not None:
+                    drop(node, "_neg_step")
+        return tensordict, following
 
     def _hold(self, td: TensorDictBase, now: TensorDictBase) -> None:
         """Keeps what a partial reset and random actions start from, and tells the action specs what is legal."""

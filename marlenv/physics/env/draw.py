@@ -14,9 +14,10 @@ from marlenv.physics.laws.bodies import Body
 from marlenv.physics.laws.shapes import Sphere
 from marlenv.physics.laws.state import State
 from marlenv.physics.simulation import Simulation
-from marlenv.physics.task.picture import FAR, Picture, View
+from marlenv.physics.task.picture import Picture, View
 
 SMALLEST_VIEW = 1.2  # metres from the middle to the edge
+FAR = 20.0  # metres; bodies farther away are not looked at
 HUGE = 3.0  # metres; larger bodies are not looked at
 
 

@@ -40,6 +40,7 @@ except ImportError:  # not on Windows, where there is no machine code either
 OPTIONS = ("-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
            "-fno-strict-aliasing", "-Wno-psabi", "-shared", "-fPIC")  # fmt: skip
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
+LINE = '#line 1 "kernel"\n'  # what assembly calls the source: its path may have quotes, which GCC does not escape
 PAUSE = 0.05  # seconds between two looks at a lock
 SCRIPT = 'umask 077; part=$1; made=$2; shift 2; "$@" && mv -f "$part" "$made"'
 """The compiler outlives a process that does not wait for it: what it made then has its name only when it is whole."""
@@ -216,7 +217,10 @@ def find(source: str, by: Compiler = CPU) -> Path | None:
             trusted(path)
             if path.name == f"{name}.{_digest(path)}.{by.library}":
                 return path
-            path.unlink()
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise _no_place(home, f"holds a damaged library, {path.name}, and cannot be written to") from error
     return None
 
 
@@ -249,9 +253,15 @@ def _compile(source: str, base: Path, lock: int, until: float | None, by: Compil
     """Has the compiler make ``base.made``."""
     code, part, said, made = (base.with_name(f"{base.name}.{end}") for end in (by.source, "part", "said", "made"))
     compiles = by.command(code, part)
-    code.write_text(source)
     command = ["sh", "-c", SCRIPT, "sh", str(part), str(made), *compiles]
-    with said.open("wb") as told:
+    try:
+        code.write_text(f"{LINE}{source}")
+        told = said.open("wb")
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            code.unlink()
+        raise _no_place(base.parent, f"cannot be written to ({type(error).__name__}: {error})") from error
+    with told:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, pass_fds=[lock], start_new_session=True
         )
@@ -263,7 +273,7 @@ def _compile(source: str, base: Path, lock: int, until: float | None, by: Compil
             raise _later() from None
         raise
     text = said.read_text(errors="replace")
-    for one in (code, said):
+    for one in (code, said, part):
         one.unlink(missing_ok=True)
     if failed:
         raise Unsupported(

@@ -309,10 +309,11 @@ def _running_best(call: Call, x: Tensor, dim: int, *, most: bool) -> list[Cells]
     """The largest so far, and where the last of such is."""
     dim, kind = call.along(x, dim), TYPES[x.dtype]
     parts = [call.cells(x).take(i, axis=dim) for i in range(x.shape[dim])]
+    order = "l" if kind == "b" else kind
     best, at = [parts[0]], [np.broadcast_to(call.const(0, "l"), parts[0].shape)]
     for i, one in enumerate(parts[1:], 1):
         was = best[-1]
-        better = call.map("ge" if most else "le", "b", one, was)
+        better = call.map("ge" if most else "le", "b", call.cast(one, order), call.cast(was, order))
         if kind in "fd":
             better = call.map("or", "b", better, call.map("ne", "b", one, one))
         best.append(call.map("select", kind, better, one, was))

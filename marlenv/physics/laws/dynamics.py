@@ -102,6 +102,8 @@ class Forward(Dynamics):
 class Vehicle(Dynamics):
     """Dynamics that say where the agent is a step later, and push it so that it gets there. Abstract.
 
+    It gets there exactly in a world with ``drag=0`` and ``substeps=1``.
+
     Args:
         integration: how the way is computed: by ``"rk4"`` (Runge and Kutta's method of the fourth order) or
             ``"euler"``.
@@ -134,7 +136,10 @@ class Vehicle(Dynamics):
 
 @dataclass(frozen=True)
 class DiffDrive(Vehicle):
-    """Two wheels on one axle: the action is the speed forwards (m/s) and the angular velocity (rad/s)."""
+    """Two wheels on one axle: the action is the speed forwards (m/s) and the angular velocity (rad/s).
+
+    Steady ones are those of the action divided by ``1 + drag``.
+    """
 
     size: ClassVar[int] = 2
 
@@ -151,6 +156,8 @@ class DiffDrive(Vehicle):
 @dataclass(frozen=True)
 class KinematicBicycle(Vehicle):
     """A car as a bicycle: the action is the speed (m/s) and the angle of the front wheel (radians).
+
+    A steady speed is that of the action divided by ``1 + drag``.
 
     Args:
         l_f: from the centre of gravity to the front axle, metres.

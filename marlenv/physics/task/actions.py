@@ -146,7 +146,8 @@ class Control:
                 flat = flat % math.prod(self.choices[i + 1 :])
         steps = [self._step(at, n) for at, n in zip(index, self.nvec, strict=False)]
         most = self.range.on(torch.zeros((), dtype=torch.float32, device=action.device))
-        u = single(torch.stack(steps) * (2 * most) - most)
+        shares = torch.stack(steps) if steps else action[:0]
+        u = single(shares * (2 * most) - most)
         if not self.channels:
             return u, None
         channel = torch.arange(self.channels, device=action.device).reshape(-1, 1, 1)

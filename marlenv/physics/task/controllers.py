@@ -35,7 +35,8 @@ class VelocityController:
         rests: whether an agent that is asked for less than 1 mm/s forgets its past errors.
         delay: actions act so many steps late, from 0 on; before them agents are asked to stand.
 
-    Half of an agent's largest force is the most that the integral adds, where agents have limits of force.
+    Where agents have limits of force (``f``, the smaller of ``max_f`` and ``f_range``), the integral adds
+    ``0.5 * f * mass / dt`` newtons at most in each direction, as in VMAS.
 
     """
 

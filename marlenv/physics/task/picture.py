@@ -23,7 +23,7 @@ from marlenv.physics.task.sensors import Lidar, Neighbours
 Point: TypeAlias = "tuple[float, float]"
 
 FINE = 3  # canvas pixels per pixel: what makes edges smooth
-FAR = 20.0  # metres; bodies farther away are not looked at
+DOT = 4  # pixels; the radius of what marks the front of thin bodies
 PAPER = (250, 250, 250)
 FAINT = (205, 205, 210)
 
@@ -127,11 +127,19 @@ class Picture:
         spread = self._image_module.fromarray(pixels).resize((round(right - left), round(bottom - top)))
         self._canvas.paste(spread, (round(left), round(top)))
 
+    def edges(self) -> tuple[float, float, float, float]:
+        """The left, lower, right and upper edges of the picture, metres."""
+        left, top, (wide, high) = self._left, self._top, (FINE * n for n in self.size)
+        return -left / self.scale, (top - high) / self.scale, (wide - left) / self.scale, top / self.scale
+
     # --- what every picture shows ----------------------------------------------------------------
 
     def border(self, x: float | None, y: float | None) -> None:
-        """The edge of the world."""
-        x, y = x or FAR, y or FAR
+        """The edge of the world, so many metres from its middle; None for no edge."""
+        if x is None and y is None:
+            return
+        outside = 2 * max(map(abs, self.edges()))
+        x, y = outside if x is None else x, outside if y is None else y
         self.polygon([(-x, -y), (x, -y), (x, y), (-x, y)], _share(FAINT), filled=False, width=1.0)
 
     def sensor(self, sensor: object) -> None:
@@ -197,6 +205,10 @@ class Picture:
             corners = [(x + u * c - v * s, y + u * s + v * c) for u, v in ends]
             self.polygon(corners, color, filled=not shape.hollow, width=3.0 if shape.hollow else 1.5)
         if _steers(body.entity):
+            if isinstance(shape, Line) or (isinstance(shape, Box) and shape.hollow):  # no room for a line on it
+                front = x + shape.length / 2 * c, y + shape.length / 2 * s
+                self.circle(front, DOT * FINE / self.scale, _share(_darker(_rgb(color))))
+                return
             reach = max(shape.length / 2 if isinstance(shape, Box) else shape.reach, 0.05)
             self.line((x, y), (x + reach * c, y + reach * s), _share(PAPER))
 

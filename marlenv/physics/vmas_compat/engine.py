@@ -98,7 +98,7 @@ class Engine:
         self.movers = self.bodies[:movers]
         self.still = self.bodies[movers:]
         self.acting = [isinstance(body, Agent) for body in self.movers]
-        self._seen: dict[str, list[tuple[Tensor, int]]] = {}  # what does not move, and its version, when it was stacked
+        self._seen: dict[str, list[tuple[Tensor, int]]] = {}  # what does not move, and its version, in the last step
 
     # --- a step ----------------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class Engine:
         """Moves all entities one step on."""
         if not self.movers:
             return
-        motion = self.motion()
+        motion, stacked = self._now()
         force, turned = self._forces(world, motion)
         torque = [self._torques(world, motion)] if turned else None
         pulls = [self._pulls(world, motion)] if any(body.gravity is not None for body in self.movers) else None
@@ -115,6 +115,7 @@ class Engine:
         after = self._moved(world, motion, force, torque, pulls, bends)
         for place, body in enumerate(self.movers):
             body.state.moved(after, place)
+        self._seen |= stacked
 
     def _moved(
         self,
@@ -127,7 +128,7 @@ class Engine:
     ) -> Motion:
         """The motion a step later: by machine code where it can be had."""
         key = self.stepper, torque is not None, pulls is not None
-        engine = world.fast.engine(key, lambda: Motions(self.stepper, *key[1:], len(self.inferred)))
+        engine = world._fast.engine(key, lambda: Motions(self.stepper, *key[1:], len(self.inferred)))
         if engine is None:
             return self.stepper(motion, [force], torque, pulls, bends)
         given = {"force": force.permute(2, 1, 0)}
@@ -142,32 +143,27 @@ class Engine:
 
     def motion(self) -> Motion:
         """Where all entities are, ``[2, E, B]`` and ``[E, B]``: what the last step gave, where nothing was assigned."""
+        return self._now()[0]
+
+    def _now(self) -> tuple[Motion, dict[str, list[tuple[Tensor, int]]]]:
+        """The same, and what does not move, with its versions, where it was stacked anew."""
         first = self.movers[0].state.motion
-        parts = []
+        parts, stacked = [], {}
         for name in Motion._fields:
-            if first is not None and all(b.state.motion is first and b.state.clean(name) for b in self.movers):
-                whole = getattr(first, name)
-                if self._moved_still(name) is None:
-                    parts.append(whole)
-                    continue
-            parts.append(self._stacked(name))
-        return Motion(*parts)
+            unmoved = first is not None and all(b.state.motion is first and b.state.clean(name) for b in self.movers)
+            if unmoved and self._stood(name):
+                parts.append(getattr(first, name))
+                continue
+            values = [getattr(body.state, name) for body in self.bodies]
+            stacked[name] = [(x, x._version) for x in values[len(self.movers) :]]
+            parts.append(_stacked(values))
+        return Motion(*parts), stacked
 
-    def _moved_still(self, name: str) -> Any:
-        """What an entity that never moves was assigned since the last step."""
+    def _stood(self, name: str) -> bool:
+        """Whether no entity that never moves was assigned anything since the last step."""
         held = self._seen.get(name)
-        now = [getattr(body.state, name) for body in self.still]
-        same = held is not None and all(a is b and a._version == v for a, (b, v) in zip(now, held, strict=True))
-        return None if same else now
-
-    def _stacked(self, name: str) -> Tensor:
-        values = [getattr(body.state, name) for body in self.bodies]
-        self._seen[name] = [(x, x._version) for x in values[len(self.movers) :]]
-        return (
-            torch.stack([x.t() for x in values], 1)
-            if name in ("pos", "vel")
-            else torch.stack([x[:, 0] for x in values])
-        )
+        now = (getattr(body.state, name) for body in self.still)
+        return held is not None and all(a is b and a._version == v for a, (b, v) in zip(now, held, strict=True))
 
     def _forces(self, world: Any, motion: Motion) -> tuple[Tensor, bool]:
         """The forces of actions, ``[2, M, B]``, and whether there are torques."""
@@ -201,6 +197,11 @@ class Engine:
         return torch.stack(
             [zero if b.gravity is None else b.gravity.to(zero).expand(zero.shape[1], 2).t() for b in self.movers], 1
         )
+
+
+def _stacked(values: Sequence[Tensor]) -> Tensor:
+    """Values of bodies, ``[B, 2]`` or ``[B, 1]``, as the engine takes them: ``[2, E, B]`` or ``[E, B]``."""
+    return torch.stack([x.t() for x in values], 1).squeeze(0)
 
 
 def _limited(force: Tensor, longest: float | None, each: float | None) -> Tensor:

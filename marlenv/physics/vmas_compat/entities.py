@@ -111,7 +111,7 @@ class Entity(Vectorized, Observable):
     ) -> None:
         Vectorized.__init__(self)
         Observable.__init__(self)
-        self.version = 0
+        self._version = 0
         """How often something was set that the engine builds on."""
         self._name, self._shape = name, Sphere() if shape is None else shape
         if not isinstance(self._shape, (Sphere, Box, Line)):
@@ -146,7 +146,7 @@ class Entity(Vectorized, Observable):
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
         if name in _Trait.BUILT:
-            self.version += 1
+            self._version += 1
 
     @property
     def gravity(self) -> Any:

@@ -108,7 +108,7 @@ class VmasFileEnv(EnvBase):
         """The scenario at work, agent by agent."""
         if compile not in ("auto", "aot", "none"):
             raise SpecError(f"load: compile must be 'auto', 'aot' or 'none', got {compile!r}")
-        self.world.fast = Fast(compile, num_envs, self.device)
+        self.world._fast = Fast(compile, num_envs, self.device)
         seed = fresh_seed() if seed is None else seed
         draws.seed(seed)
         self._make_specs(group_map, *self.environment.learn())

@@ -132,7 +132,7 @@ class Environment:
 
     def _results_compiled(self) -> Results | None:
         """The same as :meth:`results` by machine code; None where it cannot be had."""
-        if not self.closed or self.world.fast.tier == "none" or torch.is_grad_enabled() or self.device.type != "cpu":
+        if not self.closed or self.world._fast.tier == "none" or torch.is_grad_enabled() or self.device.type != "cpu":
             return None
         if self._compiled_results is None:
             self._calls += 1

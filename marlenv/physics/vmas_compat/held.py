@@ -19,15 +19,26 @@ from torch import Tensor
 from marlenv.physics.jit.graph import Untraceable
 from marlenv.physics.laws import dynamics, shapes
 from marlenv.physics.laws.integrate import Laws
+from marlenv.physics.vmas_compat import entities, sensors, states, utils, world
 
 OURS = "marlenv.physics.vmas_compat."
 FIXED = (int, float, complex, str, bytes, torch.device, torch.dtype, torch.Size, Enum, ModuleType, BuiltinFunctionType,
          shapes.Shape, dynamics.Dynamics, Laws, property, staticmethod, classmethod, frozenset, range, slice,
          type(None), type(...))  # fmt: skip
 """What cannot change."""
-ASIDE = {"values", "taken", "motion", "place", "turned", "version", "fast", "_near", "_engines", "_tensors", "_render",
-         "_observers", "_batch_dim", "draws", "_draws"}  # fmt: skip
-"""Attributes of our own objects that the engine keeps, or that only pictures read."""
+ASIDE: Mapping[type, set[str]] = {
+    states.Vectorized: {"_batch_dim"},
+    states.EntityState: {"values", "taken", "motion", "place"},
+    states.AgentState: {"turned"},
+    states.Action: {"_tensors"},
+    utils.Observable: {"_observers"},
+    entities.Entity: {"_version", "_render"},
+    sensors.Lidar: {"_render"},
+    world.World: {"_version", "_fast", "_near", "_engines", "_draws"},
+}
+"""Attributes of our own objects that the engine keeps, or that only pictures read: those of its class, no others, since
+a file may give attributes of any name to entities, worlds and sensors.
+"""
 
 
 class Entry(NamedTuple):
@@ -163,6 +174,11 @@ def _inner(x: Any) -> Iterator[Any]:
         yield from (x.__kwdefaults__ or {}).values()
 
 
+def _aside(x: Any) -> set[str]:
+    """What is not looked at in an object of ours."""
+    return {name for kind, names in ASIDE.items() if isinstance(x, kind) for name in names}
+
+
 def _content(x: Any, home: str) -> tuple[Any, set[str]]:
     """The dict or list in which something keeps what it holds, and what in it is not looked at."""
     if isinstance(x, _Globals):
@@ -174,5 +190,5 @@ def _content(x: Any, home: str) -> tuple[Any, set[str]]:
         return (vars(x), {n for n in vars(x) if n.startswith("__") or n == "_abc_impl"}) if own else ({}, set())
     module = type(x).__module__
     if (module == home or module.startswith(OURS)) and not isinstance(x, MappingProxyType) and hasattr(x, "__dict__"):
-        return vars(x), ASIDE if module.startswith(OURS) else set()
+        return vars(x), _aside(x) if module.startswith(OURS) else set()
     raise Untraceable(f"keeps {type(x).__module__}.{type(x).__name__}, which is not known here")

@@ -15,7 +15,7 @@ from marlenv.envs.seeding import fresh_seed
 from marlenv.errors import SpecError, UnknownName, whole
 from marlenv.physics.vmas_compat.draws import Draws, Way
 from marlenv.physics.vmas_compat.env import VmasFileEnv
-from marlenv.physics.vmas_compat.modules import Importer, run
+from marlenv.physics.vmas_compat.modules import SCENARIOS, Importer, new_module, run
 from marlenv.physics.vmas_compat.scenario import BaseScenario
 
 QUIET = {
@@ -92,7 +92,7 @@ def load(
     rows = whole("load", "num_envs", num_envs, 1)
     seed = fresh_seed() if seed is None else seed
     draws = Draws(randomness, rows, torch.device("cpu" if device is None else device), seed)
-    module = ModuleType(f"marlenv_vmas_{path.stem}")
+    module = new_module(path)
     with draws.current(), draws.govern():
         run(path, module, Importer(draws, path.parent))
     kind = getattr(module, "Scenario", None)
@@ -138,8 +138,8 @@ def _path(where: str | Path | ModuleType) -> Path:
 
 def _check_is_scenario(path: Path) -> None:
     """Raises where the text of a file shows that no scenario comes of it: it is not executed then."""
-    text = path.read_text()
-    if not any(word in text for word in ("Scenario", "vmas", "import *")):
+    text = path.read_bytes()
+    if not any(word in text for word in (b"Scenario", b"vmas", b"import *")):
         raise UnknownName(
             f"load: expected the file of a scenario for VMAS, with a class Scenario(BaseScenario); {path} has none, "
             f"nor does it import vmas; give the path of such a file. Other envs are made by marlenv.make(name), those "
@@ -149,12 +149,12 @@ def _check_is_scenario(path: Path) -> None:
 
 def draws_nothing(path: Path) -> bool:
     """Whether the text of a file shows that its steps draw no random numbers: then nobody needs to watch them."""
-    return not any(_may_draw(node) for node in _played(ast.parse(path.read_text())))
+    return not any(_may_draw(node) for node in _played(ast.parse(path.read_bytes())))
 
 
 def stays_inside(path: Path) -> bool:
     """Whether the text of a file shows that it reads nothing outside of Python, and changes no variable of a module."""
-    played = _played(ast.parse(path.read_text()))
+    played = _played(ast.parse(path.read_bytes()))
     names = {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in played}
     return not OUTSIDE & names and not any(isinstance(node, (ast.Global, ast.Nonlocal)) for node in played)
 
@@ -183,7 +183,9 @@ def _may_draw(node: ast.AST) -> bool:
         return True
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-        if any(name.partition(".")[0] not in QUIET or name.startswith("torch.") for name in modules):
+        if any(name.partition(".")[0] not in QUIET or name.startswith(("torch.", SCENARIOS)) for name in modules):
+            return True
+        if modules == ["vmas"] and any(a.name in ("scenarios", "*") for a in node.names):
             return True
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     name = node.name.rpartition(".")[2] if isinstance(node, ast.alias) else name

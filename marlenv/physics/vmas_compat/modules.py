@@ -1,7 +1,8 @@
 """What a scenario file gets when it imports ``vmas``, ``random`` or ``numpy``: ours, for this file alone.
 
-Nothing is put into ``sys.modules``: a file is executed with an ``__import__`` of its own, which holds for what its
-functions import later, too. A vmas that is installed stays as it is.
+A file is executed with an ``__import__`` of its own, which holds for what its functions import later, too. It is in
+``sys.modules`` under a name of its own while it is executed, for what looks modules up there, such as dataclasses, and
+nothing else is put there. A vmas that is installed stays as it is; of its scenarios files are executed likewise.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import builtins
 import functools
 import importlib.util
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -41,6 +43,8 @@ DYNAMICS = {
     "kinematic_bicycle": ("KinematicBicycle",), "roatation": ("Rotation",), "rotation": ("Rotation",),
     "static": ("Static",),
 }  # fmt: skip
+SCENARIOS = "vmas.scenarios"
+"""Where VMAS has the scenarios of its own."""
 SEEDED = ("default_rng", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64", "SeedSequence")
 """What of numpy.random takes a seed, and one of the operating system's where none is given."""
 INSTEAD = {
@@ -108,7 +112,8 @@ class Importer:
 
     Args:
         draws: whose ``random`` and ``numpy.random`` it gets.
-        folder: where the file is; files beside it that import vmas are loaded in the same way.
+        folder: where the file is; files beside it that import vmas are loaded in the same way, and so are the
+            scenarios of a vmas that is installed.
 
     """
 
@@ -124,6 +129,9 @@ class Importer:
     ) -> Any:
         top = name.partition(".")[0]
         if level == 0 and top == "vmas":
+            for one in (name, *(f"{name}.{wanted}" for wanted in fromlist or ())):
+                if f"{one}.".startswith(f"{SCENARIOS}."):
+                    self._open_installed(one.split(".")[1:])
             return self._found(self._vmas, name, fromlist)
         if level == 0 and top in self._others:
             builtins.__import__(name)
@@ -155,22 +163,60 @@ class Importer:
     def _sibling(self, name: str, level: int) -> Path | None:
         """The file beside the scenario that an import means, where it imports vmas itself."""
         path = self.folder / f"{name.replace('.', '/')}.py"
-        if level > 1 or not name or not path.is_file() or "vmas" not in path.read_text():
+        if level > 1 or not name or not path.is_file() or b"vmas" not in path.read_bytes():
             return None
         return path
 
     def _beside_it(self, name: str, path: Path) -> ModuleType:
         if name not in self._beside:
-            self._beside[name] = module = ModuleType(name)
+            self._beside[name] = module = new_module(path)
             run(path, module, self)
         return self._beside[name]
+
+    def _open_installed(self, parts: Sequence[str]) -> None:
+        """Puts a scenario of the vmas that is installed into ours, by the parts of its name; leaves unknown ones."""
+        path = _installed()
+        at: Any = self._vmas
+        if path is None:
+            raise ImportError(
+                f"vmas.{'.'.join(parts)}: marlenv has no scenarios of vmas's own, and no vmas is installed that has "
+                f"them; copy the file (such as navigation.py) beside yours, and write 'from navigation import Scenario'"
+            )
+        for part in parts:
+            path, file = path / part, path / f"{part}.py"
+            if not hasattr(at, part) and file.is_file():
+                setattr(at, part, self._beside_it(str(file), file))
+            elif not hasattr(at, part) and path.is_dir():
+                setattr(at, part, _made(f"{at.__name__}.{part}"))
+            at = getattr(at, part, None)
+
+
+def _installed() -> Path | None:
+    """The folder of the vmas that is installed; None where there is none."""
+    try:
+        found = importlib.util.find_spec("vmas")
+    except (ImportError, ValueError):
+        return None
+    return None if found is None or found.origin is None else Path(found.origin).parent
 
 
 def run(path: Path, module: ModuleType, importer: Importer) -> None:
     """Executes a file as ``module``, with the imports of ``importer``."""
     module.__file__ = str(path)
     vars(module)["__builtins__"] = importer.builtins
-    exec(compile(path.read_text(), str(path), "exec"), vars(module))
+    code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)  # not our own __future__
+    sys.modules[module.__name__] = module
+    try:
+        exec(code, vars(module))
+    finally:
+        sys.modules.pop(module.__name__, None)
+
+
+def new_module(path: Path) -> ModuleType:
+    """An empty module for a file, with a name that no other has."""
+    module = ModuleType("")
+    module.__name__ = f"marlenv_vmas_{path.stem}_{id(module):x}"
+    return module
 
 
 def _known(module: ModuleType) -> list[str]:
@@ -218,5 +264,5 @@ def _numpy(draws: Draws) -> ModuleType:
     return _made("numpy", {**_public(numpy), **below, "random": governed})
 
 
-__all__ = ["Importer", "run", "tree"]
+__all__ = ["SCENARIOS", "Importer", "new_module", "run", "tree"]
 assert importlib.util  # vmas loads it: scenarios use it without saying so

@@ -10,7 +10,7 @@ import torch
 from marlenv.errors import SpecError
 from marlenv.physics.task.picture import Picture, View
 from marlenv.physics.vmas_compat.environment import Environment
-from marlenv.physics.vmas_compat.rendering import Grid
+from marlenv.physics.vmas_compat.rendering import Grid, TextLine
 
 
 def view(scenario: Any, row: int, size: tuple[int, int]) -> View:
@@ -56,6 +56,6 @@ def draw_row(environment: Environment, row: int, size: tuple[int, int]) -> Any:
             geoms += entity.render(env_index=row)
         for constraint in world.joints:
             geoms += constraint.render(env_index=row)
-        for geom in geoms:
+        for geom in sorted(geoms, key=lambda geom: isinstance(geom, TextLine)):  # texts lie on everything else
             geom.draw(picture)
         return picture.pixels()

@@ -129,7 +129,7 @@ class Point(Geom):
 
 
 class Compound(Geom):
-    """Shapes that belong together."""
+    """Shapes that belong together; their colour is its own, whatever theirs were."""
 
     def __init__(self, gs: Sequence[Geom]) -> None:
         super().__init__()
@@ -138,7 +138,18 @@ class Compound(Geom):
     def draw(self, picture: Picture, outer: Callable[[Point2], Point2] = lambda at: at) -> None:
         """Draws all of them."""
         for geom in self.gs:
-            geom.draw(picture, lambda at: self._placed([at], outer)[0])
+            self._colored(geom).draw(picture, lambda at: self._placed([at], outer)[0])
+
+    def _colored(self, geom: Geom) -> Geom:
+        geom.color, geom.alpha = self.color, self.alpha
+        return geom
+
+
+class _Mosaic(Compound):
+    """Shapes that keep their colours."""
+
+    def _colored(self, geom: Geom) -> Geom:
+        return geom
 
 
 class Grid(Geom):
@@ -154,11 +165,18 @@ class Grid(Geom):
 
     def draw(self, picture: Picture, outer: Callable[[Point2], Point2] = lambda at: at) -> None:
         """Draws those of them that are in view."""
-        reach = min(self.length, 5.0)
-        for k in range(-int(reach / self.spacing), int(reach / self.spacing) + 1):
-            at = k * self.spacing
+        reach, (left, bottom, right, top) = self.length / 2, picture.edges()
+        for at in self._between(left, right):
             picture.line((at, -reach), (at, reach), (0.8, 0.8, 0.8), width=self.width)
+        for at in self._between(bottom, top):
             picture.line((-reach, at), (reach, at), (0.8, 0.8, 0.8), width=self.width)
+
+    def _between(self, low: float, high: float) -> list[float]:
+        """Where lines are from ``low`` to ``high``; the first of all is at ``-length / 2``."""
+        start = -self.length / 2
+        first, last = math.ceil((low - start) / self.spacing), math.floor((high - start) / self.spacing)
+        there = range(max(first, 0), min(last, math.ceil(self.length / self.spacing) - 1) + 1)
+        return [start + k * self.spacing for k in there]
 
 
 class TextLine(Geom):
@@ -173,12 +191,12 @@ class TextLine(Geom):
         self.text, self.font_size = text, self.font_size if font_size is None else font_size
 
 
-class _Label(Geom):
+class _Label(TextLine):
     """A short text at a place of the world."""
 
     def __init__(self, text: str, at: Point2) -> None:
-        super().__init__()
-        self.text, self.at = text, at
+        super().__init__(text)
+        self.at = at
 
     def draw(self, picture: Picture, outer: Callable[[Point2], Point2] = lambda at: at) -> None:
         """Draws it."""
@@ -240,7 +258,7 @@ def render_function_util(
     for (x, y), rgb in zip(places.tolist(), values.tolist(), strict=True):
         squares.append(FilledPolygon([(x, y), (x + step, y), (x + step, y + step), (x, y + step)]))
         squares[-1].set_color(rgb[0], rgb[1], rgb[2], alpha=rgb[3] if len(rgb) > 3 else cmap_alpha)
-    return Compound(squares)
+    return _Mosaic(squares)
 
 
 def outline(shape: Any) -> Geom:

@@ -157,13 +157,13 @@ class FileResults(Pure):
     def _world_as(self, state: State, given: list[int]) -> Iterator[list[tuple[Any, Any]]]:
         """The world in another state, of other rows; as it was afterwards."""
         environment, world, rows = self.environment, self.environment.world, state["pos"].shape[-1]
-        kept, own = [holder.copied() for holder in self.holders], (environment.rows, world.fast, world._near)
+        kept, own = [holder.copied() for holder in self.holders], (environment.rows, world._fast, world._near)
         motion = Motion(*(state[name] for name in Motion._fields))
         vectorized = [x for x in _objects(environment) if isinstance(x, Vectorized)]
         sizes = [x._batch_dim for x in vectorized]
         put = []
         try:
-            environment.rows, world.fast, world._near = rows, Fast("none", rows, world.fast.device), Near()
+            environment.rows, world._fast, world._near = rows, Fast("none", rows, world._fast.device), Near()
             for x in vectorized:
                 x._batch_dim = rows
             for place, body in enumerate(self.engine.bodies):
@@ -183,7 +183,7 @@ class FileResults(Pure):
                 x._batch_dim = size
             for holder, before in zip(self.holders, kept, strict=True):
                 holder.restore(before)
-            world.fast, world._near = own[1:]
+            world._fast, world._near = own[1:]
 
 
 def _mark(x: Tensor) -> Any:

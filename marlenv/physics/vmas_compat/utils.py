@@ -214,7 +214,7 @@ class ScenarioUtils:
         disable_warn: bool = False,
     ) -> Tensor:
         """A place for one entity, ``[B or 1, 1, 2]``; see :meth:`spawn_entities_randomly`."""
-        rows, draws = world.batch_dim if env_index is None else 1, world.draws
+        rows, draws = world.batch_dim if env_index is None else 1, world._draws
 
         def draw(where: Tensor | None = None) -> Tensor:
             return draws.point(rows, x_bounds, y_bounds, world.device, where)

@@ -59,10 +59,10 @@ class World(Vectorized):
     ) -> None:
         if batch_dim < 1:
             raise ShapeError(f"World: batch_dim must be at least 1, got {batch_dim}")
-        self.version = 0
+        self._version = 0
         """How often one of its laws was set."""
         super().__init__(batch_dim, torch.device(device))
-        self.draws = current_draws(batch_dim, device)
+        self._draws = current_draws(batch_dim, device)
         """Where random numbers come from: the env's."""
         self._agents: list[Agent] = []
         self._landmarks: list[Landmark] = []
@@ -73,7 +73,7 @@ class World(Vectorized):
         self._collision_force, self._joint_force = collision_force, joint_force
         self._contact_margin, self._torque_constraint_force = contact_margin, torque_constraint_force
         self._joints: dict[frozenset[str], Any] = {}
-        self.fast = Fast("none", batch_dim, self._device)
+        self._fast = Fast("none", batch_dim, self._device)
         """What of it is machine code; set by the env."""
         self._near = distances.Near()
         self._engines: dict[Any, Engine] = {}
@@ -81,7 +81,7 @@ class World(Vectorized):
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
         if name in LAWS:
-            self.version += 1
+            self._version += 1
 
     def __getattr__(self, name: str) -> Any:
         instead = INSTEAD.get(name)
@@ -194,7 +194,7 @@ class World(Vectorized):
         """Moves its tensors and its entities."""
         super().to(device)
         self._engines.clear()
-        self.fast = Fast(self.fast.tier, self._batch_dim, torch.device(device))
+        self._fast = Fast(self._fast.tier, self._batch_dim, torch.device(device))
         for entity in self.entities:
             entity.to(device)
 
@@ -212,8 +212,8 @@ class World(Vectorized):
         entities = self.entities
         gravity = self._gravity if isinstance(self._gravity, Tensor) else None
         key = (
-            tuple((id(e), e.version) for e in entities),
-            (self.version, 0 if gravity is None or gravity.is_inference() else gravity._version),
+            tuple((id(e), e._version) for e in entities),
+            (self._version, 0 if gravity is None or gravity.is_inference() else gravity._version),
             len(self._joints),
             tuple(
                 e.collision_filter(other)
@@ -239,13 +239,13 @@ class World(Vectorized):
     def get_distance(self, entity_a: Entity, entity_b: Entity, env_index: int | None = None) -> Tensor:
         """How far apart the outlines of two entities are, negative where they overlap; ``[B]``, metres."""
         self._check_batch_index(env_index)
-        gap = self._near.between(entity_a, entity_b, self.fast)[0]
+        gap = self._near.between(entity_a, entity_b, self._fast)[0]
         return gap.clone() if env_index is None else gap[env_index].clone()
 
     def is_overlapping(self, entity_a: Entity, entity_b: Entity, env_index: int | None = None) -> Tensor:
         """Whether two entities overlap; bool ``[B]``."""
         self._check_batch_index(env_index)
-        over = self._near.between(entity_a, entity_b, self.fast)[1]
+        over = self._near.between(entity_a, entity_b, self._fast)[1]
         return over.clone() if env_index is None else over[env_index].clone()
 
     def get_distance_from_point(self, entity: Entity, test_point_pos: Tensor, env_index: int | None = None) -> Tensor:
@@ -262,7 +262,7 @@ class World(Vectorized):
         entity_filter: Callable[[Any], bool] = lambda _: False,
     ) -> Tensor:
         """How far rays from an entity go, in the directions ``angles`` ``[B, R]``, radians; ``[B, R]``, metres."""
-        return distances.along_rays(entity, angles.t(), max_range, self.entities, entity_filter, self.fast).t()
+        return distances.along_rays(entity, angles.t(), max_range, self.entities, entity_filter, self._fast).t()
 
     def cast_ray(
         self,
@@ -273,4 +273,4 @@ class World(Vectorized):
     ) -> Tensor:
         """How far one ray goes, in the directions ``angles`` ``[B]``, radians; ``[B]``, metres."""
         rays = angles.unsqueeze(0)
-        return distances.along_rays(entity, rays, max_range, self.entities, entity_filter, self.fast)[0]
+        return distances.along_rays(entity, rays, max_range, self.entities, entity_filter, self._fast)[0]

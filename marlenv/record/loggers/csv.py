@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from tensordict import MemoryMappedTensor
 from torch import Tensor
 
 from marlenv.errors import SpecError, Unsupported
+from marlenv.record.files import save, whole_file
 from marlenv.record.loggers.base import Logger, check_video
 from marlenv.record.video import as_frames, write_video
 
@@ -27,10 +28,11 @@ class CSVExperiment:
         for name in ("scalars", "videos", "texts"):
             (folder / name).mkdir(parents=True, exist_ok=True)
 
-    def next(self, name: str, step: int | None) -> int:
-        """The step, or how often there was none before."""
+    @contextmanager
+    def numbered(self, name: str, step: int | None) -> Iterator[int]:
+        """The step, or how often the name was written before; this time is counted when it is written."""
+        yield self.counts[name] if step is None else step
         self.counts[name] += 1
-        return self.counts[name] - 1 if step is None else step
 
 
 class CSVLogger(Logger):
@@ -62,27 +64,44 @@ class CSVLogger(Logger):
         """Writes a line ``step,value`` into ``scalars/<name>.csv``."""
         path = self.experiment.folder / "scalars" / f"{name}.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
-            file.write(f"{self.experiment.next(f'scalar {name}', step)},{float(value)}\n")
+        with self.experiment.numbered(f"scalar {name}", step) as number:
+            _append(path, f"{number},{float(value)}\n".encode())
 
     def log_video(self, name: str, video: Tensor, step: int | None = None, **kwargs: Any) -> None:
         """Writes a film ``[N, T, C, H, W]`` into ``videos/<name>_<step>.<format>``."""
         check_video("CSVLogger", video)
-        number = self.experiment.next(f"video {name}", step)
-        path = self.experiment.folder / "videos" / f"{name}_{number}.{self.video_format}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if self.video_format == "pt":
-            torch.save(video, path)
-        elif self.video_format == "memmap":
-            MemoryMappedTensor.from_tensor(video, filename=str(path))
-        else:
-            write_video(path, as_frames(video), **{"fps": self.video_fps, **kwargs})
+        with self.experiment.numbered(f"video {name}", step) as number:
+            path = self.experiment.folder / "videos" / f"{name}_{number}.{self.video_format}"
+            if self.video_format in ("mp4", "gif"):
+                write_video(path, as_frames(video), **{"fps": self.video_fps, **kwargs})
+                return
+            with whole_file("CSVLogger.log_video", path) as draft:
+                if self.video_format == "memmap":
+                    draft.write_bytes(video.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+                else:
+                    save(video, draft)
 
     def log_hparams(self, cfg: Mapping[str, Any]) -> None:
         """Writes a line per option into ``texts/hparams<number>.txt``."""
-        path = self.experiment.folder / "texts" / f"hparams{self.experiment.next('hparams', None)}.txt"
-        path.write_text("\n".join(f"{key}: {value}" for key, value in sorted(cfg.items())))
+        with self.experiment.numbered("hparams", None) as number:
+            path = self.experiment.folder / "texts" / f"hparams{number}.txt"
+            with whole_file("CSVLogger.log_hparams", path) as draft:
+                draft.write_text("\n".join(f"{key}: {value}" for key, value in sorted(cfg.items())), encoding="utf-8")
 
     def log_histogram(self, name: str, data: Sequence[float] | Tensor, **kwargs: Any) -> None:
         """Not possible in csv files."""
         raise Unsupported("CSVLogger: csv files have no histograms; log numbers")
+
+
+def _append(path: Path, row: bytes) -> None:
+    """Writes a row at the end of a file, whole or not at all."""
+    with path.open("ab", buffering=0) as file:
+        size = file.tell()
+        try:
+            while row:
+                row = row[file.write(row) :]
+        except OSError as error:
+            file.truncate(size)
+            raise OSError(
+                f"CSVLogger.log_scalar: {path} cannot be written: {error.strerror}; the rows before are kept"
+            ) from error

@@ -4,7 +4,7 @@ that says which rows have it (``lives`` and ``_lives``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,23 +17,41 @@ FINAL_INFO = "final_info"
 """Under what name they hold the infos of the steps in which rows ended."""
 
 
-def split(infos: Mapping[str, Any], ended: NDArray[np.bool_]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split(
+    infos: Mapping[str, Any], ended: NDArray[np.bool_], of_ends: Collection[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """What infos say of rows that go on and of resets that followed in the same step; and what of the step in which
     rows ended.
 
     Args:
-        infos: those of a step; where they have no ``final_info``, as gym's before 0.26, they say nothing of resets.
+        infos: those of a step; where they have neither a ``final_info`` nor gymnasium's name of final observations, as
+            gym's before 0.26, they say nothing of resets.
         ended: bool ``[B]``.
+        of_ends: infos that are of the step in which rows ended, wherever they stand.
 
     >>> split({"lives": np.array([3, 2]), "final_info": {"lives": np.array([0, 0])}}, np.array([True, False]))
     ({'lives': array([3, 2])}, {'lives': array([0, 0])})
     """
     left_out = {name for one in (*FINAL, FINAL_INFO) for name in (one, f"_{one}")}
     plain = {name: value for name, value in infos.items() if name not in left_out}
-    if FINAL_INFO not in infos:
+    if FINAL_INFO not in infos and FINAL[0] not in infos:
         return merged_infos(plain, {}, ended), plain
-    finals = infos[FINAL_INFO]
-    return plain, dict(finals) if isinstance(finals, Mapping) else columns(finals)
+    told = infos.get(FINAL_INFO, {})
+    finals = dict(told) if isinstance(told, Mapping) else columns(told)
+    finals |= {name: plain.pop(name) for one in of_ends for name in (one, f"_{one}") if name in plain}
+    return plain, finals
+
+
+def statistics(env: Any) -> set[str]:
+    """Under what names gym's ``RecordEpisodeStatistics`` around a vector write what was of an episode that ended; they
+    are not in ``final_info``, since the vector made that before.
+    """
+    found = set()
+    while env is not None:
+        if any(cls.__name__ == "RecordEpisodeStatistics" for cls in type(env).__mro__):
+            found.add(getattr(env, "_stats_key", "episode"))
+        env = getattr(env, "env", None)
+    return found
 
 
 def columns(rows: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from marlenv.errors import ResetError, SpecError, Unsupported
 from marlenv.wrappers.gym.outputs import opened
-from marlenv.wrappers.gym.vector_infos import FINAL, merged_infos, split
+from marlenv.wrappers.gym.vector_infos import FINAL, merged_infos, split, statistics
 from marlenv.wrappers.gym.vector_observations import in_arrays, lists_rows, merged, rows_of
 
 MASKED = {"gymnasium.SyncVectorEnv", "gymnasium.AsyncVectorEnv", "marlenv.VectorOfRows"}
@@ -64,7 +64,8 @@ class Rows:
         if not self.masks and self.mode != "SAME_STEP":
             raise Unsupported(
                 f"{who}: {type(env.unwrapped).__name__} neither resets single rows nor starts them anew in the step in "
-                f"which they end; make it of single envs, by gymnasium.vector.SyncVectorEnv or AsyncVectorEnv"
+                f"which they end; make it with autoreset_mode=SAME_STEP where it takes one, or of single envs, by "
+                f"gymnasium.vector.SyncVectorEnv or AsyncVectorEnv"
             )
         shares = getattr(env.unwrapped, "shared_memory", None)
         if self.mode == "NEXT_STEP" and (
@@ -77,7 +78,7 @@ class Rows:
                 f"DISABLED"
             )
         space = getattr(env, "single_observation_space", env.observation_space)
-        self._listed = space if lists_rows(space) else None
+        self._listed, self._statistics = space if lists_rows(space) else None, statistics(env)
         self.over = np.zeros(self.count, dtype=bool)
         """Rows whose episode has ended, and that were not reset yet."""
         self.begun = np.zeros(self.count, dtype=bool)
@@ -119,7 +120,7 @@ class Rows:
         if self.mode != "SAME_STEP" or not ended.any():
             return obs, info
         self.begun = ended & ~waiting
-        infos, finals = split(info, ended)
+        infos, finals = split(info, ended, self._statistics)
         self.first = obs, infos
         return merged(obs, self._finals(info, ended), ended), merged_infos(infos, finals, ended)
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torch import Tensor
+from torch import Size, Tensor
 
 from marlenv.envs.seeding import fresh_seed
-from marlenv.errors import SpecError, UnknownName, Unsupported, nearest, whole
+from marlenv.errors import ShapeError, UnknownName, Unsupported, nearest
 from marlenv.optional import need
+from marlenv.options import naming_options
 from marlenv.specs import Composite, Unbounded
 from marlenv.tensordicts import lazy, new
 from marlenv.wrappers._agent import AgentSpecs
-from marlenv.wrappers._base import own_options
+from marlenv.wrappers._base import option_names, own_options
 from marlenv.wrappers._batched import BatchedAgentsEnv
 from marlenv.wrappers._jax_arrays import td_to_tree, to_jax, to_torch, tree_to_td
 from marlenv.wrappers._jax_compiled import CompiledEnv
+from marlenv.wrappers._rows import rows_of
 from marlenv.wrappers._spaces import spec_of, torch_dtype
-from marlenv.wrappers.jaxmarl.functions import Functions, can_mask, compiled, keys_of
+from marlenv.wrappers._used_options import check_used
+from marlenv.wrappers.jaxmarl.checks import check_observations, check_sim, scenario_of
+from marlenv.wrappers.jaxmarl.functions import Functions, compiled, keys_of, legal_of
 from marlenv.wrappers.jaxmarl.transition import GroupLayout
 
 
@@ -39,13 +44,14 @@ class JaxMARLWrapper(CompiledEnv, BatchedAgentsEnv):
     | `reward`, `done`, `terminated`, `truncated` | `[B, A, 1]` | a dead agent has terminated |
 
     At the root `done`, `terminated`, `truncated` `[B, 1]`, and `state` where the env gives a ``world_state``. JaxMARL's
-    own time limit, and ``max_steps``, truncate; final observations are kept, because the functional step is used and
-    not the one that resets. The infos are left out. Rows draw from keys of their own; :meth:`get_state` gives
-    everything away.
+    own time limit, which is its ``max_steps`` or Brax's, and ``max_steps`` truncate; limits that an env counts
+    otherwise (``coin_game``) terminate. Final observations are kept, because the functional step is used and not the
+    one that resets. The infos are left out. Rows draw from keys of their own; :meth:`get_state` gives everything away.
 
     Args:
         env: a JaxMARL ``MultiAgentEnv``.
         num_envs: how many rows.
+        batch_size: the same as ``[num_envs]``.
         **options: ``group_map``; ``categorical_actions`` (False: one-hot); ``max_steps``; ``seed``; ``device``.
     """
 
@@ -56,9 +62,19 @@ class JaxMARLWrapper(CompiledEnv, BatchedAgentsEnv):
     counts_steps: ClassVar[bool] = True
 
     def __init__(
-        self, env: Any = None, *, num_envs: int | None = None, seed: int | None = None, **options: Any
+        self,
+        env: Any = None,
+        *,
+        num_envs: int | None = None,
+        batch_size: Sequence[int] | None = None,
+        seed: int | None = None,
+        **options: Any,
     ) -> None:
-        batch = [1 if num_envs is None else whole(type(self).__name__, "num_envs", num_envs, 1)]
+        who = type(self).__name__
+        asked = rows_of(who, batch_size, num_envs)
+        batch = Size([1]) if asked is None else asked
+        if len(batch) != 1 or batch[0] < 1:
+            raise ShapeError(f"{who}: batch_size must be [num_envs], with a row or more, got {list(batch)}")
         super().__init__(env=env, batch_size=batch, seed=fresh_seed() if seed is None else seed, **options)
 
     @classmethod
@@ -66,19 +82,19 @@ class JaxMARLWrapper(CompiledEnv, BatchedAgentsEnv):
         return sorted(need("jaxmarl", "JaxMARLEnv").registered_envs)
 
     def _build_env(self, env: Any = None) -> Any:
-        if not all(hasattr(env, name) for name in ("step_env", "reset", "observation_space", "action_space")):
-            raise SpecError(f"{type(self).__name__}: expected a JaxMARL env, got {type(env).__name__}")
+        check_sim(type(self).__name__, env)
         return env
 
     def agent_specs(self) -> dict[str, AgentSpecs]:
         sim, jax = self._env, need("jax", type(self).__name__)
         self._shapes, state = jax.eval_shape(sim.reset, jax.random.PRNGKey(0))
-        self._masked, found = can_mask(sim, state), {}
-        for agent in map(str, sim.agents):
+        check_observations(type(self).__name__, sim, self._shapes)
+        self._legal, found = legal_of(sim, state), {}
+        for agent in sim.agents:
             shape, acted = self._shapes[agent], sim.action_space(agent)
             observed = Composite(observation=Unbounded(shape.shape, dtype=torch_dtype(shape.dtype)))
             action = spec_of(acted, categorical=self.categorical_actions)
-            found[agent] = AgentSpecs(observed, action, int(acted.n) if self._masked else None)
+            found[agent] = AgentSpecs(observed, action, None if self._legal is None else int(acted.n))
         return found
 
     def root_specs(self) -> Composite:
@@ -91,7 +107,7 @@ class JaxMARLWrapper(CompiledEnv, BatchedAgentsEnv):
         super()._init_env()
 
     def _compiled(self) -> Functions:
-        return compiled(self._env, self._groups, tuple(self.agent_names), self._masked, self.max_steps)
+        return compiled(self._env, self._groups, tuple(self.agent_names), self._legal, self.max_steps)
 
     def __getstate__(self) -> dict[str, Any]:
         try:
@@ -148,12 +164,22 @@ class JaxMARLEnv(JaxMARLWrapper):
 
     Args:
         task: its name in ``jaxmarl.registered_envs``; others than MPE and SMAX may run, and are not tested.
-        **options: those of :class:`JaxMARLWrapper`, and those of the env (``num_agents=5``, ``scenario=...``).
+        **options: those of :class:`JaxMARLWrapper`, and those of the env: ``num_agents=5``, ``scenario="3m"``, which is
+            JaxMARL's name of a map or an object of its ``map_name_to_scenario``.
+
+    Raises:
+        UnknownName: there is no such env; names the nearest.
+        TypeError: there is no such option; names the nearest.
     """
 
     def __init__(self, task: str, **options: Any) -> None:
         library, known = need("jaxmarl", "JaxMARLEnv"), self.available_envs
         if task not in known:
             raise UnknownName(f"JaxMARLEnv: no env is called {task!r}; {nearest(task, known)}")
-        self.task_name, ours = task, own_options(type(self), options)
-        super().__init__(library.make(task, **options), **ours)
+        who, self.task_name, ours = type(self).__name__, task, own_options(type(self), options)
+        if isinstance(options.get("scenario"), str):
+            options["scenario"] = scenario_of(who, options["scenario"])
+        with naming_options(who, options, option_names(type(self))):
+            sim = library.make(task, **options)
+        check_used(who, sim, options, option_names(type(self)))
+        super().__init__(sim, **ours)

@@ -5,6 +5,7 @@ Rows do not know of each other: row ``i`` draws from the key of ``(seed, i)``, h
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ from marlenv.optional import need
 from marlenv.wrappers.jaxmarl.transition import WHO, GroupLayout, Memory, Transition
 
 FAR = 1 << 30  # steps; more than anybody plays
+LEGAL = ("get_avail_actions", "get_legal_moves")
+"""What JaxMARL's envs call the function that says which actions are legal; the second one is Hanabi's."""
 
 
 class Functions(NamedTuple):
@@ -34,22 +37,25 @@ def keys_of(seed: int, rows: int) -> Any:
     return jax.device_put(keys, keys.device)
 
 
-def can_mask(sim: Any, state: Any) -> bool:
-    """Whether the simulator says which actions are legal."""
-    try:
-        need("jax", WHO).eval_shape(sim.get_avail_actions, state)
-    except NotImplementedError:
-        return False
-    return True
+def legal_of(sim: Any, state: Any) -> str | None:
+    """The simulator's function that says which actions are legal; None where it has none, or actions are no choices."""
+    if not all(hasattr(sim.action_space(agent), "n") for agent in sim.agents):
+        return None
+    for name in LEGAL:
+        if hasattr(sim, name):
+            with suppress(NotImplementedError):
+                need("jax", WHO).eval_shape(getattr(sim, name), state)
+                return name
+    return None
 
 
 @lru_cache(maxsize=64)
 def compiled(
-    sim: Any, groups: tuple[GroupLayout, ...], names: tuple[str, ...], masked: bool, max_steps: int | None
+    sim: Any, groups: tuple[GroupLayout, ...], names: tuple[str, ...], legal: str | None, max_steps: int | None
 ) -> Functions:
     """The functions of a simulator, compiled once for each way of grouping its agents."""
     jax, jnp = need("jax", WHO), need("jax.numpy", WHO)
-    transition = Transition(sim, groups, names, masked, max_steps or FAR)
+    transition = Transition(sim, groups, names, legal, max_steps or FAR)
 
     def start(keys: Any) -> Any:
         return jax.vmap(transition.start)(keys)

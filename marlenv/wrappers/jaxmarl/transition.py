@@ -5,7 +5,7 @@ What a row remembers is a tree of arrays: the simulator's state, a random key, t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from marlenv.errors import KeyMissing
@@ -16,6 +16,8 @@ from marlenv.wrappers._agent import check_named
 WHO = "JaxMARLWrapper"
 NO_AGENTS = {"__all__", "world_state"}
 """What JaxMARL writes beside its agents."""
+LIMIT = "truncation"
+"""Where Brax's envs say in the infos that a time limit cut an episode off."""
 
 Memory = dict[str, Any]
 
@@ -35,14 +37,14 @@ class Transition:
         sim: a JaxMARL env.
         groups: how the data are laid out.
         names: the agents, in the simulator's order.
-        masked: whether the simulator says which actions are legal.
+        legal: the simulator's function that says which actions are legal; None if it has none.
         max_steps: cut off after so many.
     """
 
     def __init__(
-        self, sim: Any, groups: tuple[GroupLayout, ...], names: tuple[str, ...], masked: bool, max_steps: int
+        self, sim: Any, groups: tuple[GroupLayout, ...], names: tuple[str, ...], legal: str | None, max_steps: int
     ) -> None:
-        self.sim, self.groups, self.names, self.masked, self.max_steps = sim, groups, names, masked, max_steps
+        self.sim, self.groups, self.names, self.legal, self.max_steps = sim, groups, names, legal, max_steps
         self.jax, self.jnp = need("jax", WHO), need("jax.numpy", WHO)
 
     def start(self, key: Any) -> Any:
@@ -65,9 +67,11 @@ class Transition:
         check_agents("step", self.names, observation=observations, reward=rewards, done=dones)
         steps = memory["steps"] + 1
         done, left = dones["__all__"], jnp.stack([dones[a] for a in names])
-        won, dies = self._ended(state, done)
+        won, dead = self._ended(
+            memory["state"], state, done, left, lambda now: self.sim.step_env(drawn, now, chosen)[3]
+        )
         cut = (done & ~won) | ((steps >= self.max_steps) & ~(done & won))
-        terminated = memory["terminated"] | (left if dies else left & ~(done & ~won)) | (done & won)
+        terminated = memory["terminated"] | dead | (done & won)
         truncated = memory["truncated"] | (cut & ~terminated)
         over = jnp.stack([done & won, cut])
         flags = {"terminated": terminated, "truncated": truncated, "over": over}
@@ -84,22 +88,39 @@ class Transition:
             observations["world_state"] = self.sim.get_world_state(memory["state"])
         return self._data(memory, observations, None)
 
-    def _ended(self, state: Any, done: Any) -> tuple[Any, bool]:
-        """Whether the task is over, time limits apart; and whether an agent's own flag always means that it died."""
-        if hasattr(self.sim, "is_terminal"):
-            inner = state.state if hasattr(state, "enemy_policy_state") else state
-            timeless = inner.replace(step=self.jnp.zeros_like(inner.step))
-            return self.sim.is_terminal(timeless if inner is state else state.replace(state=timeless)), True
-        limit = getattr(self.sim, "max_steps", None)
-        late = False if limit is None or not hasattr(state, "step") else state.step >= limit
-        return done & ~self.jnp.asarray(late), False
+    def _ended(self, before: Any, state: Any, done: Any, left: Any, played: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """Whether the task is over, and which agents are, time limits apart.
+
+        Where the simulator cannot be asked, the flags of the same step at an earlier time say it; XLA plays no more of
+        it than they need.
+
+        Args:
+            before: the state that the step started from.
+            state: the one after it.
+            done: the flag of all.
+            left: the agents' own flags.
+            played: the flags of the same step from another state.
+        """
+        jnp, inner = self.jnp, state.state if hasattr(state, "enemy_policy_state") else state
+        limit, late = getattr(self.sim, "max_steps", None), jnp.zeros_like(done)
+        if LIMIT in (getattr(state, "info", None) or ()):
+            late = done & (state.info[LIMIT] > 0)
+        elif limit is not None and hasattr(inner, "step"):
+            if not hasattr(self.sim, "is_terminal"):
+                flags = played(before.replace(step=jnp.full_like(before.step, -1)))
+                return flags["__all__"], jnp.stack([flags[a] for a in self.names])
+            said = {"done": jnp.zeros_like(inner.done)} if hasattr(inner, "done") else {}  # Overcooked asks it, too
+            timeless = inner.replace(step=jnp.zeros_like(inner.step), **said)
+            over = self.sim.is_terminal(timeless if inner is state else state.replace(state=timeless))
+            late = done & ~over & (inner.step >= limit)
+        return done & ~late, left & ~(late & left.all())
 
     def _data(self, memory: Memory, observations: Any, rewards: Any) -> Any:
         """Root and groups, laid out as they are handed over."""
         jnp = self.jnp
         terminated, truncated = memory["terminated"], memory["truncated"]
         alive = ~(terminated | truncated)
-        legal = self.sim.get_avail_actions(memory["state"]) if self.masked else {}
+        legal = {} if self.legal is None else getattr(self.sim, self.legal)(memory["state"])
         agents: dict[str, dict[str, Any]] = {}
         for i, a in enumerate(self.names):
             flags = (terminated[i], truncated[i], ~alive[i])
@@ -108,7 +129,7 @@ class Transition:
                 **{n: f[None] for n, f in zip(("terminated", "truncated", "done"), flags, strict=True)},
             }
             agents[a] |= {"alive": alive[i], "mask": alive[i]}
-            if self.masked:
+            if self.legal is not None:
                 mask = legal[a].astype(bool)
                 agents[a]["action_mask"] = mask | ~alive[i] | ~mask.any()
             if rewards is not None:

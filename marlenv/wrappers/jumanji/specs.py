@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from marlenv.errors import SpecError
+from marlenv.optional import need
 from marlenv.specs import (
     Binary,
     Bounded,
@@ -49,6 +50,15 @@ def spec_of(spec: Any, *, categorical: bool | None = None) -> TensorSpec:
     if hasattr(spec, "_specs"):
         return Composite({name: spec_of(part) for name, part in spec._specs.items()})
     raise SpecError(f"spec_of: no conversion for Jumanji's {type(spec).__name__}")
+
+
+def fitted(spec: Any, value: Any) -> Any:
+    """A value of a spec of Jumanji's in its dtypes, nested ones as dicts; with ``jax_enable_x64`` some envs have wider
+    ones.
+    """
+    if parts := getattr(spec, "_specs", None):
+        return {name: fitted(part, getattr(value, name)) for name, part in parts.items()}
+    return need("jax.numpy", "JumanjiWrapper").asarray(value, dtype=spec.dtype)
 
 
 def of_agents(spec: Any, *, categorical: bool) -> TensorSpec:

@@ -27,7 +27,7 @@ from marlenv.wrappers._jax_state import JaxStateEnv, Row
 from marlenv.wrappers._roster import AgentsWrapper
 from marlenv.wrappers.jumanji.layers import check
 from marlenv.wrappers.jumanji.pixels import pictures
-from marlenv.wrappers.jumanji.specs import of_agents, spec_of
+from marlenv.wrappers.jumanji.specs import fitted, of_agents, spec_of
 
 SHARED = {"grid", "node_types", "adj_matrix"}
 """Entries that all agents observe, even where they happen to be as long as there are agents."""
@@ -147,16 +147,16 @@ class JumanjiWrapper(JaxStateEnv, AgentsWrapper):
     def row_step(self, state: Any, action: Any) -> tuple[Any, Row]:
         """The next state, what is observed of it, reward and flags."""
         state, step = self._env.step(state, action)
-        data = self._observed(step.observation)
+        data, reward = self._observed(step.observation), step.reward.astype("float32")
         if self._agents is not None:
-            return state, {**data, "reward": step.reward, **self._of_agents(step)}
+            return state, {**data, "reward": reward, **self._of_agents(step)}
         done, over = step.last()[None], step.discount[None] == 0
         flags = {"done": done, "terminated": done & over, "truncated": done & ~over}
-        return state, {**data, "reward": step.reward[None], **flags}
+        return state, {**data, "reward": reward[None], **flags}
 
     def _observed(self, observation: Any) -> Row:
-        names = getattr(self._env.observation_spec, "_specs", None)
-        data: Row = {name: getattr(observation, name) for name in names} if names else {"observation": observation}
+        seen = fitted(self._env.observation_spec, observation)
+        data: Row = seen if isinstance(seen, dict) else {"observation": seen}
         if "action_mask" in data:
             legal = data["action_mask"]
             data["action_mask"] = legal | ~legal.any(-1 if self._agents is not None else None, keepdims=True)

@@ -54,7 +54,7 @@ class Match:
     def start(self, seed: int | None, text: Any) -> Any:
         """Begins a game, or goes on from a serialized state; returns the state."""
         if seed is not None:
-            self.rng, self.game = np.random.default_rng(seed), reseeded(self.game, seed)
+            self.rng, self.game = np.random.default_rng(seed % 2**64), reseeded(self.game, seed)
         self.state = self.game.new_initial_state() if text is None else self.positions.read(self.game, text)
         self._go_on()
         self.returns: list[float] = self.state.returns()

@@ -21,7 +21,7 @@ from marlenv.games.chess.pictures import sprites
 from marlenv.games.chess.rules import Chess
 from marlenv.games.env.draws import Draws
 from marlenv.games.env.time_step import TimeStep
-from marlenv.games.env.turn_based import GRAPHS, OPPONENT_RNG, PLIES
+from marlenv.games.env.turn_based import FIRST_RNG, GRAPHS, OPPONENT_RNG, PLIES, streams_where
 from marlenv.games.rules import where
 from marlenv.groups import open_rows
 from marlenv.specs import Binary, Bounded, Categorical, Composite, Unbounded
@@ -132,6 +132,8 @@ class ChessEnv(ChessTurns):
             both[PLIES] = Unbounded((*shape, 1), dtype=torch.int64)
         if self.opponent == "random" and not self.stateful:
             both[OPPONENT_RNG] = Unbounded((*shape, 2), dtype=torch.int64)
+        if self._draws_first and not self.stateful:
+            both[FIRST_RNG] = Unbounded((*shape, 2), dtype=torch.int64)
         if not self.stateful:
             parts = zip(self._fields, self._example, strict=True)
             position = {name: Unbounded((*shape, leaf.shape[-1]), dtype=torch.int64) for name, leaf in parts}
@@ -186,14 +188,15 @@ class ChessEnv(ChessTurns):
         )
 
     def extra(self, tensordict: TensorDictBase, name: str) -> Tensor | None:
-        """How many moves were played, and what a random opponent draws from."""
+        """How many moves were played, and what a random opponent and first positions are drawn from."""
         if self.stateful:
-            return self._plies if name == PLIES else self._drawn_from
+            return {PLIES: self._plies, OPPONENT_RNG: self._drawn_from, FIRST_RNG: self._first_from}[name]
         value: Tensor | None = get(tensordict, name)
         return value.squeeze(-1) if value is not None and name == PLIES else value
 
     _plies: Tensor | None = None
     _drawn_from: Tensor | None = None
+    _first_from: Tensor | None = None
 
     # --- starting --------------------------------------------------------------------------------
 
@@ -210,8 +213,8 @@ class ChessEnv(ChessTurns):
             batch, tensordict if partial or (mask is not None and not self.stateful) else None, answer=False
         )
         now = self._scores.begin(step.state)
-        if partial and held is not None and mask is not None:
-            step, now = self._with_held(mask.reshape(batch), step, now, held, self._plies)
+        if partial and held is not None and tensordict is not None and mask is not None:
+            step, now = self._with_held(mask.reshape(batch), step, now, held, tensordict)
         return self._beginning(step, now)
 
     def _reset_rows(self, request: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
@@ -226,23 +229,24 @@ class ChessEnv(ChessTurns):
         return self._data(step)
 
     def _with_held(
-        self, mask: Tensor, step: TimeStep[State], now: Record, held: Record, plies: Tensor | None
+        self, mask: Tensor, step: TimeStep[State], now: Record, held: Record, tensordict: TensorDictBase
     ) -> tuple[TimeStep[State], Record]:
-        """Games that begin in the rows of ``mask``, and those that are held in the others."""
-        state = where(mask, step.state, held.state)
+        """Games that begin in the rows of ``mask``, and those that are held, or in the data, in the others."""
+        state, plies = where(mask, step.state, held.state), self.extra(tensordict, PLIES)
         if plies is not None:
             plies = plies.masked_fill(mask, 0)
-        step = self._opened(state, plies, step.opponent_rng, answer=False)
+        first_rng = streams_where(mask, step.first_rng, self._first_rng(tensordict))
+        step = self._opened(state, plies, step.opponent_rng, first_rng=first_rng, answer=False)
         return step, now.chosen(mask, held, state)
 
     def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
         """All rows, those of ``mask`` with a new game."""
         self.read(tensordict)
-        held, plies = self._now, self.extra(tensordict, PLIES)
+        held = self._now
         step = self._first(tensordict.batch_size, tensordict, answer=False)
         if held is None:
             return None
-        return self._beginning(*self._with_held(mask, step, self._scores.begin(step.state), held, plies))
+        return self._beginning(*self._with_held(mask, step, self._scores.begin(step.state), held, tensordict))
 
     def _holds_games(self, tensordict: TensorDictBase) -> bool:
         """Whether data hold positions, or texts of them."""
@@ -257,11 +261,16 @@ class ChessEnv(ChessTurns):
             raise BadNotation(
                 f"ChessEnv.reset: row {row}: the game is over ({why}) in {fen!r}; begin with one that goes on"
             )
-        ply, opponent_rng = (None if x is None else x.clone() for x in (get(state, PLIES), get(state, OPPONENT_RNG)))
+        found = (get(state, name) for name in (PLIES, OPPONENT_RNG, FIRST_RNG))
+        ply, opponent_rng, first_rng = (None if x is None else x.clone() for x in found)
+        first_rng = self._drawing_on(first_rng, state.batch_size)
         if self.opponent == "random":
             opponent_rng = self._opponent_rng(opponent_rng, state.batch_size)
         return self._beginning(
-            self._opened(now.state, None if ply is None else ply.squeeze(-1), opponent_rng, answer=False), now
+            self._opened(
+                now.state, None if ply is None else ply.squeeze(-1), opponent_rng, first_rng=first_rng, answer=False
+            ),
+            now,
         )
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
@@ -278,6 +287,8 @@ class ChessEnv(ChessTurns):
             put(out, PLIES, self._plies.unsqueeze(-1).clone())
         if self._drawn_from is not None:
             put(out, OPPONENT_RNG, self._drawn_from.clone())
+        if self._first_from is not None:
+            put(out, FIRST_RNG, self._first_from.clone())
         for name, texts in (("san", self._held.sans), ("pgn", self._held.pgns)):
             if name in self._scores.texts:
                 put(out, name, wrapped(texts, batch))
@@ -305,11 +316,11 @@ class ChessEnv(ChessTurns):
     def _answer(self, step: TimeStep[State]) -> TimeStep[State]:
         """Lets the opponent move, who may ask the env; where it fails, the env keeps the games that it had."""
         spec = self.full_action_spec["action"]
-        kept, mask = (self._held, self._plies, self._drawn_from), spec.mask
+        kept, mask = (self._held, self._plies, self._drawn_from, self._first_from), spec.mask
         try:
             return super()._answer(step)
         except BaseException:
-            (self._held, self._plies, self._drawn_from), self._masked = kept, None
+            (self._held, self._plies, self._drawn_from, self._first_from), self._masked = kept, None
             spec.update_mask(mask)
             raise
 
@@ -428,12 +439,15 @@ class ChessEnv(ChessTurns):
         data: dict[str, Any] = {"turn": state.board[..., TURN] == 0}
         if self.stateful:
             self._held, self._plies, self._drawn_from = now, step.plies, step.opponent_rng
+            self._first_from = step.first_rng
         else:
             data["state"] = new(dict(zip(self._fields, separate(state, held), strict=True)), batch, self.device)
             if step.plies is not None:
                 [data[PLIES]] = separate([step.plies.unsqueeze(-1)], held)
             if step.opponent_rng is not None:
                 [data[OPPONENT_RNG]] = separate([step.opponent_rng], held)
+            if step.first_rng is not None:
+                [data[FIRST_RNG]] = separate([step.first_rng], held)
         data |= self._scores.entries(now)
         if self.mask_actions or self.include_legal_moves:
             coded = self._numbers(state)

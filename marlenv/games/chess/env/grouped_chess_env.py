@@ -10,12 +10,12 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.errors import SpecError
-from marlenv.games.chess.board import HASH, PLANES, WORDS, State
+from marlenv.games.chess.board import PLANES, WORDS, State
 from marlenv.games.chess.fast import paths
 from marlenv.games.chess.rules import Chess
 from marlenv.games.env.game_env import GameEnv
 from marlenv.games.env.time_step import TimeStep
-from marlenv.games.env.turn_based import TurnBasedEnv
+from marlenv.games.env.turn_based import FIRST, FIRST_RNG, TurnBasedEnv, streams_where
 from marlenv.games.fast.compiled import SOME_OVER
 from marlenv.games.fast.step_buffers import Blank, StepBuffers
 from marlenv.rng import RowRNG
@@ -31,23 +31,35 @@ class ChessTurns(TurnBasedEnv[State]):
 
     rules: Chess
 
-    def _first(self, batch: Size, before: TensorDictBase | None = None, *, answer: bool = True) -> TimeStep[State]:
-        """New games; those of Chess960 draw their first position from the row's seed and the position before."""
-        if not (self.rules.chess960 and self.rules.number is None):
-            return super()._first(batch, before, answer=answer)
-        opponent_rng = super()._first(batch, before, answer=False).opponent_rng
-        return self._opened(self._drawn(batch, before), opponent_rng=opponent_rng, answer=answer)
+    def __init__(self, rules: Chess, **options: Any) -> None:
+        self._draws_first = rules.chess960 and rules.number is None
+        super().__init__(rules, **options)
 
-    def _drawn(self, batch: Size, before: TensorDictBase | None) -> State:
-        """A first position of Chess960 per row."""
-        rng = RowRNG(self._seed_of_games(), batch, self.device)
-        held = None if before is None else self._positions(before)
+    def _first(self, batch: Size, before: TensorDictBase | None = None, *, answer: bool = True) -> TimeStep[State]:
+        """New games; those of Chess960 draw their first position from a stream of the row, as others after them will.
+
+        It goes on from that in the data ``before``.
+        """
+        if not self._draws_first:
+            return super()._first(batch, before, answer=answer)
+        opponent_rng = self._streams(batch, before)[1]
+        held = None if before is None else self.extra(before, FIRST_RNG)
         if held is None:
-            rng = rng.fork(self._episode)
+            rng = RowRNG(self._seed_of_games(), batch, self.device).fork(FIRST).fork(self._episode)
             self._episode += 1
         else:
-            rng.counter = held.board[..., HASH].clone()
-        return self.rules.start(batch, rng=rng, device=self.device)
+            rng = RowRNG.from_state(held).fork(0)
+        state = self.rules.start(batch, rng=rng, device=self.device)
+        return self._opened(state, opponent_rng=opponent_rng, first_rng=rng.state, answer=answer)
+
+    def _first_rng(self, tensordict: TensorDictBase) -> Tensor | None:
+        return self._drawing_on(self.extra(tensordict, FIRST_RNG), tensordict.batch_size) if self._draws_first else None
+
+    def _drawing_on(self, held: Tensor | None, batch: Size) -> Tensor | None:
+        """A stream per row that first positions are drawn from; positions that were made by hand have none."""
+        if held is not None or not self._draws_first:
+            return held
+        return RowRNG(self._seed_of_games(), batch, self.device).fork(FIRST).state
 
 
 class GroupedChessEnv(ChessTurns, GameEnv[State]):
@@ -60,6 +72,7 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
     | `(group, "observation")` | int64 `[*B, A, 16]` | the position as the player to move sees it: `chess/board.py` |
     | `(group, "action_mask")` | int64 `[*B, A, 73]` | bit `s` of word `p`: action `64 p + s`; or bool `[*B, A, 4672]` |
     | `("state", "board")`, ... | int64 | the position; :class:`~marlenv.games.chess.board.State` |
+    | `("state", "first_rng")` | int64 `[*B, 2]` | in Chess960: what first positions are drawn from |
 
     Planes for networks are the transform :class:`~marlenv.ChessPlanes`, other numberings of the moves
     :class:`~marlenv.ChessActions`.
@@ -81,7 +94,6 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         self._keys: tuple[Any, Tensor] | None = None
         self._limits, self._kept = rules.limits, rules.limits.plies + 1
         self._wide, self._mask_dtype = (PLANES, torch.int64) if mask == "bits" else (rules.n_actions, torch.bool)
-        self._drawn_first = rules.chess960 and rules.number is None
         super().__init__(rules, **options)
 
     def _mask_spec(self) -> TensorSpec:
@@ -129,7 +141,9 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         return kept[1], stream.used, (first, second)
 
     def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
-        """A step in one call, unless a move is illegal."""
+        """A step in one call, unless a move is illegal; new games whose first positions are drawn are none of it."""
+        if ahead and self._draws_first:
+            return None
         state = self.read(tensordict)
         if not self._quick(state):
             return None
@@ -137,9 +151,9 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         rules, batch, done = self.rules, tensordict.batch_size, self._done(tensordict)
         done = rules.over(state) if done is None else done
         after, following = self._lend(batch, rewards=True)
-        fresh = restarted = None
-        if ahead and not self._drawn_first:
-            fresh, restarted = self._lend(batch, rewards=False)
+        if (first_rng := self._first_rng(tensordict)) is not None:
+            put(get(after, "state"), FIRST_RNG, first_rng.clone())
+        fresh, restarted = self._lend(batch, rewards=False) if ahead else (None, None)
         result = self.fast_play(state, actions, done, following, restarted)
         if result != SOME_OVER or fresh is None:
             return (after, None) if result else None
@@ -147,7 +161,7 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
 
     def fuses(self, batch: Size) -> bool:
         """Whether a rollout can be written into memory, step after step; first positions that are drawn cannot."""
-        ours = type(self) is GroupedChessEnv and not self._drawn_first and batch.numel() > 0
+        ours = type(self) is GroupedChessEnv and not self._draws_first and batch.numel() > 0
         return ours and self._quick(self._example) and paths.compiled(self.rules.path, self._example.board)
 
     def fast_play(
@@ -170,16 +184,21 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
 
     def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
         """All rows, those of ``mask`` with a first position."""
-        state, drawn = self.read(tensordict), self._drawn_first
+        state = self.read(tensordict)
         if not self._quick(state):
-            return None if drawn else super().fast_reset(tensordict, mask)
+            return None if self._draws_first else super().fast_reset(tensordict, mask)
         black = self._mask_of_black(tensordict)
         if black is None or black.dtype != self._mask_dtype or black.shape != (*mask.shape, 1, self._wide):
             return None
         fresh, restarted = self._lend(mask.shape, rewards=False)
-        start = self._drawn(mask.shape, tensordict) if drawn else self.rules.first(state.board.device)
+        start, first_rng = self.rules.first(state.board.device), None
+        if self._draws_first:
+            drawn = self._first(mask.shape, tensordict, answer=False)
+            start, first_rng = drawn.state, streams_where(mask, drawn.first_rng, self._first_rng(tensordict))
         if not paths.env_reset(state, mask, start, restarted, self.rules.path):
             return None
+        if first_rng is not None:
+            put(get(fresh, "state"), FIRST_RNG, first_rng)
         return self._with_old(fresh, state.history, black)
 
     def blank_buffers(self, blank: Blank) -> StepBuffers[State]:

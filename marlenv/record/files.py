@@ -1,0 +1,50 @@
+"""Files of recorders and loggers: each is written whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+@contextmanager
+def whole_file(who: str, path: Path, kept: str = "an older file is as it was") -> Iterator[Path]:
+    """A place beside ``path`` to write to, which becomes ``path`` when all is written; makes the folder.
+
+    Args:
+        who: writes it.
+        path: of the file.
+        kept: what is there still after an error.
+
+    Raises:
+        OSError: it cannot be written, as where the disk is full.
+    """
+    draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.unlink(missing_ok=True)
+        yield draft
+        draft.replace(path)
+    except OSError as error:
+        raise OSError(f"{who}: {path} cannot be written: {error.strerror or error}; {kept}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def save(what: Any, path: Path) -> None:
+    """Writes with torch.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    try:
+        with path.open("wb") as file:
+            torch.save(what, file)
+    except RuntimeError as error:
+        if isinstance(error.__context__, OSError):  # what the file said, which torch puts its own text on top of
+            raise OSError(*error.__context__.args) from error
+        raise
