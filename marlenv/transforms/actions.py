@@ -29,6 +29,7 @@ from marlenv.specs.discrete import Discrete, one_hot, pick
 from marlenv.tensordicts import fetch, write
 from marlenv.transforms.base import Kind, Transform
 from marlenv.transforms.frames import ended_before, governing, spread, standing_still, step_on
+from marlenv.transforms.names import is_public
 from marlenv.transforms.streams import DrawingActions
 
 if TYPE_CHECKING:
@@ -532,7 +533,7 @@ class MultiAction(Transform):
             self.out_keys_inv = list(env.action_keys)
         super().join(env)
         self.stacked = [*(env.reward_keys if self.stack_rewards else ())]
-        self.stacked += env.observation_keys if self.stack_observations else ()
+        self.stacked += filter(is_public, env.observation_keys if self.stack_observations else ())
         sides = (env.full_action_spec, env.full_reward_spec, env.full_observation_spec)
         self.at = {key: self._place(key, sides) for key in (*self.in_keys_inv, *self.out_keys_inv, *self.stacked)}
 

@@ -125,7 +125,7 @@ def test_wrong_policies_are_told_what_to_do():
     with pytest.raises(
         SpecError,
         match=r"takes arguments \['observation', 'memory'\], but the env has the observation keys \['observation'\]; "
-        r"wrap it: TensorDictModule\(policy",
+        r"name arguments after keys \(observation\), or wrap it: TensorDictModule\(policy",
     ):
         CountingEnv().rollout(2, Greedy())
 

@@ -192,6 +192,14 @@ def test_several_actions_in_one_step() -> None:
     assert out["done"].flatten().tolist() == [True, True]
 
 
+def test_what_others_remember_is_not_stacked() -> None:
+    env = TransformedEnv(CountingEnv(9), Compose(marlenv.ObservationDelay(1), MultiAction(stack_observations=True)))
+    out = env.step(env.reset().set("action", torch.zeros(3, 1)))["next"]
+    assert out["observation"].flatten().tolist() == [0, 1, 2]
+    td = env.step_mdp(TensorDict({"next": out})).set("action", torch.zeros(2, 1))
+    assert env.step(td)["next", "observation"].flatten().tolist() == [3, 4]
+
+
 def test_idle_steps_begin_episodes_elsewhere_row_by_row() -> None:
     def starts(rows: int) -> list[float]:
         env = TransformedEnv(CountingEnv(99, batch_size=[rows]), NoopResetEnv(5))
