@@ -134,7 +134,8 @@ def _flag(td: TensorDictBase, path: Path, name: str, like: Size) -> Tensor:
 def _stepped(td: TensorDictBase, like: Size) -> Tensor:
     """Where there is a step at all, and no padding of split trajectories; bool of the shape of the group's batch."""
     observed = get(get(td, "next"), "mask") is not None  # the env's own mask says who acts
-    for node in (get(td, "collector"), None if observed else td):
+    nodes: list[Any] = [get(td, "collector"), None if observed else td]
+    for node in nodes:
         mask = get(node, "mask") if is_nested(node) and node.batch_size == td.batch_size else None
         if isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.shape in (td.shape, (*td.shape, 1)):
             return mask.reshape(*td.shape, *[1] * (len(like) - td.ndim)).expand(like)
