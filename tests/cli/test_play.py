@@ -251,11 +251,12 @@ def test_ctrl_c_keeps_the_game(
 def test_pieces_are_letters_where_the_terminal_has_no_figures(
     monkeypatch: pytest.MonkeyPatch, encoding: str, rank: str
 ) -> None:
-    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="replace", write_through=True)
+    terminal = io.BytesIO()
+    out = io.TextIOWrapper(terminal, encoding=encoding, errors="replace", write_through=True)
     monkeypatch.setattr(sys, "stdin", io.StringIO("quit\n"))
     monkeypatch.setattr(sys, "stdout", out)
     assert main(["play", "chess", "--color", "always"]) == 0
-    shown = out.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+    shown = terminal.getvalue().decode(encoding)
     plain = re.sub("\x1b\\[[0-9;]*m", "", shown)
     assert rank in plain or rank in plain.replace(" ", "")
     assert "?" not in shown

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from full_disks import full_disk
 
 from marlenv import CSVLogger, PixelRenderTransform, SerialEnv, TensorDictRecorder, TransformedEnv, VideoRecorder
 from marlenv.errors import SpecError, SpecTypeError
@@ -20,17 +18,6 @@ from marlenv.record import write_video
 from marlenv.testing.mocks import CountingEnv
 
 NOISE = torch.randint(0, 255, (1, 20, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-
-
-@contextmanager
-def full_disk(size: int) -> Iterator[None]:
-    """No file can grow beyond so many bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from contents import content
+from full_disks import full_disk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -180,15 +180,11 @@ def test_who_waits_for_the_disk_is_told_that_it_is_full(tmp_path: Path) -> None:
     after = content(ledger)
     assert before != after
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (Path(f"{ledger.path}-wal").stat().st_size, hard))  # as a full disk does
-    try:
+    with full_disk(Path(f"{ledger.path}-wal").stat().st_size):
         with ledger.together():
             ledger.finish("x", results(list(ledger.lease("x", 4)), 1, kept=True))
         with pytest.raises(OSError, match=r"a.sqlite: (disk I/O|database or disk).*; what was written before is kept"):
             ledger.counts()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert content(ledger) == after
     assert [game.id for game in ledger.lease("y", 9)] == [5, 6, 7, 8]
     ledger.close()

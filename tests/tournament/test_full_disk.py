@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from full_disks import full_disk
 
 from marlenv.cli.__main__ import main
 from marlenv.errors import PoolError
@@ -16,17 +14,6 @@ from marlenv.tournament.drive import open_ledger, run
 from marlenv.tournament.store import Ledger
 
 CONFIG = {"env": "tic_tac_toe", "players": {"a": "random", "b": "random"}, "cycles": 200, "rows": 64}
-
-
-@contextmanager
-def full_disk(size: int) -> Iterator[None]:
-    """No file can grow beyond so many bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.fixture

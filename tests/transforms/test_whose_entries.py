@@ -110,10 +110,9 @@ def test_policies_that_do_not_say_what_they_read() -> None:
 @pytest.mark.parametrize("answer", [torch.tensor([2, 2, 2]), torch.tensor([1, 0, 1]), torch.ones(3)])
 @pytest.mark.parametrize("kind", ["skip", "switch"])
 def test_conditions_are_bools(kind: str, answer: Tensor) -> None:
-    stay = lambda td: td.set("action", torch.zeros(3, 1))  # noqa: E731
     made = marlenv.ConditionalSkip(lambda td: answer)
     if kind == "switch":
-        made = marlenv.ConditionalPolicySwitch(stay, lambda td: answer)
+        made = marlenv.ConditionalPolicySwitch(lambda td: td.set("action", torch.zeros(3, 1)), lambda td: answer)
     said = rf"must give a bool or a tensor of bools, got one of {answer.dtype}"
     with pytest.raises(SpecTypeError, match=said):
         CountingEnv(9, batch_size=[3]).append_transform(made).rollout(3)

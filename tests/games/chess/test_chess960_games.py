@@ -37,8 +37,8 @@ def begun(env: GameEnv[State]) -> TensorDictBase:
 @pytest.mark.parametrize("options", [{}, {"mask": "bool"}, {"illegal": "lose"}, {"opponent": "random"}], ids=str)
 def test_new_games_begin_where_games_end(options: dict[str, Any], path: str) -> None:
     """However they are played on: in one call, step by step, or in a rollout."""
-    make = lambda: marlenv.make("chess", len(ENDGAMES), chess960=True, path=path, seed=4, **options)  # noqa: E731
-    one, other, rolling = make(), make(), make()
+    given = {"chess960": True, "path": path, "seed": 4, **options}
+    one, other, rolling = (marlenv.make("chess", len(ENDGAMES), **given) for _ in range(3))
     x, y, steps = begun(one), begun(other), 12
     data = rolling.rollout(steps, tensordict=begun(rolling), auto_reset=False, break_when_any_done=False)
     ended = 0
