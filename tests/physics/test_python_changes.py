@@ -240,11 +240,12 @@ class OfAUser(SimpleSpread):
     pass
 
 
-@pytest.mark.parametrize("kind", [SimpleSpread, OfAUser])
-def test_another_method_of_a_scenario_of_ours_is_followed(kind, monkeypatch):
+@pytest.mark.parametrize(("kind", "at"), [(SimpleSpread, SimpleSpread), (OfAUser, SimpleSpread), (OfAUser, OfAUser)])
+def test_another_method_of_a_scenario_of_ours_is_followed(kind, at, monkeypatch):
+    """Also one that a class did not have itself before, or has not any more."""
     env = ScenarioEnv(kind(), num_envs=2, seed=0, compile="aot")
     assert last_reward(env) != 7.0
-    monkeypatch.setattr(SimpleSpread, "rewards", lambda self: {"agents": self.zeros(self.n_agents) + 7})
+    monkeypatch.setattr(at, "rewards", lambda self: {"agents": self.zeros(self.n_agents) + 7})
     assert last_reward(env) == 7.0
     assert isinstance(env.engine, MachineCode)
     monkeypatch.undo()

@@ -4,6 +4,7 @@ A walk from a user's scenario lists what attributes, slots, containers, closures
 names hold. Plain values are compared by value, tensors by version, small arrays by their bytes, all else by identity.
 Objects of marlenv and of libraries are not looked into (but PyTorch's modules are); the package that a scenario comes
 from is no library to it. Of marlenv's own scenarios only the classes are kept: somebody may put other methods there.
+Scenarios' classes tell when anything is assigned to them, and are looked at only then.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import torch
 from torch import Tensor
 
 from marlenv.physics.jit.graph import Untraceable
+from marlenv.physics.task.scenario import ScenarioMeta
 
 OURS = "marlenv."
 FOREIGN = {"marlenv", "torch", "numpy", "tensordict", *sys.stdlib_module_names}
@@ -143,6 +145,22 @@ class _Slots(Mapping[str, Any]):
             raise KeyError(key) from None
 
 
+class _Written(Mapping[str, Any]):
+    """What a class says by itself."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+    def __len__(self) -> int:
+        return len(_entries(self.kind))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_entries(self.kind))
+
+    def __getitem__(self, key: str) -> Any:
+        return vars(self.kind)[key]
+
+
 class Watch:
     """All that a scenario could read besides the values of rows, as it was when this was made.
 
@@ -161,6 +179,8 @@ class Watch:
 
     def __init__(self, scenario: Any) -> None:
         self.holders: list[_Holder] = []
+        self._kinds: list[_Holder] = []  # scenarios' classes
+        self._change = ScenarioMeta.changed
         self.tensors: list[tuple[Tensor, int, str]] = []
         self.arrays: list[tuple[Any, bytes, str]] = []
         self.sets: list[tuple[Any, set[int], str]] = []
@@ -169,7 +189,7 @@ class Watch:
         self._own = frozenset(kind.__module__.partition(".")[0] for kind in kinds) - FOREIGN
         for kind in kinds:
             if kind.__module__.startswith(OURS):
-                self.holders.append(_Holder(vars(kind), _entries(kind), _within(kind.__name__), whole=False))
+                list(self._of_kind(kind))
         queue: list[tuple[Any, str]] = [(scenario, "self")]
         while queue:
             x, name = queue.pop()
@@ -190,6 +210,10 @@ class Watch:
 
     def stays(self) -> bool:
         """Whether all is as it was."""
+        if self._change is not (change := ScenarioMeta.changed):
+            if self.changed() is not None:
+                return False
+            self._change = change
         if any(self._empty):
             return False
         try:
@@ -204,7 +228,7 @@ class Watch:
 
     def changed(self) -> str | None:
         """What is not as it was, as users write it; None where all is."""
-        for holder in self.holders:
+        for holder in (*self._kinds, *self.holders):
             if not holder.stays() and (what := holder.changed()) is not None:
                 return what
         for x, version, name in self.tensors:
@@ -237,10 +261,18 @@ class Watch:
             yield from self._function(x, name)
         elif isinstance(x, type):
             if not self._foreign(x.__module__):
-                yield from self._hold(vars(x), _entries(x), _within(x.__name__), whole=False)
+                yield from self._of_kind(x)
         else:
             yield from ((part, name) for part in _parts(x))
             yield from self._object(x, name)
+
+    def _of_kind(self, kind: type) -> Iterator[tuple[Any, str]]:
+        """Notes what a class says, and gives what is to be looked at next."""
+        said = _within(kind.__name__)
+        if isinstance(kind, ScenarioMeta):
+            yield from self._hold(_Written(kind), _entries(kind), said, whole=True)
+        else:
+            yield from self._hold(vars(kind), _entries(kind), said, whole=False)
 
     def _object(self, x: Any, name: str) -> Iterator[tuple[Any, str]]:
         """What an object that is an author's holds in attributes and in slots, and its classes."""
@@ -278,7 +310,7 @@ class Watch:
     ) -> Iterator[tuple[Any, str]]:
         holder = _Holder(content, keys, said, whole=whole)
         if (holder.keys or whole) and not isinstance(content, tuple):
-            self.holders.append(holder)
+            (self._kinds if isinstance(content, _Written) else self.holders).append(holder)
         yield from ((x, said(key)) for key, x in zip(holder.keys, holder.kept, strict=True))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -41,8 +41,25 @@ KINDS: dict[object, tuple[type, ...]] = {
 }
 
 
+class ScenarioMeta(ABCMeta):
+    """The class of scenarios' classes: tells whether anything was assigned to one of them after it was made."""
+
+    changed: ClassVar[object] = object()
+    """Another object after each assignment to a scenario's class, and after each deletion."""
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        """Assigns, and lets machine code know that it may be out of date."""
+        super().__setattr__(name, value)
+        ScenarioMeta.changed = object()
+
+    def __delattr__(cls, name: str) -> None:
+        """Deletes, and lets machine code know that it may be out of date."""
+        super().__delattr__(name)
+        ScenarioMeta.changed = object()
+
+
 @dataclass(eq=False)
-class Scenario(ABC):
+class Scenario(metaclass=ScenarioMeta):
     """A task in a plane with ``B`` parallel rows.
 
     A scenario is a dataclass: its fields are its options, checked by name. It says what is in the world
@@ -157,16 +174,16 @@ class Scenario(ABC):
         """What else is worth knowing about a row; ``{name: [B] or [B, k]}``."""
         return {}
 
-    def after_spawn(self) -> None:  # noqa: B027
+    def after_spawn(self) -> None:
         """Remembers what the first step will need, when everything is in its place."""
 
-    def before_step(self) -> None:  # noqa: B027  (a hook: doing nothing is right)
+    def before_step(self) -> None:
         """Changes actions (``agents.u``) before they become forces, and moves scripted agents."""
 
-    def after_step(self) -> None:  # noqa: B027
+    def after_step(self) -> None:
         """Runs when the world has moved and before the rewards."""
 
-    def end_step(self) -> None:  # noqa: B027
+    def end_step(self) -> None:
         """Runs last in a step: what it moves is seen from the next one on."""
 
     def view(self) -> View | None:
@@ -175,7 +192,7 @@ class Scenario(ABC):
         """
         return None
 
-    def draw(self, picture: Picture) -> None:  # noqa: B027
+    def draw(self, picture: Picture) -> None:
         """Draws on a picture of one row what is there besides the bodies; everything here has ``B = 1``."""
 
     # --- tools -----------------------------------------------------------------------------------
