@@ -11,7 +11,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = [  # a room may import from rooms above it, and from itself
     {"errors", "torchrl_paths", "_version"},
-    {"module_paths", "buffer_pool", "constants", "keys", "optional", "options", "rng", "tensordicts", "threads"},
+    {
+        "buffer_pool",
+        "constants",
+        "files",
+        "keys",
+        "module_paths",
+        "optional",
+        "options",
+        "rng",
+        "tensordicts",
+        "threads",
+    },
     {"specs"},
     {"groups"},
     {"envs"},

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from marlenv.cli.files import writable
 from marlenv.errors import SpecError, whole
+from marlenv.files import whole_file
 from marlenv.specs.dtypes import usable_device
 
 SUITES = {
@@ -61,5 +62,6 @@ def run(options: argparse.Namespace) -> int:
     figures = measure(options.rounds, **given)
     print(report(figures))
     if options.json is not None:
-        options.json.write_text(json.dumps([f._asdict() for f in figures], indent=2) + "\n")
+        with whole_file("bench", options.json) as draft:
+            draft.write_text(json.dumps([f._asdict() for f in figures], indent=2) + "\n")
     return 0

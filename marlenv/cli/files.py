@@ -13,6 +13,7 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
 
 from marlenv.errors import SpecError
+from marlenv.files import whole_file
 
 
 def writable(option: str, path: Path) -> Path:
@@ -73,7 +74,12 @@ class KeptRollout:
         wide = data.unsqueeze(-1).expand(*data.batch_size, self._steps)
         if any(isinstance(v, LazyStackedTensorDict) for v in wide.values(True)):
             wide = wide.clone()
-        return wide.cpu().memmap_like(prefix=str(self._out))
+        try:
+            return wide.cpu().memmap_like(prefix=str(self._out))
+        except (OSError, RuntimeError) as error:  # of tensordict and of torch
+            size = self._steps * data.bytes()
+            said = f"rollout: {self._steps} steps of {size:,} bytes cannot be kept in {self._out}: {error}"
+            raise OSError(said) from error
 
     def __enter__(self) -> Self:
         return self
@@ -89,7 +95,8 @@ class KeptRollout:
         if self._said[0] is not None:  # tensors stay in their files
             store.clone(False).update(torch.stack(self._said, -1)).memmap(prefix=str(self._out))
         note = {**self._note, "steps": played, "complete": played == self._steps}
-        (self._out / "rollout.json").write_text(json.dumps(note, indent=2, default=str) + "\n")
+        with whole_file("rollout", self._out / "rollout.json") as draft:
+            draft.write_text(json.dumps(note, indent=2, default=str) + "\n")
         if error is not None:
             print(f"data of the {played} steps before: {self._out.resolve()}", file=sys.stderr)
 

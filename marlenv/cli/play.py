@@ -20,6 +20,7 @@ from tensordict import TensorDict, TensorDictBase
 from marlenv.cli.rollout import load_policy
 from marlenv.cli.text import parse_options
 from marlenv.errors import BadNotation, MarlenvError, SpecError, nearest
+from marlenv.files import whole_file
 from marlenv.games import TurnBasedEnv
 from marlenv.registration import available, make
 
@@ -285,7 +286,8 @@ class Match:
             text = self.sheet(states or [self.state], [actions[0] for _, actions, _ in self.past]) or ""
         else:
             text = json.dumps(self.record(states), indent=2)
-        file.write_text(text + "\n", encoding="utf-8")
+        with whole_file("play", file) as draft:
+            draft.write_text(text + "\n", encoding="utf-8")
         return f"saved: {file}"
 
     def record(self, states: list[Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from marlenv.cli.sampling import Sampler, Tree, count_calls
 from marlenv.cli.text import number, table
 from marlenv.envs import EnvBase
 from marlenv.errors import SpecError, whole
+from marlenv.files import whole_file
 from marlenv.registration import make
 
 ROUNDS = 3  # with samples and without, at least
@@ -61,7 +62,8 @@ def run(options: argparse.Namespace) -> int:
     print(title)
     print(f"{number(1e6 * seconds)} us per step, timed while no samples were taken (median of {times})")
     print(report(tree, 1e6 * seconds, calls))
-    out.write_text(flame_graph(tree, 1e6 * seconds, title), encoding="utf-8")
+    with whole_file("profile", out) as draft:
+        draft.write_text(flame_graph(tree, 1e6 * seconds, title), encoding="utf-8")
     print(f"shares: {tree.top.count:,} samples; flame graph: {out.resolve()}")
     env.close()
     return 0

@@ -10,6 +10,7 @@ from typing import Any
 from marlenv.cli.files import writable
 from marlenv.cli.text import Progress, table
 from marlenv.errors import SpecError
+from marlenv.files import whole_file
 
 HELP = {
     "run": "play the tournament of a TOML file, or go on with it",
@@ -161,7 +162,7 @@ def _report(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     from marlenv.tournament.export import jsonl, pgn
-    from marlenv.tournament.files import placed, write_whole
+    from marlenv.tournament.files import placed
     from marlenv.tournament.store import Ledger
 
     out = options.out or options.file.with_suffix(".jsonl")
@@ -169,5 +170,6 @@ def _export(options: argparse.Namespace) -> None:
         raise SpecError(f"export --out {out}: expected a name that ends in .jsonl or .pgn")
     ledger = Ledger(options.file)
     lines = jsonl(ledger) if out.suffix == ".jsonl" else pgn(ledger)
-    write_whole(placed("export", out), lines)
+    with whole_file("export", placed("export", out)) as draft:
+        draft.write_text("".join(lines), encoding="utf-8")
     print(f"{len(ledger.played().games)} games: {out.resolve()}")

@@ -12,8 +12,8 @@ from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 from torch import Tensor
 
 from marlenv.errors import ShapeError, SpecError, whole
+from marlenv.files import save, whole_file
 from marlenv.keys import NestedKey, last
-from marlenv.record.files import save, whole_file
 from marlenv.record.loggers import Logger
 from marlenv.record.video import grid
 from marlenv.specs import Composite, NonTensor, TensorSpec, Unbounded

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import DtypeError, ShapeError, SpecError, SpecTypeError
+from marlenv.files import whole_file
 from marlenv.optional import need
-from marlenv.record.files import whole_file
 
 KINDS = ("mp4", "gif")
 

@@ -12,12 +12,13 @@ from jinja2 import Environment, PackageLoader  # torch needs it and brings it
 from markupsafe import Markup
 
 from marlenv.errors import PoolError, ShapeError, Unsupported, whole
+from marlenv.files import whole_file
 from marlenv.tournament.asking import ENDINGS
 from marlenv.tournament.by_game import met, rate_games, results_of
 from marlenv.tournament.cross_play import cross_play, team_returns
 from marlenv.tournament.defects import defects
 from marlenv.tournament.export import board_of, positions
-from marlenv.tournament.files import placed, write_whole
+from marlenv.tournament.files import placed
 from marlenv.tournament.play import Played
 from marlenv.tournament.ratings import Draws, Ratings
 from marlenv.tournament.response import response
@@ -124,7 +125,8 @@ def write_report(
         replays=Markup(json.dumps(shown).replace("<", "\\u003c")),
         no_replays=_why_none(shown, played, replays),
     )
-    write_whole(path, [text])
+    with whole_file("report", path) as draft:
+        draft.write_text(text, encoding="utf-8")
 
 
 def _cross(results: Results, order: list[str]) -> list[list[str]]:

@@ -32,7 +32,7 @@ def test_files_that_cannot_be_written_are_named(
     out.write_text("of before")
     with full_disk(40_000), pytest.raises(SystemExit):  # the ledger needs 32 KiB beside it
         main(["tournament", verb, str(ledger), "--out", str(out)])
-    says = f"error: {out}: File too large; nothing was written, an older file is as it was\n"
+    says = f"error: {verb}: {out} cannot be written: File too large; an older file is as it was\n"
     assert capsys.readouterr().err == says
     assert out.read_text() == "of before"
     assert not list(ledger.parent.glob(".*"))

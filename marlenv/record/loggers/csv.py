@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import SpecError, Unsupported
-from marlenv.record.files import save, whole_file
+from marlenv.files import save, whole_file
 from marlenv.record.loggers.base import Logger, check_video
 from marlenv.record.video import as_frames, write_video
 

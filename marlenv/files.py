@@ -1,8 +1,9 @@
-"""Files of recorders and loggers: each is written whole, or not at all."""
+"""Files, each written whole or not at all."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ import torch
 def whole_file(who: str, path: Path, kept: str = "an older file is as it was") -> Iterator[Path]:
     """A place beside ``path`` to write to, which becomes ``path`` when all is written; makes the folder.
 
+    What is no file, such as ``/dev/stdout``, is written to itself; behind a link is the file that it names.
+
     Args:
         who: writes it.
         path: of the file.
@@ -23,12 +26,18 @@ def whole_file(who: str, path: Path, kept: str = "an older file is as it was") -
     Raises:
         OSError: it cannot be written, as where the disk is full.
     """
-    draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    place = path.resolve()
+    older, draft = path.is_file(), place.with_name(f".{place.stem}.{os.getpid()}{place.suffix}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not older:
+            yield path
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
         draft.unlink(missing_ok=True)
         yield draft
-        draft.replace(path)
+        if older:
+            shutil.copymode(place, draft)
+        draft.replace(place)
     except OSError as error:
         raise OSError(f"{who}: {path} cannot be written: {error.strerror or error}; {kept}") from error
     finally:
