@@ -108,8 +108,8 @@ def merge(
     """
     if path in masks:
         mask, ndim = masks[path], kept.ndim
-        if mask is not None and mask.numel() == 1 and mask.device.type == "cpu" and bool(mask):
-            mask = None  # one row, which starts anew whole
+        if mask is not None and (mask.device.type == "cpu" or _grows(kept)) and bool(mask.all()):
+            mask = None  # all starts anew, and hangs on nothing that was before
     elif masks and path == ():
         mask, ndim = _any_row(masks, kept.ndim), kept.ndim
     if parts(kept) is not None or parts(fresh) is not None:
@@ -124,6 +124,11 @@ def merge(
         else:
             put(kept, name, value if mask is None else choose(mask, value, old, ndim))
     return kept
+
+
+def _grows(td: TensorDictBase) -> bool:
+    """Whether gradients flow through any of the data."""
+    return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in td.values(True, True))
 
 
 def _any_row(masks: dict[Path, Tensor | None], ndim: int) -> Tensor | None:

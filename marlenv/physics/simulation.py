@@ -124,7 +124,10 @@ class Simulation:
         """
         if where is None:
             return self._begin(state["rng"])
-        if not in_graph() and where.device.type == "cpu" and not torch.is_grad_enabled():
+        grad = torch.is_grad_enabled()
+        if grad and any(x.requires_grad for x in state.values()) and bool(where.all()):
+            return self._begin(state["rng"])  # nothing hangs on what was before
+        if not in_graph() and where.device.type == "cpu" and not grad:
             at = where.nonzero().flatten()
             if len(at) == len(where):
                 return self._begin(state["rng"])

@@ -83,6 +83,12 @@ def _read(path: str) -> dict[int, Lanelet]:
         raise ValueError(
             f"RoadTraffic: map_file_path={path!r} is no map of the format of CommonRoad: {error}"
         ) from error
+    for i, (left, right) in found.items():
+        if not len(left) == len(right) >= 2 or not (left.isfinite().all() and right.isfinite().all()):
+            raise ValueError(
+                f"RoadTraffic: map_file_path={path!r}: both sides of a lanelet need equally many points, two or more, "
+                f"all finite; lanelet {i} has {len(left)} on the left and {len(right)} on the right"
+            )
     if missing := {i for names in numbers()["beside"] for i in names} - found.keys():
         raise ValueError(f"RoadTraffic: map_file_path={path!r} has no lanelets {sorted(missing)}, which routes need")
     return found

@@ -62,10 +62,21 @@ def test_a_file_with_another_map_is_driven_on_as_in_vmas(tmp_path, monkeypatch):
     harness.Pair("road_traffic", {"n_agents": 3, "map_file_path": str(path)}, 4, **plus).run(4)
 
 
+def lane(left, right):
+    """A map of one lanelet, whose sides go through points with these ``x``."""
+    sides = [
+        f"<{name}>{''.join(f'<point><x>{x}</x><y>0</y></point>' for x in xs)}</{name}>"
+        for name, xs in (("leftBound", left), ("rightBound", right))
+    ]
+    return f"<commonRoad><lanelet id='7'>{''.join(sides)}</lanelet></commonRoad>"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [("<commonRoad>", "is no map of the format of CommonRoad"), ("<commonRoad/>", r"has no lanelets \[1, 2, 3"),
-     ("<a><lanelet id='x'/></a>", "is no map"), (None, "map_file_path must be the path of a file")],
+     ("<a><lanelet id='x'/></a>", "is no map"), (lane("12", "1"), "lanelet 7 has 2 on the left and 1 on the right"),
+     (lane("1", "2"), "lanelet 7 has 1 on the left and 1"), (lane("", ""), "7 has 0 on the left and 0"),
+     (lane(["1", "nan"], "12"), "lanelet 7 has 2 on the left and 2"), (None, "must be the path of a file")],
 )  # fmt: skip
 def test_a_file_that_is_no_map_is_refused(text, says, tmp_path):
     path = tmp_path / "map.xml"

@@ -139,7 +139,10 @@ class ScenarioEnv(SimulationEnv):
         self.set_seed(fresh_seed() if seed is None else seed)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in MADE}
+        own = {name: value for name, value in self.__dict__.items() if name not in MADE}
+        if self.last_state is not None:  # copies begin graphs of their own
+            own["last_state"] = {name: x.detach() if x.requires_grad else x for name, x in self.last_state.items()}
+        return own
 
     # --- what it is ------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 from marlenv.buffer_pool import BufferPool
 from marlenv.envs import EnvBase
 from marlenv.envs.plan import Plan
-from marlenv.errors import KeyMissing, NeedsReset, NotCompiled, ShapeError, users_line
+from marlenv.errors import KeyMissing, NeedsReset, NotCompiled, ShapeError, users_line, whole
 from marlenv.groups import GroupTree
 from marlenv.physics.env.grouping import Grouping
 from marlenv.physics.env.specs import numbers
@@ -42,7 +43,6 @@ class SimulationEnv(EnvBase):
     """The groups."""
     grouping: Grouping
     """How the groups of the world become those of the data."""
-    max_steps: int | None
     grad_enabled: bool
     tier: Tier
     """How fast it was asked to be."""
@@ -51,12 +51,18 @@ class SimulationEnv(EnvBase):
     last_state: State | None
     """Where the env stands; None before the first reset."""
     _drawn_as: Plan | None  # what machine code drew actions from when it was made
+    _max_steps: int | None
     _rng: Tensor
 
     @property
     def num_envs(self) -> int:
         """How many rows."""
         return self.batch_size[0]
+
+    def _set_max_steps(self, most: int | None) -> None:
+        self._max_steps = None if most is None else whole(type(self).__name__, "max_steps", most, 1)
+
+    max_steps = property(attrgetter("_max_steps"), _set_max_steps, doc="Where episodes are truncated; None: nowhere.")
 
     # --- how fast it is --------------------------------------------------------------------------
 

@@ -196,7 +196,32 @@ def depth(over: Tensor, margin: float) -> Tensor:
 
 
 def _softplus(x: Tensor) -> Tensor:
+    if torch.is_grad_enabled() and not in_graph():
+        return _Softplus.apply(x)  # type: ignore[no-any-return,no-untyped-call]
     return torch.logaddexp(ZERO.on(x), x)
+
+
+class _Softplus(torch.autograd.Function):
+    """The same, with second derivatives: those of ``logaddexp`` are not finite where bodies are far apart."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return torch.logaddexp(ZERO.on(x), x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grown: Tensor) -> Tensor:
+        return grown * ctx.saved_tensors[0].sigmoid()
+
+    @staticmethod
+    def jvp(ctx: Any, moved: Tensor) -> Tensor:
+        return moved * ctx.saved_tensors[0].sigmoid()
 
 
 def add(pairs: Pairs, push: Push, force: Tensor, torque: Tensor | None) -> tuple[Tensor, Tensor | None]:
