@@ -68,6 +68,7 @@ class FirstUse:
         self.kernel = kernel
         self.unit, self.device = torch.float64 if wide else torch.float32, device
         self.rng = RowRNG(seed=0x6D61726C, rows=[ROWS], device=device)
+        self.dtypes = {name: x.dtype for name, x in self._blank(seed=0).items()}
 
     def check(self) -> None:
         """Raises where they differ.
@@ -76,7 +77,7 @@ class FirstUse:
             Wrong: with the first entry that differs, its row, the step and both numbers.
 
         """
-        blank = self.simulation.start(RowRNG(seed=1, rows=[ROWS], device=self.device))
+        blank = self._blank(seed=1)
         self._compare("the first reset", blank, self._reset, self._machine_reset)
         state = self.simulation.reset(blank)[0]
         for t in range(STEPS):
@@ -90,6 +91,10 @@ class FirstUse:
         self._compare("a reset of some rows", state, theirs, ours)
 
     # --- states and actions ----------------------------------------------------------------------
+
+    def _blank(self, seed: int) -> State:
+        """A state that nothing was done to."""
+        return self.simulation.start(RowRNG(seed=seed, rows=[ROWS], device=self.device))
 
     def _stirred(self, state: State, t: int) -> State:
         """A state in which some rows are about to end and, now and then, some are crowded or fast."""
@@ -121,7 +126,7 @@ class FirstUse:
         streams = RowRNG.from_state(torch.stack((keys, torch.full_like(keys, used)), -1))
         units = streams.uniform(shape=(self.kernel.draws,), dtype=self.unit)
         right = {group: x.to(self.device) for group, x in self.draw(units.cpu()).items()}
-        state = _copied(self.simulation.start(RowRNG(seed=2, rows=[ROWS], device=self.device)))
+        state = _copied(self._blank(seed=2))
         acts = [field.empty(ROWS, device=self.device) for field in self.kernel.actions]
         self._run(state, acts, keys, used)
         for field, x in zip(self.kernel.actions, acts, strict=True):
@@ -135,10 +140,13 @@ class FirstUse:
     def _step(self, state: State, actions: dict[str, Tensor]) -> tuple[State, Results]:
         """A step, and new episodes where it was the last one, by separate operations."""
         after, observations, rewards, over, infos = self.simulation.transition(state, actions)
+        after = {name: x.to(self.dtypes[name]) for name, x in after.items()}  # a state in float64 is rounded here
         done = over | (after["steps"] >= EPISODE)
         found = {path: x.movedim(0, -1) for path, x in leaves(observations, infos, rewards).items()}
         found |= {("terminated",): over, ("done",): done}
-        after, fresh = self._reset(after, done, leaves(observations, infos))
+        seen = leaves(observations, infos)
+        seen = {f.name: seen[f.name].to(f.dtype) for f in self.kernel.observations}
+        after, fresh = self._reset(after, done, seen)
         return after, found | {("next episode", *path): x for path, x in fresh.items()}
 
     def _machine_step(self, state: State, actions: dict[str, Tensor]) -> Results:

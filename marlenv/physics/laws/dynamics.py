@@ -102,7 +102,7 @@ class Forward(Dynamics):
 class Vehicle(Dynamics):
     """Dynamics that say where the agent is a step later, and push it so that it gets there. Abstract.
 
-    It gets there exactly in a world with ``drag=0`` and ``substeps=1``.
+    It gets there exactly in a world with ``drag=0`` and ``substeps=1``; a :class:`Drone` does not.
 
     Args:
         integration: how the way is computed: by ``"rk4"`` (Runge and Kutta's method of the fourth order) or
@@ -194,7 +194,10 @@ class Drone(Vehicle):
     """A quadrotor seen from above: the action is the thrust beyond its weight (N) and the torques about x, y and z (N
     m).
 
-    It remembers roll, pitch, yaw, their rates, the velocity and the position, 12 numbers.
+    It remembers roll, pitch, yaw, their rates, the velocity and the position, 12 numbers. As in VMAS the body is pushed
+    so that in each step it moves by as many metres as the remembered velocity changes by m/s, and turns by as many
+    radians as the yaw rate by rad/s: without drag its velocity is the acceleration times one second. The remembered
+    velocity follows Newton's law, the remembered position and yaw are those of the body.
 
     Args:
         I_xx: moment of inertia about the x axis, kg m².

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
+
+from marlenv.errors import ShapeError
 
 
 class Heuristic(ABC):
@@ -16,12 +20,22 @@ class Heuristic(ABC):
         u_range: how large the numbers of an action may be.
         continuous: whether actions are numbers, or choices.
 
+    Raises:
+        ValueError: choices are asked for of a policy that acts in numbers only.
+
     """
 
     groups: tuple[str | tuple[str, ...], ...] = ("agents",)
     """Whom it plays for; of nested groups the paths."""
+    widths: ClassVar[Sequence[int]] = ()
+    """How many numbers the observations that it can read have; any when empty."""
+    chooses: ClassVar[bool] = False
+    """Whether it can act in choices, too."""
 
     def __init__(self, u_range: float = 1.0, *, continuous: bool = True) -> None:
+        if not continuous and not self.chooses:
+            raise ValueError(f"{type(self).__name__}: continuous must be True, got False: it acts in numbers only; "
+                             "give the env continuous_actions=True")  # fmt: skip
         self.u_range, self.continuous = u_range, continuous
 
     @abstractmethod
@@ -29,9 +43,19 @@ class Heuristic(ABC):
         """The actions ``[..., u]``, or the choices ``[...]``, for the observations ``[..., d]``."""
 
     def __call__(self, td: TensorDictBase) -> TensorDictBase:
-        """Writes actions into the data of a step."""
+        """Writes actions into the data of a step.
+
+        Raises:
+            ShapeError: observations have another width than those it can read.
+
+        """
         for group in self.groups:
-            td[group, "action"] = self.act(td[group, "observation"])
+            observation = td[group, "observation"]
+            if self.widths and observation.shape[-1] not in self.widths:
+                known = [str(n) for n in self.widths[:3]] + ["..."] * (len(self.widths) > 3)
+                raise ShapeError(f"{type(self).__name__}: observations of {group!r} must have {' or '.join(known)} "
+                                 f"numbers, as with the default options, got {observation.shape[-1]}")  # fmt: skip
+            td[group, "action"] = self.act(observation)
         return td
 
 
