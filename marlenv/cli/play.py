@@ -27,6 +27,7 @@ from marlenv.registration import available, make
 EVERYBODY = "all"
 OWN = {  # options of envs that are the command's own, or would make no game of one at this terminal
     "opponent": "--opponent",
+    "single_player": "--opponent",
     "seat": "--seat",
     "seed": "--seed",
     "max_steps": "--max-steps",
@@ -86,7 +87,7 @@ def seats_of(seat: str, players: tuple[str, ...]) -> list[int]:
         return list(range(len(players)))
     if seat in players:
         return [players.index(seat)]
-    if seat.isdigit() and 1 <= int(seat) <= len(players):
+    if seat.isdecimal() and 1 <= int(seat) <= len(players):
         return [int(seat) - 1]
     raise SpecError(f"--seat must be 1 to {len(players)}, one of {list(players)}, or all, got {seat!r}")
 

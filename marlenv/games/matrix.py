@@ -5,11 +5,13 @@ Source: https://en.wikipedia.org/wiki/Normal-form_game
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Size, Tensor
 
@@ -19,6 +21,7 @@ from marlenv.games.parts import cards, drawing
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
 
+ROUNDING = 1e-6  # of what adds up to zero, in tables of float32
 RPS = ((0, -1, 1), (1, 0, -1), (-1, 1, 0))
 NAMED: dict[str, tuple[tuple[str, ...], Any]] = {  # as in OpenSpiel 2.0 (matrix_games)
     "prisoners_dilemma": (("Cooperate", "Defect"), [[(5, 5), (0, 10)], [(10, 0), (1, 1)]]),
@@ -60,10 +63,10 @@ class MatrixGame(Rules[State]):
             ``"prisoners_dilemma"``, ``"stag_hunt"``, ``"chicken"``, ``"bach_or_stravinsky"``, ``"coordination"``,
             ``"matching_pennies"``, ``"rock_paper_scissors"``, ``"shapleys_game"``.
         rounds: how often the game is played; without end if None.
-        choices: the names of the choices; numbers for a table of one's own when left out.
+        choices: the names of the choices, all different; numbers for a table of one's own when left out.
 
     Raises:
-        SpecError: no game has this name, or the table is no table.
+        SpecError: no game has this name, the table is no table of finite numbers, or two choices have one name.
 
     >>> rules = MatrixGame("prisoners_dilemma", rounds=2)
     >>> state = rules.play(rules.start(Size([])), torch.tensor([0, 1]))
@@ -87,9 +90,10 @@ class MatrixGame(Rules[State]):
             if self.payoffs not in NAMED:
                 raise SpecError(f"MatrixGame: no game is called {self.payoffs!r}; {nearest(self.payoffs, NAMED)}")
             names, table = NAMED[self.payoffs]
-            object.__setattr__(self, "choices", self.choices or names)
+            object.__setattr__(self, "choices", names if self.choices is None else self.choices)
             object.__setattr__(self, "payoffs", table)
         object.__setattr__(self, "payoffs", _frozen(self.payoffs))
+        object.__setattr__(self, "choices", _names(self.choices))
         *counts, players = self._table.shape
         if len(counts) != players or not players or 0 in counts:
             raise SpecError(
@@ -97,6 +101,8 @@ class MatrixGame(Rules[State]):
                 f"player, "
                 f"got {players}: its shape is {list(self._table.shape)}"
             )
+        if not bool(self._table.isfinite().all()):
+            raise SpecError(f"MatrixGame: payoffs must be finite numbers, got {self.payoffs}")
         if self.choices is not None and len(self.choices) < max(counts):
             raise SpecError(f"MatrixGame: expected names for {max(counts)} choices, got {list(self.choices)}")
 
@@ -110,7 +116,8 @@ class MatrixGame(Rules[State]):
 
     @property
     def zero_sum(self) -> bool:
-        return bool((self._table.sum(-1) == 0).all())
+        table = self._table
+        return bool((table.sum(-1).abs() <= ROUNDING * table.abs().sum(-1)).all())
 
     @property
     def n_actions(self) -> int:
@@ -213,9 +220,30 @@ class MatrixGame(Rules[State]):
 
 def _frozen(table: Any) -> Any:
     """Nested tuples of numbers, so that equal tables are equal and have a hash."""
-    if isinstance(table, Tensor):
+    if isinstance(table, (Tensor, np.ndarray, np.generic)):
         table = table.tolist()
-    return tuple(_frozen(x) for x in table) if isinstance(table, Sequence) and not isinstance(table, str) else table
+    if isinstance(table, Sequence) and not isinstance(table, str):
+        return tuple(_frozen(x) for x in table)
+    if not isinstance(table, Real):
+        raise SpecError(f"MatrixGame: the payoffs are no table of numbers, as one of them is {table!r}")
+    return table
+
+
+def _names(choices: Any) -> tuple[str, ...] | None:
+    """The names of choices, by each of which people can mean but one."""
+    if choices is None:
+        return None
+    if isinstance(choices, str) or not isinstance(choices, Iterable):
+        raise SpecError(f"MatrixGame: choices must be a list of names, got {choices!r}")
+    names = tuple(choices)
+    if not all(isinstance(name, str) for name in names):
+        raise SpecError(f"MatrixGame: names of choices must be texts, got {list(names)}")
+    read = ["".join(name.split()).casefold() for name in names]  # as Rules.read_action reads them
+    if len(set(read)) < len(read):
+        raise SpecError(
+            f"MatrixGame: choices must have different names, letters of either case alike, got {list(names)}"
+        )
+    return names
 
 
 @lru_cache
@@ -223,7 +251,7 @@ def _tensor(table: Any, device: torch.device) -> Tensor:
     """The table as float64 ``[n0, n1, ..., P]``."""
     try:
         return torch.tensor(table, dtype=torch.float64, device=device)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise SpecError(f"MatrixGame: the payoffs are no table of numbers ({error}): {table!r}") from None
 
 

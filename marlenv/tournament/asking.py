@@ -121,7 +121,7 @@ class Asker:
             mine = None if len(found) == 1 else (mover == index).nonzero().squeeze(-1)
             answer, why = self._checked(index, positions, mine, who, ids)
             if mine is None:
-                action, failed = answer, why
+                action, failed = answer.clone(), why  # players may fill one tensor again and again
             else:
                 if action is None:
                     kind = torch.int64 if positions.spec is None else positions.spec.dtype
@@ -221,7 +221,7 @@ class Asker:
         if self.moves is not None and getattr(self.players[index], "wants_moves", False):
             moves = [list(self.moves[k]) for k in row.tolist()]
         turn = Turn(positions, mine, ids[row], rng, memory, moves, clock, self.increment)
-        answer = torch.as_tensor(self.players[index](turn))
+        answer = self._tensor(index, self.players[index](turn))
         if answer.dtype != torch.int64:
             answer = self._number(index, positions, answer)
         want = self.board.shape(positions, len(row))
@@ -235,6 +235,15 @@ class Asker:
         if memory is not None:
             self._memory[index, positions.kind][row, seat] = memory
         return answer, fine
+
+    def _tensor(self, index: int, said: object) -> Tensor:
+        """What a player said as a tensor."""
+        try:
+            return torch.as_tensor(said)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise DtypeError(
+                f"Arena: player {self._called[index]} must return actions as a tensor, got {type(said).__name__}"
+            ) from error
 
     def _number(self, index: int, positions: Positions, answer: Tensor) -> Tensor:
         """An answer as int64, or as it is where actions may be fractions."""

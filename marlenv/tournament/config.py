@@ -288,7 +288,7 @@ class Config:
             {name: load_player(name, given) for name, given in self.players.items()},
             rows=self.rows,
             openings=self._openings(rules),
-            max_plies=self.max_plies or getattr(game, "max_plies", None),
+            max_plies=self.max_plies,
             seed=self.seed,
             seats=self.seats,
             forfeits=self.forfeits,

@@ -15,9 +15,9 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import BadNotation, SpecError, Unsupported, whole
+from marlenv.errors import BadNotation, SpecError, Unsupported, flag, whole
 from marlenv.tournament.players import RESIGN
-from marlenv.tournament.processes import WRONG, Answer, EnginePlayer, Program
+from marlenv.tournament.processes import WRONG, Answer, Command, EnginePlayer, Program
 from marlenv.tournament.turns import Turn
 
 
@@ -30,7 +30,7 @@ class UCIPlayer(EnginePlayer):
     has ``forfeits=True``, and is started again for the others.
 
     Args:
-        command: the program, with its arguments.
+        command: the program, with its arguments: as a shell would read it, a path, or word by word.
         nodes: how many positions it may look at for a move.
         depth: how many plies it may look ahead.
         move_seconds: how long it may think about a move. One of the three is given; 1,000 nodes if none is.
@@ -51,7 +51,7 @@ class UCIPlayer(EnginePlayer):
 
     def __init__(
         self,
-        command: str | Sequence[str],
+        command: Command,
         *,
         nodes: int | None = None,
         depth: int | None = None,
@@ -74,6 +74,9 @@ class UCIPlayer(EnginePlayer):
         whole("UCIPlayer", "resign_moves", resign_moves, 1)
         if resign is not None and (isinstance(resign, bool) or not isinstance(resign, Real) or not resign >= 0):
             raise SpecError(f"UCIPlayer: resign must be a number of pawns from 0 on, got {resign!r}")
+        flag("UCIPlayer", "clock", clock)
+        if not isinstance(options or {}, Mapping) or not all(isinstance(name, str) for name in options or {}):
+            raise SpecError(f"UCIPlayer: options must be a table of values by their UCI names, got {options!r}")
         if lines := [name for name, value in (options or {}).items() if "\n" in f"{name}{value}"]:
             raise SpecError(f"UCIPlayer: options must be of one line each, got more in {lines}")
         self.clock, self.go = clock, "go {} {}".format(*next(iter(given.items())))

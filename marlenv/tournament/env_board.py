@@ -76,7 +76,7 @@ class EnvPositions(Positions):
         if len(leaves) != 1:
             shown = [nested(key) for key in self.data.keys(True, True)]
             raise Unsupported(f"Turn.observation: the env shows no single one, but {shown}; read turn.data")
-        return leaves[0] if mine is None else leaves[0][mine]
+        return leaves[0].clone() if mine is None else leaves[0][mine]
 
     @property
     def legal(self) -> Tensor | None:
@@ -104,6 +104,8 @@ class EnvBoard:
         seed: of the games.
         seats: as for :class:`~marlenv.tournament.Arena`.
     """
+
+    max_plies: int | None = None  # the env keeps its own
 
     def __init__(self, env: EnvBase, make: Any, seed: int, seats: Seats | None) -> None:
         if not hasattr(env, "tree"):

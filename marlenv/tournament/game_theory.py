@@ -7,6 +7,7 @@ the column; :meth:`Results.payoffs` makes one of games.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,6 +74,9 @@ def log_stationary(log_chances: Array) -> Array:
     return share - np.logaddexp.reduce(share)
 
 
+TABLES = "a table of payoffs [n, n], or one [n_1, ..., n_K] for each of K seats"
+
+
 def alpha_rank(payoffs: Any, alpha: float = 100.0, population: int = 50) -> Array:
     """How often each strategy, or each choice of strategies by all, is played in the long run of evolution.
 
@@ -90,24 +94,25 @@ def alpha_rank(payoffs: Any, alpha: float = 100.0, population: int = 50) -> Arra
     >>> alpha_rank([[0, -1, 1], [1, 0, -1], [-1, 1, 0]], alpha=1e6).round(6).tolist()
     [0.333333, 0.333333, 0.333333]
     """
-    if not (alpha > 0 and np.isfinite(alpha)):
+    who = "alpha_rank"
+    if not (isinstance(alpha, Real) and alpha > 0 and np.isfinite(alpha)):
         raise SpecError(f"alpha_rank: alpha must be a positive number, got {alpha!r}")
     whole("alpha_rank", "population", population, 2)
-    several = isinstance(payoffs, Sequence) and len(payoffs) > 0 and np.ndim(payoffs[0]) > 1
-    tables = [np.asarray(t, dtype=float) for t in payoffs] if several else [np.asarray(payoffs, dtype=float)]
+    several = isinstance(payoffs, Sequence) and len(payoffs) > 0 and numbers(payoffs[0], who, TABLES).ndim > 1
+    tables = [numbers(t, who, TABLES) for t in (payoffs if several else [payoffs])]
+    shape = tables[0].shape
+    if not several and (len(shape) != 2 or shape[0] != shape[1]):
+        raise ShapeError(f"alpha_rank: expected a square table of payoffs [n, n], got {list(shape)}")
+    if several and (len(shape) != len(tables) or any(t.shape != shape for t in tables)):
+        raise ShapeError(
+            f"alpha_rank: expected {len(tables)} tables with {len(tables)} dimensions, got {[t.shape for t in tables]}"
+        )
     if not all(np.isfinite(t).all() for t in tables):
         raise SpecError("alpha_rank: payoffs must be finite; let every pair play")
     if not several:
         (table,) = tables
-        if table.ndim != 2 or table.shape[0] != table.shape[1]:
-            raise ShapeError(f"alpha_rank: expected a square table of payoffs [n, n], got {list(table.shape)}")
         chances = log_fixation(alpha * (table.T - table), population)  # from the row to a mutant of the column
         return np.exp(log_stationary(chances))
-    shape = tables[0].shape
-    if len(shape) != len(tables) or any(t.shape != shape for t in tables):
-        raise ShapeError(
-            f"alpha_rank: expected {len(tables)} tables with {len(tables)} dimensions, got {[t.shape for t in tables]}"
-        )
     return np.exp(log_stationary(_neighbours(tables, alpha, population))).reshape(shape)
 
 

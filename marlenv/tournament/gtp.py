@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from marlenv.errors import BadNotation, SpecError, Unsupported
+from marlenv.errors import BadNotation, SpecError, Unsupported, flag
 from marlenv.games.rules import Rules
 from marlenv.rng import RowRNG
 from marlenv.tournament.players import RESIGN
-from marlenv.tournament.processes import WRONG, Answer, EnginePlayer, Program
+from marlenv.tournament.processes import WRONG, Answer, Command, EnginePlayer, Program
 from marlenv.tournament.turns import Turn
 
 COLORS = ("black", "white")  # of the seats
@@ -33,9 +34,10 @@ class GTPPlayer(EnginePlayer):
     started again for the others.
 
     Args:
-        command: the program, with its arguments.
+        command: the program, with its arguments: as a shell would read it, a path, or word by word.
         move_seconds: how long it may take for a move, if the engine knows ``time_settings``.
-        setup: commands that are sent after the board is cleared.
+        setup: commands that are sent after the board is cleared; no empty lines or comments, which engines do not
+            answer.
         restart: whether it is started anew for each move, as GNU Go has to be: it remembers what it has read.
         processes: how many of them think at the same time.
         patience: seconds to wait for an answer beyond ``move_seconds``; then it counts as lost.
@@ -52,7 +54,7 @@ class GTPPlayer(EnginePlayer):
 
     def __init__(
         self,
-        command: str | Sequence[str],
+        command: Command,
         *,
         move_seconds: float | None = None,
         setup: Sequence[str] = (),
@@ -61,8 +63,9 @@ class GTPPlayer(EnginePlayer):
         patience: float = 30.0,
     ) -> None:
         super().__init__(command, processes, patience, move_seconds)
-        if isinstance(setup, str) or any("\n" in line for line in setup):
-            raise SpecError(f"GTPPlayer: setup must be a list of commands, a line each, got {setup!r}")
+        if not isinstance(setup, Sequence) or isinstance(setup, str) or not all(map(_is_command, setup)):
+            raise SpecError(f"GTPPlayer: setup must be a list of commands, a line each and no comment, got {setup!r}")
+        flag("GTPPlayer", "restart", restart)
         self.setup, self.restart, self.move_seconds = list(setup), restart, move_seconds
         self._rules: Rules[Any] | None = None  # of the games in _said
         self._said: dict[tuple[int, ...], tuple[Any, tuple[str, ...]]] = {}
@@ -101,7 +104,7 @@ class GTPPlayer(EnginePlayer):
         """What is said before a game."""
         (size, _), komi = _sides(rules), getattr(rules, "komi", None)
         lines = [] if size is None else [f"boardsize {size}"]
-        lines += ["clear_board", *([] if komi is None else [f"komi {komi:g}"]), *self.setup]
+        lines += ["clear_board", *([] if komi is None else [f"komi {_digits(komi)}"]), *self.setup]
         seconds = self.move_seconds
         return [*lines, *([] if seconds is None else [f"{TIME} 0 {max(1, round(seconds))} 1"])]
 
@@ -151,6 +154,18 @@ class GTPPlayer(EnginePlayer):
 
     def __repr__(self) -> str:
         return f"GTPPlayer({shlex.join(self.command)!r})"
+
+
+def _is_command(line: object) -> bool:
+    """Whether engines answer a line: they read empty ones and comments as nothing."""
+    return (
+        isinstance(line, str) and "\n" not in line and any(c.isprintable() and c != " " for c in line.partition("#")[0])
+    )
+
+
+def _digits(number: float) -> str:
+    """A number with all its digits and no exponent."""
+    return format(Decimal(repr(float(number) + 0.0)), "f").removesuffix(".0")  # 0 where it was -0
 
 
 def _sides(rules: Any) -> tuple[int | None, int | None]:

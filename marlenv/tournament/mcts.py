@@ -6,6 +6,7 @@ Source: Kocsis and Szepesvari 2006, https://doi.org/10.1007/11871842_29
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 import torch
@@ -39,7 +40,8 @@ class MCTSPlayer:
 
     def __init__(self, simulations: int = 100, explore: float = 1.4) -> None:
         whole("MCTSPlayer", "simulations", simulations, 1)
-        if not math.isfinite(explore) or explore < 0:
+        number = isinstance(explore, Real) and not isinstance(explore, bool)
+        if not number or not math.isfinite(explore) or explore < 0:
             raise SpecError(f"MCTSPlayer: explore must be a number from 0 on, got {explore!r}")
         self.simulations, self.explore = simulations, explore
 

@@ -64,7 +64,9 @@ def read_suite(path: Path, plies: int | None = None) -> list[tuple[str, ...]]:
 
     Args:
         path: ``.epd``, a position of chess or Chess960 in each line; ``.pgn``, games of chess, in UTF-8 or Latin-1;
-            else text, the moves of an opening in each line, of any game, and ``#`` before comments.
+            else text, the moves of an opening in each line, of any game, and ``#`` before comments. In a line with
+            commas these stand between moves, whose names may then have spaces (``8/5 6/5, 24/20``); a comma at the end
+            of a line with one move says so too.
         plies: how many moves of a game of PGN are taken; all if left out.
 
     Raises:
@@ -94,8 +96,14 @@ def _text(path: Path) -> str:
 
 
 def _lines(text: str, plies: int | None) -> list[tuple[str, ...]]:
-    lines = (tuple(line.partition("#")[0].split()) for line in text.splitlines())
+    lines = (_words(line.partition("#")[0]) for line in text.splitlines())
     return [words[:plies] for words in lines if words]
+
+
+def _words(line: str) -> tuple[str, ...]:
+    """The moves in a line."""
+    words = [" ".join(word.split()) for word in line.split(",")] if "," in line else line.split()
+    return tuple(word for word in words if word)
 
 
 def _epd(text: str, _: int | None) -> list[tuple[str, ...]]:

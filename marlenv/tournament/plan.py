@@ -11,6 +11,7 @@ from marlenv.errors import SpecError, UnknownName, nearest
 from marlenv.tournament.config import Config
 from marlenv.tournament.games import NONE, Game, Games
 from marlenv.tournament.play import Arena, Played
+from marlenv.tournament.ratings import elo_points
 from marlenv.tournament.rounds import knockout_match, match_counts, swiss_pairs
 from marlenv.tournament.schedule import cross_play_teams, focal_background, gauntlet, repeated, round_robin
 
@@ -106,7 +107,8 @@ def verdict(config: Config, played: Played, level: float = 0.95) -> str:
     says = test.decide(counts).replace("go on", "neither stronger nor not, so far,")
     return (
         f"{names[0]!r} is {says} by the test of {test.elo0:g} "
-        f"against {test.elo1:g} points: {found.elo:+.0f} ({found.low:+.0f} to {found.high:+.0f}) over {names[1]!r}"
+        f"against {test.elo1:g} points: {elo_points(found.elo)} ({elo_points(found.low)} to {elo_points(found.high)}) "
+        f"over {names[1]!r}"
     )
 
 

@@ -127,7 +127,8 @@ class Arena:
 
     Args:
         game: the rules of a game; an env; or a function that makes an env, called once per row for envs that are not
-            batched. Envs are seeded for each game; a batched one must give its state away, randomness included.
+            batched. Envs are seeded for each game; a batched one must give its state away, randomness included. Of the
+            env of a game its rules are played, and its move limit holds.
         players: by name.
         rows: how many games are played at once; a batched env has as many as it has.
         openings: moves to begin with, or positions (:class:`Opening`), for games of rules that name an opening.
@@ -146,6 +147,8 @@ class Arena:
 
     Raises:
         Unsupported: a player that cannot play this game at all.
+        SpecError: an option is out of range; the env of a game has an opponent of its own, or lets who moves illegally
+            lose, which is what ``forfeits`` say here.
 
     >>> from marlenv.games import TicTacToe
     >>> from marlenv.tournament.players import random_player
@@ -181,10 +184,12 @@ class Arena:
         if not increment >= 0:
             raise SpecError(f"Arena: increment must be 0 or more, got {increment}")
         self.names, self.players = list(players), list(players.values())
-        self.rows, self.max_plies, self.seed = rows, max_plies, as_seed("Arena", seed)
+        self.rows, self.seed = rows, as_seed("Arena", seed)
         self.forfeits, self.record = forfeits, record
         self.move_seconds, self.game_seconds, self.increment = move_seconds, game_seconds, increment
-        self.board = make_board(game, openings, seed, seats, adjudicate)
+        self.board = make_board(game, openings, seed, seats, adjudicate, forfeits=forfeits)
+        limits = [limit for limit in (max_plies, self.board.max_plies) if limit is not None]
+        self.max_plies = min(limits, default=None)
         for name, player in players.items():
             _check(name, player, getattr(self.board, "rules", None))
         self.row_steps = 0
@@ -378,16 +383,21 @@ def make_board(
     seed: int,
     seats: Seats | None,
     adjudicate: Adjudication | None = None,
+    *,
+    forfeits: bool = True,
 ) -> Board:
     """What games are played on."""
     if not isinstance(game, (Rules, EnvBase)) and not callable(game):
         raise SpecError(f"Arena: expected rules, an env, or a function that makes one, got {type(game).__name__}")
     first = game if isinstance(game, (Rules, EnvBase)) else game()
-    rules = first.rules if isinstance(first, TurnBasedEnv) else first
+    rules, limit = first, None
+    if isinstance(first, TurnBasedEnv):
+        _check_env(first, forfeits=forfeits)
+        rules, limit = first.rules, first.max_plies
     if isinstance(rules, Rules):
         if seats is not None:
             raise SpecError("Arena: seats= are of envs; in a game of rules each player has one")
-        return RulesBoard(rules, openings, seed, adjudicate)
+        return RulesBoard(rules, openings, seed, adjudicate, limit)
     if not isinstance(first, EnvBase):
         raise SpecError(f"Arena: expected an env, and {game!r} made {type(first).__name__}")
     if adjudicate is not None:
@@ -395,3 +405,17 @@ def make_board(
     if openings:
         raise SpecError(f"Arena: openings are of games with rules, and {type(first).__name__} has none")
     return EnvBoard(first, None if first is game else game, seed, seats)
+
+
+def _check_env(env: TurnBasedEnv[Any], *, forfeits: bool) -> None:
+    """Raises SpecError where the env of a game was made to be played otherwise than in an arena."""
+    if env.opponent is not None:
+        raise SpecError(
+            f"Arena: players sit in all seats, and {type(env).__name__} has an opponent of its own; make it without, "
+            f"and let the opponent be a player"
+        )
+    if env.illegal == "lose" and not forfeits:
+        raise SpecError(
+            f"Arena: {type(env).__name__} was made with illegal='lose', and players that move illegally raise here; "
+            f"say forfeits=True, or make the env without"
+        )

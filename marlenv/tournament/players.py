@@ -13,7 +13,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import KeyMissing, SpecError, Unsupported
+from marlenv.errors import BadIndex, DtypeError, IllegalAction, KeyMissing, ShapeError, SpecError, Unsupported
 from marlenv.games.rules import picked
 from marlenv.keys import NestedKey, nested
 from marlenv.tournament.turns import Turn
@@ -36,6 +36,7 @@ class Player(Protocol):
 
 def random_player(turn: Turn) -> Tensor:
     """Plays any legal action, all equally likely; any within the bounds where actions are numbers."""
+    turn = turn.lent()
     if turn.rules is not None and not turn.rules.simultaneous:
         return turn.rules.pick(turn.state, turn.rng.uniform())
     if turn.legal is not None:
@@ -55,6 +56,10 @@ class TabularPlayer:
         row: says which row of the table each position is in; takes a :class:`Turn`, returns int64 ``[R]``.
         table: ``[rows, n]``, weights of the actions; those of illegal ones are not read.
 
+    Raises:
+        SpecError: the table is none, has no column for each action, or there is no such row.
+        IllegalAction: a row has no weight on any legal action.
+
     >>> from marlenv.games import MatrixGame
     >>> mostly_rock = TabularPlayer(lambda turn: torch.zeros_like(turn.seat), torch.tensor([[0.8, 0.1, 0.1]]))
     >>> from marlenv.tournament import Arena, Game
@@ -64,6 +69,9 @@ class TabularPlayer:
     """
 
     def __init__(self, row: Callable[[Turn], Tensor], table: Tensor) -> None:
+        if not isinstance(table, Tensor) or table.is_complex():
+            got = table.dtype if isinstance(table, Tensor) else type(table).__name__
+            raise SpecError(f"TabularPlayer: expected a tensor of weights [rows, n], real numbers, got {got}")
         if table.ndim != 2 or not bool(((table >= 0) & table.isfinite()).all()):
             raise SpecError(
                 f"TabularPlayer: expected a table of weights [rows, n], finite and none negative, got "
@@ -72,8 +80,37 @@ class TabularPlayer:
         self.row, self.table = row, table
 
     def __call__(self, turn: Turn) -> Tensor:
-        weights = self.table[self.row(turn)]
-        return turn.rng.choice(weights if turn.legal is None else weights * turn.legal)
+        legal = turn.lent().legal
+        row = self._row(turn, legal)
+        if legal is None:
+            return turn.rng.choice(self.table[row])
+        weights = self.table[row] * legal
+        action = turn.rng.choice(weights)
+        nothing = weights.gather(-1, action.unsqueeze(-1)).squeeze(-1) == 0
+        if bool(nothing.any()) and bool((nothing := nothing & legal.any(-1)).any()):  # agents whose action is not read
+            raise IllegalAction(
+                f"TabularPlayer: row {int(row[nothing][0])} of the table has no weight on any legal action, where "
+                f"{legal[nothing][0].nonzero().flatten().tolist()[:20]} are legal"
+            )
+        return action
+
+    def _row(self, turn: Turn, legal: Tensor | None) -> Tensor:
+        """The row of the table for each position."""
+        row = torch.as_tensor(self.row(turn))
+        if row.dtype == torch.bool or row.is_floating_point() or row.is_complex():
+            raise DtypeError(f"TabularPlayer: row must return integers, the numbers of rows, got {row.dtype}")
+        if legal is not None and (*row.shape, self.table.shape[1]) != tuple(legal.shape):
+            raise ShapeError(
+                f"TabularPlayer: actions are {list(legal.shape)} (rows, what there is to choose from), got rows "
+                f"{list(row.shape)} of a table with {self.table.shape[1]} columns; expected a row for each, and a "
+                f"column for each choice"
+            )
+        low, high = map(int, row.aminmax())
+        if low < 0 or high >= len(self.table):
+            raise BadIndex(
+                f"TabularPlayer: row returned {low if low < 0 else high}, and the table has {len(self.table)} rows"
+            )
+        return row.to(torch.int64)
 
 
 class ModulePlayer:

@@ -13,13 +13,15 @@ import sys
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
 from marlenv.errors import SpecError, whole
 from marlenv.tournament.players import CRASH, TIME
 
+Command = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A program with its arguments, as a shell would read it or word by word; a path is a program without arguments."""
 WRONG = -4
 """The answer for a move that is none, or not legal."""
 GRACE = 5.0
@@ -144,6 +146,32 @@ class Crew:
         return answers
 
 
+def words_of(who: str, command: object) -> list[str]:
+    """The program and its arguments, each a text.
+
+    Raises:
+        SpecError: they are none.
+
+    >>> words_of("UCIPlayer", "nice -n 10 'my engine'")
+    ['nice', '-n', '10', 'my engine']
+    """
+    given: Iterable[object]
+    if isinstance(command, str):
+        try:
+            given = shlex.split(command)
+        except ValueError as error:
+            raise SpecError(
+                f"{who}: {command!r} is no command: {error}; a list says where words end, ['stockfish', ...]"
+            ) from None
+    else:
+        given = [command] if isinstance(command, os.PathLike) else command if isinstance(command, Sequence) else [None]
+    words = [os.fspath(word) if isinstance(word, os.PathLike) else word for word in given]
+    found = [word for word in words if isinstance(word, str)]
+    if len(found) < len(words):
+        raise SpecError(f"{who}: expected a command as a text, a path or a list of them, got {command!r}")
+    return found
+
+
 class EnginePlayer(ABC):
     """What players that are programs share: the command, and the processes.
 
@@ -157,16 +185,16 @@ class EnginePlayer(ABC):
         SpecError: there is no such program, or an option is out of range.
     """
 
-    def __init__(
-        self, command: str | Sequence[str], processes: int, patience: float, move_seconds: float | None
-    ) -> None:
-        self.command, who = shlex.split(command) if isinstance(command, str) else list(command), type(self).__name__
+    def __init__(self, command: Command, processes: int, patience: float, move_seconds: float | None) -> None:
+        who = type(self).__name__
+        self.command = words_of(who, command)
         if not self.command or shutil.which(self.command[0]) is None:
             raise SpecError(f"{who}: no program {command!r} was found; install the engine or give its whole path")
         whole(who, "processes", processes, 1)
         for name, seconds in (("patience", patience), ("move_seconds", move_seconds)):
             most = math.inf if name == "patience" else sys.float_info.max
-            if seconds is not None and not (isinstance(seconds, Real) and 0 < seconds <= most):
+            number = isinstance(seconds, Real) and not isinstance(seconds, bool)
+            if seconds is not None and not (number and 0 < seconds <= most):
                 raise SpecError(f"{who}: {name} must be a number of seconds above 0, got {seconds!r}")
         self.processes, self.patience = processes, patience
         self._crew: Crew | None = None

@@ -30,6 +30,15 @@ class Interval(NamedTuple):
     high: Array
 
 
+def elo_points(elo: float) -> str:
+    """A number of Elo as standings have it.
+
+    >>> elo_points(-0.3), elo_points(12.6), elo_points(float("-inf"))
+    ('+0', '+13', '-inf')
+    """
+    return f"{np.round(elo) + 0.0:+.0f}"
+
+
 def normal_quantile(level: float) -> float:
     """How many standard errors on either side hold a share ``level`` of a normal distribution.
 
@@ -258,8 +267,8 @@ class Ratings:
             lines.append(
                 (
                     self.names[k],
-                    f"{self.elo[k] + 0.0:+.0f}",
-                    f"{low[k]:+.0f} {high[k]:+.0f}",
+                    elo_points(self.elo[k]),
+                    f"{elo_points(low[k])} {elo_points(high[k])}",
                     f"{best[k]:.0f}-{worst[k]:.0f}",
                     f"{played[k]:g}",
                     f"{100 * share:.1f}%",

@@ -20,7 +20,7 @@ from marlenv.tournament.defects import defects
 from marlenv.tournament.export import board_of, positions
 from marlenv.tournament.files import placed
 from marlenv.tournament.play import Played
-from marlenv.tournament.ratings import Draws, Ratings
+from marlenv.tournament.ratings import Draws, Ratings, elo_points
 from marlenv.tournament.response import response
 from marlenv.tournament.results import Results
 from marlenv.tournament.store import Ledger
@@ -63,8 +63,8 @@ def standings(
         row = {"player": names[k]}
         if ratings is not None and bounds is not None:
             low, high, best, worst = (column[k] for column in bounds)
-            row["Elo"] = f"{ratings.elo[k] + 0.0:+.0f}"
-            row[f"{100 * level:g} %"] = f"{low:+.0f} {high:+.0f}"
+            row["Elo"] = elo_points(ratings.elo[k])
+            row[f"{100 * level:g} %"] = f"{elo_points(low)} {elo_points(high)}"
             row["rank"] = f"{best:.0f}-{worst:.0f}"
         mine = earned[names[k]]
         row |= {"games": f"{games[names[k]]}", "score": f"{100 * share[k]:.1f}%"}

@@ -34,7 +34,7 @@ class RulesPositions(Positions):
         self._observed: Tensor | None = None
 
     def state(self, mine: Tensor | None) -> Any:
-        """The positions themselves."""
+        """The positions themselves, not copied where all are asked for."""
         if mine is None and not self.rules.simultaneous:
             return self.held
         rows = self.row if mine is None else self.row[mine]
@@ -65,6 +65,7 @@ class RulesBoard:
         openings: moves to begin with, or positions.
         seed: of dice and cards.
         adjudicate: when games are ended before their end.
+        max_plies: the move limit of the env that the rules come from.
     """
 
     def __init__(
@@ -73,11 +74,12 @@ class RulesBoard:
         openings: Sequence[Opening | Sequence[int]],
         seed: int,
         adjudicate: Adjudication | None = None,
+        max_plies: int | None = None,
     ) -> None:
         if adjudicate is not None and (rules.simultaneous or len(rules.players) != 2):
             raise SpecError(f"Arena: adjudicate= is for games of two who move in turn, got {type(rules).__name__}")
         self._how, self._judge = adjudicate, None if adjudicate is None else Judge(adjudicate, 0)
-        self.rules, self.seed = rules, seed
+        self.rules, self.seed, self.max_plies = rules, seed, max_plies
         self.openings = [Opening.of(given) for given in openings]
         self.seats = {name: [name] for name in rules.players}
         self.groups = {name: name for name in rules.players}
@@ -202,7 +204,10 @@ class RulesBoard:
                 action = torch.full((len(games),), move)
                 legal = self.rules.permits(state, action)
                 if not bool((legal | ~mine).all()):
-                    raise IllegalAction(f"Arena: move {move} of opening {number} is illegal; legal are others")
+                    why = "legal are others"
+                    if "rng" in state._fields:
+                        why = "dice and cards differ from game to game, and an opening must be legal in each"
+                    raise IllegalAction(f"Arena: move {move} of opening {number} is illegal; {why}")
                 other = self.rules.legal(state).int().argmax(-1)
                 state = where(mine, self.rules.play(state, torch.where(legal, action, other)), state)
         return state

@@ -22,6 +22,8 @@ from marlenv.tournament.games import Game, Games
 class Positions(ABC):
     """The positions of one step in which seats of one kind are to move; what is not asked for is not computed.
 
+    What it gives, observations apart, may be what the game goes on with; a :class:`Turn` makes copies for players.
+
     Args:
         row: which row of the arena each is in; int64 ``[K]``.
         seat: who is to move; int64 ``[K]``.
@@ -42,7 +44,7 @@ class Positions(ABC):
 
     @abstractmethod
     def observation(self, mine: Tensor | None) -> Tensor:
-        """What the one to move may know; ``[R, *lead, ...]``, of those of ``mine``, or all."""
+        """What the one to move may know; ``[R, *lead, ...]``, of those of ``mine``, or all; a copy."""
 
     @property
     @abstractmethod
@@ -56,7 +58,7 @@ class Positions(ABC):
 
 
 class Turn:
-    """What a player is asked, about ``R`` positions at once.
+    """What a player is asked, about ``R`` positions at once. What it reads there are copies, which it may write into.
 
     Args:
         positions: those of the step.
@@ -67,6 +69,7 @@ class Turn:
         moves: of each game so far, for players with ``wants_moves``.
         clock: the seconds that each seat has left; None without clocks.
         increment: the seconds that are added for each move.
+        lent: whether nothing is copied.
     """
 
     def __init__(
@@ -79,8 +82,10 @@ class Turn:
         moves: list[list[int]] | None = None,
         clock: Tensor | None = None,
         increment: float = 0.0,
+        *,
+        lent: bool = False,
     ) -> None:
-        self._positions, self._mine = positions, mine
+        self._positions, self._mine, self._lent = positions, mine, lent
         self.games = games
         """The ids of the games; int64 ``[R]``."""
         self.rng = rng
@@ -113,7 +118,8 @@ class Turn:
         """The positions, ``[R, ...]`` in each of their tensors. A player that does not cheat looks at the
         observation.
         """
-        return self._positions.state(self._mine)
+        state = self._positions.state(self._mine)
+        return state if self._mine is not None or self._lent else type(state)(*(leaf.clone() for leaf in state))
 
     @cached_property
     def observation(self) -> Any:
@@ -135,11 +141,21 @@ class Turn:
             {"observation": self.observation, "action_mask": self.legal, "seat": self.seat}, self.seat.shape
         )
 
+    def lent(self) -> Turn:
+        """The same turn without copies, which cost time where rows are many: for players that only read.
+
+        What is written into its tensors changes the games themselves.
+        """
+        held = self._positions, self._mine, self.games, self.rng, self.memory, self.moves, self.clock, self.increment
+        return Turn(*held, lent=True)
+
     def __len__(self) -> int:
         return len(self.games)
 
     def _of(self, value: Any) -> Any:
-        return value if self._mine is None or value is None else value[self._mine]
+        if value is None or (self._mine is None and self._lent):
+            return value
+        return value.clone() if self._mine is None else value[self._mine]
 
 
 class Board(Protocol):
@@ -149,6 +165,8 @@ class Board(Protocol):
     """The agents of each seat."""
     groups: dict[str, str]
     """The group of each seat."""
+    max_plies: int | None
+    """After how many moves games are cut off because the env of the game was made so; None where the board does it."""
 
     def rows(self, wanted: int) -> int:
         """How many games are played at once, if so many are wanted."""

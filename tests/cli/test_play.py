@@ -174,6 +174,7 @@ def test_every_game_can_be_played_by_people(play, name: str) -> None:  # noqa: A
         ("tic_tac_to", "no env is called 'tic_tac_to'; did you mean 'tic_tac_toe'?"),
         ("simple_spread", "marlenv play: 'simple_spread' is no game; known: ["),
         ("tic_tac_toe --seat 3", "--seat must be 1 to 2, one of ['x', 'o'], or all, got '3'"),
+        ("tic_tac_toe --seat \u00b2", "--seat must be 1 to 2, one of ['x', 'o'], or all, got '\u00b2'"),
         ("tic_tac_toe --opponent me", "--opponent must be 'random' or module:callable, got 'me'"),
         ("go --set sice=5", "Go has no option 'sice'; did you mean 'size'?"),
         ("tic_tac_toe --save game.txt", "--save game.txt: the name must end in .json, .svg or .pgn"),
@@ -207,12 +208,18 @@ def test_a_game_that_was_cut_off_says_so(
 
 @pytest.mark.parametrize(
     ("option", "instead"),
-    [("opponent=random", "--opponent"), ("seat=1", "--seat"), ("max_plies=3", "--max-steps"), ("seed=1", "--seed")],
+    [
+        ("opponent=random", "--opponent"),
+        ("single_player=true", "--opponent"),
+        ("seat=1", "--seat"),
+        ("max_plies=3", "--max-steps"),
+        ("seed=1", "--seed"),
+    ],
 )
 def test_who_plays_is_no_option_of_the_game(
     play: Callable[[str, str], tuple[int, str, str]], tmp_path: Path, option: str, instead: str
 ) -> None:
-    code, _, err = play(f"tic_tac_toe --save game.json --set {option}", "1 / quit")
+    code, _, err = play(f"tic_tac_toe --set layout=torchrl --save game.json --set {option}", "1 / quit")
     name = option.partition("=")[0]
     assert code != 0
     assert f"--set {name}= would change who plays, and not the game; use {instead}" in " ".join(err.split())

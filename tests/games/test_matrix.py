@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from torch import Size
@@ -124,11 +125,67 @@ def test_tit_for_tat_against_a_defector_earns_what_axelrod_says() -> None:
         ({"payoffs": [[(1, 2)], [(3,)]]}, "no table of numbers"),
         ({"payoffs": "chicken", "rounds": 0}, "rounds must be an integer from 1 on, got 0"),
         ({"payoffs": "chicken", "choices": ["only"]}, "names for 2 choices"),
+        ({"payoffs": "chicken", "choices": "AB"}, "choices must be a list of names, got 'AB'"),
+        ({"payoffs": "chicken", "choices": 2}, "choices must be a list of names, got 2"),
+        ({"payoffs": "chicken", "choices": [0, 1]}, r"names of choices must be texts, got \[0, 1\]"),
+        ({"payoffs": "chicken", "choices": ["A", "A"]}, r"different names, .*got \['A', 'A'\]"),
+        ({"payoffs": "chicken", "choices": ["go on", "Go On"]}, "different names"),
+        ({"payoffs": [[(float("nan"), 1)]]}, "payoffs must be finite numbers"),
+        ({"payoffs": np.full((1, 1, 2), np.inf)}, "payoffs must be finite numbers"),
+        ({"payoffs": [[(10**400, 1)]]}, "no table of numbers"),
+        ({"payoffs": [[("a", 1)]]}, "no table of numbers, as one of them is 'a'"),
+        ({"payoffs": {0: 1}}, "no table of numbers, as one of them is {0: 1}"),
     ],
 )
 def test_bad_tables_are_refused(options: dict[str, object], says: str) -> None:
     with pytest.raises(SpecError, match=says):
         MatrixGame(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        np.array([[(3, 3), (0, 5)], [(5, 0), (1, 1)]]),
+        np.array([[(3, 3), (0, 5)], [(5, 0), (1, 1)]], dtype=np.float32),
+        [[np.array([3, 3]), (np.int64(0), np.float32(5))], [torch.tensor([5, 0]), (1, 1)]],
+        torch.tensor([[(3, 3), (0, 5)], [(5, 0), (1, 1)]]),
+    ],
+)
+def test_a_table_of_any_library_is_the_table_of_its_numbers(table: object) -> None:
+    want = MatrixGame([[(3, 3), (0, 5)], [(5, 0), (1, 1)]])
+    assert MatrixGame(table) == want
+    assert hash(MatrixGame(table)) == hash(want)
+    env = marlenv.make("matrix_game", payoffs=table)
+    step = env.step(
+        env.reset().update({name: {"action": torch.tensor([k])} for k, name in enumerate(env.rules.players)})
+    )
+    assert [float(step["next", name, "reward"]) for name in env.rules.players] == [0, 5]
+
+
+def test_choices_are_names_however_they_are_listed() -> None:
+    games = [MatrixGame("chicken", choices=names) for names in (["a", "b"], ("a", "b"), np.array(["a", "b"]))]
+    assert len({hash(rules) for rules in games}) == 1
+    assert games[0] == games[1] == games[2]
+    assert games[0].legal_names(games[0].start(Size([])), 0) == {"a": 0, "b": 1}
+
+
+ZERO = [[(0.1, 0.2, -0.3), (0.3, -0.1, -0.2)], [(0.7, -0.6, -0.1), (0, 0, 0)]]
+
+
+@pytest.mark.parametrize("scale", [1.3e-6, 1.0, 1.1e7])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rounding_does_not_hide_that_a_game_is_zero_sum(scale: float, dtype: torch.dtype) -> None:
+    """Each cell adds up to zero on paper, and in floats to something near."""
+    table = torch.tensor([ZERO, ZERO], dtype=dtype) * scale
+    assert float(table.double().sum(-1).abs().max()) > 0
+    rules = MatrixGame(table)
+    assert rules.zero_sum
+    assert not MatrixGame(table + scale * 1e-4).zero_sum
+    env = marlenv.GameEnv(rules, illegal="lose", batch_size=[1])
+    td = env.rand_action(env.reset())
+    td["player_0", "action"] = torch.tensor([[7]])
+    step = env.step(td)["next"]
+    assert [float(step[name, "reward"]) for name in rules.players] == [-1.0, 0.5, 0.5]
 
 
 @pytest.mark.parametrize("task", ["prisoners_dilemma", "matrix_game/rock_paper_scissors"])

@@ -10,8 +10,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marlenv.errors import DtypeError, IllegalAction, KeyMissing, PoolError, ShapeError, SpecError, UnknownName
+from marlenv.errors import (
+    BadIndex,
+    DtypeError,
+    IllegalAction,
+    KeyMissing,
+    PoolError,
+    ShapeError,
+    SpecError,
+    UnknownName,
+)
 from marlenv.games import Backgammon, KuhnPoker, MatrixGame, TicTacToe
+from marlenv.tournament.asking import ENDINGS
 from marlenv.tournament.blocks import pack, unpack
 from marlenv.tournament.games import Game
 from marlenv.tournament.mcts import MCTSPlayer
@@ -267,6 +277,35 @@ def test_who_is_stronger_is_rated_so() -> None:
     assert ratings.seat > 0  # who begins has the better of it
 
 
+@pytest.mark.parametrize(
+    ("row", "columns", "error", "says"),
+    [
+        (torch.tensor([0]), 3, ShapeError, r"actions are \[1, 9\] .* got rows \[1\] of a table with 3 columns"),
+        (torch.tensor([0, 0]), 9, ShapeError, r"actions are \[1, 9\] .* got rows \[2\] of"),
+        (torch.tensor([9]), 9, BadIndex, "row returned 9, and the table has 2 rows"),
+        (torch.tensor([-1]), 9, BadIndex, "row returned -1, and the table has 2 rows"),
+        (torch.tensor([0.0]), 9, DtypeError, "row must return integers, the numbers of rows, got torch.float32"),
+        (torch.tensor([True]), 9, DtypeError, "row must return integers, .* got torch.bool"),
+    ],
+)
+def test_a_row_that_its_table_does_not_have_is_named(row, columns: int, error: type[Exception], says: str) -> None:
+    player = TabularPlayer(lambda turn: row, torch.ones(2, columns))
+    with pytest.raises(error, match=f"TabularPlayer: {says}"):
+        Arena(TicTacToe(), {"a": player}).play([Game(0, ("a", "a"))])
+
+
+def test_a_row_without_weight_on_any_legal_action_is_no_choice() -> None:
+    """It cannot play on, and where players forfeit it loses that game alone."""
+    player = TabularPlayer(lambda turn: turn.games % 2, torch.tensor([[1.0, *[0.0] * 8], [1.0] * 9]))
+    games = [Game(k, ("a", "b")) for k in range(4)]
+    players = {"a": player, "b": random_player}
+    with pytest.raises(IllegalAction, match="row 0 of the table has no weight on any legal action, where .* are legal"):
+        Arena(TicTacToe(), players).play(games)
+    played = Arena(TicTacToe(), players, forfeits=True).play(games)
+    assert played.culprit.tolist() == [0, -1, 0, -1]
+    assert [ENDINGS[k] for k in played.ending.tolist()] == ["crash", "over"] * 2
+
+
 def broken(turn: Turn) -> torch.Tensor:
     return torch.full_like(turn.seat, 99)
 
@@ -293,6 +332,19 @@ def broken(turn: Turn) -> torch.Tensor:
             lambda: TabularPlayer(first_legal, torch.tensor([[1.0, float("nan")]])),
             SpecError,
             "finite and none negative",
+        ),
+        (lambda: TabularPlayer(first_legal, [[1, 2]]), SpecError, r"a tensor of weights \[rows, n\], .* got list"),  # type: ignore[arg-type]
+        (lambda: TabularPlayer(first_legal, torch.ones(1, 2) * 1j), SpecError, "a tensor of weights .*complex64"),
+        (lambda: MCTSPlayer(explore="a"), SpecError, "explore must be a number from 0 on, got 'a'"),  # type: ignore[arg-type]
+        (
+            lambda: Arena(TicTacToe(), {"a": lambda turn: None}).play([Game(0, ("a", "a"))]),
+            DtypeError,
+            "player 'a' must return actions as a tensor, got NoneType",
+        ),
+        (
+            lambda: Arena(TicTacToe(), {"a": lambda turn: [[1], [1, 2]]}).play([Game(0, ("a", "a"))]),
+            DtypeError,
+            "player 'a' must return actions as a tensor, got list",
         ),
         (
             lambda: MCTSPlayer(explore=float("nan")),

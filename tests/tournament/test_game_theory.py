@@ -208,6 +208,15 @@ def test_intervals_of_alpha_rank_hold_the_truth_as_often_as_they_say() -> None:
     [
         (lambda: alpha_rank(RPS, 0), SpecError, "alpha must be a positive number, got 0"),
         (lambda: alpha_rank([]), ShapeError, r"expected a square table of payoffs \[n, n\], got \[0\]"),
+        (lambda: alpha_rank(RPS, "x"), SpecError, "alpha must be a positive number, got 'x'"),  # type: ignore[arg-type]
+        (lambda: alpha_rank(None), ShapeError, r"expected a square table of payoffs \[n, n\], got \[\]"),
+        (lambda: alpha_rank([[0, "a"], [1, 0]]), ShapeError, "expected a table of payoffs .* got what is no numbers"),
+        (lambda: alpha_rank([[0, 1], [1]]), ShapeError, "a table of payoffs .* got a list with rows of different"),
+        (
+            lambda: alpha_rank([[[0, 1], [1]], RPS]),
+            ShapeError,
+            "for each of K seats, got a list with rows of different",
+        ),
         (lambda: alpha_rank(RPS[:2]), ShapeError, r"expected a square table of payoffs \[n, n\], got \[2, 3\]"),
         (lambda: alpha_rank([RPS, RPS, RPS]), ShapeError, "expected 3 tables with 3 dimensions"),
         (lambda: alpha_rank(RPS * np.nan), SpecError, "let every pair play"),

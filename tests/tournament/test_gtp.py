@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import marlenv
-from marlenv.errors import SpecError, Unsupported
+from marlenv.errors import DtypeError, SpecError, Unsupported
 from marlenv.games import Backgammon, Breakthrough, Go, Hex, KuhnPoker
 from marlenv.tournament import ENDINGS, Arena, Game, GTPPlayer, Opening, random_player, round_robin
 from marlenv.tournament.config import load_player
@@ -105,8 +105,11 @@ def test_what_cannot_play_is_said(fake: Callable[..., GTPPlayer]) -> None:
         GTPPlayer("no_such_engine")
     with pytest.raises(SpecError, match="GTPPlayer: move_seconds must be a number of seconds above 0, got nan"):
         GTPPlayer(FAKE, move_seconds=float("nan"))
-    with pytest.raises(SpecError, match="setup must be a list of commands"):
-        GTPPlayer(FAKE, setup="set_random_seed 1")
+    for setup in ("set_random_seed 1", None, [5], [""], [" \t"], ["# book off"], ["  # komi 3"], ["a\nb"], ["\x01"]):
+        with pytest.raises(SpecError, match="setup must be a list of commands, a line each and no comment, got "):
+            GTPPlayer(FAKE, setup=setup)  # type: ignore[arg-type]
+    with pytest.raises(DtypeError, match="GTPPlayer: restart must be True or False, got 'no'"):
+        GTPPlayer(FAKE, restart="no")  # type: ignore[arg-type]
     player = fake()
     for rules in (KuhnPoker(num_players=3), KuhnPoker(), Backgammon()):
         with pytest.raises(Unsupported, match=f"play games of black and white, got {type(rules).__name__}"):
@@ -123,6 +126,25 @@ def test_what_cannot_play_is_said(fake: Callable[..., GTPPlayer]) -> None:
     assert pickle.loads(pickle.dumps(player))._crew is None
     loaded = load_player("x", {"kind": "gtp", "command": FAKE})
     assert isinstance(loaded, GTPPlayer)
+
+
+@pytest.mark.parametrize(
+    ("komi", "said"),
+    [
+        (7.5, "7.5"),
+        (0, "0"),
+        (-3.0, "-3"),
+        (-0.0, "0"),
+        (123456.789, "123456.789"),
+        (1e9 + 0.5, "1000000000.5"),
+        (1e-7, "0.0000001"),
+        (1e22, "1" + 22 * "0"),
+    ],
+)
+def test_komi_is_said_with_all_its_digits(fake: Callable[..., GTPPlayer], komi: float, said: str) -> None:
+    lines = fake(setup=["showboard # not a comment alone"])._beginning(Go(5, komi=komi))
+    assert lines == ["boardsize 5", "clear_board", f"komi {said}", "showboard # not a comment alone"]
+    assert float(lines[2].split()[1]) == komi
 
 
 @pytest.mark.slow

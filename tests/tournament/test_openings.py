@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
-from marlenv.errors import BadNotation, SpecError
-from marlenv.games import Chess
+from marlenv.errors import BadNotation, IllegalAction, SpecError
+from marlenv.games import Backgammon, Chess, Hanabi, TicTacToe
+from marlenv.rng import RowRNG
+from marlenv.tournament import Arena, Game, random_player
 from marlenv.tournament.config import Config
 from marlenv.tournament.openings import read_opening, read_suite
 
@@ -61,3 +64,38 @@ def test_positions_of_chess_are_read_alike_by_both_rules(tmp_path: Path) -> None
     with pytest.raises(BadNotation, match="en-passant") as error:
         read_suite(tmp_path / "a.epd")
     assert error.value.__notes__ == [f"in {tmp_path / 'a.epd'}"]
+
+
+def test_moves_whose_names_have_spaces_stand_between_commas(tmp_path: Path) -> None:
+    """Openings of every game that were written down are read back as the actions that they were."""
+    for rules in (Hanabi(), Backgammon(), TicTacToe()):
+        lines, want = [], []
+        for pick in (0.0, 0.4, 0.9):
+            state, words, actions = rules.start(torch.Size([]), rng=RowRNG(0, [])), [], []
+            for _ in range(2):
+                action = int(rules.pick(state, torch.tensor(pick)))
+                words.append(rules.action_name(state, action))
+                state = rules.play(state, torch.tensor(action))
+                actions.append(action)
+            lines += [", ".join(words) + "  # both", f"{words[0]},", ""]
+            want += [tuple(actions), tuple(actions[:1])]
+        (tmp_path / "a.txt").write_text("# moves\n" + "\n".join(lines))
+        suite = read_suite(tmp_path / "a.txt")
+        assert [read_opening(rules, words).moves for words in suite] == want
+        assert [len(words) for words in read_suite(tmp_path / "a.txt", plies=1)] == [1] * 6
+    (tmp_path / "a.txt").write_text("4 0 8\n")
+    assert read_suite(tmp_path / "a.txt") == [("4", "0", "8")]
+    (tmp_path / "a.txt").write_text("fen 4k3/8/8/8/8/8/8/4K2R w K - 0 1, O-O\n")
+    (words,) = read_suite(tmp_path / "a.txt")
+    assert words == ("fen 4k3/8/8/8/8/8/8/4K2R w K - 0 1", "O-O")
+
+
+def test_an_opening_that_not_all_dice_allow_is_told_from_one_that_no_game_has() -> None:
+    rules = Backgammon()
+    state = rules.start(torch.Size([]), rng=RowRNG(0, []))
+    moves = [int(rules.pick(state, torch.tensor(0.5)))]
+    games = [Game(k, ("a", "a"), opening=0) for k in range(5)]
+    with pytest.raises(IllegalAction, match="of opening 0 is illegal; dice and cards differ from game to game"):
+        Arena(rules, {"a": random_player}, openings=[moves]).play(games)
+    with pytest.raises(IllegalAction, match="move 4 of opening 0 is illegal; legal are others"):
+        Arena(TicTacToe(), {"a": random_player}, openings=[[4, 4]]).play(games)

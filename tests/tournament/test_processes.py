@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from marlenv.errors import DtypeError, SpecError
+from marlenv.tournament import GTPPlayer, UCIPlayer
 from marlenv.tournament.players import CRASH, TIME
 from marlenv.tournament.processes import Answer, Crew, Program
 from marlenv.tournament.store import gone, me
 
-pytestmark = pytest.mark.slow  # processes that hang and die take seconds
+slow = pytest.mark.slow  # processes that hang and die take seconds
 
 
 class Mute(Program):
@@ -39,6 +41,7 @@ class Echo(Mute):
         return Answer(await self.line())
 
 
+@slow
 @pytest.mark.parametrize(
     ("script", "how"),
     [
@@ -70,6 +73,7 @@ def test_nothing_is_left_of_a_program_that_failed(
     assert not caplog.records
 
 
+@slow
 def test_an_engine_that_another_program_has_started_ends_with_it(tmp_path: Path) -> None:
     noted = tmp_path / "pid"
     crew = Crew([Mute(["sh", "-c", f"sh -c 'echo $$ > {noted}; exec sleep 60'; echo over"], 0.5)])
@@ -81,6 +85,7 @@ def test_an_engine_that_another_program_has_started_ends_with_it(tmp_path: Path)
     crew.close()
 
 
+@slow
 def test_after_an_interrupt_questions_get_their_own_answers() -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -95,3 +100,41 @@ def test_after_an_interrupt_questions_get_their_own_answers() -> None:
         signal.signal(signal.SIGALRM, before)
     assert crew.ask(["second"]) == [Answer("second")]
     crew.close()
+
+
+def test_a_command_may_be_a_text_a_path_or_a_list_of_them() -> None:
+    python = Path(sys.executable)
+    for player in (UCIPlayer, GTPPlayer):
+        for command, want in (
+            (python, [str(python)]),
+            (f"{python} -c 'a b'", [str(python), "-c", "a b"]),
+            ([python, Path("x"), "y z"], [str(python), "x", "y z"]),
+            ((str(python), "x"), [str(python), "x"]),
+        ):
+            made = player(command)
+            assert made.command == want
+            assert all(word.replace(" ", "") in repr(made).replace(" ", "") for word in want)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"command": None}, SpecError, "expected a command as a text, a path or a list of them, got None"),
+        ({"command": 5}, SpecError, "expected a command .* got 5"),
+        ({"command": [sys.executable, 5]}, SpecError, "expected a command .*, 5]"),
+        ({"command": sys.executable.encode()}, SpecError, "expected a command .*"),
+        ({"command": 'stock"fish'}, SpecError, "is no command: No closing quotation; a list says where words end"),
+        ({"command": []}, SpecError, r"no program \[\] was found"),
+        (
+            {"options": [("Hash", 1)]},
+            SpecError,
+            r"options must be a table of values by their UCI names, got \[\('Hash'",
+        ),
+        ({"options": {1: 2}}, SpecError, "options must be a table of values"),
+        ({"clock": "no"}, DtypeError, "clock must be True or False, got 'no'"),
+        ({"patience": True}, SpecError, "patience must be a number of seconds above 0, got True"),
+    ],
+)
+def test_what_starts_no_engine_is_said(options: dict[str, Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=f"UCIPlayer: .*{says}"):
+        UCIPlayer(**{"command": sys.executable, **options})

@@ -11,7 +11,7 @@ import pytest
 from marlenv.errors import PoolError, SpecError, UnknownName
 from marlenv.tournament import Replicates, Results, rate
 from marlenv.tournament.likelihood import Model, maximum
-from marlenv.tournament.ratings import ELO, anchors, normal_quantile, spread
+from marlenv.tournament.ratings import ELO, anchors, elo_points, normal_quantile, spread
 
 
 def pool(strengths: list[float], games: int, *, nu: float = 1.0, seat: float = 30.0, seed: int = 0, sets: int = 1):
@@ -217,6 +217,14 @@ def test_few_games_set_no_bound_where_chance_may_give_them_all_to_one(won: int, 
     assert again.lost.mean() == pytest.approx(share**games + (1 - share) ** games, abs=0.03)
     low, high = again.interval(0.95)
     assert (low.tolist(), high.tolist()) == ([-np.inf] * 2, [np.inf] * 2)
+
+
+def test_nobody_is_rated_minus_nothing() -> None:
+    """Elo of less than half a point below the mean is written as 0."""
+    ratings = rate(Results.of([("ada", "bob", 1)] * 500 + [("ada", "bob", 0)] * 499), seat=False)
+    assert -0.5 < ratings.elo[1] < 0
+    assert [line.split()[:2] for line in ratings.table().splitlines()[1:]] == [["ada", "+0"], ["bob", "+0"]]
+    assert [elo_points(elo) for elo in (-0.4, -0.6, 0.5, 1.5, -np.inf)] == ["+0", "-1", "+0", "+2", "-inf"]
 
 
 def test_ranks_of_players_far_apart_are_sure_and_those_of_equals_are_not() -> None:
