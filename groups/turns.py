@@ -37,7 +37,8 @@ def compact_turns(td: TensorDictBase, gamma: float = 1.0) -> TensorDictBase:
 
     ``mask`` is True where there is a decision; the rest is padding, zeros, and None where data are no tensors. Under
     ``"undecided"`` is what came when an agent had no decision of this episode to pay for, ``[*B, A, 1]`` per group:
-    with it, and with ``gamma=1``, every agent's return is what it was.
+    with it, and with ``gamma=1``, every agent's return is what it was. Sums have the dtype of the rewards; those of
+    whole numbers are int64, or with ``gamma`` below 1 fractions.
 
     Args:
         td: data of a rollout ``[*B, T]``; agents without ``mask`` decide at every step that they live. Where ``"mask"``
@@ -159,6 +160,27 @@ def _ends(following: TensorDictBase, level: _Level, like: Size) -> tuple[Tensor,
     return over, flags
 
 
+def _summed_as(reward: Tensor, gamma: float) -> torch.dtype:
+    """In which dtype rewards are added up: their own; whole ones in int64, or discounted in the default one."""
+    if reward.dtype.is_floating_point:
+        return reward.dtype
+    return torch.int64 if gamma == 1 else torch.get_default_dtype()
+
+
+def _power(gamma: float, steps: Tensor, dtype: torch.dtype) -> Tensor:
+    """``gamma`` to the power of numbers of steps; only 1 is in whole numbers."""
+    if not dtype.is_floating_point:
+        return torch.ones_like(steps, dtype=dtype)
+    exact = torch.promote_types(dtype, torch.float32)  # bfloat16 counts whole steps to 256 only
+    return (gamma ** steps.to(exact)).to(dtype)
+
+
+def _discount(gamma: float, steps: Tensor, reward: Tensor) -> Tensor:
+    """``gamma`` to the power of numbers of steps, in the dtype of a reward where that has fractions."""
+    floating = reward.dtype.is_floating_point
+    return _power(gamma, steps, reward.dtype if floating else torch.get_default_dtype())
+
+
 class _Turns:
     """The turns of one group: when its agents decide, what they are paid for it and when it ends.
 
@@ -183,8 +205,8 @@ class _Turns:
         order = acts.cumsum(-1)  # 1 for the first decision
         count = order[..., -1:]
         k = max(1, int(count.max()))
-        earned = self._reward().masked_fill(~real.unsqueeze(-1), 0)
-        rewards = earned * (gamma ** (now - latest)).unsqueeze(-1)
+        earned = self._reward(gamma).masked_fill(~real.unsqueeze(-1), 0)
+        rewards = earned * _power(gamma, now - latest, earned.dtype).unsqueeze(-1)
         where = torch.where(paid, order, 0).unsqueeze(-1).expand(rewards.shape)
         sums = torch.zeros(*rewards.shape[:-2], k + 1, rewards.shape[-1], dtype=rewards.dtype, device=rewards.device)
         self.reward = sums.scatter_add(-2, where, rewards)[..., 1:, :]
@@ -202,9 +224,9 @@ class _Turns:
     def _last(self, x: Tensor) -> Tensor:
         return x.movedim(self.time, x.ndim - 1)
 
-    def _reward(self) -> Tensor:
+    def _reward(self, gamma: float) -> Tensor:
         reward = get(self.following, "reward")
-        return reward.flatten(len(self.node.batch_size)).movedim(self.time, -2)
+        return reward.to(_summed_as(reward, gamma)).flatten(len(self.node.batch_size)).movedim(self.time, -2)
 
     def data(self) -> TensorDictBase:
         """The group's trajectories."""
@@ -218,8 +240,7 @@ class _Turns:
             flag = flag | self.cut if name != "terminated" else flag
             following.set(name, (flag & self.valid).unsqueeze(-1))
         steps = (self.end - self.begin + 1) * self.valid
-        discount = self.gamma ** steps.to(self.reward.dtype) * self.valid
-        following.set("discount", discount.unsqueeze(-1))
+        following.set("discount", (_discount(self.gamma, steps, self.reward) * self.valid).unsqueeze(-1))
         out.set("mask", self.valid.clone())
         out.set("next", following)
         out.refine_names(..., "time")
@@ -335,7 +356,8 @@ class _Open:
         self.open = torch.zeros(shape, dtype=torch.bool, device=reward.device)
         self.ended, self.steps, self.age = self.open.clone(), self.open.long(), self.open.long()
         self.flags = {name: self.open.clone() for name in DONE_NAMES}
-        self.reward, self.undecided = torch.zeros_like(reward), torch.zeros_like(reward)
+        self.reward = torch.zeros_like(reward, dtype=_summed_as(reward, gamma))
+        self.undecided = self.reward.clone()
         self.node, self.following = _indexed(node).clone(), _indexed(following).clone()
 
     def add(self, td: TensorDictBase, level: _Level) -> TensorDictBase:
@@ -347,10 +369,10 @@ class _Open:
         self._put(self.node, node, acts)
         self.open, self.ended = self.open | acts, self.ended & ~acts
         self.age = torch.where(acts, 0, self.age)
-        reward = get(following, "reward")
+        reward = get(following, "reward").to(self.reward.dtype)
         reward = reward.masked_fill(self._spread(~real, reward), 0)
         self.undecided = self.undecided + self._spread(~self.open, reward) * reward
-        weight = self.gamma ** self.age.to(reward.dtype) * self.open
+        weight = _power(self.gamma, self.age, reward.dtype) * self.open
         kept = torch.where(self._spread(acts, reward), 0, self.reward)
         self.reward = kept + self._spread(weight, reward) * reward
         self.age = self.age + 1
@@ -391,7 +413,7 @@ class _Open:
         following.set("reward", self.reward[which])
         for name, flag in self.flags.items():
             following.set(name, flag[which].unsqueeze(-1))
-        following.set("discount", (self.gamma ** self.steps[which].to(self.reward.dtype)).unsqueeze(-1))
+        following.set("discount", _discount(self.gamma, self.steps[which], self.reward).unsqueeze(-1))
         out.set("mask", torch.ones(len(out), dtype=torch.bool, device=which.device))
         out.set("next", following)
         out.set("index", which.nonzero())

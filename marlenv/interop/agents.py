@@ -11,6 +11,7 @@ from torch import Tensor
 from marlenv.envs import EnvBase
 from marlenv.errors import DtypeError, SpecTypeError, Unsupported
 from marlenv.groups import GroupTree, Packer
+from marlenv.interop.entries import check_action, reward_entry
 from marlenv.interop.spaces import check_mask, space_of, value_of
 from marlenv.keys import DONE_NAMES, Path, nested
 from marlenv.specs import Composite
@@ -126,6 +127,8 @@ class Agents:
 
     Raises:
         SpecTypeError: it is no env of ours, or has no groups.
+        SpecError: a group has several actions, or a reward of several numbers.
+        KeyMissing: none of several rewards of a group is called ``"reward"``.
         Unsupported: it has several rows.
     """
 
@@ -134,6 +137,9 @@ class Agents:
         self.who, self.env = who, env
         self.tree = acting_groups(who, env)
         self.names = [name for names in self.tree.groups.values() for name in names]
+        for path in self.tree.groups:
+            check_action(who, env, path)
+        self._rewards = {path: reward_entry(who, env, path, len(names)) for path, names in self.tree.groups.items()}
         observed = {name: _shown(spec) for name, spec in self._own("observation").items()}
         self._observations = Packer(self.tree, observed)
         self._actions = Packer(self.tree, self._own("action"))
@@ -224,11 +230,13 @@ class Agents:
         return out
 
     def _numbers(self, td: TensorDictBase, path: Path, name: str) -> list[Any] | None:
-        value: Tensor | None = fetch(td, (*path, name))
-        if value is not None:
-            return value.reshape(-1).tolist()
-        root: Tensor | None = fetch(td, (name,))
-        return None if root is None else root.reshape(-1).tolist() * len(self.tree.groups[path])
+        own = self._rewards[path] if name == "reward" else (*path, name)
+        value: Tensor | None = None if own is None else fetch(td, own)
+        value = fetch(td, (name,)) if value is None else value
+        if value is None:
+            return None
+        numbers: list[Any] = value.reshape(-1).tolist()
+        return numbers * len(self.tree.groups[path]) if len(numbers) == 1 else numbers
 
 
 def _wraps(spec: Any) -> bool:

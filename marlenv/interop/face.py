@@ -14,6 +14,7 @@ from torch import Tensor
 from marlenv.envs import EnvBase
 from marlenv.errors import GroupError, KeyMissing, SpecTypeError
 from marlenv.interop.agents import HIDDEN, shown
+from marlenv.interop.entries import action_entry, named, reward_entry
 from marlenv.interop.spaces import check_mask, check_numbers, check_shape, space_of, value_of
 from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite, MultiOneHot, StackedComposite
@@ -33,6 +34,8 @@ class Face:
 
     Raises:
         SpecTypeError: it is no env of ours, or more than one group acts and none is named.
+        SpecError: it has several actions, or a reward of several numbers.
+        KeyMissing: none of several rewards is called ``"reward"``, or there is none.
         GroupError: with ``each``, the agents of the group differ.
     """
 
@@ -41,22 +44,18 @@ class Face:
     ) -> None:
         if not isinstance(env, EnvBase):
             raise SpecTypeError(f"{who}: expected an env of marlenv, got {type(env).__name__}")
-        if group is None and len(env.action_keys) != 1:
-            raise SpecTypeError(
-                f"{who}: expected an env in which one agent, or one group, acts, got actions {env.action_keys}; "
-                f"to_pettingzoo_parallel takes every env with groups"
-            )
         self.who, self.env, self.each = who, env, each
-        own = [key for key in env.action_keys if group in (None, path(key)[:-1])]
-        self.action_key: NestedKey = own[0]
-        self.path: Path = path(own[0])[:-1]
+        self.action_key: NestedKey = action_entry(who, env, group)
+        self.path: Path = path(self.action_key)[:-1]
         whole: Composite = env.full_observation_spec_unbatched
         observed = whole[nested(self.path)] if self.path else whole
         action = env.full_action_spec_unbatched[self.action_key]
         self.agents = observed.shape[0] if observed.ndim else 1
         self.rows = env.batch_size.numel()
-        keys = [path(key) for key in env.reward_keys]
-        self._reward = next((key for key in keys if key[:-1] == self.path), keys[0])
+        self.reward_path = reward_entry(who, env, self.path, self.agents)
+        """Where the reward is; None where the group is paid nothing."""
+        if self.reward_path is None and group is None:
+            raise KeyMissing(f"{who}: no reward of {named(self.path)}; the env has {env.reward_keys}")
         self._dim = bool(observed.ndim)
         self.lone = self._dim and (each or self.agents == 1)
         """Whether spaces are those of one agent, without a dimension of agents."""
@@ -69,12 +68,12 @@ class Face:
         self._names = list(seen)
         self._plain = {name: is_plain(spec) for name, spec in observed.items()}
         self._bare = self._names == ["observation"]
-        named = "/".join((*self.path, ""))
+        where = "/".join((*self.path, ""))
         whole = seen["observation"] if self._bare else Composite(seen)
         self.observation_space = space_of(
-            who, f"{named}observation" if self._bare else named[:-1] or "observation", whole
+            who, f"{where}observation" if self._bare else where[:-1] or "observation", whole
         )
-        self.action_space = space_of(who, f"{named}action", action, acts=True)
+        self.action_space = space_of(who, f"{where}action", action, acts=True)
         self.masked = "action_mask" in observed.keys()
         batch = (self.rows * self.agents,) if each else tuple(env.batch_size) if self.rows > 1 else ()
         self._acts: tuple[int, ...] = (*batch, *self.action_space.shape)
@@ -155,7 +154,8 @@ class Face:
 
     def rewards(self, following: TensorDictBase) -> NDArray[np.float64]:
         """The reward of every row, the sum over agents, ``[*B]``; with ``each`` of every agent, ``[B * A]``."""
-        reward = _numbers(fetch(following, self._reward), following.ndim).astype(np.float64)
+        value = fetch(following, self.reward_path or ("reward",))
+        reward = _numbers(value, following.ndim).astype(np.float64)
         return self._of_agents(reward) if self.each else np.asarray(reward.sum(-1))
 
     def flags(self, following: TensorDictBase) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

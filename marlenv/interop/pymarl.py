@@ -38,7 +38,8 @@ def to_pymarl(
     Raises:
         SpecTypeError: ``env`` is no env of ours, or has no groups.
         Unsupported: it has several rows, or there is no such style.
-        SpecError: an agent has other actions than numbers, or nobody knows how long episodes are.
+        SpecError: actions are no numbers, a reward is several, or nobody knows how long episodes are.
+        KeyMissing: none of several rewards is called ``"reward"``.
         MissingExtra: Gymnasium, which turns what is observed into vectors, is not installed.
 
     >>> env = to_pymarl(marlenv.make("simple_spread", continuous_actions=False, max_steps=25))

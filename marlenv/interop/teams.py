@@ -8,17 +8,22 @@ from typing import Any
 import numpy as np
 from tensordict import TensorDictBase
 
-from marlenv.errors import SpecTypeError
+from marlenv.errors import GroupError, SpecTypeError
 from marlenv.interop.agents import acting_groups, begun, check_one_row_of_groups, lone, to_the_end
 from marlenv.interop.face import Face
+from marlenv.keys import nested
 from marlenv.tensordicts import fetch
+
+SEPARATOR = "."
+"""Between the names of nested groups: RLlib's policies, which may be called as agents are, hold no slashes."""
 
 
 class Teams:
     """What each group of an env observes, does and gets, as :class:`~marlenv.interop.agents.Agents` has it of agents.
 
     A group observes and acts in vectors, those of its agents one after another; masks and images stay ``[A, ...]``. Its
-    reward is the sum, and it is done when all of its agents are. Groups that the env plays itself are nobody's.
+    reward is the sum, and it is done when all of its agents are. Groups that the env plays itself are nobody's. A group
+    within others is called by all of their names, ``"red.scouts"``.
 
     Args:
         who: the adapter, for errors.
@@ -26,14 +31,20 @@ class Teams:
 
     Raises:
         SpecTypeError: it is no env of ours, or has no groups.
+        GroupError: two groups would have one name.
         Unsupported: it has several rows.
     """
 
     def __init__(self, who: str, env: Any) -> None:
         check_one_row_of_groups(who, env)
         self.who, self.env = who, env
-        self._faces = {"/".join(path): Face(who, env, group=path) for path in acting_groups(who, env).groups}
-        self.names = list(self._faces)
+        groups = {path: SEPARATOR.join(path) for path in acting_groups(who, env).groups}
+        self.names = list(groups.values())
+        if twice := sorted({name for name in self.names if self.names.count(name) > 1}):
+            raise GroupError(
+                f"{who}: several groups would be called {twice}, of {[nested(one) for one in groups]}; rename groups"
+            )
+        self._faces = {name: Face(who, env, group=path) for path, name in groups.items()}
         self.observation_spaces = {name: _flat(face.observation_space) for name, face in self._faces.items()}
         self.action_spaces = {name: _flat(face.action_space) for name, face in self._faces.items()}
 
@@ -82,7 +93,8 @@ class Teams:
             return {group: over and not terminated[group] for group, over in done.items()}
         out: dict[str, Any] = {}
         for group, face in self._faces.items():
-            value = fetch(td, (*face.path, name))
+            own = face.reward_path if name == "reward" else (*face.path, name)
+            value = None if own is None else fetch(td, own)
             if value is None:
                 value = fetch(td, (name,))
             if value is None:

@@ -11,7 +11,7 @@ import torch
 
 import marlenv
 from marlenv import to_rllib
-from marlenv.errors import EnvClosed, NeedsReset, SpecError, SpecTypeError, Unsupported
+from marlenv.errors import EnvClosed, GroupError, NeedsReset, SpecError, SpecTypeError, Unsupported
 from marlenv.testing.mocks import GroupedEnv
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings
@@ -62,6 +62,61 @@ def test_numbers_are_those_of_our_env(agents: str) -> None:
         assert not any(terminated.values())
         assert truncated["__all__"] is (step == 19)
         td = env.step_mdp(td)
+
+
+def test_groups_within_groups_have_names_that_policies_may_have() -> None:
+    """RLlib's own config takes them; a step's reward is that of the group."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.core.rl_module import validate_module_id
+
+    inner = GroupedEnv({"red": {"scouts": ["a", "b"], "guards": ["c"]}, "blue": ["d"]})
+    env = to_rllib(inner, "groups")
+    assert env.possible_agents == ["red.scouts", "red.guards", "blue"]
+    for name in env.possible_agents:
+        validate_module_id(name, error=True)
+    PPOConfig().multi_agent(policies=set(env.possible_agents), policy_mapping_fn=lambda agent, *_, **__: agent)
+    env.reset(seed=0)
+    rewards = env.step({name: env.action_spaces[name].sample() for name in env.possible_agents})[1]
+    assert set(rewards) == set(env.possible_agents)
+    twice = GroupedEnv({"red.scouts": ["a"], "red": {"scouts": ["b"]}})
+    with pytest.raises(GroupError, match=r"several groups would be called \['red.scouts'\], of .*; rename groups"):
+        to_rllib(twice, "groups")
+    slash = to_rllib(GroupedEnv({"red/scouts": ["a"], "red": {"scouts": ["b"]}}), "groups")
+    assert slash.possible_agents == ["red/scouts", "red.scouts"]
+
+
+@pytest.mark.parametrize("agents", ["agents", "groups"])
+def test_what_is_paid_before_an_agents_first_observation_is_undecided(agents: str) -> None:
+    """As the docs say: RLlib's own episode lacks what ``compact_turns`` calls so, and no more."""
+    from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
+
+    game, ours = to_rllib(marlenv.make("hanabi", illegal="lose"), agents), marlenv.make("hanabi", illegal="lose")
+    ours.set_seed(9)
+    td, steps, over = ours.reset(), [], False
+    seen, _ = game.reset(seed=9)
+    episode = MultiAgentEpisode(
+        observation_space=game.observation_spaces,
+        action_space=game.action_spaces,
+        agent_to_module_mapping_fn=lambda agent, *_, **__: agent,
+    )
+    episode.add_env_reset(observations=seen, infos={})
+    while not over:
+        (agent,) = seen
+        move = int(np.flatnonzero(seen[agent]["action_mask"])[0])  # plays the first card, which fits in the first step
+        for one in ours.group_map:
+            td[one, "action"] = torch.full_like(td[one, "action_mask"][..., 0], move, dtype=torch.long)
+        steps.append(ours.step(td))
+        td = ours.step_mdp(steps[-1])
+        told = {agent: np.array([move]) if game.action_spaces[agent].shape else move}
+        seen, rewards, terminated, truncated, infos = game.step(told)
+        episode.add_env_step(seen, told, rewards, infos, terminateds=terminated, truncateds=truncated)
+        over = terminated["__all__"] or truncated["__all__"]
+    turns = marlenv.compact_turns(torch.stack(steps, -1))
+    returns = {agent: one.get_return() for agent, one in episode.agent_episodes.items()}
+    for path in ours.group_map:
+        paid = turns[path, "next", "reward"].sum()
+        assert returns[path] == pytest.approx(float(paid))
+    assert sum(float(turns["undecided", path].sum()) for path in ours.group_map) != 0
 
 
 def test_players_in_turn() -> None:

@@ -55,3 +55,36 @@ def test_frames_are_stacked() -> None:
     after = zoo.step({agent: np.zeros(2, np.float32) for agent in zoo.agents})[0]
     assert first["agent_0"].shape == (42,)
     assert np.array_equal(after["agent_0"][14:28], first["agent_0"][28:])
+
+
+def test_frames_are_skipped() -> None:
+    """Two steps of our env in one, and their rewards added up; how many of 1 to 3, the seed says."""
+    zoo, env = suit.frame_skip_v0(to_pettingzoo_parallel(scenario()), 2), scenario()
+    env.set_seed(4)
+    td, _ = env.reset(), zoo.reset(seed=4)
+    action = torch.full((1, 3, 2), 0.5)
+    for _ in range(3):
+        seen, rewards, *_ = zoo.step({agent: action[0, 0].numpy() for agent in zoo.agents})
+        total = torch.zeros(3)
+        for _ in range(2):
+            data = env.step(td.set(("agents", "action"), action))
+            total += data["next", "agents", "reward"].reshape(3)
+            td = env.step_mdp(data)
+        assert np.allclose([rewards[f"agent_{i}"] for i in range(3)], total.numpy())
+        assert np.array_equal(seen["agent_0"], td["agents", "observation"][0, 0].numpy())
+
+    def lengths(seed: int) -> list[int]:
+        zoo = suit.frame_skip_v0(to_pettingzoo_parallel(marlenv.make("simple_spread", compile="none")), (1, 3))
+        steps, inner = [], zoo.unwrapped.inner
+        step = inner.step
+        object.__setattr__(inner, "step", lambda td: (steps.append(1), step(td))[1])
+        zoo.reset(seed=seed)
+        drawn = []
+        for _ in range(20):
+            before = len(steps)
+            zoo.step({agent: action[0, 0].numpy() for agent in zoo.agents})
+            drawn.append(len(steps) - before)
+        return drawn
+
+    assert lengths(3) == lengths(3) != lengths(4)
+    assert set(lengths(3)) == {1, 2, 3}

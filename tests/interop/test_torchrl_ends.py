@@ -17,6 +17,7 @@ with warnings.catch_warnings():
 
 import marlenv
 from marlenv import compact_turns, group_keys, to_torchrl
+from marlenv.errors import Unsupported
 from marlenv.testing.mocks import GroupedEnv
 
 pytestmark = pytest.mark.filterwarnings("ignore:::torchrl", "ignore:::torch", "ignore:::tensordict")
@@ -134,3 +135,24 @@ def test_rows_that_end_at_different_times(name: str, options, wrapped: bool) -> 
     for row, length in enumerate(lengths.tolist()):
         for key in a.keys(True, True):
             assert torch.equal(a[key][row, :length], b[key][row, :length]), key
+
+
+def without_root(**ends) -> GroupedEnv:
+    groups = {"wolves": ["w0", "w1"], "sheep": ["s0"]}
+    return GroupedEnv(groups, rule="all", root_flags=False, batch_size=(2,), **ends)
+
+
+def test_where_the_root_has_no_flags_their_rollout_does_not_play_on_past_the_end() -> None:
+    """Ours stops where the last agent is done; TorchRL's reads the root alone."""
+    ends = {"terminate": {"s0": 2}, "truncate": {"w0": 4, "w1": 3}}
+    assert without_root(**ends).rollout(11, break_when_all_done=True).shape == (2, 4)
+    env = to_torchrl(without_root(**ends))
+    with pytest.raises(
+        Unsupported, match=r"rollout\(break_when_all_done=True\) reads done flags of the root, and Grouped"
+    ):
+        env.rollout(11, break_when_any_done=False, break_when_all_done=True)
+    assert to_torchrl(without_root(terminate={"s0": 9})).rollout(5, break_when_all_done=True).shape == (2, 5)
+    data = to_torchrl(without_root(**ends)).rollout(11, break_when_any_done=False)
+    ours = without_root(**ends).rollout(11, break_when_any_done=False)
+    for group in ("wolves", "sheep"):
+        assert torch.equal(data["next", group, "done"], ours["next", group, "done"])

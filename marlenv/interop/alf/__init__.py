@@ -57,7 +57,8 @@ def to_alf(env: EnvBase) -> AlfEnvironment:
         SpecTypeError: ``env`` is no env of ours, or has several groups.
         GroupError: the agents of its group differ in shape.
         Unsupported: it has no rows.
-        SpecError: ALF cannot express one of the specs; the text says which entry.
+        SpecError: ALF cannot express a spec, or a reward is several numbers; the text says which entry.
+        KeyMissing: none of several rewards is called ``"reward"``.
 
     >>> alf = to_alf(marlenv.make("simple_spread", num_envs=4, max_steps=25))
     >>> time_step = alf.reset()

@@ -9,10 +9,11 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.envs import EnvBase
-from marlenv.errors import SpecTypeError, Unsupported
+from marlenv.errors import KeyMissing, SpecTypeError, Unsupported
 from marlenv.interop.agents import HIDDEN
 from marlenv.interop.alf.nests import UNTRANSFORMED, Nest, numbers
 from marlenv.interop.alf.time_step import AlfSpec, StepType, TimeStep, alf_spec
+from marlenv.interop.entries import action_entry, named, reward_entry
 from marlenv.interop.spaces import check_numbers, check_shape
 from marlenv.keys import Path, last, nested, path
 from marlenv.specs import Composite
@@ -35,18 +36,18 @@ class AlfEnvironment:
     def __init__(self, env: EnvBase) -> None:
         if not isinstance(env, EnvBase):
             raise SpecTypeError(f"{WHO}: expected an env of marlenv, got {type(env).__name__}")
-        if len(env.action_keys) != 1:
-            raise SpecTypeError(
-                f"{WHO}: expected an env in which one agent, or one group, acts, got actions {env.action_keys}"
-            )
         if len(env.batch_size) != 1:
             raise Unsupported(f"{WHO}: expected an env with rows, got batch size {list(env.batch_size)}; num_envs=8")
-        self.inner, self._key = env, env.action_keys[0]
+        self.inner, self._key = env, action_entry(WHO, env)
         self.path: Path = path(self._key)[:-1]
         whole: Composite = env.full_observation_spec_unbatched
         group, action = whole[nested(self.path)] if self.path else whole, env.full_action_spec_unbatched[self._key]
         self.lone = bool(group.ndim) and group.shape[0] == 1
         """Whether there is a dimension of agents with one agent in it, which nobody needs."""
+        reward = reward_entry(WHO, env, self.path, group.shape[0] if group.ndim else 1)
+        if reward is None:
+            raise KeyMissing(f"{WHO}: no reward of {named(self.path)}; the env has {env.reward_keys}")
+        self._reward_path = reward
         self._observation = self._nest(self.path)
         self._actions = alf_spec(WHO, "/".join(path(self._key)), action[0] if self.lone else action)
         kept = UNTRANSFORMED in whole.keys()
@@ -55,12 +56,11 @@ class AlfEnvironment:
         self._infos = [
             Nest(WHO, env, at, lone) for at, lone in places.items() if whole.get(nested(at), None) is not None
         ]
-        self._reward_key = path(env.reward_keys[0])
         self._td: TensorDictBase | None = None
         self._now = TimeStep()
 
     def _nest(self, at: Path) -> Nest:
-        hide = (*HIDDEN, UNTRANSFORMED, last(self.inner.reward_keys[0]))
+        hide = (*HIDDEN, UNTRANSFORMED, *map(last, self.inner.reward_keys))
         return Nest(WHO, self.inner, at, self.lone, hide)
 
     # --- specs -----------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class AlfEnvironment:
 
     def _reward(self, td: TensorDictBase) -> Tensor:
         """The sum over agents, float32 ``[B]``."""
-        reward: Tensor = fetch(td, self._reward_key)
+        reward: Tensor = fetch(td, self._reward_path)
         return reward.float().flatten(1).sum(-1)
 
     # --- others ----------------------------------------------------------------------------------

@@ -29,7 +29,8 @@ def to_gymnasium(env: EnvBase, render_mode: str | None = None) -> Any:
         SpecTypeError: ``env`` is no env of ours, or has several groups.
         GroupError: the agents of its group differ in shape.
         Unsupported: it has several rows.
-        SpecError: Gymnasium cannot express one of the specs; the text says which entry.
+        SpecError: Gymnasium cannot express a spec, or a reward is several numbers; the text says which entry.
+        KeyMissing: none of several rewards is called ``"reward"``.
         MissingExtra: Gymnasium is not installed.
 
     >>> gym = to_gymnasium(marlenv.make("navigation", n_agents=1, max_steps=20))
@@ -55,7 +56,8 @@ def to_gymnasium_vector(env: EnvBase, autoreset_mode: str = "NEXT_STEP") -> Any:
         SpecTypeError: ``env`` is no env of ours, or has several groups.
         GroupError: the agents of its group differ in shape.
         Unsupported: it has no rows, or there is no such mode.
-        SpecError: Gymnasium cannot express one of the specs; the text says which entry.
+        SpecError: Gymnasium cannot express a spec, or a reward is several numbers; the text says which entry.
+        KeyMissing: none of several rewards is called ``"reward"``.
         MissingExtra: Gymnasium is not installed.
 
     >>> vector = to_gymnasium_vector(marlenv.make("navigation", num_envs=4, n_agents=1))

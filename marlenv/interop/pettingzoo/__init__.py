@@ -26,7 +26,8 @@ def to_pettingzoo_parallel(env: EnvBase, render_mode: str | None = None) -> Any:
     Raises:
         SpecTypeError: ``env`` is no env of ours, or has no groups.
         Unsupported: it has several rows.
-        SpecError: PettingZoo cannot express one of the specs; the text says which entry.
+        SpecError: PettingZoo cannot express a spec, or a reward is several numbers; the text says which entry.
+        KeyMissing: none of several rewards is called ``"reward"``.
         MissingExtra: PettingZoo is not installed.
 
     >>> zoo = to_pettingzoo_parallel(marlenv.make("simple_tag", max_steps=25))
@@ -42,7 +43,7 @@ def to_pettingzoo_parallel(env: EnvBase, render_mode: str | None = None) -> Any:
 def to_pettingzoo_aec(env: EnvBase, render_mode: str | None = None) -> Any:
     """Our env as one of PettingZoo's in which agents act one after the other.
 
-    In games the one whose turn it is; in other envs all of them in turn before the world moves. A seat that the env's
+    In games the one whose turn it is; in other envs all who are to act, before the world moves. A seat that the env's
     ``opponent`` plays is no agent.
 
     Args:
@@ -52,7 +53,8 @@ def to_pettingzoo_aec(env: EnvBase, render_mode: str | None = None) -> Any:
     Raises:
         SpecTypeError: ``env`` is no env of ours, or has no groups.
         Unsupported: it has several rows.
-        SpecError: PettingZoo cannot express one of the specs; the text says which entry.
+        SpecError: PettingZoo cannot express a spec, or a reward is several numbers; the text says which entry.
+        KeyMissing: none of several rewards is called ``"reward"``.
         MissingExtra: PettingZoo is not installed.
 
     >>> zoo = to_pettingzoo_aec(marlenv.make("tic_tac_toe"))

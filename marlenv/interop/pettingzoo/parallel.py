@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
@@ -36,6 +37,8 @@ class ParallelZoo(zoo.ParallelEnv):
         self.observation_spaces, self.action_spaces = self._all.observation_spaces, self._all.action_spaces
         self.agents: list[str] = []
         self._left: set[str] = set()
+        self.np_random = np.random.default_rng()
+        """Of wrappers that draw, such as SuperSuit's frame_skip_v0; our env has its own streams."""
         self._td: TensorDictBase | None = None
 
     def observation_space(self, agent: str) -> Any:
@@ -49,6 +52,8 @@ class ParallelZoo(zoo.ParallelEnv):
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         """Starts an episode; observations and infos by agent. PettingZoo's checks want any options to be taken."""
         self._td = self._all.reset(seed)
+        if seed is not None:
+            self.np_random = np.random.default_rng(abs(int(seed)))
         self.agents, self._left = self._living(), set()
         return self._all.observations(self._td, self.agents), {agent: {} for agent in self.agents}
 

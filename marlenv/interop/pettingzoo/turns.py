@@ -21,8 +21,7 @@ conversions: Any = need("pettingzoo.utils.conversions", f"marlenv.{WHO}")
 def aec(env: EnvBase, render_mode: str | None) -> Any:
     """The env of turns of a game, or of an env in which all act at once."""
     agents = Agents(WHO, env)
-    masks = agents.column(agents.reset(None), "mask", True)
-    if sum(map(bool, masks.values())) == 1:
+    if sum(agents.acting(agents.reset(None)).values()) == 1:
         return TurnsZoo(env, render_mode)
     return zoo.utils.OrderEnforcingWrapper(TogetherZoo(ParallelZoo(env, render_mode)))
 
@@ -45,8 +44,10 @@ class TogetherZoo(conversions.parallel_to_aec_wrapper):
 class TurnsZoo(zoo.AECEnv):
     """A game of ours behind PettingZoo's interface of turns.
 
+    Where several are to act in one position, each is asked before it moves on.
+
     Args:
-        env: our env, with one row, in which one agent acts at a time.
+        env: our env, with one row.
         render_mode: ``"ansi"``, ``"human"``, or None.
     """
 
@@ -60,6 +61,7 @@ class TurnsZoo(zoo.AECEnv):
         self.possible_agents = list(self._all.names)
         self.observation_spaces, self.action_spaces = self._all.observation_spaces, self._all.action_spaces
         self.agents: list[str] = []
+        self._asked: dict[str, Any] = {}
         self._td: TensorDictBase | None = None
 
     def observation_space(self, agent: str) -> Any:
@@ -79,7 +81,8 @@ class TurnsZoo(zoo.AECEnv):
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
         self.infos: dict[str, Any] = {agent: {} for agent in self.agents}
-        self.agent_selection = self._to_move(self.agents[0])
+        self._asked = {}
+        self.agent_selection = self._to_ask({}) or self.agents[0]
 
     def observe(self, agent: str) -> Any:
         """What an agent observes now."""
@@ -88,28 +91,46 @@ class TurnsZoo(zoo.AECEnv):
     def step(self, action: Any) -> None:
         """Plays the action of the agent whose turn it is; None where that agent is done."""
         td, agent = self._data("step"), self.agent_selection
-        if self.terminations[agent] or self.truncations[agent]:
+        if self._over(agent):
             self._was_dead_step(action)
             return
-        self._td = self._all.step(td, {agent: action})
+        actions = {**self._asked, agent: action}
+        waits = self._to_ask(actions)
+        if len(actions) > 1 or waits is not None:
+            self._all.pack(td, {agent: action})
+        self._asked = {}  # where the env refuses the actions, all are asked anew
+        if waits is not None:
+            self._asked, self.agent_selection = actions, waits
+            self._cumulative_rewards[agent] = 0.0
+            self._clear_rewards()
+            return
+        self._td = self._all.step(td, actions)
         self._cumulative_rewards[agent] = 0.0
         columns = [self._all.column(self._td, name, 0.0) for name in ("reward", "terminated", "truncated")]
         self.rewards = {one: float(columns[0][one]) for one in self.agents}
         self.terminations = {one: bool(columns[1][one]) for one in self.agents}
         self.truncations = {one: bool(columns[2][one]) for one in self.agents}
         self._accumulate_rewards()
-        behind = self.agents.index(agent) + 1
-        self.agent_selection = self._to_move(self.agents[behind % len(self.agents)])
+        self.agent_selection = self._to_ask({}) or self._behind(agent)
 
     def _data(self, verb: str) -> TensorDictBase:
         if self._td is None:
             raise NeedsReset.before(WHO, verb)
         return self._td
 
-    def _to_move(self, otherwise: str) -> str:
-        """Whose turn it is; where it is nobody's, since the game is over, the one who is to hear so first."""
-        acting = self._all.column(self._data("step"), "mask", False)
-        return next((agent for agent in self.agents if acting[agent]), otherwise)
+    def _over(self, agent: str) -> bool:
+        return bool(self.terminations[agent] or self.truncations[agent])
+
+    def _to_ask(self, asked: dict[str, Any]) -> str | None:
+        """Who is to act in this position and was not asked yet; None where nobody is."""
+        acting = self._all.acting(self._data("step"))
+        return next((one for one in self.agents if acting[one] and one not in asked and not self._over(one)), None)
+
+    def _behind(self, agent: str) -> str:
+        """The next one who goes on; where the game is over, the one who is to hear so first."""
+        behind = self.agents.index(agent) + 1
+        order = self.agents[behind:] + self.agents[:behind]
+        return next((one for one in order if not self._over(one)), order[0])
 
     @property
     def state_space(self) -> Any:

@@ -29,7 +29,8 @@ def to_pufferlib(env: EnvBase, buf: Any = None) -> Any:
     Raises:
         SpecTypeError: ``env`` is no env of ours, or has several groups.
         GroupError: the agents of its group differ.
-        SpecError: PufferLib cannot express one of the specs; the text says which entry.
+        SpecError: PufferLib cannot express a spec, or a reward is several numbers; the text says which entry.
+        KeyMissing: none of several rewards is called ``"reward"``.
         MissingExtra: PufferLib is not installed.
 
     >>> puffer = to_pufferlib(marlenv.make("simple_spread", num_envs=4, max_steps=25))

@@ -17,19 +17,21 @@ def to_rllib(env: EnvBase, agents: str = "agents") -> Any:
 
     Those who are to act observe; who dies or is done observes once more, with its flag, and does not come back. Where
     there is more to observe than ``"observation"``, such as ``action_mask``, observations are dicts. One-hot values are
-    numbers. RLlib keeps nothing of an agent whose first observation is its last: the reward of a player who never came
-    to act is lost there.
+    numbers. RLlib's returns lack what an agent is paid before its first observation (``"undecided"`` of
+    :func:`~marlenv.compact_turns`), and all of one whose first observation is its last.
 
     Args:
         env: an env with groups and one row.
         agents: who is an agent of RLlib: ``"agents"``, each of ours, or ``"groups"``, each group as one, which observes
-            and acts in one vector of those of its agents, and gets the sum of their rewards.
+            and acts in one vector of those of its agents, and gets the sum of their rewards. A group within others is
+            called by all of their names, ``"red.scouts"``.
 
     Raises:
         SpecTypeError: ``env`` is no env of ours, or has no groups.
-        GroupError: with ``"groups"``, the agents of a group differ in shape.
+        GroupError: with ``"groups"``, the agents of a group differ in shape, or two groups would have one name.
+        KeyMissing: none of several rewards is called ``"reward"``.
         Unsupported: it has several rows, or there is no such ``agents``.
-        SpecError: Gymnasium cannot express one of the specs; the text says which entry.
+        SpecError: Gymnasium cannot express a spec, or a reward is several numbers; the text says which entry.
         MissingExtra: ``ray[rllib]`` is not installed.
 
     >>> rllib = to_rllib(marlenv.make("simple_tag", max_steps=25), agents="groups")

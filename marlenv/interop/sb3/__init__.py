@@ -27,7 +27,8 @@ def to_sb3_vec_env(env: EnvBase, render_mode: str | None = None) -> Any:
     Raises:
         SpecTypeError: ``env`` is no env of ours, or has several groups.
         GroupError: the agents of its group differ.
-        SpecError: Stable-Baselines3 cannot express one of the specs; the text says which entry.
+        SpecError: Stable-Baselines3 cannot express a spec, or a reward is several numbers; the text says which entry.
+        KeyMissing: none of several rewards is called ``"reward"``.
         MissingExtra: Stable-Baselines3 is not installed.
 
     >>> vec = to_sb3_vec_env(marlenv.make("simple_spread", num_envs=4, max_steps=25))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, TypeAlias
 
 from marlenv.errors import GroupError, KeyMissing, SpecTypeError, nearest
-from marlenv.keys import NestedKey, nested, path
+from marlenv.groups import GroupTree
+from marlenv.keys import NestedKey, Path, nested, path
 
 FLAGS = ("done", "terminated")
 FROM_ENV = ("action", "reward", *FLAGS)
@@ -14,11 +15,15 @@ SHARED = ("global_value", "priority", "priority_weight", "steps_to_next_obs")
 """What stands at the root: one number for the whole team, or for a sample of a replay buffer, as n-step rewards are."""
 
 
-def group_keys(env: Any, group: NestedKey, loss: Any = None) -> dict[str, NestedKey]:
+Keys: TypeAlias = "NestedKey | list[NestedKey]"
+
+
+def group_keys(env: Any, group: NestedKey, loss: Any = None) -> dict[str, Keys]:
     """The dict for ``loss.set_keys(**group_keys(env, group, loss))``: where the data of one group are.
 
     Action, reward and flags are the env's entries; what only the loss knows (values, advantages, log-probabilities)
-    goes under the group's key, with the names that the loss gives them.
+    goes under the group's key, with the names that the loss gives them. Of an action of several entries the key is a
+    list, that of the loss's actor where there is one.
 
     Args:
         env: one of our envs, or what :func:`to_torchrl` made of it.
@@ -29,7 +34,7 @@ def group_keys(env: Any, group: NestedKey, loss: Any = None) -> dict[str, Nested
     Raises:
         SpecTypeError: it is no env.
         GroupError: there is no such group, or its agents differ, so that one network cannot play them all.
-        KeyMissing: the group has no flags or no reward of its own.
+        KeyMissing: the group has no flags or no reward of its own, or several rewards.
 
     >>> env = marlenv.make("simple_tag")
     >>> group_keys(env, "adversary")["reward"]
@@ -38,19 +43,14 @@ def group_keys(env: Any, group: NestedKey, loss: Any = None) -> dict[str, Nested
     if not hasattr(env, "full_action_spec"):
         raise SpecTypeError(f"group_keys: expected an env, got {type(env).__name__}; pass marlenv.make(...)")
     where = path(group)
-    found = {kind: _entries(env, kind, where) for kind in ("action", "reward", "done")}
-    if not found["action"]:
-        groups = sorted({nested(p) for key in _keys(env, "action") if (p := path(key)[:-1])}, key=str)
-        if not groups:
-            raise GroupError(
-                f"group_keys: no group {group!r}: the env has no groups, its actions are {_keys(env, 'action')}, which "
-                f"losses read as they are"
-            )
-        close = nearest(str(group), [str(one) for one in groups])
-        raise GroupError(f"group_keys: no group {group!r} with actions; {close}")
+    actions = _below(env, where)
+    found = {kind: _entries(env, kind, where) for kind in ("reward", "done")}
+    groups = _groups(env)
+    if not actions or (where not in groups and not found["reward"]):
+        raise _no_group(env, group, groups)
     _refuse_unequal(env, where)
-    known: dict[str, NestedKey] = {}
-    for name, kind in (("action", "action"), ("reward", "reward"), ("done", "done"), ("terminated", "done")):
+    known: dict[str, Keys] = {"action": actions[0] if len(actions) == 1 else actions}
+    for name, kind in (("reward", "reward"), ("done", "done"), ("terminated", "done")):
         names = found[kind]
         if name in FLAGS and name not in names:
             raise KeyMissing(
@@ -69,12 +69,37 @@ def _keys(env: Any, kind: str) -> list[NestedKey]:
     return list(getattr(env, f"full_{kind}_spec").keys(True, True))
 
 
-def _entries(env: Any, kind: str, where: tuple[str, ...]) -> list[str]:
+def _entries(env: Any, kind: str, where: Path) -> list[str]:
     """The names of the entries of one kind right under a group."""
     return [p[-1] for key in _keys(env, kind) if (p := path(key))[:-1] == where]
 
 
-def _refuse_unequal(env: Any, where: tuple[str, ...]) -> None:
+def _below(env: Any, where: Path) -> list[NestedKey]:
+    """The actions under a group, at any depth: several where an action is composed."""
+    return [
+        nested(p) for key in _keys(env, "action") if (p := path(key))[: len(where)] == where and len(p) > len(where)
+    ]
+
+
+def _groups(env: Any) -> list[Path]:
+    """The groups with actions: those of the env's map, or what holds its actions."""
+    group_map = getattr(env, "group_map", None)
+    if group_map:
+        return [one for one in GroupTree(group_map).groups if _below(env, one)]
+    return list(dict.fromkeys(p for key in _keys(env, "action") if (p := path(key)[:-1])))
+
+
+def _no_group(env: Any, group: NestedKey, groups: list[Path]) -> GroupError:
+    if not groups:
+        return GroupError(
+            f"group_keys: no group {group!r}: the env has no groups, its actions are {_keys(env, 'action')}, which "
+            f"losses read as they are"
+        )
+    known = sorted(str(nested(one)) for one in groups)
+    return GroupError(f"group_keys: no group {group!r} with actions; {nearest(str(group), known)}")
+
+
+def _refuse_unequal(env: Any, where: Path) -> None:
     for kind in ("action", "observation"):
         spec = getattr(env, f"full_{kind}_spec").get(nested(where), None)
         if spec is not None and type(spec).__name__ == "StackedComposite":
@@ -97,7 +122,9 @@ def _accepted(loss: Any) -> dict[str, NestedKey]:
     return {name: getattr(held, name, default) for name, default in keys.items()}
 
 
-def _place(name: str, default: Any, known: dict[str, NestedKey], where: tuple[str, ...]) -> NestedKey:
+def _place(name: str, default: Any, known: dict[str, Keys], where: Path) -> Keys:
+    if isinstance(known["action"], list) and isinstance(default, list):
+        return default  # the parts of a composed action, as the loss's own actor writes them
     if name in known:
         return known[name]
     if name in SHARED:

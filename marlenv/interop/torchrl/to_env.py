@@ -12,7 +12,7 @@ from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, Unsupported
 from marlenv.interop.torchrl.drawn import Drawer, drawn
 from marlenv.interop.torchrl.end_flags import EndFlags
 from marlenv.interop.torchrl.specs import spec_to_torchrl
@@ -109,11 +109,24 @@ class TorchRLEnv(theirs.EnvBase):
     def _post_step_mdp_hooks(
         self, tensordict: TensorDictBase, following: TensorDictBase
     ) -> tuple[TensorDictBase, TensorDictBase]:
-        """Takes back the marks of groups that stand still: TorchRL's rollout does so at the root only."""
+        """Takes back the marks of groups that stand still: TorchRL's rollout does so at the root only.
+
+        Raises:
+            Unsupported: there is no root flag, without which that rollout would play on past the end.
+        """
+        levels = self._ends.plan.levels
+        rooted = any(not level.path for level in levels)
         for td in (tensordict, following):
-            for level in self._ends.plan.levels:
-                if level.path and (node := self._ends.plan.node(td, level)) is not None:
-                    drop(node, "_neg_step")
+            for level in levels:
+                node = self._ends.plan.node(td, level) if level.path else None
+                if node is None or get(node, "_neg_step") is None:
+                    continue
+                if not rooted:
+                    raise Unsupported(
+                        f"to_torchrl: TorchRL's rollout(break_when_all_done=True) reads done flags of the root, and "
+                        f"{self.inner!r} has none: it would play on past the end; roll out our env, or use a collector"
+                    )
+                drop(node, "_neg_step")
         return tensordict, following
 
     def _hold(self, td: TensorDictBase, now: TensorDictBase) -> None:
