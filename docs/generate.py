@@ -73,6 +73,11 @@ env = marlenv.IsaacLabWrapper(gymnasium.make(task, cfg=parse_env_cfg(task, num_e
 data = env.rollout(100)""",
 }
 """Examples of wrappers that take what was made already."""
+CHOICES = (
+    "With `continuous_actions=False` actions are choices, for each number 0 (nothing), 1 (its lowest value) or 2 (its "
+    "highest): one in all, which counts them through, the last one fastest (of two numbers, choice 2 is 0 and 2); or "
+    "with `multidiscrete_actions=True` one each."
+)
 FLAGS = ("done", "terminated", "truncated")
 MANY = 2  # rows of the envs that are looked at
 
@@ -281,8 +286,34 @@ def shape_text(leaf: Any) -> str:
     """``float32 `[B, 3, 2]`, -1..1``."""
     inner = ", ".join(str(n) for n in leaf.shape[1:])
     kind, _, detail = domain(leaf).partition(" ")
+    detail = ranges(leaf) if kind == "Bounded" else detail
     shown = f", {detail}" if detail and leaf.dtype != torch.bool and kind != "Unbounded" else ""
     return f"{str(leaf.dtype).removeprefix('torch.')} `[B{', ' + inner if inner else ''}]`{shown}"
+
+
+def ranges(leaf: Any) -> str:
+    """What numbers are between; where it differs, by slices: ``0:2 -1..1, 2:6 0..1``."""
+    bounds = [x.reshape(-1, x.shape[-1]) for x in (leaf.space.low, leaf.space.high)]
+    if any((x != x[0]).any() for x in bounds):
+        return str(domain(leaf).partition(" ")[2])  # unlike from agent to agent
+    found = list(zip(*(x[0].tolist() for x in bounds), strict=True))
+    begins = [i for i, ends in enumerate(found) if i == 0 or ends != found[i - 1]]
+    texts = ["..".join(f"{x:.3g}" for x in found[i]) for i in begins]
+    if len(begins) == 1:
+        return texts[0]
+    slices = zip(begins, [*begins[1:], len(found)], texts, strict=True)
+    return ", ".join(f"`{first}:{end}` {text}" for first, end, text in slices)
+
+
+def words_text(env: Any) -> str:
+    """Which numbers of actions are said, where agents speak."""
+    controls = env.simulation.controls.items()
+    said = {name: f"{c.size}:{c.size + c.channels}" for name, c in controls if c.channels}
+    if not said:
+        return ""
+    where = " and ".join(f"`{part}` of {', '.join(f'`{n}`' for n in said if said[n] == part)}"
+                         for part in sorted(set(said.values())))  # fmt: skip
+    return f" What an agent says, a number for each channel, is {where}; as a choice, the channel that is 1."
 
 
 def after_shape(bullet: str) -> str:
@@ -302,7 +333,7 @@ def action_text(entry: Registration, env: Any, doc: docstrings.Doc) -> str:
     """What agents do."""
     text = sentence(doc.bullets.get("action"))
     if entry.kind == "scenario":
-        text += " With `continuous_actions=False` actions are choices."
+        text += f"{words_text(env)} {CHOICES}"
     if entry.kind == "game":
         text += f" One of {env.rules.n_actions} actions."
         text += ' An illegal one is an error, or loses the game with `illegal="lose"`.'

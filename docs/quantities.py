@@ -299,7 +299,7 @@ QUANTITIES: dict[str, list[Quantity]] = {
         Quantity("how far the line to the right is", LANES, lambda s: lanes(s, "right")),
         Quantity(
             "for each of the two nearest cars, seen from the car: its four corners, from the front left on; its "
-            "velocity; how far its middle is",
+            "speed (never below 0) in the direction that it faces; how far its middle is",
             "ten lengths of a car, max_speed, three lanes",
             nearest_cars,
         ),

@@ -31,7 +31,7 @@ class Balance(Scenario):
       row of the batch; here from 6.7 mm on, whatever other rows do.
 
     Args:
-        n_agents: how many, from 2 on.
+        n_agents: how many, from 2 to 13; more have no room under the line.
         package_mass: kg, above 0.
         random_package_pos_on_line: whether the package starts anywhere on the line, or in its middle.
 
@@ -41,7 +41,7 @@ class Balance(Scenario):
     package_mass: float = 5.0
     random_package_pos_on_line: bool = True
 
-    limits = {"n_agents": (2, 1000), "package_mass": (1e-6, 1e9)}
+    limits = {"n_agents": (2, 13), "package_mass": (1e-6, 1e9)}
 
     def build(self) -> World:
         world = World(gravity=(0.0, -0.05), y_semidim=1.0)

@@ -20,6 +20,8 @@ class CommonsPolicy(Heuristic):
 
     """
 
+    widths = (27,)
+
     def __init__(self, u_range: float = 1.0, spare: float = 0.5, reach: float = 0.2) -> None:
         super().__init__(u_range)
         self.spare, self.reach = spare, reach

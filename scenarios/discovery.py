@@ -39,7 +39,7 @@ class Discovery(Scenario):
         use_agent_lidar: whether agents have a lidar for each other.
         n_lidar_rays_entities: rays for targets, from 0 on.
         n_lidar_rays_agents: rays for agents, from 0 on.
-        agents_per_target: how many agents cover a target.
+        agents_per_target: how many agents cover a target, from 1 on.
         targets_respawn: whether a covered target appears elsewhere; or is gone.
         shared_reward: whether all get half the sum of all.
         agent_collision_penalty: for each agent that touches it.
@@ -70,6 +70,7 @@ class Discovery(Scenario):
     )
     limits |= dict.fromkeys(("lidar_range", "covering_range"), (0, 1e6))
     limits |= dict.fromkeys(("n_lidar_rays_entities", "n_lidar_rays_agents"), (0, 1000))
+    limits |= {"agents_per_target": (1, 1000)}
 
     def build(self) -> World:
         world = World(x_semidim=self.x_semidim, y_semidim=self.y_semidim, collision_force=500, substeps=2)

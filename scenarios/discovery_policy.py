@@ -15,6 +15,8 @@ class DiscoveryPolicy(Heuristic):
     It needs the lidars of the default options: 15 rays for targets and, if any, 12 for agents.
     """
 
+    widths = (19, 31)
+
     def act(self, observation: Tensor) -> Tensor:
         """Forces ``[..., 2]``."""
         pos, rays = observation[..., :2], observation[..., 4:19]

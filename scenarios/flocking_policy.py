@@ -10,7 +10,12 @@ from marlenv.physics.task.heuristic import ahead_on_circle, towards_nearest
 
 
 class FlockingPolicy(Heuristic):
-    """All go round in a circle of 0.3 metres, and shy away from obstacles."""
+    """All go round in a circle of 0.3 metres, and shy away from obstacles.
+
+    It plays with the default number of rays.
+    """
+
+    widths = (18,)
 
     def act(self, observation: Tensor) -> Tensor:
         """Forces ``[..., 2]``."""

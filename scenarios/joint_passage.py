@@ -53,7 +53,8 @@ class JointPassage(Scenario):
 
     Args:
         n_passages: how many gaps, from 1 to 14 (of 14 bricks).
-        fixed_passage: whether they are in the middle; or anywhere, perhaps two in one place.
+        fixed_passage: whether they are in the middle; or anywhere but in the place of the rightmost brick, as in VMAS,
+            perhaps two in one place.
         joint_length: of the rod, metres, above 0, at most 2, as wide as the world.
         random_start_angle: whether the rod starts at any angle; or lies flat.
         random_goal_angle: whether its goal has any angle; or lies flat.
@@ -61,7 +62,8 @@ class JointPassage(Scenario):
         joint_angle_obs_noise: the standard deviation of Gaussian noise on it, radians, from 0 on; each agent has its
             own noise.
         asym_package: whether there is a weight on the rod.
-        mass_ratio: the mass of the weight, or without one of the second agent, kg, above 0.
+        mass_ratio: the mass of the weight, or without one of the second agent, kg, above 0; with less than 0.03, or
+            0.3 without a weight, rod and agents may fly apart, as in VMAS.
         mass_position: where the weight is on the rod: from -1, at the first agent, to 1, at the second.
         max_speed_1: of the second agent, m/s, from 0 on; left out, there is no limit.
         pos_shaping_factor: reward per metre.

@@ -30,11 +30,12 @@ class JointPassageSize(Scenario):
 
     - observation ``[B, 2, 12]``: own position and velocity; the agent seen from the goal, from the large gap and from
       the small one; the direction of the goal, and with ``observe_joint_angle`` that of the rod.
-    - reward, shared: the metres that the rod comes nearer to the middle between the gaps (in a step: times the square
-      of ``pos_shaping_factor``), or, when it has passed, to the goal; how much nearer it comes to the direction in
-      which both fit (minus a cosine, or with ``middle_angle_180`` radians); ``collision_reward`` for each brick that
-      agents and weight touch, and each border that the last of them does; ``energy_reward_coeff`` times the share of
-      force used.
+    - reward, shared: the metres that the rod comes nearer to the middle between the gaps (times the square of
+      ``pos_shaping_factor``, the start times the factor itself, as in VMAS: with a factor ``f`` other than 1 the first
+      step adds the metres at the start, times ``f - f²``), or, when it has passed, to the goal; how much nearer it
+      comes to the direction in which both fit (minus a cosine, or with ``middle_angle_180`` radians);
+      ``collision_reward`` for each brick that agents and weight touch, and each border that the last of them does;
+      ``energy_reward_coeff`` times the share of force used.
     - ends: when the rod lies on its goal.
     - action: forces, or with ``use_vel_controller`` velocities.
     - VMAS: a row is done only when the rods of all rows are at their goals; bodies feel bricks and border only if the
@@ -51,10 +52,11 @@ class JointPassageSize(Scenario):
         joint_angle_obs_noise: the standard deviation of Gaussian noise on it, radians, from 0 on; each agent has its
             own noise, and it needs ``observe_joint_angle``.
         asym_package: whether there is a weight on the rod.
-        mass_ratio: the mass of the weight, or without one of the second agent, kg, above 0.
+        mass_ratio: the mass of the weight, or without one of the second agent, kg, above 0; with less than 0.03, or
+            0.3 without a weight, rod and agents may fly apart, as in VMAS.
         mass_position: where the weight is on the rod: from -1, at the first agent, to 1, at the second.
         max_speed_1: of the second agent, m/s, from 0 on; left out, there is no limit.
-        pos_shaping_factor: reward per metre.
+        pos_shaping_factor: reward per metre; its square before the rod has passed.
         rot_shaping_factor: reward per radian, or cosine.
         collision_reward: for each thing touched.
         energy_reward_coeff: what both agents lose when they use all of their force.

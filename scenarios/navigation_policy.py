@@ -15,14 +15,18 @@ class NavigationPolicy(Heuristic):
     """The smallest force under which ``V = |x|² + x v / 2 + |v|²`` shrinks, ``x`` being the way to the goal, ``v`` the
     velocity.
 
+    It plays with any number of rays; with ``observe_all_goals`` it takes the first agent's goal for everybody's.
+
     Source: Lyapunov function of https://arxiv.org/abs/1903.03692
 
     Args:
         u_range: how large the force may be in each direction.
-        clf_epsilon: how fast ``V`` must shrink, per second.
+        clf_epsilon: how fast ``V`` must shrink, as a share of it per second; as in VMAS, ``|v|² / 2`` faster than that.
         clf_slack: how much it costs if it does not.
 
     """
+
+    widths = range(6, 10_007)  # behind position, velocity and way stand the rays of the lidar
 
     def __init__(self, u_range: float = 1.0, clf_epsilon: float = 0.2, clf_slack: float = 100.0) -> None:
         super().__init__(u_range)

@@ -20,13 +20,15 @@ class PredatorPreyPolicy(Heuristic):
 
     """
 
+    widths = (29, 28)  # of predators and prey
+
     def __init__(self, groups: tuple[str, ...] = ("predators", "prey")) -> None:
         super().__init__()
         self.groups = groups
 
     def act(self, observation: Tensor) -> Tensor:
         """Forces, ``[..., 2]``."""
-        hunts = observation.shape[-1] == 5 + 3 * (PREDATORS - 1) + 3 * PREY
+        hunts = observation.shape[-1] == self.widths[0]
         rest = observation[..., -3 * (PREY if hunts else PREDATORS) :].unflatten(-1, (-1, 3))
         far = torch.linalg.vector_norm(rest[..., :2], dim=-1).where(rest[..., 2] > 0, 9.0)
         nearest = rest.take_along_dim(far.argmin(-1, keepdim=True).unsqueeze(-1), -2).squeeze(-2)[..., :2]

@@ -15,6 +15,8 @@ class RescuePolicy(Heuristic):
     It plays the default numbers of agents, victims and rays.
     """
 
+    widths = (40,)
+
     def act(self, observation: Tensor) -> Tensor:
         """Forces ``[..., 2]``."""
         pos, velocity, rays, victim = (observation[..., a:b] for a, b in ((0, 2), (2, 4), (4, 16), (16, 19)))

@@ -24,6 +24,8 @@ class RoadTrafficPolicy(Heuristic):
 
     """
 
+    widths = (32,)
+
     def __init__(self, cruise: float = 0.8) -> None:
         super().__init__()
         self.cruise = cruise

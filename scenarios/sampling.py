@@ -12,20 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from marlenv.physics import (
-    Agent,
-    Lidar,
-    Neighbours,
-    Picture,
-    Scenario,
-    Sphere,
-    World,
-    alike,
-    join,
-    rows_first,
-    rows_last,
-    total,
-)
+from marlenv.physics import Agent, Lidar, Neighbours, Picture, Scenario, Sphere, World, join, rows_first, rows_last
+from marlenv.physics.maths.rowwise import alike
+from marlenv.physics.maths.views import total
 
 AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (-1, -1), (1, -1), (-1, 1), (1, 1))
 
@@ -35,7 +24,8 @@ class Sampling(Scenario):
     """The field is a sum of Gaussians around random places; agents see it in the eight cells around them.
 
     - observation ``[B, A, 4 + R + 8]``: own position and velocity; what the lidar for agents measures; the field
-      around, as a share of its highest value, 0 where it was sampled.
+      around, as a share of its highest value at a corner of a cell (so perhaps a little above 1), 0 where it was
+      sampled.
     - reward: the field where the agent is (or with ``shared_rew`` the sum over agents), where nobody has sampled it.
     - ends: never.
 
@@ -103,9 +93,13 @@ class Sampling(Scenario):
         self.agents.pos = torch.minimum(torch.maximum(anywhere, -edge), edge)
 
     def after_spawn(self) -> None:
-        x, y = (torch.arange(-d, d, self.grid_spacing, device=self.device) for d in (self.xdim, self.ydim))
-        x, y = x.clamp(-self.edge[0], self.edge[0]), y.clamp(-self.edge[1], self.edge[1])
+        x, y = (at.clamp(-edge, edge) for at, edge in zip(self._corners(), self.edge, strict=True))
         self.memory.highest = self._field(x.reshape(-1, 1, 1), y.reshape(1, -1, 1)).amax((0, 1))
+
+    def _corners(self) -> list[Tensor]:
+        """Where the cells of each axis begin, metres; where rounding makes one too many, without it."""
+        ends = zip((self.xdim, self.ydim), self.cells, strict=True)
+        return [torch.arange(-d, d, self.grid_spacing, device=self.device)[:n] for d, n in ends]
 
     def _field(self, x: Tensor, y: Tensor) -> Tensor:
         """The field at places ``[..., B]``."""
@@ -145,6 +139,6 @@ class Sampling(Scenario):
 
     def draw(self, picture: Picture) -> None:
         """The field, without what was sampled."""
-        x, y = (torch.arange(-d, d, self.grid_spacing) + self.grid_spacing / 2 for d in (self.xdim, self.ydim))
+        x, y = (at + self.grid_spacing / 2 for at in self._corners())
         field = self._field(x.reshape(-1, 1, 1), y.reshape(1, -1, 1)) / rows_last(self.memory.highest)
         picture.heat(field.where(~rows_last(self.memory.sampled), 0.0)[..., 0], (self.xdim, self.ydim))

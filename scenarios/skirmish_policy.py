@@ -20,6 +20,8 @@ class SkirmishPolicy(Heuristic):
 
     """
 
+    widths = (35,)
+
     def __init__(self, groups: tuple[str, ...] = ("red", "blue")) -> None:
         super().__init__()
         self.groups = groups

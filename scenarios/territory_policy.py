@@ -7,7 +7,7 @@ from torch import Tensor
 
 from marlenv.physics import Heuristic
 
-VIEW, SIDE = 5, 0.25  # cells in a line of what an agent sees, and the size of a cell, metres
+VIEW, SIDE, EDGE = 5, 0.25, 1.0  # cells in a line of what an agent sees; metres: of a cell, and half the floor
 GROUPS = tuple((team, kind) for team in ("red", "green", "blue") for kind in ("scouts", "guards"))
 
 
@@ -22,6 +22,8 @@ class TerritoryPolicy(Heuristic):
 
     """
 
+    widths = (45,)
+
     def __init__(self, groups: tuple[tuple[str, str], ...] = GROUPS) -> None:
         super().__init__()
         self.groups = groups
@@ -30,7 +32,7 @@ class TerritoryPolicy(Heuristic):
         """Forces, ``[..., 2]``."""
         pos, velocity, cells, mates = (observation[..., a:b] for a, b in ((0, 2), (2, 4), (4, 29), (29, 33)))
         line = (torch.arange(VIEW, device=pos.device) - VIEW // 2) * SIDE
-        middle = ((pos / SIDE).floor() + 0.5) * SIDE - pos  # of the cell in which it is
+        middle = ((pos / SIDE).floor().clamp(-EDGE / SIDE, EDGE / SIDE - 1) + 0.5) * SIDE - pos  # of its cell
         way = middle.unsqueeze(-2) + torch.cartesian_prod(line, line)
         far = torch.linalg.vector_norm(way, dim=-1)
         cost = (far + 0.1 * cells).where(cells < 1, 9.0)

@@ -18,6 +18,8 @@ class TransportPolicy(Heuristic):
     start.
     """
 
+    widths = range(11, 7005, 7)  # for each package, of which the first counts, 7
+
     def act(self, observation: Tensor) -> Tensor:
         """Forces ``[..., 2]``."""
         pos = observation[..., :2]

@@ -17,6 +17,8 @@ class WheelPolicy(Heuristic):
     torch.Size([1, 4, 2])
     """
 
+    widths = (13,)
+
     def act(self, observation: Tensor) -> Tensor:
         """Forces ``[..., 2]``."""
         pos = observation[..., :2]

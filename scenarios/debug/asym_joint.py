@@ -38,7 +38,8 @@ class AsymJoint(Scenario):
         joint_angle_obs_noise: the standard deviation of Gaussian noise on it, radians, from 0 on; each agent has its
             own noise, and it needs ``observe_joint_angle``.
         asym_package: whether there is a weight on the rod.
-        mass_ratio: the mass of the weight, or without one of the second agent, kg, above 0.
+        mass_ratio: the mass of the weight, or without one of the second agent, kg, above 0; with less than 0.03, or
+            0.3 without a weight, rod and agents may fly apart, as in VMAS.
         mass_position: where the weight is on the rod: from -1, at the first agent, to 1, at the second.
         max_speed_1: of the second agent, m/s, from 0 on; left out, there is no limit.
         obs_noise: the size of uniform noise on all observations, from 0 on.

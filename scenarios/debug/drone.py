@@ -16,7 +16,8 @@ from marlenv.physics import Agent, Drone, Scenario, World, join, tilted
 
 @dataclass(eq=False)
 class DroneScenario(Scenario):
-    """Drones hover with twice the thrust that they need, and are turned by their actions.
+    """Drones hover with twice the thrust that they need, and are turned by their actions; as in VMAS a tilt gives them
+    a velocity rather than an acceleration, see :class:`~marlenv.physics.Drone`.
 
     - observation ``[B, A, 4]``: own position and velocity.
     - reward: none.

@@ -62,6 +62,7 @@ class FootballOptions(Scenario, ABC):
         "formation_agents_per_column": (1, MANY), "max_speed": (0, LARGE), "ball_max_speed": (0, LARGE),
         **dict.fromkeys(("agent_size", "goal_size", "goal_depth", "pitch_length", "pitch_width"), (TINY, LARGE)),
         **dict.fromkeys(("ball_mass", "ball_size"), (TINY, LARGE)),
+        **dict.fromkeys(("ai_strength", "ai_decision_strength", "ai_precision_strength"), (0, 1)),
     }  # fmt: skip
 
     def __post_init__(self) -> None:

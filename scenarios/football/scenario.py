@@ -25,7 +25,8 @@ from marlenv.physics import Agent, Picture, Sphere, World, join
 
 @dataclass(eq=False)
 class Football(FootballOptions):
-    """Blue plays to the right, red to the left: for red everything is mirrored, what it observes and what it does.
+    """Blue plays to the right, red to the left: for red everything is mirrored, what it observes and what it does;
+    but the rotation that it observes is turned by half a turn, as in VMAS, and not mirrored.
 
     - observation: own force; where the agent is, seen from the ball, and its velocity relative to it; where the ball
       is, seen from the goal to score in; the ball's velocity and force; with ``enable_shooting`` the own rotation;
@@ -53,8 +54,8 @@ class Football(FootballOptions):
         formation_noise: how far from its place a player may start, metres in all.
         n_traj_points: of the paths of scripted players in pictures, from 0 on.
         ai_strength: how fast scripted players are, from 0 to 1; or that of blue and that of red.
-        ai_decision_strength: how well they choose who goes for the ball, and places; likewise.
-        ai_precision_strength: how well they get where they want to; likewise.
+        ai_decision_strength: how well they choose who goes for the ball, and places, from 0 to 1; likewise.
+        ai_precision_strength: how well they get where they want to, from 0 to 1; likewise.
         disable_ai_red: whether scripted red players stand still.
         agent_size: the radius of players, metres, above 0.
         goal_size: how wide goals are, metres, above 0.

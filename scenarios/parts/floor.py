@@ -50,10 +50,11 @@ def around(pos: Tensor, values: Tensor, count: int, semidim: float) -> Tensor:
             [3., 4., 1.],
             [1., 1., 1.]])
     """
-    side = 2 * semidim / count
-    way = (torch.arange(VIEW, device=pos.device) - VIEW // 2) * side
-    steps = torch.cartesian_prod(way, way).t().reshape(2, 1, -1, 1)
-    at = (pos.unsqueeze(2) + steps).flatten(1, 2)  # [2, A * 25, B]
-    column, row = (at / side + count / 2).long().clamp(0, count - 1).unbind(0)
+    line = torch.arange(VIEW, device=pos.device) - VIEW // 2
+    steps = torch.cartesian_prod(line, line).t().reshape(2, 1, -1, 1)
+    own = (pos / (2 * semidim / count) + count / 2).long().clamp(0, count - 1)  # at its edge, too
+    at = (own.unsqueeze(2) + steps).flatten(1, 2)  # [2, A * 25, B]
+    column, row = at.clamp(0, count - 1).unbind(0)
     seen = rows_last(values).gather(0, column * count + row)
-    return torch.where((at.abs() >= semidim).any(0), 1.0, seen).unflatten(0, (pos.shape[1], -1)).movedim(-1, 0)
+    outside = ((at < 0) | (at >= count)).any(0)
+    return torch.where(outside, 1.0, seen).unflatten(0, (pos.shape[1], -1)).movedim(-1, 0)

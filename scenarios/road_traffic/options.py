@@ -12,7 +12,6 @@ from marlenv.physics import Scenario
 
 MANY, LARGE, TINY = 1000, 1e6, 1e-6
 PART_ONLY = (10, 5)  # cars at most: at the crossing, and where lanes merge
-STEERING = 35  # degrees
 
 
 @dataclass(eq=False)
@@ -31,7 +30,7 @@ class RoadTrafficOptions(Scenario, ABC):
     agent_length: float = 0.16
     l_f: float | None = None
     l_r: float | None = None
-    max_steering_angle: float = math.radians(STEERING)
+    max_steering_angle: float = math.radians(35)
     max_speed: float = 1.0
     lane_width: float = 0.15
     n_points_short_term: int = 3
@@ -60,10 +59,9 @@ class RoadTrafficOptions(Scenario, ABC):
     is_visualize_short_term_path: bool = True
 
     limits = {
-        "n_agents": (2, MANY), "max_steering_angle": (TINY, LARGE), "max_speed": (TINY, LARGE), "l_f": (0, LARGE),
-        "l_r": (0, LARGE), "scenario_probabilities": (0, LARGE),
-        **dict.fromkeys(("dt", "world_x_dim", "world_y_dim", "agent_width", "agent_length", "lane_width"),
-                        (TINY, LARGE)),
+        "n_agents": (2, MANY), **dict.fromkeys(("dt", "max_steering_angle", "max_speed"), (TINY, LARGE)),
+        **dict.fromkeys(("world_x_dim", "world_y_dim", "agent_width", "agent_length", "lane_width"), (TINY, LARGE)),
+        **dict.fromkeys(("l_f", "l_r", "scenario_probabilities", "threshold_change_steering"), (0, LARGE)),
         **dict.fromkeys(("n_points_short_term", "sample_interval_ref_path", "n_stored_steps"), (1, MANY)),
         **dict.fromkeys(("n_nearing_agents_observed", "n_points_nearing_boundary"), (1, MANY)),
     }  # fmt: skip
@@ -72,6 +70,7 @@ class RoadTrafficOptions(Scenario, ABC):
         super().__post_init__()
         n, near, odds, file = self.n_agents, self.n_nearing_agents_observed, self.odds, self.map_file_path
         part, most = self.map_type == "3", PART_ONLY[any(odds[1:])]
+        all_free = self.n_stored_steps > 1 and math.radians(self.threshold_change_steering) >= self.max_steering_angle
         for wrong, what in (
             (self.map_type not in ("1", "3"), "map_type must be '1' or '3' ('2' fails in VMAS; it is '1' until then)"),
             (file is not None and not Path(file).is_file(), "map_file_path must be the path of a file"),
@@ -81,6 +80,7 @@ class RoadTrafficOptions(Scenario, ABC):
             (not self.is_partial_observation and (n % near if self.is_ego_view else near != 1),
              "n_nearing_agents_observed must divide n_agents where all are observed, and be 1 from above"),
             (self.size[0] <= 0, "l_f and l_r must not both be 0"),
+            (all_free, "threshold_change_steering (degrees) must be below max_steering_angle (radians)"),
             (self.near_line[0] == self.near_line[1], "threshold_near_boundary_high must differ from the low one"),
             (self.near_car[0] == self.near_car[1], "threshold_near_other_agents_c2c_high must differ from the low one"),
         ):  # fmt: skip

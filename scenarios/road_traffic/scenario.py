@@ -28,7 +28,8 @@ class RoadTraffic(RoadTrafficOptions):
     """Each car follows a route of its own; there are no contacts, whoever crashes is penalised.
 
     - observation: own speed; points of the route ahead; how far the car is from its center line, and from the lines to
-      its left and right; for each of the nearest cars, the nearest first: its corners, its velocity, how far it is.
+      its left and right; for each of the nearest cars, the nearest first: its corners, its velocity (its speed in
+      the direction that it faces, as in VMAS also while it reverses), how far it is.
       Places and velocities are those that the car sees, in units of ten lengths of a car and of ``max_speed``,
       distances in units of three lanes; with noise. Cars that are ten lengths away are ones and zeros.
     - reward: for getting ahead and for speed, times the way to the points ahead; penalties near lines and other cars,
@@ -55,7 +56,7 @@ class RoadTraffic(RoadTrafficOptions):
         agent_length: metres, above 0.
         l_f: from the middle to the front axle, metres, from 0 on; left out, half the length.
         l_r: to the rear axle, metres, from 0 on; left out, the rest of the length.
-        max_steering_angle: radians, above 0.
+        max_steering_angle: radians, above 0; above ``threshold_change_steering``.
         max_speed: m/s, above 0.
         lane_width: metres, above 0; distances are measured in it.
         n_points_short_term: how many points of the route ahead, from 1 on.
@@ -63,7 +64,8 @@ class RoadTraffic(RoadTrafficOptions):
         reward_progress: for getting ahead, percent.
         reward_vel: for speed, percent.
         reward_reach_goal: for reaching the end of a route, percent.
-        threshold_change_steering: how much steering in a step costs nothing, degrees.
+        threshold_change_steering: how much steering in a step costs nothing, degrees, from 0 on, below
+            ``max_steering_angle``.
         threshold_near_boundary_high: from which distance on it costs nothing to be near a line, metres; left out, 0.9
             of what is left beside a car.
         threshold_near_boundary_low: up to which it costs most, metres.

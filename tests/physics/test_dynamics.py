@@ -1,5 +1,6 @@
 """Dynamics and controllers: as in VMAS from its own state, or by the law that they follow."""
 
+import math
 import warnings
 
 import pytest
@@ -228,6 +229,33 @@ def test_a_drone_that_tips_over_is_tilted_and_upright_after_a_reset():
     sim.world.stage.open(state)
     assert tilted(scenario.agents).tolist() == [[True, True], [False, False]]
     sim.world.stage.shut()
+
+
+def test_a_tilt_gives_a_drone_its_acceleration_as_a_velocity_as_in_vmas():
+    """What the docstring says: the body moves at ``g sin(0.1)`` at once, what it remembers by Newton's law."""
+
+    class Alone(Scenario):
+        def build(self):
+            world = World(dt=0.05, drag=0.0, substeps=1)
+            self.drone = world.add("drone", [Agent(dynamics=Drone())])
+            return world
+
+        def spawn(self):
+            self.drone.inner = self.tensor([0.0, 0.1] + [0.0] * 10).reshape(12, 1, 1).expand(-1, -1, self.rows)
+
+        def observe(self):
+            return {"drone": self.drone.pos}
+
+        def rewards(self):
+            return {"drone": self.zeros(1)}
+
+    sim = Simulation(Alone())
+    state, *_ = sim.reset(sim.start(RowRNG(rows=[1])))
+    accel = 9.81 * math.sin(0.1)
+    for step in range(1, 41):
+        state, *_ = sim.transition(state, {"drone": torch.zeros(1, 1, 4)})
+        assert state["vel"][0, 0, 0].item() == pytest.approx(accel, rel=1e-4)
+        assert state["inner.drone"][6].item() == pytest.approx(accel * 0.05 * step, rel=1e-4)
 
 
 def test_gradients_pass_through_all_dynamics_from_rest():

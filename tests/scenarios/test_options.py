@@ -22,7 +22,6 @@ ODD = [
     ("discovery", {"n_lidar_rays_entities": 0, "n_lidar_rays_agents": 0, "use_agent_lidar": True}),
     ("discovery", {"n_lidar_rays_entities": 1, "n_lidar_rays_agents": 1, "use_agent_lidar": True}),
     ("discovery", {"lidar_range": 0.0, "covering_range": 0.0}),
-    ("discovery", {"n_agents": 1, "n_targets": 1, "agents_per_target": 0}),
     ("flocking", {"n_obstacles": 0}),
     ("flocking", {"n_obstacles": 0, "n_lidar_rays": 0}),
     ("flocking", {"n_lidar_rays": 1}),
@@ -79,6 +78,8 @@ BELOW_ZERO = {
     ("football", "max_speed"),
     ("football", "ball_max_speed"),
     ("football", "n_red_agents"),
+    *(("football", f"ai_{what}strength") for what in ("", "decision_", "precision_")),
+    ("discovery", "agents_per_target"), ("road_traffic", "threshold_change_steering"),
     ("vel_control", "green_mass"), ("het_mass", "green_mass"), ("het_mass", "blue_mass"), ("het_mass", "mass_noise"),
     ("joint_passage_size", "mass_ratio"), ("joint_passage_size", "max_speed_1"),
     ("multi_give_way", "a_range"), ("goal", "a_range"), ("circle_trajectory", "a_range"),
@@ -112,6 +113,15 @@ NOBODY = {
 } | {("simple_tag", "num_adversaries"), ("football", "ai_blue_agents")}
 """VMAS steps a world in which nobody acts; an env without actions is none."""
 REFUSED = [
+    ("balance", {"n_agents": 14}, "n_agents=14 is out of range"),  # they stand within each other
+    ("discovery", {"agents_per_target": 0}, "agents_per_target=0 is out of range"),  # pays for what nobody covers
+    ("road_traffic", {"threshold_change_steering": 36}, "must be below max_steering_angle"),  # pays for wild steering
+    ("road_traffic", {"max_steering_angle": 0.01}, "must be below max_steering_angle"),
+    *(
+        ("football", {f"ai_{what}strength": x}, f"ai_{what}strength={x} is out of range")
+        for what in ("", "decision_", "precision_")
+        for x in (2.0, 10.0)
+    ),
     (
         "simple_world_comm",
         {"num_adversaries": 0},
@@ -169,6 +179,7 @@ FAILING = [
     ("road_traffic", {"threshold_near_boundary_high": 0.0}, "nan"),
     ("road_traffic", {"max_steering_angle": 0.0}, "nan"),
     ("road_traffic", {"max_speed": 0.0}, "nan"),
+    ("road_traffic", {"threshold_change_steering": 35.0}, "nan"),
     ("sampling", {"agent_radius": 10.0}, "IndexError"),
     ("sampling", {"grid_spacing": 0.07}, "AssertionError"),
     ("sampling", {"n_gaussians": 0}, "RuntimeError"),

@@ -21,6 +21,8 @@ from marlenv.scenarios.transport_policy import TransportPolicy
 from marlenv.scenarios.wheel_policy import WheelPolicy
 from scipy.optimize import minimize
 
+from marlenv.errors import ShapeError
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from vmas.scenarios import load
@@ -59,11 +61,75 @@ def test_a_policy_acts_as_that_of_vmas(name):
 
 
 @pytest.mark.reference
-def test_the_choices_of_balance_are_those_of_vmas():
+def test_the_choice_of_balance_is_up_where_that_of_vmas_is_down_and_left():
     seen = torch.randn(50, 16, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(
-        BalancePolicy(continuous=False).act(seen), theirs("balance", continuous=False).compute_action(seen, 1.0)
+    ours, vmas = (
+        BalancePolicy(continuous=False).act(seen),
+        theirs("balance", continuous=False).compute_action(seen, 1.0),
     )
+    assert torch.equal(ours > 0, vmas > 0)
+    env = harness.vmas.make_env("simple", num_envs=2, seed=0, continuous_actions=False)
+    env.agents[0].set_vel(torch.zeros(2, 2), None)
+    env.step([torch.stack((ours.max(), vmas.max())).unsqueeze(-1)])
+    assert env.agents[0].state.vel.sign().tolist() == [[0.0, 1.0], [-1.0, -1.0]]
+
+
+@pytest.mark.slow
+def test_the_choices_of_balance_score_as_its_forces():
+    def score(policy, **how):
+        env = harness.ScenarioEnv(harness.load(harness.WHERE["balance"])(), 64, seed=0, compile="none", **how)
+        return env.rollout(150, policy)["next", "agents", "reward"].sum(1)[:, 0, 0]
+
+    choices = score(BalancePolicy(continuous=False), continuous_actions=False)
+    assert surely(choices, score(None, continuous_actions=False), by=1.0)
+    assert choices.mean() > 0.5 * score(BalancePolicy()).mean()
+
+
+@pytest.mark.parametrize(
+    ("policy", "name", "options", "says"),
+    [
+        (FlockingPolicy, "flocking", {"n_lidar_rays": 0}, "'agents' must have 18 numbers.*got 6"),
+        (SkirmishPolicy, "skirmish", {"n_archers": 1}, "'red' must have 35 numbers.*got 29"),
+        (PredatorPreyPolicy, "predator_prey", {"n_prey": 4}, "'predators' must have 29 or 28 numbers.*got 23"),
+        (CommonsPolicy, "commons", {"n_patches": 8, "reach": 0.1}, "must have 27 numbers.*default options, got 36"),
+        (TransportPolicy, "wheel", {}, r"must have 11 or 18 or 25 or \.\.\. numbers.*got 13"),
+    ],
+)
+def test_a_policy_refuses_observations_that_it_cannot_read(policy, name, options, says):
+    with pytest.raises(ShapeError, match=f"{policy.__name__}: observations of .*{says}"):
+        policy()(harness.make(name, 2, **options).reset())
+
+
+def test_options_that_leave_observations_as_they_are_play_on():
+    for policy, name, options in (
+        (TransportPolicy, "transport", {"n_packages": 3}),
+        (NavigationPolicy, "navigation", {"collisions": False}),
+        (NavigationPolicy, "navigation", {"n_lidar_rays": 20}),
+        (DiscoveryPolicy, "discovery", {"use_agent_lidar": True}),
+        (BalancePolicy, "balance", {"n_agents": 5}),
+    ):
+        assert policy()(harness.make(name, 2, **options).reset())["agents", "action"].isfinite().all()
+
+
+def test_policies_that_know_no_choices_refuse_them():
+    for kind in (FlockingPolicy, WheelPolicy, TransportPolicy, DiscoveryPolicy):
+        with pytest.raises(ValueError, match=f"{kind.__name__}: continuous must be True.*continuous_actions=True"):
+            kind(continuous=False)
+    assert BalancePolicy(continuous=False).act(torch.zeros(3, 16)).shape == (3,)
+
+
+def test_under_the_policy_of_navigation_its_function_shrinks_as_fast_as_it_says():
+    g = torch.Generator().manual_seed(0)
+    pos, vel = (torch.randn(500, 2, generator=g, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    force = NavigationPolicy(u_range=1e3, clf_slack=1e9).act(torch.cat((pos, vel, pos), -1)).detach()
+    value = (pos.square() + 0.5 * pos * vel + vel.square()).sum(-1)
+    by_pos, by_vel = torch.autograd.grad(value.sum(), (pos, vel))
+    rate = (by_pos * vel + by_vel * force).sum(-1)
+    least = -0.2 * value - vel.square().sum(-1) / 2
+    acts = force.abs().amax(-1) > 0
+    assert acts.sum() > 100
+    torch.testing.assert_close(rate[acts], least[acts], rtol=1e-5, atol=1e-5)
+    assert (rate <= least + 1e-5).all()
 
 
 def test_the_policy_of_navigation_solves_its_quadratic_program():

@@ -7,6 +7,7 @@ import harness
 import pytest
 import torch
 from marlenv.scenarios.road_traffic import roads
+from marlenv.scenarios.road_traffic.reward import jerk
 from marlenv.scenarios.road_traffic.scenario import RoadTraffic
 from marlenv.scenarios.road_traffic.tracking import corners, crashes, track
 from test_against_vmas import on_the_road
@@ -189,3 +190,36 @@ def test_noise_is_uniform_and_of_its_own_size():
     assert 0 <= off.min() < 0.01
     assert 0.49 < off.max() < 0.5 + 1e-5
     assert abs(off.mean() - 0.25) < 0.01
+
+
+@pytest.mark.parametrize("free", [0.0, 10.0, 34.9])
+def test_sudden_steering_costs_and_never_pays(free):
+    """From one end to the other it costs what the formula says; what is free costs nothing."""
+    options = RoadTraffic(threshold_change_steering=free)
+    most = options.max_steering_angle
+    now = torch.tensor([1.0, 0.5, 0.2, free / 70])
+    cost = jerk(now, -now, most, free * torch.pi / 180)
+    assert cost[0].item() == pytest.approx(-0.01 * (70 - free) / (35 - free), rel=1e-4)
+    assert (cost.diff() >= 0).all()
+    assert cost[-1].item() == pytest.approx(0.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"threshold_change_steering": 35}, {"threshold_change_steering": 80}, {"max_steering_angle": 0.1},
+     {"threshold_change_steering": -1}],
+)  # fmt: skip
+def test_steering_that_is_all_free_is_refused(options):
+    with pytest.raises(ValueError, match="RoadTraffic: threshold_change_steering(.* must be below max_|=-1 is out of)"):
+        RoadTraffic(**options)
+    if options.get("threshold_change_steering", 0) >= 0:
+        RoadTraffic(**options, n_stored_steps=1)  # then steering costs nothing
+
+
+def test_of_a_car_that_reverses_others_see_its_speed_the_way_it_faces():
+    sim, state, _ = played(8, 0, n_agents=2, n_nearing_agents_observed=1)
+    state["pos"][:, 0], state["pos"][:, 1] = torch.tensor([[1.0], [1.0]]), torch.tensor([[1.5], [1.0]])
+    state["rot"][:], state["vel"][:] = 0.0, 0.0
+    state["vel"][0, 1] = -0.4  # faces to the right, goes to the left
+    seen = sim.observe(state)[0]["agents"][:, 0, 10 + 8 : 10 + 10]
+    torch.testing.assert_close(seen, torch.tensor([[0.4, 0.0]]).expand(8, 2))

@@ -169,6 +169,20 @@ def test_a_cell_of_sampling_is_sampled_once():
     assert not again.any()
 
 
+@pytest.mark.parametrize("size", [{"xdim": 0.14, "ydim": 0.14, "grid_spacing": 0.02},
+                                  {"xdim": 2.1, "ydim": 2.1, "grid_spacing": 0.3, "cov": 0.02}])  # fmt: skip
+def test_a_field_of_sampling_has_as_many_cells_as_it_says(size):
+    env, _ = env_of("sampling", 200, **size)
+    places, side = env.get_state()["memory.places"].double(), size["grid_spacing"]
+    line = ((torch.arange(14, dtype=torch.float64) - 7) * side).clamp(0.025 - size["xdim"], size["xdim"] - 0.025)
+    variance = size.get("cov", 0.05)
+    corners = torch.cartesian_prod(line, line)
+    far = (corners.unsqueeze(1).unsqueeze(1) - places).square().sum(-1)  # [cells, B, places]
+    field = (torch.exp(-far / (2 * variance)) / (2 * torch.pi * variance)).sum(-1)
+    torch.testing.assert_close(env.get_state()["memory.highest"].double(), field.amax(0), rtol=1e-4, atol=1e-6)
+    assert env.render(0).shape == (600, 600, 3)
+
+
 def test_the_goal_of_a_speaker_is_known_to_it_alone():
     env, td = env_of("simple_speaker_listener")
     goal = env.get_state()["memory.goal"]
@@ -342,13 +356,35 @@ def test_a_bicycle_that_steers_left_turns_left():
     assert (env.get_state()["rot"][:, env.simulation.stepper.plan.place["bicycle_0"]] > 0.3).all()
 
 
+def test_the_first_step_of_a_rod_pays_for_its_start_where_the_way_to_it_counts_more():
+    """The start counts with the factor, the way in a step with its square."""
+    env, td = env_of("joint_passage_size", pos_shaping_factor=10.0)
+    state, place = env.get_state(), env.simulation.stepper.plan.place
+    rod = torch.stack([state["pos"][..., place[f"agent_{i}"]] for i in (0, 1)]).mean(0)
+    far = (rod - (state["memory.large"] + state["memory.small"]) / 2).norm(dim=-1)
+    paid = [act(env, td)["agents", "info", "pos_rew"][:, 0, 0] for _ in range(2)]
+    torch.testing.assert_close(paid[0], far * (10 - 100), rtol=1e-3, atol=1e-3)
+    assert paid[1].abs().max() < 0.5
+
+
+def test_gaps_of_a_joint_passage_are_anywhere_but_on_the_right():
+    env, _ = env_of("joint_passage", 500, fixed_passage=False)
+    gaps = env.simulation.world.groups["passages"].entities
+    state, place = env.get_state(), env.simulation.stepper.plan.place
+    free = [e.name for e in gaps if not e.kind.collide]
+    x = torch.stack([state["pos"][..., place[name]][:, 0] for name in free])
+    slots = ((x + 1 + 0.0333) / (2.0666 / 14)).floor().long()
+    assert sorted(set(slots.flatten().tolist())) == list(range(13))
+
+
 # --- mistakes ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("name", "options", "error", "message"),
     [
-        ("balance", {"n_agents": 1}, ValueError, r"Balance: n_agents=1 is out of range; n_agents in \[2, 1000\]"),
+        ("balance", {"n_agents": 1}, ValueError, r"Balance: n_agents=1 is out of range; n_agents in \[2, 13\]"),
+        ("balance", {"n_agents": 14}, ValueError, r"n_agents=14 is out of range; n_agents in \[2, 13\]"),
         ("balance", {"n_agents": 2.0}, TypeError, "Balance: n_agents must be int, got 2.0"),
         ("balance", {"package_mas": 2.0}, TypeError, "no option 'package_mas'; did you mean 'package_mass'"),
         ("ball_passage", {"n_passages": 21}, ValueError, r"n_passages in \[1, 20\]"),

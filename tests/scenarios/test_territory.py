@@ -3,6 +3,7 @@
 import harness
 import pytest
 import torch
+from marlenv.scenarios.territory_policy import TerritoryPolicy
 from test_scenarios import act, put
 
 import marlenv
@@ -98,3 +99,27 @@ def test_groups_are_nested_and_those_of_the_world():
         for kind in kinds:
             assert not differences(nested["next", team, kind], plain["next", f"{team}_{kind}"])
     assert set(nested["next", "red"].keys()) == {"scouts", "guards"}
+
+
+@pytest.mark.parametrize(("x", "column"), [(-10.0, 0), (-9.99, 0), (9.99, 3), (10.0, 3)])
+@pytest.mark.parametrize("flipped", [False, True])
+def test_agents_at_an_edge_see_the_cells_on_which_they_stand(x, column, flipped):
+    place = (x, -2.0) if not flipped else (-2.0, x)  # the world lets them no further than 10
+    env, _ = floor(red_scout_0=place)
+    state = env.get_state()
+    state["memory.blue"][:] = True
+    seen = env.set_state(state)["red", "scouts", "observation"][0, 0, 4:29].reshape(5, 5)
+    wanted = [-1.0 if 0 <= column + step <= 3 else 1.0 for step in range(-2, 3)]
+    other = [-1.0 if 0 <= 1 + step <= 3 else 1.0 for step in range(-2, 3)]  # of the second line
+    wanted = torch.tensor([[max(a, b) for b in other] for a in wanted])
+    assert torch.equal(seen.t() if flipped else seen, wanted)
+
+
+@pytest.mark.parametrize("x", [-1.0, 1.0])
+def test_the_policy_goes_to_the_cell_on_which_it_stands_at_an_edge(x):
+    seen = torch.zeros(1, 1, 45)
+    seen[..., 0], seen[..., 1], seen[..., 4:29] = x, -0.4, 1.0
+    seen[..., 4 + 12] = -1.0  # but for its own cell all are its team's, or outside
+    force = TerritoryPolicy(groups=()).act(seen)[0, 0]
+    middle = torch.tensor([0.875 * x, -0.375])
+    torch.testing.assert_close(force, (8 * (middle - torch.tensor([x, -0.4]))).clamp(-1, 1))
