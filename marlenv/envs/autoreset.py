@@ -10,7 +10,7 @@ from torch import Tensor
 
 from marlenv.groups.done import DonePlan
 from marlenv.keys import NestedKey, level
-from marlenv.tensordicts import rows
+from marlenv.tensordicts import NON_TENSOR, fetch, rows, shallow, unite, write
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 class AutoReset:
     """Keeps the first observations of the new episodes apart from the data of the steps that ended the old ones.
+
+    Nothing stands in for texts, which are left.
 
     Args:
         replace: blank the observations under ``"next"`` where a row is done, since they are not the final ones. Else
@@ -36,31 +38,37 @@ class AutoReset:
     ) -> None:
         self.replace = replace
         self._fills = fill_float, fill_int, fill_bool
-        self._first: dict[NestedKey, Tensor] = {}
+        self._first: TensorDictBase | None = None
 
     def blank(self, env: EnvBase, following: TensorDictBase) -> None:
         """Takes the observations of finished rows out of what a step answered, in place."""
         plan = env.plan
         if not plan.done.any_done(following):
-            self._first = {}
+            self._first = None
             return
-        for key in plan.observation_keys:
-            value = following.get(key)
-            self._first[key] = value
-            blank = blank_of(value, *self._fills) if self.replace else None
-            if blank is not None:
-                done = _done_for(plan.done, following, key)
-                if done is not None:
-                    flat = rows(done, done.ndim - 1) if value.ndim < done.ndim or done.shape[-1] == 1 else done
-                    flat = flat.reshape(*flat.shape, *[1] * (value.ndim - flat.ndim))
-                    following.set(key, torch.where(flat, blank, value))
+        self._first = following.select(*plan.observation_keys, strict=False)
+        for key in plan.observation_keys if self.replace else ():
+            value, done = fetch(following, key), _done_for(plan.done, following, key)
+            if value is None or done is None:
+                continue
+            if isinstance(value, list):  # of agents whose entries have different sizes
+                flags = done.unbind(following.ndim) if done.ndim > following.ndim + 1 else [done] * len(value)
+                write(following, key, [self._blanked(*one) for one in zip(value, flags, strict=True)])
+            else:
+                write(following, key, self._blanked(value, done))
+
+    def _blanked(self, value: Any, done: Tensor) -> Any:
+        """An observation with something else where its flags, ``[*B, 1]`` or ``[*B, A, 1]``, are True."""
+        blank = None if isinstance(value, NON_TENSOR) else blank_of(value, *self._fills)
+        if blank is None:
+            return value
+        flat = rows(done, done.ndim - 1) if value.ndim < done.ndim or done.shape[-1] == 1 else done
+        return torch.where(flat.reshape((*flat.shape, *[1] * (value.ndim - flat.ndim))), blank, value)
 
     def first_observations(self, env: EnvBase, td: TensorDictBase) -> TensorDictBase:
         """What a reset would have answered: the observations that came with the last step."""
         out = env.full_done_spec.zero(td.batch_size[: td.ndim - len(env.batch_size)])
-        for key, value in self._first.items():
-            out.set(key, value)
-        return out
+        return out if self._first is None else unite(out, shallow(self._first))
 
 
 def blank_of(

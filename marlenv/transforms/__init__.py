@@ -1,12 +1,6 @@
 """What changes an env's words: its observations, actions, rewards and flags."""
 
-from marlenv.transforms.actions import (
-    ActionDiscretizer,
-    ActionMask,
-    ActionScaling,
-    DiscreteActionProjection,
-    MultiAction,
-)
+from marlenv.transforms.actions import ActionDiscretizer, ActionMask, ActionScaling, DiscreteActionProjection
 from marlenv.transforms.auto_reset import AutoResetEnv, AutoResetTransform
 from marlenv.transforms.backbones import R3MTransform, VC1Transform, VIPRewardTransform, VIPTransform
 from marlenv.transforms.base import ObservationTransform, Transform
@@ -30,6 +24,7 @@ from marlenv.transforms.horizons import (
 )
 from marlenv.transforms.keys import ExcludeTransform, RemoveEmptySpecs, RenameTransform, SelectTransform
 from marlenv.transforms.kl import KLRewardTransform
+from marlenv.transforms.multi_action import MultiAction
 from marlenv.transforms.norm import ObservationNorm
 from marlenv.transforms.pixels import CenterCrop, Crop, GrayScale, Resize, ToTensorImage
 from marlenv.transforms.primer import TensorDictPrimer, gSDENoise

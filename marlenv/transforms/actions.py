@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from marlenv.constants import constant
 from marlenv.errors import KeyMissing, ShapeError, SpecError, SpecTypeError, whole
 from marlenv.groups import open_rows
-from marlenv.keys import NestedKey, level, nested
+from marlenv.keys import NestedKey, nested
 from marlenv.specs import (
     Binary,
     Bounded,
@@ -28,8 +28,6 @@ from marlenv.specs import (
 from marlenv.specs.discrete import Discrete, one_hot, pick
 from marlenv.tensordicts import fetch, write
 from marlenv.transforms.base import Kind, Transform
-from marlenv.transforms.frames import ended_before, governing, spread, standing_still, step_on
-from marlenv.transforms.names import is_public
 from marlenv.transforms.streams import DrawingActions
 
 if TYPE_CHECKING:
@@ -139,7 +137,7 @@ class ActionDiscretizer(DrawingActions):
 
     Args:
         num_intervals: into how many intervals every number of the action is cut; or one count for each number.
-        action_key: a bounded action of the env.
+        action_key: an action of the env between finite bounds.
         out_action_key: the action that the outside gives; ``action_key`` when left out.
         sampling: which value of an interval is played: ``ActionDiscretizer.SamplingStrategy.MEDIAN`` (when left out),
             ``LOW``, ``HIGH`` or ``RANDOM``.
@@ -183,6 +181,12 @@ class ActionDiscretizer(DrawingActions):
         spec = action_spec[inner]
         if not isinstance(spec, Bounded):
             raise SpecTypeError(f"ActionDiscretizer: the action must be Bounded, got {spec!r}")
+        need_floats(self, spec)
+        if not has_width(spec):
+            raise SpecError(
+                f"ActionDiscretizer: the action must have finite bounds, and ranges between them that are finite, "
+                f"got {spec!r}"
+            )
         self.low, self.high = spec.space
         self.single = single = spec.ndim == action_spec.ndim
         if self.num_intervals.numel() not in (1, 1 if single else spec.shape[-1]):
@@ -221,7 +225,8 @@ class ActionDiscretizer(DrawingActions):
         if self.sampling == self.SamplingStrategy.RANDOM:
             counts = constant(self.counts[0] if self.single else self.counts, unit.device, unit.dtype)
             unit = unit + self.stream.uniform(shape=state.shape[len(self.stream.rows) :]) / counts
-        return self.low + unit * (self.high - self.low)
+        played = (self.low + unit * (self.high - self.low)).to(self.low.dtype)
+        return played.clamp(self.low, self.high)  # which it may miss by a rounding
 
     def _units(self, n: int) -> Tensor:
         """Where in its range, from 0 to 1, every one of ``n`` intervals is played."""
@@ -276,6 +281,9 @@ class ActionScaling(Transform):
                 "ActionScaling: in_keys_inv=[] needs loc and scale, since there is no spec to read them from"
             )
         self.given = loc is not None
+        self.dtype: torch.dtype | None = None  # of the env's action
+        for name in ("low", "high"):  # its bounds, where they say loc and scale
+            self.register_buffer(name, None, persistent=False)
         self.standard_normal = standard_normal
         for name, value in (("loc", loc), ("scale", scale)):
             made = None if value is None else torch.as_tensor(value)
@@ -303,20 +311,24 @@ class ActionScaling(Transform):
 
     def derive(self, spec: TensorSpec) -> TensorSpec:
         """The scaled bounds."""
+        self.dtype = spec.dtype
         if not isinstance(spec, Bounded) or not all(bool(end.isfinite().all()) for end in spec.space):
             if self.given and spec.dtype.is_floating_point:
                 return Unbounded(spec.shape, device=spec.device, dtype=spec.dtype)
             raise SpecError(f"ActionScaling: the action must have finite bounds, got {spec!r}; or give loc and scale")
+        need_floats(self, spec)
         low, high = spec.space
         if not self.given:
             fixed = high == low  # as numbers that only pad
-            if bool((high < low).any() | fixed.all()) or float(high.abs().max()) >= torch.finfo(low.dtype).max:
+            if bool((high < low).any() | fixed.all()) or not has_width(spec):
                 raise SpecError(
-                    f"ActionScaling: the action must have finite bounds, the upper above the lower, got {spec!r}"
+                    f"ActionScaling: the action must have finite bounds, the upper above the lower, and ranges "
+                    f"between them that are finite, got {spec!r}"
                 )
             least = -1.0 if self.standard_normal else 0.0
             self.scale = torch.where(fixed, 1.0, (high - low) / 2).to(low.dtype)
             self.loc = torch.where(fixed, low + least + 1, (high + low) / 2).to(low.dtype)
+            self.low, self.high = low, high
             low, high = (torch.where(fixed, 0.0, end).to(low.dtype) for end in (least, 1.0))
             return Bounded(low, high, spec.shape, device=spec.device, dtype=spec.dtype)
         return super().derive(spec)
@@ -328,7 +340,11 @@ class ActionScaling(Transform):
 
     def _inv_apply_transform(self, state: Tensor) -> Tensor:
         self._check(state)
-        return (state if self.standard_normal else state * 2 - 1) * self.scale + self.loc
+        unit = state if self.standard_normal else state * 2 - 1
+        told = unit * self.scale + self.loc
+        if self.low is not None:  # which -1 and 1 may miss by a rounding
+            told = torch.where(unit.abs() <= 1, told.clamp(self.low, self.high), told)
+        return told if self.dtype is None else told.to(self.dtype)
 
     def _check(self, action: Tensor) -> None:
         if self.loc is None:
@@ -364,6 +380,23 @@ class ActionScaling(Transform):
                 f"ActionScaling.from_stats: both must have one shape, got {list(loc.shape)} and {list(scale.shape)}"
             )
         return cls(loc=loc, scale=scale.clamp_min(eps), **kwargs)
+
+
+def need_floats(who: Transform, spec: TensorSpec) -> None:
+    """Raises unless an action is of floating numbers.
+
+    Raises:
+        SpecTypeError: it is not.
+    """
+    if not (isinstance(spec.dtype, torch.dtype) and spec.dtype.is_floating_point):
+        raise SpecTypeError(f"{type(who).__name__}: the action must be of floating numbers, got {spec!r}")
+
+
+def has_width(spec: Bounded) -> bool:
+    """Whether all bounds, and the ranges between them, are finite numbers below the dtype's greatest."""
+    low, high = spec.space
+    most = torch.finfo(spec.dtype).max
+    return bool(((high - low).isfinite() & (low.abs() < most) & (high.abs() < most)).all())
 
 
 class DiscreteActionProjection(DrawingActions):
@@ -485,115 +518,3 @@ class DiscreteActionProjection(DrawingActions):
     def transform_action_spec(self, action_spec: Composite) -> Composite:
         """As it is; see :meth:`respec`."""
         return action_spec
-
-
-class MultiAction(Transform):
-    """Plays several actions, one after the other, in one step.
-
-    The outside gives them along one more dimension, and gets the rewards along it (zeros once a row, or an agent, is
-    done). It comes behind the batch, and in a group behind the agents: ``[*B, A, n, ...]``.
-
-    Args:
-        dim: where the actions stand: how many dimensions behind those of the batch or of the group, from 1 on.
-        stack_rewards: give the rewards of all; else the last one.
-        stack_observations: give the observations of all; else the last ones.
-        action_key: an action of the env; all of them when left out.
-        chunk_key: the entry that holds the actions; the action itself when left out.
-
-    >>> env = TransformedEnv(marlenv.testing.CountingEnv(9), MultiAction())
-    >>> out = env.step(env.reset().set("action", torch.zeros(3, 1)))["next"]
-    >>> out["observation"], out["reward"].squeeze(-1)
-    (tensor([3.]), tensor([1., 1., 1.]))
-    """
-
-    only_in_env = "it steps the env"
-    one_size: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        *,
-        dim: int = 1,
-        stack_rewards: bool = True,
-        stack_observations: bool = False,
-        action_key: NestedKey | None = None,
-        chunk_key: NestedKey | None = None,
-    ) -> None:
-        inner = ("action" if chunk_key is not None else None) if action_key is None else action_key
-        super().__init__(
-            in_keys_inv=[] if inner is None else [inner], out_keys_inv=[chunk_key or inner] if inner else None
-        )
-        self.dim = whole("MultiAction", "dim", dim, 1)
-        self.stack_rewards, self.stack_observations = stack_rewards, stack_observations
-        self.finds_actions = inner is None
-
-    def join(self, env: EnvBase) -> None:
-        """Finds the actions, and what is stacked."""
-        if self.finds_actions:
-            self.in_keys_inv = list(env.action_keys)
-            self.out_keys_inv = list(env.action_keys)
-        super().join(env)
-        self.stacked = [*(env.reward_keys if self.stack_rewards else ())]
-        self.stacked += filter(is_public, env.observation_keys if self.stack_observations else ())
-        sides = (env.full_action_spec, env.full_reward_spec, env.full_observation_spec)
-        self.at = {key: self._place(key, sides) for key in (*self.in_keys_inv, *self.out_keys_inv, *self.stacked)}
-
-    def _place(self, key: NestedKey, sides: Sequence[Composite]) -> int:
-        """Where the new dimension of an entry stands: behind those that all entries beside it have."""
-        node = level(key)
-        beside = next((side[node] for side in sides if node and node in side.keys(True)), sides[0])
-        return beside.ndim + self.dim - 1
-
-    def respec(self, specs: dict[Kind, Composite]) -> None:
-        """Gives actions, rewards and observations the new dimension, whose size is not known."""
-        for outer in self.out_keys_inv:
-            specs["action"][outer] = self._many(specs["action"][outer], self.at[outer])
-        for kind in ("reward", "observation"):
-            for key in self.stacked:
-                if key in specs[kind]:
-                    specs[kind][key] = self._many(specs[kind][key], self.at[key])
-
-    @staticmethod
-    def _many(leaf: TensorSpec, at: int) -> TensorSpec:
-        wide = leaf.unsqueeze(at)
-        wide.shape = torch.Size((*wide.shape[:at], -1, *wide.shape[at + 1 :]))
-        return wide
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        for key in self.stacked:
-            value = fetch(tensordict_reset, key)
-            if value is not None:  # one observation, as often as there were others
-                kept, at = fetch(tensordict, key), self.at[key]
-                size = kept.shape[at] if kept is not None and kept.ndim == value.ndim + 1 else 1
-                write(tensordict_reset, key, torch.stack([value] * size, at))
-        return tensordict_reset
-
-    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
-        for inner, outer in zip(self.in_keys_inv, self.out_keys_inv, strict=True):
-            actions = fetch(tensordict, outer)
-            if actions is None:
-                raise self.no_entry(outer, tensordict.keys(True, True))
-            write(tensordict, inner, actions.select(self.at[outer], 0))
-        return tensordict
-
-    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        env: Any = self.parent
-        told = self.told(tensordict)
-        before = ended_before(env.plan.done, told, next_tensordict)
-        columns = [fetch(told, outer).unbind(self.at[outer]) for outer in self.out_keys_inv]
-        told = self._inv_call(told)
-        found: dict[NestedKey, list[Tensor]] = {key: [fetch(next_tensordict, key)] for key in self.stacked}
-        for actions in zip(*(column[1:] for column in columns), strict=True):
-            still = standing_still(env.plan.done, told, next_tensordict, before)
-            played = dict(zip(self.in_keys_inv, actions, strict=True))
-            next_tensordict = step_on(env, told, next_tensordict, played, still, add=False)
-            for key, values in found.items():
-                value = fetch(next_tensordict, key)
-                if key in env.reward_keys:
-                    value = torch.where(spread(governing(still, level(key)), value, told.ndim), 0, value)
-                values.append(value)
-        for key, values in found.items():
-            write(next_tensordict, key, torch.stack(values, self.at[key]))
-        return next_tensordict
-
-    def __repr__(self) -> str:
-        return f"MultiAction(dim={self.dim})"

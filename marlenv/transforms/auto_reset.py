@@ -14,7 +14,8 @@ class AutoResetTransform(Transform):
     """Keeps the first observations of a new episode, which come with the end of the old one, for the next step.
 
     For envs that reset themselves when they are done; ``MyEnv(..., auto_reset=True)`` puts it on. The final
-    observations are not known, so that something stands in for them. The env is not reset again during a rollout.
+    observations are not known, so that something stands in for them; texts are left. The env is not reset again
+    during a rollout.
 
     Args:
         replace: whether something stands in for final observations; else the first ones of the next episode stay there.

@@ -21,6 +21,7 @@ from marlenv.errors import KeyCollision, KeyMissing, SpecError, SpecTypeError, U
 from marlenv.keys import NestedKey, beside, last, nested, path
 from marlenv.specs import Bounded, Composite, Stacked, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch, separate, store, write
+from marlenv.transforms.checks import check_entries, derived
 from marlenv.transforms.names import is_public, untaken
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class Transform(nn.Module):
     """Whether an entry of ``out_keys`` belongs to every one of ``in_keys``; of single values it always does."""
     one_size: ClassVar[bool] = False
     """Whether the agents of a group must have entries of one size; with memory of single entries always."""
+    takes_texts: ClassVar[bool] = False
+    """Whether it makes tensors, or anything else, of entries that are none; asked of our own classes only."""
     only_in_env: ClassVar[str] = ""
     """Why it can do nothing for data outside an env; empty where it can."""
     enable_inv_on_reset: ClassVar[bool] = False
@@ -359,13 +362,13 @@ class Transform(nn.Module):
         if type(self)._apply_transform is not Transform._apply_transform:
             for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
                 if old in spec:
-                    spec[new] = self.derive(spec[old])
+                    spec[new] = derived(self, old, spec[old])
         return spec
 
     def _respec_inputs(self, spec: Composite) -> Composite:
         for inner, outer in zip(self.in_keys_inv, self.out_keys_inv, strict=True):
             if inner in spec and type(self)._apply_transform is not Transform._apply_transform:
-                leaf = self.derive(spec[inner])
+                leaf = derived(self, inner, spec[inner])
                 if outer != inner:
                     del spec[inner]
                 spec[outer] = leaf
@@ -408,7 +411,10 @@ class Transform(nn.Module):
         self._check_keys()
         specs = [getattr(env, f"full_{kind}_spec") for kind in OUTPUTS]
         self._check_room(specs)
-        self._check_sizes([*specs, *(getattr(env, f"full_{kind}_spec") for kind in INPUTS)])
+        remembers = self.one_for_each and self._writes("_step")
+        if self.one_size or remembers:
+            told = [getattr(env, f"full_{kind}_spec") for kind in INPUTS]
+            check_entries(self, [*self.in_keys, *self.in_keys_inv], [*specs, *told], tensors=remembers)
         read = [spec[key].ndim - spec.ndim for spec in specs for key in self.in_keys if key in spec]
         taken = frozenset((*env.observation_keys, *env.reward_keys, *env.done_keys))
         self.__dict__.update(_taken=taken, _value_ndim=min(read, default=0))
@@ -421,16 +427,6 @@ class Transform(nn.Module):
                 raise KeyCollision(
                     f"{type(self).__name__}: {key!r} is a group of the env already, with {list(held.keys())}; pass "
                     f"another name, out_key=... or out_keys=[...]"
-                )
-
-    def _check_sizes(self, specs: list[Composite]) -> None:
-        """Raises where agents of a group have entries of different sizes, and it takes no lists."""
-        reads = [*(self.in_keys or ()), *self.in_keys_inv]
-        for key in reads if self.one_size or (self.one_for_each and self._writes("_step")) else ():
-            held = next((spec[key] for spec in specs if key in spec), None)
-            if isinstance(held, Stacked) and -1 in held.shape:
-                raise Unsupported(
-                    f"{type(self).__name__}: {key!r} differs in size from agent to agent; take unequal='pad' in the env"
                 )
 
     def default_in_keys(self, env: EnvBase) -> list[NestedKey]:

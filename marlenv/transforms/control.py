@@ -235,10 +235,14 @@ class _ResetsItself(Transform):
         for key in self.keys:
             value = fetch(td, key)
             td.set(nested(("_first", *path(key))), value.clone())
-            if key in finals:
-                done = self._flag_of(key, td)
-                done = done.reshape(*done.shape, *[1] * (value.ndim - done.ndim))
-                td.set(key, torch.where(done, torch.as_tensor(finals[key], dtype=value.dtype), value))
+            if key not in finals:
+                continue
+            done, final = self._flag_of(key, td), finals[key]
+            if isinstance(value, Tensor):
+                done = done.reshape((*done.shape, *[1] * (value.ndim - done.ndim)))
+                td.set(key, torch.where(done, torch.as_tensor(final, dtype=value.dtype), value))
+            else:
+                td.set(key, choose(done, final, value, td.ndim))
         return td
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
@@ -257,7 +261,7 @@ class VecGymEnvTransform(_ResetsItself):
 
     Args:
         final_name: the group of entries in which the env gives final observations.
-        missing_obs_value: what stands in their place where it gives none.
+        missing_obs_value: what stands in their place where it gives none; texts are left.
         native_autoreset: leave the data as the env gives them.
 
     >>> VecGymEnvTransform("final_obs").final_name
@@ -283,8 +287,9 @@ class VecGymEnvTransform(_ResetsItself):
             return self._swapped(next_tensordict, {})
         finals: dict[NestedKey, Any] = {}
         for key in self.keys:
-            known = None if final is None else final.get(key, None)
-            finals[key] = self._missing(fetch(next_tensordict, key)) if known is None else known
+            known, value = None if final is None else fetch(final, key), fetch(next_tensordict, key)
+            if known is not None or isinstance(value, Tensor):
+                finals[key] = self._missing(value) if known is None else known
         return self._swapped(next_tensordict, finals)
 
     def _missing(self, value: Tensor) -> Tensor:

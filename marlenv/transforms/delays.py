@@ -9,18 +9,18 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import KeyMissing, SpecError, whole
-from marlenv.keys import NestedKey, beside, last
+from marlenv.errors import SpecError, whole
+from marlenv.keys import NestedKey, beside, last, level
 from marlenv.rng import RowRNG
 from marlenv.specs import Binary, Composite, Unbounded
 from marlenv.tensordicts import fetch, write
 from marlenv.transforms.base import Kind, ObservationTransform, Transform
+from marlenv.transforms.checks import remembered
 from marlenv.transforms.streams import Drawing
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
 
-START = "start from env.reset(), and hand on what it gives"
 RNG = "_messages_rng"
 
 
@@ -40,7 +40,7 @@ class ActionDelay(Transform):
     """
 
     only_in_env = "it delays what an env is told"
-    one_size: ClassVar[bool] = True
+    one_for_each: ClassVar[bool] = True
     on: ClassVar[Kind] = "action"
 
     def __init__(self, steps: int = 1, in_keys_inv: Sequence[NestedKey] | None = None) -> None:
@@ -80,10 +80,7 @@ class ActionDelay(Transform):
         return tensordict
 
     def _held(self, td: TensorDictBase, key: NestedKey) -> Tensor:
-        line = fetch(td, self._line(key))
-        if line is None:
-            raise KeyMissing(f"ActionDelay: no entry {self._line(key)!r} in the data; {START}")
-        return line
+        return remembered("ActionDelay", td, self._line(key), self.steps)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         told = self.told(tensordict)
@@ -148,9 +145,8 @@ class ObservationDelay(ObservationTransform):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
-            line, value = fetch(tensordict, self._line(new)), fetch(next_tensordict, old)
-            if line is None:
-                raise KeyMissing(f"ObservationDelay: no entry {self._line(new)!r} in the data; {START}")
+            line = remembered("ObservationDelay", tensordict, self._line(new), self.steps)
+            value = fetch(next_tensordict, old)
             next_tensordict.set(self._line(new), torch.cat((line[..., 1:], value.unsqueeze(-1)), -1))
             next_tensordict.set(new, line[..., 0].clone())
         return next_tensordict
@@ -169,7 +165,7 @@ class DropMessages(ObservationTransform, Drawing):
         mode: ``"zero"`` shows zeros in its place, ``"last"`` what was shown before.
         in_keys: observations; those called ``observation`` when left out.
         out_keys: where the results go.
-        flag_name: an entry beside them that says what arrived, bool ``[*B]`` or ``[*B, A]``.
+        flag_name: an entry beside them that says what arrived, bool ``[*B]``, or in a group ``[*B, A]``.
 
     >>> env = TransformedEnv(marlenv.testing.CountingEnv(batch_size=[1000]), DropMessages(0.25, flag_name="arrived"))
     >>> env.set_seed(0), env.rollout(2)["next", "arrived"].float().mean() > 0.7
@@ -194,10 +190,12 @@ class DropMessages(ObservationTransform, Drawing):
         if mode not in ("zero", "last"):
             raise SpecError(f"DropMessages: mode must be 'zero' or 'last', got {mode!r}")
         self.prob, self.mode, self.flag_name = prob, mode, flag_name
+        self.inner: dict[NestedKey, int] = {}
+        """How many dimensions of an entry one message has."""
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Adds the flags, and the streams."""
-        spec = specs["observation"]
+        spec, self.inner = specs["observation"], {}
         spec[self.own(RNG)] = Unbounded((*spec.shape, 2), device=spec.device, dtype=torch.int64)
         for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
             if old not in spec:
@@ -205,8 +203,10 @@ class DropMessages(ObservationTransform, Drawing):
             leaf = spec[old]
             for where in {new, self.memory_of(new)}:
                 spec[where] = Unbounded(leaf.shape, device=leaf.device, dtype=leaf.dtype)
+            one_each = max((spec[level(key)].shape if level(key) else spec.shape for key in (old, new)), key=len)
+            self.inner[new] = leaf.ndim - len(one_each)
             if self.flag_name is not None:
-                spec[beside(new, self.flag_name)] = Binary(shape=leaf.shape[:-1], dtype=torch.bool, device=leaf.device)
+                spec[beside(new, self.flag_name)] = Binary(shape=one_each, dtype=torch.bool, device=leaf.device)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         key = self.draw(self.asked(tensordict).any(-1), lambda stream: stream.bits())
@@ -222,15 +222,14 @@ class DropMessages(ObservationTransform, Drawing):
 
     def _shown(self, td: TensorDictBase, before: TensorDictBase | None) -> TensorDictBase:
         where = self.own(RNG)
-        state = fetch(td if before is None else before, where)
-        if state is None:
-            raise KeyMissing(f"DropMessages: no entry {where!r} in the data; {START}")
+        state = remembered("DropMessages", td if before is None else before, where, 2)
         stream = RowRNG.of(*state.unbind(-1))
         for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
-            value = fetch(td, old)
-            arrived = stream.uniform(shape=value.shape[len(stream.rows) : -1]) >= self.prob
+            value, inner = fetch(td, old), self.inner[new]
+            arrived = stream.uniform(shape=value.shape[len(stream.rows) : value.ndim - inner]) >= self.prob
             kept = None if before is None or self.mode == "zero" else fetch(before, self.memory_of(new))
-            made = torch.where(arrived.unsqueeze(-1), value, torch.zeros_like(value) if kept is None else kept)
+            everywhere = arrived.reshape((*arrived.shape, *[1] * inner))
+            made = torch.where(everywhere, value, torch.zeros_like(value) if kept is None else kept)
             td.set(new, made)
             if self.memory_of(new) != new:
                 td.set(self.memory_of(new), made.clone())

@@ -16,6 +16,7 @@ from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.specs.dtypes import usable_device
 from marlenv.tensordicts import fetch, shallow
 from marlenv.transforms.base import Kind, Transform
+from marlenv.transforms.checks import is_text
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -40,6 +41,7 @@ class DeviceCastTransform(Transform):
     """
 
     invertible: ClassVar[bool] = True
+    takes_texts: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -55,10 +57,12 @@ class DeviceCastTransform(Transform):
         self.device = usable_device("DeviceCastTransform", device)
         self.orig_device = None if orig_device is None else torch.device(orig_device)
         self.whole = not in_keys and not in_keys_inv
+        self.has_texts = False
 
     def join(self, env: EnvBase) -> None:
         """Learns where the env lives."""
         super().join(env)
+        self.has_texts = any(is_text(spec) for spec in env.full_observation_spec.values(True, True))
         self.orig_device = env.device if env.device is not None else self.orig_device
 
     def _apply_transform(self, obs: Tensor) -> Tensor:
@@ -69,7 +73,8 @@ class DeviceCastTransform(Transform):
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         if self.whole:
-            return next_tensordict.to(self.device)
+            claimed = self.has_texts and next_tensordict.device == self.device  # texts in it may claim none, or another
+            return (_anywhere(next_tensordict) if claimed else next_tensordict).to(self.device)
         return super()._call(_anywhere(next_tensordict))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:

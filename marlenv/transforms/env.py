@@ -82,6 +82,7 @@ class TransformedEnv(EnvBase):
         self.supports_set_state = env.supports_set_state
         self.starts_again = env.starts_again
         self.base_env = env
+        self._rows: list[Size] = []  # the batch that every transform is given
         self._aside: dict[NestedKey, NestedKey] = {}  # what the env below remembers: its key, and where it is kept
         self._all_of_it = True  # whether that, and what is overwritten, follows from our own transforms
         self.chain = given[0] if given and not inner and isinstance(given[0], Compose) else Compose(*inner, *given)
@@ -219,10 +220,11 @@ class TransformedEnv(EnvBase):
             kind = next(kind for kind in ("observation", "done", "state") if key in given[kind])
             given["observation"][place] = given[kind][key].clone()
         self._take_specs(base.batch_size, base.device, given)
-        tree, self.below_resets_itself = getattr(base, "tree", None), None
+        tree, self.below_resets_itself, self._rows = getattr(base, "tree", None), None, []
         for name in ("tree", "group_map"):
             self.__dict__.pop(name, None)
         for leaf in self.chain.leaves():
+            self._rows.append(self.batch_size)
             leaf.join(self)
             leaf.check_reads()
             batch_size = leaf.transform_env_batch_size(self.batch_size)
@@ -429,10 +431,22 @@ class TransformedEnv(EnvBase):
     def _action_seed(self) -> int:
         return self.base_env.action_stream.seed  # an env that was made with a seed stays seeded
 
+    def _in_batch(self, value: Any, batch: Size, new: Size) -> Any:
+        """Rows ``[*batch, ...]`` in the batch of a transform that has the same ones, or of the env below."""
+        if batch == new or batch.numel() != new.numel() or not self.batch_locked:
+            return value
+        return value.reshape((*new, *value.shape[len(batch) :]) if isinstance(value, Tensor) else new)
+
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
-        state = self.base_env.get_state(None if tensordict is None else self._put_back(tensordict))
-        known = {str(i): leaf.row_state() for i, leaf in enumerate(self.chain.leaves())}
-        if known := {name: value.clone() for name, value in known.items() if value is not None}:
+        below = None if tensordict is None else self._put_back(tensordict)
+        if below is not None:
+            below = self._in_batch(below, below.batch_size, self.base_env.batch_size)
+        state = self.base_env.get_state(below)
+        known = {}
+        for i, (leaf, batch) in enumerate(zip(self.chain.leaves(), self._rows, strict=True)):
+            if (value := leaf.row_state()) is not None:
+                known[str(i)] = self._in_batch(value, batch, state.batch_size).clone()
+        if known:
             under = state.get(ROWS, None)
             state = state.copy().set(ROWS, known if under is None else {**known, BELOW: under})
         if tensordict is None:
@@ -440,6 +454,7 @@ class TransformedEnv(EnvBase):
         memory = tensordict.select(*self._memory_keys(), strict=False)  # what transforms remember lives in the data
         if memory.is_empty():
             return state
+        memory = self._in_batch(memory, memory.batch_size, state.batch_size)
         below = state.get(MEMORY, None)  # of transforms under a vector of envs
         memory = memory.clone() if below is None else below.copy().update(memory.clone())
         return state.copy().set(MEMORY, memory)
@@ -451,7 +466,9 @@ class TransformedEnv(EnvBase):
                 f"TransformedEnv.set_state: {memory} live in the data; with a mask, save them too, state = "
                 f"env.get_state(td), and pass those of the rows that go on, env.set_state(state, mask, td)"
             )
-        return super()._state_of(state, mask, tensordict)
+        where = rows(mask, len(self.batch_size))
+        where = self._in_batch(where, where.shape, state.batch_size)
+        return choose(where, state, self._get_state(tensordict), where.ndim)
 
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
         memory, mine, known = state.get(MEMORY, None), self._memory_keys(), state.get(ROWS, None)
@@ -464,10 +481,12 @@ class TransformedEnv(EnvBase):
         fresh = self.base_env.set_state(state)
         self.base_env.plan.done.complete(fresh)
         out = self.chain._restored(self._kept_aside(fresh))
-        for i, leaf in enumerate(self.chain.leaves()):
+        for i, (leaf, batch) in enumerate(zip(self.chain.leaves(), self._rows, strict=True)):
             if known is not None and (held := known.get(str(i), None)) is not None:
-                leaf.set_row_state(held.clone())
-        return out if memory is None else out.update(memory.select(*mine, strict=False))
+                leaf.set_row_state(self._in_batch(held, state.batch_size, batch).clone())
+        if memory is None:
+            return out
+        return out.update(self._in_batch(memory.select(*mine, strict=False), memory.batch_size, out.batch_size))
 
     def _memory_keys(self) -> list[NestedKey]:
         """What the transforms added to the data of a step, or what does not follow from the env's state alone."""

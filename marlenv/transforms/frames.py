@@ -10,19 +10,19 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.envs.random_actions import ActionStream, drawing_from
-from marlenv.errors import KeyMissing, SpecError, Unsupported, whole
+from marlenv.errors import ShapeError, SpecError, Unsupported, whole
 from marlenv.groups.reset import merge
 from marlenv.keys import NestedKey, Path, beside, last, nested, path, under
-from marlenv.specs import Bounded, Composite, TensorSpec, Unbounded
+from marlenv.specs import Binary, Bounded, Composite, MultiOneHot, OneHot, Stacked, TensorSpec, Unbounded
 from marlenv.tensordicts import anything, choose, fetch, get, put, rows, write
 from marlenv.transforms.base import Kind, ObservationTransform, Transform, unbounded
+from marlenv.transforms.checks import remembered
 from marlenv.transforms.streams import Drawing
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
 
 Keys = Sequence[NestedKey] | None
-START = "start from env.reset(), and hand on what it gives"
 
 
 class CatFrames(ObservationTransform):
@@ -41,9 +41,10 @@ class CatFrames(ObservationTransform):
         padding_value: the constant.
         as_inverse: only concatenate in ``inv``, when stored data are extended.
         reset_key: TorchRL's argument; the env knows which flags govern an entry.
-        done_key: the name of the flag that ends an episode in stored data.
+        done_key: the name of the flag that ends an episode in stored data; that of a group ends it agent by agent.
         future: of stored data, concatenate a frame and those after it; without flags a row is one episode.
-        mask_key: of stored data, also write which frames stand for those that are not there, bool ``[*B, T, N]``.
+        mask_key: of stored data, also write which frames stand for those that are not there, bool ``[*B, T, N]``; with
+            the flags of a group ``[*B, T, A, N]``.
 
     >>> env = TransformedEnv(marlenv.testing.CountingEnv(), CatFrames(3, -1, in_keys=["observation"]))
     >>> env.rollout(3)["next", "observation"]
@@ -121,12 +122,11 @@ class CatFrames(ObservationTransform):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
-            frame, before = fetch(next_tensordict, old), fetch(tensordict, self.memory_of(new))
+            frame = fetch(next_tensordict, old)
             if frame is None:
                 raise self.no_entry(old, next_tensordict.keys(True, True))
-            if before is None:
-                raise KeyMissing(f"CatFrames: no entry {self.memory_of(new)!r} in the data; {START}")
             size = frame.shape[self.dim]
+            before = remembered("CatFrames", tensordict, self.memory_of(new), self.N * size, self.dim)
             later = before.narrow(self.dim, size, before.shape[self.dim] - size)
             write(next_tensordict, new, torch.cat((later, frame), self.dim))
         return self._remember(next_tensordict)
@@ -153,12 +153,13 @@ class CatFrames(ObservationTransform):
 
         Raises:
             KeyMissing: there are no flags that say where episodes end.
+            ShapeError: the flags are those of agents, who end at different times, and an entry is not theirs.
         """
         names = list(tensordict.names)
         time = names.index("time") if "time" in names else tensordict.ndim - 1
         if tensordict.ndim == 0:
             raise SpecError("CatFrames: stored data need a dimension of time, got none")
-        ended = self._ended(tensordict).movedim(time, -1)
+        ended = self._ended(tensordict, time)
         ins, outs = self._keys()
         for old, new in sorted(zip(ins, outs, strict=True), key=lambda pair: path(pair[0])[0] == "next"):
             value = fetch(tensordict, old)
@@ -170,24 +171,40 @@ class CatFrames(ObservationTransform):
                 size = value.shape[self.dim]
                 made = torch.cat((before.narrow(self.dim, size, before.shape[self.dim] - size), value), self.dim)
             else:
-                made = self._windows(value, ended, time, tensordict.ndim)
+                made = self._windows(value, self._fitting(ended, old, value, tensordict.ndim), time, tensordict.ndim)
             tensordict.set(new, made)
         if self.mask_key is not None:
             absent = [early for _, early in self._places(ended)]
-            tensordict.set(self.mask_key, torch.stack(absent, -1).movedim(-2, time))
+            tensordict.set(self.mask_key, torch.stack([one.movedim(-1, time) for one in absent], -1))
         return tensordict
 
-    def _ended(self, tensordict: TensorDictBase) -> Tensor:
-        """Where episodes end in stored data; bool ``[*B, T]``."""
+    def _ended(self, tensordict: TensorDictBase, time: int) -> Tensor:
+        """Where episodes end in stored data, the time last; bool ``[*B, T]``, of a group's agents ``[*B, A, T]``."""
         done = fetch(tensordict, under("next", self.done_key))
         if done is None and not self.future:
             raise self.no_entry(under("next", self.done_key), tensordict.keys(True, True))
         if done is None:
-            return torch.zeros(tensordict.batch_size, dtype=torch.bool, device=tensordict.device)
-        return done.reshape(*tensordict.batch_size, -1)[..., 0]
+            done = torch.zeros(tensordict.batch_size, dtype=torch.bool, device=tensordict.device)
+        if done.ndim > tensordict.ndim and done.shape[-1] == 1:
+            done = done.squeeze(-1)
+        return done.movedim(time, -1)
+
+    def _fitting(self, ended: Tensor, key: NestedKey, value: Tensor, ndim: int) -> Tensor:
+        """The flags for an entry: agent by agent where it is theirs, else those of the rows."""
+        theirs = value.shape[ndim : ended.ndim] == ended.shape[ndim - 1 : -1] and value.ndim + self.dim >= ended.ndim
+        if theirs or ended.ndim == ndim:
+            return ended
+        flags = ended.flatten(ndim - 1, -2)
+        if not bool((flags == flags[..., :1, :]).all()):
+            raise ShapeError(
+                f"CatFrames: the flags {self.done_key!r} of {list(ended.shape[ndim - 1 : -1])} agents end their "
+                f"episodes at different times, and {key!r} is not theirs, got {list(value.shape)}; name its own flag "
+                f"in done_key, or take another CatFrames for it"
+            )
+        return flags[..., 0, :]
 
     def _places(self, ended: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """For every frame of a window where it is, and where it is not of the episode, both ``[*B, T]``."""
+        """For every frame of a window where it is, and where it is not of the episode; both like the flags."""
         size = ended.shape[-1]
         now = torch.arange(size, device=ended.device).expand(ended.shape)
         if self.future:
@@ -199,11 +216,12 @@ class CatFrames(ObservationTransform):
         return [(torch.maximum(now - lag, first), now - lag < first) for lag in range(self.N - 1, -1, -1)]
 
     def _windows(self, value: Tensor, ended: Tensor, time: int, ndim: int) -> Tensor:
-        """Every frame of stored data with its neighbours in its episode; ``ended`` is bool ``[*B, T]``."""
+        """Every frame of stored data with its neighbours in its episode."""
         value = value.movedim(time, ndim - 1)
         frames = []
         for index, absent in self._places(ended):
-            wide = (*index.shape, *[1] * (value.ndim - ndim))
+            index, absent = index.movedim(-1, ndim - 1), absent.movedim(-1, ndim - 1)
+            wide = (*index.shape, *[1] * (value.ndim - index.ndim))
             frame = value.gather(ndim - 1, index.reshape(wide).expand(value.shape))
             if self.padding == "constant":
                 frame = frame.masked_fill(absent.reshape(wide), self.padding_value)
@@ -217,7 +235,8 @@ class CatFrames(ObservationTransform):
 class TimeMaxPool(ObservationTransform):
     """The greatest value of the last ``T`` steps at every place, as for screens that flicker.
 
-    The last ``T`` values live in the data, in an entry of the same name with underscores.
+    After a reset there is one, which stands for those before it. The last ``T`` values live in the data, in an entry of
+    the same name with underscores.
 
     Args:
         in_keys: observations; ``"observation"`` when left out.
@@ -255,7 +274,7 @@ class TimeMaxPool(ObservationTransform):
         spec = specs["observation"]
         for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
             leaf = spec[old]
-            spec[new] = leaf.clone()
+            spec[new] = _of_maxima(leaf)
             spec[self._past(new)] = Unbounded((*leaf.shape, self.T), dtype=leaf.dtype, device=leaf.device)
 
     def memories(self) -> list[NestedKey]:
@@ -268,13 +287,9 @@ class TimeMaxPool(ObservationTransform):
             if value is None:
                 raise self.no_entry(old, td.keys(True, True))
             if before is None:
-                past = torch.cat(
-                    (value.unsqueeze(-1), torch.zeros_like(value).unsqueeze(-1).expand(*value.shape, self.T - 1)), -1
-                )
+                past = torch.stack([value] * self.T, -1)
             else:
-                kept = fetch(before, self._past(new))
-                if kept is None:
-                    raise KeyMissing(f"TimeMaxPool: no entry {self._past(new)!r} in the data; {START}")
+                kept = remembered("TimeMaxPool", before, self._past(new), self.T)
                 past = torch.cat((value.unsqueeze(-1), kept[..., : self.T - 1]), -1)
             write(td, self._past(new), past)
             write(td, new, past.amax(-1) if past.dtype != torch.bool else past.any(-1))
@@ -285,6 +300,15 @@ class TimeMaxPool(ObservationTransform):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         return self._pool(next_tensordict, tensordict)
+
+
+def _of_maxima(spec: TensorSpec) -> TensorSpec:
+    """The spec of the greatest values at every place: one-hot vectors together may have several ones."""
+    if isinstance(spec, Stacked):
+        return Stacked(*[_of_maxima(part) for part in spec.parts], dim=spec.dim)
+    if isinstance(spec, OneHot | MultiOneHot):
+        return Binary(shape=spec.shape, device=spec.device, dtype=spec.dtype)
+    return spec.clone()
 
 
 class FrameSkipTransform(Transform):
@@ -414,7 +438,7 @@ def spread(flags: Tensor, value: Tensor, ndim: int) -> Tensor:
     """Flags ``[*B, ...]`` with as many dimensions as a value: one by one where it begins like them, else by rows."""
     if value.shape[: flags.ndim] != flags.shape:
         flags = rows(flags, ndim)
-    return flags.reshape(*flags.shape, *[1] * (value.ndim - flags.ndim))
+    return flags.reshape((*flags.shape, *[1] * (value.ndim - flags.ndim)))
 
 
 def _flags(plan: Any, td: TensorDictBase, level: Any) -> Tensor | None:

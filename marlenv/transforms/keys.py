@@ -11,7 +11,7 @@ from marlenv.errors import SpecError, SpecTypeError
 from marlenv.groups import GroupTree
 from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite
-from marlenv.tensordicts import NON_TENSOR, fetch, is_nested, shallow
+from marlenv.tensordicts import NON_TENSOR, fetch, is_nested, shallow, write
 from marlenv.transforms.base import INPUTS, OUTPUTS, Kind, Transform
 from marlenv.transforms.names import below, is_public
 
@@ -75,10 +75,11 @@ class RenameTransform(Transform):
                 if must:
                     raise self.no_entry(key, td.keys(True, True))
                 continue
-            if self.create_copy:
-                td.set(name, value.clone())
+            if isinstance(value, list):  # of agents whose entries have different sizes
+                write(td, name, [one.clone() for one in value] if self.create_copy else value)
             else:
-                td.set(name, value)
+                td.set(name, value.clone() if self.create_copy else value)
+            if not self.create_copy:
                 del td[key]
         return td
 

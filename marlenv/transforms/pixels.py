@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from marlenv.errors import SpecError, whole
+from marlenv.errors import SpecError, SpecTypeError, whole
 from marlenv.keys import NestedKey
-from marlenv.specs import Composite, TensorSpec
-from marlenv.transforms.base import Transform
+from marlenv.specs import Composite, Stacked, TensorSpec
+from marlenv.transforms.base import Transform, unbounded
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -95,6 +96,8 @@ class ToTensorImage(_OfImages):
     ) -> None:
         super().__init__(in_keys, out_keys)
         self.from_int, self.unsqueeze, self.shape_tolerant = from_int, unsqueeze, shape_tolerant
+        if dtype is not None and not isinstance(dtype, torch.dtype):
+            raise SpecTypeError(f"ToTensorImage: dtype must be a torch.dtype, got {dtype!r}")
         self.dtype = torch.get_default_dtype() if dtype is None else dtype
 
     def _apply_transform(self, obs: Tensor) -> Tensor:
@@ -173,7 +176,10 @@ class Crop(_Part):
         out_keys: Keys = None,
     ) -> None:
         super().__init__(w, h, in_keys, out_keys)
-        self.top, self.left = top, left
+        for name, given in (("top", top), ("left", left)):
+            if not isinstance(given, Integral) or isinstance(given, bool):
+                raise SpecError(f"Crop: {name} must be an integer, got {given!r}")
+        self.top, self.left = int(top), int(left)
 
     def _corner(self, height: int, width: int) -> tuple[int, int]:
         return self.top, self.left
@@ -227,6 +233,8 @@ def cut(image: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
 class Resize(_OfImages):
     """Images of another size, smoothed where they become smaller.
 
+    ``"bicubic"`` reaches over the bounds of images at edges. Whole numbers and flags are rounded.
+
     Args:
         w: the size along the last dimension but one, as in TorchRL; or a pair of both sizes.
         h: the size along the last dimension; ``w`` when left out.
@@ -250,8 +258,11 @@ class Resize(_OfImages):
         out_keys: Keys = None,
     ) -> None:
         super().__init__(in_keys, out_keys)
-        if not isinstance(w, int):
-            w, h = w
+        if isinstance(w, Iterable) and not isinstance(w, str):
+            sizes = list(w)
+            if len(sizes) != 2 or h is not None:
+                raise SpecError(f"Resize: w must be one size, or a pair of both without h, got {w} and h={h}")
+            w, h = sizes
         if interpolation not in self.MODES:
             raise SpecError(f"Resize: interpolation must be one of {list(self.MODES)}, got {interpolation!r}")
         self.w, self.h = whole("Resize", "w", w, 1), whole("Resize", "h", w if h is None else h, 1)
@@ -263,13 +274,20 @@ class Resize(_OfImages):
             return obs
         lead, smooth = obs.shape[:-3], self.interpolation in ("bilinear", "bicubic")
         image = obs.reshape(-1, *obs.shape[-3:])
-        image = image if image.is_floating_point() else image.float()
+        image = image if image.dtype in (torch.float32, torch.float64) else image.float()
         options = {"antialias": True, "align_corners": False} if smooth else {}
         image = nn.functional.interpolate(image, size, mode=self.interpolation, **options)
         if not obs.is_floating_point():
-            ends = torch.iinfo(obs.dtype)
-            image = image.round().clamp(ends.min, ends.max).to(obs.dtype)
-        return image.reshape(*lead, *image.shape[1:])
+            ends = torch.iinfo(torch.uint8 if obs.dtype == torch.bool else obs.dtype)
+            image = image.round().clamp(ends.min, 1 if obs.dtype == torch.bool else ends.max)
+        return image.to(obs.dtype).reshape(*lead, *image.shape[1:])
+
+    def derive(self, spec: TensorSpec) -> TensorSpec:
+        """The spec of the images; without bounds where the result does not keep to them."""
+        made = super().derive(spec)
+        if self.interpolation != "bicubic" or isinstance(spec, Stacked) or spec.shape[-2:] == (self.w, self.h):
+            return made
+        return unbounded(made)
 
     def __repr__(self) -> str:
         return f"Resize(w={self.w}, h={self.h}, interpolation={self.interpolation!r})"

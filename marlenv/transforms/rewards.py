@@ -15,7 +15,7 @@ from marlenv.specs import Binary, Bounded, Composite, Stacked, TensorSpec, Unbou
 from marlenv.specs.shapes import concrete
 from marlenv.tensordicts import fetch, write
 from marlenv.transforms.base import Kind, Transform
-from marlenv.transforms.values import between
+from marlenv.transforms.values import between, limits_in, need_values
 
 
 class RewardSum(Transform):
@@ -100,7 +100,7 @@ class RewardSum(Transform):
 
 
 class RewardClipping(Transform):
-    """Cuts rewards to ``[clamp_min, clamp_max]``.
+    """Cuts rewards to ``[clamp_min, clamp_max]``; those of whole numbers become floating where a limit is.
 
     Args:
         clamp_min: the least reward; no such limit when left out.
@@ -133,12 +133,27 @@ class RewardClipping(Transform):
         self.register_buffer("clamp_min", None if clamp_min is None else torch.as_tensor(clamp_min))
         self.register_buffer("clamp_max", None if clamp_max is None else torch.as_tensor(clamp_max))
 
+    def _dtype(self, given: torch.dtype) -> torch.dtype:
+        """Of the results: that of the rewards, or where they are whole and a limit is not, that of the limit."""
+        limits = [limit.dtype for limit in (self.clamp_min, self.clamp_max) if limit is not None]
+        floating = [dtype for dtype in limits if dtype.is_floating_point]
+        return given if given.is_floating_point or given == torch.bool or not floating else floating[0]
+
     def _apply_transform(self, obs: Tensor) -> Tensor:
-        return obs.clamp(self.clamp_min, self.clamp_max)
+        dtype = self._dtype(obs.dtype)
+        return obs.to(dtype).clamp(*limits_in(self, dtype, self.clamp_min, self.clamp_max)).to(dtype)
 
     def derive(self, spec: TensorSpec) -> TensorSpec:
-        """The spec between the limits."""
-        return super().derive(spec) if isinstance(spec, Stacked) else between(spec, self._apply_transform)
+        """The spec between the limits.
+
+        Raises:
+            SpecTypeError: the rewards are flags.
+            SpecError: they are whole numbers, and none lies between the limits.
+        """
+        if isinstance(spec, Stacked):
+            return super().derive(spec)
+        need_values(self, self._dtype(spec.dtype), self.clamp_min, self.clamp_max)
+        return between(spec, self._apply_transform)
 
 
 class RewardScaling(Transform):
@@ -250,12 +265,15 @@ class LineariseRewards(Transform):
         return (self.weights * obs).sum(-1, keepdim=True)
 
     def derive(self, spec: TensorSpec) -> TensorSpec:
-        """The sum of the bounds."""
+        """The sum of the bounds.
+
+        Raises:
+            ShapeError: there are not as many weights as rewards.
+        """
         if not isinstance(spec, Bounded):
             return super().derive(spec)
-        low, high = spec.space
-        weights = torch.ones(spec.shape[-1:]) if self.weights is None else self.weights
-        a, b = weights * low, weights * high
+        self._apply_transform(spec.zero())
+        a, b = (end if self.weights is None else self.weights * end for end in spec.space)
         least, most = torch.minimum(a, b).sum(-1, True), torch.maximum(a, b).sum(-1, True)
         return Bounded(least, most, least.shape, device=spec.device, dtype=least.dtype)
 

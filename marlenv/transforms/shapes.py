@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marlenv.errors import SpecError, SpecTypeError
 from marlenv.keys import NestedKey, path
-from marlenv.specs import Bounded, Composite, TensorSpec, Unbounded
+from marlenv.specs import Bounded, Composite, Stacked, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch
 from marlenv.transforms.base import Kind, Transform
 
@@ -44,6 +44,29 @@ class _OfDimensions(Transform):
     def _at(self, dim: int) -> int:
         """A dimension that is counted from the batch, or from the end."""
         return dim + self.batch_ndim if dim >= 0 else dim
+
+    @staticmethod
+    def _within_values(spec: TensorSpec, dim: int, more: int = 0) -> bool:
+        """Whether a dimension belongs to single values, as the last one of one-hot numbers; ``more`` are inserted."""
+        front = dim + spec.ndim + more if dim < 0 else dim
+        return spec.batch_ndim + more <= front < spec.ndim + more
+
+    def _respec_inputs(self, spec: Composite) -> Composite:
+        """What the outside gives, in the other shape.
+
+        Raises:
+            SpecError: it would have no domain to draw from.
+        """
+        told = {outer: spec[key] for key, outer in zip(self.in_keys_inv, self.out_keys_inv, strict=True) if key in spec}
+        out = super()._respec_inputs(spec)
+        for key, leaf in told.items():
+            one, made = (x.parts[0] if isinstance(x, Stacked) else x for x in (leaf, out[key]))
+            if isinstance(made, Unbounded) and not isinstance(one, Unbounded):
+                raise SpecError(
+                    f"{type(self).__name__}: {key!r} is {leaf!r}, whose last dimension belongs to single values, and "
+                    f"without them nothing could be drawn; name others in in_keys_inv"
+                )
+        return out
 
     def join(self, env: EnvBase) -> None:
         """Learns how many dimensions the batch has."""
@@ -110,8 +133,8 @@ class UnsqueezeTransform(_OneDimension):
         return state.squeeze(self.dim)
 
     def derive(self, spec: TensorSpec) -> TensorSpec:
-        """The spec with the dimension."""
-        return spec.unsqueeze(self.dim)
+        """The spec with the dimension; without a domain where it is one within values."""
+        return super().derive(spec) if self._within_values(spec, self.dim, 1) else spec.unsqueeze(self.dim)
 
 
 class SqueezeTransform(_OneDimension):
@@ -143,10 +166,26 @@ class SqueezeTransform(_OneDimension):
     def _inv_apply_transform(self, state: Tensor) -> Tensor:
         return state.unsqueeze(self.dim)
 
+    def _respec_inputs(self, spec: Composite) -> Composite:
+        """What the outside gives, without the dimension.
+
+        Raises:
+            SpecError: what the env is told has another size there than one.
+        """
+        for key in self.in_keys_inv:
+            if key in spec and (shape := spec[key].shape)[self.dim :][:1] != (1,):
+                raise SpecError(
+                    f"SqueezeTransform: {key!r} must have size 1 in dimension {self.given_dim}, got {list(shape)}; "
+                    f"name others in in_keys_inv"
+                )
+        return super()._respec_inputs(spec)
+
     def derive(self, spec: TensorSpec) -> TensorSpec:
-        """The spec without the dimension."""
+        """The spec without the dimension, and without a domain where it was one within values."""
         self.need_dim(spec, self.dim, self.batch_ndim)
-        return spec.squeeze(self.dim)
+        if not self._within_values(spec, self.dim):
+            return spec.squeeze(self.dim)
+        return super().derive(spec) if spec.shape[self.dim] == 1 else spec
 
 
 class PermuteTransform(_OfDimensions):
@@ -191,7 +230,9 @@ class PermuteTransform(_OfDimensions):
     def derive(self, spec: TensorSpec) -> TensorSpec:
         """The spec in the other order."""
         self.need_dim(spec, -len(self.dims), self.batch_ndim)
-        return super().derive(spec)
+        if spec.event_ndim or isinstance(spec, Stacked):
+            return super().derive(spec)
+        return spec.permute(*range(spec.ndim - len(self.dims)), *(dim + spec.ndim for dim in self.dims))
 
     def __repr__(self) -> str:
         return f"PermuteTransform(dims={self.dims}, in_keys={self.in_keys})"
@@ -233,10 +274,13 @@ class FlattenObservation(_OfDimensions):
         return obs.flatten(self._at(self.first_dim), self._at(self.last_dim))
 
     def derive(self, spec: TensorSpec) -> TensorSpec:
-        """The spec with one dimension of them."""
-        for dim in (self.first_dim, self.last_dim):
-            self.need_dim(spec, self._at(dim), self.batch_ndim)
-        return spec.flatten(self._at(self.first_dim), self._at(self.last_dim))
+        """The spec with one dimension of them; without a domain where values are taken apart."""
+        first, last = self._at(self.first_dim), self._at(self.last_dim)
+        for dim in (first, last):
+            self.need_dim(spec, dim, self.batch_ndim)
+        if not self._within_values(spec, last):
+            return spec.flatten(first, last)
+        return spec if first % spec.ndim == last % spec.ndim else super().derive(spec)
 
     def __repr__(self) -> str:
         return f"FlattenObservation({self.first_dim}, {self.last_dim}, in_keys={self.in_keys})"

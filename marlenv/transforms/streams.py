@@ -30,7 +30,8 @@ class Drawing(Transform):
     def join(self, env: EnvBase) -> None:
         """Starts a stream for every row."""
         super().join(env)
-        self.stream, self.any_rows = RowRNG(self.seed, env.batch_size, env.device), not env.batch_locked
+        self.stream = RowRNG(self.seed, env.batch_size, env.device)
+        self.any_rows = not (env.batch_locked or env.batch_size)
         self.masks = [nested((*level.path, RESET)) for level in env.plan.done.top]
 
     def reseed(self, seed: int | None) -> None:

@@ -39,6 +39,7 @@ class UnaryTransform(Transform):
 
     enable_inv_on_reset: ClassVar[bool] = True
     one_size: ClassVar[bool] = True
+    takes_texts: ClassVar[bool] = True
 
     def __init__(
         self,

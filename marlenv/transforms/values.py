@@ -26,6 +26,8 @@ Keys = Sequence[NestedKey] | None
 class ClipTransform(Transform):
     """Cuts numbers to ``[low, high]``: what the env says under ``in_keys``, and what it is told under ``in_keys_inv``.
 
+    Whole numbers stay whole: their limits are the whole numbers between ``low`` and ``high``.
+
     Args:
         in_keys: observations or rewards.
         out_keys: where the results go.
@@ -67,18 +69,26 @@ class ClipTransform(Transform):
             raise SpecError(f"ClipTransform: low must be below high, got {low} and {high}")
 
     def _apply_transform(self, obs: Tensor) -> Tensor:
-        return obs.clamp(self.low, self.high)
+        return obs.clamp(*limits_in(self, obs.dtype, self.low, self.high)).to(obs.dtype)
 
     def _inv_apply_transform(self, state: Tensor) -> Tensor:
         return self._apply_transform(state)
 
     def derive(self, spec: TensorSpec) -> TensorSpec:
-        """The spec between the limits."""
-        return super().derive(spec) if isinstance(spec, Stacked) else between(spec, self._apply_transform)
+        """The spec between the limits.
+
+        Raises:
+            SpecTypeError: the entry is of flags.
+            SpecError: it is of whole numbers, and none lies between the limits.
+        """
+        if isinstance(spec, Stacked):
+            return super().derive(spec)
+        need_values(self, spec.dtype, self.low, self.high)
+        return between(spec, self._apply_transform)
 
 
 def between(spec: TensorSpec, cut: Callable[[Tensor], Tensor]) -> Bounded:
-    """The spec of numbers that are cut to limits.
+    """The spec of numbers that are cut to limits, in the dtype that the cut gives them.
 
     >>> between(Unbounded((2,)), lambda x: x.clamp(-1, 1))
     Bounded([2], float32, -1..1)
@@ -86,7 +96,47 @@ def between(spec: TensorSpec, cut: Callable[[Tensor], Tensor]) -> Bounded:
     ends = torch.finfo(spec.dtype) if spec.dtype.is_floating_point else torch.iinfo(spec.dtype)
     low, high = spec.space if isinstance(spec, Bounded) else (ends.min, ends.max)
     low, high = (cut(torch.as_tensor(end, dtype=spec.dtype, device=spec.device)) for end in (low, high))
-    return Bounded(low, high, spec.shape, device=spec.device, dtype=spec.dtype)
+    return Bounded(low, high, spec.shape, device=spec.device, dtype=low.dtype)
+
+
+def limits_in(who: Transform, dtype: torch.dtype, *limits: Tensor | None) -> list[Tensor | None]:
+    """The least and the greatest value of a dtype between two limits: of whole numbers, whole and in its range.
+
+    Raises:
+        SpecTypeError: the dtype is that of flags.
+
+    >>> limits_in(SignTransform(), torch.uint8, torch.tensor(-0.5), torch.tensor(99.5))
+    [tensor(0, dtype=torch.uint8), tensor(99, dtype=torch.uint8)]
+    """
+    if dtype == torch.bool:
+        raise SpecTypeError(
+            f"{type(who).__name__}: cuts numbers, got an entry of dtype bool; name others in in_keys, or put "
+            f"DTypeCastTransform(torch.bool, torch.float32, in_keys=[...]) before it"
+        )
+    if dtype.is_floating_point:
+        return list(limits)
+    made: list[Tensor | None] = []
+    for limit, inwards in zip(limits, (torch.ceil, torch.floor), strict=True):
+        ends, whole = torch.iinfo(dtype), limit
+        if limit is not None and limit.is_floating_point():
+            whole = inwards(limit.double()).clamp(ends.min, min(ends.max, 2**63 - 1024))  # the last float64 below 2**63
+        made.append(None if whole is None else whole.clamp(ends.min, ends.max).to(dtype))
+    return made
+
+
+def need_values(who: Transform, dtype: torch.dtype, low: Tensor | None, high: Tensor | None) -> None:
+    """Raises where no value of a dtype lies between limits.
+
+    Raises:
+        SpecError: so it is.
+    """
+    least, most = limits_in(who, dtype, low, high)
+    lower = [(low, least), (most, high), (least, most)]
+    if any(bool((a > b).any()) for a, b in lower if a is not None and b is not None):
+        raise SpecError(
+            f"{type(who).__name__}: no number of dtype {str(dtype).removeprefix('torch.')} lies between the limits, "
+            f"{None if low is None else low.tolist()} and {None if high is None else high.tolist()}; widen them"
+        )
 
 
 class SignTransform(Transform):
@@ -165,8 +215,27 @@ class DTypeCastTransform(Transform):
         return state.to(self.dtype_in)
 
     def derive(self, spec: TensorSpec) -> TensorSpec:
-        """The spec with the other dtype."""
+        """The spec with the other dtype.
+
+        Raises:
+            SpecTypeError: the entry has neither of the two.
+        """
+        self._need(spec, self.dtype_in, self.dtype_out)
         return spec.to(self.dtype_out)
+
+    def _respec_inputs(self, spec: Composite) -> Composite:
+        for key in self.in_keys_inv:
+            if key in spec:
+                self._need(spec[key], self.dtype_in)  # which the env is told
+        return super()._respec_inputs(spec)
+
+    def _need(self, spec: TensorSpec, *dtypes: torch.dtype) -> None:
+        """Raises unless an entry has one of some dtypes."""
+        if spec.dtype not in dtypes:
+            raise SpecTypeError(
+                f"{type(self).__name__}: casts {self.dtype_in}, got an entry of {spec.dtype}, {spec!r}; name others, "
+                f"or another dtype_in"
+            )
 
     def _of_dtype(self, *specs: Composite) -> list[NestedKey]:
         leaves = [(key, leaf) for spec in specs for key, leaf in spec.items(True, True) if is_public(key)]

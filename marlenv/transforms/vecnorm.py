@@ -452,6 +452,8 @@ class VecNormV2(_Running):
             )
         self.stateful, self.reduce_batch_dims = stateful, reduce_batch_dims
         self.shared_data = shared_data
+        self._unmeasured: dict[NestedKey, TensorSpec] = {}  # the statistics in the data, before there are values
+        self._batch_ndim = 0
         self._take_given()
 
     def _take_given(self) -> None:
@@ -507,11 +509,13 @@ class VecNormV2(_Running):
             if key in specs[kind]
         }
         super().respec(specs)
+        self._unmeasured, self._batch_ndim = {}, specs["observation"].ndim
         for key, leaf in found.items() if not self.stateful else ():
             made = _unbounded(leaf)
             count = Unbounded(leaf.shape, device=leaf.device, dtype=torch.int64)
             for place, spec in zip(self._places(key), (made, made.clone(), count), strict=True):
                 specs["observation"][place] = spec
+                self._unmeasured[place] = spec.clone()
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return super()._reset(tensordict, tensordict_reset) if self.stateful else self._measured(tensordict_reset, None)
@@ -526,12 +530,12 @@ class VecNormV2(_Running):
 
     def _measured(self, td: TensorDictBase, before: TensorDictBase | None) -> TensorDictBase:
         """Normalises with statistics that stand in the data of the step before; none before a reset."""
-        specs = {**dict(self.container.full_observation_spec.items(True, True))}
+        lead = td.batch_size[: td.ndim - self._batch_ndim]
         for key, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
             wheres = self._places(key)
             held = [None if before is None else fetch(before, where) for where in wheres]
             one, two, count = (
-                specs[where].zero(td.batch_size[: td.ndim - len(self.container.batch_size)]) if value is None else value
+                self._unmeasured[where].zero(lead) if value is None else value
                 for where, value in zip(wheres, held, strict=True)
             )
             value = fetch(td, key)

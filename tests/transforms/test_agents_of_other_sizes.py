@@ -23,7 +23,9 @@ from marlenv import (
     MultiAction,
     ObservationDelay,
     ObservationNorm,
+    RenameTransform,
     RewardSum,
+    SerialEnv,
     SharedObservation,
     Stack,
     TensorDictPrimer,
@@ -75,6 +77,19 @@ def test_what_takes_tensors_only_says_so(name: str) -> None:
 )
 def test_the_others_take_lists(make: Callable[[], Transform]) -> None:
     TransformedEnv(UnevenEnv(LISTS), make()).check_env_specs()
+
+
+@pytest.mark.parametrize("create_copy", [False, True])
+def test_renamed_entries_of_a_pool_are_each_agents_own(create_copy: bool) -> None:
+    """Around a pool as within it, where the agents stand in the first dimension of an env's own data."""
+    rename = lambda: RenameTransform([SEEN], [("agents", "o")], create_copy=create_copy)  # noqa: E731
+    around = TransformedEnv(SerialEnv(2, lambda: UnevenEnv(LISTS)), rename())
+    within = SerialEnv(2, lambda: TransformedEnv(UnevenEnv(LISTS), rename()))
+    one, other = (env.rollout(6, break_when_any_done=False)["next", "agents"] for env in (around, within))
+    for agent, size in enumerate((2, 3)):
+        seen = one[..., agent]["o"]
+        assert torch.equal(seen, other[..., agent]["o"])
+        assert seen[0].tolist() == [[n] * size for n in (1, 2, 3, 4, 1, 2)]
 
 
 def test_a_number_of_an_agent_is_named() -> None:

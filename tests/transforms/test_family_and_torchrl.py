@@ -127,7 +127,9 @@ CASES = [
          lambda lib, k: lib.CatFrames(3, -1, k("observation"), padding="constant", reset_key="_reset")),
     Case("CatFrames, pictures",
          lambda lib, k: lib.CatFrames(2, -3, k("pixels"), out_keys=k("film"), reset_key="_reset")),
-    Case("TimeMaxPool", lambda lib, k: lib.TimeMaxPool(k("observation"), T=2, reset_key="_reset")),
+    Case("TimeMaxPool",  # above zero, which torchrl's takes the values before the first one for
+         lambda lib, k: lib.Compose(lib.ObservationNorm(100.0, 1.0, k("observation")),
+                                    lib.TimeMaxPool(k("observation"), T=2, reset_key="_reset"))),
     Case("FrameSkipTransform", lambda lib, k: lib.FrameSkipTransform(2), env={"limit": 20}, **ONE_REWARD),
     Case("NoopResetEnv", lambda lib, k: lib.NoopResetEnv(1, random=False), rows=((),), **ONE_REWARD),
     Case("ActionScaling", per_group(lambda lib, k: lib.ActionScaling(k("action")))),

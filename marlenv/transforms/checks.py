@@ -1,0 +1,101 @@
+"""What a transform asks of the entries that it reads: of one size, tensors, and as it left them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from marlenv.errors import KeyMissing, SpecError, SpecTypeError, Unsupported
+from marlenv.keys import NestedKey
+from marlenv.specs import Composite, NonTensor, Stacked, TensorSpec
+from marlenv.tensordicts import fetch
+
+if TYPE_CHECKING:
+    from marlenv.transforms.base import Transform
+
+START = "start from env.reset(), and hand on what it gives"
+
+
+def check_entries(
+    transform: Transform, keys: Iterable[NestedKey], specs: Sequence[Composite], *, tensors: bool
+) -> None:
+    """Raises where a transform that takes no lists reads entries whose size differs from agent to agent.
+
+    Args:
+        transform: the transform.
+        keys: what it reads.
+        specs: of the env.
+        tensors: raise where it reads texts, too.
+
+    Raises:
+        Unsupported: the sizes differ.
+        SpecTypeError: an entry is no tensor.
+    """
+    for key in keys:
+        held = next((spec[key] for spec in specs if key in spec), None)
+        if tensors and is_text(held) and not transform.of_users:
+            raise takes_tensors(transform, key)
+        if isinstance(held, Stacked) and -1 in held.shape:
+            raise Unsupported(
+                f"{type(transform).__name__}: {key!r} differs in size from agent to agent; take unequal='pad' in the "
+                f"env"
+            )
+
+
+def derived(transform: Transform, key: NestedKey, spec: TensorSpec) -> TensorSpec:
+    """The spec of an entry after a transform of single values.
+
+    Raises:
+        SpecTypeError: the entry is no tensor, and the transform knows tensors only.
+    """
+    if not is_text(spec) or transform.takes_texts or transform.of_users:
+        return transform.derive(spec)
+    try:
+        made = transform.derive(spec)
+    except SpecError:
+        raise
+    except (AttributeError, TypeError, RuntimeError) as error:
+        raise takes_tensors(transform, key) from error
+    if not is_text(made):
+        raise takes_tensors(transform, key)
+    return made
+
+
+def is_text(spec: object) -> bool:
+    """Whether a spec is of values that are no tensors, such as texts."""
+    return any(isinstance(part, NonTensor) for part in getattr(spec, "parts", [spec]))
+
+
+def takes_tensors(transform: Transform, key: NestedKey) -> SpecTypeError:
+    """The error of a transform that was told to read a text."""
+    return SpecTypeError(
+        f"{type(transform).__name__}: takes tensors, and {key!r} is none (NonTensor); name other entries, or make a "
+        f"tensor of it first, as Hash and Tokenizer do"
+    )
+
+
+def remembered(who: str, td: TensorDictBase, key: NestedKey, size: int, dim: int = -1) -> Tensor:
+    """What a transform with memory finds in the data that a step begins with.
+
+    Args:
+        who: the transform.
+        td: the data.
+        key: where it stands.
+        size: how large it must be along a dimension; else another transform kept it.
+        dim: the dimension.
+
+    Raises:
+        KeyMissing: it is not there, or not of that size.
+    """
+    value = fetch(td, key)
+    if value is None:
+        raise KeyMissing(f"{who}: no entry {key!r} in the data; {START}")
+    if value.shape[dim] != size:
+        raise KeyMissing(
+            f"{who}: {key!r} in the data must have size {size} along dimension {dim}, got {value.shape[dim]}, which "
+            f"is not what it kept; {START}"
+        )
+    return value
