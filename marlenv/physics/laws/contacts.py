@@ -197,7 +197,7 @@ def depth(over: Tensor, margin: float) -> Tensor:
 
 def _softplus(x: Tensor) -> Tensor:
     if torch.is_grad_enabled() and not in_graph():
-        return _Softplus.apply(x)  # type: ignore[no-any-return,no-untyped-call]
+        return _Softplus.apply(x)
     return torch.logaddexp(ZERO.on(x), x)
 
 
