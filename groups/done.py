@@ -14,7 +14,7 @@ from marlenv.groups.tree import GroupTree
 from tensordict import TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.errors import GroupError, KeyMissing, ShapeError
+from marlenv.errors import DtypeError, GroupError, KeyMissing, ShapeError
 from marlenv.keys import DONE_NAMES, NestedKey, Path, by_depth, nested
 from marlenv.specs import Composite
 from marlenv.tensordicts import anything, drop, get, is_nested, put, raw
@@ -165,19 +165,31 @@ class DonePlan:
             node = get(node, name)
             if node is None:
                 return None
+            if isinstance(node, Tensor):
+                raise TypeError(f"done flags: {name!r} is a group, got a tensor {list(node.shape)}")
         return node
 
-    def complete(self, td: TensorDictBase) -> TensorDictBase:
+    def complete(self, td: TensorDictBase, env: object = None, method: str = "_step") -> TensorDictBase:
         """Writes the flags that are missing at any level, in place, and gives all of them the spec's shape.
 
         Dimensions that ``td`` has in front of the env's batch size stand in front of the flags too.
+
+        Args:
+            td: what an env gave.
+            env: which, for errors.
+            method: what gave it.
+
+        Raises:
+            DtypeError: a flag is not bool.
+            ShapeError: a flag has another number of elements than its spec.
         """
         batch = td.batch_size
         lead = batch[: max(0, len(batch) - self.batch_ndim)]
         for level in self.levels:
             node = self.node(td, level) if level.path else td
             if node is not None:
-                complete_level(node, level, Size((*lead, *level.shape)) if lead else level.shape)
+                shape = Size((*lead, *level.shape)) if lead else level.shape
+                complete_level(node, level, shape, env, method)
         return td
 
     def any_done(self, td: TensorDictBase) -> bool:
@@ -204,19 +216,29 @@ class DonePlan:
         return done
 
 
-def complete_level(node: TensorDictBase, level: DoneLevel, shape: Size) -> None:
+def complete_level(
+    node: TensorDictBase, level: DoneLevel, shape: Size, env: object = None, method: str = "_step"
+) -> None:
     """Writes the flags that are missing at one level, in place; all of them get ``shape``."""
     plain = raw(node)
     if plain is not None:
         for name in level.names:
-            if name not in plain or plain[name].shape != shape:
+            value = plain.get(name)
+            if value is None or value.shape != shape or value.dtype is not torch.bool:
                 break
         else:
             return
     have = {name: value for name in level.names if (value := get(node, name)) is not None}
     for name, value in have.items():
+        if value.dtype is not torch.bool:
+            which = _which(name, level, env, method)
+            raise DtypeError(f"{which} must be torch.bool, got {value.dtype}; return a comparison, or flag.bool()")
         if -1 not in shape and value.shape != shape:
-            have[name] = _fitted(value, shape, name, level)
+            try:
+                have[name] = value.reshape(shape)
+            except RuntimeError as error:
+                which = _which(name, level, env, method)
+                raise ShapeError(f"{which} must have shape {list(shape)}, got {list(value.shape)}") from error
             put(node, name, have[name])
     if len(have) == len(level.names):
         return
@@ -242,12 +264,10 @@ def complete_level(node: TensorDictBase, level: DoneLevel, shape: Size) -> None:
             put(node, name, torch.zeros_like(sample) if value is None else value)
 
 
-def _fitted(value: Tensor, shape: Size, name: str, level: DoneLevel) -> Tensor:
-    try:
-        return value.reshape(shape)
-    except RuntimeError as error:
-        where = nested((*level.path, name))
-        raise ShapeError(f"done flags: {where!r} must have shape {list(shape)}, got {list(value.shape)}") from error
+def _which(name: str, level: DoneLevel, env: object, method: str) -> str:
+    """A flag, and whose it is, for errors."""
+    who = "done flags" if env is None else f"{type(env).__name__}.{method}"
+    return f"{who}: {nested((*level.path, name))!r}"
 
 
 def strip(td: TensorDictBase, name: str) -> None:

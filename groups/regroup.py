@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
-from marlenv.groups.maps import GroupMap, check_marl_grouping
+from marlenv.groups.maps import GroupMap, MarlGroupMapType, check_marl_grouping, resolve
 from marlenv.groups.regroup_plan import RegroupPlan
 from marlenv.groups.specs import check_stackable
 from marlenv.groups.tree import GroupTree
@@ -15,8 +15,10 @@ from marlenv.errors import GroupError
 from marlenv.keys import nested
 from marlenv.specs import Composite
 
+Groups: TypeAlias = "GroupMap | GroupTree"
 
-def regroup(td: TensorDictBase, old: GroupTree, new_map: GroupMap | GroupTree) -> TensorDictBase:
+
+def regroup(td: TensorDictBase, old: Groups, new_map: Groups | MarlGroupMapType | str) -> TensorDictBase:
     """The data with every agent's rows moved to its new group; everything outside groups stays where it is.
 
     A group that keeps its agents in order is handed over as it is; a group made of a run of agents of one old group is
@@ -24,18 +26,18 @@ def regroup(td: TensorDictBase, old: GroupTree, new_map: GroupMap | GroupTree) -
 
     Args:
         td: data ``[*B]`` with the groups of ``old`` below it.
-        old: the groups as they are.
-        new_map: the groups as they shall be; the same agents.
+        old: the groups as they are, a map or a tree.
+        new_map: the groups as they shall be, a map, a rule, its name or a tree; the same agents.
 
     Raises:
         GroupError: the agents differ, or a new group would overwrite an entry that is no group.
 
     >>> from tensordict import TensorDict
     >>> td = TensorDict({"agents": TensorDict({"reward": torch.tensor([[1.0], [2.0]])}, [2])}, [])
-    >>> regroup(td, GroupTree({"agents": ["a", "b"]}), {"x": ["b"], "y": ["a"]})["x", "reward"]
+    >>> regroup(td, {"agents": ["a", "b"]}, {"x": ["b"], "y": ["a"]})["x", "reward"]
     tensor([[2.]])
     """
-    tree = _tree(old, new_map)
+    old, tree = _trees(old, new_map)
     at = td.ndim
     out = td.exclude(*[nested(p) for p in old.groups], inplace=False)
     for branch in old.branches[:-1]:
@@ -53,13 +55,14 @@ def regroup(td: TensorDictBase, old: GroupTree, new_map: GroupMap | GroupTree) -
     return out
 
 
-def regroup_spec(spec: Composite, old: GroupTree, new_map: GroupMap | GroupTree) -> Composite:
+def regroup_spec(spec: Composite, old: Groups, new_map: Groups | MarlGroupMapType | str) -> Composite:
     """The spec of what :func:`regroup` makes of data with this spec.
 
     Raises:
-        GroupError: as :func:`regroup`, or agents of a new group have an entry that cannot be one of their group.
+        GroupError: as :func:`regroup`, or agents of a new group have an entry that cannot be one of their group, such
+            as one that others of them lack.
     """
-    tree = _tree(old, new_map)
+    old, tree = _trees(old, new_map)
     at = spec.ndim
     out = spec.clone()
     for group in old.groups:
@@ -76,6 +79,12 @@ def regroup_spec(spec: Composite, old: GroupTree, new_map: GroupMap | GroupTree)
             if nested(group) in spec:
                 rows[agent] = spec[nested(group)].unbind(at)[i]
         if rows:
+            if lacking := [agent for agent in agents if agent not in rows]:
+                entries = list(next(iter(rows.values())).keys(True, True))
+                raise GroupError(
+                    f"group {'/'.join(path)!r}: agents {lacking} have none of the entries {entries} that {list(rows)} "
+                    f"have; group them apart"
+                )
             try:
                 check_stackable(rows)
             except GroupError as error:
@@ -85,15 +94,17 @@ def regroup_spec(spec: Composite, old: GroupTree, new_map: GroupMap | GroupTree)
     return out
 
 
-def _tree(old: GroupTree, new_map: GroupMap | GroupTree) -> GroupTree:
-    if isinstance(new_map, GroupTree):
-        new_map = new_map.group_map
+def _trees(old: Groups, new_map: Groups | MarlGroupMapType | str) -> tuple[GroupTree, GroupTree]:
+    """The groups as they are, and as they shall be."""
+    old = old if isinstance(old, GroupTree) else GroupTree(old)
     try:
-        check_marl_grouping(new_map, old.agents)
+        if isinstance(new_map, GroupTree):
+            check_marl_grouping(new_map.group_map, old.agents)
+            return old, new_map
+        return old, GroupTree(resolve(new_map, old.agents, default={}))
     except GroupError as error:
         error.add_note("while regrouping; the new groups must hold the same agents as the old ones")
         raise
-    return GroupTree(new_map)
 
 
 def _check_room(tree: GroupTree, taken: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
@@ -15,7 +16,7 @@ from marlenv.envs.registry import Kind, Registration, load
 from marlenv.errors import SpecError, UnknownName, nearest, whole
 from marlenv.games.index import GAMES
 from marlenv.optional import need
-from marlenv.options import needs, takes
+from marlenv.options import check_options, needs, takes
 from marlenv.scenarios.index import SCENARIOS
 from marlenv.specs.dtypes import usable_device
 from marlenv.transforms import StepCounter, TransformedEnv
@@ -83,7 +84,8 @@ def make(
         given[entry.count_option] = num_envs
     elif batched:  # one where a factory has to be told
         given.setdefault(entry.count_option, 1 if needs(factory, entry.count_option) else None)
-    env = _build(name, factory, None if batched else num_envs, given)
+    with _naming_options(factory, given):
+        env = _build(name, factory, None if batched else num_envs, given)
     if device is not None and env.device != device:
         env = env.to(device)
     if max_steps is not None:
@@ -228,6 +230,34 @@ def _check_agrees(name: str, said_by: str, option: str, value: object, options: 
         raise SpecError(
             f"make({name!r}): {said_by} says {option}={value!r}, and {option}={options[option]!r} was given; give one"
         )
+
+
+@contextmanager
+def _naming_options(factory: Any, given: dict[str, Any]) -> Iterator[None]:
+    """Within it, an option that a factory takes neither itself nor by its bases is told with the nearest name."""
+    while isinstance(factory, partial):
+        factory = factory.func
+    bases = factory.__mro__ if inspect.isclass(factory) else ()
+    calls = [vars(kind)["__init__"] for kind in bases if "__init__" in vars(kind)] or [factory]
+    try:
+        signatures = [inspect.signature(call).parameters for call in calls]
+    except ValueError:  # of C, and nobody knows
+        yield
+        return
+    first = inspect.signature(type(factory).__call__).parameters if bases else {}  # of all envs, such as auto_reset
+    also = [name for name, p in first.items() if p.kind is p.KEYWORD_ONLY]
+    taken = [n for own in signatures for n, p in own.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    known = list(dict.fromkeys(name for name in taken if not bases or name != "self"))
+    who = getattr(factory, "__name__", type(factory).__name__)
+    if all(p.kind is not p.VAR_KEYWORD for p in signatures[0].values()):
+        check_options(who, given, known, also)
+    try:
+        yield
+    except TypeError as error:
+        refused = [f"{kind.__qualname__}.__init__() got an unexpected keyword argument" for kind in bases]
+        odd = [name for name in given if any(f"{start} '{name}'" in str(error) for start in refused)]
+        check_options(who, odd, known, also)
+        raise
 
 
 def _build(name: str, factory: Callable[..., Any], in_series: int | None, options: dict[str, Any]) -> EnvBase:

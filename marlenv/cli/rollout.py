@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
         film = None if options.video is None else stack.enter_context(Film(env, options.video))
         kept = None if options.out is None else stack.enter_context(KeptRollout(options.out, options.steps, note))
         summary, seconds = play(env, policy, options.steps, kept, film)
-    print(f"{options.name}, {options.envs} envs x {options.steps} steps, policy {options.policy}")
+    print(f"{options.name}, {env.numel()} envs x {options.steps} steps, policy {options.policy}")
     print(summary.text(seconds))
     if options.out is not None:
         print(f"data: {options.out.resolve()}  (tensordict.TensorDict.load_memmap({str(options.out)!r}))")

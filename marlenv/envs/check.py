@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from tensordict import TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.errors import ContractBroken, NotInSpec, SpecTypeError
+from marlenv.errors import ContractBroken, DtypeError, NotInSpec, SpecTypeError
 from marlenv.groups.masks import open_rows
 from marlenv.keys import NestedKey, Path, nested, under
 from marlenv.specs import Composite, StackedComposite
 from marlenv.specs.shapes import fits
-from marlenv.tensordicts import entries, get, is_nested, parts
+from marlenv.tensordicts import NON_TENSOR, entries, get, is_nested, parts
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -64,6 +64,8 @@ def check_env_specs(
                 break_when_any_done=way,
                 return_contiguous=return_contiguous,
             )
+        except DtypeError as error:  # such as a flag that is not bool, with which no step goes on
+            raise ContractBroken(str(error)) from error
         finally:  # steps that do not stack, or do not go on, are told apart by their specs first
             for i, data in enumerate(played):
                 try:
@@ -105,6 +107,8 @@ def check_step(env: EnvBase, data: TensorDictBase, check_dtype: bool = True) -> 
             if isinstance(value, Tensor):
                 leaf = _as_masked(env, where, leaf, data) if kind == "action" else leaf
                 _check_leaf(name, leaf, value, lead, check_dtype)
+            elif isinstance(value, NON_TENSOR) and not leaf.is_in(value):
+                raise ContractBroken(f"{name} must be a tensor of {leaf.dtype}, got {value.tolist()!r}")
     carried = {under("next", key) for key in env.full_state_spec.keys(True, True)}
     got = set(_keys(data, ()))
     if surplus := sorted(map(str, got - expected - carried)):
@@ -159,6 +163,9 @@ def _leaves(
     for name, child in spec.items():
         value = None if td is None else get(td, name)
         if isinstance(child, Composite):
+            if isinstance(value, Tensor):
+                where = nested((*prefix, name))
+                raise ContractBroken(f"{where!r} is a group in the specs, got a tensor {list(value.shape)}")
             yield from _leaves(child, value, (*prefix, name), agent)
         else:
             yield nested((*prefix, name)), agent, child, value

@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from marlenv.envs.stepping import advance, check_input, reopen, step_in_one, under_transforms
-from marlenv.errors import ResetError
+from marlenv.errors import ResetError, ShapeError
 from marlenv.groups.done import DonePlan, strip
 from marlenv.groups.reset import RESET, merge, read_masks
 from marlenv.keys import Path, nested
@@ -87,14 +87,17 @@ def check_open(env: EnvBase) -> None:
 
 
 def checked(env: EnvBase, plan: DonePlan, fresh: Any, td: TensorDictBase | None, masks: Masks) -> TensorDictBase:
-    """Checks what ``_reset`` returned and completes its done flags, in place."""
+    """Checks what ``_reset`` returned when given ``td`` and completes its done flags, in place."""
     who = type(env).__name__
-    if not isinstance(fresh, TensorDictBase):
+    if type(fresh) is not TensorDict and not isinstance(fresh, TensorDictBase):
         raise TypeError(f"{who}._reset: must return a tensordict, returned {type(fresh).__name__}")
     if fresh is td:
         raise ResetError(f"{who}._reset: must return a new tensordict, returned its input; start from td.empty()")
+    want = env._batch_size if td is None else td.batch_size
+    if fresh.batch_size != want and (want or env.batch_locked):
+        raise ShapeError(f"{who}._reset: must return batch size {list(want)}, returned {list(fresh.batch_size)}")
     if not env.gives_all_flags:
-        plan.complete(fresh)
+        plan.complete(fresh, env, "_reset")
     if not env._allow_done_after_reset and not (env.device is not None and env.device.type != "cpu"):
         _refuse_done(who, plan, fresh, masks)
     return fresh
@@ -155,7 +158,7 @@ def reset_done(env: EnvBase, plan: DonePlan, td: TensorDictBase) -> TensorDictBa
 def reset_rows(env: EnvBase, request: TensorDictBase, masks: Masks, td: TensorDictBase) -> TensorDictBase:
     """Resets what the masks in ``request`` mark, and merges it into ``td``, the data of the step before."""
     plan = env.plan.done
-    fresh = checked(env, plan, env._reset_rows(request, td), td, masks)
+    fresh = checked(env, plan, env._reset_rows(request, td), request, masks)
     td = merge(masks, fresh, td)
     env._on_reset(td)
     return td

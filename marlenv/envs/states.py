@@ -46,6 +46,6 @@ def set_state(
         state = env._state_of(state, mask, tensordict)
     out = env._set_state(state)
     if not env.gives_all_flags:
-        env.plan.done.complete(out)
+        env.plan.done.complete(out, env, "_set_state")
     env._on_reset(out)
     return out

@@ -200,6 +200,11 @@ def finish(env: EnvBase, plan: Plan, following: Any, td: TensorDictBase) -> Tens
             node = get(node, name)
             if node is None:
                 break
+            if isinstance(node, Tensor):
+                raise TypeError(
+                    f"{type(env).__name__}._step: {name!r} is a group, got a tensor {list(node.shape)}; return a "
+                    f"tensordict with {nested(where)!r}"
+                )
         reward = None if node is None else get(node, where[-1])
         if reward is None:
             more = "; what follows is returned by itself, not under 'next'" if "next" in following.keys() else ""
@@ -216,7 +221,7 @@ def finish(env: EnvBase, plan: Plan, following: Any, td: TensorDictBase) -> Tens
                 )
             put(node, where[-1], reward.reshape(want))
     if not env.gives_all_flags:
-        plan.done.complete(following)
+        plan.done.complete(following, env)
     if env._auto_reset is not None:
         env._auto_reset.blank(env, following)
     if env.run_type_checks:

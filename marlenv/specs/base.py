@@ -325,12 +325,21 @@ class TensorSpec(Encoding, ABC):
         return self._map(lambda t: t.squeeze(gone), lambda names: [n for i, n in enumerate(names) if i not in gone])
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
-        """Several batch dimensions as one; ``end_dim=-1`` is the last batch dimension."""
+        """Several batch dimensions as one; ``end_dim=-1`` is the last batch dimension.
+
+        Raises:
+            BadIndex: ``start_dim`` is counted from the end, over the dimensions of single values.
+        """
         if not self.batch_ndim:
             for dim in (start_dim, end_dim):
                 if dim not in (0, -1):
                     raise BadIndex(f"{self._who}.flatten: dimension {dim} is out of range; it has no batch dimensions")
             return self.unsqueeze(0)
+        if start_dim < 0 and end_dim == -1 and self.event_ndim:
+            raise BadIndex(
+                f"{self._who}.flatten: dimension -1 belongs to single values; count from the front, over the "
+                f"{self.batch_ndim} batch dimensions"
+            )
         start, end = self._dim(start_dim), self.batch_ndim - 1 if end_dim == -1 else self._dim(end_dim)
         return self._changed(
             f"flatten({start_dim}, {end_dim})",

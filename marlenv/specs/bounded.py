@@ -298,7 +298,8 @@ class Bounded(Range):
     def _detail(self) -> str:
         if self._low.is_meta or self._low.numel() == 0:
             return "bounded"
-        return f"{self._low.min().item():g}..{self._high.max().item():g}"
+        low, high = self._low.min().item(), self._high.max().item()
+        return "bounded" if isinstance(low, torch.SymFloat | torch.SymInt) else f"{low:g}..{high:g}"
 
 
 def _own(end: Tensor) -> Tensor:

@@ -54,19 +54,25 @@ class Contract:
             )
         self.results: dict[str, Result] = {}
         self.errors: dict[object, str] = {}
+        self.judging: set[str] = set()
+        """The clauses that are being judged."""
 
     def result(self, name: str) -> Result:
         """What comes of one clause, and of those that it needs."""
         if name not in self.results:
-            with kept():
-                self.results[name] = self._judge(CHECKS[name])
+            self.judging.add(name)
+            try:
+                with kept():
+                    self.results[name] = self._judge(CHECKS[name])
+            finally:
+                self.judging.remove(name)
         return self.results[name]
 
     def _judge(self, check: Check) -> Result:
         if check.name in self.exempt:
             return Result(check.name, "skipped", self.exempt[check.name], "")
         for name in check.needs:
-            if self.result(name).verdict in ("broken", "not reached"):
+            if name not in self.judging and self.result(name).verdict in ("broken", "not reached"):
                 return self._not_reached(check, name)
         try:
             check.run(self.case)
@@ -81,15 +87,19 @@ class Contract:
         return Result(check.name, "held", "", "")
 
     def _not_reached(self, check: Check, name: str) -> Result:
-        """What cannot be judged since another clause is broken, or was not reached itself."""
-        first = self.results.get(name)
-        if first is None and name in self.exempt:
-            first = self.result(name)
-        if first is not None and first.verdict == "skipped":
-            return Result(check.name, "skipped", f"{name} is exempt: {first.says}", "")
-        if first is not None and first.verdict == "not reached":
-            return Result(check.name, "not reached", first.says, "")
-        return Result(check.name, "not reached", f"{name} is broken", "")
+        """What cannot be judged since another clause is broken, or was not reached itself; that one is judged now.
+
+        Something broken stands behind whatever is not reached: a clause that sees an error, and leaves it to one that
+        does not tell it, tells it itself.
+        """
+        if name in self.judging or (other := self.result(name)).verdict == "held":
+            error = self.case.trace.error
+            says = f"nothing of its own, and {name} tells nothing" if error is None else self._told(error)
+            return Result(check.name, "broken", says, check.mend)
+        if other.verdict == "skipped":
+            return Result(check.name, "skipped", f"{name} is exempt: {other.says}", "")
+        says = f"{name} is broken" if other.verdict == "broken" else other.says
+        return Result(check.name, "not reached", says, "")
 
     def _failed(self, check: Check, error: Exception) -> Result:
         """An error of the env: told once, by the first clause that met it."""
@@ -99,10 +109,13 @@ class Contract:
         for name in (checks_specs.MATCH, "data_live_on_the_device"):  # errors follow from those
             if name in self.results and self.results[name].verdict == "broken":
                 return self._not_reached(check, name)
+        return Result(check.name, "broken", self._told(error), check.mend)
+
+    def _told(self, error: Exception) -> str:
+        """An error as a report tells it: what was being done, and where."""
         trace = self.case.trace
         where = f" {trace.where}" if error is trace.error else ""
-        says = f"{type(error).__name__}{where}: {blame.text_of(error)} ({blame.place(error)})"
-        return Result(check.name, "broken", says, check.mend)
+        return f"{type(error).__name__}{where}: {blame.text_of(error)} ({blame.place(error)})"
 
 
 def run_check(name: str, make_env: Callable[..., EnvBase], steps: int = STEPS) -> Result:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from marlenv.scenarios.mpe.simple_spread import SimpleSpread
@@ -246,6 +248,9 @@ def test_envs_of_ones_own_are_shown_played_and_checked(
     assert ("Counts on its own." in out) == (env == "Own")
     code, out, err = run(capsys, "rollout", name, "--envs", "2", "--steps", "12", "--max-steps", "6", "--seed", "3")
     assert code == 0, err
+    rows = 4 if env == "wrapped" else 2
+    assert out.splitlines()[0] == f"{name}, {rows} envs x 12 steps, policy random"
+    assert out.splitlines()[1].startswith(f"{12 * rows} env-steps in ")
     if env != "ManyRows":  # row i of ManyRows ends i steps later
         assert f"  {lengths}  " in out.splitlines()[4]
     code, out, err = run(capsys, "check", name, "--envs", "2", "--quiet")
@@ -262,6 +267,13 @@ def test_envs_of_ones_own_are_shown_played_and_checked(
         (["show", "own_envs:Twoo"], "has no 'Twoo'; did you mean 'Two'?"),
         (["show", "own_envs.Two"], "an env of your own is 'module:callable'"),
         (["show", "own_envs:Two", "--set", "n_agent=3"], "Two has no option 'n_agent'; did you mean 'n_agents'?"),
+        (
+            ["show", "own_envs:Own", "--set", "max_step=3"],
+            "error: Own has no option 'max_step'; did you mean 'max_steps'?",
+        ),
+        (["rollout", "own_envs:Own", "--set", "banana=3"], "error: Own has no option 'banana'; known: ["),
+        (["rollout", "own_envs:ManyRows", "--set", "max_stepp=3"], "ManyRows has no option 'max_stepp'; did you mean"),
+        (["check", "own_envs:needs", "--set", "m=3"], "error: needs has no option 'm'; known: ['n']"),
         (["show", "simple_spread", "--group-map", "{a: [agent_0]}"], "no JSON object (Expecting property name"),
         (["show", "simple_spread", "--device", "banana"], "'banana' is no device; use 'cpu', 'cuda'"),
         (["check", "simple_spread", "--device", "banana"], "'banana' is no device"),
@@ -331,6 +343,27 @@ def test_classes_of_scenarios_and_of_rules_can_be_registered() -> None:
     finally:
         marlenv.unregister("my_spread")
         marlenv.unregister("my_game")
+
+
+def test_options_that_every_env_takes_are_no_mistakes() -> None:
+    """Nor are those that a function hands on to who knows where."""
+    assert isinstance(marlenv.make("marlenv.testing:CountingEnv", auto_reset=True), marlenv.AutoResetEnv)
+    assert not marlenv.make("marlenv.testing:CountingEnv", spec_locked=False).is_spec_locked
+    assert marlenv.make("marlenv.testing:CountingEnv", 2, run_type_checks=True, max_steps=3).batch_size == (2,)
+
+    def handed_on(**options: Any) -> CountingEnv:
+        return CountingEnv(**options)
+
+    marlenv.register("handed_on", handed_on)
+    marlenv.register("partly", partial(CountingEnv, max_steps=2))
+    try:
+        assert marlenv.make("handed_on", batch_size=[3]).batch_size == (3,)
+        assert marlenv.make("partly", max_steps=4).rollout(9).batch_size == (4,)
+        with pytest.raises(TypeError, match="CountingEnv has no option 'max_step'; did you mean 'max_steps'?"):
+            marlenv.make("partly", max_step=4)
+    finally:
+        marlenv.unregister("handed_on")
+        marlenv.unregister("partly")
 
 
 @pytest.mark.parametrize("wrong", [3, SimpleSpread(), CountingEnv()], ids=["number", "scenario", "env"])

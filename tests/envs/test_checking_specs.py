@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tensordict import TensorDict
+from tensordict import NonTensorData, TensorDict
 from twin_envs import load
 
 from marlenv import Binary, Bounded, Composite, EnvBase, Unbounded, check_env_specs
@@ -88,7 +88,8 @@ def put(key, value):
         (put("reward", torch.full((1,), 2.0)), r"reward \('next', 'reward'\) lies outside its spec"),
         (put("reward", torch.zeros(1, dtype=torch.int64)),
          r"reward \('next', 'reward'\) must be torch.float32, got torch.int64"),
-        (put("done", torch.zeros(1)), r"done \('next', 'done'\) must be torch.bool, got torch.float32"),
+        (put("x", NonTensorData("a")), r"observation \('next', 'x'\) must be a tensor of torch.float32, got 'a'"),
+        (put("g", torch.zeros(2)), r"^\('next', 'g'\) is a group in the specs, got a tensor \[2\]"),
         (lambda td: td.update({"done": torch.tensor([True]), "terminated": torch.tensor([False])}),
          r"done \('next', 'done'\) is True where neither 'terminated' nor 'truncated' is"),
         (put("terminated", torch.tensor([True])), r"done \('next', 'done'\) is False where 'terminated' is True"),
@@ -98,6 +99,13 @@ def test_lies_of_steps_are_found(lie, text):
     with pytest.raises(ContractBroken, match=text) as caught:
         check_env_specs(Liar(lie))
     assert caught.value.__notes__ == ["in step 0 of a rollout of Liar"]
+
+
+@pytest.mark.parametrize("at_reset", [False, True])
+def test_flags_that_are_not_bool_are_found(at_reset):
+    where = "_reset" if at_reset else "_step"
+    with pytest.raises(ContractBroken, match=rf"^Liar\.{where}: 'done' must be torch.bool, got torch.float32"):
+        check_env_specs(Liar(put("done", torch.zeros(1)), at_reset=at_reset))
 
 
 def test_steps_say_what_does_not_stack():
@@ -116,6 +124,8 @@ def test_steps_say_what_does_not_stack():
             r"observation \('g', 'y'\) is in the observation spec but the env did not give it",
         ),
         (put("reward", torch.zeros(1)), r"entries that are in no spec: \['reward'\]"),
+        (put("g", torch.zeros(2)), r"^'g' is a group in the specs, got a tensor \[2\]"),
+        (put("x", NonTensorData("a")), r"observation 'x' must be a tensor of torch.float32, got 'a'"),
     ],
 )
 def test_lies_of_resets_are_found(lie, text):

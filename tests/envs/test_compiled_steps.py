@@ -25,6 +25,22 @@ def test_a_graph_of_a_whole_step_is_refused(name: str, options: dict[str, object
         call(data)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_bounds_are_not_written_out_in_an_export() -> None:
+    """There they are symbols, which have no digits."""
+
+    class Adds(torch.nn.Module):
+        spec = marlenv.Bounded(-1, 3, (2, 1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            assert "Bounded" in repr(self.spec)
+            return x + self.spec[0].high
+
+    x = torch.arange(4.0)
+    assert torch.export.export(Adds(), (x,)).module()(x).tolist() == [3, 4, 5, 6]
+    assert repr(Adds.spec) == "Bounded([2, 1], float32, -1..3)"
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_step_with_breaks_gives_the_same_data() -> None:

@@ -178,3 +178,23 @@ def test_done_after_reset_may_be_allowed():
     whole = env._reset
     env._reset = lambda td: whole(td).set("done", torch.tensor([True]))
     assert env.reset()["done"].item()
+
+
+def test_resets_must_return_the_batch_size():
+    """Or the error would come later, and blame the caller."""
+    env = CountingEnv(batch_size=[3])
+    whole = env._reset
+    env._reset = lambda td: TensorDict(dict(whole(td).items()), [])
+    for td in (None, TensorDict({"_reset": torch.tensor([True, False, True])}, [3])):
+        with pytest.raises(ShapeError, match=r"^CountingEnv\._reset: must return batch size \[3\], returned \[\]$"):
+            env.reset(td)
+    with pytest.raises(ShapeError, match=r"^CountingEnv\._reset: must return batch size"):
+        env.rollout(3)
+
+
+def test_a_partial_reset_must_not_return_what_it_was_given():
+    env = CountingEnv(2)
+    whole = env._reset
+    env._reset = lambda td: whole(td) if td is None else td.update(whole(td))
+    with pytest.raises(ResetError, match=r"CountingEnv\._reset: must return a new tensordict, returned its input"):
+        env.rollout(5, break_when_any_done=False)

@@ -7,8 +7,18 @@ import torch
 from marlenv.groups import GroupTree, group_specs
 from tensordict import TensorDict
 
-from marlenv import Bounded, Composite, EnvBase, Unbounded
-from marlenv.errors import DeviceError, DtypeError, EnvClosed, KeyMissing, NotInSpec, ShapeError, Unsupported
+from marlenv import Bounded, Composite, EnvBase, Unbounded, check_env_specs
+from marlenv.errors import (
+    ContractBroken,
+    DeviceError,
+    DtypeError,
+    EnvClosed,
+    KeyMissing,
+    NotInSpec,
+    ShapeError,
+    Unsupported,
+)
+from marlenv.keys import nested
 from marlenv.testing.mocks import CountingEnv, GroupedEnv, MaskedEnv, UnevenEnv
 
 ENVS = {
@@ -143,7 +153,7 @@ def test_type_checks_look_at_values():
         (lambda out: out.set("reward", torch.zeros(3)), ShapeError,
          r"_step: reward 'reward' must have shape \[1\], got \[3\]"),
         (lambda out: out.set("done", torch.zeros(3).bool()), ShapeError,
-         r"done flags: 'done' must have shape \[1\], got \[3\]"),
+         r"CountingEnv._step: 'done' must have shape \[1\], got \[3\]"),
         (lambda out: dict(out.items()), TypeError, r"CountingEnv._step: must return a new tensordict, returned a dict"),
         (lambda out: out.expand(4), ShapeError, r"CountingEnv._step: must return batch size \[\], returned \[4\]"),
     ],
@@ -151,6 +161,69 @@ def test_type_checks_look_at_values():
 def test_answers_that_cannot_be_right(change, error, text):
     with pytest.raises(error, match=text):
         stepped(with_answer(change))
+
+
+FLOATS = (torch.float32, torch.float64)
+WHOLE = (torch.uint8, torch.int64)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *WHOLE], ids=str)
+@pytest.mark.parametrize(
+    "names", [("done",), ("terminated",), ("done", "terminated"), ("terminated", "truncated")], ids="+".join
+)
+def test_done_flags_must_be_bool(names, dtype):
+    """With numbers, ``~`` and ``|`` would say something else: a rollout played over the end."""
+    env = CountingEnv(3)
+    env.add_truncated_keys()
+    whole = env._step
+
+    def step(td):
+        out = whole(td)
+        done = out.pop("done")
+        return out.update({name: (done if name != "truncated" else done & ~done).to(dtype) for name in names})
+
+    env._step = step
+    text = rf"CountingEnv._step: '{names[0]}' must be torch.bool, got {dtype}; return a comparison, or flag.bool\(\)"
+    for how in ({}, {"break_when_any_done": False}, {"break_when_all_done": True}):
+        with pytest.raises(DtypeError, match=text):
+            env.rollout(8, **how)
+    with pytest.raises(ContractBroken, match=text):
+        check_env_specs(env)
+    dtype = torch.bool
+    assert env.rollout(8, break_when_all_done=True)["next", "observation"].flatten().tolist() == [1, 2, 3]
+
+
+def test_flags_of_resets_and_groups_must_be_bool():
+    env = CountingEnv()
+    whole = env._reset
+    env._reset = lambda td: whole(td).set("terminated", torch.zeros(1))
+    with pytest.raises(DtypeError, match="CountingEnv._reset: 'terminated' must be torch.bool, got torch.float32"):
+        env.reset()
+    env = GroupedEnv(terminate={"agent_0": 2})
+    step = env._step
+
+    def numbers(td):
+        out = step(td)
+        return out.set(("agents", "done"), out["agents", "done"].int())
+
+    env._step = numbers
+    with pytest.raises(DtypeError, match=r"GroupedEnv._step: \('agents', 'done'\) must be torch.bool, got torch.int32"):
+        env.rand_step(env.reset())
+
+
+@pytest.mark.parametrize("groups", [{"a": ["x", "y"]}, {"a": {"b": ["x", "y"]}}], ids=["group", "branch"])
+def test_a_tensor_in_place_of_a_group_is_told(groups):
+    reward = nested((*next(iter(GroupTree(groups).groups)), "reward"))
+    env = GroupedEnv(groups)
+    step, reset = env._step, env._reset
+    env._step = lambda td: step(td).set("a", torch.zeros(2))
+    with pytest.raises(TypeError) as caught:
+        env.rollout(2)
+    text = f"GroupedEnv._step: 'a' is a group, got a tensor [2]; return a tensordict with {reward!r}"
+    assert str(caught.value) == text
+    env._reset = lambda td: reset(td).set("a", torch.zeros(2))
+    with pytest.raises(TypeError, match=r"done flags: 'a' is a group, got a tensor \[2\]"):
+        env.reset()
 
 
 def test_step_must_not_return_its_input():

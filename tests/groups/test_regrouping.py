@@ -11,7 +11,7 @@ from marlenv.groups.regroup_plan import layout
 from random_groups import agent_specs, trees
 from tensordict import LazyStackedTensorDict, TensorDict
 
-from marlenv import Composite, GroupTree, Unbounded
+from marlenv import Composite, GroupTree, MarlGroupMapType, Unbounded
 from marlenv.errors import GroupError
 
 
@@ -153,3 +153,30 @@ def test_what_is_nested_or_of_another_rank_for_some_agents_only_is_refused(a, b,
         regroup_spec(spec, old, new)
     assert caught.value.__notes__ == ["while regrouping; it is for group 'top/g'"]
     assert repr(spec) == before
+
+
+def test_groups_come_as_maps_rules_and_trees():
+    old, td = {"red": ["a", "b"], "blue": ["c"]}, TensorDict({}, [])
+    td["red"] = TensorDict({"x": torch.tensor([1.0, 2.0])}, [2])
+    td["blue"] = TensorDict({"x": torch.tensor([3.0])}, [1])
+    spec = Composite(red=Composite(x=Unbounded((2,)), shape=(2,)), blue=Composite(x=Unbounded((1,)), shape=(1,)))
+    for have in (old, GroupTree(old)):
+        for want in ("all_in_one_group", MarlGroupMapType.ALL_IN_ONE_GROUP, {"agents": ["a", "b", "c"]}):
+            assert regroup(td, have, want)["agents", "x"].tolist() == [1, 2, 3]
+            assert regroup_spec(spec, have, want)["agents", "x"].shape == (3,)
+        assert regroup(td, have, GroupTree({"g": ["c", "a", "b"]}))["g", "x"].tolist() == [3, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("agents", {"x": ["a"]}, "expected a mapping of the names of groups to lists .* got 'agents'"),
+        ({"agents": ["a"]}, "by_prefix", "no rule is called 'by_prefix'; did you mean 'by_name_prefix'"),
+        ({"agents": ["a"]}, None, "it has no groups"),
+        ({"agents": ["a"]}, 3, "expected a mapping, a MarlGroupMapType or its name, got int"),
+    ],
+)
+def test_what_names_no_groups_is_refused(old, new, text):
+    td = TensorDict({"agents": TensorDict({"x": torch.zeros(1)}, [1])}, [])
+    with pytest.raises(GroupError, match=text):
+        regroup(td, old, new)

@@ -88,7 +88,31 @@ fault("no rewards", MATCH, changed("_step", lambda e, td: td.exclude(REWARD)))
 fault("no rewards in step 9", MATCH, changed("_step", lambda e, td: td.exclude(REWARD), since=9, only=True))
 fault("flags that are numbers", MATCH, changed("_step", lambda e, td: td.set("done", td["done"].int())))
 fault("a dict instead of a tensordict", MATCH, changed("_step", lambda e, td: dict(td)))
+fault("a dict from a reset", MATCH, changed("_reset", lambda e, td: dict(td)))
+fault(
+    "flags of a reset that are numbers", MATCH, changed("_reset", lambda e, td: td.set("done", torch.zeros(e.rows, 1)))
+)
+fault(
+    "flags of a reset of another shape",
+    MATCH,
+    changed("_reset", lambda e, td: td.set("done", torch.zeros(e.rows, 4) > 0)),
+)
+fault("a reset of another batch size", MATCH, changed("_reset", lambda e, td: td[:1]))
+fault("a number where a group should be", MATCH, changed("_step", lambda e, td: td.set("agents", torch.zeros(e.rows))))
 fault("another batch size", MATCH, changed("_step", lambda e, td: td[:1], since=3))
+
+
+@fault("nothing is returned from a reset", MATCH)
+class ReturnsNothing(Sound):
+    def _reset(self, tensordict: TensorDictBase | None, **options: Any) -> TensorDictBase:
+        super()._reset(tensordict)  # the return is forgotten
+
+
+@fault("the request of a partial reset is returned", MATCH)
+class ReturnsItsRequest(Sound):
+    def _reset(self, tensordict: TensorDictBase | None, **options: Any) -> TensorDictBase:
+        out = super()._reset(tensordict)
+        return out if tensordict is None else tensordict.update(out)
 
 
 @fault("the input is returned", MATCH)

@@ -14,7 +14,7 @@ import marlenv
 from marlenv import EnvBase
 from marlenv.errors import ContractBroken, SpecError
 from marlenv.games import GameEnv, TicTacToe
-from marlenv.testing import CHECKS, CountingEnv, EnvContract, GroupedEnv, MaskedEnv, generators, run_contract
+from marlenv.testing import CHECKS, CountingEnv, EnvContract, GroupedEnv, MaskedEnv, blame, generators, run_contract
 from marlenv.testing.catalogue.envs import ENVS as ENVS_OF_THE_ROOM
 from marlenv.testing.catalogue.envs import Example
 
@@ -160,6 +160,38 @@ def test_an_error_is_told_once_with_its_place() -> None:
     assert results["states_can_be_put_back"] == (
         "states_can_be_put_back", "not reached", "envs_can_be_played is broken", ""
     )  # fmt: skip
+
+
+class NoReturn(CountingEnv):
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:  # type: ignore[return]
+        super()._reset(tensordict)
+
+
+def test_an_env_that_cannot_be_reset_is_told_by_the_clause_that_it_breaks() -> None:
+    results = {r.name: r for r in run_contract(NoReturn)}
+    assert [r.name for r in results.values() if r.verdict == "broken"] == ["data_match_the_specs"]
+    assert "NoReturn._reset: must return a tensordict, returned NoneType" in results["data_match_the_specs"].says
+    assert results["resets_give_no_rewards"].verdict == "not reached"
+
+    class AsATest(EnvContract):
+        def make_env(self) -> EnvBase:
+            return NoReturn()
+
+    with pytest.raises(ContractBroken, match="returned NoneType"):
+        AsATest().test_data_match_the_specs()
+
+
+@pytest.mark.parametrize(
+    "clause", ["resets_give_no_rewards", "rows_do_not_see_each_other", "specs_can_be_sent", "numbers_are_finite"]
+)
+def test_nothing_is_left_unreached_while_nothing_is_broken(clause: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever clause an error is thought to belong to, whether that needs the ones that hand it on or holds."""
+    monkeypatch.setitem(blame.OWNERS, "checked", clause)
+    results = list(run_contract(NoReturn))
+    assert any(r.verdict == "not reached" for r in results)
+    told = [r for r in results if r.verdict == "broken"]
+    assert told
+    assert all("returned NoneType" in r.says for r in told)
 
 
 def test_what_cannot_be_judged_is_said() -> None:
