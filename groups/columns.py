@@ -23,6 +23,8 @@ from marlenv.specs.dtypes import ENDS, misfits
 from marlenv.tensordicts import nest, new, plant
 
 FLOATS, ARRAYS = {float}, {np.ndarray}
+NUMBERS = "biuf"
+"""The kinds of numpy's dtypes that are real numbers."""
 NOBODY: dict[str, Any] = {}
 
 
@@ -34,7 +36,7 @@ class AgentColumn:
     def __init__(self, key: Path, shape: tuple[int, ...], dtype: torch.dtype) -> None:
         self.key, self.shape, self.torch = key, shape, dtype
         self.dtype = torch.empty(0, dtype=dtype, device="cpu").numpy().dtype
-        self.ends = ENDS.get(dtype, (-math.inf, math.inf))
+        self.ends = (0, 1) if dtype == torch.bool else ENDS.get(dtype, (-math.inf, math.inf))
         self.take, self.inner = methodcaller("get", key[0]), key[1:]
         self.fractions = dtype.is_floating_point
         self.single = shape in ((), (1,))
@@ -72,8 +74,14 @@ class AgentColumn:
     def takes(self, value: Any) -> bool:
         """Whether a value has the shape and the kind of the entry."""
         if isinstance(value, (np.ndarray, np.generic)):
-            fits = value.shape == self.shape or (self.single and value.shape in ((), (1,)))
-            return fits and (self.fractions or (value.dtype.kind != "f" and not misfits(np.asarray(value), self.torch)))
+            kind = value.dtype.kind
+            if not (value.shape == self.shape or (self.single and value.shape in ((), (1,)))):
+                return False
+            if kind not in NUMBERS or isinstance(value, np.ma.MaskedArray):
+                return False
+            if self.fractions or kind == "b":
+                return True
+            return kind != "f" and self.torch != torch.bool and not misfits(np.asarray(value), self.torch)
         if not self.single or not isinstance(value, (int, float)):
             return False
         low, high = self.ends

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 import torch
-from marlenv.groups.columns import Columns
+from marlenv.groups.columns import NUMBERS, Columns
 from marlenv.groups.specs import PAD_MASK, Unequal, group_specs, pad
 from marlenv.groups.tree import GroupTree
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase
@@ -28,6 +28,7 @@ from marlenv.tensordicts import fetch, nest, plant
 
 AgentData = Mapping[str, Mapping[str, Any]]
 
+ARRAYS = (np.ndarray, Tensor)
 VECTORS = (OneHot, MultiOneHot)
 """Specs whose values are vectors for the network and numbers for the simulator."""
 
@@ -260,12 +261,12 @@ def _fill(entry: PackedEntry, values: list[Any], batch: Size) -> Any:
             at = (i, *corner) if batch else corner
         if isinstance(spec, VECTORS):
             value = _vector(value, entry.own[i])
+        shape = out[at].shape if rows is None else rows[at].shape
+        value = _fitted(value if isinstance(value, ARRAYS) else np.asarray(value), shape, spec.dtype)
         if rows is None or isinstance(value, Tensor):
-            out[at] = _fitted(torch.as_tensor(value), out[at].shape, spec.dtype)
+            out[at] = torch.as_tensor(value)
         else:
-            rows[at] = _fitted(
-                value if isinstance(value, np.ndarray) else np.asarray(value), rows[at].shape, spec.dtype
-            )
+            rows[at] = value
     return out
 
 
@@ -303,10 +304,41 @@ def unfit(value: Any, dtype: torch.dtype) -> str:
 
     >>> unfit(np.array([1.0, 2.5]), torch.int64), unfit(np.array([1.0, 2.5]), torch.float32)
     ('expected whole numbers for torch.int64, got [2.5]', '')
+    >>> unfit(np.array(["1"]), torch.float32), unfit(np.array([1, 2]), torch.bool)
+    ("expected numbers, got array(['1'], dtype='<U1')", 'expected 0 or 1 for torch.bool, got [2]')
     """
-    if not dtype.is_floating_point and (wrong := fractions(value)):
+    numbers = _numbers(value, dtype)
+    if numbers is None:
+        return f"expected numbers, got {value!r}"[:200]
+    if dtype.is_complex:
+        return ""
+    if not dtype.is_floating_point and (wrong := fractions(numbers)):
         return f"expected whole numbers for {dtype}, got {wrong}"
-    return misfits(value, dtype)
+    if dtype == torch.bool and (wrong := _no_flags(numbers)):
+        return f"expected 0 or 1 for {dtype}, got {wrong}"
+    return misfits(numbers, dtype)
+
+
+def _numbers(value: Any, dtype: torch.dtype) -> Any:
+    """The numbers of an array or a tensor; None if it holds anything else, or hides some behind a mask."""
+    if isinstance(value, Tensor):
+        return None if value.is_complex() and not dtype.is_complex else value
+    if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
+        return None
+    if value.dtype != object:
+        return value if value.dtype.kind in NUMBERS or (dtype.is_complex and value.dtype.kind == "c") else None
+    items = value.reshape(-1).tolist()
+    if all(isinstance(one, int) for one in items):
+        return value
+    return value.astype(np.float64) if all(isinstance(one, SupportsFloat) for one in items) else None
+
+
+def _no_flags(value: Any) -> list[float]:
+    """The first numbers that are neither 0 nor 1."""
+    if value.dtype in (np.bool_, torch.bool):
+        return []
+    found: list[float] = value[(value != 0) & (value != 1)][:5].tolist()
+    return found
 
 
 def fractions(value: Any) -> list[float]:
@@ -328,12 +360,10 @@ def _blame(
     """The error of :func:`_fill` with the agent and the entry in it."""
     where = f"pack: entry {nested(entry.key)!r} of agent"
     if isinstance(error, DtypeError):
-        who = next((a for a, v in zip(agents, values, strict=True) if v is not None), "")
+        given = [(a, v) for a, v in zip(agents, values, strict=True) if v is not None]
         dtype = torch.int64 if isinstance(entry.spec, VECTORS) else entry.spec.dtype
-        for agent, value in zip(agents, values, strict=True):
-            if value is not None and unfit(np.asarray(value), dtype):
-                who = agent
-        return DtypeError(f"{where} {who!r}: {error}")
+        wrong = (a for a, v in given if unfit(v if isinstance(v, ARRAYS) else np.asarray(v), dtype))
+        return DtypeError(f"{where} {next(wrong, given[0][0])!r}: {error}")
     want = concrete(entry.spec.shape[len(batch) :])
     for i, value in enumerate(values):
         corner = entry.corners[i]

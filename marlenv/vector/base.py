@@ -235,9 +235,13 @@ class BatchedEnv(EnvBase):
 
         Raises:
             EnvClosed: the pool was closed already.
+            WorkerFailed: a child in a worker raised an error; all are closed. A child in series raises its own.
         """
-        self._stop()
-        again, self.is_closed, self._ended = self._ended, True, True
+        again = self._ended
+        try:
+            self._stop()
+        finally:
+            self.is_closed = self._ended = True
         if again and raise_if_closed:
             raise EnvClosed(f"{type(self).__name__}.close: the env is closed already; pass raise_if_closed=False")
 

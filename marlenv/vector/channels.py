@@ -97,8 +97,8 @@ class Channel(ABC):
         """Lets the envs close; a worker that is at work does not hear, and is killed."""
 
     @abstractmethod
-    def end(self, timeout: float) -> None:
-        """Waits so many seconds for that, and then ends the worker at once."""
+    def end(self, timeout: float) -> list[Failure]:
+        """Waits so many seconds for that, and then ends the worker at once; returns how envs failed to close."""
 
     @classmethod
     @abstractmethod
@@ -116,13 +116,34 @@ def answer(blocks: list[Block], place: int, method: str, args: Any) -> tuple[Any
     return said, block.env.failures.tolist()
 
 
-def blocks_of(recipes: Sequence[Recipe], *, alone: bool = False) -> list[Block]:
-    """The blocks of recipes, running; ``alone``: in a process of the pool."""
-    blocks = []
+def blocks_of(recipes: Sequence[Recipe], *, alone: bool = False) -> tuple[list[Block], Failure | None]:
+    """The blocks of recipes, running; or none, and how one failed to start.
+
+    Args:
+        recipes: what they are made from.
+        alone: whether they live in a process of the pool.
+    """
+    blocks: list[Block] = []
     for recipe in recipes:
-        blocks.append(Block(recipe, alone=alone))
-        blocks[-1].env.start()
-    return blocks
+        block = Block(recipe, alone=alone)
+        try:
+            block.start()
+        except BaseException as error:
+            closed(blocks)
+            return [], Failure.of(error, block.at)
+        blocks.append(block)
+    return blocks, None
+
+
+def closed(blocks: Sequence[Block]) -> list[Failure]:
+    """Closes blocks, all of them; returns how envs failed to."""
+    failures = []
+    for block in blocks:
+        try:
+            block.close()
+        except BaseException as error:
+            failures.append(Failure.of(error, block.at))
+    return failures
 
 
 class ThreadChannel(Channel):
@@ -138,6 +159,7 @@ class ThreadChannel(Channel):
     def __init__(self, recipes: Sequence[Recipe], answers: queue.SimpleQueue[Any]) -> None:
         super().__init__(recipes)
         self.answers, self.questions = answers, queue.SimpleQueue[Any]()
+        self.unclosed: list[Failure] = []
         self.thread = threading.Thread(target=_serve_thread, args=(recipes, self.questions, answers, self), daemon=True)
         self.thread.start()
 
@@ -153,9 +175,10 @@ class ThreadChannel(Channel):
     def close_soon(self) -> None:
         self.questions.put(None)
 
-    def end(self, timeout: float) -> None:
+    def end(self, timeout: float) -> list[Failure]:
         if not self.dead:
             self.thread.join(timeout)
+        return self.unclosed
 
     @classmethod
     def gather(cls, channels: Sequence[Any], timeout: float | None) -> list[Answered]:
@@ -171,16 +194,11 @@ class ThreadChannel(Channel):
 
 
 def _serve_thread(recipes: Sequence[Recipe], questions: Any, answers: Any, channel: ThreadChannel) -> None:
-    try:
-        blocks: list[Block] = blocks_of(recipes)
-        failed = None
-    except BaseException as error:
-        blocks, failed = [], (Failure.of(error, recipes[0].first), None)
+    blocks, failed = blocks_of(recipes)
     while (question := questions.get()) is not None:
         tag, *asked = question
-        answers.put((channel, tag, *(failed or answer(blocks, *asked))))
-    for block in blocks:
-        block.close()
+        answers.put((channel, tag, *((failed, None) if failed else answer(blocks, *asked))))
+    channel.unclosed = closed(blocks)
 
 
 @dataclass
@@ -231,14 +249,20 @@ class ProcessChannel(Channel):
             else:
                 self.pipe.send_bytes(dump(None))
 
-    def end(self, timeout: float) -> None:
+    def end(self, timeout: float) -> list[Failure]:
+        until, failures = time.monotonic() + timeout, list[Failure]()
         with contextlib.suppress(OSError, ValueError):
-            self.process.join(timeout)
+            first_ready([self.pipe, self.process.sentinel], timeout)
+            if not self.open and not self.dead and self.pipe.poll():
+                with contextlib.suppress(EOFError):  # all have closed
+                    failures = load(self.pipe.recv_bytes())
+            self.process.join(left(until))
             if self.process.is_alive():
                 self.process.kill()
             self.process.join()
             self.process.close()
             self.pipe.close()
+        return failures
 
     @classmethod
     def gather(cls, channels: Sequence[Any], timeout: float | None) -> list[Answered]:
@@ -272,26 +296,26 @@ def serve_questions(desk: Desk) -> None:
     begin_process(desk.quiet)
     torch.set_num_threads(1)
     blocks: list[Block] = []
-    failed = None
     try:
         if desk.affinity is not None:
             os.sched_setaffinity(0, desk.affinity)
-        blocks = blocks_of([load(recipe) for recipe in desk.recipes], alone=True)
+        blocks, failed = blocks_of([load(recipe) for recipe in desk.recipes], alone=True)
     except BaseException as error:
-        failed = Failure.of(error, desk.first), None
+        failed = Failure.of(error, desk.first)
     questions: Iterator[Any] = _heard(desk.pipe)
     if len(desk.recipes) > 1:
         questions = _heard_meanwhile(desk.pipe)
     for tag, *asked in questions:
-        said, failures = failed or answer(blocks, *asked)
+        said, failures = (failed, None) if failed else answer(blocks, *asked)
         try:
             data = dump((tag, said, failures))
         except Exception as error:
             data = dump((tag, Failure.of(error, desk.first), failures))
         with contextlib.suppress(OSError):  # the pool's process is gone, as listening will show
             desk.pipe.send_bytes(data)
-    for block in blocks:
-        block.close()
+    if unclosed := closed(blocks):
+        with contextlib.suppress(OSError):
+            desk.pipe.send_bytes(dump(unclosed))
 
 
 def _heard(pipe: Connection) -> Iterator[Any]:

@@ -59,13 +59,15 @@ class EnvCreator:
         env = self.create_env_fn(**self.create_env_kwargs)
         if not isinstance(env, EnvBase):
             raise SpecError(f"EnvCreator: create_env_fn must make an env, got {type(env).__name__}")
-        self.env_type, self.meta_data, self.description = (
-            type(env),
-            EnvMetaData.metadata_from_env(env),
-            Description.of(env),
-        )
-        self._state = {name: value.clone() for name, value in env.state_dict().items() if hasattr(value, "clone")}
-        env.close(raise_if_closed=False)
+        try:
+            self.env_type, self.meta_data, self.description = (
+                type(env),
+                EnvMetaData.metadata_from_env(env),
+                Description.of(env),
+            )
+            self._state = {name: value.clone() for name, value in env.state_dict().items() if hasattr(value, "clone")}
+        finally:
+            env.close(raise_if_closed=False)
         self.initialized = True
         return self
 

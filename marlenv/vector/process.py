@@ -6,8 +6,10 @@ import contextlib
 import multiprocessing
 import os
 import select
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from multiprocessing.connection import wait as first_ready
 from typing import Any
 
 from tensordict import TensorDictBase
@@ -78,6 +80,7 @@ class Process:
     ) -> None:
         self.number, self.first, self.count = number, recipe.first, len(recipe.makers)
         self.flags = buffers.flags[number]
+        self.flags[AT] = 0
         context = context_of("ParallelEnv", method)
         data = packed(recipe)  # before there is anything to let go of
         self.pipe, far = context.Pipe()
@@ -153,14 +156,21 @@ class Process:
 
     def close_soon(self) -> None:
         """Lets the envs close; a worker that is at work does not hear, and is killed."""
-        if self.busy:
+        if self.busy and self.flags[ANSWER] != Answer.BUFFERS:  # an answer in the pipe may not be there yet
             self.process.kill()
         else:
             self.tell(Command.CLOSE)
 
-    def closed_within(self, timeout: float) -> None:
-        """Waits for the end of the process."""
-        self.process.join(timeout)
+    def closed_within(self, timeout: float) -> Failure | None:
+        """Waits for the end of the process; returns how an env failed to close, if one did."""
+        until = time.monotonic() + timeout
+        failure = None
+        with contextlib.suppress(OSError):  # the pipe is closed
+            first_ready([self.pipe, self.process.sentinel], timeout)
+            if self.flags[COMMAND] == Command.CLOSE and self.flags[ANSWER] == Answer.FAILED and self.pipe.poll():
+                failure = self.read()
+        self.process.join(max(0.0, until - time.monotonic()))
+        return failure
 
     def end(self) -> None:
         """Ends the process at once."""
@@ -192,6 +202,12 @@ def unguarded(code: int | None, begun: bool) -> str:
     """What to say besides of a process that ended before it had begun: most often the script made a pool in it, too."""
     if begun or code != 1:
         return ""
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script is not None and not os.path.exists(script):
+        return (
+            f"; the script came through standard input, or is no more ({script!r} is no file), and other processes "
+            f"cannot read it: put it into a file, or use mp_start_method='fork'"
+        )
     return (
         "; a script that makes a pool needs `if __name__ == '__main__':` around what it does, or mp_start_method='fork'"
     )
@@ -324,15 +340,21 @@ class Watch:
         return answers
 
 
-def stop(workers: list[Any], timeout: float) -> None:
-    """Asks workers to close, and ends those that do not within ``timeout`` seconds."""
+SOON = 5.0
+"""The seconds that workers have to close after an error, and when the pool is forgotten."""
+
+
+def stop(workers: list[Any], timeout: float) -> list[Failure]:
+    """Asks workers to close, and ends those that do not within ``timeout`` seconds; returns how envs failed to."""
     until = time.monotonic() + timeout
+    said = []
     for worker in workers:
         worker.close_soon()
     for worker in workers:
-        worker.closed_within(max(0.0, until - time.monotonic()))
+        said.append(worker.closed_within(max(0.0, until - time.monotonic())))
         worker.end()
     workers.clear()
+    return [one for one in said if isinstance(one, Failure) and not one.lost]
 
 
 def failures_of(answers: dict[int, Any]) -> list[Failure]:

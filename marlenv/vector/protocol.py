@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import pickle
 import traceback
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +22,7 @@ from torch import Size, Tensor
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
 from marlenv.envs.stepping import holds_rows
-from marlenv.errors import WorkerFailed
+from marlenv.errors import WorkerFailed, users_line
 from marlenv.keys import NestedKey
 from marlenv.specs import Composite
 
@@ -112,6 +114,29 @@ class Failure:
         failed = WorkerFailed(f"{who}: env {self.index} failed in {what!r}: {self.summary}{more}")
         failed.__cause__ = self.error
         return failed
+
+
+def refuse_unclosed(who: str, failures: Sequence[Failure]) -> None:
+    """Raises where envs have failed to close, for the first of them.
+
+    Args:
+        who: their pool.
+        failures: how.
+
+    Raises:
+        WorkerFailed: there are some.
+    """
+    if failures:
+        error = failures[0].raised(who, "close")
+        for other in failures[1:]:
+            error.add_note(f"env {other.index} failed, too: {other.summary}")
+        raise error
+
+
+def warn_unclosed(who: str, failures: Sequence[Failure]) -> None:
+    """Warns of the same, where nobody is there to be told."""
+    for one in failures:
+        warnings.warn(f"{who}: env {one.index} failed in 'close': {one.summary}", stacklevel=users_line())
 
 
 @dataclass

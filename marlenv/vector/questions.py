@@ -17,7 +17,8 @@ from marlenv.errors import SpecError, Unsupported
 from marlenv.tensordicts import shallow
 from marlenv.vector.base import BatchedEnv, cut_off, fresh_seed_of
 from marlenv.vector.channels import Answered, Channel, left
-from marlenv.vector.protocol import QUESTIONS, Failure, plain
+from marlenv.vector.process import SOON
+from marlenv.vector.protocol import QUESTIONS, Failure, plain, refuse_unclosed, warn_unclosed
 from marlenv.vector.worker import Recipe
 
 KINDS = ("step", "step_and_maybe_reset", "reset", "ask")
@@ -75,7 +76,7 @@ class QuestionPool(BatchedEnv):
     def _launch(self) -> None:
         made: list[Channel] = []
         self._pid = os.getpid()
-        self._finalizer = weakref.finalize(self, _end, made, self._pid)
+        self._finalizer = weakref.finalize(self, _end, type(self).__name__, made, self._pid)
         self._channels = made
         self.failures = torch.zeros(self.num_envs, dtype=torch.int64)
         self._lost = self.failures.clone()  # of which those that went with their workers
@@ -113,12 +114,18 @@ class QuestionPool(BatchedEnv):
         self._begin()
 
     def _stop(self) -> None:
-        if not self._forked:
-            ended(self._channels, self.shutdown_timeout)
-        self._abort()
+        failures: list[Failure] = []
+        try:
+            if not self._forked:
+                failures = ended(self._channels, self.shutdown_timeout)
+        finally:
+            self._abort()
+        refuse_unclosed(type(self).__name__, failures)
 
     def _abort(self) -> None:
         if self._finalizer is not None:
+            if not self._forked:
+                ended(self._channels, SOON)  # an error is on its way already
             self._finalizer()
         self._channels, self.is_closed = [], True
         for kind in KINDS:
@@ -298,16 +305,18 @@ class QuestionPool(BatchedEnv):
         return cut if question.method == "step" else (cut, fresh)
 
 
-def ended(channels: list[Channel], timeout: float) -> None:
-    """Lets the envs of workers close, and ends those that do not within so many seconds."""
+def ended(channels: list[Channel], timeout: float) -> list[Failure]:
+    """Lets the envs of workers close, and ends those that do not within so many seconds; returns how envs failed to."""
     until = time.monotonic() + timeout
+    failures = []
     for channel in channels:
         channel.close_soon()
     for channel in channels:
-        channel.end(max(0.0, until - time.monotonic()))
+        failures += channel.end(max(0.0, until - time.monotonic()))
     channels.clear()
+    return failures
 
 
-def _end(channels: list[Channel], pid: int) -> None:
+def _end(who: str, channels: list[Channel], pid: int) -> None:
     if os.getpid() == pid:
-        ended(channels, 5.0)
+        warn_unclosed(who, ended(channels, SOON))

@@ -30,7 +30,8 @@ class Actor:
     """
 
     def __init__(self, recipes: list[bytes], firsts: list[int], path: list[str], quiet: bool) -> None:
-        self.recipes, self.firsts, self.blocks = recipes, firsts, list[Block]()
+        self.recipes, self.firsts = recipes, firsts
+        self.made: tuple[list[Block], Failure | None] | None = None
         sys.path += [folder for folder in path if folder not in sys.path]
         hush(quiet)
 
@@ -39,9 +40,10 @@ class Actor:
         place = 0
         try:
             _, place, method, args = load(data)
-            if not self.blocks:
-                self.blocks = blocks_of([load(recipe) for recipe in self.recipes], alone=True)
-            return dump(answer(self.blocks, place, method, args))
+            if self.made is None:
+                self.made = blocks_of([load(recipe) for recipe in self.recipes], alone=True)
+            blocks, failed = self.made
+            return dump((failed, None) if failed else answer(blocks, place, method, args))
         except BaseException as error:
             return dump((Failure.of(error, self.firsts[place]), None))
 
@@ -139,12 +141,19 @@ class RayWorker:
     def close_soon(self) -> None:
         """Lets the envs close."""
         if not self.busy and self.ray.is_initialized():
-            self.ask(self.pack("ParallelEnv", "close", ()))
+            with contextlib.suppress(Exception):  # it is lost already
+                self.ask(self.pack("ParallelEnv", "close", ()))
+                self.closing = True
 
-    def closed_within(self, timeout: float) -> None:
-        """Waits for that."""
-        if self.ray.is_initialized():
-            self.ray.wait([self.reference], timeout=timeout)
+    closing = False
+
+    def closed_within(self, timeout: float) -> Failure | None:
+        """Waits for that; returns how an env failed to, if one did."""
+        if not self.closing or not self.ray.is_initialized():
+            return None
+        ready, _ = self.ray.wait([self.reference], timeout=timeout)
+        said = outcome(self.ray, self.reference, self.first)[0] if ready else None
+        return said if isinstance(said, Failure) else None
 
     def end(self) -> None:
         """Ends the actor at once."""
@@ -223,11 +232,14 @@ class RayChannel(Channel):
             with contextlib.suppress(Exception):  # it is lost already
                 self.closing = [self.actor.run.remote(dump((None, place, "close", ()))) for place in range(self.count)]
 
-    def end(self, timeout: float) -> None:
+    def end(self, timeout: float) -> list[Failure]:
+        said: list[Any] = []
         if self.closing and self.ray.is_initialized():
             with contextlib.suppress(Exception):
-                self.ray.wait(self.closing, num_returns=len(self.closing), timeout=timeout)
+                ready, _ = self.ray.wait(self.closing, num_returns=len(self.closing), timeout=timeout)
+                said = [outcome(self.ray, one, self.first)[0] for one in ready]
         self.kill()
+        return [one for one in said if isinstance(one, Failure) and not one.lost]
 
     @classmethod
     def gather(cls, channels: Sequence[Any], timeout: float | None) -> list[Answered]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from typing import Any
 
@@ -60,18 +60,29 @@ class SerialEnv(BatchedEnv):
     """Holds the number of the child that is at work; in shared memory, where the child is in a process."""
 
     def _describe(self) -> None:
-        """Makes the children, and reads the specs off them."""
+        """Makes the children, and reads the specs off them; closes those that there are where that fails."""
+        self.__dict__.setdefault("_at", [0])
+        self.__dict__.setdefault("_seeds", [None] * self.num_workers)
         children: list[EnvBase] = []
-        for make, options in zip(self.create_env_fn, self.create_env_kwargs, strict=True):
-            child = made(type(self).__name__, make, options, self.on_failure)
-            children.append(self._copied(child) if any(child is other for other in children) else child)
-        self._adopt(children)
-        self.__dict__["children_envs"], self._made = children, True
-        self._at, self._fits = [0], {}
-        self._seeds = self.__dict__.get("_seeds", [None] * self.num_workers)
-        for child, seed in zip(children, self._seeds, strict=True):  # of a pool that was closed
-            if seed is not None:
-                child.set_seed(seed, static_seed=self._static_seed)
+        try:
+            for i in range(self.num_workers):
+                with self._turn(i):
+                    child = self._new(i)
+                    children.append(self._copied(child) if any(child is other for other in children) else child)
+            self._adopt(children)
+            for i, (child, seed) in enumerate(zip(children, self._seeds, strict=True)):  # of a pool that was closed
+                if seed is not None:
+                    with self._turn(i):
+                        child.set_seed(seed, static_seed=self._static_seed)
+        except BaseException:
+            for child in children:
+                with suppress(Exception):
+                    child.close(raise_if_closed=False)
+            raise
+        self.__dict__["children_envs"], self._made, self._fits = children, True, {}
+
+    def _new(self, i: int) -> EnvBase:
+        return made(type(self).__name__, self.create_env_fn[i], self.create_env_kwargs[i], self.on_failure)
 
     def _copied(self, child: EnvBase) -> EnvBase:
         try:
@@ -89,9 +100,44 @@ class SerialEnv(BatchedEnv):
         self._begin()
 
     def _stop(self) -> None:
-        for child in self.children_envs if self._made else []:
-            child.close(raise_if_closed=False)
+        failed: dict[int, BaseException] = {}
+        for i, child in enumerate(self.children_envs if self._made else []):
+            try:
+                with self._turn(i):
+                    child.close(raise_if_closed=False)
+            except BaseException as error:  # the others are to be closed, too
+                failed[i] = error
         self._made = False
+        if failed:
+            first, *others = failed
+            self._at[0] = first
+            for i in others:
+                failed[first].add_note(f"env {self._number(i)} failed, too: {failed[i]!r}")
+            raise failed[first]
+
+    # --- one child after the other ---------------------------------------------------------------
+
+    def _number(self, i: int) -> int:
+        """The number of a child in the whole pool."""
+        return self._first + i
+
+    @contextmanager
+    def _turn(self, i: int) -> Iterator[None]:
+        """While a child is at work: its errors say so."""
+        self._at[0] = i
+        try:
+            yield
+        except self._caught as error:
+            error.add_note(f"in env {self._number(i)} of the pool")
+            raise
+
+    def _each(self, ask: Callable[..., Any], *columns: Iterable[Any]) -> list[Any]:
+        """What ``ask`` answers for each child, given what ``columns`` have for it."""
+        found: list[Any] = []
+        for i, given in enumerate(zip(self.children_envs, *columns, strict=True)):
+            with self._turn(i):
+                found.append(ask(*given))
+        return found
 
     def _on_new_kwargs(self) -> None:
         if self.is_closed:
@@ -108,8 +154,7 @@ class SerialEnv(BatchedEnv):
         options = [kwargs] * self.num_workers
         if kwargs:
             options = self._reset_options(kwargs)
-            for child, own in zip(self.children_envs, options, strict=True):
-                check_reset_options(child, own)
+            self._each(check_reset_options, options)
         fresh = self._begun(tensordict, options)
         if self._unreset:
             self._note_reset(tensordict)
@@ -215,9 +260,10 @@ class SerialEnv(BatchedEnv):
 
     def _check_waiting(self, tensordict: TensorDictBase, on: list[bool]) -> None:
         """Raises before any child is stepped if one of them would move rows that are to wait."""
-        for child, td, go in zip(self.children_envs, split(tensordict), on, strict=True):
+        for i, (child, td, go) in enumerate(zip(self.children_envs, split(tensordict), on, strict=True)):
             if go:
-                check_waiting(child, td, rows(get(td, STEP), td.ndim))
+                with self._turn(i):
+                    check_waiting(child, td, rows(get(td, STEP), td.ndim))
 
     def _beside(self) -> Any:
         """What steps the children at once and packs their data; None where each is stepped by itself."""
@@ -252,7 +298,7 @@ class SerialEnv(BatchedEnv):
     def _restarted(self, i: int, error: BaseException, options: Options) -> TensorDictBase:
         """What a child that failed starts with after it was made anew; raises the error unless that is asked for."""
         if self.on_failure == "raise":
-            error.add_note(f"in env {self._first + i} of the pool")
+            error.add_note(f"in env {self._number(i)} of the pool")
             raise error
         self.failures[i] += 1
         with suppress(self._caught):  # it has failed already
@@ -262,15 +308,17 @@ class SerialEnv(BatchedEnv):
 
     def _renew(self, i: int) -> None:
         """Makes a child anew. Its seed is a new one: with the old one it would come to the same end."""
-        child = made(type(self).__name__, self.create_env_fn[i], self.create_env_kwargs[i], self.on_failure)
-        if (seed := fresh_seed_of(self._seeds[i], int(self.failures[i]))) is not None:
-            child.set_seed(seed)
+        with self._turn(i):
+            child = self._new(i)
+            if (seed := fresh_seed_of(self._seeds[i], int(self.failures[i]))) is not None:
+                child.set_seed(seed)
         self.children_envs[i] = child
 
     def _set_seed(self, seed: int | None) -> None:
         for i, child in enumerate(self.children_envs):
             self._seeds[i] = seed
-            seed = child.set_seed(seed, static_seed=self._static_seed)
+            with self._turn(i):
+                seed = child.set_seed(seed, static_seed=self._static_seed)
         self._last_seed = seed
 
     def _action_seed(self) -> int:
@@ -279,14 +327,13 @@ class SerialEnv(BatchedEnv):
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         if self.is_closed:
             self.start()
-        parts = self._parts(tensordict)
-        return self._stack([c.get_state(td) for c, td in zip(self.children_envs, parts, strict=True)])
+        return self._stack(self._each(lambda child, td: child.get_state(td), self._parts(tensordict)))
 
     def _state_of(self, state: TensorDictBase, mask: Tensor, tensordict: TensorDictBase | None) -> TensorDictBase:
         if self.is_closed:
             self.start()
-        each = zip(self.children_envs, state.unbind(0), mask.unbind(0), self._parts(tensordict), strict=True)
-        return self._stack([c._state_of(s, m, td) for c, s, m, td in each])
+        each = state.unbind(0), mask.unbind(0), self._parts(tensordict)
+        return self._stack(self._each(lambda child, s, m, td: child._state_of(s, m, td), *each))
 
     def _parts(self, tensordict: TensorDictBase | None) -> Sequence[TensorDictBase | None]:
         """The data of each child."""
@@ -295,18 +342,17 @@ class SerialEnv(BatchedEnv):
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
         if self.is_closed:
             self.start()
-        parts = [c.set_state(s) for c, s in zip(self.children_envs, state.unbind(0), strict=True)]
+        parts = self._each(lambda child, own: child.set_state(own), state.unbind(0))
         self._note_reset()
         return self._stack(parts)
 
     # --- the children as modules and as objects --------------------------------------------------
 
     def _saved(self, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
-        return [child.state_dict(*args, **kwargs) for child in self.children_envs]
+        return self._each(lambda child: child.state_dict(*args, **kwargs))
 
     def _load(self, states: list[Any], strict: bool, assign: bool) -> None:
-        for child, own in zip(self.children_envs, states, strict=True):
-            child.load_state_dict(own, strict=strict, assign=assign)
+        self._each(lambda child, own: child.load_state_dict(own, strict=strict, assign=assign), states)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -318,9 +364,9 @@ class SerialEnv(BatchedEnv):
             if self._made:
                 getattr(self.children_envs[0], name)  # raises before anything starts
             self.start()
-        found = [getattr(child, name) for child in self.children_envs]
+        found = self._each(lambda child: getattr(child, name))
         if callable(found[0]):
-            return lambda *args, **kwargs: [one(*args, **kwargs) for one in found]
+            return lambda *args, **kwargs: self._each(lambda _, call: call(*args, **kwargs), found)
         return found
 
     def __getitem__(self, index: Any) -> SerialEnv:

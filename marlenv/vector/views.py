@@ -91,6 +91,21 @@ class Shared:
         self._pool._unreset = self._pool._unreset - mine
 
 
+class Places:
+    """Tells a pool which of its children is at work for a view.
+
+    Args:
+        pool: the pool.
+        rows: the numbers of its children.
+    """
+
+    def __init__(self, pool: SerialEnv, rows: Sequence[int]) -> None:
+        self.pool, self.rows = pool, rows
+
+    def __setitem__(self, _: int, i: int) -> None:
+        self.pool._at[0] = self.rows[i]
+
+
 class SerialView(Shared, SerialEnv):
     """Some children of a :class:`~marlenv.SerialEnv`: the same objects, so that what is done here is done there.
 
@@ -114,13 +129,17 @@ class SerialView(Shared, SerialEnv):
     def _describe(self) -> None:
         self.__dict__["children_envs"] = ()  # the mark that there are some
         self._adopt(self.children_envs)
-        self._made, self._seeds, self._at, self._fits = True, [None] * self.num_workers, [0], {}
+        self._made, self._seeds, self._fits = True, [None] * self.num_workers, {}
+        self._at = Places(self._pool, self._rows)
 
     def _start(self) -> None:
         """Nothing: the pool starts its children."""
 
     def _stop(self) -> None:
         """Nothing: the children are the pool's."""
+
+    def _number(self, i: int) -> int:
+        return self._pool._number(self._rows[i])
 
     def _restarted(self, i: int, error: BaseException, options: Options) -> TensorDictBase:
         return self._pool._restarted(self._rows[i], error, options)

@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -50,34 +51,69 @@ class Recipe:
     seeds: list[int | None] | None = None
 
 
+class SerialBlock(SerialEnv):
+    """The envs of a block. The pool says, once they are described, whether they go together.
+
+    Args:
+        recipe: what they are.
+        at: where to note which of them is at work.
+    """
+
+    _checks, _caught = True, BaseException
+
+    def __init__(self, recipe: Recipe, at: Any) -> None:
+        makers, options = recipe.makers, recipe.options
+        self.__dict__["_first"], self.__dict__["_at"] = recipe.first, at
+        super().__init__(len(makers), makers, create_env_kwargs=options, on_failure=recipe.on_failure)
+
+    def _adopt(self, children: Sequence[EnvBase | Description]) -> None:
+        with suppress(Exception):
+            super()._adopt(children)
+
+    def _check_alike(self, children: Sequence[EnvBase | Description]) -> None:
+        """Nothing: the pool does that."""
+
+
 class Block:
     """Some neighbouring envs of a pool, stepped one after the other.
 
     Args:
         recipe: what they are.
         alone: whether it lives in a process of the pool, whose global generators nobody else draws from.
+        at: where to note which env is at work; a place of its own when left out.
     """
 
-    def __init__(self, recipe: Recipe, *, alone: bool = False) -> None:
-        self.first, self.alone = recipe.first, alone
-        known = next((seed for seed in recipe.seeds or [] if seed is not None), None)
-        if alone:
+    env: SerialEnv
+
+    def __init__(self, recipe: Recipe, *, alone: bool = False, at: Any = None) -> None:
+        self.recipe, self.first, self.alone = recipe, recipe.first, alone
+        self._at = [0] if at is None else at
+
+    def start(self) -> None:
+        """Makes the envs."""
+        seeds = self.recipe.seeds or []
+        known = next((seed for seed in seeds if seed is not None), None)
+        if self.alone:
             seed_process(known)
-        self.env = SerialEnv(
-            len(recipe.makers), recipe.makers, create_env_kwargs=recipe.options, on_failure=recipe.on_failure
-        )
-        self.env._first, self.env._checks, self.env._caught = recipe.first, True, BaseException
-        for i, seed in enumerate(recipe.seeds or []):
+        self.env = SerialBlock(self.recipe, self._at)
+        for i, seed in enumerate(seeds):
             if seed is not None:
-                self.env.children_envs[i].set_seed(seed)
+                with self.env._turn(i):
+                    self.env.children_envs[i].set_seed(seed)
                 self.env._seeds[i] = seed
-        if alone and known is not None:
+        if self.alone and known is not None:
             seed_process(known)
+        self.env.start()
+
+    def use(self, failures: Tensor, at: Any) -> None:
+        """Notes in other memory how often envs failed, and which is at work."""
+        self.env.__dict__["failures"] = failures
+        self._at = self.env._at = at
 
     @property
     def at(self) -> int:
         """The number of the env that is at work."""
-        return self.first + int(self.env._at[0])
+        return self.first + int(self._at[0])
 
     def among(self, rows: list[int], name: str, args: tuple[Any, ...]) -> Any:
         """What a block of some of the envs does."""
@@ -107,8 +143,7 @@ class Block:
 
     def check_options(self, options: list[Options]) -> None:
         """Raises if an env does not know keyword arguments that it is to be reset with."""
-        for child, own in zip(self.env.children_envs, options, strict=True):
-            check_reset_options(child, own)
+        self.env._each(check_reset_options, options)
 
     def check_waiting(self, td: TensorDictBase) -> None:
         """Raises if an env would move rows that are to wait."""
@@ -147,21 +182,21 @@ class Block:
 
     def get(self, name: str) -> tuple[bool, Any]:
         """Whether an attribute of the envs can be called; and what it is, if not."""
-        found = [getattr(child, name) for child in self.env.children_envs]
+        found = self.env._each(lambda child: getattr(child, name))
         return (True, None) if callable(found[0]) else (False, found)
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
         """What a method of the envs answers."""
-        return [getattr(child, name)(*args, **kwargs) for child in self.env.children_envs]
+        return self.env._each(lambda child: getattr(child, name)(*args, **kwargs))
 
     def load(self, states: list[Any], strict: bool, assign: bool) -> None:
         """Loads parameters and buffers into the envs."""
-        for child, state in zip(self.env.children_envs, states, strict=True):
-            child.load_state_dict(state, strict=strict, assign=assign)
+        self.env._load(states, strict, assign)
 
     def close(self) -> None:
-        """Closes the envs."""
-        self.env.close(raise_if_closed=False)
+        """Closes the envs; all of them, even if one fails to."""
+        if "env" in self.__dict__:
+            self.env.close(raise_if_closed=False)
 
 
 @dataclass
@@ -207,8 +242,9 @@ class Worker:
 
     def make(self) -> None:
         """Makes the envs."""
-        self.block = Block(load(self.setup.recipe), alone=True)
-        self.block.env.start()
+        block = Block(load(self.setup.recipe), alone=True, at=self.flags[AT : AT + 1])
+        block.start()
+        self.block = block
         self.relink()
 
     def serve(self) -> None:
@@ -226,8 +262,13 @@ class Worker:
             self.go.hush()
             command = int(self.flags[COMMAND])
             if command == Command.CLOSE:
-                break
+                self.answer(self.close)
+                return
             self.answer(lambda command=command: self.run(command))
+        self.close()
+
+    def close(self) -> None:
+        """Closes the envs."""
         if self.block is not None:
             self.block.close()
 
@@ -237,7 +278,7 @@ class Worker:
             result = run()
             data = None if result is None else dump(result.answer)
         except BaseException as error:
-            at = self.setup.first if self.block is None else self.block.at
+            at = self.setup.first + int(self.flags[AT])
             self.flags[ANSWER], data = Answer.FAILED, dump(Failure.of(error, at))
         else:
             self.flags[ANSWER] = Answer.BUFFERS if result is None else Answer.PIPE
@@ -277,8 +318,7 @@ class Worker:
     def relink(self) -> None:
         """Shows the envs where to count, after the shared memory has changed."""
         if self.block is not None:
-            self.block.env.__dict__["failures"] = self.failures
-            self.block.env._at = self.flags[AT : AT + 1]
+            self.block.use(self.failures, self.flags[AT : AT + 1])
 
     def step(self, env: EnvBase, td: TensorDictBase, resets: bool) -> None:
         """Steps the envs, and resets them if asked for and done."""

@@ -17,8 +17,8 @@ from marlenv.keys import Path
 from marlenv.vector.base import BatchedEnv, fresh_seed_of, made
 from marlenv.vector.buffers import Buffers, Layout, fit_for_buffers
 from marlenv.vector.creator import EnvCreator
-from marlenv.vector.process import Process, Watch, failures_of, start_method, stop
-from marlenv.vector.protocol import Command, Description, Failure
+from marlenv.vector.process import SOON, Process, Watch, failures_of, start_method, stop
+from marlenv.vector.protocol import Command, Description, Failure, refuse_unclosed, warn_unclosed
 from marlenv.vector.ray import RayWatch, RayWorker
 from marlenv.vector.worker import Recipe
 
@@ -69,8 +69,10 @@ class WorkerPool(BatchedEnv):
             self._adopt([make.description] * self.num_workers)
             return
         child = made(type(self).__name__, make, options, self.on_failure)
-        self._adopt([Description.of(child)] * self.num_workers)
-        child.close(raise_if_closed=False)
+        try:
+            self._adopt([Description.of(child)] * self.num_workers)
+        finally:
+            child.close(raise_if_closed=False)
 
     def _of_one_kind(self) -> bool:
         """Whether all children are made in the same way, so that one of them says what all are."""
@@ -94,7 +96,7 @@ class WorkerPool(BatchedEnv):
         self._memory = Buffers(None, self.num_workers, self.num_processes, on_disk=self.memmap)
         self._watch: Any = RayWatch() if self.backend == "ray" else Watch()
         self._workers, self._known, self._cut = [], {}, set()
-        self._finalizer = weakref.finalize(self, _end, self._workers, self._memory, self._pid)
+        self._finalizer = weakref.finalize(self, _end, type(self).__name__, self._workers, self._memory, self._pid)
         share, more = divmod(self.num_workers, self.num_processes)
         first = 0
         try:
@@ -146,15 +148,22 @@ class WorkerPool(BatchedEnv):
         self.__dict__["failures"] = self._memory.failures
 
     def _stop(self) -> None:
-        if self._workers:
+        if not self._workers:
+            return
+        failures: list[Failure] = []
+        try:
             if not self._forked:
-                stop(self._workers, self.shutdown_timeout)
+                failures = stop(self._workers, self.shutdown_timeout)
+        finally:
             self._abort()
+        refuse_unclosed(type(self).__name__, failures)
 
     def _abort(self) -> None:
-        """Ends the processes at once."""
+        """Ends the processes: soon those that are idle, so that their envs can close, and the others at once."""
         self.__dict__["failures"] = self.failures.clone()
         if self._finalizer is not None:
+            if not self._forked:
+                stop(self._workers, SOON)  # an error is on its way already
             self._finalizer()
         self._workers = []
         self.is_closed = True
@@ -301,11 +310,10 @@ class WorkerPool(BatchedEnv):
         return answers.get(worker.number)
 
 
-def _end(workers: list[Any], buffers: Buffers, pid: int) -> None:
+def _end(who: str, workers: list[Any], buffers: Buffers, pid: int) -> None:
     """Ends processes; only where they were started."""
     if os.getpid() != pid:
         return
-    for worker in workers:
-        worker.end()
-    workers.clear()
+    failures = stop(workers, SOON)
     buffers.close()
+    warn_unclosed(who, failures)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from marlenv.envs.plan import MASKED
 from marlenv.errors import GroupError, nearest
@@ -43,6 +45,27 @@ class AgentStep(NamedTuple):
     """Which of its actions are legal next; all of them when left out."""
     info: Mapping[str, Any] | None = None
     """The values of its infos; what is left out is zeros."""
+
+
+def frozen(value: Any) -> Any:
+    """A copy of what an agent got, or of a part of it, that the simulator may go on writing to.
+
+    >>> board = np.zeros(2)
+    >>> seen = frozen(AgentStep({"board": board, "turn": 1}))
+    >>> board += 1
+    >>> seen.observations
+    {'board': array([0., 0.]), 'turn': 1}
+    """
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, Mapping):
+        return {name: frozen(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        parts = map(frozen, value)
+        return value._make(parts) if hasattr(value, "_make") else type(value)(parts)
+    return value
 
 
 def all_observations(specs: AgentSpecs) -> dict[str, TensorSpec]:

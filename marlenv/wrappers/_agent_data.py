@@ -1,4 +1,4 @@
-"""``AgentData`` and ``RootData``: what a simulator gave in a step, checked and packed, for ``AgentsEnv``."""
+"""``AgentData``: what a simulator gave of its agents in a step, checked and packed, for ``AgentsEnv``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from tensordict import TensorDict
 
 from marlenv.errors import KeyMissing, MarlenvError, SpecError
@@ -14,8 +13,7 @@ from marlenv.groups import GroupTree, Packer
 from marlenv.groups.columns import Columns
 from marlenv.groups.specs import Unequal
 from marlenv.keys import Path, nested, path
-from marlenv.specs import Composite, NonTensor
-from marlenv.tensordicts import put
+from marlenv.specs import Composite
 from marlenv.wrappers._agent import AgentSpecs, AgentStep, all_observations, unknown_agent
 from marlenv.wrappers._numbers import is_number
 
@@ -121,34 +119,6 @@ class AgentData:
             f"be left "
             f"out, or flagged as terminated or truncated with its last observation"
         )
-
-
-class RootData:
-    """What is observed of the whole simulation, at the root.
-
-    Args:
-        specs: of the entries.
-    """
-
-    def __init__(self, specs: Composite) -> None:
-        self.specs = specs
-        self._arrays = {
-            name: (torch.empty(0, dtype=spec.dtype).numpy().dtype, tuple(spec.shape))
-            for name, spec in specs.items()
-            if spec.dtype and not isinstance(spec, NonTensor)
-        }
-
-    def write(self, td: TensorDict, values: Mapping[str, Any]) -> None:
-        """Writes copies of the values, because the simulator may go on writing to them; tensordicts as they are."""
-        for name, value in values.items():
-            kind = self._arrays.get(name)
-            if type(value) is TensorDict:
-                put(td, name, value)
-            elif kind is None:
-                put(td, name, self.specs[name].encode(value))
-            else:
-                array, shape = np.array(value, dtype=kind[0]), kind[1]
-                put(td, name, torch.from_numpy(array if array.shape == shape else array.reshape(shape)))
 
 
 def at(step: int | None) -> str:

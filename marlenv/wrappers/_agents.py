@@ -22,11 +22,12 @@ from marlenv.groups.specs import Unequal
 from marlenv.keys import DONE_NAMES
 from marlenv.specs import Binary, Composite, Unbounded
 from marlenv.tensordicts import get, put
-from marlenv.wrappers._agent import AgentSpecs, AgentStep, all_observations, with_shared_infos, with_shared_masks
-from marlenv.wrappers._agent_data import AgentData, RootData
-from marlenv.wrappers._answers import Answers, checked_specs
+from marlenv.wrappers._agent import AgentSpecs, AgentStep, with_shared_infos, with_shared_masks
+from marlenv.wrappers._agent_data import AgentData
+from marlenv.wrappers._answers import Answers, checked_specs, observed_by
 from marlenv.wrappers._choices import Choices
 from marlenv.wrappers._episode_flags import EpisodeFlags
+from marlenv.wrappers._root_data import RootData
 from marlenv.wrappers._roster import AgentsWrapper
 
 FLAG = (1,)
@@ -109,12 +110,11 @@ class AgentsEnv(AgentsWrapper):
         self.group_map = resolve(self._asked_groups, list(agents), default=self.default_groups, specs=whole)
         self.tree, self.agent_names = GroupTree(self.group_map), list(agents)
         agents = with_shared_masks(self.tree, with_shared_infos(self.tree, agents))
-        masks = dict.fromkeys(("alive", "mask"), Binary(shape=(), dtype=torch.bool)) if self.use_mask else {}
-        observed = {a: Composite({**all_observations(s), **masks}) for a, s in agents.items()}
+        observed = {a: Composite(e) for a, e in observed_by(type(self).__name__, agents, masks=self.use_mask).items()}
         acted = {a: self._action_entries(s) for a, s in agents.items()}
         self._choices = Choices(type(self).__name__, self.tree, acted, unequal=self._unequal)
         rewards = {a: Composite(reward=s.reward or Unbounded(FLAG, dtype=torch.float32)) for a, s in agents.items()}
-        self._root = RootData(self.root_specs())
+        self._root = RootData(type(self).__name__, self.root_specs())
         self.full_observation_spec = group_specs(self.tree, observed, unequal=self._unequal).update(self._root.specs)
         flags = {a: Composite({n: Binary(shape=FLAG, dtype=torch.bool) for n in DONE_NAMES}) for a in agents}
         ends = flags[self.agent_names[0]]
@@ -176,7 +176,7 @@ class AgentsEnv(AgentsWrapper):
         acts = flags.living if acting is None else flags.living.intersection(acting)
         out = self._data.pack(got, gone, acts, step=None if first else flags.steps)
         flags.write(out, acts)
-        self._root.write(out, self.root_data())
+        self._root.write(out, self.root_data(), step=None if first else flags.steps)
         if self.team_reward and not first:
             put(out, "reward", torch.tensor([next((float(step.reward) for step in got.values()), 0.0)]))
         return out if self.device is None or self.device.type == "cpu" else out.to(self.device)

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
-from marlenv.errors import SpecError, SpecTypeError, nearest
-from marlenv.specs import Composite, TensorSpec
-from marlenv.wrappers._agent import AgentSpecs, AgentStep
+from marlenv.errors import KeyCollision, SpecError, SpecTypeError, nearest
+from marlenv.groups.specs import PAD_MASK
+from marlenv.specs import Binary, Composite, TensorSpec
+from marlenv.wrappers._agent import AgentSpecs, AgentStep, all_observations
 from marlenv.wrappers._agent_data import at
 from marlenv.wrappers._numbers import is_flag
 
@@ -43,6 +45,31 @@ def checked_specs(who: str, agents: Any) -> dict[str, AgentSpecs]:
     return dict(agents)
 
 
+def observed_by(who: str, agents: Mapping[str, AgentSpecs], *, masks: bool) -> dict[str, dict[str, TensorSpec]]:
+    """All entries that every agent observes, its legal actions and infos among them.
+
+    Args:
+        who: the wrapper, for messages.
+        agents: agent name -> its specs.
+        masks: whether ``alive`` and ``mask`` are among them, too.
+
+    Raises:
+        KeyCollision: an observation of the agent's own is called like an entry that the wrapper writes.
+    """
+    ours = dict.fromkeys(("alive", "mask"), Binary(shape=(), dtype=torch.bool)) if masks else {}
+    found = {}
+    for agent, specs in agents.items():
+        entries = {**all_observations(specs), **ours}
+        for name, spec in specs.observations.items():
+            if name == PAD_MASK or entries[name] is not spec:
+                raise KeyCollision(
+                    f"{who}.agent_specs: agent {agent!r} observes {name!r}, an entry that the wrapper writes itself; "
+                    f"call it something else"
+                )
+        found[agent] = entries
+    return found
+
+
 def unlike(where: str, wanted: str, got: Any, verb: str = "return") -> SpecTypeError:
     """The error for an answer of the wrong type.
 
@@ -62,6 +89,9 @@ class Answers:
         agents: agent name -> its specs.
         drops_infos: infos that have no specs are left out, and no error.
     """
+
+    declares = "AgentSpecs(..., actions={})"
+    """How the length of an ``action_mask`` is declared."""
 
     def __init__(self, who: str, agents: Mapping[str, AgentSpecs], *, drops_infos: bool) -> None:
         self.who, self.agents, self.drops_infos = who, agents, drops_infos
@@ -112,7 +142,7 @@ class Answers:
             n = np.asarray(one.action_mask).size
             raise SpecError(
                 f"{where}: agent {agent!r} got an action_mask, and nobody would read it; declare its length, "
-                f"AgentSpecs(..., actions={n}), before the first reset"
+                f"{self.declares.format(n)}, before the first reset"
             )
         if not self.drops_infos:
             self._check_declared(where, agent, "info", one.info, list(specs.info or ()))

@@ -17,8 +17,8 @@ from marlenv.groups.side_by_side import check_rewards, side_by_side
 from marlenv.keys import DONE_NAMES, nested
 from marlenv.specs import Binary, Composite, StackedComposite, Unbounded
 from marlenv.tensordicts import get, rows
-from marlenv.wrappers._agent import AgentSpecs, all_observations, check_named, with_shared_infos
-from marlenv.wrappers._answers import checked_specs
+from marlenv.wrappers._agent import AgentSpecs, check_named, with_shared_infos
+from marlenv.wrappers._answers import checked_specs, observed_by
 from marlenv.wrappers._batched_data import BatchedData, Moment, answered
 from marlenv.wrappers._batched_groups import BatchedGroups
 
@@ -103,8 +103,7 @@ class BatchedAgentsEnv(BatchedGroups):
         self.group_map = resolve(self._asked_groups, names, default=self.default_groups(names), specs=whole)
         self.tree = GroupTree(self.group_map)
         agents = with_shared_infos(self.tree, agents)
-        masks = dict.fromkeys(("alive", "mask"), Binary(shape=(), dtype=torch.bool)) if self.agents_end else {}
-        observed = {a: {**all_observations(specs), **masks} for a, specs in agents.items()}
+        observed = observed_by(type(self).__name__, agents, masks=self.agents_end)
         self._infos = {
             a: dict(s.info.items()) for a, s in agents.items() if s.info is not None and "info" in observed[a]
         }
@@ -134,11 +133,14 @@ class BatchedAgentsEnv(BatchedGroups):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
         self._check_began("step")
+        before, self._playing = self.row_steps, True
         if self._limit is not None:
-            self.row_steps = self.row_steps + 1
-        self._playing = True
+            self.row_steps = before + 1
         try:
             out = answered(type(self).__name__, "sim_step", self.sim_step(tensordict))
+        except BaseException:  # a step that the simulator refuses is none
+            self.row_steps = before
+            raise
         finally:
             self._playing = False
         if self._looks:
@@ -183,5 +185,4 @@ class BatchedAgentsEnv(BatchedGroups):
         }
         return self.rooted(self._data.of_root(now, root), groups)
 
-    rooted, scatter = BatchedGroups.rooted, BatchedGroups.scatter  # for the reference
-    group_actions = BatchedGroups.group_actions
+    rooted, scatter, group_actions = BatchedGroups.rooted, BatchedGroups.scatter, BatchedGroups.group_actions

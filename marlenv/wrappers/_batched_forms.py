@@ -79,7 +79,7 @@ def fitted_value(place: Place, wanted: Form, value: Any) -> Any:
 
 
 def filled(place: Place, wanted: Mapping[str, Form], got: Any, device: torch.device | None) -> dict[str, Any]:
-    """Infos in the shapes and dtypes of their forms, with zeros for what is missing."""
+    """Infos in their forms, with zeros for what is missing; numbers may have a dimension of their own or not."""
     got, out = {} if got is None else got, {}
     if not isinstance(got, Mapping):
         raise unlike(str(place), "a dict of infos", got, "be")
@@ -92,11 +92,16 @@ def filled(place: Place, wanted: Mapping[str, Form], got: Any, device: torch.dev
         elif value is None:
             out[name] = torch.zeros(one[0], dtype=one[1], device=device)
         else:
-            value = _tensor(there, value)
-            if value.shape[:1] != one[0][:1] or value.numel() != one[0].numel():
-                raise _wrong_shape(there, value, one[0])
-            out[name] = value.reshape(one[0]).to(one[1])
+            value, shape = _tensor(there, value), one[0]
+            if value.shape[:1] == shape[:1] and _sides(value.shape) == _sides(shape):
+                value = value.reshape(shape)
+            out[name] = fitted_value(there, one, value)
     return out
+
+
+def _sides(shape: Size) -> list[int]:
+    """How long what stands in a row is in each of its directions."""
+    return [n for n in shape[1:] if n != 1]
 
 
 def holds(dtype: torch.dtype, given: torch.dtype) -> bool:

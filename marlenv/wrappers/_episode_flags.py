@@ -66,6 +66,7 @@ class EpisodeFlags:
         """Who is there and not done."""
         self.ended: dict[str, End] = {}
         """How those who are done have ended."""
+        self._cut = False
         self._shown: Arrays | None = None
 
     def note(self, got: Mapping[str, AgentStep], *, cut: bool = False) -> None:
@@ -82,7 +83,7 @@ class EpisodeFlags:
                     break
             else:
                 return
-        before = len(living), len(ended)
+        before, self._cut = (len(living), len(ended), self._cut), cut
         for agent in living - got.keys():
             ended[agent] = (True, False)
         for agent, step in got.items():
@@ -94,7 +95,7 @@ class EpisodeFlags:
                     ended[agent] = (terminated, truncated)
         if ended:
             living.difference_update(ended)
-        if before != (len(living), len(ended)):
+        if before != (len(living), len(ended), cut):
             self._shown = None
 
     @property
@@ -109,7 +110,7 @@ class EpisodeFlags:
         ends = [
             self.ended.get(agent, GOES_ON) for agent in self.tree.place if agent in self.living or agent in self.ended
         ]
-        return _root(tuple(ends), self.rule)
+        return _root(tuple(ends) or ((False, self._cut),), self.rule)  # nobody has ever been there, maybe
 
     def write(self, td: TensorDict, acting: Collection[str]) -> None:
         """Writes flags and masks into the tensordict of one step.
@@ -170,5 +171,5 @@ def _write(td: TensorDictBase, names: tuple[str, ...], values: Iterator[Tensor])
 
 @lru_cache(maxsize=4096)
 def _root(ends: tuple[End, ...], rule: Rule) -> tuple[bool, bool, bool]:
-    flags = aggregate(Flags(*torch.tensor(ends or (GOES_ON,), dtype=torch.bool).unbind(-1)), rule)
+    flags = aggregate(Flags(*torch.tensor(ends, dtype=torch.bool).unbind(-1)), rule)
     return bool(flags.terminated), bool(flags.truncated), bool(flags.done)

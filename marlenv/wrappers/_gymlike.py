@@ -6,21 +6,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-import numpy as np
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import KeyMissing, ResetError, SpecTypeError
+from marlenv.errors import ResetError, SpecTypeError
 from marlenv.keys import path
 from marlenv.tensordicts import fetch, new, put
 from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._choices import check_choices
-from marlenv.wrappers._info_dicts import default_info_dict_reader, says_nothing
+from marlenv.wrappers._info_dicts import default_info_dict_reader, told_by
 from marlenv.wrappers._info_places import places, with_infos, without
 from marlenv.wrappers._numbers import added
-from marlenv.wrappers._reading import encoded, flag_of
+from marlenv.wrappers._reading import check_all_there, earned, observed
+from marlenv.wrappers._step_flags import flag_of, flags_of
 
 FLAGS = ("terminated", "truncated", "done")
 
@@ -31,6 +31,9 @@ class GymLikeEnv(EnvWrapper):
     A subclass says how to read the tuples that ``step`` and ``reset`` of the simulator return
     (:meth:`_output_transform`, :meth:`_reset_output_transform`), and the hooks of :class:`EnvWrapper`.
     """
+
+    reads_all: ClassVar[bool] = False
+    """Whether :meth:`read_obs` itself raises where an observation is missing."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         env = super().__new__(cls, *args, **kwargs)
@@ -56,25 +59,24 @@ class GymLikeEnv(EnvWrapper):
 
     def read_done(self, terminated: Any = None, truncated: Any = None, done: Any = None) -> tuple[Any, Any, Any, bool]:
         """The three flags as bool tensors, or None, and whether frame skipping stops here."""
-        if done is None:
-            done = terminated if truncated is None else terminated | truncated
-        terminated = done if terminated is None else terminated
-        over = done if type(done) is bool else bool(np.any(done))
-        return flag_of(terminated), flag_of(truncated), flag_of(done), over
+        if type(terminated) is bool and type(truncated) is bool and done is None:
+            over = terminated or truncated
+            return flag_of(terminated), flag_of(truncated), flag_of(over), over
+        return flags_of(type(self).__name__, terminated, truncated, done)
 
     def read_reward(self, reward: Any) -> Tensor:
         """The reward as a tensor of its spec."""
-        return self.reward_spec.encode(reward, ignore_device=True)
+        return earned(type(self).__name__, self.reward_spec, reward)
 
     def read_obs(self, observations: Any) -> dict[str, Any]:
         """The observations as a dict of tensors of their specs; a lone observation gets the first key of the spec."""
-        spec = self.full_observation_spec
+        spec, who = self.full_observation_spec, type(self).__name__
         if not isinstance(observations, Mapping):
             key = next(iter(spec.keys(True, True)))
-            return TensorDict({key: encoded(spec[key], observations)}, self.batch_size).to_dict()
+            return TensorDict({key: observed(who, spec[key], observations, path(key))}, self.batch_size).to_dict()
         if "state" in observations and "observation" not in observations and "state" not in spec:
             observations = {("observation" if k == "state" else k): v for k, v in observations.items()}
-        return {name: encoded(spec[name], value) for name, value in observations.items() if name in spec}
+        return {n: observed(who, spec[n], value, (n,)) for n, value in observations.items() if n in spec}
 
     # --- stepping --------------------------------------------------------------------------------
 
@@ -125,6 +127,8 @@ class GymLikeEnv(EnvWrapper):
         for reader in self.info_dict_reader:
             read = reader(info or {}, out)
             out = out if read is None else read
+        if not self.reads_all:
+            check_all_there(type(self).__name__, self.full_observation_spec, out, self.__dict__["_info_paths"])
         return out if self.device is None else out.to(self.device)
 
     # --- infos -----------------------------------------------------------------------------------
@@ -174,7 +178,4 @@ class GymLikeEnv(EnvWrapper):
         _, first = self._reset_output_transform(self._env.reset())
         action = self.read_action(self._action(self.rand_action()))
         second = self._output_transform(self._env.step(action))[5]
-        if not isinstance(first, Mapping) and not isinstance(second, Mapping):
-            raise KeyMissing(f"{type(self).__name__}: the simulator gives no info dicts")
-        told = [*(first or {}).items(), *(second or {}).items()]
-        return {**dict(told), **{name: value for name, value in told if not says_nothing(value)}}
+        return told_by(type(self).__name__, first, second)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tensordict import TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.errors import DtypeError, ShapeError, SpecError, SpecTypeError
+from marlenv.errors import DtypeError, KeyMissing, ShapeError, SpecError, SpecTypeError
 from marlenv.specs import Composite, TensorSpec, Unbounded
 
 NO_ROWS = Size()
@@ -110,6 +110,18 @@ class default_info_dict_reader(BaseInfoDictReader):  # noqa: N801 - TorchRL's na
             read = leaf.zero(tensordict.batch_size) if nothing else _read(key, value, leaf, tensordict.batch_size)
             tensordict.set(key, read)
         return tensordict
+
+
+def told_by(who: str, *infos: Any) -> dict[str, Any]:
+    """What some info dicts hold together; of several values of an entry the last one that says anything.
+
+    Raises:
+        KeyMissing: none of them is a dict.
+    """
+    if not any(isinstance(info, Mapping) for info in infos):
+        raise KeyMissing(f"{who}: the simulator gives no info dicts")
+    told = [item for info in infos for item in (info or {}).items()]
+    return {**dict(told), **{name: value for name, value in told if not says_nothing(value)}}
 
 
 def says_nothing(value: Any) -> bool:

@@ -11,14 +11,23 @@ from torch.utils.dlpack import from_dlpack
 
 from marlenv.optional import need
 from marlenv.specs import Composite, Unbounded
-from marlenv.wrappers._spaces import torch_dtype
+from marlenv.wrappers._numbers import no_number
+from marlenv.wrappers._spaces import WIDER, torch_dtype
 
 WHO = "a wrapper of a simulator of JAX"
+SIGNED = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}
+"""Unsigned types that torch computes badly with, and the signed ones with as many bits, in which states are held."""
 
 
 def to_torch(array: Any) -> Tensor:
     """A JAX array as a tensor on the same memory."""
     return from_dlpack(array)
+
+
+def to_wider(array: Any) -> Tensor:
+    """A JAX array of numbers that are looked at, as a tensor; unsigned ones as the next signed ones that hold them."""
+    tensor, wider = to_torch(array), WIDER.get(array.dtype)
+    return tensor if wider is None else tensor.to(getattr(torch, wider))
 
 
 def to_jax(tensor: Tensor) -> Any:
@@ -31,30 +40,34 @@ def on_host(data: Any) -> Any:
     return data.cpu() if need("jax", WHO).default_backend() == "cpu" else data
 
 
-def tree_to_td(tree: Any, rows: int) -> TensorDict:
+def tree_to_td(tree: Any, rows: int, *, held: bool) -> TensorDict:
     """A tree of arrays ``[B, ...]`` as a tensordict ``[B]`` of copies; entries are called by the way to them.
 
-    Unsigned numbers, which torch computes badly with, come as signed ones with the same bits.
+    Args:
+        tree: the arrays.
+        rows: how many rows there are.
+        held: the tree is a state, whose unsigned numbers come as signed ones with the same bits; otherwise they come as
+            wider ones with the same values.
     """
     lax = need("jax.lax", WHO)
     out = TensorDict({}, batch_size=[rows])
     for way, leaf in _leaves(tree):
-        signed = lax.bitcast_convert_type(leaf, "int32") if leaf.dtype.name == "uint32" else leaf
-        out[way] = to_torch(signed).clone()
+        signed = SIGNED.get(leaf.dtype.name) if held else None
+        out[way] = to_wider(leaf if signed is None else lax.bitcast_convert_type(leaf, signed)).clone()
     return out
 
 
-def spec_of_tree(tree: Any) -> Composite:
+def spec_of_tree(tree: Any, *, held: bool) -> Composite:
     """The spec of what :func:`tree_to_td` makes of a tree of arrays, or of their shapes, of one row."""
     found = Composite()
     for way, leaf in _leaves(tree):
-        dtype = torch.int32 if leaf.dtype.name == "uint32" else torch_dtype(leaf.dtype)
+        dtype = torch_dtype(SIGNED.get(leaf.dtype.name, leaf.dtype) if held else leaf.dtype)
         found[way] = Unbounded(tuple(leaf.shape), dtype=dtype)
     return found
 
 
 def td_to_tree(td: TensorDictBase, like: Any) -> Any:
-    """The tree that :func:`tree_to_td` made a tensordict of.
+    """The state that :func:`tree_to_td` made a tensordict of.
 
     Args:
         td: its entries.
@@ -65,9 +78,16 @@ def td_to_tree(td: TensorDictBase, like: Any) -> Any:
     back = []
     for way, leaf in leaves:
         array = to_jax(td.get(tuple(_name(step) for step in way)).clone())
-        unsigned = leaf.dtype.name == "uint32"
-        back.append(lax.bitcast_convert_type(array, "uint32") if unsigned else array.astype(leaf.dtype))
+        unsigned = leaf.dtype.name in SIGNED
+        back.append(lax.bitcast_convert_type(array, leaf.dtype) if unsigned else array.astype(leaf.dtype))
     return util.tree_unflatten(structure, back)
+
+
+def check_rewards(who: str, rewards: Tensor | None) -> None:
+    """Raises if a reward ``[B, ...]`` is not a number; on a GPU looking would take as long as a step."""
+    if rewards is not None and rewards.device.type == "cpu" and bool(rewards.isnan().any()):
+        row = int(rewards.isnan().nonzero()[0, 0])
+        raise no_number(who, rewards[row].tolist(), f" in row {row}")
 
 
 def row_keys(seed: int, resets: Tensor) -> Any:

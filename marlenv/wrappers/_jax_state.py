@@ -17,7 +17,7 @@ from marlenv.keys import DONE_NAMES
 from marlenv.optional import need
 from marlenv.specs import Binary, Composite
 from marlenv.tensordicts import get, rows
-from marlenv.wrappers._jax_arrays import on_host, row_keys, spec_of_tree, td_to_tree, to_jax, tree_to_td
+from marlenv.wrappers._jax_arrays import check_rewards, on_host, row_keys, spec_of_tree, td_to_tree, to_jax, tree_to_td
 from marlenv.wrappers._jax_compiled import CompiledEnv
 from marlenv.wrappers._rows import rows_of
 
@@ -104,7 +104,7 @@ class JaxStateEnv(CompiledEnv):
 
     def _set_specs(self, observed: Composite, action: Any, reward: Any, done: Composite | None = None) -> None:
         """Assigns the specs of a row, which are given without batch dimensions."""
-        state = spec_of_tree(self._like)
+        state = spec_of_tree(self._like, held=True)
         self.full_observation_spec = self._expanded(observed.clone().update(Composite(state=state)))
         self.full_action_spec = self._expanded(action if isinstance(action, Composite) else Composite(action=action))
         self.full_reward_spec = self._expanded(reward if isinstance(reward, Composite) else Composite(reward=reward))
@@ -157,7 +157,8 @@ class JaxStateEnv(CompiledEnv):
         return state, data
 
     def _read(self, state: Any, seen: Row, lead: Size, before: TensorDictBase | None) -> TensorDict:
-        out = tree_to_td(seen, lead.numel()).set("state", tree_to_td(state, lead.numel()))
+        out = tree_to_td(seen, lead.numel(), held=False).set("state", tree_to_td(state, lead.numel(), held=True))
+        check_rewards(type(self).__name__, out.get("reward", None))
         out = out.reshape(lead) if lead else out.squeeze(0)
         out = self.write_data(out, before)
         return out if self.device is None else out.to(self.device)

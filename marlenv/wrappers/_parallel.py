@@ -21,7 +21,7 @@ class ParallelSimEnv(AgentsEnv):
     """An env around a simulator that steps all its agents at once. Abstract.
 
     A wrapper writes ``_build_env``, ``agent_specs``, :meth:`sim_reset` and :meth:`sim_step`. Actions reach the
-    simulator only for agents that are alive.
+    simulator only for agents that are alive; while nobody is there yet, it is stepped without any.
     """
 
     skips_frames = True
@@ -42,12 +42,15 @@ class ParallelSimEnv(AgentsEnv):
 
     def _play(self, actions_of: ActionsOf, source: Any) -> tuple[Mapping[str, AgentStep], None]:
         actions = actions_of(source, self._flags.living)
+        if not actions and self._flags.over:  # else, nobody is there yet
+            return {}, None
         self._flags.steps += 1
-        got: Mapping[str, AgentStep] = {}
-        if actions:
-            times = self.frame_skip
-            once = self._checked_step
+        times, once = self.frame_skip, self._checked_step
+        try:
             got = once(actions) if times == 1 else repeated(once, actions, times, self._agent_specs)
+        except BaseException:  # a step that the simulator refuses is none
+            self._flags.steps -= 1
+            raise
         return got, None
 
     def _checked_step(self, actions: Actions) -> Mapping[str, AgentStep]:

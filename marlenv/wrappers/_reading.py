@@ -1,4 +1,4 @@
-"""Values of a space, and flags, as tensors: what wrappers of gym's interface read simulators with."""
+"""Values of a space as tensors: what wrappers of gym's interface read simulators with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tensordict import NonTensorStack
+from tensordict import NonTensorStack, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.errors import DtypeError, KeyMissing, ShapeError
@@ -21,20 +21,8 @@ from marlenv.wrappers._numbers import numbers_of
 from marlenv.wrappers._space_values import encoder_of
 from marlenv.wrappers._spaces import kind_of
 
-NO, YES = np.zeros(1, dtype=bool), np.ones(1, dtype=bool)
-
-
-def flag_of(value: Any) -> Tensor | None:
-    """A simulator's flag as a bool tensor, ``[1]`` or ``[B]``, in memory of its own; None stays None.
-
-    >>> flag_of(np.array([0.0, 1.0]))
-    tensor([False,  True])
-    """
-    if value is None:
-        return None
-    if type(value) is bool or np.ndim(value) == 0:
-        return torch.from_numpy((YES if value else NO).copy())
-    return torch.from_numpy(np.array(value, dtype=bool).reshape(-1))
+SINGLE = ((), (1,))
+"""Shapes of one number."""
 
 
 def encoded(spec: TensorSpec, value: Any, encode: Callable[[Any], Any] | None = None) -> Any:
@@ -47,6 +35,44 @@ def encoded(spec: TensorSpec, value: Any, encode: Callable[[Any], Any] | None = 
     """
     value = value if encode is None else encode(value)
     return spec.encode(value.clone() if isinstance(value, Tensor) else value, ignore_device=True)
+
+
+def observed(who: str, spec: TensorSpec, value: Any, at: Path) -> Any:
+    """A simulator's value as its spec has it, in memory of its own.
+
+    Raises:
+        KeyMissing: it has not all parts.
+        DtypeError: it is no numbers, or those of another dtype that would become others.
+    """
+    _check_value(who, spec, value, at)
+    return encoded(spec, value)
+
+
+def _check_value(who: str, spec: TensorSpec, value: Any, at: Path) -> None:
+    if isinstance(spec, Composite):
+        if isinstance(value, Mapping):
+            if not all(name in value for name in spec.keys()):
+                raise lacking(who, at, list(spec.keys()), value)
+            for name, one in spec.items():
+                _check_value(who, one, value[name], (*at, name))
+    elif spec.dtype is not None and not _holds_tensors(value):
+        choices = isinstance(spec, (OneHot, MultiOneHot))
+        check_numbers(f"{who}: observation {nested(at)!r}", value, torch.int64 if choices else spec.dtype)
+
+
+def earned(who: str, spec: TensorSpec, reward: Any) -> Any:
+    """A simulator's reward as its spec has it.
+
+    Raises:
+        DtypeError: it is no numbers, or those of another dtype that would become others.
+    """
+    if not isinstance(spec, Composite):
+        check_numbers(f"{who}.step: the reward", reward, spec.dtype)
+    return spec.encode(reward, ignore_device=True)
+
+
+def _holds_tensors(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and any(isinstance(one, Tensor) for one in value)
 
 
 def reader_of(who: str, space: Any, spec: TensorSpec, at: Path = ()) -> Callable[[Any], Any]:
@@ -83,21 +109,34 @@ def _numbers(who: str, dtype: Any, spec: TensorSpec, encode: Callable[[Any], Any
         given, shape = list(array.shape), list(spec.shape)
         raise ShapeError(f"{who}: the simulator gave a value of shape {given}, its space has {shape}")
     if array.dtype is not dtype:
-        _check_numbers(who, array, spec.dtype)
+        check_numbers(who, array, spec.dtype)
     return torch.from_numpy(np.array(array, dtype=dtype))
+
+
+def read_numbers(who: str, spec: TensorSpec, value: Any) -> Tensor:
+    """Numbers as their spec has them, in memory of their own; ``[1]`` and ``[]`` stand for each other.
+
+    Raises:
+        ShapeError: they have another shape.
+        DtypeError: they are no numbers, or those of another dtype that would become others.
+    """
+    array = np.asarray(value)
+    if array.shape in SINGLE and tuple(spec.shape) in SINGLE:
+        array = array.reshape(spec.shape)
+    return _numbers(who, torch.empty(0, dtype=spec.dtype).numpy().dtype, spec, None, array)
 
 
 def _choices(who: str, spec: TensorSpec, encode: Callable[[Any], Any] | None, value: Any) -> Any:
     """Choices, which are numbers, as one-hot vectors."""
     value = value if encode is None else encode(value)
     if not isinstance(value, int):
-        _check_numbers(who, value, torch.int64)
+        check_numbers(who, value, torch.int64)
     return encoded(spec, value)
 
 
-def _check_numbers(who: str, value: Any, dtype: torch.dtype) -> None:
+def check_numbers(who: str, value: Any, dtype: torch.dtype) -> None:
     """Raises where a value is no numbers, or those of another dtype that would become others."""
-    array = numbers_of(value)
+    array = value if isinstance(value, Tensor) else numbers_of(value)
     wrong = f"expected numbers, got {value!r}"[:200] if array is None else unfit(array, dtype)
     if wrong:
         raise DtypeError(f"{who}: the simulator gave a value that is not in its space; {wrong}")
@@ -114,11 +153,27 @@ def _objects(who: str, spec: NonTensor, values: Sequence[Any]) -> Any:
 def _parts(who: str, at: Path, readers: dict[str, Callable[[Any], Any]], named: bool, batch: Size, value: Any) -> Any:
     parts = value if named or not np.iterable(value) else {str(i): one for i, one in enumerate(value)}
     if not isinstance(parts, Mapping) or not readers.keys() <= parts.keys():
-        raise _lacking(who, at, list(readers), parts)
+        raise lacking(who, at, list(readers), parts)
     return new({name: read(parts[name]) for name, read in readers.items()}, batch)
 
 
-def _lacking(who: str, at: Path, names: list[str], parts: Any) -> KeyMissing:
+def check_all_there(who: str, spec: Composite, out: TensorDictBase, infos: set[Path]) -> None:
+    """Raises where an observation is missing: the data would have an older one in its place.
+
+    Args:
+        who: the wrapper, for errors.
+        spec: of what is observed.
+        out: the data of a reset or a step.
+        infos: where entries stand that are read from infos, which need not be there.
+    """
+    wanted, got = spec.keys(), out.keys()
+    if not all(name in got for name in wanted):
+        names = [name for name in wanted if name not in {where[0] for where in infos}]
+        if not all(name in got for name in names):
+            raise lacking(who, (), names, dict.fromkeys(name for name in names if name in got))
+
+
+def lacking(who: str, at: Path, names: list[str], parts: Any) -> KeyMissing:
     """The error for a value that has not all parts of its space."""
     there = list(parts) if isinstance(parts, Mapping) else []
     missing = next(name for name in names if name not in there)

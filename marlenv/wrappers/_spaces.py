@@ -168,8 +168,18 @@ _KNOWN: dict[str, Callable[[Any, bool, Any], TensorSpec]] = {
 }
 
 
-def spec_of_array(array: Any) -> TensorSpec:
-    """The spec of a ``dm_env`` array; numbers get one dimension."""
+def spec_of_array(array: Any, who: str = "spec_of_array") -> TensorSpec:
+    """The spec of a ``dm_env`` array; numbers get one dimension.
+
+    Args:
+        array: the array.
+        who: whose it is, for errors.
+
+    Raises:
+        SpecTypeError: it is none of numbers.
+    """
+    if not hasattr(array, "shape") or np.dtype(array.dtype).kind not in "biuf":
+        raise SpecTypeError(f"{who}: expected a dm_env array of numbers, got {array!r}; nested ones must be flattened")
     shape, dtype = tuple(array.shape) or (1,), torch_dtype(array.dtype)
     if not hasattr(array, "minimum"):
         return Unbounded(shape, dtype=dtype)

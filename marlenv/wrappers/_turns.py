@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tensordict import TensorDict, TensorDictBase
 
 from marlenv.errors import GroupError, SpecError
-from marlenv.wrappers._agent import AgentStep
+from marlenv.wrappers._agent import AgentStep, frozen
 from marlenv.wrappers._agent_data import at
 from marlenv.wrappers._agents import ActionsOf, AgentsEnv
 from marlenv.wrappers._answers import unlike
@@ -43,6 +43,8 @@ class TurnSimEnv(AgentsEnv):
     """
 
     default_rule = False
+    looks_are_own: bool = False
+    """Whether :meth:`sim_look` returns memory of its own, which nothing writes to later; it is copied otherwise."""
 
     def __init__(self, *, observe: Observe = "acting", **options: Any) -> None:
         if observe not in ("acting", "all"):
@@ -72,7 +74,7 @@ class TurnSimEnv(AgentsEnv):
 
     @abstractmethod
     def sim_look(self, agent: str) -> AgentStep:
-        """What an agent sees, without rewards and flags."""
+        """What an agent sees, without rewards and flags; of whoever is not looked at again, it is shown again."""
 
     def sim_agents(self) -> list[str]:
         """The agents that are in the game after a reset."""
@@ -88,7 +90,15 @@ class TurnSimEnv(AgentsEnv):
         """The first data of the position that the simulator is in, after so many steps."""
         self._flags.open(steps)
         acting, named = self.sim_acting(), self.tree.place  # of others nothing is asked; _emit complains about them
-        looks = {agent: self.sim_look(agent) if agent in named else AgentStep({}) for agent in self.sim_agents()}
+        looks = {}
+        for agent in self.sim_agents():
+            look = self.sim_look(agent) if agent in named else AgentStep({})
+            looks[agent] = look if self.looks_are_own else frozen(look)
+        if not looks:
+            raise GroupError(
+                f"{type(self).__name__}.reset: {type(self._env).__name__} has no agents after its reset, so that "
+                f"nobody would ever move; those who move first must be there from the reset on"
+            )
         if type(acting) is not set or not all(type(look) is AgentStep for look in looks.values()):
             self._check(acting, looks)
         self._turn = Turn(looks, acting)
@@ -101,7 +111,11 @@ class TurnSimEnv(AgentsEnv):
         if acting:
             actions = actions_of(source, acting)
             flags.steps += 1
-            results = self.sim_play(actions)
+            try:
+                results = self.sim_play(actions)
+            except BaseException:  # a move that the simulator refuses is no step
+                flags.steps -= 1
+                raise
             self._check_results(results)
             turn.acting = self.sim_acting()
             if type(turn.acting) is not set:
@@ -121,7 +135,8 @@ class TurnSimEnv(AgentsEnv):
                 terminated = True
             look = looks.get(agent)
             if look is None or everybody or terminated or truncated or agent in following:
-                looks[agent] = look = self.sim_look(agent) if agent in named else AgentStep({})
+                look = self.sim_look(agent) if agent in named else AgentStep({})
+                looks[agent] = look = look if self.looks_are_own else frozen(look)
                 if type(look) is not AgentStep:
                     self._check(following, {agent: look})
             got[agent] = AgentStep(look.observations, reward, terminated, truncated, look.action_mask, look.info)

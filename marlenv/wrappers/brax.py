@@ -99,7 +99,9 @@ class BraxWrapper(JaxStateEnv):
     def _make_specs(self, env: Any) -> None:
         state, seen = self._shapes()
         self._limited = LIMIT in state.info
-        self._set_specs(spec_of_tree(seen), Bounded(-1, 1, (env.action_size,), dtype=torch.float32), Unbounded((1,)))
+        self._set_specs(
+            spec_of_tree(seen, held=False), Bounded(-1, 1, (env.action_size,), dtype=torch.float32), Unbounded((1,))
+        )
 
     def row_reset(self, key: Any) -> tuple[Any, Row]:
         """A new state, and what is observed of it."""

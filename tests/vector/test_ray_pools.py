@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from pools import Fragile, assert_equal, interrupted, pool
+from programs import left, makers
 
 from marlenv import AsyncEnvPool, ParallelEnv, SerialEnv
 from marlenv.errors import WorkerFailed
@@ -251,3 +252,27 @@ def ancestors(process, parents):
     while process in parents:
         process = parents[process]
         yield process
+
+
+def played(env):
+    env.rollout(2)
+    env.close()
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_envs_are_closed(machine, kind, tmp_path):
+    with pytest.raises(WorkerFailed, match="env 1 failed in 'close': OSError: disk full"):
+        played(POOLS[kind](makers(tmp_path, e1="close")))
+    assert left(tmp_path) == 0
+    with pytest.raises(WorkerFailed, match="env 2 failed in 'step"):
+        played(POOLS[kind](makers(tmp_path, e2="step")))
+    assert left(tmp_path) == 0
+    with pytest.raises(WorkerFailed, match="env 3 failed in '(start|describe)': OSError: no licence"):
+        POOLS[kind](makers(tmp_path, e3="make")).start()
+    assert left(tmp_path) == 0
+    env = POOLS[kind](makers(tmp_path))
+    env.rollout(2)
+    assert left(tmp_path, 0) == 4
+    del env
+    gc.collect()
+    assert left(tmp_path) == 0

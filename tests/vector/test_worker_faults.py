@@ -70,7 +70,7 @@ def test_a_process_that_was_killed_between_steps_is_replaced():
 
 
 def test_a_child_that_cannot_be_made_is_named():
-    with pytest.raises(WorkerFailed, match=r"env 0 failed in 'start': TypeError: (.|\n)*no_such_option"):
+    with pytest.raises(WorkerFailed, match=r"env 1 failed in 'start': TypeError: (.|\n)*no_such_option"):
         ParallelEnv(2, CountingEnv, create_env_kwargs=[{}, {"no_such_option": 1}], num_processes=1)
 
 

@@ -94,26 +94,31 @@ class DMControlWrapper(GymLikeEnv):
         return env
 
     def _make_specs(self, env: Any) -> None:
-        self._seen = time_steps.entries(env.observation_spec())
+        who, self._acts = type(self).__name__, env.action_spec()
+        self._seen = time_steps.entries(who, env.observation_spec())
         seen = Composite() if self.pixels_only else self._seen.clone()
         if self.from_pixels:
             env.reset()
             try:
                 shape = self._pixels().shape
             except Exception as error:  # of many kinds: MuJoCo's, GL's, Python's
-                raise SpecError(
-                    f"{type(self).__name__}: nothing is drawn with render_kwargs={self.render_kwargs}: {error}"
-                ) from error
+                raise SpecError(f"{who}: nothing is drawn with render_kwargs={self.render_kwargs}: {error}") from error
             seen["pixels"] = Bounded(0, 255, shape, dtype=torch.uint8)
         self.observation_spec = seen
-        self.action_spec = time_steps.action_spec(env.action_spec(), categorical=self.categorical_action_encoding)
-        self.reward_spec = spec_of_array(env.reward_spec())
+        self.action_spec = time_steps.action_spec(who, self._acts, categorical=self.categorical_action_encoding)
+        self.reward_spec = spec_of_array(env.reward_spec(), f"{who}: the reward")
         flag = Binary(shape=(1,), dtype=torch.bool)
         self.full_done_spec = Composite(done=flag, terminated=flag.clone(), truncated=flag.clone())
 
+    def read_action(self, action: Any) -> Any:
+        """The action as the simulator takes it."""
+        return time_steps.told(self._acts, super().read_action(action))
+
     def read_obs(self, observations: Any) -> dict[str, Any]:
         """What is observed, and pixels where asked for, as a dict of tensors."""
-        data: dict[str, Any] = {} if self.pixels_only else dict(time_steps.read(self._seen, observations))
+        data: dict[str, Any] = (
+            {} if self.pixels_only else time_steps.read(type(self).__name__, self._seen, observations)
+        )
         if self.from_pixels:
             data["pixels"] = self._pixels()
         return data

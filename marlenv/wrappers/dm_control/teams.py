@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-from torch import Tensor
-
 from marlenv.errors import SpecTypeError, UnknownName, nearest, whole
 from marlenv.groups import MarlGroupMapType
 from marlenv.optional import need
@@ -68,14 +65,15 @@ class DMTeamsWrapper(ParallelSimEnv):
 
     def agent_specs(self) -> dict[str, AgentSpecs]:
         """What each agent observes and does."""
-        env = self._env
-        kinds = zip(self._names, env.observation_spec(), env.action_spec(), env.reward_spec(), strict=True)
-        return {
-            name: AgentSpecs(
-                time_steps.entries(seen), time_steps.action_spec(acts, categorical=True), reward=spec_of_array(pays)
-            )
-            for name, seen, acts, pays in kinds
-        }
+        env, found = self._env, {}
+        self._acts = env.action_spec()
+        kinds = zip(self._names, env.observation_spec(), self._acts, env.reward_spec(), strict=True)
+        for name, seen, acts, pays in kinds:
+            who = f"{type(self).__name__}: agent {name!r}"
+            action = time_steps.action_spec(who, acts, categorical=True)
+            reward = spec_of_array(pays, f"{who}: the reward")
+            found[name] = AgentSpecs(time_steps.entries(who, seen), action, reward=reward)
+        return found
 
     def sim_reset(self, seed: int | None) -> Mapping[str, AgentStep]:
         """Starts an episode."""
@@ -85,8 +83,8 @@ class DMTeamsWrapper(ParallelSimEnv):
 
     def sim_step(self, actions: dict[str, Any]) -> Mapping[str, AgentStep]:
         """Plays an action of every agent."""
-        told = [actions[name] for name in self._names]
-        return self._read(self._env.step([x.numpy() if isinstance(x, Tensor) else np.asarray(x) for x in told]))
+        told = [time_steps.told(acts, actions[name]) for name, acts in zip(self._names, self._acts, strict=True)]
+        return self._read(self._env.step(told))
 
     def _read(self, step: Any) -> dict[str, AgentStep]:
         terminated, truncated = time_steps.ends(step)

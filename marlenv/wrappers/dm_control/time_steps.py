@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from marlenv.errors import Unsupported
 from marlenv.specs import Categorical, Composite, OneHot, TensorSpec
+from marlenv.wrappers._reading import lacking, read_numbers
 from marlenv.wrappers._spaces import spec_of_array
 
 WRAPPED = ("_env", "_environment")
@@ -27,9 +27,15 @@ def ends(step: Any) -> tuple[bool, bool]:
     return over and discount == 0, over and discount != 0
 
 
-def entries(specs: Any) -> Composite:
-    """The specs of what is observed; a lone array is ``"observation"``."""
-    return Composite({name: spec_of_array(array) for name, array in named(specs).items()})
+def entries(who: str, specs: Any) -> Composite:
+    """The specs of what is observed; a lone array is ``"observation"``.
+
+    Raises:
+        SpecTypeError: one of them is no array of numbers.
+    """
+    return Composite(
+        {name: spec_of_array(array, f"{who}: observation {name!r}") for name, array in named(specs).items()}
+    )
 
 
 def named(seen: Any) -> Any:
@@ -37,19 +43,33 @@ def named(seen: Any) -> Any:
     return seen if hasattr(seen, "items") else {"observation": seen}
 
 
-def action_spec(array: Any, *, categorical: bool) -> TensorSpec:
-    """The spec of an action: choices as numbers, or one-hot; else as its array says."""
+def action_spec(who: str, array: Any, *, categorical: bool) -> TensorSpec:
+    """The spec of an action: choices as numbers, or one-hot; else as its array says.
+
+    Raises:
+        SpecTypeError: it is no array of numbers.
+    """
     if hasattr(array, "num_values"):
         return Categorical(int(array.num_values)) if categorical else OneHot(int(array.num_values))
-    return spec_of_array(array)
+    return spec_of_array(array, f"{who}: the action")
 
 
-def read(specs: Composite, observation: Any) -> dict[str, Tensor]:
-    """What was observed, as tensors of the specs, in memory of their own."""
-    seen = named(observation)
-    return {
-        name: torch.from_numpy(np.array(seen[name])).reshape(spec.shape).to(spec.dtype) for name, spec in specs.items()
-    }
+def told(array: Any, action: Any) -> Any:
+    """An action in the shape and dtype of its array of dm_env, as the env takes it."""
+    return np.asarray(action, dtype=array.dtype).reshape(array.shape)
+
+
+def read(who: str, specs: Composite, observation: Any) -> dict[str, Tensor]:
+    """What was observed, as tensors of the specs, in memory of their own.
+
+    Raises:
+        KeyMissing: an entry is not there.
+        ShapeError, DtypeError: a value that does not fit its spec.
+    """
+    seen, names = named(observation), list(specs.keys())
+    if any(name not in seen for name in names):
+        raise lacking(who, (), names, seen)
+    return {name: read_numbers(f"{who}: observation {name!r}", specs[name], seen[name]) for name in names}
 
 
 def seed(who: str, env: Any, number: int) -> None:

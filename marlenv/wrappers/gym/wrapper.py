@@ -58,6 +58,7 @@ class GymWrapper(GymLikeEnv):
     libname: ClassVar[str] = "gymnasium"
     git_url: ClassVar[str] = "https://github.com/Farama-Foundation/Gymnasium"
     _side_by_side = classmethod(side_by_side)
+    reads_all = True
     _otherwise: ClassVar[str] = "MOGymWrapper and MOGymEnv take rewards with a number for each aim"
 
     def __init__(

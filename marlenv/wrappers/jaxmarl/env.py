@@ -19,7 +19,7 @@ from marlenv.tensordicts import lazy, new
 from marlenv.wrappers._agent import AgentSpecs
 from marlenv.wrappers._base import option_names, own_options
 from marlenv.wrappers._batched import BatchedAgentsEnv
-from marlenv.wrappers._jax_arrays import td_to_tree, to_jax, to_torch, tree_to_td
+from marlenv.wrappers._jax_arrays import td_to_tree, to_jax, to_wider, tree_to_td
 from marlenv.wrappers._jax_compiled import CompiledEnv
 from marlenv.wrappers._rows import rows_of
 from marlenv.wrappers._spaces import spec_of, torch_dtype
@@ -135,7 +135,7 @@ class JaxMARLWrapper(CompiledEnv, BatchedAgentsEnv):
         return self._read(data)
 
     def _read(self, data: Any) -> TensorDict:
-        root, stacked = need("jax.tree", type(self).__name__).map(to_torch, data)
+        root, stacked = need("jax.tree", type(self).__name__).map(to_wider, data)
         groups = {}
         for (path, agents, lazily), entries in zip(self._groups, stacked, strict=True):
             lead = torch.Size((*self.batch_size, len(agents)))
@@ -151,7 +151,7 @@ class JaxMARLWrapper(CompiledEnv, BatchedAgentsEnv):
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         self._check_began("get_state")
-        return tree_to_td(self._memory, self.batch_size[0])
+        return tree_to_td(self._memory, self.batch_size[0], held=True)
 
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
         like = self._functions.start(self._keys)[0] if self._memory is None else self._memory

@@ -51,6 +51,7 @@ class OpenSpielWrapper(TurnSimEnv):
     """
 
     libname: ClassVar[str] = "open_spiel"
+    looks_are_own = True
     module: ClassVar[str] = "pyspiel"
     git_url: ClassVar[str] = "https://github.com/google-deepmind/open_spiel"
 

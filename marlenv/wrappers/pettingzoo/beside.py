@@ -65,7 +65,7 @@ class Beside:
         env._check_began("step")
         flags = env._flags
         got, following = env._play(_chosen, actions)
-        if flags.ended or got.keys() != self.names or not self._fits(got):
+        if flags.ended or env._answers.unseen[False] or got.keys() != self.names or not self._fits(got):
             return env._emit(got, following, first=False)
         flags.note(got, cut=env.max_steps is not None and flags.steps >= env.max_steps)
         return Got(got, flags.shown(), flags.living.intersection(following))

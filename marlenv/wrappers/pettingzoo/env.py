@@ -7,18 +7,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-import torch
 from tensordict import TensorDict, TensorDictBase
 
 from marlenv.envs.seeding import as_seed, next_seed
 from marlenv.errors import SpecError
 from marlenv.groups.maps import GroupMap, MarlGroupMapType
 from marlenv.optional import need
-from marlenv.specs import Composite, TensorSpec, Unbounded
+from marlenv.specs import Composite, TensorSpec
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
+from marlenv.wrappers._answers import unlike
 from marlenv.wrappers._base import option_names, own_options
 from marlenv.wrappers._turns import Result, TurnSimEnv
+from marlenv.wrappers.pettingzoo.answers import check_interface, first_infos, state_spec
 from marlenv.wrappers.pettingzoo.beside import OURS, fit, side_by_side
 from marlenv.wrappers.pettingzoo.interfaces import Interface, ParallelInterface, TurnsInterface
 from marlenv.wrappers.pettingzoo.spaces import AgentSpaces
@@ -56,7 +56,8 @@ class PettingZooWrapper(TurnSimEnv):
         seed: seeds the first reset; every later one gets the next seed of the chain.
         done_on_any: end the episode with the first agent that is done, else with the last; a parallel env ends with the
             first and a turn-based one with the last when left out.
-        info_specs: entries of the agents' infos that come later than in a reset; those of a reset are found out.
+        info_specs: entries of the agents' infos that come later than in a reset, an ``action_mask`` among them; those
+            of a reset are found out.
         **options: ``max_steps`` truncates; ``unequal`` pads or stacks unequal agents; ``observe="all"`` looks at
             everybody in every step of a turn-based env, and not only at who acts next; ``frame_skip`` plays actions of
             a parallel env several times; ``device``.
@@ -89,12 +90,14 @@ class PettingZooWrapper(TurnSimEnv):
         if not isinstance(env, (zoo.ParallelEnv, zoo.AECEnv)):
             who = type(self).__name__
             raise SpecError(f"{who}: expected a pettingzoo.ParallelEnv or AECEnv, got {type(env).__name__}")
-        self.parallel = self.skips_frames = isinstance(env, zoo.ParallelEnv)
+        parallel = isinstance(env, zoo.ParallelEnv)  # whose agents are all looked at anew in every step
+        self.parallel = self.skips_frames = self.looks_are_own = parallel
         self.return_state, self.categorical_actions, self.info_specs = return_state, categorical_actions, info_specs
         if group_map == "torchrl":
             group_map = MarlGroupMapType.BY_NAME_PREFIX if self.parallel else MarlGroupMapType.ONE_GROUP_PER_AGENT
         any_ends = self.parallel if done_on_any is None else done_on_any
         super().__init__(env=env, group_map=group_map, use_mask=use_mask, done_on_any=any_ends, **options)
+        self._answers.declares = "info_specs={{'action_mask': Binary({})}}"
         self._together = Together(self) if self._fits() else None
         self.seed = seed
         if seed is not None:
@@ -113,20 +116,17 @@ class PettingZooWrapper(TurnSimEnv):
         return env
 
     def agent_specs(self) -> dict[str, AgentSpecs]:
-        sim = self._env
-        spaces = AgentSpaces(sim, self.categorical_actions, self.info_specs)
+        sim, who = self._env, type(self).__name__
+        check_interface(who, sim)
+        infos = first_infos(who, sim, parallel=self.parallel)
+        spaces = AgentSpaces(who, sim, infos, self.categorical_actions, self.info_specs)
         self._interface: Interface = (
-            ParallelInterface(sim, spaces, self.frame_skip)
-            if self.parallel
-            else TurnsInterface(sim, spaces, self.observe_rule)
+            ParallelInterface(sim, spaces, self.frame_skip) if self.parallel else TurnsInterface(sim, spaces)
         )
         return spaces.specs
 
     def root_specs(self) -> Composite:
-        if not self.return_state:
-            return Composite()
-        state = torch.as_tensor(np.asarray(self._env.state()))
-        return Composite(state=Unbounded(state.shape, dtype=state.dtype))
+        return Composite({"state": state_spec(type(self).__name__, self._env)} if self.return_state else {})
 
     def root_data(self) -> Mapping[str, Any]:
         return {"state": self._env.state()} if self.return_state else {}
@@ -151,6 +151,8 @@ class PettingZooWrapper(TurnSimEnv):
             self._set_seed(as_seed(type(self).__name__, seed))
         if options is None:
             return super()._reset(tensordict)
+        if not isinstance(options, Mapping):
+            raise unlike(f"{type(self).__name__}.reset: options", "a dict", options, "be")
         self.sim_reset(self._take_seed(), options)
         self._began = True
         return self._opened()

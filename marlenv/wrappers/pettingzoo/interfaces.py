@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from marlenv.wrappers._agent import AgentStep
+from marlenv.wrappers._agent import AgentStep, frozen
 from marlenv.wrappers._parallel import repeated
-from marlenv.wrappers._turns import Observe, Result
+from marlenv.wrappers._turns import Result
+from marlenv.wrappers.pettingzoo.answers import of_reset, of_step
 from marlenv.wrappers.pettingzoo.bare import Bare
-from marlenv.wrappers.pettingzoo.spaces import AgentSpaces, frozen
+from marlenv.wrappers.pettingzoo.spaces import AgentSpaces
 
 
 class Interface(Protocol):
@@ -55,7 +56,7 @@ class ParallelInterface:
         """What the simulator has answered to the actions that are played next, where it was asked already."""
 
     def reset(self, seed: int | None, told: Mapping[str, Any]) -> None:
-        observations, infos = self._sim.reset(seed=seed, **told)
+        observations, infos = of_reset(self.spaces.who, self._sim, self._sim.reset(seed=seed, **told))
         there = dict.fromkeys((*observations, *self._sim.agents))
         self._steps = {a: self.spaces.read(a, observations.get(a), infos.get(a)) for a in there}
 
@@ -77,8 +78,9 @@ class ParallelInterface:
         """What the simulator answers to actions: observations, rewards, two flags and infos, agent by agent."""
         spaces = self.spaces
         told = actions if spaces.as_they_are else {a: spaces.to_sim(a, x) for a, x in actions.items()}
-        observations, rewards, terminated, truncated, infos = self._sim.step(told)
-        return observations, rewards, terminated, truncated, infos
+        answer = self._sim.step(told)
+        whole = type(answer) is tuple and len(answer) == 5  # what is in it is looked at where it is read
+        return answer if whole else of_step(spaces.who, self._sim, answer)
 
     def all_there(self, agents: list[str]) -> bool:
         """Whether the simulator goes on with these agents, in their order."""
@@ -87,7 +89,7 @@ class ParallelInterface:
     def _step(self, actions: dict[str, Any]) -> Mapping[str, AgentStep]:
         sim, spaces = self._sim, self.spaces
         answer, self.answered = self.answered or self.ask(actions), None
-        observations, rewards, terminated, truncated, infos = answer
+        observations, rewards, terminated, truncated, infos = of_step(spaces.who, sim, answer)
         steps = {}
         for a in dict.fromkeys((*observations, *sim.agents, *spaces.strangers(rewards, terminated, truncated))):
             flags = terminated.get(a, False), truncated.get(a, False)
@@ -103,11 +105,10 @@ class TurnsInterface:
     Args:
         sim: the env.
         spaces: what its agents see and do.
-        observe: ``"acting"``, or ``"all"``: then everybody is looked at in every step.
     """
 
-    def __init__(self, sim: Any, spaces: AgentSpaces, observe: Observe) -> None:
-        self._sim, self.spaces, self._freeze = sim, spaces, observe == "acting"
+    def __init__(self, sim: Any, spaces: AgentSpaces) -> None:
+        self._sim, self.spaces = sim, spaces
         self._bare = Bare(sim)
         self._final: dict[str, AgentStep] = {}
         self._living: set[str] = set()
@@ -135,7 +136,7 @@ class TurnsInterface:
         got = {a: (rewards.get(a, 0.0), terminated.get(a, False), truncated.get(a, False)) for a in told}
         self._living = set(there).difference(ended)
         self._final.clear()
-        self._final.update({a: self.look(a) for a in ended})
+        self._final.update({a: frozen(self.look(a)) for a in ended})
         while ended and sim.agents and sim.agent_selection in ended:
             self._sim.step(None)
         return got
@@ -143,7 +144,4 @@ class TurnsInterface:
     def look(self, agent: str) -> AgentStep:
         if agent in self._final:  # it has left the simulator; this is what it saw last
             return self._final[agent]
-        observation, info = self._sim.observe(agent), self._bare().infos.get(agent)
-        if self._freeze:  # it is shown again later, when the simulator may have written over it
-            observation, info = frozen(observation), frozen(info)
-        return self.spaces.read(agent, observation, info)
+        return self.spaces.read(agent, self._sim.observe(agent), self._bare().infos.get(agent))

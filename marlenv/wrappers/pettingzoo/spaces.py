@@ -9,8 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from marlenv.errors import MarlenvError
 from marlenv.specs import Composite, TensorSpec, Unbounded
+from marlenv.specs.composite import RESERVED
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
+from marlenv.wrappers._answers import unlike
+from marlenv.wrappers._info_dicts import numbers_of
 from marlenv.wrappers._space_values import can_be_masked, decoder_of, encoder_of, mask_length
 from marlenv.wrappers._spaces import spec_of
 
@@ -21,28 +25,43 @@ class AgentSpaces:
     """The spaces of a PettingZoo env's agents.
 
     Args:
-        sim: an env of either interface; it is reset once, to see who masks actions and what infos there are.
+        who: the wrapper, for messages.
+        sim: an env of either interface.
+        infos: of a reset, agent by agent: they say who masks actions and what infos there are.
         categorical: discrete actions as numbers; else one-hot.
-        info_specs: entries of infos that a reset does not give.
+        info_specs: entries of infos that a reset does not give, an ``action_mask`` among them.
     """
 
-    def __init__(self, sim: Any, categorical: bool, info_specs: Mapping[str, TensorSpec] | None) -> None:
-        found = sim.reset()
-        infos = sim.infos if found is None else found[1]  # the parallel interface returns them
-        told = any(info.get(MASK) is not None for info in infos.values())  # agents that come later are told so, too
+    def __init__(
+        self,
+        who: str,
+        sim: Any,
+        infos: Mapping[str, Any],
+        categorical: bool,
+        info_specs: Mapping[str, TensorSpec] | None,
+    ) -> None:
+        self.who = who
+        given: dict[str, dict[str, Any]] = {}
+        for agent, info in infos.items():
+            if not isinstance(info, Mapping | None):
+                raise unlike(f"{who}: the info of agent {agent!r}", "a dict", info, "be")
+            given[agent] = dict(info or {})
+        more = dict(info_specs or {})
+        told = more.pop(MASK, None) is not None or any(info.get(MASK) is not None for info in given.values())
         self.specs: dict[str, AgentSpecs] = {}
         self._encoders: dict[str, Any] = {}
         self._decoders: dict[str, Any] = {}
         for agent in sim.possible_agents:
             observed, acted = sim.observation_space(agent), sim.action_space(agent)
-            info = dict(infos.get(agent, {}))
-            observation = spec_of(observed, categorical=categorical)
+            info = given.get(agent, {})
+            observation = self._spec_of(f"observation of agent {agent!r}", observed, categorical)
+            action = self._spec_of(f"action of agent {agent!r}", acted, categorical)
+            # agents that come later are told so, too
             masked = info.pop(MASK, None) is not None or (told and can_be_masked(acted))
             if isinstance(observation, Composite) and MASK in observation:
                 masked = True
                 del observation[MASK]
-            entries = info_spec(info).update(Composite(dict(info_specs or {})))
-            action = spec_of(acted, categorical=categorical)
+            entries = info_spec(info).update(Composite(more))
             self.specs[agent] = AgentSpecs(
                 Composite({OBS: observation}), action, mask_length(acted) if masked else None, entries
             )
@@ -52,6 +71,13 @@ class AgentSpaces:
         """Whether simulators take actions as they are in the data."""
         self.seen_as_they_are = not any(self._encoders.values())
         """Whether observations are what simulators give."""
+
+    def _spec_of(self, what: str, space: Any, categorical: bool) -> TensorSpec:
+        try:
+            return spec_of(space, categorical=categorical)
+        except MarlenvError as error:
+            error.args = (f"{self.who}: {what}: {error}",)
+            raise
 
     def strangers(self, *told: Mapping[str, Any]) -> set[str]:
         """The agents in rewards or flags that the env never named, which :class:`AgentData` complains about."""
@@ -81,19 +107,6 @@ def mask_of(observation: Any, info: Mapping[str, Any] | None) -> Any:
     return np.concatenate(mask) if isinstance(mask, tuple) else mask
 
 
-def frozen(observation: Any) -> Any:
-    """A copy of an observation that the simulator may go on writing to.
-
-    >>> frozen({"board": np.zeros(2), "turn": 1})
-    {'board': array([0., 0.]), 'turn': 1}
-    """
-    if isinstance(observation, Mapping):
-        return {name: frozen(value) for name, value in observation.items()}
-    if isinstance(observation, tuple):
-        return tuple(frozen(value) for value in observation)
-    return observation.copy() if isinstance(observation, np.ndarray) else observation
-
-
 def info_spec(info: Mapping[str, Any]) -> Composite:
     """The specs of the numbers and arrays in an info dict; everything else is left out.
 
@@ -102,9 +115,9 @@ def info_spec(info: Mapping[str, Any]) -> Composite:
     """
     out = Composite()
     for key, value in info.items():
-        if isinstance(value, (bool, int, float, np.ndarray, np.generic, Tensor)):
-            array = np.asarray(value)
-            if array.dtype.kind in "biuf":
-                tensor = torch.as_tensor(array)
-                out[key] = Unbounded(tensor.shape, dtype=tensor.dtype)
+        named = isinstance(key, str) and key not in RESERVED
+        if named and isinstance(value, (bool, int, float, np.ndarray, np.generic, Tensor)):
+            array = numbers_of(value.detach().cpu() if isinstance(value, Tensor) else value)
+            if array is not None:
+                out[key] = Unbounded(array.shape, dtype=torch.as_tensor(array).dtype)
     return out

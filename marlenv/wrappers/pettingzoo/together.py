@@ -74,6 +74,8 @@ class Together:
         last = env.max_steps is not None and flags.steps + 1 >= env.max_steps
         if last or flags.ended or len(flags.living) != count or len(turn.acting) != count or env._device is not None:
             return None
+        if env._answers.unseen[False]:  # a first step is looked at whole
+            return None
         assert isinstance(interface, ParallelInterface)
         actions: dict[str, Any] = {}
         for group in self._groups:

@@ -150,8 +150,8 @@ class UnityMLAgentsWrapper(AgentsEnv):
                 if "discrete_action" in own:
                     chosen.discrete[row] = np.asarray(own["discrete_action"])
             self._env.set_actions(behaviour, chosen)
-        self._flags.steps += 1
         self._env.step()
+        self._flags.steps += 1
         return self._read(first=False)
 
     @staticmethod
