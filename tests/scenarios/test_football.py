@@ -126,7 +126,7 @@ def test_scripted_players_beat_those_that_stand_still_and_shots_move_the_ball():
         ({"n_red_agents": 0, "ai_red_agents": False}, "n_red_agents must be 1"),
         ({"pitch_width": 0.3}, "pitch_width leaves no wall"),
         ({"pitch_length": 0.01, "goal_depth": 0.001}, "pitch_length leaves no room"),
-        ({"ai_strength": (1.0, 2.0, 3.0)}, "ai_strength must be a number, or that of blue"),
+        ({"ai_strength": (1.0, 0.5, 0.2)}, "ai_strength must be a number, or that of blue"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_in_words(options, says):

@@ -328,6 +328,8 @@ ERRORS: list[Case] = [
      "Stacked of shape [2, -1], stacked along dimension 0.flatten: dimension 1 comes behind dimension 0; swap them"),
     (lambda: Composite().flatten(-2), BadIndex,
      "Composite of shape [].flatten: dimension -2 is out of range; it has no batch dimensions"),
+    (lambda: OneHot(4, (2, 3, 4)).flatten(-2, -1), BadIndex,
+     "OneHot([2, 3, 4], bool, n=4).flatten: dimension -1 belongs to single values; count from the front, over the 2"),
     (lambda: setattr(Composite(shape=(2,)), "names", ["a", "b"]), SpecError,
      "Composite.names: expected 1 names, one per batch dimension, got ['a', 'b']"),
     (lambda: Composite(shape=(2,), names=["a"]).refine_names("b"), SpecError,
