@@ -230,9 +230,10 @@ def complete_level(
             return
     have = {name: value for name in level.names if (value := get(node, name)) is not None}
     for name, value in have.items():
-        if value.dtype is not torch.bool:
-            which = _which(name, level, env, method)
-            raise DtypeError(f"{which} must be torch.bool, got {value.dtype}; return a comparison, or flag.bool()")
+        for one in value if isinstance(value, list) else [value]:  # those of groups of different sizes
+            if one.dtype is not torch.bool:
+                which = _which(name, level, env, method)
+                raise DtypeError(f"{which} must be torch.bool, got {one.dtype}; return a comparison, or flag.bool()")
         if -1 not in shape and value.shape != shape:
             try:
                 have[name] = value.reshape(shape)
