@@ -11,6 +11,8 @@ from torch import Tensor
 
 from marlenv.errors import SpecError
 
+SINGLE = ((), (1,))
+"""Shapes of one number."""
 FLAGS = (bool, int, float, np.bool_, np.number, np.ndarray)
 
 

@@ -17,12 +17,9 @@ from marlenv.keys import Path, nested
 from marlenv.specs import Composite, MultiOneHot, NonTensor, OneHot, TensorSpec
 from marlenv.specs.plain import is_plain
 from marlenv.tensordicts import new
-from marlenv.wrappers._numbers import numbers_of
+from marlenv.wrappers._numbers import SINGLE, numbers_of
 from marlenv.wrappers._space_values import encoder_of
 from marlenv.wrappers._spaces import kind_of
-
-SINGLE = ((), (1,))
-"""Shapes of one number."""
 
 
 def encoded(spec: TensorSpec, value: Any, encode: Callable[[Any], Any] | None = None) -> Any:

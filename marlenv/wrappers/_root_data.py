@@ -19,9 +19,7 @@ from marlenv.specs.shapes import fits
 from marlenv.tensordicts import new, put
 from marlenv.wrappers._agent_data import at
 from marlenv.wrappers._answers import unlike
-
-SINGLE = ((), (1,))
-"""Shapes of one number."""
+from marlenv.wrappers._numbers import SINGLE
 
 
 class RootData:

@@ -82,7 +82,10 @@ def test_the_others_take_lists(make: Callable[[], Transform]) -> None:
 @pytest.mark.parametrize("create_copy", [False, True])
 def test_renamed_entries_of_a_pool_are_each_agents_own(create_copy: bool) -> None:
     """Around a pool as within it, where the agents stand in the first dimension of an env's own data."""
-    rename = lambda: RenameTransform([SEEN], [("agents", "o")], create_copy=create_copy)  # noqa: E731
+
+    def rename():
+        return RenameTransform([SEEN], [("agents", "o")], create_copy=create_copy)
+
     around = TransformedEnv(SerialEnv(2, lambda: UnevenEnv(LISTS)), rename())
     within = SerialEnv(2, lambda: TransformedEnv(UnevenEnv(LISTS), rename()))
     one, other = (env.rollout(6, break_when_any_done=False)["next", "agents"] for env in (around, within))

@@ -55,8 +55,13 @@ class Shows(CountingEnv):
 
 def test_rows_of_single_numbers_are_lost_by_themselves() -> None:
     """An observation without a dimension of its own, such as a Categorical, is a message all the same."""
-    make = lambda *rows: Shows(Categorical(5), [torch.tensor(4)] * 9, rows)  # noqa: E731
-    lose = lambda: DropMessages(0.25, in_keys=["observation"], flag_name="arrived")  # noqa: E731
+
+    def make(*rows):
+        return Shows(Categorical(5), [torch.tensor(4)] * 9, rows)
+
+    def lose():
+        return DropMessages(0.25, in_keys=["observation"], flag_name="arrived")
+
     env = TransformedEnv(make(2000), lose())
     env.set_seed(0)
     out = env.rollout(4)["next"]
@@ -127,7 +132,10 @@ def pack() -> GroupedEnv:
 
 @pytest.mark.parametrize("padding", ["same", "constant"])
 def test_frames_of_stored_data_end_with_each_agent(padding: str) -> None:
-    frames = lambda **how: CatFrames(3, -1, [SEEN], padding=padding, padding_value=-7, **how)  # noqa: E731
+
+    def frames(**how):
+        return CatFrames(3, -1, [SEEN], padding=padding, padding_value=-7, **how)
+
     stored = pack().rollout(12, break_when_any_done=False)
     made = frames(done_key=("wolves", "done"), mask_key="early")(stored.clone())
     online = TransformedEnv(pack(), frames()).rollout(12, break_when_any_done=False)
@@ -153,7 +161,10 @@ def test_frames_to_come_end_with_each_agent() -> None:
 
 def test_the_time_may_stand_anywhere_and_rows_may_be_many() -> None:
     one = pack().rollout(8, break_when_any_done=False)
-    make = lambda: CatFrames(2, -1, [SEEN], done_key=("wolves", "done"))  # noqa: E731
+
+    def make():
+        return CatFrames(2, -1, [SEEN], done_key=("wolves", "done"))
+
     want = make()(one.clone())[SEEN]
     two = torch.stack([one, one], 1)
     two.names = ["time", None]

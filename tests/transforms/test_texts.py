@@ -149,7 +149,10 @@ def test_what_users_write_is_theirs() -> None:
 
 @pytest.mark.parametrize("pool", [False, True])
 def test_first_texts_of_an_env_that_resets_itself_are_kept(pool: bool) -> None:
-    make = lambda: TransformedEnv(Says(anew=True), AutoResetTransform())  # noqa: E731
+
+    def make():
+        return TransformedEnv(Says(anew=True), AutoResetTransform())
+
     before, after = said(SerialEnv(2, make) if pool else make())
     assert before == ([[0, 1, 2, 0, 1, 2, 0]] * 2 if pool else [0, 1, 2, 0, 1, 2, 0])
     assert after == ([[1, 2, 0, 1, 2, 0, 1]] * 2 if pool else [1, 2, 0, 1, 2, 0, 1])  # nothing stands in for a text
