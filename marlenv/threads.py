@@ -44,6 +44,16 @@ def unshared() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+def renew() -> None:
+    """Lets PyTorch have its threads anew, where this process was forked, before threads of ours compute with it.
+
+    Each thread that computes first looks whether they are there, and two that find out at once that they are not end
+    in PyTorch's "Invalid thread pool!".
+    """
+    if _forks:
+        torch.set_num_threads(torch.get_num_threads())
+
+
 @lru_cache(maxsize=1)
 def pool() -> Any:
     """The addresses of OpenMP's functions; None where PyTorch has brought no such library."""
@@ -65,4 +75,4 @@ def shared(work: float) -> tuple[int, int]:
     return most, ctypes.addressof(pool())
 
 
-__all__ = ["ONE", "shared", "unshared"]
+__all__ = ["ONE", "renew", "shared", "unshared"]

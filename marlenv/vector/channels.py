@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from marlenv.threads import renew as renew_threads
 from marlenv.vector.process import context_of, in_words, packed, packed_question, unguarded
 from marlenv.vector.protocol import Failure, dump, load
 from marlenv.vector.worker import Block, Recipe, begin_process, wants_quiet
@@ -160,6 +161,7 @@ class ThreadChannel(Channel):
         super().__init__(recipes)
         self.answers, self.questions = answers, queue.SimpleQueue[Any]()
         self.unclosed: list[Failure] = []
+        renew_threads()
         self.thread = threading.Thread(target=_serve_thread, args=(recipes, self.questions, answers, self), daemon=True)
         self.thread.start()
 

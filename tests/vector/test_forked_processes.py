@@ -5,8 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import subprocess
 import sys
+import threading
 
 import pytest
+import torch
 from pools import nothing_left_behind
 
 from marlenv import AsyncEnvPool, ParallelEnv
@@ -92,6 +94,31 @@ def test_a_fork_that_closes_a_pool_gets_workers_of_its_own(kind):
     shown, _ = counted(env, td, 1)
     assert shown == [2, 2]
     getattr(env, "_pool", env).close()
+
+
+def test_threads_of_a_fork_may_all_begin_to_compute_at_once():
+    """PyTorch's own are lost by a fork; two of ours that found out together ended in its "Invalid thread pool!"."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)  # what there is to lose
+    together = threading.Barrier(16, timeout=50)
+
+    def make():
+        if threading.current_thread() is not threading.main_thread():
+            together.wait()
+            torch.arange(1)
+        return CountingEnv()
+
+    def count():
+        env = AsyncEnvPool([make] * 16)
+        shown, _ = counted(env, env.reset(), 2)
+        env.close()
+        return shown
+
+    try:
+        said = [elsewhere(count) for _ in range(5)]
+    finally:
+        torch.set_num_threads(before)
+    assert said == [[2] * 16] * 5
 
 
 FORK = """
