@@ -198,6 +198,8 @@ from marlenv.wrappers import OpenSpielEnv as OpenSpielEnv
 from marlenv.wrappers import OpenSpielWrapper as OpenSpielWrapper
 from marlenv.wrappers import PettingZooEnv as PettingZooEnv
 from marlenv.wrappers import PettingZooWrapper as PettingZooWrapper
+from marlenv.wrappers import PgxEnv as PgxEnv
+from marlenv.wrappers import PgxWrapper as PgxWrapper
 from marlenv.wrappers import ProcgenEnv as ProcgenEnv
 from marlenv.wrappers import ProcgenWrapper as ProcgenWrapper
 from marlenv.wrappers import RoboHiveEnv as RoboHiveEnv

@@ -19,6 +19,7 @@ EXTRAS = {
     "jaxmarl": "jaxmarl",
     "brax": "brax",
     "jumanji": "jumanji",
+    "pgx": "pgx",
     "gymnasium": "gymnasium",
     "mo_gymnasium": "mo_gymnasium",
     "dm_control": "dm_control",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what only the slow tests use and `.[dev]` leaves out: Ray, RLlib, Melting Pot, JaxMARL, Stable-Baselines3,
 # SuperSuit, PufferLib, BenchMARL, MO-Gymnasium, gym in both of its generations, Procgen, scikit-learn, DeepMind Control,
-# MaMuJoCo, Brax, Jumanji, ML-Agents, NVIDIA's cuda-core, engines of chess and Go, and Chromium.
+# MaMuJoCo, Brax, Jumanji, Pgx, ML-Agents, NVIDIA's cuda-core, engines of chess and Go, and Chromium.
 #
 #   VENV=.venv tests/simulators.sh               all
 #   PYTHON=python3 tests/simulators.sh jaxmarl   one of them
@@ -45,11 +45,14 @@ supersuit() {
   there supersuit 3.11.0 || get --no-deps supersuit==3.11.0 tinyscaler==1.2.8
 }
 
-# Its wheel brings tests of its own, which would stand in for others' `tests`.
-pufferlib() {
-  there pufferlib 2.0.2 && return
-  get --no-deps pufferlib==2.0.2
+# Their wheels bring tests of their own, which would stand in for others' `tests`.
+without_tests() {
+  get --no-deps "$@"
   rm -rf "$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tests"
+}
+
+pufferlib() {
+  there pufferlib 2.0.2 || without_tests pufferlib==2.0.2
 }
 
 # Lets an environment, a folder, find what it lacks in ours.
@@ -141,6 +144,11 @@ jumanji() {
   there jumanji 1.1.2 || get --no-deps jumanji==1.1.2 esquilax==2.1.0 jax-tqdm==0.4.0
 }
 
+pgx() {
+  jaxmarl
+  there pgx 2.6.0 || without_tests pgx==2.6.0 svgwrite==1.4.3
+}
+
 # Its classes work beside our protobuf; its protocol wants an old one, and so has an environment of its own, in which all
 # else is that of ours.
 mlagents() {
@@ -168,7 +176,7 @@ packaged() {
   fi
 }
 
-SIMULATORS='ray rllib jaxmarl sb3 supersuit pufferlib benchmarl meltingpot mo_gymnasium gym procgen openml dm_control mamujoco brax jumanji mlagents cuda'
+SIMULATORS='ray rllib jaxmarl sb3 supersuit pufferlib benchmarl meltingpot mo_gymnasium gym procgen openml dm_control mamujoco brax jumanji pgx mlagents cuda'
 PACKAGED='stockfish ethereal-chess toga2 gnuchess gnugo chromium'
 for one in ${@:-$SIMULATORS $PACKAGED}; do
   if [[ " $SIMULATORS " == *" $one "* ]]; then

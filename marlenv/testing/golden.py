@@ -41,6 +41,7 @@ NONE = {
     "jumanji": "XLA's numbers change with the machine",
     "meltingpot": "its substrates cannot be seeded",
     "openml": "its data sets are fetched from a server",
+    "pgx": "its games are compared with Pgx's own, move by move, and take XLA long to compile",
     "procgen": "it observes pictures, of which the first numbers say nothing",
     "robohive": "the simulator is on few machines",
     "smacv2": "the game is on few machines",

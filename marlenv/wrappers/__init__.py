@@ -25,6 +25,7 @@ from marlenv.wrappers.meltingpot import MeltingpotEnv, MeltingpotWrapper
 from marlenv.wrappers.open_spiel import OpenSpielEnv, OpenSpielWrapper
 from marlenv.wrappers.openml import OpenMLEnv
 from marlenv.wrappers.pettingzoo import PettingZooEnv, PettingZooWrapper
+from marlenv.wrappers.pgx import PgxEnv, PgxWrapper
 from marlenv.wrappers.procgen import ProcgenEnv, ProcgenWrapper
 from marlenv.wrappers.smacv2 import SMACv2Env, SMACv2Wrapper
 from marlenv.wrappers.unity_mlagents import UnityMLAgentsEnv, UnityMLAgentsWrapper
@@ -66,6 +67,8 @@ __all__ = [
     "ParallelSimEnv",
     "PettingZooEnv",
     "PettingZooWrapper",
+    "PgxEnv",
+    "PgxWrapper",
     "ProcgenEnv",
     "ProcgenWrapper",
     "RoboHiveEnv",

@@ -111,6 +111,13 @@ WRAPPERS = [
         batched=True,
     ),
     _wrapper(
+        "pgx",
+        "pgx:PgxEnv",
+        "Pgx's games: pgx/go_9x9, pgx/shogi, pgx/sparrow_mahjong, pgx/minatar-breakout",
+        task_option="env_id",
+        batched=True,
+    ),
+    _wrapper(
         "envpool",
         "envpool:MultiThreadedEnv",
         "EnvPool's tasks, whose players are groups: envpool/LeducHoldem-v1, envpool/CartPole-v1",

@@ -25,6 +25,7 @@ MADE = {
     "open_spiel": ("OpenSpielWrapper", "OpenSpielEnv"),
     "openml": ("OpenMLEnv",),
     "pettingzoo": ("PettingZooWrapper", "PettingZooEnv"),
+    "pgx": ("PgxWrapper", "PgxEnv"),
     "procgen": ("ProcgenWrapper", "ProcgenEnv"),
     "smacv2": ("SMACv2Wrapper", "SMACv2Env"),
     "vmas": ("VmasWrapper", "VmasEnv"),

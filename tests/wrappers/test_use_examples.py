@@ -27,6 +27,7 @@ SLOW = {
     "meltingpot",
     "openml",
     "pettingzoo",
+    "pgx",
     "procgen",
     "unity_mlagents",
 }  # one takes seconds, the others are installed there

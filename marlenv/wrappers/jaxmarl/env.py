@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from typing import Any, ClassVar
 
-import torch
-from tensordict import TensorDict, TensorDictBase
-from torch import Size, Tensor
-
-from marlenv.envs.seeding import fresh_seed
-from marlenv.errors import ShapeError, UnknownName, Unsupported, nearest
+from marlenv.errors import UnknownName, Unsupported, nearest
 from marlenv.optional import need
 from marlenv.options import naming_options
 from marlenv.specs import Composite, Unbounded
-from marlenv.tensordicts import lazy, new
 from marlenv.wrappers._agent import AgentSpecs
 from marlenv.wrappers._base import option_names, own_options
-from marlenv.wrappers._batched import BatchedAgentsEnv
-from marlenv.wrappers._jax_arrays import td_to_tree, to_jax, to_wider, tree_to_td
-from marlenv.wrappers._jax_compiled import CompiledEnv
-from marlenv.wrappers._rows import rows_of
+from marlenv.wrappers._jax_agents import JaxAgentsEnv
+from marlenv.wrappers._jax_rows import Functions
 from marlenv.wrappers._spaces import spec_of, torch_dtype
 from marlenv.wrappers._used_options import check_used
 from marlenv.wrappers.jaxmarl.checks import check_observations, check_sim, scenario_of
-from marlenv.wrappers.jaxmarl.functions import Functions, compiled, keys_of, legal_of
-from marlenv.wrappers.jaxmarl.transition import GroupLayout
+from marlenv.wrappers.jaxmarl.functions import compiled, legal_of
 
 
-class JaxMARLWrapper(CompiledEnv, BatchedAgentsEnv):
+class JaxMARLWrapper(JaxAgentsEnv):
     """A JaxMARL env, compiled, and batched with ``jax.vmap``. Tensors and JAX's arrays share memory.
 
     Per group of ``A`` agents; by name prefix (``"ally_0"``, ``"ally_1"`` -> ``"ally"``) unless ``group_map`` says
@@ -57,25 +47,6 @@ class JaxMARLWrapper(CompiledEnv, BatchedAgentsEnv):
 
     libname: ClassVar[str] = "jaxmarl"
     git_url: ClassVar[str] = "https://github.com/FLAIROx/JaxMARL"
-    rows_are_chosen: ClassVar[bool] = True
-    agents_end = True
-    counts_steps: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        env: Any = None,
-        *,
-        num_envs: int | None = None,
-        batch_size: Sequence[int] | None = None,
-        seed: int | None = None,
-        **options: Any,
-    ) -> None:
-        who = type(self).__name__
-        asked = rows_of(who, batch_size, num_envs)
-        batch = Size([1]) if asked is None else asked
-        if len(batch) != 1 or batch[0] < 1:
-            raise ShapeError(f"{who}: batch_size must be [num_envs], with a row or more, got {list(batch)}")
-        super().__init__(env=env, batch_size=batch, seed=fresh_seed() if seed is None else seed, **options)
 
     @classmethod
     def _task_names(cls) -> list[str]:
@@ -101,11 +72,6 @@ class JaxMARLWrapper(CompiledEnv, BatchedAgentsEnv):
         world = self._shapes.get("world_state")
         return Composite() if world is None else Composite(state=Unbounded(world.shape, dtype=torch_dtype(world.dtype)))
 
-    def _init_env(self) -> None:
-        self._groups = tuple(GroupLayout(path, agents, self._lazy[path]) for path, agents in self.tree.groups.items())
-        self._memory: Any = None
-        super()._init_env()
-
     def _compiled(self) -> Functions:
         return compiled(self._env, self._groups, tuple(self.agent_names), self._legal, self.max_steps)
 
@@ -115,48 +81,6 @@ class JaxMARLWrapper(CompiledEnv, BatchedAgentsEnv):
         except Exception as error:
             raise Unsupported.to_copy(type(self).__name__, f"a {type(self._env).__name__}") from error
         return super().__getstate__()
-
-    # --- stepping --------------------------------------------------------------------------------
-
-    def sim_reset(self, where: Tensor | None) -> TensorDict:
-        if self._memory is None or where is None:
-            keys = self._keys if self._memory is None else self._memory["key"]
-            self._memory, data = self._functions.start(keys)
-        else:
-            self._memory, data = self._functions.restart(self._memory, to_jax(where))
-        return self._read(data)
-
-    def sim_step(self, tensordict: TensorDictBase) -> TensorDict:
-        actions = [
-            [to_jax(x) for x in a] if isinstance(a, list) else to_jax(a)
-            for a in self.group_actions(tensordict).values()
-        ]
-        self._memory, data = self._functions.step(self._memory, actions)
-        return self._read(data)
-
-    def _read(self, data: Any) -> TensorDict:
-        root, stacked = need("jax.tree", type(self).__name__).map(to_wider, data)
-        groups = {}
-        for (path, agents, lazily), entries in zip(self._groups, stacked, strict=True):
-            lead = torch.Size((*self.batch_size, len(agents)))
-            groups[path] = lazy([new(x, self.batch_size) for x in entries], 1) if lazily else new(entries, lead)
-        return self.rooted(dict(root), groups)
-
-    # --- randomness and state --------------------------------------------------------------------
-
-    def _set_seed(self, seed: int | None) -> None:
-        self._keys = keys_of(fresh_seed() if seed is None else seed, self.batch_size[0])
-        if self._memory is not None:
-            self._memory = {**self._memory, "key": self._keys}
-
-    def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
-        self._check_began("get_state")
-        return tree_to_td(self._memory, self.batch_size[0], held=True)
-
-    def _set_state(self, state: TensorDictBase) -> TensorDictBase:
-        like = self._functions.start(self._keys)[0] if self._memory is None else self._memory
-        self._memory, self._began = td_to_tree(state, like), True
-        return self._read(self._functions.look(self._memory))
 
 
 class JaxMARLEnv(JaxMARLWrapper):

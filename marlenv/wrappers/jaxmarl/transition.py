@@ -6,28 +6,18 @@ What a row remembers is a tree of arrays: the simulator's state, a random key, t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from marlenv.errors import KeyMissing
-from marlenv.keys import Path
 from marlenv.optional import need
 from marlenv.wrappers._agent import check_named
+from marlenv.wrappers._jax_rows import Layouts, Memory, by_agent, laid_out, strong
 
 WHO = "JaxMARLWrapper"
 NO_AGENTS = {"__all__", "world_state"}
 """What JaxMARL writes beside its agents."""
 LIMIT = "truncation"
 """Where Brax's envs say in the infos that a time limit cut an episode off."""
-
-Memory = dict[str, Any]
-
-
-class GroupLayout(NamedTuple):
-    """A group of agents and whether its data are stacked lazily."""
-
-    path: Path
-    agents: tuple[str, ...]
-    lazy: bool
 
 
 class Transition:
@@ -41,9 +31,7 @@ class Transition:
         max_steps: cut off after so many.
     """
 
-    def __init__(
-        self, sim: Any, groups: tuple[GroupLayout, ...], names: tuple[str, ...], legal: str | None, max_steps: int
-    ) -> None:
+    def __init__(self, sim: Any, groups: Layouts, names: tuple[str, ...], legal: str | None, max_steps: int) -> None:
         self.sim, self.groups, self.names, self.legal, self.max_steps = sim, groups, names, legal, max_steps
         self.jax, self.jnp = need("jax", WHO), need("jax.numpy", WHO)
 
@@ -53,15 +41,13 @@ class Transition:
         check_agents("reset", self.names, observation=observations)
         nobody = self.jnp.zeros(len(self.names), dtype=bool)
         flags = {"terminated": nobody, "truncated": nobody, "over": self.jnp.zeros(2, dtype=bool)}
-        memory = self._strong({"key": key, "state": state, "steps": self.jnp.int32(0), **flags})
+        memory = strong({"key": key, "state": state, "steps": self.jnp.int32(0), **flags})
         return memory, self._data(memory, observations, None)
 
     def step(self, memory: Memory, actions: Any) -> Any:
         jnp, names = self.jnp, self.names
         key, drawn = self.jax.random.split(memory["key"])
-        chosen: dict[str, Any] = {}
-        for group, action in zip(self.groups, actions, strict=True):
-            chosen |= {a: action[i] for i, a in enumerate(group.agents)}
+        chosen = by_agent(self.groups, actions)
         chosen = {a: chosen[a] for a in names}
         observations, state, rewards, dones, _ = self.sim.step_env(drawn, memory["state"], chosen)
         check_agents("step", self.names, observation=observations, reward=rewards, done=dones)
@@ -75,12 +61,8 @@ class Transition:
         truncated = memory["truncated"] | (cut & ~terminated)
         over = jnp.stack([done & won, cut])
         flags = {"terminated": terminated, "truncated": truncated, "over": over}
-        memory = self._strong({"key": key, "state": state, "steps": steps, **flags})
+        memory = strong({"key": key, "state": state, "steps": steps, **flags})
         return memory, self._data(memory, observations, rewards)
-
-    def _strong(self, memory: Memory) -> Memory:
-        """The same without weak types, with which the next step would be compiled once more."""
-        return self.jax.tree.map(lambda x: self.jnp.asarray(x, dtype=self.jnp.asarray(x).dtype), memory)
 
     def look(self, memory: Memory) -> Any:
         observations = dict(self.sim.get_obs(memory["state"]))
@@ -138,13 +120,7 @@ class Transition:
         root = {"terminated": over[:1], "truncated": over[1:], "done": over.any()[None]}
         if "world_state" in observations:
             root["state"] = observations["world_state"]
-        stacked = [
-            [agents[a] for a in g.agents]
-            if g.lazy
-            else {name: jnp.stack([agents[a][name] for a in g.agents]) for name in agents[g.agents[0]]}
-            for g in self.groups
-        ]
-        return root, stacked
+        return laid_out(self.groups, agents, root)
 
 
 def check_agents(verb: str, names: Sequence[str], **tables: Mapping[str, Any]) -> None:
