@@ -129,8 +129,9 @@ def along_rays(
             )
     if not bodies:
         return torch.full_like(angles, far)
-    hits = _hits(tuple(outline(body.shape) for body in bodies), far)
-    engine = fast.engine((hits, angles.shape[0]), lambda: Rays(hits, angles.shape[0], len(bodies)))
+    outlines = tuple(outline(body.shape) for body in bodies)
+    hits = _hits(outlines, far)
+    engine = fast.engine(("rays", outlines, far, angles.shape[0]), lambda: Rays(hits, angles.shape[0], len(bodies)))
     if engine is None:
         poses = torch.stack([torch.cat((b.state.pos.t(), b.state.rot.t())) for b in bodies], 1)
         return hits(entity.state.pos.t(), angles, poses)

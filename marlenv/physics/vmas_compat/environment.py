@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from marlenv.errors import ShapeError, SpecError
 from marlenv.physics.laws import entities as laws
 from marlenv.physics.task.actions import Control, Mode
 from marlenv.physics.vmas_compat import answers
+from marlenv.physics.vmas_compat.copies import own_functions
 from marlenv.physics.vmas_compat.draws import Draws
 from marlenv.physics.vmas_compat.entities import Agent
 from marlenv.physics.vmas_compat.pure import SOON
@@ -86,6 +87,19 @@ class Environment:
             raise SpecError(f"{who}: agents need names of their own, got {names}")
         self.controls = _controls(self.agents, self.world.dim_c, mode, clamp)
         """The actions of agents that are alike, and which agents these are."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        new = copy.copy(self)
+        memo[id(self)] = new
+        compiled, self._compiled_results = self._compiled_results, None  # for the objects of this one
+        try:
+            vars(new).update(copy.deepcopy(vars(self), memo))
+        finally:
+            self._compiled_results = compiled
+        new._tries -= compiled is not None
+        own_functions(type(self.scenario).__module__, memo)
+        new.world.take_engine(self.world)
+        return new
 
     @contextmanager
     def _open(self, *, quiet: bool = False) -> Iterator[None]:

@@ -8,6 +8,7 @@ it with separate operations at its first use.
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
@@ -190,6 +191,14 @@ class Fast:
         self.tier, self.rows, self.device = tier, rows, device
         self._calls: dict[Hashable, int] = {}
         self._engines: dict[Hashable, tuple[Any, State]] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Fast:
+        """Shares what was compiled, which computes from what it is given and nothing else."""
+        new = copy.copy(self)
+        memo[id(self)] = new
+        new._calls = copy.deepcopy(self._calls, memo)
+        new._engines = {copy.deepcopy(key, memo): found for key, found in self._engines.items()}
+        return new
 
     def engine(self, key: Hashable, make: Callable[[], Pure]) -> tuple[Any, State] | None:
         """What computes a function, and a blank state for it; None where separate operations do."""

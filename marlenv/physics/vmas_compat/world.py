@@ -208,10 +208,23 @@ class World(Vectorized):
                     agent.state.c = agent.action.c
 
     def _engine(self) -> Engine:
-        """The engine of the entities as they are now: filters of collisions are asked, the rest is looked up."""
+        """The engine of the entities as they are now."""
+        key = self._now()
+        if key not in self._engines:
+            self._engines.clear()
+            self._engines[key] = Engine(self)
+        return self._engines[key]
+
+    def take_engine(self, other: World) -> None:
+        """What a copy of ``other`` does, so that it goes on with a copy of its engine."""
+        own = list(self._engines.values())
+        self._engines = {self._now(): own[0]} if list(other._engines) == [other._now()] else {}
+
+    def _now(self) -> Any:
+        """What an engine depends on: filters of collisions are asked, the rest is looked up."""
         entities = self.entities
         gravity = self._gravity if isinstance(self._gravity, Tensor) else None
-        key = (
+        return (
             tuple((id(e), e._version) for e in entities),
             (self._version, 0 if gravity is None or gravity.is_inference() else gravity._version),
             len(self._joints),
@@ -223,10 +236,6 @@ class World(Vectorized):
                 if other is not e
             ),
         )
-        if key not in self._engines:
-            self._engines.clear()
-            self._engines[key] = Engine(self)
-        return self._engines[key]
 
     # --- distances -------------------------------------------------------------------------------
 
