@@ -12,10 +12,10 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import whole
 from marlenv.games.fast.boards import FastBoard
 from marlenv.games.parts import drawing
 from marlenv.games.parts.bits import cells, flags, planes
+from marlenv.games.parts.options import keep_whole
 from marlenv.games.rules import Rules
 from marlenv.rng import RowRNG
 
@@ -75,7 +75,7 @@ class Breakthrough(Rules[State]):
 
     def __post_init__(self) -> None:
         for name in ("rows", "columns"):
-            whole("Breakthrough", name, getattr(self, name), 2, 8)
+            keep_whole(self, name, 2, 8)
 
     @property
     def n_actions(self) -> int:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import whole
 from marlenv.games.fast.boards import FastBoard
 from marlenv.games.parts import drawing
 from marlenv.games.parts.bits import in_a_row, low_bits, planes
+from marlenv.games.parts.options import keep_whole
 from marlenv.games.rules import Rules
 from marlenv.rng import RowRNG
 
@@ -79,7 +79,7 @@ class ConnectFour(Rules[State]):
 
     def __post_init__(self) -> None:
         for name, low, high in (("rows", 1, 7), ("columns", 1, 7), ("line", 2, 8)):
-            whole("ConnectFour", name, getattr(self, name), low, high)
+            keep_whole(self, name, low, high)
 
     @property
     def n_actions(self) -> int:

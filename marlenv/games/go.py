@@ -16,9 +16,10 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError, UnknownName, nearest, whole
+from marlenv.errors import SpecError, UnknownName, nearest
 from marlenv.games.fast.boards import FastBoard
 from marlenv.games.parts import drawing
+from marlenv.games.parts.options import keep_whole
 from marlenv.games.parts.tables import Table
 from marlenv.games.rules import Rules, hashed, where
 from marlenv.rng import RowRNG, mix
@@ -43,7 +44,7 @@ class State(NamedTuple):
     ply: Tensor  # [*B] int64: how many moves were made
     passes: Tensor  # [*B] int64: how many of the last moves were passes
     score: Tensor  # [*B] float32: what black is ahead by; 0 until the end
-    outcome: Tensor  # [*B] int8
+    outcome: Tensor  # [*B] int8: why the game ended: an index into the outcomes, 0 while it goes on
     seen: Tensor
     """int64 ``[*B, H]``: hashes of the boards after no move, one move, and so on; ``H`` is 0 where repetitions are
     allowed"""
@@ -91,13 +92,14 @@ class Go(Rules[State]):
     pays_at_end: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        whole("Go", "size", self.size, 2, 25)
+        keep_whole(self, "size", 2, 25)
         if self.repetition not in get_args(Repetition):
             raise UnknownName(f"Go: repetition={self.repetition!r}; {nearest(self.repetition, get_args(Repetition))}")
-        whole("Go", "moves", self.longest, 1)
+        keep_whole(self, "moves", 1)
         most = torch.finfo(torch.float32).max  # of the returns; no NaN is within it either
         if not isinstance(self.komi, Real) or isinstance(self.komi, bool) or not abs(self.komi) <= most:
             raise SpecError(f"Go: komi must be a finite number, got {self.komi!r}")
+        object.__setattr__(self, "komi", float(self.komi))
 
     @property
     def cells(self) -> int:

@@ -13,9 +13,10 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError, whole
+from marlenv.errors import SpecError
 from marlenv.games.fast.compiled_rules import CompiledRules
 from marlenv.games.parts import cards, drawing
+from marlenv.games.parts.options import keep_whole
 from marlenv.games.parts.tables import Table
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
@@ -48,10 +49,10 @@ class State(NamedTuple):
     deck: Tensor  # [*B, C * R] int64: how many of each card are still to be drawn
     discards: Tensor  # [*B, C * R] int64: how many of each card were discarded
     hints: Tensor  # [*B] int64: information tokens
-    lives: Tensor  # [*B] int64
+    lives: Tensor  # [*B] int64: lives that are left
     turn: Tensor  # [*B] int64: who is to move
     left: Tensor  # [*B] int64: how many moves are left once the deck is empty
-    last: Tensor  # [*B, 9] int64: see Last
+    last: Tensor  # [*B, 9] int64: the last move and whom it told what; the fields of Last
     rng: Tensor  # [*B, 2] int64: what cards are drawn from
 
 
@@ -99,10 +100,10 @@ class Hanabi(Rules[State]):
     zero_sum: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        cards.seats(self.num_players, 2, 5, "Hanabi")
+        keep_whole(self, "num_players", 2, 5)
         bounds = {"colors": (1, 5), "ranks": (2, 5), "hand_size": (1, 10), "max_hints": (0, 20), "max_lives": (1, 20)}
         for name, (low, high) in bounds.items():
-            whole("Hanabi", name, self.hand if name == "hand_size" else getattr(self, name), low, high)
+            keep_whole(self, name, low, high)
         if self.num_players * self.hand >= sum(self._copies()):
             raise SpecError(
                 f"Hanabi: {self.num_players} hands of {self.hand} cards need a deck of more than {sum(self._copies())}"

@@ -14,9 +14,10 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError, flag, whole
+from marlenv.errors import SpecError, flag
 from marlenv.games.fast.boards import FastBoard
 from marlenv.games.parts import drawing
+from marlenv.games.parts.options import keep_whole
 from marlenv.games.parts.tables import Table
 from marlenv.games.rules import Rules
 from marlenv.rng import RowRNG
@@ -69,8 +70,8 @@ class Hex(Rules[State]):
     pays_at_end: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name, size in (("rows", self.rows), ("columns", self.width)):
-            whole("Hex", name, size, 2, 26)
+        for name in ("rows", "columns"):
+            keep_whole(self, name, 2, 26)
         if flag("Hex", "swap", self.swap) and self.rows != self.width:
             raise SpecError(f"Hex: swap needs a square board, got {self.rows} rows and {self.width} columns")
 

@@ -11,6 +11,7 @@ from torch import Size, Tensor
 from marlenv.errors import flag
 from marlenv.games.fast.compiled_rules import CompiledRules
 from marlenv.games.parts import cards, drawing
+from marlenv.games.parts.options import keep_whole
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
 
@@ -61,7 +62,7 @@ class KuhnPoker(Rules[State]):
     n_actions: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        cards.seats(self.num_players, 2, 10, "KuhnPoker")
+        keep_whole(self, "num_players", 2, 10)
         flag("KuhnPoker", "recall", self.recall)
 
     @property

@@ -11,6 +11,7 @@ from torch import Size, Tensor
 from marlenv.errors import flag
 from marlenv.games.fast.compiled_rules import CompiledRules
 from marlenv.games.parts import cards, drawing
+from marlenv.games.parts.options import keep_whole
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
 
@@ -27,7 +28,7 @@ class State(NamedTuple):
     public: Tensor  # [*B] int64: the card on the table, -1 in the first round
     moves: Tensor  # [*B, 2, 3 P - 2] int8: what was done in each round, 0 fold, 1 call, 2 raise, -1 not yet
     chips: Tensor  # [*B, P] int64: what each player has put into the pot
-    folded: Tensor  # [*B, P] bool
+    folded: Tensor  # [*B, P] bool: who is out of the hand
     turn: Tensor  # [*B] int64: who is to move
     waiting: Tensor  # [*B] int64: how many players must still act in this round
     rng: Tensor  # [*B, 2] int64: what the card on the table and the next deal are drawn from
@@ -71,7 +72,7 @@ class LeducPoker(Rules[State]):
     n_actions: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
-        cards.seats(self.num_players, 2, 10, "LeducPoker")
+        keep_whole(self, "num_players", 2, 10)
         flag("LeducPoker", "recall", self.recall)
 
     @property

@@ -5,7 +5,7 @@ Source: https://en.wikipedia.org/wiki/Normal-form_game
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import SpecError, nearest, whole
+from marlenv.errors import SpecError, nearest
 from marlenv.games.fast.compiled_rules import CompiledRules
 from marlenv.games.parts import cards, drawing
+from marlenv.games.parts.options import keep_whole
 from marlenv.games.rules import Rules, where
 from marlenv.rng import RowRNG
 
@@ -85,7 +86,7 @@ class MatrixGame(Rules[State]):
 
     def __post_init__(self) -> None:
         if self.rounds is not None:
-            whole("MatrixGame", "rounds", self.rounds, 1)
+            keep_whole(self, "rounds", 1)
         if isinstance(self.payoffs, str):
             if self.payoffs not in NAMED:
                 raise SpecError(f"MatrixGame: no game is called {self.payoffs!r}; {nearest(self.payoffs, NAMED)}")
@@ -94,6 +95,11 @@ class MatrixGame(Rules[State]):
             object.__setattr__(self, "payoffs", table)
         object.__setattr__(self, "payoffs", _frozen(self.payoffs))
         object.__setattr__(self, "choices", _names(self.choices))
+        if not self._table.ndim:
+            raise SpecError(
+                f"MatrixGame: payoffs must be a table, payoffs[choice of player 0][...], or a game's name, got "
+                f"{self.payoffs!r}"
+            )
         *counts, players = self._table.shape
         if len(counts) != players or not players or 0 in counts:
             raise SpecError(
@@ -233,9 +239,12 @@ def _names(choices: Any) -> tuple[str, ...] | None:
     """The names of choices, by each of which people can mean but one."""
     if choices is None:
         return None
-    if isinstance(choices, str) or not isinstance(choices, Iterable):
+    try:
+        names = None if isinstance(choices, str) else tuple(choices)
+    except TypeError:  # a tensor of one number says but when it is read that it is no list
+        names = None
+    if names is None:
         raise SpecError(f"MatrixGame: choices must be a list of names, got {choices!r}")
-    names = tuple(choices)
     if not all(isinstance(name, str) for name in names):
         raise SpecError(f"MatrixGame: names of choices must be texts, got {list(names)}")
     read = ["".join(name.split()).casefold() for name in names]  # as Rules.read_action reads them

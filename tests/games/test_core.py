@@ -311,7 +311,7 @@ def test_an_opponent_may_not_see_more_than_a_player_of_its_seat() -> None:
     assert torch.equal(asked[0][:, 0, 0], td["state", "cards"][:, 1].float())
     assert bool((td["next", "turn"] == 0).all())
     silent = GameEnv(Dice(2), batch_size=[4], opponent=lambda td: td, seat=0)
-    with pytest.raises(IllegalAction, match="action -1 of player 'p1'"):
+    with pytest.raises(KeyMissing, match=r"the opponent wrote no \('p1', 'action'\), the action of p1"):
         silent.rand_step(silent.reset())
 
 

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 
 import marlenv
-from marlenv.errors import DtypeError, GroupError, SpecError
-from marlenv.games import Backgammon, Chess, ChessEnv, GameEnv, Go, Hex, KuhnPoker, LeducPoker, TicTacToe, TicTacToeEnv
+from marlenv.errors import DtypeError, GroupError, SpecError, UnknownName
+from marlenv.games import (
+    Backgammon,
+    Breakthrough,
+    Chess,
+    ChessEnv,
+    ConnectFour,
+    GameEnv,
+    Go,
+    Hanabi,
+    Hex,
+    KuhnPoker,
+    LeducPoker,
+    MatrixGame,
+    TicTacToe,
+    TicTacToeEnv,
+)
 from marlenv.testing import CountingEnv, run_contract
 from marlenv.testing.comparison import differences
 
@@ -174,3 +191,74 @@ def test_what_is_no_text_is_no_move(kind: Callable[[], Any], text: Any) -> None:
         DtypeError, match=rf"{type(rules).__name__}.read_action: expected a str, got {type(text).__name__}"
     ):
         rules.read_action(rules.start(torch.Size([])), text)
+
+
+SIZES: list[tuple[Callable[..., Any], dict[str, int]]] = [
+    (ConnectFour, {"rows": 6, "columns": 7, "line": 4}),
+    (Breakthrough, {"rows": 5, "columns": 4}),
+    (Hex, {"rows": 5, "columns": 4}),
+    (Go, {"size": 13, "moves": 20}),
+    (Hanabi, {"num_players": 3, "colors": 3, "ranks": 4, "hand_size": 3, "max_hints": 2, "max_lives": 2}),
+    (KuhnPoker, {"num_players": 3}),
+    (LeducPoker, {"num_players": 3}),
+    (MatrixGame, {"rounds": 3}),
+    (Chess, {"chess960": True, "number": 5}),
+]
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64])
+@pytest.mark.parametrize(("rules", "sizes"), SIZES)
+def test_sizes_from_numpy_are_kept_as_ints(
+    rules: Callable[..., Any], sizes: dict[str, int], kind: Callable[[int], Any]
+) -> None:
+    given = {name: size if isinstance(size, bool) or size > 127 else kind(size) for name, size in sizes.items()}
+    made = rules(**given)
+    assert made == rules(**sizes)
+    assert all(type(getattr(made, name)) is type(size) for name, size in sizes.items())
+
+
+def test_lines_are_found_on_boards_of_numpys_sizes() -> None:
+    """x drops all its stones into the first column: the fourth is a line. As uint8 the bits of a line overflowed."""
+    rows, columns, line = np.array([6, 7, 4], dtype=np.uint8)
+    rules = ConnectFour(rows, columns, line)
+    state = rules.start(torch.Size([]))
+    for column in (0, 1, 0, 1, 0, 1):
+        state = rules.play(state, torch.tensor(column))
+        assert not bool(rules.over(state))
+    state = rules.play(state, torch.tensor(0))
+    assert bool(rules.over(state))
+    assert rules.returns(state).tolist() == [1, -1]
+    env = marlenv.make("breakthrough", rows=np.int64(8))  # was an OverflowError
+    assert env.reset()["white", "action_mask"].sum() == 22  # 8 stones, three ways each, but for those at the sides
+
+
+def test_komi_and_limits_of_any_number() -> None:
+    """Black's one stone on 2 by 2 owns all four cells: it is ahead by 4 - komi."""
+    for komi in (np.float32(4.5), Fraction(9, 2), np.float64(4.5), 4.5):
+        rules = Go(2, komi)
+        state = rules.start(torch.Size([]))
+        for action in (0, 4, 4):
+            state = rules.play(state, torch.tensor(action))
+        assert float(state.score) == -0.5
+        assert type(rules.komi) is float
+    env = GameEnv(TicTacToe(), seat=np.int8(1), max_plies=np.uint8(3), opponent="random", seed=0)  # type: ignore[arg-type]
+    assert (env.seat, env.max_plies) == (1, 3)
+    assert type(env.seat) is type(env.max_plies) is int
+
+
+@pytest.mark.parametrize("payoffs", [3, 2.5, torch.tensor(3.0), np.int64(3)])
+def test_a_number_is_no_table(payoffs: Any) -> None:
+    with pytest.raises(SpecError, match=r"^MatrixGame: payoffs must be a table.*, got [23]"):
+        MatrixGame(payoffs)
+
+
+@pytest.mark.parametrize("choices", [torch.tensor(3), np.array(3), 3, "ab"])
+def test_one_thing_is_no_list_of_choices(choices: Any) -> None:
+    with pytest.raises(SpecError, match="^MatrixGame: choices must be a list of names, got"):
+        MatrixGame(choices=choices)
+
+
+@pytest.mark.parametrize("draws", [[3], {}, None, "never"])
+def test_draws_of_chess_are_one_of_three_words(draws: Any) -> None:
+    with pytest.raises(UnknownName, match="^Chess: draws=.*; known: "):
+        Chess(draws=draws)

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, Protocol, get_args
 import torch
 from torch import Size, Tensor
 
-from marlenv.errors import BadNotation, DtypeError, IllegalAction, ShapeError, UnknownName, flag, nearest, whole
+from marlenv.errors import BadNotation, DtypeError, IllegalAction, ShapeError, UnknownName, flag, nearest
 from marlenv.games.chess import observation
 from marlenv.games.chess.board import (
     ACTIONS,
@@ -38,6 +38,7 @@ from marlenv.games.chess.numberings.numbering import Numbering
 from marlenv.games.chess.pictures import drawing
 from marlenv.games.chess.text import notation, pgn
 from marlenv.games.chess.text.position import Position
+from marlenv.games.parts.options import keep_whole
 from marlenv.games.rules import Rules
 from marlenv.rng import RowRNG, signed
 
@@ -88,13 +89,13 @@ class Chess(Rules[State]):
     outcomes: ClassVar[tuple[str, ...]] = OUTCOMES
 
     def __post_init__(self) -> None:
-        if self.draws not in LIMITS:
+        if not isinstance(self.draws, str) or self.draws not in LIMITS:
             raise UnknownName(f"Chess: draws={self.draws!r}; {nearest(self.draws, LIMITS)}")
         if self.path not in get_args(paths.Path):
             raise UnknownName(f"Chess: path={self.path!r}; {nearest(self.path, get_args(paths.Path))}")
         flag("Chess", "chess960", self.chess960)
         if self.number is not None:
-            whole("Chess", "number", self.number, 0, 959)
+            keep_whole(self, "number", 0, 959)
             if not self.chess960 and self.number != STANDARD:
                 raise BadNotation(
                     f"Chess: position {self.number} needs chess960=True; without it only {STANDARD} can castle"

@@ -17,6 +17,7 @@ from marlenv.errors import GroupError, PositionMissing, ShapeError, SpecError
 from marlenv.games.env.draws import Draws
 from marlenv.games.env.fused_rollout import RolloutsInMemory, in_order
 from marlenv.games.env.layout import GameLayout
+from marlenv.games.env.opponents import Seats
 from marlenv.games.env.time_step import TimeStep
 from marlenv.games.env.turn_based import FIRST_RNG, GRAPHS, OPENING, OPPONENT_RNG, PLIES
 from marlenv.games.fast.compiled import (
@@ -35,7 +36,7 @@ from marlenv.games.fast.step_buffers import Blank, StepBuffers, new_memory
 from marlenv.games.rules import Rules
 from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
-from marlenv.keys import DONE_NAMES, NestedKey, nested
+from marlenv.keys import DONE_NAMES, nested
 from marlenv.specs import Binary, Categorical, TensorSpec, Unbounded
 from marlenv.tensordicts import copy_over, entries, get, is_nested, new, put, raw, separate
 
@@ -193,7 +194,7 @@ class GameEnv(RolloutsInMemory[S]):
         found: list[Tensor] = []
         for group, node in self.layout.nodes(tensordict):
             action = get(node, "action")
-            if action is None:  # an opponent writes for its own seat; a seat that should have written stays illegal
+            if action is None:  # of who is not to move
                 lead = (*tensordict.batch_size, len(group.seats))
                 action = torch.full(lead, -1, dtype=torch.int64, device=tensordict.device)
             elif action.dtype != torch.int64:
@@ -239,9 +240,9 @@ class GameEnv(RolloutsInMemory[S]):
         return True
 
     @property
-    def _opponent_keys(self) -> list[NestedKey]:
-        others = [path for path, seats, _ in self.layout.groups if self.seat not in seats]
-        return [nested((*path, "action")) for path in others] or list(self.action_keys)
+    def _opponent_seats(self) -> Seats:
+        others = (group for group in self.layout.groups if group.seats != [self.seat])
+        return {nested((*path, "action")): seats for path, seats, _ in others}
 
     def _unit(self, state: S, draws: Draws) -> Tensor:
         order = self._stream_order
@@ -416,13 +417,17 @@ class GameEnv(RolloutsInMemory[S]):
     def _reset(self, tensordict: TensorDictBase | None, *, set_state: bool | None = None) -> TensorDict:
         batch = self.batch_size if tensordict is None else tensordict.batch_size
         some = tensordict is not None and (set_state or get(tensordict, "_reset") is not None)
-        plain = not self._chance and self.device in (None, CPU) and not torch.compiler.is_compiling()
-        if some or not plain or batch.numel() < MANY or not self.fuses(batch):
+        if some or self._chance or not self._lends(batch):
             return super()._reset(tensordict, set_state=set_state)
         opening = self._first_data
         data = in_order(self._lend(batch, rewards=False)[0], opening)
         copy_over(data, opening)
         return data
+
+    def _lends(self, batch: Size) -> bool:
+        """Whether data for so many games are written into memory that is used again."""
+        here = self.device in (None, CPU) and not torch.compiler.is_compiling()
+        return here and batch.numel() >= MANY and self.fuses(batch)
 
     @property
     def _first_data(self) -> TensorDict:
@@ -435,7 +440,11 @@ class GameEnv(RolloutsInMemory[S]):
         """The data with a new game in the rows of ``mask``, where all games begin in the same way."""
         if self._chance or self.opponent is not None or mask.device.type != "cpu" or not mask.ndim:
             return None
-        return _with_rows(tensordict, self._first_data, mask.reshape(-1).nonzero().squeeze(-1), mask.shape)
+        rows, opening = mask.reshape(-1).nonzero().squeeze(-1), self._first_data
+        if not _fits(tensordict, opening, mask.shape):
+            return None
+        lent = self._lend(mask.shape, rewards=False)[0] if self._lends(mask.shape) else None
+        return _with_rows(tensordict, opening, rows, mask.shape, lent)
 
     def _observed(self, state: S) -> Tensor:
         """What each player may know, in the dtype asked for; ``[*B, P, ...]``."""
@@ -473,19 +482,36 @@ class GameEnv(RolloutsInMemory[S]):
         return rows.index_select(0, index.reshape(-1)).reshape((*acts.shape, n)).movedim(0, -2)
 
 
-def _with_rows(td: TensorDictBase, opening: TensorDictBase, rows: Tensor, batch: Size) -> TensorDict:
-    """The entries of ``td`` that ``opening``, one row, has too, with that row in some rows; int64 ``[n]``."""
+def _fits(td: Any, opening: TensorDictBase, batch: Size) -> bool:
+    """Whether ``td`` has the entries of ``opening``, one row, for ``[*B]`` games."""
+    for name, first in entries(opening):
+        held = None if td is None else get(td, name)
+        if is_nested(first):
+            if not is_nested(held) or not _fits(held, first, batch):
+                return False
+        elif held is None or held.dtype != first.dtype or held.shape != (*batch, *first.shape[1:]):
+            return False
+    return True
+
+
+def _with_rows(
+    td: TensorDictBase, opening: TensorDictBase, rows: Tensor, batch: Size, lent: TensorDictBase | None
+) -> TensorDict:
+    """The entries of ``td`` that ``opening``, one row, has too, with that row in some rows; int64 ``[n]``.
+
+    They are written over those of ``lent``, if given.
+    """
     data: dict[str, Any] = {}
     for name, first in entries(opening):
-        held = get(td, name)
+        held, mine = get(td, name), None if lent is None else get(lent, name)
         if is_nested(first):
-            data[name] = _with_rows(held, first, rows, batch)
+            data[name] = _with_rows(held, first, rows, batch, mine)
         elif name in DONE_NAMES:  # nothing is done now
-            data[name] = torch.zeros_like(held)
+            data[name] = torch.zeros_like(held) if mine is None else mine.zero_()
         else:
-            flat = held.flatten(0, len(batch) - 1).clone(memory_format=torch.contiguous_format)
-            flat.index_copy_(0, rows, first.expand(len(rows), *first.shape[1:]))
-            data[name] = flat.unflatten(0, batch)
+            mine = held.clone(memory_format=torch.contiguous_format) if mine is None else mine.copy_(held)
+            mine.flatten(0, len(batch) - 1).index_copy_(0, rows, first.expand(len(rows), *first.shape[1:]))
+            data[name] = mine
     return new(data, td.batch_size, td.device)
 
 

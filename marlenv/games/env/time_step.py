@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 import torch
 from torch import Tensor
 
-from marlenv.games.rules import Rules
+from marlenv.games.rules import Rules, rows_where
 
 S = TypeVar("S", bound="tuple[Any, ...]")
 
@@ -125,3 +125,8 @@ class TimeStep(NamedTuple, Generic[S]):
         if owed is not None and earned is not None:
             owed = owed + earned
         return self._replace(rewards=None, opening_rewards=owed)
+
+
+def streams_where(reset: Tensor, fresh: Tensor | None, old: Tensor | None) -> Tensor | None:
+    """The streams of new games in the rows of ``reset``, bool ``[*B]``, the old ones in the others."""
+    return fresh if fresh is None or old is None else rows_where(reset, fresh, old)

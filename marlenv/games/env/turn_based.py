@@ -17,17 +17,17 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.compiling import outside_graphs
-from marlenv.envs.modules import call
-from marlenv.envs.policies import as_policy
+from marlenv.envs.policies import as_policy, ask
 from marlenv.envs.stepping import STEP, WHOLE
 from marlenv.errors import DtypeError, IllegalAction, KeyMissing, ResetError, ShapeError, SpecError, whole
 from marlenv.games.env.draws import Draws
-from marlenv.games.env.time_step import TimeStep
+from marlenv.games.env.opponents import Seats, check_answer, without_actions
+from marlenv.games.env.time_step import TimeStep, streams_where
 from marlenv.games.env.trial import check_rules
 from marlenv.games.fast.compiled import like
 from marlenv.games.fast.fast_rules import fast_form
-from marlenv.games.rules import Rules, rows_where, where
-from marlenv.keys import DONE_NAMES, NestedKey
+from marlenv.games.rules import Rules, where
+from marlenv.keys import DONE_NAMES
 from marlenv.rng import RowRNG
 from marlenv.specs import Categorical, Composite
 from marlenv.tensordicts import anything, entries, get, is_nested, put, rows
@@ -58,7 +58,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         max_plies: cut games off (``truncated``) after so many moves.
         opponent: who plays all seats but ``seat``: ``"random"``, or a policy that reads and writes the env's keys
             (:class:`~marlenv.games.PolicyPerRow` plays different policies in different rows). The env then takes no
-            actions for their groups.
+            actions for their groups, and where all act at once it does not show the opponent what the caller chose.
         seat: the seat that is left to the caller when there is an opponent. What moves before its first one earn is
             paid in the first step. If they end the game, that is ``done`` after the reset already, nobody's action is
             read in its one step, and that step says what the game was worth (in the layouts with TorchRL's keys such a
@@ -92,11 +92,11 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             check_rules(rules)
         if illegal not in ("raise", "lose"):
             raise SpecError(f"{who}: illegal must be 'raise' or 'lose', got {illegal!r}")
-        whole(who, "seat", seat, 0, len(rules.players) - 1)
+        seat = whole(who, "seat", seat, 0, len(rules.players) - 1)
         if opponent is not None and opponent != "random" and not callable(opponent):
             raise SpecError(f"{who}: opponent must be 'random' or a policy, got {opponent!r}")
         if max_plies is not None:
-            whole(who, "max_plies", max_plies, 1)
+            max_plies = whole(who, "max_plies", max_plies, 1)
         self.rules, self.illegal, self.max_plies, self.opponent, self.seat = rules, illegal, max_plies, opponent, seat
         self._game_seed: int | None = None
         self._episode = 0
@@ -458,7 +458,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     def _opponent_action(self, step: TimeStep[S], waiting: Tensor) -> tuple[Tensor, Tensor | None]:
         """What the opponent plays, and what its stream is afterwards; a row that did not draw stays where it was."""
         if self.opponent != "random":
-            return self.act(self._asked(self._data(step)), step.state), step.opponent_rng
+            return self._asked(self._data(step), step.state, waiting), step.opponent_rng
         rng = RowRNG.from_state(self._opponent_rng(step.opponent_rng, waiting.shape))
         before = rng.counter
         action = self._answers.pick(step.state, rng.uniform())
@@ -471,23 +471,27 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         """The actions of all players where all act at once: ours, and the opponent's for the other seats."""
         mine = torch.arange(len(self.rules.players), device=action.device) == self.seat
         if self.opponent != "random":
-            theirs = self.act(self._asked(tensordict.copy()), state)
+            shown = without_actions(tensordict, [*self.action_keys, *self._opponent_seats])
+            theirs = self._asked(shown, state, ~self.rules.over(state))
         else:
             rng = RowRNG.from_state(self._opponent_rng(opponent_rng, action.shape[:-1]))
             theirs = self._answers.pick(state, rng.uniform(shape=[len(self.rules.players)]))
             opponent_rng = rng.state
         return torch.where(mine, action, theirs), opponent_rng
 
-    def _asked(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """The data with the opponent's actions."""
+    def _asked(self, tensordict: TensorDictBase, state: S, waiting: Tensor) -> Tensor:
+        """What the opponent answers to the data, as :meth:`act` reads it; it must where games are ``waiting``."""
+        who, places = type(self).__name__, self._opponent_seats
         if self._policy is self.opponent:
-            self._policy = as_policy(self.opponent, self, action_keys=self._opponent_keys)
-        return call(self._policy, tensordict)
+            self._policy = as_policy(self.opponent, self, action_keys=list(places) or None)
+        answer = ask(self._policy, tensordict, f"{who}, opponent")
+        check_answer(who, self.rules, self.seat, places, answer, state, waiting)
+        return self.act(answer, state)
 
     @property
-    def _opponent_keys(self) -> list[NestedKey]:
-        """Where an opponent that is a function of observations writes its actions."""
-        return list(self.action_keys)
+    def _opponent_seats(self) -> Seats:
+        """Where an opponent writes its actions, and the seats that have theirs there."""
+        return dict.fromkeys(self.action_keys, range(len(self.rules.players)))
 
     def _opponent_rng(self, held: Tensor | None, batch: Size) -> Tensor:
         """A stream per row for a random opponent; positions that were made by hand have none."""
@@ -580,11 +584,6 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         step = step if lost is None else step.lost(lost, len(self.rules.outcomes))
         step = step if self.opponent is None else self._answer(step).as_first()
         return self._data(step, list(state.values(True, True)))
-
-
-def streams_where(reset: Tensor, fresh: Tensor | None, old: Tensor | None) -> Tensor | None:
-    """The streams of new games in the rows of ``reset``, bool ``[*B]``, the old ones in the others."""
-    return fresh if fresh is None or old is None else rows_where(reset, fresh, old)
 
 
 def _overlay(td: TensorDictBase, top: TensorDictBase) -> None:

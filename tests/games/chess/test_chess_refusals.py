@@ -56,7 +56,7 @@ def test_bad_options_and_data_are_explained() -> None:
         marlenv.make("chess", layout="group")
     with pytest.raises(SpecError, match="mask='bits' needs layout='grouped'"):
         ChessEnv(mask="bits")
-    with pytest.raises(SpecError, match="mask must be 'bits' or 'bool', got 'packed'"):
+    with pytest.raises(SpecError, match="^GroupedChessEnv: mask must be 'bits' or 'bool', got 'packed'"):
         marlenv.make("chess", mask="packed")
     with pytest.raises(TypeError, match="no option 'chess690'; did you mean 'chess960'"):
         marlenv.make("chess", chess690=True)

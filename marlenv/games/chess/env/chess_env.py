@@ -20,8 +20,8 @@ from marlenv.games.chess.numberings.san import NUMBERS, Numbered, numbered, san_
 from marlenv.games.chess.pictures import sprites
 from marlenv.games.chess.rules import Chess
 from marlenv.games.env.draws import Draws
-from marlenv.games.env.time_step import TimeStep
-from marlenv.games.env.turn_based import FIRST_RNG, GRAPHS, OPPONENT_RNG, PLIES, streams_where
+from marlenv.games.env.time_step import TimeStep, streams_where
+from marlenv.games.env.turn_based import FIRST_RNG, GRAPHS, OPPONENT_RNG, PLIES
 from marlenv.games.rules import where
 from marlenv.groups import open_rows
 from marlenv.specs import Binary, Bounded, Categorical, Composite, Unbounded

@@ -14,8 +14,8 @@ from marlenv.games.chess.board import PLANES, WORDS, State
 from marlenv.games.chess.fast import paths
 from marlenv.games.chess.rules import Chess
 from marlenv.games.env.game_env import GameEnv
-from marlenv.games.env.time_step import TimeStep
-from marlenv.games.env.turn_based import FIRST, FIRST_RNG, TurnBasedEnv, streams_where
+from marlenv.games.env.time_step import TimeStep, streams_where
+from marlenv.games.env.turn_based import FIRST, FIRST_RNG, TurnBasedEnv
 from marlenv.games.fast.compiled import SOME_OVER
 from marlenv.games.fast.step_buffers import Blank, StepBuffers
 from marlenv.rng import RowRNG
@@ -89,7 +89,7 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
 
     def __init__(self, rules: Chess, *, mask: Mask = "bits", **options: Any) -> None:
         if mask not in ("bits", "bool"):
-            raise SpecError(f"ChessEnv: mask must be 'bits' or 'bool', got {mask!r}")
+            raise SpecError(f"GroupedChessEnv: mask must be 'bits' or 'bool', got {mask!r}")
         self.mask: Mask = mask
         self._keys: tuple[Any, Tensor] | None = None
         self._limits, self._kept = rules.limits, rules.limits.plies + 1
@@ -186,7 +186,7 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         """All rows, those of ``mask`` with a first position."""
         state = self.read(tensordict)
         if not self._quick(state):
-            return None if self._draws_first else super().fast_reset(tensordict, mask)
+            return self._copied(tensordict, mask)
         black = self._mask_of_black(tensordict)
         if black is None or black.dtype != self._mask_dtype or black.shape != (*mask.shape, 1, self._wide):
             return None
@@ -196,10 +196,14 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
             drawn = self._first(mask.shape, tensordict, answer=False)
             start, first_rng = drawn.state, streams_where(mask, drawn.first_rng, self._first_rng(tensordict))
         if not paths.env_reset(state, mask, start, restarted, self.rules.path):
-            return None
+            return self._copied(tensordict, mask)
         if first_rng is not None:
             put(get(fresh, "state"), FIRST_RNG, first_rng)
         return self._with_old(fresh, state.history, black)
+
+    def _copied(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
+        """The same, of games that are not over, too, where all begin in the same way."""
+        return None if self._draws_first else super().fast_reset(tensordict, mask)
 
     def blank_buffers(self, blank: Blank) -> StepBuffers[State]:
         """Memory for a fast step."""
@@ -214,8 +218,8 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
 
     def _mask_of_black(self, td: TensorDictBase) -> Any:
         """What Black may do, in data with a group per player."""
-        [mask] = [get(node, "action_mask") for group, node in self.layout.nodes(td) if group.seats == [BLACK]]
-        return mask
+        [node] = [node for group, node in self.layout.nodes(td) if group.seats == [BLACK]]
+        return None if node is None else get(node, "action_mask")
 
     def _with_old(self, fresh: TensorDict, history: Tensor, black: Tensor) -> TensorDict:
         """The data of games that begin, with the history and the mask of Black of those before them."""

@@ -1,0 +1,142 @@
+"""What an opponent that is a policy is shown, and what it must answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+import marlenv
+from marlenv.errors import KeyMissing, ShapeError
+from marlenv.games import TicTacToe, TicTacToeEnv
+from marlenv.games.chess import ChessEnv
+from marlenv.testing.comparison import differences
+
+
+def lowest(mask: Tensor) -> Tensor:
+    return mask.int().argmax(-1)
+
+
+def writes(td: TensorDictBase) -> TensorDictBase:
+    return td.set(("o", "action"), lowest(td["o", "action_mask"]))
+
+
+def writes_in_place(td: TensorDictBase) -> None:
+    writes(td)
+
+
+def gives_it_alone(td: TensorDictBase) -> TensorDictBase:
+    return TensorDict({"o": TensorDict({"action": lowest(td["o", "action_mask"])}, td["o"].batch_size)}, td.batch_size)
+
+
+@pytest.mark.parametrize("opponent", [writes, writes_in_place, gives_it_alone])
+def test_an_answer_may_be_written_in_place_or_returned(opponent: Any) -> None:
+    """x takes 8, 7, 6; o, who takes the lowest free cell, has 0, 1 and would have 2: x wins at its third move."""
+    env = marlenv.make("tic_tac_toe", num_envs=2, opponent=opponent)
+    played = env.rollout(9, lambda td: td.set(("x", "action"), 8 - lowest(td["x", "action_mask"].flip(-1))))
+    assert played.shape == (2, 3)
+    board = TicTacToe().start(torch.Size([]))
+    for cell in (8, 0, 7, 1, 6):
+        board = TicTacToe().play(board, torch.tensor(cell))
+    assert (played["next", "state", "code"][:, -1] == board.code).all()
+    assert played["next", "x", "reward"].flatten().tolist() == [0, 0, 1] * 2
+
+
+def to_root(td: TensorDictBase) -> TensorDictBase:
+    return td.set("action", torch.zeros(td.batch_size, dtype=torch.int64))
+
+
+def nothing(td: TensorDictBase) -> TensorDictBase:
+    return td
+
+
+@pytest.mark.parametrize("illegal", ["raise", "lose"])
+@pytest.mark.parametrize(
+    ("name", "opponent", "key"),
+    [
+        ("tic_tac_toe", to_root, r"\('o', 'action'\), the action of o"),
+        ("tic_tac_toe", nothing, r"\('o', 'action'\)"),
+        ("matrix_game", nothing, r"\('player_1', 'action'\)"),
+        ("kuhn_poker", nothing, r"\('player_1', 'action'\)"),
+        ("chess", nothing, r"\('black', 'action'\)"),
+    ],
+)
+def test_an_opponent_that_says_nothing_does_not_lose(name: str, opponent: Any, key: str, illegal: Any) -> None:
+    """It was an illegal action, -1: with illegal="lose" every game was won by the caller."""
+    env = marlenv.make(name, num_envs=2, seed=0, opponent=opponent, illegal=illegal)
+    with pytest.raises(KeyMissing, match=rf"the opponent wrote no {key}"):
+        env.rollout(5)
+
+
+@pytest.mark.parametrize("make", [TicTacToeEnv, ChessEnv])
+def test_nor_with_torchrls_keys(make: Any) -> None:
+    with pytest.raises(KeyMissing, match=rf"^{make.__name__}: the opponent wrote no 'action', the action of "):
+        make(opponent=nothing, batch_size=[2]).rollout(3)
+    with pytest.raises(ShapeError, match=r"the opponent's action 'action' must have shape \[2\], got \[2, 1\]"):
+        make(opponent=lambda td: td.set("action", torch.zeros(2, 1, dtype=torch.int64)), batch_size=[2]).rollout(3)
+
+
+def test_what_is_no_tensordict_is_refused_as_rollout_refuses_it() -> None:
+    env = marlenv.make("tic_tac_toe", num_envs=2, opponent=lambda td: lowest(td["o", "action_mask"]))
+    with pytest.raises(TypeError, match="GameEnv, opponent: the policy is given the tensordict and must return one"):
+        env.rollout(3)
+
+
+@pytest.mark.parametrize("seats", [None, {"first": ["player_0", "player_2"], "second": ["player_1"]}])
+def test_only_seats_to_move_must_be_written(seats: Any) -> None:
+    """An opponent that writes for whom it is asked plays as one that writes for all."""
+    places = {"player_0": ("player_0", 0), "player_2": ("player_2", 0)}
+    places = places if seats is None else {"player_0": ("first", 0), "player_2": ("first", 1)}
+
+    def all_call(td: TensorDictBase) -> TensorDictBase:
+        for group, _ in places.values():
+            td[group, "action"] = torch.ones(td[group].batch_size, dtype=torch.int64)
+        return td
+
+    def one_calls(td: TensorDictBase) -> TensorDictBase:
+        for group, at in places.values():
+            if bool(td[group, "mask"][:, at].any()):
+                td[group, "action"] = torch.ones(td[group].batch_size, dtype=torch.int64)
+        return td
+
+    def never(td: TensorDictBase) -> TensorDictBase:
+        group, at = places["player_2"]
+        return td if bool(td[group, "mask"][:, at].any()) else all_call(td)
+
+    def play(opponent: Any) -> TensorDictBase:
+        options: dict[str, Any] = {"num_players": 3, "group_map": seats, "seat": 1, "seed": 0}
+        return marlenv.make("leduc_poker", num_envs=1, opponent=opponent, **options).rollout(8)
+
+    assert not differences(play(one_calls), play(all_call))
+    with pytest.raises(KeyMissing, match=r"the opponent wrote no .*player_2"):
+        play(never)
+
+
+@pytest.mark.parametrize("group_map", [None, {"all": ["player_0", "player_1"]}])
+def test_nobody_sees_a_choice_of_this_round(group_map: Any) -> None:
+    """Matching pennies against an opponent that would mirror the caller: it won every round of a game worth 0."""
+    mine, theirs = (("all", 0), ("all", 1)) if group_map else (("player_0", 0), ("player_1", 0))
+    rounds, seen = 0, []
+
+    def mirrors(td: TensorDictBase) -> TensorDictBase:
+        nonlocal rounds
+        rounds += 1
+        shown = td.get((mine[0], "action"), None)
+        seen.append(shown is not None or td.get((theirs[0], "action"), None) is not None)
+        choice = torch.zeros(td.batch_size, dtype=torch.int64) if shown is None else 1 - shown[:, mine[1]]
+        width = td[theirs[0]].batch_size[-1]
+        return td.set((theirs[0], "action"), choice.unsqueeze(-1).repeat(1, width))
+
+    options: dict[str, Any] = {"payoffs": "matching_pennies", "rounds": 20, "group_map": group_map}
+    env = marlenv.make("matrix_game", num_envs=50, opponent=mirrors, seed=0, **options)
+    played = env.rollout(20)
+    assert rounds == 20
+    assert not any(seen)
+    reward = played["next", mine[0], "reward"][:, :, mine[1]]
+    chosen = played[mine[0], "action"][:, :, mine[1]]
+    assert torch.equal(reward[..., 0], 1.0 - 2 * chosen)  # heads (0) against heads wins
+    assert abs(float(reward.mean())) < 0.2  # 1,000 throws: more than six standard errors
+    assert "action" in played[mine[0]].keys()  # the data of the caller are as they were
