@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marlenv.errors import PoolError
+from marlenv.tournament.asking import ENDINGS
 from marlenv.tournament.games import NONE, Games, Ids
 from marlenv.tournament.moves import MoveLists
 from marlenv.tournament.play import Played, blank
@@ -185,7 +186,7 @@ def _read(read: Callable[[Row], Any], row: Row, who: str, table: str) -> Any:
 
 def _games(row: Row) -> Games:
     start, stop, rounds, text, lineup, *absent = row
-    count, lineups = stop - start, [tuple(players) for players in json.loads(text)]
+    count, lineups = _count(start, stop), [tuple(players) for players in json.loads(text)]
     which = unpack(lineup, count)
     if which.min() < 0 or which.max() >= len(lineups):
         raise ValueError(f"expected numbers of {len(lineups)} lineups, got {which.min()} to {which.max()}")
@@ -195,20 +196,35 @@ def _games(row: Row) -> Games:
 
 def _results(row: Row, games: Games) -> Row:
     start, stop, returns, plies, ending, culprit, digest, moves, seconds = row
-    count, made = stop - start, _whole(plies, stop - start)
+    count = _count(start, stop)
+    made = _whole(plies, count)
     seats = len(games[min(int(np.searchsorted(games.ids, start)), len(games) - 1)].players)
     lengths = np.zeros_like(made) if moves is None else made
     return (
         np.arange(start, stop),
         unpack(returns, count, seats).reshape(count, seats).astype(np.float32),
-        made,
-        unpack(ending, count).astype(np.int8),
-        _whole(culprit, count),
+        _within("plies", made, 0, int(np.iinfo(np.int64).max)),
+        _within("endings", _whole(ending, count), 0, len(ENDINGS) - 1).astype(np.int8),
+        _within("seats that forfeited", _whole(culprit, count), -1, seats - 1),
         _whole(digest, count),
         unpack(moves, int(lengths.sum()), None) if lengths.any() else np.zeros((0, 1), np.int8),
         lengths,
         unpack(seconds, count, seats).reshape(count, seats).astype(np.float64),
     )
+
+
+def _count(start: int, stop: int) -> int:
+    """How many games a row is of."""
+    if not 0 < stop - start <= MOST:
+        raise ValueError(f"expected 1 to {MOST} games in a row, got {stop - start}")
+    return stop - start
+
+
+def _within(what: str, numbers: Ids, low: int, high: int) -> Ids:
+    """Raises ValueError where numbers lie outside."""
+    if len(numbers) and not low <= numbers.min() <= numbers.max() <= high:
+        raise ValueError(f"expected {what} from {low} to {high}, got {numbers.min()} to {numbers.max()}")
+    return numbers
 
 
 def _whole(blob: bytes, count: int) -> Ids:

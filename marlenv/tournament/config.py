@@ -20,7 +20,7 @@ from marlenv.tournament.adjudicate import Adjudication, check_material, material
 from marlenv.tournament.engines import UCIPlayer
 from marlenv.tournament.gtp import GTPPlayer
 from marlenv.tournament.mcts import MCTSPlayer
-from marlenv.tournament.openings import Opening, read_opening, read_suite
+from marlenv.tournament.openings import FEN, Opening, read_opening, read_suite
 from marlenv.tournament.play import Arena, make_board
 from marlenv.tournament.players import Player, random_player
 from marlenv.tournament.schedule import Chance
@@ -44,6 +44,8 @@ KINDS_OF_VALUES: dict[str, tuple[tuple[type, ...], str]] = {
 }
 ROUNDS = 5
 """When nobody says how many; of few players in a Swiss tournament half as many, as later ones may be impossible."""
+ONE_SEATING = ("swiss", "teams", "focal")
+"""Schedules that say by themselves who sits where."""
 SCHEDULES = ("round_robin", "gauntlet", "swiss", "knockout", "focal", "teams", "match")
 
 
@@ -60,7 +62,8 @@ class Config:
         schedule: ``"round_robin"``, ``"gauntlet"`` (of ``challengers``), ``"swiss"``, ``"knockout"``, ``"focal"``
             (``focal`` policies among the others), ``"teams"`` (every way to give each group a policy) or ``"match"``
             (of two, in rounds, until ``sprt`` is decided).
-        double: whether each pair plays from both seats; not in a Swiss tournament, which balances seats itself.
+        double: whether each pair plays from both seats; not in a Swiss tournament, which balances seats itself, nor
+            with ``"teams"`` and ``"focal"``, which say who sits where.
         cycles: how often the schedule is repeated; in a knockout, how many games (or pairs, if double) a match has.
         rounds: of a Swiss tournament; of a match, at most. 5 when left out; in a Swiss tournament of eight players or
             fewer half as many as there are players: whatever the results, so many can be paired.
@@ -72,7 +75,7 @@ class Config:
         populations: who can play which group; everybody everything if left out.
         openings: how games begin, each as a list of moves, the first of which may be ``"fen ..."``; or the name of a
             file (``.epd``, ``.pgn``, or text with an opening in each line). Each game is played from each.
-        opening_plies: how many moves are taken from each game of a PGN file.
+        opening_plies: how many moves are taken from each game of a PGN file, or line of a text file.
         chance: what has the same dice and cards: ``"pairs"``, the games of a pair that sits both ways; ``"cycles"``,
             all games of a cycle; or ``"games"``, none.
         rows: how many games are played at once.
@@ -166,10 +169,22 @@ class Config:
             if given and self.schedule not in schedules:
                 says = " and ".join(map(repr, schedules))
                 raise SpecError(f"tournament: {name} are for the schedules {says}, got {self.schedule!r}")
+        if not self.double and self.schedule in ONE_SEATING:
+            raise SpecError(
+                f"tournament: double = false is for schedules of pairs that can play from both seats, got "
+                f"{self.schedule!r}; leave it out"
+            )
         if self.increment and self.game_seconds is None:
             raise SpecError(f"tournament: increment is for clocks with game_seconds, got increment = {self.increment}")
         if self.opening_plies is not None and not self.openings:
             raise SpecError(f"tournament: opening_plies are for openings, got opening_plies = {self.opening_plies}")
+        for words in self.openings:
+            moves = [word for word in words if not word.startswith(FEN)]
+            if self.opening_plies is not None and len(moves) > self.opening_plies:
+                raise SpecError(
+                    f"tournament: opening_plies cut the openings of a file, and here {list(words)} is given as a list, "
+                    f"of {len(moves)} moves, with opening_plies = {self.opening_plies}; shorten it yourself"
+                )
 
     def _most_rounds(self) -> int:
         """How many rounds of a Swiss tournament there can be: nobody meets or rests twice."""
@@ -223,7 +238,9 @@ class Config:
         groups = zip(populations, _tuples("populations", [*populations.values()]), strict=True)
         values["populations"] = dict(groups)
         for name in ("challengers", "focal"):
-            (values[name],) = _tuples(name, [values.get(name, ())])
+            if not isinstance(given := values.get(name, ()), (list, tuple)):
+                raise SpecError(f"tournament: {name} must be given as a list of names in brackets, got {given!r}")
+            (values[name],) = _tuples(name, [given])
         return cls(**values)
 
     @classmethod

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 from torch import Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.errors import SpecError, Unsupported, nearest
 from marlenv.keys import DONE_NAMES, Path, nested
-from marlenv.specs import Bounded, Categorical, OneHot, TensorSpec
+from marlenv.specs import Bounded, Categorical, OneHot, Stacked, StackedComposite, TensorSpec
 from marlenv.tournament.env_rows import rows_of
 from marlenv.tournament.games import NONE, Game, Games
 from marlenv.tournament.streams import CHANCE, streams
@@ -26,15 +26,15 @@ NOT_SHOWN = {*DONE_NAMES, "reward", "action"}
 
 
 class Kind(NamedTuple):
-    """Seats whose data have the same shapes."""
+    """Seats that may do the same, and whose data have the same shapes."""
 
     number: int
     group: Path
     action: Path
     spec: TensorSpec
     """Of one seat's action; ``[1, *lead, ...]``."""
-    choices: int | None
-    """How many actions there are; None where they are not counted."""
+    numbers: Tensor | None
+    """Which numbers of actions each agent of a seat has; bool ``[*lead, n]``, None where actions are not counted."""
     seats: list[int]
     agents: Tensor
     """Which agents of the group each of these seats has; int64 ``[seats, A]``."""
@@ -49,7 +49,7 @@ class EnvPositions(Positions):
         self.about, self._group, self._at = kind, group, at
         self._agents = kind.agents[which] if kind.lead else kind.agents[which, 0]
         self._data: TensorDictBase | None = None
-        self.spec = None if kind.choices is not None else kind.spec
+        self.spec = None if kind.numbers is not None else kind.spec
 
     @property
     def index(self) -> tuple[Tensor, Tensor]:
@@ -60,7 +60,7 @@ class EnvPositions(Positions):
     def data(self) -> TensorDictBase:
         """What the env shows; ``[K, *lead]``."""
         if self._data is None:
-            data = self._group[self.index].exclude(*NOT_SHOWN)
+            data = taken(self._group, self._at, self._agents).exclude(*NOT_SHOWN)
             seat = self.seat.reshape(-1, *[1] * len(self.lead)).expand(-1, *self.lead).clone()
             self._data = data.set("seat", seat)
         return self._data
@@ -80,13 +80,12 @@ class EnvPositions(Positions):
 
     @property
     def legal(self) -> Tensor | None:
-        """The legal actions; all where the env has no masks."""
-        if self.about.choices is None:
+        """The legal actions; all that its agents have where the env has no masks."""
+        numbers = self.about.numbers
+        if numbers is None:
             return None
-        mask = self.data.get("action_mask", None)
-        if mask is not None:
-            return torch.as_tensor(mask)
-        return torch.ones((len(self.row), *self.lead, self.about.choices), dtype=torch.bool)
+        mask = masks_of(self.data, numbers.shape[-1])
+        return numbers.expand(len(self.row), *numbers.shape).clone() if mask is None else mask & numbers
 
     @property
     def acting(self) -> Tensor:
@@ -119,7 +118,7 @@ class EnvBoard:
         self.kinds = kinds_of(env, self.seats, single=not isinstance(seats, Mapping) and not whole_groups(env, seats))
         self.at = torch.zeros(0, dtype=torch.int64)  # which row of the env each row of the arena is
         self.data: TensorDictBase = self._rows.data
-        self._returns = torch.zeros(0, len(self.seats))
+        self._returns = torch.zeros(0, len(self.seats), dtype=torch.float32)
         self._codes = sum(len(agents) for agents in env.tree.groups.values())
 
     def rows(self, wanted: int) -> int:
@@ -130,7 +129,7 @@ class EnvBoard:
         """Begins games in ``rows``, or in the first rows of the env; whether any of them may be over at once."""
         if rows is None:
             self.at = torch.arange(len(games))
-            self._returns = torch.zeros(self._rows.size(len(games)), len(self.seats))
+            self._returns = torch.zeros(self._rows.size(len(games)), len(self.seats), dtype=torch.float32)
             rows = self.at
         if (games.openings != NONE).any():
             raise SpecError("Arena: openings are of games with rules, and this is an env")
@@ -179,7 +178,7 @@ class EnvBoard:
 
     def permits(self, positions: EnvPositions, mine: Tensor | None, action: Tensor) -> Tensor:
         """Whether actions are legal; bool ``[R]``."""
-        if positions.about.choices is None:
+        if positions.about.numbers is None:
             fine = torch.isfinite(action.double())
             low, high = (getattr(positions.spec, name, None) for name in ("low", "high"))
             if low is not None and high is not None:
@@ -205,26 +204,28 @@ class EnvBoard:
     def shape(self, positions: EnvPositions, rows: int) -> tuple[int, ...]:
         """The shape of an answer about so many positions."""
         about = positions.about
-        return (rows, *about.lead) if about.choices is not None else (rows, *about.spec.shape[1:])
+        return (rows, *about.lead) if about.numbers is not None else (rows, *about.spec.shape[1:])
 
     def step(self, asked: Sequence[EnvPositions], actions: list[Tensor], failed: list[Tensor]) -> Tensor:
         """Plays the actions; what was played as int64 ``[B, k]``. Rows in which somebody failed stay as they are."""
         data, codes = self.data, []
         still = torch.zeros(len(self.at), dtype=torch.bool)
-        for kind in {kind.group: kind for kind in self.kinds}.values():
+        for kind in {kind.group: kind for kind in self.kinds}.values():  # actions of a group have one shape and dtype
             lead = data.get(nested(kind.group)).batch_size
-            event = () if kind.choices is not None else kind.spec.shape[1 + len(kind.lead) :]
-            chosen = torch.zeros((*lead, *event), dtype=torch.int64 if kind.choices is not None else kind.spec.dtype)
+            event = () if kind.numbers is not None else kind.spec.shape[1 + len(kind.lead) :]
+            chosen = torch.zeros((*lead, *event), dtype=torch.int64 if kind.numbers is not None else kind.spec.dtype)
             for positions, action, lost in zip(asked, actions, failed, strict=True):
                 if positions.about.group == kind.group:
                     good = (lost == 0).reshape(-1, *[1] * (action.ndim - 1))
-                    chosen[positions.index] = torch.where(good, action, 0).to(chosen.dtype)
+                    told = torch.where(good, action, 0).to(chosen.dtype)
+                    if (numbers := positions.about.numbers) is not None:  # of agents whose action is not read
+                        told = torch.minimum(told.clamp(min=0), numbers.sum(-1) - 1)
+                    chosen[positions.index] = told
                     still[positions.row[lost > 0]] = True
-            if kind.choices is not None:
-                chosen = chosen.clamp(0, kind.choices - 1)  # of agents whose action is not read
+            if kind.numbers is not None:
                 codes.append(chosen[self.at].reshape(len(self.at), -1))
                 if isinstance(kind.spec, OneHot):
-                    chosen = torch.nn.functional.one_hot(chosen, kind.choices).to(kind.spec.dtype)
+                    chosen = torch.nn.functional.one_hot(chosen, kind.numbers.shape[-1]).to(kind.spec.dtype)
             else:
                 codes.append(chosen[self.at].float().contiguous().view(torch.int32).reshape(len(self.at), -1).long())
             data = data.set(nested(kind.action), chosen)
@@ -236,16 +237,49 @@ class EnvBoard:
         return torch.cat(codes, -1)
 
     def _seat_rewards(self, following: TensorDictBase) -> Tensor:
-        """The mean reward of each seat's agents; ``[S, P]``."""
-        out = torch.zeros(following.batch_size[0], len(self.seats))
+        """The mean reward of each seat's agents, summed in float64: so seats of which all agents earn the same are
+        level, however many they have; ``[S, P]``.
+        """
+        out = torch.zeros(following.batch_size[0], len(self.seats), dtype=torch.float32)
         for kind in self.kinds:
             reward = following.get((*kind.group, "reward"), None)
             if reward is None:  # one for all
                 shared = following.get(nested(self.env.reward_keys[0]))
-                out[:, kind.seats] = shared.reshape(len(out), -1).mean(-1, keepdim=True).float()
+                out[:, kind.seats] = shared.reshape(len(out), -1).double().mean(-1, keepdim=True).float()
             else:
-                out[:, kind.seats] = reward.squeeze(-1)[:, kind.agents].float().mean(-1)
+                out[:, kind.seats] = reward.squeeze(-1)[:, kind.agents].double().mean(-1).float()
         return out
+
+
+def taken(group: TensorDictBase, at: Tensor, agents: Tensor) -> TensorDictBase:
+    """What agents of a group are shown, side by side where they are shown different things; ``[K, *lead]``.
+
+    Args:
+        group: ``[S, A]``.
+        at: the row of each; int64 ``[K]``.
+        agents: int64 ``[K, *lead]``.
+    """
+    if not isinstance(group, LazyStackedTensorDict):
+        return group[at.unsqueeze(-1), agents] if agents.ndim > 1 else group[at, agents]
+    each, rows = group.unbind(1), at.tolist()
+    columns = [
+        torch.stack([each[i][row] for row, i in zip(rows, column, strict=True)])
+        for column in agents.reshape(len(rows), -1).T.tolist()
+    ]
+    return TensorDict.maybe_dense_stack(columns, 1) if agents.ndim > 1 else columns[0]
+
+
+def masks_of(data: TensorDictBase, n: int) -> Tensor | None:
+    """The masks of actions in what agents are shown, of so many numbers; bool ``[K, *lead, n]``."""
+    if isinstance(data, LazyStackedTensorDict) and data.ndim > 1:
+        each = [masks_of(part, n) for part in data.unbind(1)]
+        known = [mask for mask in each if mask is not None]
+        return torch.stack(known, 1) if len(known) == len(each) else None
+    mask = data.get("action_mask", None)
+    if mask is None:
+        return None
+    mask = torch.as_tensor(mask)[..., :n]
+    return torch.nn.functional.pad(mask, (0, n - mask.shape[-1]))
 
 
 def whole_groups(env: EnvBase, seats: Seats | None) -> bool:
@@ -285,20 +319,73 @@ def seats_of(env: EnvBase, seats: Seats | None) -> dict[str, list[str]]:
 
 
 def kinds_of(env: EnvBase, seats: Mapping[str, Sequence[str]], *, single: bool) -> list[Kind]:
-    """The seats by the shapes of their data; ``single``: seats are single agents, without a dimension of agents."""
-    by_shape: dict[tuple[Path, int], list[int]] = {}
+    """The seats by what they may do and the shapes of their data.
+
+    Args:
+        env: of the seats.
+        seats: the agents of each.
+        single: seats are single agents, without a dimension of agents.
+
+    Raises:
+        SpecError: the actions of a group are not of a kind that players can choose.
+    """
+    found: list[tuple[Path, TensorSpec, list[Any], list[int]]] = []
     members = [[env.tree.place[agent] for agent in agents] for agents in seats.values()]
+    actions = {group: action_of(env, group) for group in dict.fromkeys(places[0][0] for places in members)}
     for seat, places in enumerate(members):
-        by_shape.setdefault((places[0][0], len(places)), []).append(seat)
-    specs, out = env.full_action_spec_unbatched, []
-    for number, ((group, size), own) in enumerate(by_shape.items()):
-        keys = [k for k in map(tuple, env.action_keys) if k[: len(group)] == group]
-        if len(keys) != 1:
-            raise SpecError(f"Arena: group {nested(group)!r} must have one action, got {keys}")
-        leaf, agents = specs[keys[0]], torch.tensor([[i for _, i in members[seat]] for seat in own])
-        spec = leaf[int(agents[0, 0])].unsqueeze(0) if single else leaf[:size].unsqueeze(0)
-        choices = int(spec.n) if isinstance(spec, (Categorical, OneHot)) else None
-        if choices is None and not isinstance(spec, Bounded) and not spec.dtype.is_floating_point:
-            raise SpecError(f"Arena: actions of {nested(group)!r} must be numbered or numbers, got {leaf}")
-        out.append(Kind(number, group, keys[0], spec, choices, own, agents, () if single else (size,)))
+        group = places[0][0]
+        each: list[Any] = [actions[group][1][i] for _, i in places]
+        spec: Any = each[0] if single else torch.stack(each)
+        shown = env.full_observation_spec_unbatched.get(nested(group), None)
+        unlike = [shown[i] for _, i in places] if isinstance(shown, StackedComposite) else []
+        own = next((own for *other, own in found if other == [group, spec, unlike]), None)
+        if own is None:
+            own = []
+            found.append((group, spec, unlike, own))
+        own.append(seat)
+    out = []
+    for number, (group, spec, _, own) in enumerate(found):
+        agents = torch.tensor([[i for _, i in members[seat]] for seat in own])
+        numbers = numbers_of(spec)
+        if numbers is None and not isinstance(spec, Bounded) and not spec.dtype.is_floating_point:
+            raise SpecError(f"Arena: actions of {nested(group)!r} must be numbered or numbers, got {actions[group][1]}")
+        lead = () if single else (agents.shape[1],)
+        out.append(Kind(number, group, actions[group][0], spec.unsqueeze(0), numbers, own, agents, lead))
     return out
+
+
+def action_of(env: EnvBase, group: Path) -> tuple[Path, TensorSpec]:
+    """The key of the action of a group, and what it may be, ``[A, ...]``.
+
+    Raises:
+        SpecError: it has none, or several, or their agents' are of different sizes.
+    """
+    keys = [k for k in map(tuple, env.action_keys) if k[: len(group)] == group]
+    if len(keys) != 1:
+        raise SpecError(f"Arena: group {nested(group)!r} must have one action, got {keys}")
+    leaf: TensorSpec = env.full_action_spec_unbatched[keys[0]]
+    if -1 in leaf.shape:
+        raise SpecError(
+            f"Arena: the agents of {nested(group)!r} must have actions of one size, got {leaf}; group them apart "
+            f"(group_map='by_spec'), or number their actions (categorical_actions=True)"
+        )
+    return keys[0], leaf
+
+
+def numbers_of(spec: TensorSpec) -> Tensor | None:
+    """Which numbers of actions each agent of a seat has, up to the largest; bool ``[*lead, n]``, or None.
+
+    >>> numbers_of(torch.stack([Categorical(1), Categorical(3)])).int().tolist()
+    [[1, 0, 0], [1, 1, 1]]
+    """
+    if isinstance(spec, Stacked):
+        parts = [numbers_of(part) for part in spec.parts]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        most = max(part.shape[-1] for part in known)
+        return torch.stack([torch.nn.functional.pad(part, (0, most - part.shape[-1])) for part in known])
+    if not isinstance(spec, (Categorical, OneHot)):
+        return None
+    lead = spec.shape[:-1] if isinstance(spec, OneHot) else spec.shape
+    return torch.ones((*lead, int(spec.n)), dtype=torch.bool)

@@ -12,6 +12,10 @@ from torch import Tensor
 from marlenv.envs import EnvBase
 from marlenv.errors import SpecError, Unsupported
 from marlenv.keys import NestedKey
+from marlenv.rng import RowRNG
+from marlenv.transforms.env import ROWS
+
+EPISODE = "_episode"  # how many episodes a row began before, where transforms count them
 
 
 class Rows(ABC):
@@ -38,7 +42,7 @@ class Rows(ABC):
 
 
 class BatchRows(Rows):
-    """The rows of a batched env, whose randomness is part of its state.
+    """The rows of a batched env, whose randomness, and that of its transforms, is part of its state.
 
     Args:
         env: with one batch dimension.
@@ -61,11 +65,24 @@ class BatchRows(Rows):
     def begin(self, rows: Tensor, keys: Tensor) -> None:
         mask = torch.zeros(self.env.batch_size, dtype=torch.bool)
         mask[rows] = True
-        state = self.env.get_state(self.data).clone()
-        rng = state[self._rng].clone()
-        rng[rows] = torch.stack([keys, torch.zeros_like(keys)], -1)
-        data = self.env.set_state(state.set(self._rng, rng), mask, self.data)
+        state = self._fresh(self.env.get_state(self.data).clone(), rows, keys)
+        data = self.env.set_state(state, mask, self.data)
         self.data = self.env.reset(data.set("_reset", mask.unsqueeze(-1)))
+
+    def _fresh(self, state: TensorDictBase, rows: Tensor, keys: Tensor) -> TensorDictBase:
+        """The state in which some rows have drawn nothing yet from the randomness of their keys, and know of no episode
+        before.
+        """
+        rng, number = RowRNG.of(keys, torch.zeros_like(keys)), 0
+        for key in list(state.keys(True, True)):
+            path, leaf = (key,) if isinstance(key, str) else key, state[key]
+            if key == self._rng:
+                leaf[rows] = rng.state
+            elif ROWS in path and leaf.shape == (*self.env.batch_size, 2):  # a stream of a transform
+                leaf[rows], number = rng.fork(0).fork(number).state, number + 1
+            elif path[-1].startswith(EPISODE):
+                leaf[rows] = -1
+        return state
 
     def step(self, data: TensorDictBase, rows: Tensor) -> TensorDictBase:
         if len(rows) < len(self.data):

@@ -91,9 +91,8 @@ def pgn(ledger: Ledger) -> Iterator[str]:
             ]
         header = dict(zip(rules.players, game.players, strict=True))
         header |= {"event": str(ledger.config["env"]), "round": f"{game.round + 1}.{game.id}", "result": result}
-        header["termination"] = {OVER: "normal", CUT: "adjudication", ADJUDICATED: "adjudication"}.get(
-            ending, ENDINGS[ending]
-        )
+        cut = "unterminated" if result == "*" else "adjudication"
+        header["termination"] = {OVER: "normal", CUT: cut, ADJUDICATED: "adjudication"}.get(ending, ENDINGS[ending])
         sheet = rules.score_sheet(states[: max(len(moves), 1)], moves, header)
         if sheet is None:
             raise Unsupported(f"export: {type(rules).__name__} has no score sheets; export .jsonl")

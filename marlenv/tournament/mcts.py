@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import SpecError, Unsupported, whole
-from marlenv.games.rules import Rules, picked
+from marlenv.games.rules import Rules, hashed, picked, where
 from marlenv.rng import RowRNG
 from marlenv.tournament.turns import Turn
 
@@ -24,7 +24,7 @@ class MCTSPlayer:
     """Plays the move that most of its games of thought began with (UCT), where all see everything and move in turn.
 
     Each simulation goes down the tree of its position by upper confidence bounds, adds a position, and plays on at
-    random to the end; all rows do so at once. Dice are thrown anew: it does not know those to come.
+    random to the end; all rows do so at once. Each simulation throws dice of its own: it does not know those to come.
 
     Args:
         simulations: how many games it plays in thought for each move.
@@ -57,9 +57,11 @@ class MCTSPlayer:
         self.check(turn.rules)
         rules: Any = turn.rules
         root = turn.state
+        kind: type[_Tree] = _Tree
         if "rng" in root._fields:  # dice of its own
             root = root._replace(rng=RowRNG.of(turn.rng.bits(), torch.zeros_like(turn.seat)).state)
-        tree = _Tree(rules, root, self.simulations, self.explore, turn.rng.bits())
+            kind = _ChanceTree
+        tree = kind(rules, root, self.simulations, self.explore, turn.rng.bits())
         for number in range(1, self.simulations + 1):
             tree.simulate(number)
         return tree.visits[:, 0].masked_fill(~turn.legal, -1).argmax(-1)
@@ -74,18 +76,37 @@ class _Tree:
     def __init__(self, rules: Rules[Any], root: Any, simulations: int, explore: float, key: Tensor) -> None:
         rows, nodes, n = len(root[0]), simulations + 1, rules.n_actions
         self.rules, self.explore, self.rows, self.key = rules, explore, torch.arange(rows), key
-        self.child = torch.full((rows, nodes, n), -1)
         self.visits = torch.zeros(rows, nodes, n)
         self.value = torch.zeros(rows, nodes, n)  # what who moves at the node earned by each action, in sum
-        self.states = type(root)(*(leaf.new_zeros((rows, nodes, *leaf.shape[1:])) for leaf in root))
-        self._write(torch.zeros_like(self.rows), root)
+        self._begin(root, nodes)
 
-    def _write(self, node: Tensor, state: Any) -> None:
-        for held, leaf in zip(self.states, state, strict=True):
-            held[self.rows, node] = leaf
+    def _begin(self, root: Any, nodes: int) -> None:
+        self.child = torch.full((len(self.rows), nodes, self.rules.n_actions), -1)
+        self.states = type(root)(*(leaf.new_zeros((len(leaf), nodes, *leaf.shape[1:])) for leaf in root))
+        for held, leaf in zip(self.states, root, strict=True):
+            held[:, 0] = leaf
+
+    def _root(self, number: int) -> Any:
+        """The position that a simulation begins in."""
+        return self._at(torch.zeros_like(self.rows))
 
     def _at(self, node: Tensor) -> Any:
         return type(self.states)(*(leaf[self.rows, node] for leaf in self.states))
+
+    def _follow(
+        self, number: int, node: Tensor, state: Any, action: Tensor, going: Tensor
+    ) -> tuple[Tensor, Any, Tensor]:
+        """The nodes after the actions and their positions, and where the node is new: it is ``number``."""
+        below = self.child[self.rows, node, action]
+        new = going & (below < 0)
+        if bool(new.any()):
+            played = self.rules.play(state, action)
+            rows = new.nonzero().squeeze(-1)
+            for held, leaf in zip(self.states, played, strict=True):
+                held[rows, number] = leaf[rows]
+            self.child[rows, node[rows], action[rows]] = number
+        node = torch.where(new, number, torch.where(going, below, node))
+        return node, self._at(node), new
 
     def _unit(self, number: int, step: int) -> Tensor:
         """A number in [0, 1) for a step of a simulation; ``[R]``."""
@@ -93,25 +114,16 @@ class _Tree:
 
     def simulate(self, number: int) -> None:
         """One game of thought in each row."""
-        rules, node = self.rules, torch.zeros_like(self.rows)
+        rules, node, state = self.rules, torch.zeros_like(self.rows), self._root(number)
         going = torch.ones_like(self.rows, dtype=torch.bool)
         path: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         while bool(going.any()):
-            state = self._at(node)
             going = going & ~rules.over(state)
             action = self._best(node, rules.legal(state), self._unit(number, len(path)))
             path.append((node, action, rules.player(state), going))
-            below = self.child[self.rows, node, action]
-            new = going & (below < 0)
-            following = torch.where(new, number, torch.where(going, below, node))
-            if bool(new.any()):
-                played = rules.play(state, action)
-                rows = new.nonzero().squeeze(-1)
-                for held, leaf in zip(self.states, played, strict=True):
-                    held[rows, number] = leaf[rows]
-                self.child[rows, node[rows], action[rows]] = number
-            node, going = following, going & ~new
-        earned = self._play_out(self._at(node), number)
+            node, state, new = self._follow(number, node, state, action, going)
+            going = going & ~new
+        earned = self._play_out(state, number)
         for node, action, mover, went in path:
             self.visits[self.rows, node, action] += went
             self.value[self.rows, node, action] += earned.gather(1, mover.unsqueeze(1)).squeeze(1) * went
@@ -132,3 +144,26 @@ class _Tree:
                 break
             state = self.rules.play(state, self.rules.pick(state, self._unit(number, OUT + step)))
         return self.rules.returns(state).float()
+
+
+class _ChanceTree(_Tree):
+    """The tree of a game with dice: each simulation throws its own, and a node is what an action led to by them."""
+
+    def _begin(self, root: Any, nodes: int) -> None:
+        self.start = root
+        self.led = torch.zeros(len(self.rows), nodes, dtype=torch.int64)  # what led to each node: the node before, ...
+
+    def _root(self, number: int) -> Any:
+        key = self.start.rng[:, 0]
+        return self.start._replace(rng=RowRNG.of(key, torch.full_like(key, number << 32)).state)
+
+    def _follow(
+        self, number: int, node: Tensor, state: Any, action: Tensor, going: Tensor
+    ) -> tuple[Tensor, Any, Tensor]:
+        played = where(going, self.rules.play(state, action), state)
+        led = hashed(torch.stack((node, action, self.rules.position_key(played)), -1))
+        found = self.led == led.unsqueeze(1)
+        new = going & ~found.any(1)
+        self.led[:, number] = torch.where(new, led, 0)
+        below = found.int().argmax(1)
+        return torch.where(new, number, torch.where(going, below, node)), played, new

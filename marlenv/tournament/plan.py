@@ -12,7 +12,7 @@ from marlenv.tournament.config import Config
 from marlenv.tournament.games import NONE, Game, Games
 from marlenv.tournament.play import Arena, Played
 from marlenv.tournament.ratings import elo_points
-from marlenv.tournament.rounds import knockout_match, match_counts, swiss_pairs
+from marlenv.tournament.rounds import knockout_final, knockout_match, match_counts, swiss_pairs
 from marlenv.tournament.schedule import cross_play_teams, focal_background, gauntlet, repeated, round_robin
 
 OF_ROUNDS = ("swiss", "knockout", "match")  # which depend on those before
@@ -93,12 +93,15 @@ def sprt_counts(config: Config, played: Played) -> list[int]:
 
 
 def verdict(config: Config, played: Played, level: float = 0.95) -> str:
-    """What the sequential test of a match says, and how strong that makes the first player; "" without a test.
+    """What the sequential test of a match says, and how strong that makes the first player; who won a knockout; else
+    "".
 
     >>> from marlenv.tournament.play import blank
     >>> verdict(Config.of({"env": "chess", "players": {"a": "random", "b": "random"}}), blank([], 2))
     ''
     """
+    if config.schedule == "knockout":
+        return _champion(config, played)
     if config.sprt is None or not played.games:
         return ""
     test, counts, names = config.test(), sprt_counts(config, played), list(config.players)
@@ -110,6 +113,21 @@ def verdict(config: Config, played: Played, level: float = 0.95) -> str:
         f"against {test.elo1:g} points: {elo_points(found.elo)} ({elo_points(found.low)} to {elo_points(found.high)}) "
         f"over {names[1]!r}"
     )
+
+
+def _champion(config: Config, played: Played) -> str:
+    """Who won a knockout; "" while it goes on."""
+    final = knockout_final(list(config.players), played, _games_of_a_match(config))
+    if final is None:
+        return ""
+    how = f"{final.won:g} to {final.lost:g} against {final.loser!r} in the last round"
+    if final.won == final.lost:
+        how = f"level with {final.loser!r} in the last round, and listed higher"
+    return f"{final.winner!r} won the knockout ({how})"
+
+
+def _games_of_a_match(config: Config) -> int:
+    return config.cycles * max(len(config.openings), 1) * (2 if config.double else 1)
 
 
 def _populations(config: Config, groups: dict[str, str]) -> dict[str, list[str]]:

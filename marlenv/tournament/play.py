@@ -367,7 +367,7 @@ def blank(games: Iterable[Game], seats: int) -> Played:
     whole_numbers = torch.zeros(n, dtype=torch.int64)
     return Played(
         games,
-        torch.zeros(n, seats),
+        torch.zeros(n, seats, dtype=torch.float32),
         whole_numbers.clone(),
         torch.zeros(n, dtype=torch.int8),
         torch.full((n,), -1, dtype=torch.int64),

@@ -15,10 +15,12 @@ from marlenv.errors import PoolError, ShapeError, Unsupported, whole
 from marlenv.files import whole_file
 from marlenv.tournament.asking import ENDINGS
 from marlenv.tournament.by_game import met, rate_games, results_of
+from marlenv.tournament.config import Config
 from marlenv.tournament.cross_play import cross_play, team_returns
 from marlenv.tournament.defects import defects
 from marlenv.tournament.export import board_of, positions
 from marlenv.tournament.files import placed
+from marlenv.tournament.plan import verdict
 from marlenv.tournament.play import Played
 from marlenv.tournament.ratings import Draws, Ratings, elo_points
 from marlenv.tournament.response import response
@@ -103,13 +105,15 @@ def write_report(
     results = results_of(played, names) if played.games else Results(tuple(names))
     once = met(played, names) if played.games else results
     order, shown = [row["player"] for row in rows], _replays(ledger, played, replays)
-    page = Environment(loader=PackageLoader("marlenv.tournament", "page"), autoescape=True).get_template("report.html")
-    text = page.render(
+    pages = Environment(loader=PackageLoader("marlenv.tournament", "page"), autoescape=True)
+    pages.filters["shortened"] = shortened
+    text = pages.get_template("report.html").render(
         title=ledger.config["env"],
         config=ledger.config,
         counts=ledger.counts(),
         rows=rows,
         note=note,
+        verdict=verdict(Config.of(ledger.config), played, level),
         warnings=defects(played, once) if played.games else [],
         names=order,
         cross=_cross(results, order),
@@ -239,6 +243,18 @@ def _plot(rows: list[dict[str, str]], level: float) -> dict[str, list[dict[str, 
     step = size * max(k for k in (1, 2, 5) if k * size <= width / 2)
     marks = step * np.arange(np.ceil(low / step), np.floor(high / step) + 1)
     return {"lines": lines, "marks": [{"at": at(x), "name": f"{x + 0.0:+.0f}" if x else "0"} for x in marks]}
+
+
+def shortened(name: str, most: int) -> str:
+    """A name of so many letters at most, with a gap in the middle: names often begin alike and end apart.
+
+    >>> shortened("checkpoint_of_wolves_000100", 20), shortened("ada", 20)
+    ('checkpoin…ves_000100', 'ada')
+    """
+    if len(name) <= most:
+        return name
+    front = (most - 1) // 2
+    return f"{name[:front]}…{name[front + 1 - most :]}"
 
 
 def _replays(ledger: Ledger, played: Played, count: int) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
 from marlenv.errors import PoolError
 from marlenv.tournament.play import Played
@@ -29,11 +31,50 @@ def swiss_pairs(names: Sequence[str], played: Played) -> list[tuple[str, str]]:
     return swiss_round(names, results, byes).pairs
 
 
+class Final(NamedTuple):
+    """How a knockout ended: who won it, against whom, and the points of both in that match."""
+
+    winner: str
+    loser: str
+    won: float
+    lost: float
+
+
 def knockout_match(names: Sequence[str], played: Played) -> list[tuple[str, str]]:
     """The pairs of the next round of a knockout; none when it is decided.
 
     A match that is level is won by who stands higher in the list of names.
     """
+    places = bracket(names)
+    for _, _, following in _knockout(names, played):
+        places = following
+    return _pairs(places)
+
+
+def knockout_final(names: Sequence[str], played: Played, games: int) -> Final | None:
+    """How a knockout ended; None while it goes on.
+
+    Args:
+        names: the players, as they were seeded.
+        played: the games that are finished.
+        games: how many a match has.
+    """
+    last = max((game.round for game in played.games), default=0)
+    if sum(game.round == last for game in played.games) != games:  # the last round is of one match
+        return None
+    with suppress(PoolError):  # a match of the last round has not begun
+        for pairs, points, places in _knockout(names, played):
+            if len(places) == 1:
+                winner, loser = sorted(pairs[0], key=lambda name: name not in places)
+                return Final(winner, loser, points[winner], points[loser])
+    return None
+
+
+Round = tuple[list[tuple[str, str]], dict[str, float], list[str | None]]
+
+
+def _knockout(names: Sequence[str], played: Played) -> Iterator[Round]:
+    """The rounds of a knockout that were played: who met, everybody's points, and the places of the next one."""
     places = bracket(names)
     scores = played.scores().tolist() if played.games else []
     for number in sorted({game.round for game in played.games}):
@@ -42,8 +83,13 @@ def knockout_match(names: Sequence[str], played: Played) -> list[tuple[str, str]
             if game.round == number:
                 for name, mine in zip(game.players, (score, 1 - score), strict=True):
                     points[name] = points.get(name, 0) + mine
-        pairs = [pair for pair in zip(places[::2], places[1::2], strict=True) if None not in pair]
+        pairs = _pairs(places)
         places = advance(places, [_winner(pair, points, names) for pair in pairs])
+        yield pairs, points, places
+
+
+def _pairs(places: Sequence[str | None]) -> list[tuple[str, str]]:
+    """Who meet at some places of a knockout."""
     return [(a, b) for a, b in zip(places[::2], places[1::2], strict=False) if a is not None and b is not None]
 
 
@@ -64,8 +110,8 @@ def match_counts(names: Sequence[str], played: Played, *, pairs: bool) -> list[i
     return counts
 
 
-def _winner(pair: tuple[str | None, str | None], points: dict[str, float], names: Sequence[str]) -> str:
+def _winner(pair: tuple[str, str], points: dict[str, float], names: Sequence[str]) -> str:
     a, b = pair
-    if a is None or b is None or a not in points or b not in points:
+    if a not in points or b not in points:
         raise PoolError(f"knockout: {a!r} and {b!r} have not played their match")
     return max((a, b), key=lambda name: (points[name], -names.index(name)))

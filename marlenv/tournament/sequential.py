@@ -14,6 +14,8 @@ from marlenv.tournament.brownian import Walk
 from marlenv.tournament.likelihood import Array
 
 MOST = 2400  # points, at which a score is one in a million
+UNSEEN = 1e-3  # games, of an outcome that has not happened yet: it is not impossible
+RARE = 0.5  # games, of the worst and of the best outcome, where a strength is estimated and chances are small
 Verdict = Literal["stronger", "not stronger", "go on"]
 
 
@@ -126,7 +128,7 @@ class SPRT:
             raise ShapeError(f"SPRT: expected {expected}, got {list(seen.shape)}")
         if not ((seen >= 0).all() and np.isfinite(seen).all()):
             raise SpecError(f"SPRT: counts must be finite and not negative, got {seen.tolist()}")
-        return np.where(seen == 0, 1e-3, seen) if seen.any() else seen  # what has not happened yet is not impossible
+        return np.where(seen == 0, UNSEEN, seen) if seen.any() else seen
 
     def _rates(self, shares: Array, values: Array) -> Array:
         """What each outcome adds to the log likelihood ratio, where outcomes have these shares."""
@@ -161,11 +163,18 @@ class SPRT:
             raise SpecError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
         if not seen.any():
             raise SpecError("SPRT.estimate: no game has been played")
-        games, ratio = round(float(numbers(counts, "SPRT", "counts").sum())), self.ratio(counts)
+        counted, tail = numbers(counts, "SPRT", "counts"), (1 - level) / 2
+        games = round(float(counted.sum()))
         if games < 1:
             raise SpecError(f"SPRT.estimate: no whole game has been played, the counts add up to {seen.sum():g}")
+        if counted[0] == counted.sum():  # no outcome is better, so the chance of this one is what matters
+            return Estimate(elo_of(0.5 ** (1 / games)), elo_of(tail ** (1 / games)), np.inf)
+        if counted[-1] == counted.sum():
+            best = self.estimate(counted[::-1], level)
+            return Estimate(-best.elo, -best.high, -best.low)
+        seen[[0, -1]] = np.maximum(seen[[0, -1]], RARE)
         shares, values = seen / seen.sum(), np.linspace(1, 0, len(seen))
-        tail = (1 - level) / 2
+        ratio = float(seen @ self._rates(shares, values))
         found = [self._mean_where(share, shares, values, games, ratio, every) for share in (0.5, 1 - tail, tail)]
         return Estimate(*(elo_of(mean) for mean in found))
 
@@ -177,7 +186,7 @@ class SPRT:
             true = likeliest_with_mean(shares, values, mean)
             rates = self._rates(true, values)
             drift = float(true @ rates)
-            walk = Walk(drift, float(true @ rates**2) - drift**2, *self.bounds, every)
+            walk = Walk(drift, float(true @ (rates - drift) ** 2), *self.bounds, every)
             if walk.below(games, ratio) > share:
                 low = mean
             else:

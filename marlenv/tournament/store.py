@@ -128,8 +128,21 @@ class Ledger:
                 f"{VERSION}; use the marlenv that wrote it, or play again into another --ledger: "
                 f"a seed gives the same games"
             )
-        self.config: dict[str, Any] = json.loads(about["config"])
+        self.config: dict[str, Any] = self._configured(about)
         """What is played, as it was given to :meth:`create`, in that order."""
+
+    def _configured(self, about: dict[str, str]) -> dict[str, Any]:
+        """What is played."""
+        try:
+            config = json.loads(about["config"])
+            if not isinstance(config, dict):
+                raise TypeError(f"expected a table, got {config!r}")
+        except (KeyError, TypeError, ValueError) as error:
+            self._db.close()
+            raise PoolError(
+                f"ledger {self.path}: the config in the table about: {type(error).__name__}: {error}; {AGAIN}"
+            ) from error
+        return config
 
     @classmethod
     def create(cls, path: Path | str, config: dict[str, Any], games: Iterable[Game] = ()) -> Ledger:
@@ -316,7 +329,7 @@ def _reading(path: Path) -> Iterator[None]:
     """Errors of the file as ours."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter from a message of SQLite about names in the file
         raise PoolError(
             f"ledger {path}: {error}; the file is damaged, or another process holds it, or the disk is full, or its "
             f"folder cannot be written to; where it is damaged, take a copy of it that was made before, or play again: "

@@ -137,6 +137,12 @@ def test_rows_are_few_and_small(tmp_path: Path) -> None:
         ("game", "lineup", "x'6209'"),
         ("game", "lineups", "'[5]'"),
         ("game", "stop", "start"),
+        ("game", "stop", "1 << 60"),
+        ("result", "ending", "x'6207'"),  # of endings there are seven
+        ("result", "ending", "x'62ff'"),
+        ("result", "culprit", "x'6202'"),  # in a game of two
+        ("result", "culprit", "x'62fe'"),
+        ("result", "plies", "x'62ff'"),
     ],
 )
 def test_a_damaged_row_is_named(tmp_path: Path, table: str, column: str, change: str) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from tensordict import TensorDict
 
 import marlenv
+from marlenv import Compose, DropMessages, NoopResetEnv, RandomTruncationTransform, StepCounter, TransformedEnv
 from marlenv.errors import IllegalAction, SpecError
 from marlenv.games import KuhnPoker, TicTacToe
 from marlenv.tournament import ENDINGS, Arena, Game, ModulePlayer, Turn, cross_play_teams, random_player, round_robin
@@ -67,6 +70,76 @@ def test_a_batched_scenario_plays_the_same_games_at_any_batch_size(seats: str) -
             torch.testing.assert_close(got, want, rtol=0, atol=0)
     assert len(plain.digest.unique()) == 5
     assert plain.returns.shape == (5, len(arena.seats))
+
+
+def by_what_it_hears(turn: Turn) -> torch.Tensor:
+    """Whoever is told something else plays something else."""
+    seen = turn.data["observation"].double().abs().sum(-1, keepdim=True) * 1e4
+    return turn.spec.low + (seen.long() % 97).float() / 96 * (turn.spec.high - turn.spec.low)
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        lambda: DropMessages(0.5),
+        lambda: NoopResetEnv(3),
+        lambda: Compose(StepCounter(), RandomTruncationTransform(2, 9, prob=0.5, first_episode_prob=0.1)),
+        lambda: Compose(NoopResetEnv(2), DropMessages(0.5), DropMessages(0.5, mode="last")),
+    ],
+    ids=["messages", "idle steps", "limits", "several"],
+)
+def test_what_transforms_draw_belongs_to_the_game(chain) -> None:
+    """As many rows as one likes, and whatever was played in them before."""
+    games, first = [Game(k, ("a", "a")) for k in range(8)], None
+    for rows in (1, 3, 5):
+        env = marlenv.make("simple_reference", num_envs=rows, max_steps=9, compile="none")
+        arena = Arena(TransformedEnv(env, chain()), {"a": by_what_it_hears}, seed=4)
+        for _ in range(2):
+            played = arena.play(games)
+            first = first or played
+            for got, want in zip(played[1:6], first[1:6], strict=True):
+                torch.testing.assert_close(got, want, rtol=0, atol=0)
+    assert len(first.digest.unique()) == 8
+
+
+def test_random_limits_of_games_are_those_of_a_first_episode() -> None:
+    """Which are drawn from 1 on, all equally likely."""
+    env = marlenv.make("simple_reference", num_envs=16, max_steps=9, compile="none")
+    chain = Compose(StepCounter(), RandomTruncationTransform(3, 4))
+    played = Arena(TransformedEnv(env, chain), {"a": random_player}).play([Game(k, ("a", "a")) for k in range(200)])
+    counts = played.plies.bincount(minlength=5)
+    assert counts.sum() == counts[1:5].sum() == 200
+    assert (counts[1:5] - 50).abs().max() < 25  # four deviations
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+GAMES = [Game(k, ("r", "r")) for k in range(5)]
+
+
+def outcomes(rows: int) -> list[torch.Tensor]:
+    env = marlenv.make("simple_tag", num_envs=rows, max_steps=3, compile="none")
+    played = [
+        Arena(TicTacToe(), {"r": random_player}, rows=rows).play(GAMES),
+        Arena(env, {"r": lambda turn: torch.full((*turn.data.batch_size, 2), 0.25)}).play(GAMES),
+    ]
+    assert all(one.returns.dtype == torch.float32 for one in played)
+    return [played[0].returns, played[0].digest, played[1].digest, played[1].plies]
+
+
+PLAIN = outcomes(2)
+
+
+@pytest.mark.usefixtures("double")
+def test_games_are_the_same_where_float64_is_the_default() -> None:
+    for rows in (2, 5):
+        for got, want in zip(outcomes(rows), PLAIN, strict=True):
+            assert torch.equal(got, want)
 
 
 def test_the_arena_earns_what_a_rollout_earns() -> None:

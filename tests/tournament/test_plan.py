@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections import Counter
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +21,7 @@ from marlenv.tournament.export import board_of, positions
 from marlenv.tournament.games import Game
 from marlenv.tournament.plan import following, sprt_counts, verdict
 from marlenv.tournament.play import blank
+from marlenv.tournament.report import write_report
 
 TAG = {"env": "simple_tag", "options": {"max_steps": 2, "compile": "none"}, "rows": 4}
 
@@ -150,6 +154,25 @@ def test_a_knockout_is_seeded_by_the_order_of_its_players(tmp_path: Path) -> Non
         met.setdefault(game.round, set()).add(frozenset(game.players))
     pairs = [[("bob", "ada")], [("zoe", "bob"), ("max", "kim")], [("zoe", "max")]]
     assert [met[number] for number in sorted(met)] == [{frozenset(pair) for pair in some} for some in pairs]
+    won = "'zoe' won the knockout (level with 'max' in the last round, and listed higher)"
+    config, played = Config.of(ledger.config), ledger.played()
+    assert verdict(config, played) == won
+    write_report(ledger, tmp_path / "a.html")
+    assert html.unescape(re.search(r'<p id="verdict">(.*?)</p>', (tmp_path / "a.html").read_text())[1]) == f"{won}."
+    for count in range(len(played.games)):  # and nothing is said before the last game
+        assert verdict(config, played.take(np.arange(count))) == ""
+
+
+def test_a_knockout_says_who_won_it_and_how(tmp_path: Path) -> None:
+    """Of rock, paper and scissors who plays paper beats rock, and scissors, who rested, paper."""
+    players = {
+        name: {"kind": "test_report:always", "action": k} for name, k in (("scissors", 2), ("rock", 0), ("p", 1))
+    }
+    given = {"env": "matrix_game", "options": {"payoffs": "rock_paper_scissors"}, "schedule": "knockout", "cycles": 3}
+    ledger = open_ledger(Config.of({**given, "players": players, "double": False}), tmp_path / "a.sqlite")
+    run(ledger)
+    says = "'scissors' won the knockout (3 to 0 against 'p' in the last round)"
+    assert verdict(Config.of(ledger.config), ledger.played()) == says
 
 
 ASKED: set[tuple[str, int]] = set()
@@ -270,7 +293,11 @@ def test_suites_are_played_from_and_replayed(tmp_path: Path, name: str) -> None:
         ({"focal": ["z"]}, UnknownName, "focal: no player is called 'z'"),
         ({"openings": 5}, SpecError, "openings must be given as lists of names in brackets, got 5"),
         ({"openings": [5]}, SpecError, r"openings must be given as lists of names in brackets, got \[5\]"),
-        ({"focal": "a"}, SpecError, "focal must be given as lists of names in brackets"),
+        ({"focal": "a"}, SpecError, "focal must be given as a list of names in brackets, got 'a'"),
+        ({"challengers": "a"}, SpecError, "challengers must be given as a list of names in brackets, got 'a'"),
+        ({"double": False, "schedule": "swiss"}, SpecError, "double = false is for .* got 'swiss'; leave it out"),
+        ({"double": False, "schedule": "teams"}, SpecError, "double = false is for .* got 'teams'; leave it out"),
+        ({"openings": [["4"], ["4", "0"]], "opening_plies": 1}, SpecError, r"\['4', '0'\] is given as a list, of 2 m"),
         ({"populations": ["a"]}, SpecError, "populations must be a table of names by group"),
         ({"populations": {"x": ["q"]}}, UnknownName, "populations: x: no player is called 'q'"),
         ({"schedule": "teams", "populations": {"player_9": ["a"]}}, UnknownName, "there is no group 'player_9'"),

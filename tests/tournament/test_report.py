@@ -90,7 +90,7 @@ def test_the_page_shows_circles_accounts_and_the_schedule(tmp_path: Path) -> Non
     assert re.search(r"squared and summed, 100% \(\d+-100\) is cyclic, luck taken out", page)
     graph = re.search(r'<svg id="graph".*?</svg>', page, re.S)[0]
     assert graph.count("<line") == graph.count('class="sure"') == 3
-    assert sorted(re.findall(r"<text[^>]*>(.*?)</text>", graph)) == ["paper", "rock", "scissors"]
+    assert sorted(re.findall(r"<text[^>]*>(.*?)<title>", graph)) == ["paper", "rock", "scissors"]
     shares = re.search(r'<table id="shares">.*?</table>', page, re.S)[0]
     assert shares.count("<td>33% (33-33)</td>") == 6
     assert "they win in a circle" in page
@@ -137,6 +137,20 @@ def test_the_page_of_teams_says_what_training_together_was_worth(tmp_path: Path)
     ]  # fmt: skip
     assert "With themselves policies return" in page
     assert "This env keeps no positions to replay" in page
+
+
+def test_names_that_begin_alike_can_be_told_apart(tmp_path: Path) -> None:
+    names = [f"checkpoint_of_the_wolves_{number:06}" for number in (1000, 2000, 3000)]
+    config = Config.of({"env": "tic_tac_toe", "players": dict.fromkeys(names, "random"), "cycles": 40})
+    ledger = open_ledger(config, tmp_path / "a.sqlite")
+    run(ledger)
+    write_report(ledger, tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text()
+    for picture in ("plot", "graph"):
+        drawn = re.search(rf'<svg id="{picture}".*?</svg>', page, re.S)[0]
+        shown = dict(re.findall(r"<text[^>]*>([^<]*)<title>(.*?)</title></text>", drawn))
+        assert sorted(shown.values()) == names
+        assert all(len(short) <= 20 and short[-6:] == name[-6:] for short, name in shown.items())
 
 
 def test_the_page_says_why_nothing_can_be_replayed(toml: Path) -> None:
@@ -259,7 +273,7 @@ def test_pgn_is_what_was_played(tmp_path: Path) -> None:
         "bob",
     ]
     assert all(not game.errors and len(list(game.mainline_moves())) == 30 for game in games)
-    assert all(game.headers["Termination"] == "adjudication" and game.headers["Result"] == "*" for game in games)
+    assert all(game.headers["Termination"] == "unterminated" and game.headers["Result"] == "*" for game in games)
 
 
 def pgn_starts(tmp_path: Path, player: str, **more) -> list[str]:

@@ -215,6 +215,55 @@ def test_who_won_every_game_has_a_lower_bound_only(kinds: int) -> None:
     assert np.isfinite(test.estimate(np.full(kinds, 9.0))).all()
 
 
+@pytest.mark.parametrize("kinds", [3, 5])
+@pytest.mark.parametrize("games", [1, 5, 10, 200])
+def test_who_won_every_game_is_as_strong_as_its_chance_says(games: int, kinds: int) -> None:
+    """No outcome is better, so what is rare is to win them all: a chance of ``p ** games``."""
+    found = SPRT(0, 10).estimate(np.eye(kinds)[0] * games)
+    assert expected_score(found.elo) ** games == pytest.approx(0.5)
+    assert expected_score(found.low) ** games == pytest.approx(0.025)
+    lost = SPRT(0, 10).estimate(np.eye(kinds)[-1] * games)
+    assert (lost.elo, lost.low, lost.high) == (-found.elo, -np.inf, -found.low)
+    assert found.high == np.inf
+
+
+@pytest.mark.parametrize("counts", [[10, 1, 0], [9, 5, 0], [9, 1, 0, 0, 0], [4, 1, 0, 0, 0], [9, 0, 1, 0, 0]])
+def test_games_without_a_loss_set_bounds_if_not_all_were_won(counts: list[int]) -> None:
+    """The chances to do better and worse, counted through with multinomials: each bound lies near where 2.5 % are."""
+    values, games = np.linspace(1, 0, len(counts)), sum(counts)
+    seen, score = np.maximum(counts, 0.5 * np.eye(len(counts))[-1]), np.dot(counts, values)
+
+    def as_good(elo: float) -> float:
+        chances = likeliest_with_mean(np.maximum(seen, 1e-9) / seen.sum(), values, expected_score(elo))
+        points = np.ones(1)  # the chance of each number of points, by one game after another
+        for _ in range(games):
+            points = sum(np.pad(points * chance, (k, len(values) - 1 - k)) for k, chance in enumerate(chances[::-1]))
+        return float(points[round(score * (len(values) - 1)) :].sum())
+
+    for test, every in ((SPRT(0, 10), 1), (SPRT(-1000, 1000, alpha=1e-9, beta=1e-9), 1000)):  # far from their ends
+        found = test.estimate(counts, every=every)
+        assert np.isfinite(found).all()
+        assert found.low < found.elo < found.high
+        assert 0.0003 < as_good(found.low) < 0.1
+        assert 0.9 < as_good(found.high) < 0.9999
+        assert 0.3 < as_good(found.elo) < 0.9  # ties with what was seen among them
+
+
+@pytest.mark.parametrize("true", [600, 1000])
+def test_estimates_of_the_much_stronger_are_not_wild(true: float) -> None:
+    test, rng, known, found = SPRT(0, 40), np.random.default_rng(true), {}, []
+    for _ in range(60):
+        counts = np.zeros(3, np.int64)
+        while test.decide(counts) == "go on":
+            won = rng.binomial(2, expected_score(true))
+            counts += [won, 0, 2 - won]
+        key = tuple(counts.tolist())
+        known[key] = known.get(key) or test.estimate(counts, every=2)
+        found.append(known[key])
+    assert np.mean([one.elo > true for one in found]) < 0.65
+    assert np.mean([one.low <= true <= one.high for one in found]) > 0.89
+
+
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [

@@ -324,6 +324,23 @@ def test_a_ledger_that_was_cut_off_says_so(tmp_path: Path, left: int) -> None:
         Ledger(path).played()
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("UPDATE about SET value = '{' WHERE name = 'config'", "JSONDecodeError: Expecting property name"),
+        ("UPDATE about SET value = '[1]' WHERE name = 'config'", r"expected a table, got \[1\]"),
+        ("DELETE FROM about WHERE name = 'config'", "KeyError: 'config'"),
+    ],
+)
+def test_a_ledger_whose_config_is_damaged_says_so(tmp_path: Path, change: str, says: str) -> None:
+    path = tmp_path / "a.sqlite"
+    ledger = Ledger.create(path, {"env": "tic_tac_toe"})
+    ledger._db.execute(change)
+    ledger.close()
+    with pytest.raises(PoolError, match=rf"ledger {path}: the config in the table about: .*{says}.*; the file is dam"):
+        Ledger(path)
+
+
 def test_places_where_no_ledger_can_be_are_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for place, says in (
