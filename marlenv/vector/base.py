@@ -24,6 +24,7 @@ from marlenv.groups.reset import read_masks
 from marlenv.keys import NestedKey
 from marlenv.tensordicts import get, lazy, put, rows
 from marlenv.vector.protocol import Description
+from marlenv.vector.state_dicts import flattened, parted
 
 MakeEnv = Callable[..., EnvBase]
 WHOLE = frozenset(("tree",))
@@ -400,10 +401,18 @@ class BatchedEnv(EnvBase):
     # --- parameters and buffers of the children --------------------------------------------------
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The parameters and buffers of the children, under ``"worker0"`` and so on."""
+        """The parameters and buffers of the children, under ``"worker0"`` and so on; in the state dict of a module that
+        the pool is part of, under names that begin so.
+        """
         if self.is_closed:
             self.start()
-        return OrderedDict((f"worker{i}", one) for i, one in enumerate(self._saved(args, kwargs)))
+        into, prefix = kwargs.pop("destination", None), kwargs.pop("prefix", "")
+        own = OrderedDict((f"worker{i}", one) for i, one in enumerate(self._saved(args, kwargs)))
+        if into is None and not prefix:
+            return own
+        into = OrderedDict() if into is None else into
+        into.update({prefix + name: value for name, value in flattened(own).items()})
+        return into
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Loads what :meth:`state_dict` gave; or what one child gave, into all of them."""
@@ -417,6 +426,24 @@ class BatchedEnv(EnvBase):
             )
         own = [state_dict[name] for name in names] if names[0] in state_dict else [state_dict] * self.num_workers
         self._load(own, strict, assign)
+
+    def _load_from_state_dict(
+        self, state_dict: Mapping[str, Any], prefix: str, local_metadata: Mapping[str, Any], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        """Loads the part of a module's state dict that is the pool's: PyTorch asks for it."""
+        if self.is_closed:
+            self.start()
+        own = {name.removeprefix(prefix): value for name, value in state_dict.items() if name.startswith(prefix)}
+        states = {f"worker{i}": one for i, one in enumerate(self._saved((), {}))}
+        known = flattened(states)
+        missing_keys += [prefix + name for name in known if name not in own]
+        unexpected_keys += [prefix + name for name in own if name not in known]
+        parts = [parted(one, own, f"{name}.") for name, one in states.items()]
+        try:
+            self._load(parts, False, bool(local_metadata.get("assign_to_params_buffers", False)))
+        except RuntimeError as error:
+            error_msgs.append(str(error))
 
     @abstractmethod
     def _saved(self, args: tuple[Any, ...], kwargs: Options) -> list[Any]:

@@ -10,15 +10,17 @@ import torch
 
 import marlenv
 from marlenv import SerialEnv, from_alf, to_alf
-from marlenv.errors import EnvClosed, ShapeError, SpecTypeError, Unsupported
+from marlenv.errors import EnvClosed, ShapeError, SpecError, SpecTypeError, Unsupported
 from marlenv.interop.alf import (
     AlfEnvironment,
+    KeepUntransformed,
     ParallelAlfEnvironment,
     StepType,
     ThreadEnvironment,
     TimeStep,
     create_environment,
     create_eval_environment,
+    load,
     suite,
 )
 from marlenv.testing.mocks import CountingEnv
@@ -164,9 +166,9 @@ def test_suites_and_create_environment() -> None:
     assert last.is_last().all()
     assert (last.discount == 1).all()
 
-    load = suite(carla, batched=True)
-    assert load.batched
-    assert type(create_environment("Town01", load, num_parallel_environments=4)) is AlfEnvironment
+    rows = suite(carla, batched=True)
+    assert rows.batched
+    assert type(create_environment("Town01", rows, num_parallel_environments=4)) is AlfEnvironment
     robots = suite(robotics, batched=False)
     assert not robots.batched
     one = create_environment("FetchReach-v1", robots, nonparallel=True, max_episode_steps=3)
@@ -179,6 +181,31 @@ def test_suites_and_create_environment() -> None:
     assert isinstance(many.inner, marlenv.ParallelEnv)
     assert many.reset().observation.flatten().tolist() == [0, 0]
     many.close()
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+def test_without_a_limit_the_envs_own_holds(limit: int | None) -> None:
+    made = load("simple_spread", batch_size=2, max_episode_steps=limit, max_steps=4)
+    made.reset()
+    assert [bool(made.step(torch.zeros(2, 3, 2)).is_last().all()) for _ in range(4)] == [False, False, False, True]
+
+
+def test_rows_that_go_on_keep_their_untransformed_time_step() -> None:
+    chain = marlenv.Compose(KeepUntransformed(), marlenv.RewardScaling(0, 0.1))
+    changed, plain = (
+        to_alf(env if bare else marlenv.TransformedEnv(env, chain))
+        for env, bare in ((CountingEnv(max_steps=9, batch_size=[3]), bare) for bare in (False, True))
+    )
+    for one in (changed, plain):
+        one.reset()
+        one.step(torch.ones(3, 1))
+    now, want = (one.reset_rows(torch.tensor([True, False, False])) for one in (changed, plain))
+    F, M, _ = (int(one) for one in StepType)
+    assert now.step_type.tolist() == now.untransformed.step_type.tolist() == [F, M, M]
+    assert now.untransformed.reward.tolist() == [0, 1, 1]
+    for name in ("step_type", "reward", "discount", "prev_action"):
+        assert torch.equal(getattr(now.untransformed, name), getattr(want, name)), name
+    torch.testing.assert_close(now.reward, want.reward * 0.1)
 
 
 def test_the_environment_beside_training() -> None:
@@ -226,6 +253,9 @@ def closed() -> Any:
         (lambda: to_alf(CountingEnv()), Unsupported, r"an env with rows, got batch size \[\]"),
         (lambda: from_alf(3), SpecTypeError, r"got int without \['batch_size', 'observation_spec'"),
         (lambda: create_environment("x", robotics), Unsupported, "has no .batched"),
+        (lambda: create_environment("simple_spread", num_parallel_environments=0), SpecError, "from 1 on, got 0"),
+        (lambda: load("simple_spread", batch_size=0), SpecError, "batch_size must be an integer from 1 on, got 0"),
+        (lambda: suite(robotics, batched=False)("FetchReach-v1", batch_size=3), Unsupported, "got batch_size=3; for 3"),
         (closed, EnvClosed, "closed"),
     ],
 )  # fmt: skip

@@ -71,6 +71,24 @@ def test_a_vector_that_comes_back_is_our_env(mode: str) -> None:
         assert torch.equal(td["agents", "observation"].squeeze(1), other["observation"]), step
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", MODES[1:])  # TorchRL refuses the other of any vector
+def test_torchrls_wrapper_takes_our_vectors_as_gymnasiums_own(mode: str) -> None:
+    theirs = pytest.importorskip("torchrl.envs.libs.gym", reason="needs torchrl: pip install -e '.[torchrl]'")
+    vector, env = to_gymnasium_vector(task(4), mode), task(4)
+    sim = theirs.GymWrapper(vector)  # it plays a while
+    for one in (vector.inner, env):
+        one.set_seed(3)
+    data = sim.rollout(20, break_when_any_done=False)
+    assert data["next", "truncated"].squeeze(-1)[0].nonzero().flatten().tolist() == [6, 13]
+    td = env.reset()
+    for step in data[:, :7].unbind(-1):  # where all rows are over, TorchRL resets once more
+        assert torch.equal(td["agents", "observation"].squeeze(1), step["observation"])
+        td["agents", "action"] = step["action"].unsqueeze(1)
+        played, td = env.step_and_maybe_reset(td)
+        assert torch.equal(played["next", "agents", "observation"].squeeze(1), step["next", "observation"])
+
+
 def test_a_row_that_starts_anew_does_not_read_its_action() -> None:
     vector = to_gymnasium_vector(task(3))
     vector.reset(seed=0)

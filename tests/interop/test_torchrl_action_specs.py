@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import warnings
 
 import pytest
 import torch
+from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torchrl.data import Categorical, MultiOneHot
+from torchrl.envs import ActionDiscretizer, TransformedEnv
 from torchrl.modules import EGreedyModule
 
 import marlenv
@@ -46,6 +49,22 @@ def illegal(data) -> int:
         legal = data[player, "action_mask"].gather(-1, data[player, "action"].unsqueeze(-1)).squeeze(-1)
         count += int((~legal & data[player, "mask"]).sum())
     return count
+
+
+def played(env, moves: int = 3) -> TensorDictBase:
+    """The data of an env after some random moves."""
+    td = env.reset()
+    for _ in range(moves):
+        _, td = env.step_and_maybe_reset(env.rand_action(td))
+    return td
+
+
+def drawn(env, td: TensorDictBase) -> list[list[int]]:
+    """What an env draws for all players in data, each legal by the masks there."""
+    td = env.rand_action(td.clone())
+    for key in env.action_keys:
+        assert td[key[0], "action_mask"].gather(-1, td[key].unsqueeze(-1)).all(), (key, td[key])
+    return [td[key].flatten().tolist() for key in env.action_keys]
 
 
 def only(square: int) -> torch.Tensor:
@@ -119,3 +138,68 @@ def test_several_choices_are_encoded_as_by_torchrl() -> None:
     spec, numbers = to_torchrl(env).full_action_spec["action"], torch.tensor([1, 2])
     assert spec.encode(numbers).tolist() == MultiOneHot((2, 3)).encode(numbers).tolist() == [0, 1, 0, 0, 1]
     assert spec.clone().to_numpy(spec.encode(numbers)).tolist() == [1, 2]
+
+
+COPIES = {
+    "deep": copy.deepcopy,
+    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
+    "to": lambda env: copy.deepcopy(env).to("cpu"),
+    "in torchrl's": lambda env: copy.deepcopy(TransformedEnv(env)).base_env,
+}
+
+
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("game", ["tic_tac_toe", "leduc_poker"])
+def test_a_copy_in_mid_episode_draws_what_the_env_draws(game: str, copied) -> None:
+    for seed in range(6):
+        ours = marlenv.make(game, num_envs=3, seed=seed)
+        env = to_torchrl(ours)
+        td = played(env)
+        twin = copied(env)
+        for key in env.action_keys:
+            assert torch.equal(twin.full_action_spec[key].mask, td[key[0], "action_mask"])
+        expected = drawn(copy.deepcopy(ours), td)
+        assert drawn(twin, td) == drawn(env, td) == expected
+        twin.rollout(8, auto_reset=False, tensordict=td, break_when_any_done=False)  # illegal moves are errors
+
+
+def test_random_actions_are_legal_in_the_data_that_they_are_asked_for() -> None:
+    """As after a search that comes back to where it began."""
+    for seed in range(10):
+        ours, env = (make_(marlenv.make("leduc_poker", num_envs=3, seed=seed)) for make_ in (lambda x: x, to_torchrl))
+        seen = []
+        for one in (ours, env):
+            root = played(one)
+            _, later = one.step_and_maybe_reset(one.rand_action(root.clone()))
+            seen.append([drawn(one, root), drawn(one, later), drawn(one, root)])
+        assert seen[0] == seen[1]
+        for key in env.action_keys:  # TorchRL's check holds draws against the spec
+            assert torch.equal(env.full_action_spec[key].mask, root[key[0], "action_mask"])
+
+
+def test_an_env_is_put_into_a_state() -> None:
+    for seed in range(10):
+        env = to_torchrl(marlenv.make("leduc_poker", num_envs=3, seed=seed))
+        before = played(env, 2)
+        state = env.get_state(before)
+        first, after = env.step_and_maybe_reset(env.rand_action(before.clone()))
+        rows = torch.tensor([True, False, True])
+        for mask in (rows, None):
+            now = env.set_state(state, mask, after)
+            for key in env.action_keys:
+                at = (key[0], "action_mask")
+                want = before[at] if mask is None else torch.where(mask[:, None, None], before[at], after[at])
+                assert torch.equal(now[at], want)
+                assert torch.equal(env.full_action_spec[key].mask, want)
+                assert want.gather(-1, env.full_action_spec[key].rand().unsqueeze(-1)).all()
+        for key in env.action_keys:
+            now[key] = first[key]
+        again = env.step(now)
+        assert torch.equal(again["next", "player_0", "observation"], first["next", "player_0", "observation"])
+
+
+def test_a_transform_of_torchrls_may_change_the_actions() -> None:
+    """TorchRL refuses that of envs whose class draws in a way of its own."""
+    cut = ActionDiscretizer(4, action_key=("agents", "action"), out_action_key=("agents", "choice"))
+    env = TransformedEnv(to_torchrl(marlenv.make("navigation", num_envs=2, n_agents=1, seed=0)), cut)
+    assert len(env.rollout(20)["agents", "choice"].unique()) == 4

@@ -11,6 +11,7 @@ from torch import nn
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
+    from torchrl.collectors import Collector
     from torchrl.envs import InitTracker, TransformedEnv
     from torchrl.modules import (
         EGreedyModule,
@@ -26,7 +27,17 @@ with warnings.catch_warnings():
         TanhNormal,
         ValueOperator,
     )
-    from torchrl.objectives import ClipPPOLoss, DDPGLoss, DQNLoss, SACLoss, ValueEstimators
+    from torchrl.objectives import (
+        ACTLoss,
+        BCLoss,
+        ClipPPOLoss,
+        DDPGLoss,
+        DQNLoss,
+        ExponentialQuadraticCost,
+        RNDLoss,
+        SACLoss,
+        ValueEstimators,
+    )
     from torchrl.objectives.multiagent import QMixerLoss
 
 import marlenv
@@ -310,6 +321,64 @@ def test_the_keys_of_a_group() -> None:
     assert ppo["advantage"] == ("adversary", "advantage")
     assert ppo["value"] == ("adversary", "state_value")
     assert set(ppo) == {f.name for f in ClipPPOLoss._AcceptedKeys.__dataclass_fields__.values()}
+
+
+def tagged():
+    """An env with groups, played for a while; its data in one row."""
+    env = to_torchrl(marlenv.make("simple_tag", num_envs=2, max_steps=5, seed=0))
+    return env, env.rollout(12, break_when_any_done=False).reshape(-1)
+
+
+def test_a_loss_that_reads_what_follows_a_step_reads_it_of_the_group() -> None:
+    env, data = tagged()
+    seen: list[torch.Tensor] = []
+    nets = [nn.Linear(data["adversary", "observation"].shape[-1], 4) for _ in range(2)]
+    loss = RNDLoss(*nets, update_fraction=1.0)
+    handle = nets[0].register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    for _ in range(2):  # the second time the loss has keys of a group already
+        loss.set_keys(**group_keys(env, "adversary", loss))
+    found = loss(data)
+    handle.remove()
+    following = data["next", "adversary", "observation"]
+    by_hand = ((nets[0](following) - nets[1](following)) ** 2).mean()
+    torch.testing.assert_close(next(iter(found.values())), by_hand)
+    assert torch.equal(seen[0], following)
+    assert group_keys(env, "agent", loss)["observation"] == ("next", "agent", "observation")
+
+
+def test_a_loss_does_without_what_it_leaves_out() -> None:
+    env, data = tagged()
+    net = nn.Linear(data["adversary", "observation"].shape[-1], 2)
+    loss = BCLoss(TensorDictModule(net, [("adversary", "observation")], [("adversary", "action")]), loss_function="l2")
+    loss.set_keys(**group_keys(env, "adversary", loss))
+    wanted = ((net(data["adversary", "observation"]) - data["adversary", "action"]) ** 2).mean()
+    torch.testing.assert_close(loss(data)["loss_bc"], wanted)
+    assert "pad_mask" not in group_keys(env, "adversary", BCLoss)
+
+
+def test_a_key_within_entries_keeps_them_below_the_group() -> None:
+    env = marlenv.make("simple_tag")
+    assert group_keys(env, "agent", ACTLoss)["action_chunk"] == ("agent", "vla_action", "chunk")
+    assert group_keys(env, "agent", ExponentialQuadraticCost)["loc"] == ("agent", "observation", "mean")
+    assert group_keys(env, "agent", QMixerLoss)["local_value"] == ("agent", "chosen_action_value")
+
+
+def test_a_collector_goes_on_with_the_state_of_our_transforms() -> None:
+    def collector(loc: float) -> Collector:
+        env = marlenv.make("simple_spread", num_envs=2, seed=0)
+        normed = env.append_transform(marlenv.ObservationNorm(loc=loc, scale=1.0, in_keys=[OBSERVATION]))
+        act = TensorDictModule(nn.Linear(14, 2), [OBSERVATION], [ACTION])
+        return Collector(to_torchrl(normed), act, frames_per_batch=4, total_frames=8)
+
+    before, after = collector(3.0), collector(0.0)
+    with pytest.raises(KeyMissing, match=r"expected the state of the env's transforms, got none.*load with strict"):
+        after.load_state_dict(before.state_dict())
+    after.load_state_dict(before.state_dict(), strict=False)
+    assert after.env.inner.transform.loc == 0
+    after.load_state_dict(before.state_dict() | {"env_state_dict": before.env.state_dict()})
+    assert after.env.inner.transform.loc == 3
+    for one in (before, after):
+        one.shutdown()
 
 
 def test_groups_that_no_loss_can_take_are_named() -> None:

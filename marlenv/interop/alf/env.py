@@ -123,12 +123,10 @@ class AlfEnvironment:
         self._td = self.inner.reset(self._td.set("_reset", mask.unsqueeze(-1).to(self._td.device or "cpu")))
         spec, before = self.inner.full_action_spec[self._key], self._now
         first = self._time_step(self._td, None, numbers(spec.zero(), spec, self.lone))
-        kept = {
-            name: torch.where(mask.reshape(-1, *[1] * (now.ndim - 1)), new, now)
-            for name in ("step_type", "reward", "discount", "prev_action")
-            if isinstance(now := getattr(before, name), Tensor) and isinstance(new := getattr(first, name), Tensor)
-        }
-        self._now = first._replace(**kept)
+        self._now = _started(mask, first, before)
+        if self._untransformed is not None:
+            kept = _started(mask, first.untransformed, before.untransformed)
+            self._now = self._now._replace(untransformed=kept)
         return self._now
 
     def current_time_step(self) -> TimeStep:
@@ -209,3 +207,13 @@ class AlfEnvironment:
         """Closes the env."""
         if not self.inner.is_closed:
             self.inner.close()
+
+
+def _started(mask: Tensor, first: TimeStep, before: TimeStep) -> TimeStep:
+    """The time step where the rows that ``mask`` marks have started anew, and the others stand where they did."""
+    kept = {
+        name: torch.where(mask.reshape(-1, *[1] * (now.ndim - 1)), new, now)
+        for name in ("step_type", "reward", "discount", "prev_action")
+        if isinstance(now := getattr(before, name), Tensor) and isinstance(new := getattr(first, name), Tensor)
+    }
+    return first._replace(**kept)

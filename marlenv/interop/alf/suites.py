@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from marlenv.envs import EnvBase
-from marlenv.errors import Unsupported
+from marlenv.errors import Unsupported, whole
 from marlenv.interop.alf.env import AlfEnvironment
 from marlenv.registration import make
 from marlenv.transforms import BatchSizeTransform, TimeLimit, TransformedEnv
@@ -50,7 +50,8 @@ def suite(make_env: Callable[..., EnvBase], *, batched: bool) -> Load:
 
     ``load(environment_name, batch_size=, max_episode_steps=, gym_env_wrappers=, alf_env_wrappers=, **options)`` makes
     the env, and puts the first wrappers, a time limit and the second wrappers around it; wrappers take and return envs
-    of ours, such as ``lambda env: TransformedEnv(env, RewardScaling(0, 0.1))``.
+    of ours, such as ``lambda env: TransformedEnv(env, RewardScaling(0, 0.1))``. The limit is the env's own with
+    ``max_episode_steps`` None or 0. A ``batch_size`` is for batched suites; they make one row when it is left out.
 
     Args:
         make_env: makes an env of ours of a name; with ``batched`` it takes ``num_envs``.
@@ -62,13 +63,19 @@ def suite(make_env: Callable[..., EnvBase], *, batched: bool) -> Load:
     """
 
     def load(
-        environment_name: str, *, batch_size: int | None = None, max_episode_steps: int = 0,
+        environment_name: str, *, batch_size: int | None = None, max_episode_steps: int | None = 0,
         gym_env_wrappers: Sequence[Wrapper] = (), alf_env_wrappers: Sequence[Wrapper] = (), **options: Any,
     ) -> Any:  # fmt: skip
-        env = make_env(environment_name, **({"num_envs": batch_size or 1} if batched else {}), **options)
+        rows = 1 if batch_size is None else whole("load", "batch_size", batch_size, 1)
+        if rows > 1 and not batched:
+            raise Unsupported(
+                f"load: this suite makes one env, got batch_size={rows}; for {rows} of them call "
+                f"create_environment({environment_name!r}, load, num_parallel_environments={rows})"
+            )
+        env = make_env(environment_name, **({"num_envs": rows} if batched else {}), **options)
         for wrapper in gym_env_wrappers:
             env = wrapper(env)
-        if max_episode_steps > 0:
+        if max_episode_steps:
             env = TransformedEnv(env, TimeLimit(max_episode_steps, step_count_key="_step_count"))  # nobody observes it
         for wrapper in alf_env_wrappers:
             env = wrapper(env)
@@ -91,7 +98,7 @@ def create_environment(
     Args:
         env_name: the task.
         env_load_fn: the suite's ``load``; with ``load.batched`` its env has rows of its own.
-        num_parallel_environments: how many envs.
+        num_parallel_environments: how many envs, from 1 on.
         nonparallel: one env, in this process.
         seed: every env gets its own from it, the same ones in the same order.
         **options: of ``env_load_fn``.
@@ -104,7 +111,9 @@ def create_environment(
     """
     if not hasattr(env_load_fn, "batched"):
         raise Unsupported(f"create_environment: {env_load_fn!r} has no .batched; suite(make, batched=True) makes one")
-    number = 1 if nonparallel else num_parallel_environments
+    number = 1
+    if not nonparallel:
+        number = whole("create_environment", "num_parallel_environments", num_parallel_environments, 1)
     if env_load_fn.batched:
         made = env_load_fn(env_name, batch_size=number, **options)
     else:

@@ -36,8 +36,8 @@ class VectorOfRows(vectors.VectorEnv):
         if name not in known:
             raise Unsupported(f"{WHO}: there is no autoreset_mode {autoreset_mode!r}; {nearest(name, known)}")
         self.inner, self.num_envs = env, env.batch_size[0]
-        self.metadata = {"autoreset_mode": vectors.AutoresetMode[name], "render_modes": []}
-        self.mode = name
+        self.autoreset_mode, self.mode = vectors.AutoresetMode[name], name  # TorchRL reads the attribute
+        self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
         self.single_observation_space, self.single_action_space = self._face.observation_space, self._face.action_space
         self.observation_space, self.action_space = (
             vectors.utils.batch_space(space, self.num_envs)

@@ -13,6 +13,7 @@ from tensordict import TensorDictBase
 from marlenv.envs import EnvBase
 from marlenv.errors import NeedsReset, ShapeError, SpecError, Unsupported
 from marlenv.interop.face import Face
+from marlenv.interop.sb3.attributes import answers, assign, values
 from marlenv.optional import need
 
 WHO = "to_sb3_vec_env"
@@ -123,22 +124,32 @@ class RowsAndAgents(base.VecEnv):
     # --- what the envs have ----------------------------------------------------------------------
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """An attribute of every env; the rows are one env, and so have one value."""
-        number = len(list(self._get_indices(indices)))
+        """An attribute of every env: the one value of rows that are one env; of the children of a pool each its own."""
+        chosen = list(self._get_indices(indices))
         if attr_name == "action_masks" and not self._face.masked:
             raise AttributeError(f"{WHO}: no actions are masked in {type(self.inner).__name__}")
         own = ("render_mode", "action_masks", "observation_space", "action_space", "metadata")
         if attr_name not in own:
-            return [getattr(self.inner, attr_name)] * number
-        return [self._mode if attr_name == "render_mode" else getattr(self, attr_name)] * number
+            return self._spread(values(self.inner, attr_name), chosen)
+        return [self._mode if attr_name == "render_mode" else getattr(self, attr_name)] * len(chosen)
+
+    def _spread(self, found: list[Any], chosen: list[int]) -> list[Any]:
+        """What the children of a pool answered, or the one env, as that of the envs here."""
+        each = self.num_envs // len(found)
+        return [found[i // each] for i in chosen]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Sets an attribute of the env that all rows are."""
+        """Sets an attribute where it is: of the env that all rows are, one that it transforms, or all of a pool's.
+
+        In other processes it is that of the outermost env of each, as it is in Stable-Baselines3's own.
+        """
         self._refuse_some(f"set_attr({attr_name!r})", indices)
-        setattr(self.inner, attr_name, value)
+        assign(self.inner, attr_name, value)
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
-        """Calls a method: of every env ``action_masks``, ``render`` and ``get_wrapper_attr``; others once, of all."""
+        """Calls a method: of every env ``action_masks``, ``render`` and ``get_wrapper_attr``; others once of all rows,
+        or once of every child of a pool.
+        """
         chosen = list(self._get_indices(indices))
         if method_name == "action_masks":
             self.get_attr(method_name)
@@ -150,7 +161,7 @@ class RowsAndAgents(base.VecEnv):
             name = str(method_args[0] if method_args else method_kwargs["name"])
             return [self.has_attr(name)] * len(chosen) if method_name[:3] == "has" else self.get_attr(name, chosen)
         self._refuse_some(f"env_method({method_name!r})", indices)
-        return [getattr(self.inner, method_name)(*method_args, **method_kwargs)] * len(chosen)
+        return self._spread(answers(self.inner, method_name, method_args, method_kwargs), chosen)
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         """Whether a transform of this class is around the env; of Gymnasium's wrappers there are none."""

@@ -14,6 +14,10 @@ FROM_ENV = ("action", "reward", *FLAGS)
 SHARED = ("global_value", "priority", "priority_weight", "steps_to_next_obs")
 """What stands at the root: one number for the whole team, or for a sample of a replay buffer, as n-step rewards are."""
 
+FILLED = ("sample_log_prob", "log_prob")
+"""Keys of no default that losses fill in themselves; others of none are of what is off."""
+PLACEHOLDER = ("agents",)
+"""The group in TorchRL's own defaults."""
 
 Keys: TypeAlias = "NestedKey | list[NestedKey]"
 
@@ -22,8 +26,9 @@ def group_keys(env: Any, group: NestedKey, loss: Any = None) -> dict[str, Keys]:
     """The dict for ``loss.set_keys(**group_keys(env, group, loss))``: where the data of one group are.
 
     Action, reward and flags are the env's entries; what only the loss knows (values, advantages, log-probabilities)
-    goes under the group's key, with the names that the loss gives them. Of an action of several entries the key is a
-    list, that of the loss's actor where there is one.
+    goes under the group's key, with the names that the loss gives them; what it reads after the step under ``"next"``.
+    Entries that the loss does without, such as the ``pad_mask`` of ``BCLoss``, are not in the answer. Of an action of
+    several entries the key is a list, that of the loss's actor where there is one.
 
     Args:
         env: one of our envs, or what :func:`to_torchrl` made of it.
@@ -62,7 +67,8 @@ def group_keys(env: Any, group: NestedKey, loss: Any = None) -> dict[str, Keys]:
         known[name] = nested((*where, name if name in FLAGS else names[0]))
     if loss is None:
         return known
-    return {name: _place(name, default, known, where) for name, default in _accepted(loss).items()}
+    placed = {name: _place(name, default, known, where, groups) for name, default in _accepted(loss).items()}
+    return {name: key for name, key in placed.items() if key is not None}
 
 
 def _keys(env: Any, kind: str) -> list[NestedKey]:
@@ -122,11 +128,25 @@ def _accepted(loss: Any) -> dict[str, NestedKey]:
     return {name: getattr(held, name, default) for name, default in keys.items()}
 
 
-def _place(name: str, default: Any, known: dict[str, Keys], where: Path) -> Keys:
+def _place(name: str, default: Any, known: dict[str, Keys], where: Path, groups: list[Path]) -> Keys | None:
+    """The key of a loss for a group; None for what is off."""
     if isinstance(known["action"], list) and isinstance(default, list):
         return default  # the parts of a composed action, as the loss's own actor writes them
     if name in known:
         return known[name]
     if name in SHARED:
         return default if default is not None else name
-    return nested((*where, path(default)[-1] if default is not None else name))
+    if default is None:
+        return nested((*where, name)) if name in FILLED else None
+    lead, names = _split(path(default), groups)
+    return nested((*lead, *where, *names))
+
+
+def _split(default: Path, groups: list[Path]) -> tuple[Path, Path]:
+    """The ``"next"`` that a key begins with, if it does, and its names within a group, whichever it names."""
+    lead = default[:1] if default[0] == "next" and len(default) > 1 else ()
+    names = default[len(lead) :]
+    for group in sorted([*groups, PLACEHOLDER], key=len, reverse=True):
+        if names[: len(group)] == group and len(names) > len(group):
+            return lead, names[len(group) :]
+    return lead, names

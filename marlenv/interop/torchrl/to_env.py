@@ -5,6 +5,8 @@ Source: torchrl 0.14.1, ``torchrl.envs.EnvBase``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +14,7 @@ from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
-from marlenv.errors import SpecError, Unsupported
+from marlenv.errors import KeyMissing, SpecError, Unsupported
 from marlenv.interop.torchrl.drawn import Drawer, drawn
 from marlenv.interop.torchrl.end_flags import EndFlags
 from marlenv.interop.torchrl.specs import spec_to_torchrl
@@ -26,9 +28,9 @@ theirs: Any = need("torchrl.envs", "marlenv.to_torchrl")
 class TorchRLEnv(theirs.EnvBase):
     """An env of ours behind TorchRL's interface; its data are those of our env, not copies of them.
 
-    Random actions are those of our env, legal and from its own seeded stream, for every holder of the action spec. The
-    masks of action specs follow the ``action_mask`` in the data, so that ``project`` and ``is_in`` know what is legal.
-    Attributes that TorchRL's envs do not have are those of our env.
+    Random actions are those of our env, legal and from its own seeded stream, for all who hold the action spec; those
+    of ``rand_action(td)`` are legal in ``td``. The masks of action specs follow the ``action_mask`` in the data, so
+    that ``project`` and ``is_in`` know what is legal. Attributes that TorchRL's envs do not have are those of our env.
 
     Args:
         env: our env.
@@ -39,7 +41,8 @@ class TorchRLEnv(theirs.EnvBase):
             device=env.device, batch_size=env.batch_size, allow_done_after_reset=env._allow_done_after_reset
         )
         self.inner = env
-        self.__dict__.update(_held=None, _draws={}, _drawer=Drawer())
+        self.__dict__.update(_held=None, _asked=None, _draws={}, _drawer=Drawer())
+        self.__dict__["rand_action"] = partial(_rand_action, self)  # in the class, TransformedEnv would ask no other
         self._write_specs()
         self.is_closed = env.is_closed
 
@@ -66,11 +69,14 @@ class TorchRLEnv(theirs.EnvBase):
             raise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TorchRLEnv, (self.inner,), self._drawer
+        now = self._now()
+        return TorchRLEnv, (self.inner,), (self._drawer, None if now is None else now.detach())
 
-    def __setstate__(self, drawer: Drawer) -> None:
-        self.__dict__["_drawer"] = drawer
+    def __setstate__(self, state: tuple[Drawer, TensorDictBase | None]) -> None:
+        self.__dict__["_drawer"], now = state
         self._rewrite_specs()
+        if now is not None and not self.inner.is_closed:  # pools of processes leave theirs behind
+            self._hold(now, now)
 
     # --- stepping --------------------------------------------------------------------------------
 
@@ -131,11 +137,15 @@ class TorchRLEnv(theirs.EnvBase):
 
     def _hold(self, td: TensorDictBase, now: TensorDictBase) -> None:
         """Keeps what a partial reset and random actions start from, and tells the action specs what is legal."""
-        self.__dict__["_held"] = td
+        self.__dict__["_held"], self.__dict__["_asked"] = td, None
         self._draws.clear()
         self._drawer.moves += 1
+        self._follow(now)
+
+    def _follow(self, td: TensorDictBase) -> None:
+        """Tells the action specs what is legal in data, but those that a caller told otherwise since the last move."""
         for spec, mask in self._live:
-            if (legal := now.get(mask, None)) is not None:
+            if (legal := td.get(mask, None)) is not None and spec._given != self._drawer.moves:
                 spec.follow(legal)
 
     def _now(self) -> TensorDictBase | None:
@@ -148,7 +158,7 @@ class TorchRLEnv(theirs.EnvBase):
     def _drawn_action(self, key: NestedKey) -> Any:
         """A random action from our env's stream; all entries of one action are drawn together."""
         if key not in self._draws:
-            now = self._now()
+            now = self._now() if self._asked is None else self._asked
             action = self.inner.rand_action(None if now is None else shallow(now))
             self._draws.update({key: action.get(key) for key in self.inner.action_keys})
         return self._draws.pop(key)
@@ -171,13 +181,39 @@ class TorchRLEnv(theirs.EnvBase):
     def _supports_set_state(self) -> bool:
         return self.inner.supports_set_state
 
+    def set_state(
+        self, state: TensorDictBase, mask: torch.Tensor | None = None, tensordict: TensorDictBase | None = None
+    ) -> TensorDictBase:
+        """Puts the env into a state, or the rows of it that ``mask`` marks, and returns the data to go on from."""
+        now = self.inner.set_state(state, mask, tensordict)
+        self._hold(now, now)
+        return shallow(now)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Loads what ``state_dict`` gave.
+
+        Raises:
+            KeyMissing: it is empty, as TorchRL's collectors save that of any env that is not TorchRL's own.
+        """
+        if strict and not state_dict and self.state_dict():
+            raise KeyMissing(
+                f"{self!r}.load_state_dict: expected the state of the env's transforms, got none: TorchRL's collectors "
+                f"save it of TorchRL's own envs only; save collector.state_dict() | "
+                f"{{'env_state_dict': env.state_dict()}} instead, or load with strict=False to do without"
+            )
+        return super().load_state_dict(state_dict, strict=strict, assign=assign)
+
     def to(self, device: torch.device | str | int) -> TorchRLEnv:
         """Moves the env."""
+        now = self._now()
         self.inner.to(device)
-        self.__dict__["_device"], self.__dict__["_held"] = self.inner.device, None
+        self.__dict__["_device"] = self.inner.device
         for side in (self._input_spec, self._output_spec):
             side._device = self.inner.device
         self._rewrite_specs()
+        if now is not None:
+            now = now.to(self.inner.device)
+            self._hold(now, now)
         return self
 
     def _rewrite_specs(self) -> None:
@@ -201,3 +237,13 @@ class TorchRLEnv(theirs.EnvBase):
 
     def __repr__(self) -> str:
         return f"to_torchrl({self.inner!r})"
+
+
+def _rand_action(env: TorchRLEnv, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+    """TorchRL's ``rand_action``, by the masks in ``tensordict`` where it has them, and else by those of the env."""
+    masks = [mask for _, mask in env._live]
+    if tensordict is not None and masks and all(tensordict.get(mask, None) is not None for mask in masks):
+        env.__dict__["_asked"] = shallow(tensordict)
+        env._draws.clear()
+        env._follow(tensordict)
+    return theirs.EnvBase.rand_action(env, tensordict)

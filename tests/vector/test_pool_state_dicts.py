@@ -1,0 +1,92 @@
+"""State dicts of modules that hold a pool: they have what the children have, and give it back to them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+import marlenv
+from marlenv import AsyncEnvPool, ObservationNorm, ParallelEnv, RewardScaling, SerialEnv, TransformedEnv
+from marlenv.testing import CountingEnv
+
+POOLS = {
+    "serial": SerialEnv,
+    "parallel": partial(ParallelEnv, num_processes=1),
+    "threads": lambda _, makers: AsyncEnvPool(makers),
+    "pools": lambda _, makers: SerialEnv(1, partial(SerialEnv, 2, makers)),
+}
+PREFIXES = {"pools": ("worker0.worker0.", "worker0.worker1.")}
+
+
+def shifted(loc: float) -> marlenv.EnvBase:
+    """An env that observes its count plus ``loc``."""
+    return TransformedEnv(CountingEnv(), ObservationNorm(loc=loc, scale=1.0, standard_normal=False))
+
+
+def pool(kind: str, *locs: float) -> marlenv.EnvBase:
+    return POOLS[kind](2, [partial(shifted, loc) for loc in locs])
+
+
+def counts(env: marlenv.EnvBase) -> list[float]:
+    """What the children observe first, of a count of 0."""
+    return env.reset()["observation"].flatten().tolist()
+
+
+AROUND = {
+    "a transform": (lambda env: TransformedEnv(env, RewardScaling(0.0, 1.0)), "base_env."),
+    "a module": (lambda env: nn.ModuleDict({"env": env, "net": nn.Linear(1, 1)}), "env."),
+}
+if marlenv.optional.has("torchrl"):
+    AROUND["torchrl"] = (marlenv.to_torchrl, "inner.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "around"), [("serial", name) for name in AROUND] + [(kind, "a transform") for kind in POOLS][1:]
+)
+def test_a_module_saves_and_loads_the_children_of_its_pool(kind: str, around: str) -> None:
+    wrap, lead = AROUND[around]
+    inner, other = pool(kind, 3.0, 5.0), pool(kind, 7.0, 7.0)
+    assert (counts(inner), counts(other)) == ([3.0, 5.0], [7.0, 7.0])
+    holder, module = wrap(inner), wrap(other)
+    saved = holder.state_dict()
+    locs = [f"{lead}{prefix}chain.transforms.0.loc" for prefix in PREFIXES.get(kind, ("worker0.", "worker1."))]
+    assert [float(saved[name]) for name in locs] == [3.0, 5.0]
+    assert not [name for name in saved if name.endswith("loc") and "worker" not in name and lead in name]
+    module.load_state_dict(saved)
+    assert counts(other) == [3.0, 5.0]
+    missing = dict(saved, extra=torch.ones(1)) | {f"{lead}worker9.loc": torch.ones(1)}
+    del missing[locs[1]]
+    with pytest.raises(RuntimeError, match="Missing key") as caught:
+        module.load_state_dict(missing)
+    assert locs[1] in str(caught.value)
+    assert f"{lead}worker9.loc" in str(caught.value)
+    missing[locs[0]] = torch.tensor(4.0)
+    found = module.load_state_dict(missing, strict=False)
+    assert (found.missing_keys, set(found.unexpected_keys)) == ([locs[1]], {"extra", f"{lead}worker9.loc"})
+    assert counts(other) == [4.0, 5.0]
+    for one in (inner, other):
+        one.close(raise_if_closed=False)
+
+
+def weighted() -> marlenv.EnvBase:
+    env = CountingEnv()
+    env.net = nn.Linear(1, 1)
+    return env
+
+
+def test_a_value_of_another_shape_is_refused_as_pytorch_does() -> None:
+    module = nn.ModuleDict({"env": SerialEnv(2, weighted)})
+    saved = module.state_dict()
+    saved["env.worker1.net.weight"] = torch.ones(3, 3)
+    with pytest.raises(RuntimeError, match=r"(?s)loading state_dict for ModuleDict.*size mismatch for net\.weight"):
+        module.load_state_dict(saved)
+
+
+def test_the_pools_own_state_dict_has_a_prefix_where_one_is_asked_for() -> None:
+    env = pool("serial", 1.0, 2.0)
+    own, named = env.state_dict(), env.state_dict(prefix="mine.")
+    assert list(own) == ["worker0", "worker1"]
+    assert named["mine.worker1.chain.transforms.0.loc"] == own["worker1"]["chain.transforms.0.loc"] == 2.0
