@@ -1,11 +1,13 @@
 """Libraries on disk: whole or not loaded, nobody else's, named in one go, and found again whoever made them."""
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import time
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -215,7 +217,32 @@ def test_a_compiler_that_makes_nothing(monkeypatch, tmp_path):
 
 def test_a_compiler_that_makes_nonsense(monkeypatch, tmp_path):
     fake_compiler(monkeypatch, tmp_path, 'while [ "$1" != -o ]; do shift; done; echo nonsense > "$2"')
-    refused("SimpleSpread: .*OSError: .*(invalid ELF header|file too short)")
+    refused(
+        "the library that .*/compiler made cannot be loaded .*(invalid ELF header|file too short).; name another in"
+    )
+    assert not list(cache.folder().glob("*.so"))
+
+
+def test_a_library_that_cannot_be_loaded_is_made_anew():
+    """One that is whole, but of a computer with other system libraries."""
+    text = b"of another computer"
+    other = cache.own_folder() / f"{cache.key(SOURCE)}.{hashlib.sha256(text).hexdigest()}.so"
+    other.write_bytes(text)
+    other.chmod(0o700)
+    assert cache.find(SOURCE) == other
+    library, path, compiled = cache.load(SOURCE)
+    assert (library.answer(), compiled, path.exists(), other.exists()) == (42, True, True, False)
+    assert cache.load(SOURCE)[1:] == (path, False)
+
+
+def test_a_disk_from_which_nothing_can_be_run(monkeypatch):
+    def mapped(path):
+        raise OSError(f"{path}: failed to map segment from shared object")
+
+    monkeypatch.setattr(cache.ctypes, "CDLL", mapped)
+    monkeypatch.setattr(cache.os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_NOEXEC))
+    refused(r"kernels \(MARLENV_CACHE\), which is on a disk .*noexec.*set MARLENV_CACHE to a folder .* and run from")
+    assert list(cache.folder().glob("*.so"))  # nothing is wrong with it, and it is not made again and again
 
 
 def test_a_library_without_what_it_should_have(monkeypatch, tmp_path):
@@ -241,6 +268,11 @@ def test_a_file_in_place_of_the_folder(monkeypatch, tmp_path):
 def test_a_folder_where_there_can_be_none(monkeypatch):
     monkeypatch.setenv("MARLENV_CACHE", "/proc/marlenv")
     refused("SimpleSpread: .*/proc/marlenv .MARLENV_CACHE., which cannot be made .*; set MARLENV_CACHE to a folder")
+
+
+def test_a_folder_in_the_home_of_nobody(monkeypatch):
+    monkeypatch.setenv("MARLENV_CACHE", "~nobody-is-called-so/kernels")
+    refused("kept in ~nobody-is-called-so/kernels .MARLENV_CACHE., which cannot be found .*; set MARLENV_CACHE to a")
 
 
 def test_a_folder_at_home(monkeypatch, tmp_path):
@@ -272,6 +304,39 @@ def test_a_compiler_that_is_not_there_is_named(monkeypatch):
     refused(r"SimpleSpread: .*CXX='g\+\+-of-nobody -O1': there is no program 'g\+\+-of-nobody'; name a C\+\+ compiler")
     monkeypatch.setenv("CXX", "")
     assert cache.compiler() is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('#!/bin/sh\ncase "$*" in *--version*) exec sleep 60;; esac', "not within 0.2 seconds"),
+        ("no program", "it cannot be run: .*Exec format error"),
+        ("#!/no/such/interpreter", "it cannot be run: .*No such file"),
+    ],
+    ids=["hangs", "no program", "no interpreter"],
+)
+def test_a_compiler_that_does_not_say_what_it_is(monkeypatch, tmp_path, text, says):
+    script = tmp_path / "c++"
+    script.write_text(text)
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    monkeypatch.setattr(cache, "ANSWER", 0.2)
+    start = time.monotonic()
+    refused(rf"the compiler .*/c\+\+ does not answer to --version \({says}.*\); name another in CXX")
+    assert time.monotonic() - start < 50
+
+
+def test_a_compiler_in_half_a_quote(monkeypatch):
+    monkeypatch.setenv("CXX", 'g++ "')
+    refused(r"""CXX='g\+\+ "' is no command \(No closing quotation\); name a C\+\+ compiler in CXX, or unset it""")
+
+
+def test_a_full_disk_takes_no_lock(monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.Path, "open", full)
+    refused("MARLENV_CACHE., which cannot be written to .OSError: .*No space left on device.*set MARLENV_CACHE to a")
 
 
 def test_a_full_disk(monkeypatch):

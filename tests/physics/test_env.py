@@ -1,7 +1,9 @@
 """A scenario behind tensordicts: keys and specs, time limits, masked resets, seeds, state, groups."""
 
+import json
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from fetch import Fetch
@@ -326,6 +328,39 @@ def test_nan_actions_are_found_when_asked_for():
     td["agents", "action"][2, 1, 0] = torch.nan
     with pytest.raises(NotInSpec):
         env.step(td)
+
+
+# --- what rollouts are given ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [None, lambda td: td.set(("agents", "action"), torch.zeros(4, 3, 2))])
+@pytest.mark.parametrize("tier", ["none", "auto"])
+def test_a_number_of_numpy_is_a_number_of_steps(tier, policy):
+    data = make_scenario(SimpleSpread(), 4, seed=0, compile=tier).rollout(np.int64(3), policy)
+    assert [type(size) for size in (*data.shape, *data["next"].shape)] == [int] * 4
+    assert json.loads(json.dumps(list(data.shape))) == [4, 3]
+
+
+def test_out_must_have_a_place_for_all_that_a_rollout_has():
+    env = make_scenario(SimpleSpread(), 4, seed=0, compile="none")
+    right = env.rollout(3)
+    wrong = {
+        KeyMissing: right.exclude(("next", "agents", "reward")),
+        DtypeError: right.clone().apply(lambda x: x.double() if x.is_floating_point() else x),
+    }
+    says = {
+        KeyMissing: r"ScenarioEnv.rollout: out has no \[\"\('next', 'agents', 'reward'\)\"\]; make it from a rollout",
+        DtypeError: r"ScenarioEnv.rollout: out: .* must be of torch.float32, got torch.float64",
+    }
+    for error, out in wrong.items():
+        before = out.clone()
+        with pytest.raises(error, match=says[error]):
+            env.rollout(3, out=out)
+        assert (out == before).all()
+    more = right.apply(torch.zeros_like).set("of a user", torch.ones(4, 3))
+    env.set_seed(0)
+    assert env.rollout(3, out=more) is more
+    assert (more.exclude("of a user") == right).all()
 
 
 # --- infos ---------------------------------------------------------------------------------------

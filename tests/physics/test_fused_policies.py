@@ -257,6 +257,22 @@ def test_a_policy_may_put_the_env_into_another_state(tier):
 
 
 @pytest.mark.parametrize("tier", TIERS)
+def test_a_policy_may_change_where_episodes_are_truncated(tier):
+    env = make("simple_spread", num_envs=7, seed=2, max_steps=50, compile=tier)
+    ends = {3: 5, 8: 2, 11: None}  # by the step in which the policy says so
+
+    def act(td):
+        step = next(count)
+        env.max_steps = ends.get(step, env.max_steps)
+        return steer(td)
+
+    count = iter(range(20))
+    truncated = env.rollout(20, act, break_when_any_done=False)["next", "truncated"]
+    assert truncated.all(0).flatten().nonzero().flatten().tolist() == [4, 8, 10]  # after 5, 4 and 2 steps
+    assert truncated.sum() == 3 * 7
+
+
+@pytest.mark.parametrize("tier", TIERS)
 def test_data_to_go_on_from_stay_as_they_are(tier):
     env = make("simple_spread", num_envs=7, seed=2, max_steps=4, compile=tier)
     for roll in (env.rollout, lambda *a, **k: stepwise(env, *a, **k)):

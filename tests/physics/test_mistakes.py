@@ -347,6 +347,27 @@ def test_arguments_that_tools_cannot_take(tool, says):
         Simulation(type("Mine", (Tools,), {"tool": tool})())
 
 
+@pytest.mark.parametrize(
+    ("propose", "got"),
+    [
+        (lambda rng, n, rows: rng.uniform(shape=(2, n)), r"\[11, 2, \d+\]"),
+        (lambda rng, n, rows: rng.uniform(shape=(n, 2), rows_last=True), r"\[\d+, 2, 11\]"),
+        (lambda rng, n, rows: rng.uniform(shape=(2,), rows_last=True), r"\[2, 11\]"),
+        (lambda rng, n, rows: [0.0, 0.0], "list"),
+    ],
+    ids=["rows first", "places first", "one place", "a list"],
+)
+def test_places_of_a_wrong_shape_are_named(propose, got):
+    class Searching(Plain):
+        def spawn(self):
+            super().spawn()
+            self.find_room(propose, 0.1, self.agents.pos.permute(2, 1, 0))
+
+    says = rf"Searching.find_room: propose\(rng, \d+, rows\) must give places \[2 or more, \d+, 11\] .*, got {got}"
+    with pytest.raises(ShapeError, match=says):
+        Simulation(Searching())
+
+
 def test_one_body_to_keep_away_from_needs_no_list():
     class Alone(Plain):
         def spawn(self):

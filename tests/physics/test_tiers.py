@@ -488,7 +488,7 @@ class SmallCounts(Scenario):
 
 
 def test_memory_of_a_dtype_without_a_place_is_no_machine_code():
-    with pytest.raises(Untraceable, match=r"memory.count.* has dtype torch.int32; it can be .*torch.int64"):
+    with pytest.raises(Untraceable, match=r"the scenario has memory 'count' of torch.int32; it can be .*torch.int64"):
         make_scenario(SmallCounts, 16, compile="aot").reset()
     env = make_scenario(SmallCounts, 16, seed=0)
     with pytest.warns(NotCompiled, match="torch.int32"):

@@ -113,6 +113,7 @@ class _Acting:
         """Tensors whose versions tell whether anybody wrote into it."""
         self._shown: Shown | None = None
         self._state: Any = None
+        self._most: int | None = None
         self._numbers = kernel is not None and all(field.dtype.is_floating_point for field in buffer.action_fields)
         """Whether machine code looks at the actions itself."""
         self._played: Act | None = None
@@ -195,12 +196,16 @@ class _Acting:
         if self._shown is None:
             self._shown, self._played = staging.show(min(staging.stop, buffer.steps) - t), None
             self.watched = self._shown.watched
-        if self._played is None or env.last_state is not self._state:  # a policy may put the env into another state
-            self._state = env.own_state()
+        if (
+            self._played is None
+            or env.last_state is not self._state  # a policy may put the env into another state
+            or env.max_steps != self._most
+        ):
+            self._state, self._most = env.own_state(), env.max_steps
             flags = [x[staging.start :] for x in buffer.row_flags]
             room = Room(staging.after, flags, staging.before, self._shown.memory, self.ended[staging.start :])
             last = buffer.steps - 1 - staging.start
-            self._played = kernel.acting(self._state, room, last=last, most=env.max_steps, restart=not self.stop)
+            self._played = kernel.acting(self._state, room, last=last, most=self._most, restart=not self.stop)
         at = t - staging.start
         if not self._played(at, actions):
             self._check(actions)

@@ -49,6 +49,19 @@ GRAPHS = (
     "make the env with compile='auto' or compile='compile', which compile the scenario, and compile the policy apart"
 )
 
+VMAS = {
+    "action_space": "`action_spec`",
+    "agents": "`agent_names`; what they do and see is in the data, `td[group, 'observation']`",
+    "get_random_action": "`rand_action(td)`",
+    "get_random_actions": "`rand_action(td)`",
+    "observation_space": "`observation_spec`",
+    "reset_at": "`reset(td)`, where the data have a '_reset' mask of the rows",
+    "seed": "`set_seed(seed)`",
+    "steps": "`current_state['steps']`",
+    "world": "`scenario.world.laws`, with `dt` and the like; where things are is in `current_state`",
+}
+"""What VMAS's env has under names of its own -> what this one has instead."""
+
 
 class ScenarioEnv(SimulationEnv):
     """Many rows of a scenario, stepped at once.
@@ -143,6 +156,13 @@ class ScenarioEnv(SimulationEnv):
         if self.last_state is not None:  # copies begin graphs of their own
             own["last_state"] = {name: x.detach() if x.requires_grad else x for name, x in self.last_state.items()}
         return own
+
+    def __getattr__(self, name: str) -> Any:
+        if name in VMAS:
+            raise AttributeError(
+                f"{type(self).__name__} has no attribute {name!r}, as VMAS's env has; it has {VMAS[name]}"
+            )
+        return super().__getattr__(name)
 
     # --- what it is ------------------------------------------------------------------------------
 

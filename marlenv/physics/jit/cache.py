@@ -17,6 +17,7 @@ neither a library nor a folder that belongs to somebody else, or that others may
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import os
 import platform
@@ -42,6 +43,7 @@ OPTIONS = ("-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fno-math
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 LINE = '#line 1 "kernel"\n'  # what assembly calls the source: its path may have quotes, which GCC does not escape
 PAUSE = 0.05  # seconds between two looks at a lock
+ANSWER = 10.0  # seconds that a compiler may take to say what it is
 SCRIPT = 'umask 077; part=$1; made=$2; shift 2; "$@" && mv -f "$part" "$made"'
 """The compiler outlives a process that does not wait for it: what it made then has its name only when it is whole."""
 
@@ -51,26 +53,43 @@ class StillCompiling(Unsupported):
 
 
 def folder() -> Path:
-    """Where libraries are kept."""
-    if own := os.environ.get("MARLENV_CACHE"):
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "marlenv"
+    """Where libraries are kept.
+
+    Raises:
+        Unsupported: it lies in the home of nobody.
+
+    """
+    own = os.environ.get("MARLENV_CACHE")
+    path = Path(own or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "marlenv")
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise _no_place(path, f"cannot be found ({error})") from error
 
 
 def compiler() -> tuple[str, str] | None:
     """The C++ compiler, ``$CXX`` or ``g++`` or ``clang++``, and what it says it is; None where there is none.
 
     Raises:
-        Unsupported: ``$CXX`` names what is not there.
+        Unsupported: ``$CXX`` names what is not there, or the compiler does not say what it is.
 
     """
     if not fcntl:
         return None
-    asked = shlex.split(os.environ.get("CXX", ""))
+    try:
+        asked = shlex.split(os.environ.get("CXX", ""))
+    except ValueError as error:
+        raise Unsupported(
+            f"CXX={os.environ['CXX']!r} is no command ({error}); name a C++ compiler in CXX, or unset it, for g++ or "
+            f"clang++"
+        ) from error
     for name, *more in [asked] if asked else [["g++"], ["clang++"]]:
         if path := shutil.which(name):
             command = shlex.join([path, *more])
-            return command, _version(command)
+            said, wrong = _version(command)
+            if wrong:
+                raise Unsupported(f"the compiler {command} does not answer to --version ({wrong}); name another in CXX")
+            return command, said
     if asked:
         raise Unsupported(
             f"CXX={os.environ['CXX']!r}: there is no program {asked[0]!r}; name a C++ compiler in CXX, or unset it, "
@@ -80,9 +99,16 @@ def compiler() -> tuple[str, str] | None:
 
 
 @lru_cache(maxsize=8)
-def _version(command: str) -> str:
-    said = subprocess.run([*shlex.split(command), "--version"], capture_output=True, text=True, check=False).stdout
-    return said.partition("\n")[0]
+def _version(command: str) -> tuple[str, str]:
+    """What a compiler says it is, or why it says nothing."""
+    asks = [*shlex.split(command), "--version"]
+    try:
+        done = subprocess.run(asks, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=ANSWER)
+    except subprocess.TimeoutExpired:
+        return "", f"not within {ANSWER:g} seconds"
+    except OSError as error:
+        return "", f"it cannot be run: {error}"
+    return done.stdout.decode(errors="replace").partition("\n")[0], ""
 
 
 @lru_cache(maxsize=1)
@@ -186,11 +212,11 @@ def own_folder() -> Path:
     return path
 
 
-def _no_place(path: Path, why: str) -> Unsupported:
+def _no_place(path: Path, why: str, need: str = "be written to") -> Unsupported:
     source = "MARLENV_CACHE" if os.environ.get("MARLENV_CACHE") else "the cache"
     return Unsupported(
         f"machine code is kept in {path} ({source}), which {why}; set MARLENV_CACHE to a folder of your own that can "
-        f"be written to"
+        f"{need}"
     )
 
 
@@ -217,11 +243,16 @@ def find(source: str, by: Compiler = CPU) -> Path | None:
             trusted(path)
             if path.name == f"{name}.{_digest(path)}.{by.library}":
                 return path
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                raise _no_place(home, f"holds a damaged library, {path.name}, and cannot be written to") from error
+            _delete(path)
     return None
+
+
+def _delete(damaged: Path) -> None:
+    try:
+        damaged.unlink(missing_ok=True)
+    except OSError as error:
+        said = f"holds a damaged library, {damaged.name}, and cannot be written to"
+        raise _no_place(damaged.parent, said) from error
 
 
 def build(source: str, patience: float | None = None, by: Compiler = CPU) -> tuple[Path, bool]:
@@ -247,6 +278,33 @@ def build(source: str, patience: float | None = None, by: Compiler = CPU) -> tup
         if not made.exists():
             _compile(source, home / name, lock, until, by)
         return _named(made, source, by), True
+
+
+def load(source: str, patience: float | None = None) -> tuple[ctypes.CDLL, Path, bool]:
+    """The library of a source in this process, where it lies, and whether it had to be compiled.
+
+    One that was found and cannot be loaded is made anew: it may be from a computer with other system libraries.
+
+    Args:
+        source: the C++.
+        patience: as for :func:`build`.
+
+    Raises:
+        Unsupported: there is none, as for :func:`build`, or it cannot be loaded.
+
+    """
+    path, compiled = build(source, patience)
+    try:
+        return ctypes.CDLL(str(path)), path, compiled
+    except OSError as error:
+        if os.statvfs(path.parent).f_flag & getattr(os, "ST_NOEXEC", 0):
+            why = f"is on a disk from which nothing can be run (noexec: {error})"
+            raise _no_place(path.parent, why, "be written to and run from") from error
+        _delete(path)
+        if compiled:
+            by = CPU.command(path, path)[0]
+            raise Unsupported(f"the library that {by} made cannot be loaded ({error}); name another in CXX") from error
+    return load(source, patience)
 
 
 def _compile(source: str, base: Path, lock: int, until: float | None, by: Compiler) -> None:
@@ -295,7 +353,11 @@ def _named(made: Path, source: str, by: Compiler) -> Path:
 @contextlib.contextmanager
 def _locked(path: Path, made: Path, until: float | None) -> Iterator[int]:
     """Holds a lock, or sees that what it is for has been made."""
-    with path.open("w") as file:
+    try:
+        file = path.open("w")
+    except OSError as error:
+        raise _no_place(path.parent, f"cannot be written to ({type(error).__name__}: {error})") from error
+    with file:
         while not made.exists():
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -45,9 +45,8 @@ class CpuKernel(MachineKernel):
 
     def __init__(self, source: Source, patience: float | None = None) -> None:
         super().__init__(source)
-        path, self.compiled = cache.build(source.text, patience)
+        self._library, path, self.compiled = cache.load(source.text, patience)
         self.name = path.name
-        self._library = ctypes.CDLL(str(path))
         self._run, self._begin = self._library.run, self._library.begin
         self._turn = self._library.turn
         self._run.restype = ctypes.c_int64

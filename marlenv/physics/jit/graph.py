@@ -95,6 +95,10 @@ class Untraceable(Unsupported):
     """A function that cannot be turned into expressions of single rows."""
 
 
+class LooksAtData(Untraceable):
+    """A function whose Python needs numbers that only rows have."""
+
+
 class TooLarge(Untraceable):
     """A function of more expressions than somebody wants to wait for."""
 

@@ -20,10 +20,10 @@ from torch import Size, Tensor
 from marlenv.keys import Path
 from marlenv.physics.jit import operations
 from marlenv.physics.jit.codegen import CARE, SLOTS, Emitter, aligned
-from marlenv.physics.jit.graph import ROWS, TYPES, Graph, Node, TooLarge, Untraceable
+from marlenv.physics.jit.graph import ROWS, TYPES, Graph, LooksAtData, Node, TooLarge, Untraceable
 from marlenv.physics.jit.loops import repeat
 from marlenv.physics.jit.repeatable import Trace, check_agreement, elsewhere, trace_of, unchanged
-from marlenv.physics.jit.tracer import cells_of, traced
+from marlenv.physics.jit.tracer import INSTEAD, cells_of, traced
 from marlenv.physics.laws.state import State
 from marlenv.physics.maths import rowwise
 from marlenv.physics.simulation import Simulation, leaves
@@ -128,6 +128,8 @@ class Source:
         except Untraceable:
             raise
         except Exception as error:
+            if "not supported for tensor subclasses" in str(error):  # x.numpy() and x.tolist(), which PyTorch refuses
+                raise LooksAtData(f"looks at the numbers of the data ({error}); {INSTEAD}") from error
             raise Untraceable(f"cannot be traced: {type(error).__name__}: {error}") from error
         self.text = self._whole(self.held)
 
@@ -510,7 +512,9 @@ def _stored(fields: list[Field]) -> list[Field]:
     """The same; raises where machine code has no place for numbers of a dtype."""
     for field in fields:
         if field.dtype not in DTYPES.values():
-            raise Untraceable(f"{field.name} has dtype {field.dtype}; it can be {sorted(map(str, DTYPES.values()))}")
+            path, of_memory = field.name, field.name[0].startswith("memory.")
+            what = f"memory {path[0].removeprefix('memory.')!r}" if of_memory else repr(path)
+            raise Untraceable(f"has {what} of {field.dtype}; it can be of {sorted(map(str, DTYPES.values()))}")
     return fields
 
 

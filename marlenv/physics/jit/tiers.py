@@ -34,7 +34,7 @@ from marlenv.errors import NotCompiled, Unsupported, users_line
 from marlenv.physics.jit import cache, cuda_kernel, first_use, known
 from marlenv.physics.jit.cpu_kernel import CpuKernel
 from marlenv.physics.jit.cuda_kernel import CudaKernel
-from marlenv.physics.jit.graph import TooLarge, Untraceable
+from marlenv.physics.jit.graph import LooksAtData, TooLarge, Untraceable
 from marlenv.physics.jit.kernel import LARGEST, Draw, Source
 from marlenv.physics.jit.torch_compile import Inductor
 from marlenv.physics.jit.watch import Watch
@@ -187,7 +187,8 @@ def engine_of(
         why = f"the scenario {why}" if isinstance(error, Untraceable) else str(why)
         if tier == "aot":
             kind = Untraceable if isinstance(error, Untraceable) else Unsupported
-            raise kind(f"{who}: compile='aot': {why}; use compile='none' or 'compile'") from error
+            other = "" if isinstance(error, LooksAtData) else " or 'compile'"
+            raise kind(f"{who}: compile='aot': {why}; use compile='none'{other}") from error
         if isinstance(error, TooLarge):  # nothing went wrong
             return simulation
     said = f"{who}: compile='auto' plays with separate operations, slower, as there is no machine code: {why}; {REMEDY}"

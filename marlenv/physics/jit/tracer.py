@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
-from marlenv.physics.jit.graph import DTYPES, TYPES, Graph, Node, Untraceable
+from marlenv.physics.jit.graph import DTYPES, TYPES, Graph, LooksAtData, Node, Untraceable
 
 Cells: TypeAlias = "np.ndarray[Any, Any]"
 """Expressions in the shape of a tensor; the dimension of the rows has size 1."""
@@ -38,6 +38,8 @@ PASSED = {"memory_format", "non_blocking", "pin_memory", "copy"}
 """Arguments that change where numbers lie, never what they are."""
 LOOKS = {"_local_scalar_dense", "item", "nonzero", "nonzero_static", "masked_select", "equal", "is_nonzero",
          "unique_dim", "_unique2", "unique_consecutive", "bincount", "histc", "allclose"}  # fmt: skip
+INSTEAD = "use torch.where instead of if, and masks as factors"
+"""Of a look at numbers."""
 
 
 def handles(*names: str, **simpler: Callable[[Any], Any]) -> Callable[[Handler], Handler]:
@@ -98,7 +100,7 @@ class Traced(Tensor):
             return Traced(args[0].cells, args[0].shape, args[0].dtype, args[0].graph, args[0].joined, shared=True)
         written = func._schema.is_mutable and name.removesuffix("_") in HANDLERS
         if name not in HANDLERS and not written:
-            raise Untraceable(_unknown(func, name))
+            raise _unknown(func, name)
         try:
             if written:
                 return _written(func, name.removesuffix("_"), args, kwargs or {})
@@ -182,19 +184,18 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
 
 
-def _unknown(func: Any, name: str) -> str:
+def _unknown(func: Any, name: str) -> Untraceable:
     """Why an operation cannot be traced."""
+    called = _called(func)
     if name in LOOKS:
-        return (
-            f"looks at the numbers of the data ({_called(func)}); use torch.where instead of if, and masks as factors"
-        )
+        return LooksAtData(f"looks at the numbers of the data ({called}); {INSTEAD}")
     if torch.Tag.nondeterministic_seeded in func.tags:
-        return f"draws from PyTorch's generator ({_called(func)}); use self.uniform, self.normal or self.randint"
+        return Untraceable(f"draws from PyTorch's generator ({called}); use self.uniform, self.normal or self.randint")
     if func._schema.is_mutable:
-        return (
-            f"writes into a tensor ({_called(func)}); use torch.where, torch.stack or torch.cat, which make a new one"
+        return Untraceable(
+            f"writes into a tensor ({called}); use torch.where, torch.stack or torch.cat, which make a new one"
         )
-    return f"uses {_called(func)}, which is not known here"
+    return Untraceable(f"uses {called}, which is not known here")
 
 
 def _bound(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -249,11 +250,11 @@ def _written(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     """An operation that writes into its first argument: as one that makes a new tensor, if no other tensor sees it."""
     into = args[0]
     if not isinstance(into, Traced) or into.shared or str(_name(func)) == name:
-        raise Untraceable(_unknown(func, name))
+        raise _unknown(func, name)
     plain = getattr(getattr(torch.ops.aten, name), func._overloadname or "default")
     made = _done(plain, name, _bound(plain, name, args, kwargs))
     if made.shape != into.shape:
-        raise Untraceable(_unknown(func, name))
+        raise _unknown(func, name)
     kind, graph = TYPES[into.dtype], into.graph
     into.cells = _wrapped(graph, into.dtype, _each(lambda node: graph.cast(node, kind), made.cells))
     return into

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from marlenv.constants import constant, on_cpu
-from marlenv.errors import LockedScenario
+from marlenv.errors import LockedScenario, ShapeError
 from marlenv.options import check_options
 from marlenv.physics.laws.bodies import Bodies, Body
 from marlenv.physics.maths.views import rows_first
@@ -27,6 +27,7 @@ from marlenv.physics.task.memory import Memory, Notes
 from marlenv.physics.task.picture import Picture, View
 from marlenv.physics.task.spawning import Propose, find_room, rectangle
 from marlenv.physics.task.world import World
+from marlenv.rng import RowRNG
 
 FINITE = (-sys.float_info.max, sys.float_info.max)
 KINDS: dict[object, tuple[type, ...]] = {
@@ -322,13 +323,28 @@ class Scenario(metaclass=ScenarioMeta):
 
         Args:
             propose: ``propose(rng, n, rows)``: so many random places, ``[2 or more, n, B]``, the first two numbers
-                coordinates; of the rows int64 ``[B]``, or None for all. It draws two numbers per place.
+                coordinates; of the rows int64 ``[B]``, or None for all. It draws two numbers per place, one place after
+                the other: ``rng.uniform(shape=(n, 2), rows_last=True)``.
             apart: metres. Where there is no room after 64 tries, the widest gap that was found must do.
             taken: where others are, ``[2, N, B]``; None: nowhere.
             where: the rows that need a place, bool ``[B]``.
 
+        Raises:
+            ShapeError: ``propose`` gives something else.
+
         """
-        return find_room(self.world.stage.moment.rng, taken, apart, propose, where)
+
+        def proposed(rng: RowRNG, count: int, rows: Tensor | None = None) -> Tensor:
+            places = propose(rng, count, rows)
+            got = list(places.shape) if isinstance(places, Tensor) else type(places).__name__
+            if isinstance(got, str) or len(got) != 3 or got[0] < 2 or got[1:] != [count, *rng.rows]:
+                raise ShapeError(
+                    f"{type(self).__name__}.find_room: propose(rng, {count}, rows) must give places "
+                    f"[2 or more, {count}, {rng.rows[0]}] (numbers of a place, places, rows), got {got}"
+                )
+            return places
+
+        return find_room(self.world.stage.moment.rng, taken, apart, proposed, where)
 
     def _check_room(self, bodies: Bodies, apart: float, wide: float, high: float) -> None:
         """Raises where no arrangement of bodies in a rectangle keeps them apart (Oler 1961,

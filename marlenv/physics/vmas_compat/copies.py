@@ -26,7 +26,7 @@ def own_functions(module: str, memo: dict[int, Any]) -> None:
 
 def _own(function: FunctionType, memo: dict[int, Any]) -> FunctionType:
     if (known := memo.get(id(function))) is not None and known is not function:
-        return known  # type: ignore[no-any-return]
+        return known
     cells = tuple(CellType() for _ in function.__closure__ or ())
     made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
     made.__dict__.update(function.__dict__)
