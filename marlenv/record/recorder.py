@@ -137,6 +137,10 @@ class VideoRecorder(ObservationTransform):
         """As it is."""
         return spec.clone()
 
+    def overwrites(self, key: NestedKey) -> bool:
+        """Nothing that it films."""
+        return super().overwrites(key) and key not in (self.in_keys or ())
+
     def _apply_transform(self, obs: Any) -> Any:
         self.count += 1
         room = None if self.max_frames is None else self.max_frames - len(self.frames)

@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 
 from marlenv.constants import constant
-from marlenv.errors import KeyMissing, ShapeError, SpecError, SpecTypeError, whole
+from marlenv.errors import KeyMissing, ShapeError, SpecError, SpecTypeError, nearest_first, whole
 from marlenv.groups import open_rows
 from marlenv.keys import NestedKey, nested
 from marlenv.specs import (
@@ -42,7 +42,8 @@ class ActionMask(Transform):
 
     Args:
         action_key: a discrete action.
-        mask_key: the mask of its legal values, bool ``[*B, ..., n]``.
+        mask_key: the mask of its legal values, bool ``[*B, ..., n]``: an observation, or a state that the env gives
+            with every step; that is an observation from here on, too.
 
     >>> env = TransformedEnv(marlenv.testing.MaskedEnv(), ActionMask())
     >>> td = env.reset()
@@ -88,6 +89,10 @@ class ActionMask(Transform):
         self.wider = self._projections()
         return {self.outer_key: self.memory_of(self.mask_key)}
 
+    def overwrites(self, key: NestedKey) -> bool:
+        """Nothing: masks are read."""
+        return False
+
     def _projections(self) -> list[DiscreteActionProjection]:
         """The later transforms that give the action more values than the mask has."""
         key, found = self.action_key, []
@@ -99,13 +104,17 @@ class ActionMask(Transform):
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Checks that there is a discrete action and a mask."""
-        for key, kind in ((self.action_key, "action"), (self.mask_key, "observation")):
-            if key not in specs[kind]:  # type: ignore[index]
-                known = list(specs[kind].keys(True, True))  # type: ignore[index]
-                raise KeyMissing(f"ActionMask: no {kind} entry {key!r}; the env has {known}")
-        spec = specs["action"][self.action_key]
+        action, seen, state = specs["action"], specs["observation"], specs["state"]
+        asked = ("action", self.action_key, [action]), ("observation or state", self.mask_key, [seen, state])
+        for what, key, places in asked:
+            if not any(key in place for place in places):
+                known = [one for place in places for one in place.keys(True, True)]
+                raise KeyMissing(f"ActionMask: no {what} entry {key!r}; the env has {nearest_first(key, known)}")
+        spec = action[self.action_key]
         if not isinstance(spec, Discrete) or "mask" not in spec.params:
             raise SpecError(f"ActionMask: the action must be discrete with a mask, got {spec!r}")
+        if self.mask_key not in seen:
+            seen[self.mask_key] = state[self.mask_key].clone()
         self._rows = specs["observation"].shape
         self.kept_key = self.memory_of(self.mask_key)
         if self.kept_key != self.mask_key:

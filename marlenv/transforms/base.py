@@ -21,7 +21,7 @@ from marlenv.errors import KeyCollision, KeyMissing, SpecError, SpecTypeError, U
 from marlenv.keys import NestedKey, beside, last, nested, path
 from marlenv.specs import Bounded, Composite, Stacked, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch, separate, store, write
-from marlenv.transforms.checks import check_entries, derived
+from marlenv.transforms.checks import check_entries, check_keys, derived
 from marlenv.transforms.names import is_public, untaken
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Transform(nn.Module):
         self.out_keys = self.in_keys if out_keys is None else _key_list(out_keys)
         self.in_keys_inv = _key_list(in_keys_inv or ())
         self.out_keys_inv = list(self.in_keys_inv) if out_keys_inv is None else _key_list(out_keys_inv)
-        self._check_keys()
+        check_keys(self)
         self.missing_tolerance = False
         self.__dict__.update(_container=None, _parent=None, _derived={}, _overwritten=frozenset())
         self.__dict__.update(_taken=frozenset(), _value_ndim=0, _no_keys=left_out)
@@ -144,16 +144,6 @@ class Transform(nn.Module):
                 f"{type(self).__name__}: no keys, so it would do nothing; pass in_keys=[...] (None: all of the family "
                 f"that the class names, on = 'reward') or in_keys_inv=[...]; an empty list where that is meant"
             )
-
-    def _check_keys(self) -> None:
-        """Raises unless there are as many keys to read as to write, where one is written for each."""
-        single = type(self)._call is Transform._call and type(self)._step is Transform._step
-        if not (single or self.one_for_each):
-            return
-        for ins, outs in (("in_keys", "out_keys"), ("in_keys_inv", "out_keys_inv")):
-            a, b = getattr(self, ins), getattr(self, outs)
-            if a is not None and b is not None and len(a) != len(b):
-                raise SpecError(f"{type(self).__name__}: {ins} and {outs} must be as many, got {a} and {b}")
 
     # --- hooks on single values ------------------------------------------------------------------
 
@@ -236,7 +226,7 @@ class Transform(nn.Module):
     def _each(self, td: TensorDictBase, must: bool) -> set[NestedKey]:
         """Transforms what is there, in place; returns the keys that were not."""
         missing: set[NestedKey] = set()
-        for old, new in zip(*self._keys(), strict=True):
+        for old, new in one_by_one(*self._keys()):
             value = fetch(td, old)
             if isinstance(value, list):  # of agents whose entries have different sizes
                 write(td, new, [self._apply_transform(one) for one in value])
@@ -360,13 +350,13 @@ class Transform(nn.Module):
 
     def _respec_outputs(self, spec: Composite) -> Composite:
         if type(self)._apply_transform is not Transform._apply_transform:
-            for old, new in zip(self.in_keys or (), self.out_keys or (), strict=True):
+            for old, new in one_by_one(self.in_keys or [], self.out_keys or []):
                 if old in spec:
                     spec[new] = derived(self, old, spec[old])
         return spec
 
     def _respec_inputs(self, spec: Composite) -> Composite:
-        for inner, outer in zip(self.in_keys_inv, self.out_keys_inv, strict=True):
+        for inner, outer in one_by_one(self.in_keys_inv, self.out_keys_inv):
             if inner in spec and type(self)._apply_transform is not Transform._apply_transform:
                 leaf = derived(self, inner, spec[inner])
                 if outer != inner:
@@ -408,7 +398,7 @@ class Transform(nn.Module):
             self.in_keys = self._derived["in"] = self.default_in_keys(env)
         if self.out_keys is None or self.out_keys is self._derived.get("out"):
             self.out_keys = self._derived["out"] = self.default_out_keys(self.in_keys)
-        self._check_keys()
+        check_keys(self, in_env=True)
         specs = [getattr(env, f"full_{kind}_spec") for kind in OUTPUTS]
         self._check_room(specs)
         remembers = self.one_for_each and self._writes("_step")
@@ -560,6 +550,11 @@ def _key_list(keys: Sequence[NestedKey] | str) -> list[NestedKey]:
     if isinstance(keys, str) or (isinstance(keys, tuple) and keys and all(isinstance(part, str) for part in keys)):
         return [nested(path(keys))]  # one key, by itself
     return [nested(path(key)) for key in keys]
+
+
+def one_by_one(read: list[NestedKey], written: list[NestedKey]) -> list[tuple[NestedKey, NestedKey]]:
+    """The keys that single values are read from and written to; none where there are not as many of both."""
+    return list(zip(read, written, strict=True)) if len(read) == len(written) else []
 
 
 def unbounded(spec: TensorSpec) -> Unbounded:

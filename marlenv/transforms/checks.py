@@ -19,6 +19,31 @@ if TYPE_CHECKING:
 START = "start from env.reset(), and hand on what it gives"
 
 
+def check_keys(transform: Transform, in_env: bool = False) -> None:
+    """Raises unless there are as many keys to read as to write, where one is written for each.
+
+    Args:
+        transform: whose keys; those that an env will say are not known yet where they are None.
+        in_env: for use in an env, where neither ``forward`` nor ``inv`` is called.
+
+    Raises:
+        SpecError: there are not.
+    """
+    writes, who = transform._writes, type(transform).__name__
+    steps = writes("_call", "_step") or (writes("_reset") and not writes("_apply_transform"))
+    for ins, outs, free, outside, hook in (
+        ("in_keys", "out_keys", steps, "forward", "_call"),
+        ("in_keys_inv", "out_keys_inv", writes("_inv_call"), "inv", "_inv_call"),
+    ):
+        read, written = getattr(transform, ins), getattr(transform, outs)
+        if read is None or written is None or len(read) == len(written):
+            continue
+        own = writes(outside)
+        if transform.one_for_each or not (free or (own and not in_env)):
+            tell = f"; an env does not call {outside}: write {hook} for it" if own and in_env else ""
+            raise SpecError(f"{who}: {ins} and {outs} must be as many, got {read} and {written}{tell}")
+
+
 def check_entries(
     transform: Transform, keys: Iterable[NestedKey], specs: Sequence[Composite], *, tensors: bool
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
@@ -116,7 +116,8 @@ class Compose(Transform):
     """A chain of transforms: first to last on what the env says, last to first on what it is told.
 
     Args:
-        *transforms: transforms, or functions of tensordicts.
+        *trsfs: transforms, or functions of tensordicts; or one list of them.
+        transforms: the same as a list, by name.
 
     >>> chain = Compose(RewardSum(), StepCounter(max_steps=5))
     >>> len(chain), chain[-1]
@@ -125,10 +126,14 @@ class Compose(Transform):
 
     _moves = False  # whether one of them puts entries elsewhere, where those before it do not find them
 
-    def __init__(self, *transforms: Any) -> None:
+    def __init__(self, *trsfs: Any, transforms: Sequence[Any] | None = None) -> None:
         super().__init__()
+        if trsfs and transforms is not None:
+            raise SpecError("Compose: give the transforms one after the other or by transforms=[...], not both")
+        listed = transforms if transforms is not None else trsfs[0] if len(trsfs) == 1 else trsfs
+        given = listed if isinstance(listed, (list, tuple)) else (listed,)
         self.transforms = nn.ModuleList()
-        for transform in transforms:
+        for transform in given:
             made = as_transform(transform)
             self._refuse_if_there(made)
             self.transforms.append(made)

@@ -33,7 +33,8 @@ class TensorDictPrimer(Drawing):
         random: draw the values from their specs, from a stream of every row.
         default_value: the value; 0 when left out. A function gives it; a mapping has one per key.
         reset_key: TorchRL's argument; the env knows which flags govern an entry.
-        expand_specs: give the specs the batch size of the env; False: they have it.
+        expand_specs: give the specs the batch size of the env; False: their leaves have it. When left out, specs get it
+            unless they come in a composite that has it.
         single_default_value: ``default_value`` is a function that gives all entries as one tensordict.
         call_before_env_reset: give the values to the env's reset rather than to what it answers.
         **kwargs: specs by name, in place of ``primers``.
@@ -90,7 +91,7 @@ class TensorDictPrimer(Drawing):
         batch = env.batch_size
         if self.given.shape[: len(batch)] == batch:
             self.primers = self.given
-        elif self.expand_specs:
+        elif self.expand_specs or (self.expand_specs is None and not self.given.shape):
             self.primers = self.given.expand(*batch, *self.given.shape)
         elif self.expand_specs is None:
             raise ShapeError(

@@ -328,7 +328,7 @@ class FiniteTensorDictCheck(Transform):
         if not isinstance(value, Tensor) or not value.is_floating_point() or bool(value.isfinite().all()):
             return None
         odd = ~value.isfinite()
-        odd = odd if where is None else odd & where.reshape(*where.shape, *[1] * (odd.ndim - where.ndim))
+        odd = odd if where is None else odd & where.reshape((*where.shape, *[1] * (odd.ndim - where.ndim)))
         index: list[int] | None = next(iter(odd.nonzero().tolist()), None)
         return index
 

@@ -303,7 +303,7 @@ def _name(key: NestedKey, name: str) -> str:
 
 def _wide(where: Tensor, value: Tensor) -> Tensor:
     """A bool per row with the dimensions of an entry."""
-    return where.reshape(*where.shape, *[1] * (value.ndim - where.ndim))
+    return where.reshape((*where.shape, *[1] * (value.ndim - where.ndim)))  # of two numbers: no dimension at all
 
 
 def _floating(value: Tensor) -> Tensor:
@@ -408,6 +408,7 @@ class VecNorm(_Running):
         count.mul_(self.decay).add_(where.sum())
 
     def _loc_scale_of(self, one: Tensor, two: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+        count = count if one.ndim else count.squeeze()  # a number stays one
         mean = one / count
         return mean, (two / count - mean.pow(2)).clamp_min(self.eps).sqrt().clamp_min(self.eps)
 

@@ -121,3 +121,9 @@ def test_masks_of_the_envs_of_a_vector() -> None:
     pool = SerialEnv(5, lambda: TransformedEnv(Called(), ActionMask(mask_key="legal")))
     env = TransformedEnv(pool, DiscreteActionProjection(4, 9))
     assert (env.rollout(6)["next", "reward"] == 1).all()
+
+
+def test_a_mask_that_is_only_read_is_kept_once() -> None:
+    env = Legal().append_transform(DiscreteActionProjection(4, 6)).append_transform(ActionMask())
+    assert env.reset()["action_mask"].int().tolist() == [1, 0, 1, 0, 1, 1]
+    assert {*env.observation_keys} == {"observation", "action_mask"}

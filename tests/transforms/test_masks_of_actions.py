@@ -108,7 +108,7 @@ def test_masks_of_kept_and_reset_rows():
 
 def test_faults_of_action_masks():
     with pytest.raises(
-        KeyMissing, match=r"ActionMask: no observation entry 'action_mask'; the env has \['observation'\]"
+        KeyMissing, match=r"ActionMask: no observation or state entry 'action_mask'; the env has \['observation'\]"
     ):
         TransformedEnv(CountingEnv(), ActionMask())
     with pytest.raises(KeyMissing, match=r"ActionMask: no action entry 'act'; the env has \['action'\]"):

@@ -168,6 +168,22 @@ def test_what_is_rendered_goes_into_the_data() -> None:
     assert native.reset()["pixels"].shape[-1] == 3  # of one row
 
 
+class Drawn(CountingEnv):
+    def render(self) -> torch.Tensor:
+        return torch.full((4, 5, 3), int(self.count.sum()), dtype=torch.uint8)
+
+
+def test_what_the_envs_of_a_pool_draw_is_filmed_and_kept_once() -> None:
+    """Counts 0 to 2 of both envs; the ends of episodes, 3, are filmed and in the next data."""
+    recorder = VideoRecorder(None, "film", make_grid=False)
+    env = SerialEnv(2, lambda: Drawn(3).append_transform(PixelRenderTransform())).append_transform(recorder)
+    data = env.rollout(4, break_when_any_done=False)
+    assert {*env.observation_keys} == {"observation", "pixels"}
+    assert data["pixels"][..., 0, 0, 0].tolist() == [[0, 1, 2, 0]] * 2
+    assert data["next", "pixels"][..., 0, 0, 0].tolist() == [[1, 2, 3, 1]] * 2
+    assert [int(frame[0, 0, 0]) for frame in recorder.frames[::2]] == [0, 1, 2, 3, 0, 1]
+
+
 @pytest.mark.parametrize("pool", [False, True])
 def test_drawing_leaves_the_episodes_of_a_seeded_env_as_they_are(pool: bool) -> None:
     def make():
