@@ -12,6 +12,7 @@ from marlenv.errors import MissingExtra
 EXTRAS = {
     "pettingzoo": "pettingzoo",
     "mpe2": "pettingzoo",
+    "ale_py": "pettingzoo",
     "pyspiel": "open_spiel",
     "vmas": "vmas",
     "meltingpot": "meltingpot",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from marlenv.errors import nearest
+from marlenv.errors import MarlenvError, SpecError, SpecTypeError, nearest
 
 
 def check_options(
@@ -65,6 +65,33 @@ def naming_options(who: str, given: Iterable[str], known: Iterable[str]) -> Iter
         if odd == "num_workers":
             hint = f"pools are made by name: ParallelEnv(n, functools.partial({who}, ...))"
         raise TypeError(f"{who} has no option {odd!r}, and neither has the simulator; {hint}") from error
+
+
+@contextmanager
+def blaming_options(who: str, made: str, options: Mapping[str, Any]) -> Iterator[None]:
+    """Within it, a bare error of a simulator names the options that it was made with, if there are any.
+
+    Args:
+        who: the wrapper.
+        made: the simulator's name of what is made.
+        options: as the user gave them.
+
+    Raises:
+        SpecError: the simulator cannot do with these options.
+
+    >>> with blaming_options("GymEnv", "Cart-v1", {"length": "x"}):
+    ...     float("x")
+    Traceback (most recent call last):
+    marlenv.errors.SpecError: GymEnv: 'Cart-v1' cannot be made with length='x': could not convert string to float: 'x'
+    """
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, MarlenvError) or not options or "keyword argument" in str(error):
+            raise
+        shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        wrong = SpecTypeError if isinstance(error, TypeError) else SpecError
+        raise wrong(f"{who}: {made!r} cannot be made with {shown}: {str(error) or type(error).__name__}") from error
 
 
 def takes(factory: Any, option: str, *, unsure: bool = False) -> bool:

@@ -8,10 +8,10 @@ from marlenv.wrappers._agents import AgentsEnv
 from marlenv.wrappers._backend import gym_backend, implement_for, set_gym_backend
 from marlenv.wrappers._base import EnvWrapper
 from marlenv.wrappers._batched import BatchedAgentsEnv
+from marlenv.wrappers._conversions import register_gym_spec_conversion
 from marlenv.wrappers._gymlike import GymLikeEnv
 from marlenv.wrappers._info_dicts import BaseInfoDictReader, default_info_dict_reader
 from marlenv.wrappers._parallel import ParallelSimEnv
-from marlenv.wrappers._spaces import register_gym_spec_conversion
 from marlenv.wrappers._turns import TurnSimEnv
 from marlenv.wrappers.brax import BraxEnv, BraxWrapper
 from marlenv.wrappers.dm_control import DMControlEnv, DMControlWrapper, DMSoccerEnv, DMTeamsWrapper

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from types import ModuleType, TracebackType
 from typing import Any, ClassVar, TypeVar
 
-from marlenv.errors import MissingExtra, SpecError, SpecTypeError, Unsupported
+from marlenv.errors import MissingExtra, NotForVersion, SpecError, SpecTypeError
 from marlenv.optional import has, need
 
 KNOWN = ("gymnasium", "gym")
@@ -154,7 +154,7 @@ class implement_for:  # noqa: N801 - TorchRL's name
                     if one.fits(chosen):
                         return implementation(*args, **kwargs)
             ranges = ", ".join(str(one) for one, _ in every)
-            raise Unsupported(f"{name.rpartition('.')[2]}: not for the versions that are installed, but for {ranges}")
+            raise NotForVersion(f"{name.rpartition('.')[2]}: not for the versions that are installed, but for {ranges}")
 
         def register(*range_: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
             return lambda function: implement_for(*range_, **options)._added(function, name)

@@ -65,7 +65,7 @@ class BatchedAgentsEnv(BatchedGroups):
         return Composite()
 
     agents_end = False
-    """Whether agents have flags of their own, and ``alive`` and ``mask``."""
+    """Whether agents have flags of their own, and ``alive`` and ``mask``; else their flags are those of their row."""
     counts_steps: ClassVar[bool] = False
     """Whether the simulator itself cuts off after ``max_steps``; :meth:`gather` does it otherwise."""
     skips_frames = False
@@ -115,7 +115,7 @@ class BatchedAgentsEnv(BatchedGroups):
         self.full_action_spec = self._grouped({a: {"action": s.action} for a, s in agents.items()})
         self.full_reward_spec = self._grouped({a: {"reward": spec} for a, spec in rewards.items()})
         flags = dict.fromkeys(DONE_NAMES, Binary(shape=(1,), dtype=torch.bool))
-        done = self._grouped(dict.fromkeys(names, flags)) if self.agents_end else Composite(shape=batch)
+        done = self._grouped(dict.fromkeys(names, flags))
         self.full_done_spec = done.update(Composite(dict(flags)).expand(*batch))
         self._lazy = {p: isinstance(self.full_observation_spec[nested(p)], StackedComposite) for p in self.tree.groups}
 
@@ -178,11 +178,11 @@ class BatchedAgentsEnv(BatchedGroups):
         check_named(type(self).__name__, agents, self.tree.place)
         late = None if self._limit is None else self.row_steps.unsqueeze(-1) >= self._limit
         now = Moment(type(self).__name__, self._playing, late, self._looks, self.device)
-        entries = {a: self._data.of_agent(now, a, agents) for a in self.agent_names}
+        entries, whole = self._data.of_all(now, self.agent_names, agents, root)
         groups = {
             path: side_by_side([entries[a] for a in members], self.batch_size, self._lazy[path])
             for path, members in self.tree.groups.items()
         }
-        return self.rooted(self._data.of_root(now, root), groups)
+        return self.rooted(whole, groups)
 
     rooted, scatter, group_actions = BatchedGroups.rooted, BatchedGroups.scatter, BatchedGroups.group_actions

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -66,6 +66,16 @@ class BatchedData:
             del self._resets[agent]["info"]
         self._steps = {a: {**entries, "reward": form(rewards[a], batch)} for a, entries in self._resets.items()}
         self._root = forms(root, batch)
+
+    def of_all(
+        self, now: Moment, names: Sequence[str], agents: Mapping[str, Any], root: Mapping[str, Any]
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+        """The entries of the agents and of the root; agents without flags of their own have those of their row."""
+        entries, whole = {agent: self.of_agent(now, agent, agents) for agent in names}, self.of_root(now, root)
+        if not self.ends:
+            for own in entries.values():
+                own |= {name: whole[name] for name in DONE_NAMES}
+        return entries, whole
 
     def of_agent(self, now: Moment, agent: str, agents: Mapping[str, Any]) -> dict[str, Any]:
         """An agent's entries, its flags among them if it has any.

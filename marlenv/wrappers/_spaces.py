@@ -24,46 +24,11 @@ from marlenv.specs import (
     TensorSpec,
     Unbounded,
 )
+from marlenv.wrappers._conversions import taught_spec
 
-Convert = Callable[..., TensorSpec]
-_CUSTOM: dict[type, Convert] = {}
 WIDER = {np.dtype("uint16"): "int32", np.dtype("uint32"): "int64", np.dtype("uint64"): "int64"}
 """Unsigned types that torch computes badly with, and the next signed ones."""
 INT64_MAX = np.iinfo(np.int64).max
-
-
-def register_gym_spec_conversion(spec_type: type | str) -> Callable[[Convert], Convert]:
-    """Decorates a function that makes a spec of a space of one's own class.
-
-    Args:
-        spec_type: the class of the space, or ``"module.Class"``.
-
-    Raises:
-        SpecTypeError: it is none.
-
-    >>> class Coin: pass
-    >>> @register_gym_spec_conversion(Coin)
-    ... def coin(space, **options):
-    ...     return Categorical(2)
-    >>> spec_of(Coin())
-    Categorical([], int64, n=2)
-    """
-
-    def decorate(convert: Convert) -> Convert:
-        kind = spec_type
-        if isinstance(kind, str):
-            from marlenv.envs.registry import load
-
-            kind = load(":".join(kind.rsplit(".", 1)))
-        if not isinstance(kind, type) or not callable(convert):
-            raise SpecTypeError(
-                f"register_gym_spec_conversion: expected a class, or 'module.Class', and a function, got {kind!r} and "
-                f"{convert!r}"
-            )
-        _CUSTOM[kind] = convert
-        return convert
-
-    return decorate
 
 
 def torch_dtype(dtype: Any) -> torch.dtype:
@@ -87,9 +52,8 @@ def spec_of(space: Any, *, categorical: bool = True, device: torch.device | None
     >>> spec_of(Box(-1, 1, (3,))), spec_of(Discrete(4), categorical=False)
     (Bounded([3], float32, -1..1), OneHot([4], int64, n=4))
     """
-    for kind, convert in _CUSTOM.items():
-        if isinstance(space, kind):
-            return convert(space, categorical=categorical, device=device)
+    if (taught := taught_spec(space, categorical, device)) is not None:
+        return taught
     if (name := kind_of(space)) is not None:
         return _KNOWN[name](space, categorical, device)
     raise SpecError(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
+import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
@@ -127,8 +128,9 @@ def test_no_env_is_made_of_a_range_of_versions_that_is_empty() -> None:
     def not_there() -> None: ...
 
     for function in (nothing_fits, not_there):
-        with pytest.raises(Unsupported, match=r"not for the versions that are installed"):
-            function()
+        for kind in (Unsupported, ModuleNotFoundError):  # ours, and TorchRL's
+            with pytest.raises(kind, match=r"not for the versions that are installed"):
+                function()
 
 
 def test_no_rows_are_a_single_env_as_in_torchrl() -> None:
@@ -146,3 +148,70 @@ def test_the_library_is_said_when_an_env_is_made_or_by_an_env_of_it() -> None:
 
 def test_a_batch_size_that_is_the_simulators_is_taken() -> None:
     assert GymEnv(CART, num_envs=2, batch_size=[2]).rollout(2).batch_size == (2, 2)
+
+
+class Drawn(gymnasium.Env):
+    """Draws what it is told."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"]}  # type: ignore[misc]
+
+    def __init__(self, picture: Any) -> None:
+        self.picture, self.render_mode = picture, "rgb_array"
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return np.zeros(2, np.float32), {}
+
+    def render(self) -> Any:
+        return self.picture
+
+
+@pytest.mark.parametrize(
+    ("picture", "got"),
+    [
+        (np.full((4, 5), 0.97, np.float32), r"float32 \[4, 5\]"),  # depths, of which only zeros were left
+        (np.full((4, 5, 3), 0.5), r"float64 \[4, 5, 3\]"),
+        (np.zeros((4, 5), np.uint8), r"uint8 \[4, 5\]"),
+        ([np.zeros((4, 5, 3), np.uint8)], r"uint8 \[1, 4, 5, 3\]"),
+        (np.full((4, 5, 3), 256), r"int64 \[4, 5, 3\]"),
+        ("an ansi picture", "str"),
+        ((np.zeros((4, 5, 3)), np.zeros((4, 5))), "tuple"),
+    ],
+)
+def test_what_is_no_picture_in_colours_is_refused(picture: Any, got: str) -> None:
+    with pytest.raises(SpecError, match=rf"pictures of whole numbers from 0 to 255, \[H, W, 3\], .*; got {got}$"):
+        GymWrapper(Drawn(picture), from_pixels=True)
+
+
+def test_pictures_of_whole_numbers_are_taken_whatever_their_dtype() -> None:
+    picture = np.arange(60).reshape(4, 5, 3)
+    assert torch.equal(GymWrapper(Drawn(picture), from_pixels=True).reset()["pixels"], torch.from_numpy(picture).byte())
+
+
+def test_a_vector_that_draws_nothing_is_refused() -> None:
+    vector = gymnasium.make_vec(CART, num_envs=2, vectorization_mode="sync")
+    with pytest.raises(SpecError, match='needs an env that draws; make it with render_mode="rgb_array"'):
+        GymWrapper(vector, from_pixels=True)
+
+
+def test_a_wrapper_that_only_takes_whole_resets_is_named_with_what_to_do_instead() -> None:
+    """Gymnasium's own asserts, without a word."""
+    vector = gymnasium.make_vec(CART, num_envs=3, vectorization_mode="sync")
+    env = GymWrapper(gymnasium.wrappers.vector.NormalizeObservation(vector))
+    env.set_seed(0)
+    with pytest.raises(Unsupported, match=r"^GymWrapper: NormalizeObservation around a vector .* or VecNorm around"):
+        env.rollout(250, break_when_any_done=False)
+    assert env.reset()["observation"].shape == (3, 4)
+    inside = [gymnasium.wrappers.NormalizeObservation]
+    instead = GymEnv(CART, wrappers=inside, num_envs=3)
+    assert instead.rollout(60, break_when_any_done=False)["next", "done"].any()
+
+
+def test_rewards_of_several_agents_are_told_what_takes_them() -> None:
+    class Two(Drawn):
+        def step(self, action: Any) -> Any:
+            return np.zeros(2, np.float32), [1.0, 2.0], False, False, {}
+
+    with pytest.raises(ShapeError, match=r"shape \[1\], got \[2\]; .* summed .*, .* ParallelSimEnv"):
+        GymWrapper(Two(None)).rollout(2)

@@ -177,3 +177,30 @@ def test_what_is_refused():
         MultiThreadedEnvWrapper(made(batch_size=2))
     with pytest.raises(SpecError, match=r"frame_skip must be 1, got 2"):
         MultiThreadedEnv(2, "CartPole-v1", frame_skip=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("CartPole-v1", {"num_threads": -1}, "num_threads must be an integer from 0 on, got -1"),
+        ("CartPole-v1", {"max_episode_steps": "x"}, "max_episode_steps must be an integer from 1 on, got 'x'"),
+        ("CartPole-v1", {"max_episode_steps": 0}, "max_episode_steps must be an integer from 1 on, got 0"),
+        ("CartPole-v1", {"max_num_players": 0}, "max_num_players must be an integer from 1 on, got 0"),
+        ("CartPole-v1", {"reward_threshold": "x"}, "reward_threshold must be a number, got 'x'"),
+        ("Pong-v5", {"stack_num": 0}, "stack_num must be an integer from 1 on, got 0"),
+        ("Pong-v5", {"noop_max": 0}, "noop_max must be an integer from 1 on, got 0"),
+        ("Pong-v5", {"img_height": -4}, "img_height must be an integer from 1 on, got -4"),
+        ("Pong-v5", {"task": "nope"}, "there is no game 'nope', its file would be .*nope.bin"),
+        ("Pong-v5", {"task": 3}, "task must be a text, got 3"),
+        ("Pong-v5", {"base_path": "/nope"}, "there is no game 'pong', its file would be /nope/atari/roms/pong.bin"),
+    ],
+)
+def test_options_that_would_end_the_program_or_say_nothing_are_refused(name, options, says):
+    """As EnvPool takes them: an abort, segmentation faults, an exit; episodes of one step; pages of C++."""
+    with pytest.raises((SpecError, SpecTypeError), match=f"^MultiThreadedEnv: '{name}': {says}$"):
+        MultiThreadedEnv(2, name, create_env_kwargs=options)
+
+
+def test_a_seed_that_set_seed_could_not_change_is_refused():
+    with pytest.raises(SpecError, match="create_env_kwargs must not have 'env_seed', .* row i begins with seed"):
+        MultiThreadedEnv(2, "CartPole-v1", create_env_kwargs={"env_seed": [1, 2]})

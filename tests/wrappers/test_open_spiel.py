@@ -19,7 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sizes import some
 
-from marlenv.errors import IllegalAction, SpecError, UnknownName, Unsupported
+import marlenv
+from marlenv.errors import DtypeError, IllegalAction, SpecError, UnknownName, Unsupported
 from marlenv.optional import need
 from marlenv.testing import run_contract
 from marlenv.wrappers.open_spiel import OpenSpielEnv, OpenSpielWrapper
@@ -129,7 +130,7 @@ def test_a_reset_goes_on_from_a_serialized_state() -> None:
     assert env.reset()["agents", "action_mask"][0].all()
 
 
-@pytest.mark.parametrize("name", ["backgammon", "leduc_poker", "goofspiel"])
+@pytest.mark.parametrize("name", ["backgammon", "leduc_poker", "goofspiel", "hearts(pass_cards=False)"])
 def test_a_state_is_a_value(name: str) -> None:
     env = OpenSpielEnv(name, max_steps=9)
     env.set_seed(5)
@@ -208,6 +209,34 @@ def test_observe_acting_leaves_those_who_wait_alone() -> None:
             r"batch_size must be empty, got \[2\]; use SerialEnv",
         ),
         (lambda: OpenSpielWrapper(3), SpecError, "expected a pyspiel.State, got int"),
+        (
+            lambda: OpenSpielWrapper(need("pyspiel", "test").load_game("kuhn_poker")),
+            SpecError,
+            r"expected a pyspiel.State, got Game; pass game.new_initial_state\(\)",
+        ),
+        (
+            lambda: OpenSpielEnv(need("pyspiel", "test").load_game("kuhn_poker")),
+            DtypeError,
+            r"expected the name of a game, got Game; .* make OpenSpielWrapper\(game.new_initial_state\(\)\)",
+        ),
+        (
+            lambda: OpenSpielEnv("kuhn_poker(players=4)", {"players": 3}),
+            SpecError,
+            r"in the name or beside it, not in both; got 'kuhn_poker\(players=4\)' and {'players': 3}",
+        ),
+        (lambda: OpenSpielEnv("kuhn_poker", [3]), SpecError, r"parameters must map their names to values, got \[3\]"),
+        (lambda: OpenSpielEnv("kuhn_poker", {"players": object()}), SpecError, "a parameter is no number, text,"),
+        (lambda: OpenSpielEnv("misere(game=kuhn())"), SpecError, "cannot be loaded: Unknown game 'kuhn'.; its param"),
+        (
+            lambda: marlenv.make("open_spiel/kuhn_poker", players=3),
+            TypeError,
+            "no option 'players', which is a parameter of the game; pass parameters={'players': 3}",
+        ),
+        (
+            lambda: OpenSpielEnv("kuhn_poker", chance_sampler="x"),
+            SpecError,
+            "OpenSpielEnv: chance_sampler must be a function, got 'x'",
+        ),
         (
             lambda: OpenSpielEnv("tic_tac_toe", observe="none"),
             SpecError,
@@ -387,7 +416,9 @@ def test_a_text_that_is_no_state_is_an_error_and_not_the_end_of_the_process(name
     assert ran.returncode == 0, ran.stderr[-800:]
 
 
-@pytest.mark.parametrize("name", ["goofspiel", "leduc_poker", "chess", "python_kuhn_poker"])
+@pytest.mark.parametrize(
+    "name", ["goofspiel", "leduc_poker", "chess", "python_kuhn_poker", "hearts(pass_cards=False,jd_bonus=True)"]
+)
 def test_a_reset_from_a_given_state_is_torchrls(name: str) -> None:
     """The position is the same as ``deserialize_state`` makes of the text, which is what TorchRL's reset calls."""
     env = OpenSpielEnv(name, return_state=True)
@@ -449,6 +480,21 @@ def test_a_copy_goes_on_where_the_original_was_and_starts_new_games(name: str, c
         one.set_seed(5)
         one.reset()
     assert str(twin._env) == str(env._env)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps])
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("normal_form_extensive_game(game=kuhn_poker())", r"'normal_form_extensive_game\(\).*Missing parameter game"),
+        ("restricted_nash_response(game=kuhn_poker(),fixed_player=1,p=0.5)", "'rnr_kuhn_poker.*Unknown game 'rnr_kuhn"),
+    ],
+)
+def test_games_that_open_spiel_cannot_copy_are_named(name: str, says: str, copied: Any) -> None:
+    env = OpenSpielEnv(name)
+    env.reset()
+    with pytest.raises(Unsupported, match=f"OpenSpielEnv: {says}.*make another env instead"):
+        copied(env)
 
 
 @pytest.mark.parametrize("name", ["negotiation", "bargaining", "python_hangman"])

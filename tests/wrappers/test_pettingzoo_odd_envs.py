@@ -198,3 +198,33 @@ def test_a_reset_that_takes_anything_takes_a_seed() -> None:
     env = PettingZooWrapper(odd(reset=lambda self, **told: Quiet.reset(self, told.get("seed"))), seed=3)
     twin = PettingZooWrapper(Quiet(), seed=3)
     assert torch.equal(env.reset()["wolf", "observation"], twin.reset()["wolf", "observation"])
+
+
+def test_an_observation_that_is_a_dict_in_a_space_that_is_none_says_how_to_declare_it() -> None:
+    """As in PettingZoo's tutorial of a custom environment."""
+
+    class Masking(Quiet):
+        def reset(self, seed: Any = None, options: Any = None) -> Any:
+            seen, infos = super().reset(seed, options)
+            return {agent: {"observation": x, "action_mask": np.ones(4, np.int8)} for agent, x in seen.items()}, infos
+
+    env = PettingZooWrapper(odd(Masking))
+    says = r"is a dict of \['action_mask', 'observation'\], and its observation_space is none; .*MultiBinary\(4\)\)$"
+    with pytest.raises(SpecError, match=says):
+        env.reset()
+
+
+def test_rewards_with_a_number_for_each_aim_are_kept() -> None:
+    """As MOMAland's envs pay them, which have a reward_space."""
+
+    class Aiming(Quiet):
+        def reward_space(self, agent: str) -> spaces.Box:
+            return spaces.Box(-1.0, 1.0, (2,))
+
+        def step(self, actions: Any) -> Any:
+            seen, rewards, *rest = super().step(actions)
+            return seen, {agent: np.array([self.t, -0.5]) for agent in rewards}, *rest
+
+    data = PettingZooWrapper(odd(Aiming), group_map={"all": odd(Aiming).possible_agents}).rollout(2)
+    each = torch.tensor([[1.0, -0.5], [2.0, -0.5]]).unsqueeze(1)
+    assert torch.equal(data["next", "all", "reward"], each.expand_as(data["next", "all", "reward"]))

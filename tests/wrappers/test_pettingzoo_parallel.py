@@ -214,6 +214,8 @@ def test_keys_and_groups_are_torchrls() -> None:
             "^PettingZooEnv: 'mpe/simple_.*cannot be made with N=-1",
         ),
         (lambda: PettingZooEnv("simple_spread", N="x"), SpecError, "cannot be made with N='x': 'str' object cannot be"),
+        (lambda: PettingZooEnv("pursuit_v5", n_pursuers=0), SpecError, "'sisl/pursuit_v5' cannot be made with n_purs"),
+        (lambda: PettingZooEnv("pong_v3", obs_type="x"), SpecError, "cannot be made with obs_type='x': "),
         (lambda: PettingZooWrapper(3), SpecError, "expected a pettingzoo.ParallelEnv or AECEnv, got int"),
         (
             lambda: PettingZooWrapper(ParallelGame(), group_map={"w": ["wolf_0"]}),

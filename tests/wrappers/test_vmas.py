@@ -15,7 +15,8 @@ from rows import entry_of, equal
 from sizes import some
 
 import marlenv
-from marlenv.errors import SpecError, UnknownName
+from marlenv.errors import DeviceError, DtypeError, IllegalAction, SpecError, SpecTypeError, UnknownName
+from marlenv.keys import nested, path
 from marlenv.optional import need
 from marlenv.testing import run_contract
 from marlenv.wrappers.vmas import VmasEnv, VmasWrapper
@@ -83,6 +84,8 @@ def compare(env: VmasWrapper, td: Any, seen: Any, rewards: Any, terminated: Any,
             equal(entry_of(env, td, agent, entry), value, (agent, entry))
         if rewards is not None:
             equal(entry_of(env, td, agent, "reward"), as_list(rewards)[i], (agent, "reward"))
+        for flag, value in (("terminated", terminated), ("truncated", truncated), ("done", terminated | truncated)):
+            equal(entry_of(env, td, agent, flag), value, (agent, flag))
         for name, value in as_list(infos)[i].items():
             equal(entry_of(env, td, agent, ("info", name)), value, (agent, name))
     equal(td["terminated"], terminated, "terminated")
@@ -379,6 +382,23 @@ def test_groups_are_torchrls() -> None:
     assert VmasEnv("goal", 1).group_map == {"agents": ["agent 0"]}
 
 
+def test_an_option_that_is_said_twice_is_the_one_beside_the_others() -> None:
+    made = [
+        VmasEnv("balance", 1, scenario_kwargs={"n_agents": 2}),
+        VmasEnv("balance", 1, scenario_kwargs={"n_agents": 2}, n_agents=4),
+    ]
+    assert [len(env.agent_names) for env in made] == [2, 4]
+
+
+def test_groups_have_flags_of_the_shape_of_their_rewards() -> None:
+    env = VmasEnv("simple_tag", 3, max_steps=2)
+    td = env.rollout(4, break_when_any_done=False)["next"]
+    for group, agents in env.group_map.items():
+        assert td[group, "done"].shape == td[group, "reward"].shape == (3, 4, len(agents), 1)
+        assert td[group, "truncated"][0, :, 0, 0].tolist() == [False, True, False, True]
+    assert marlenv.group_keys(env, "agent")["done"] == ("agent", "done")
+
+
 def test_make_gives_a_batch() -> None:
     env = marlenv.make("vmas/balance", num_envs=5, max_steps=2, n_agents=2)
     assert env.rollout(4)["next", "agents", "reward"].shape == (5, 2, 2, 1)
@@ -394,7 +414,8 @@ def test_keys_shapes_and_numbers_are_torchrls(continuous: bool) -> None:
     a, b = ours.rollout(3), peer.rollout(3)
     theirs, mine = (set(map(str, td.keys(True, True))) for td in (b, a))
     assert not theirs - mine
-    assert mine - theirs == {"truncated", "('next', 'truncated')"}
+    more = ["truncated", *(("agents", name) for name in ("done", "terminated", "truncated"))]
+    assert mine - theirs == {str(key) for name in more for key in (name, nested(("next", *path(name))))}
     for key in b.keys(True, True):
         assert a[key].shape == b[key].shape, key
 
@@ -428,3 +449,40 @@ def test_the_contract_holds_for_every_scenario(name: str, sized: Callable) -> No
 def test_bad_input_is_named(make: Any, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         make()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"device": "gpu"}, DeviceError, "VmasEnv: 'gpu' is no device"),
+        ({"seed": "1"}, DtypeError, "VmasEnv: seed must be an int, got '1'"),
+        ({"seed": 2.5}, DtypeError, "VmasEnv: seed must be an int, got 2.5"),
+        ({"max_steps": "5"}, SpecError, "VmasEnv: max_steps must be an integer from 1 on, got '5'"),
+        ({"max_steps": 0}, SpecError, "VmasEnv: max_steps must be an integer from 1 on, got 0"),
+        ({"max_steps": 2.5}, SpecError, "VmasEnv: max_steps must be an integer from 1 on, got 2.5"),
+        ({"n_agents": "x"}, SpecTypeError, "VmasEnv: 'balance' cannot be made with n_agents='x': "),
+        ({"n_agents": 0}, SpecError, "VmasEnv: 'balance' cannot be made with n_agents=0: "),
+    ],
+)
+def test_options_that_make_no_sense_are_named(options: Any, error: Any, says: str) -> None:
+    with pytest.raises(error, match=f"^{says}"):
+        VmasEnv("balance", num_envs=2, **options)
+
+
+def test_no_device_is_the_cpu() -> None:
+    """As in TorchRL."""
+    assert VmasEnv("balance", num_envs=2, device=None).device == torch.device("cpu")
+
+
+@pytest.mark.parametrize(("continuous", "value"), [(True, float("nan")), (True, 9.0), (False, 9), (False, -1)])
+def test_actions_that_are_none_are_named(continuous: bool, value: float) -> None:
+    """VMAS asserts, of NaN without a word, and plays nothing."""
+    env = VmasEnv("balance", num_envs=2, seed=0, n_agents=2, continuous_actions=continuous)
+    td = env.rand_action(env.reset())
+    odd = td.clone()
+    odd["agents", "action"][1, 0] = value
+    with pytest.raises(IllegalAction, match=r"^VmasEnv.step: the action of agent 'agent_0' in row 1 must be "):
+        env.step(odd)
+    twin = VmasEnv("balance", num_envs=2, seed=0, n_agents=2, continuous_actions=continuous)
+    twin.reset()
+    assert bool((env.step(td.clone())["next"] == twin.step(td.clone())["next"]).all())

@@ -9,6 +9,7 @@ from marlenv.envs.seeding import as_seed
 from marlenv.errors import SpecError, SpecTypeError, UnknownName, nearest, whole
 from marlenv.optional import need
 from marlenv.options import naming_options
+from marlenv.wrappers.envpool.options import check_options
 from marlenv.wrappers.envpool.rows import PoolRows
 from marlenv.wrappers.envpool.wrapper import MultiThreadedEnvWrapper
 
@@ -60,12 +61,18 @@ class MultiThreadedEnv(MultiThreadedEnvWrapper):
                     f"{type(self).__name__}: create_env_kwargs must not have another {ours!r} than {want!r}, which "
                     f"num_workers and the wrapper say; leave it out"
                 )
+        if "env_seed" in self._task:
+            raise SpecError(
+                f"{type(self).__name__}: create_env_kwargs must not have 'env_seed', with which set_seed would do "
+                f"nothing; give 'seed', with which row i begins with seed + i"
+            )
         if "seed" in self._task:
             self._task["seed"] = as_seed(type(self).__name__, self._task["seed"]) % 2**31
 
     def _build_env(self, env: Any = None) -> Any:
         pools = need("envpool", type(self).__name__)
         options, config = {"seed": 0, **self._task, "env_type": "gymnasium"}, pools.make_spec(self.env_name).config
+        check_options(type(self).__name__, self.env_name, self._task, config._asdict())
         with naming_options(type(self).__name__, self._task, config._fields):
             if getattr(config, "max_num_players", 1) == 1 or self._count == 1:
                 return pools.make(self.env_name, num_envs=self._count, **options)

@@ -33,7 +33,8 @@ class Beside:
     """
 
     def __init__(self, envs: Sequence[GymWrapper]) -> None:
-        spec = envs[0].observation_spec["observation"]
+        self.name = str(envs[0]._spaces.name)
+        spec = envs[0].observation_spec[self.name]
         self.dtype, self.shape = torch.empty(0, dtype=spec.dtype).numpy().dtype, tuple(spec.shape)
         self.batch = Size([len(envs)])
 
@@ -47,7 +48,7 @@ class Beside:
         env._check_began("step")
         obs, reward, terminated, truncated, *_ = env._output_transform(env._env.step(action))
         if type(obs) is not np.ndarray or obs.shape != self.shape or obs.dtype != self.dtype:
-            obs = env.read_obs(obs)["observation"].numpy()
+            obs = env.read_obs(obs)[self.name].numpy()
         if type(reward) is not float or isnan(reward):
             reward = float(env.read_reward(0 if reward is None else reward))
         return obs, reward, terminated, truncated
@@ -57,7 +58,7 @@ class Beside:
         seen, rewards, terminated, truncated = zip(*answers, strict=True)
         flags = np.array([terminated, truncated], dtype=bool)[..., None]
         data = {
-            "observation": np.array(seen, dtype=self.dtype),
+            self.name: np.array(seen, dtype=self.dtype),
             "terminated": flags[0].copy(),
             "truncated": flags[1].copy(),
             "done": flags[0] | flags[1],
@@ -99,20 +100,18 @@ def fit(envs: Sequence[GymWrapper], plain: type[GymWrapper]) -> bool:
         return False
     if cls.read_done is not GymLikeEnv.read_done or not all(type(env) is cls for env in envs):
         return False
-    if not all(env._rows is None and not env.from_pixels and env.wrapper_frame_skip == 1 for env in envs):
+    seen, acts, name = first.full_observation_spec, first.full_action_spec, first._spaces.name
+    if not all(env._rows is None and not env._draws and env.wrapper_frame_skip == 1 for env in envs):
         return False
-    seen, acts = first.full_observation_spec, first.full_action_spec
-    if {*seen.keys(True, True)} != {"observation"} or {*acts.keys(True, True)} != {"action"}:
-        return False
-    if type(seen["observation"]) not in (Bounded, Unbounded) or type(acts["action"]) not in (
-        OneHot,
-        Categorical,
-        Bounded,
+    if (
+        any(env._spaces.name != name for env in envs)
+        or {*seen.keys(True, True)} != {name}
+        or {*acts.keys(True, True)} != {"action"}
     ):
+        return False
+    if type(seen[name]) not in (Bounded, Unbounded) or type(acts["action"]) not in (OneHot, Categorical, Bounded):
         return False
     if {*first.full_done_spec.keys(True, True)} != FLAGS or {*first.full_reward_spec.keys(True, True)} != {"reward"}:
         return False
-    kinds = {
-        (e.observation_spec["observation"].shape, e._reward_shape, e.full_action_spec["action"].shape) for e in envs
-    }
+    kinds = {(e.observation_spec[name].shape, e._reward_shape, e.full_action_spec["action"].shape) for e in envs}
     return len(kinds) == 1 and first._reward_shape == (1,)

@@ -29,7 +29,7 @@ class GymEnv(GymWrapper):
 
     Raises:
         UnknownName: there is no env of that name; names the nearest.
-        MissingExtra: the module before the colon of ``"module:name"`` is not installed.
+        MissingExtra: the module before the colon of ``"module:name"``, or Atari's ``ale_py``, is not installed.
 
     >>> env = GymEnv("Pendulum-v1", g=9.0, device="cpu")
     >>> env.rollout(3)["next", "reward"].shape
@@ -60,7 +60,11 @@ class GymEnv(GymWrapper):
         if isinstance(name, str) and ":" in name:
             module, _, name = name.partition(":")  # which registers the env
             need(module, who)
-        if name not in (known := self._task_names()):
+        known = self._task_names()
+        if name not in known and isinstance(name, str) and (name.startswith("ALE/") or "NoFrameskip" in name):
+            need("ale_py", who)  # which registers Atari's games
+            known = self._task_names()
+        if name not in known:
             raise UnknownName(f"{who}: {self.lib.__name__} has no env {name!r}; {nearest(name, known)}")
         if (mode := kwargs.get("vectorization_mode", "sync")) not in self._modes:
             raise UnknownName(f"{who}: there is no vectorization_mode {mode!r}; {nearest(mode, self._modes)}")
@@ -69,8 +73,10 @@ class GymEnv(GymWrapper):
 
     def _build_env(self, **task: Any) -> Any:  # type: ignore[override]
         library = self.lib
-        if self.from_pixels and self._renders_when_made(library):
+        if self.from_pixels and self._is_from(library, (0, 26)):
             task.setdefault("render_mode", "rgb_array")
+        if self._is_from(library, (0, 24)) and task.get("vectorization_mode") != "vector_entry_point":
+            task.setdefault("disable_env_checker", True)  # gym's fails with NumPy 2
         if self._count is None:
             return library.make(self.env_name, **task)
         mode = task.pop("vectorization_mode", "sync")  # vectors with one generator for all rows are no choice
@@ -84,8 +90,8 @@ class GymEnv(GymWrapper):
             task["wrappers"] = [*listed(task.get("wrappers")), keeping_finals(library)]
         return library.vector.make(self.env_name, num_envs=count, **task)
 
-    def _renders_when_made(self, library: Any) -> bool:
-        return library.__name__ == "gymnasium" or version() >= (0, 26)
+    def _is_from(self, library: Any, first: tuple[int, ...]) -> bool:
+        return library.__name__ == "gymnasium" or version() >= first
 
 
 def listed(value: Any) -> list[Any]:

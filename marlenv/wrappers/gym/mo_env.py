@@ -49,7 +49,7 @@ class MOGymWrapper(GymWrapper):
         if space is None:
             raise SpecTypeError(
                 f"{type(self).__name__}: env must be one of MO-Gymnasium, got {type(env.unwrapped).__name__}, which "
-                f"has no reward_space; GymWrapper takes it"
+                f"has no reward_space; GymWrapper takes envs with one reward"
             )
         return spec_of(space)
 

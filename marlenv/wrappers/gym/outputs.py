@@ -91,6 +91,19 @@ def _row(rewards: Any, shape: Size) -> str:
 def frame(who: str, env: Any, *, modern: bool) -> Tensor:
     """What ``render`` of an env, or of the rows of a vector, draws; uint8 ``[*B, H, W, 3]``."""
     drawn = env.render() if modern else env.render(mode="rgb_array")
-    if drawn is None:
+    if drawn is None or (isinstance(drawn, (list, tuple)) and any(one is None for one in drawn)):
         raise SpecError(f'{who}: from_pixels=True needs an env that draws; make it with render_mode="rgb_array"')
-    return torch.from_numpy(np.array(drawn, dtype=np.uint8))
+    try:
+        picture = np.array(drawn)
+    except ValueError:  # parts of other sizes
+        picture = np.array(None)
+    whole = picture.dtype == np.uint8
+    if picture.dtype.kind in "iu" and not whole and picture.size:
+        whole = picture.min() >= 0 and picture.max() < 256
+    if not whole or picture.shape[-1] != 3 or picture.ndim != 3 + hasattr(env, "num_envs"):
+        got = f"{picture.dtype} {list(picture.shape)}" if picture.ndim else type(drawn).__name__
+        raise SpecError(
+            f"{who}: from_pixels=True needs pictures of whole numbers from 0 to 255, [H, W, 3], as an env draws them "
+            f'that was made with render_mode="rgb_array"; got {got}'
+        )
+    return torch.from_numpy(picture.astype(np.uint8, copy=False))

@@ -34,9 +34,14 @@ class Spaces:
         seen = getattr(env, "single_observation_space", env.observation_space) if batch else env.observation_space
         acts = getattr(env, "single_action_space", env.action_space) if batch else env.action_space
         spec = _many(spec_of(seen, categorical=categorical), batch)
-        self._named, self._reader = isinstance(spec, Composite), reader_of(who, seen, spec)
-        self.observations = spec if isinstance(spec, Composite) else Composite(observation=spec, shape=batch)
-        """The specs of what is observed, under ``"observation"`` where the space has no names."""
+        self._reader = reader_of(who, seen, spec)
+        lone = "pixels" if is_picture(seen) else "observation"
+        self.name = None if isinstance(spec, Composite) else lone
+        """What an observation is called whose space has no names; None where it has."""
+        named = spec if isinstance(spec, Composite) else Composite({lone: spec}, shape=batch)
+        self._state_is_observation = "state" in named and "observation" not in named
+        self.observations = Composite(self._renamed(named), shape=batch) if self._state_is_observation else named
+        """The specs of what is observed."""
         self.action = _many(spec_of(acts, categorical=categorical), batch)
         """The spec of an action."""
         self._check_names(who)
@@ -64,8 +69,14 @@ class Spaces:
     def read(self, observations: Any) -> dict[str, Any]:
         """The entries of observations."""
         value = self._reader(observations)
-        entries: dict[str, Any] = value._tensordict if self._named else {"observation": value}
-        return entries
+        if self.name is not None:
+            return {self.name: value}
+        entries: dict[str, Any] = value._tensordict
+        return self._renamed(entries) if self._state_is_observation else entries
+
+    @staticmethod
+    def _renamed(entries: Any) -> dict[str, Any]:
+        return {"observation" if name == "state" else name: value for name, value in entries.items()}
 
     def acted(self, tensordict: TensorDictBase, keys: list[NestedKey]) -> Any:
         """The action in the data, or a tensordict of its parts."""
@@ -85,6 +96,13 @@ class Spaces:
         if self._n is not None and not (0 <= value < self._n if self._alone else _within(value, self._n)):
             raise IllegalAction(f"{self._who}.step: actions are numbers from 0 to {self._n - 1}, got {value}")
         return value if self._decode is None else self._decode(value)
+
+
+def is_picture(space: Any) -> bool:
+    """Whether what a space holds is called ``"pixels"``: a Box ``[H, W, 3]`` of numbers from 0 to 255."""
+    if kind_of(space) != "Box" or len(space.shape) != 3 or space.shape[-1] != 3:
+        return False
+    return bool((space.low == 0).all() and (space.high == 255).all())
 
 
 def _within(values: Any, n: Any) -> bool:

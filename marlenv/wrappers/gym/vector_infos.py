@@ -117,3 +117,13 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _nothing(like: NDArray[Any]) -> NDArray[Any]:
     return np.full(like.shape, None, dtype=object) if like.dtype == object else np.zeros_like(like)
+
+
+def resets_whole(env: Any) -> str | None:
+    """The wrapper around a vector that refuses to reset some of its rows, if there is one."""
+    while env is not None and env is not env.unwrapped:
+        kind = type(env)
+        if kind.__name__ == "NormalizeObservation" and kind.__module__.startswith("gymnasium.wrappers.vector"):
+            return kind.__name__
+        env = getattr(env, "env", None)
+    return None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from marlenv.errors import ResetError, SpecError, Unsupported
 from marlenv.wrappers.gym.outputs import opened
-from marlenv.wrappers.gym.vector_infos import FINAL, merged_infos, split, statistics
+from marlenv.wrappers.gym.vector_infos import FINAL, merged_infos, resets_whole, split, statistics
 from marlenv.wrappers.gym.vector_observations import in_arrays, lists_rows, merged, rows_of
 
 MASKED = {"gymnasium.SyncVectorEnv", "gymnasium.AsyncVectorEnv", "marlenv.VectorOfRows"}
@@ -141,8 +141,14 @@ class Rows:
             obs, info = self.first
             anew = mask & ~self.begun
             if anew.any():
+                rows = np.flatnonzero(anew).tolist()
+                if (normalised := resets_whole(self.env)) and not anew.all():
+                    raise Unsupported(
+                        f"{self.who}: {normalised} around a vector can only begin with all rows together, got a reset "
+                        f"of rows {rows}; put gymnasium.wrappers.NormalizeObservation around the single envs, "
+                        f"GymEnv(name, wrappers=[NormalizeObservation], num_envs={self.count}), or VecNorm around this"
+                    )
                 if not self.masks:
-                    rows = np.flatnonzero(anew).tolist()
                     raise ResetError(f"{self.who}: this vector resets all rows, or those that are done, got {rows}")
                 given = ResetOptions({**(options.pop("options", None) or {}), MASK: anew})
                 fresh, new = self._reset({**options, "options": given})

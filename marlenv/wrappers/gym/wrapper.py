@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor
+from torch import Size, Tensor
 
 from marlenv.errors import SpecTypeError
 from marlenv.specs import Binary, Bounded, Composite, TensorSpec, Unbounded
@@ -28,8 +28,8 @@ class GymWrapper(GymLikeEnv):
 
     | key | shape | meaning |
     |---|---|---|
-    | `observation` | `[*B, ...]` | entries of its own instead, where the space is a dict |
-    | `pixels` | uint8 `[*B, H, W, 3]` | what `render` draws, with `from_pixels` |
+    | `observation` | `[*B, ...]` | of a dict its entries, whose `state` has this name if none has it |
+    | `pixels` | uint8 `[*B, H, W, 3]` | `observation`, if it is a picture in colours; `render`'s, with `from_pixels` |
     | `action` | `[*B, ...]` | choices are one-hot, unless `categorical_action_encoding` |
     | `reward` | float32 `[*B, 1]` | |
     | `done`, `terminated`, `truncated` | bool `[*B, 1]` | a time limit truncates |
@@ -40,7 +40,8 @@ class GymWrapper(GymLikeEnv):
     Args:
         env: the env, or the vector.
         categorical_action_encoding: choices as numbers, rather than one-hot.
-        from_pixels: draw the env after every step; it must have been made with ``render_mode="rgb_array"``.
+        from_pixels: draw the env after every step, unless it observes pixels; it must have been made with
+            ``render_mode="rgb_array"``.
         pixels_only: leave out what is observed besides pixels.
         **options: ``device``, ``frame_skip``, ``allow_done_after_reset``, ``run_type_checks``.
 
@@ -59,7 +60,10 @@ class GymWrapper(GymLikeEnv):
     git_url: ClassVar[str] = "https://github.com/Farama-Foundation/Gymnasium"
     _side_by_side = classmethod(side_by_side)
     reads_all = True
-    _otherwise: ClassVar[str] = "MOGymWrapper and MOGymEnv take rewards with a number for each aim"
+    _otherwise: ClassVar[str] = (
+        "rewards of several agents can be summed in a gymnasium.Wrapper, or be given by a ParallelSimEnv of yours; "
+        "those with a number for each aim, of envs with a reward_space, are taken by MOGymWrapper and MOGymEnv"
+    )
 
     def __init__(
         self,
@@ -99,21 +103,22 @@ class GymWrapper(GymLikeEnv):
     def _make_specs(self, env: Any) -> None:
         who = type(self).__name__
         self._rows = Rows(who, env) if hasattr(env, "num_envs") else None
-        if self._rows is not None:
-            self.batch_size = (self._rows.count,)
-            self._rows.check(frame_skip=self.wrapper_frame_skip, from_pixels=self.from_pixels)
-        self._modern, lead = is_modern(env), self.batch_size
+        self.batch_size = lead = self.batch_size if self._rows is None else Size((self._rows.count,))
+        self._modern = is_modern(env)
         self._spaces = Spaces(who, env, lead, categorical=self.categorical_action_encoding)
         seen = self._spaces.observations
-        if self.from_pixels:
-            pixels = Composite(pixels=Bounded(0, 255, self._pixels_at_first().shape, dtype=torch.uint8), shape=lead)
+        self._draws = self.from_pixels and "pixels" not in seen
+        if self._rows is not None:
+            self._rows.check(frame_skip=self.wrapper_frame_skip, from_pixels=self._draws)
+        if self._draws:
+            self._env.reset()
+            pixels = Composite(pixels=Bounded(0, 255, self._pixels().shape, dtype=torch.uint8), shape=lead)
             seen = pixels if self.pixels_only else seen.update(pixels)
         self.observation_spec, self.action_spec = seen, self._spaces.acts
         one = self._reward_of_one(env)
         self.reward_spec = one.expand(*lead, *one.shape)
         self._reward_shape = self.reward_spec.shape
-        flag = Binary(shape=(*lead, 1), dtype=torch.bool)
-        self.full_done_spec = Composite({name: flag.clone() for name in FLAGS}, shape=lead)
+        self.full_done_spec = Composite({n: Binary(shape=(*lead, 1), dtype=torch.bool) for n in FLAGS}, shape=lead)
 
     def _reward_of_one(self, env: Any) -> TensorSpec:
         return Unbounded((1,))
@@ -129,8 +134,8 @@ class GymWrapper(GymLikeEnv):
 
     def read_obs(self, observations: Any) -> dict[str, Any]:
         """Observations, and pixels where asked for, as a dict of tensors."""
-        data: dict[str, Any] = {} if self.pixels_only else self._spaces.read(observations)
-        return {**data, "pixels": self._pixels()} if self.from_pixels else data
+        data: dict[str, Any] = {} if self._draws and self.pixels_only else self._spaces.read(observations)
+        return {**data, "pixels": self._pixels()} if self._draws else data
 
     def read_reward(self, reward: Any) -> Tensor:
         """The reward as a tensor."""
@@ -138,10 +143,6 @@ class GymWrapper(GymLikeEnv):
 
     def _pixels(self) -> Tensor:
         return frame(type(self).__name__, self._env, modern=self._modern)
-
-    def _pixels_at_first(self) -> Tensor:
-        self._env.reset()
-        return self._pixels()
 
     # --- stepping --------------------------------------------------------------------------------
 

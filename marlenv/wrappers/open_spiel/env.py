@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from tensordict import NonTensorData, TensorDict, TensorDictBase
 
-from marlenv.errors import SpecError
+from marlenv.errors import SpecError, Unsupported
 from marlenv.groups.maps import GroupMap, MarlGroupMapType
 from marlenv.optional import need
 from marlenv.specs import Categorical, Composite, NonTensor, OneHot, Unbounded
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._turns import Observe, Result, TurnSimEnv
-from marlenv.wrappers.open_spiel.games import game_names, load_game, refuse_mean_field
+from marlenv.wrappers.open_spiel.games import complaint, game_names, load_game, refuse_mean_field
 from marlenv.wrappers.open_spiel.match import Match, Sampler
 
 
@@ -81,7 +82,8 @@ class OpenSpielWrapper(TurnSimEnv):
     def _build_env(self, env: Any = None) -> Any:
         who = type(self).__name__
         if not isinstance(env, need("pyspiel", who).State):
-            raise SpecError(f"{who}: expected a pyspiel.State, got {type(env).__name__}")
+            hint = "; pass game.new_initial_state()" if hasattr(env, "new_initial_state") else ""
+            raise SpecError(f"{who}: expected a pyspiel.State, got {type(env).__name__}{hint}")
         game = env.get_game()
         refuse_mean_field(game, who)
         about = game.get_type()
@@ -90,6 +92,16 @@ class OpenSpielWrapper(TurnSimEnv):
         self.has_information_state = about.provides_information_state_tensor
         self._match = Match(game, self.chance_sampler, who)
         return self._match.state
+
+    def __getstate__(self) -> dict[str, Any]:
+        try:
+            copy.deepcopy(self._env)
+        except self.lib.SpielError as error:
+            raise Unsupported(
+                f"{type(self).__name__}: {str(self.game)!r} can be neither copied nor pickled, as OpenSpiel does not "
+                f"make it again from what it writes of it ({complaint(error)}); make another env instead"
+            ) from error
+        return super().__getstate__()
 
     @property
     def game(self) -> Any:
@@ -167,3 +179,12 @@ class OpenSpielEnv(OpenSpielWrapper):
     def __init__(self, game_string: str, parameters: Mapping[str, Any] | None = None, **options: Any) -> None:
         self.game_string = game_string
         super().__init__(load_game(game_string, parameters).new_initial_state(), **options)
+
+    def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
+        super()._check_kwargs(kwargs)
+        for name in kwargs["env"].get_game().get_type().parameter_specification:
+            if name in kwargs:
+                raise TypeError(
+                    f"{type(self).__name__} has no option {name!r}, which is a parameter of the game; "
+                    f"pass parameters={ {name: kwargs[name]} }"
+                )

@@ -8,29 +8,47 @@ from typing import Any
 
 import numpy as np
 
-from marlenv.errors import SpecError, UnknownName, Unsupported, nearest
+from marlenv.errors import DtypeError, SpecError, UnknownName, Unsupported, nearest
 from marlenv.optional import need
 
 KINDS = ("observation", "information_state")
 WHO = "OpenSpielEnv"
+WHY = {IndexError: "a parameter is missing", TypeError: "a parameter is no number, text, truth value or game"}
 
 
 def load_game(game_string: str, parameters: Mapping[str, Any] | None) -> Any:
     """A game by its name, with parameters in the name or beside it.
 
     Raises:
+        DtypeError: the name is no text.
         UnknownName: names the nearest game.
-        SpecError: the game needs other parameters.
+        SpecError: the game needs other parameters, or they are no mapping, or stand in both places.
     """
     spiel, names = need("pyspiel", WHO), game_names()
+    if not isinstance(game_string, str):
+        raise DtypeError(
+            f"{WHO}: expected the name of a game, got {type(game_string).__name__}; of a game that is loaded already "
+            "make OpenSpielWrapper(game.new_initial_state())"
+        )
     name = game_string.partition("(")[0]
     if name not in names:
         raise UnknownName(f"{WHO}: no game is called {name!r}; {nearest(name, names)}")
+    if not isinstance(parameters, Mapping | None) or any(not isinstance(one, str) for one in parameters or ()):
+        raise SpecError(f"{WHO}: parameters must map their names to values, got {parameters!r}")
+    if parameters and "(" in game_string:
+        raise SpecError(
+            f"{WHO}: parameters stand in the name or beside it, not in both; got {game_string!r} and {dict(parameters)}"
+        )
     try:
         return spiel.load_game(game_string, dict(parameters)) if parameters else spiel.load_game(game_string)
-    except (spiel.SpielError, IndexError) as error:
-        why = "a parameter is missing" if isinstance(error, IndexError) else str(error).strip()
+    except (spiel.SpielError, IndexError, TypeError) as error:
+        why = WHY.get(type(error)) or complaint(error)
         raise SpecError(f"{WHO}: {game_string!r} cannot be loaded: {why}; {_parameters(name)}") from error
+
+
+def complaint(error: Exception) -> str:
+    """What OpenSpiel complains about, without the list of all its games."""
+    return str(error).partition(" Available games")[0].strip()
 
 
 def _parameters(name: str) -> str:

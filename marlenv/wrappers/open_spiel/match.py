@@ -27,6 +27,8 @@ class Match:
     """
 
     def __init__(self, game: Any, sampler: Sampler | None, who: str) -> None:
+        if sampler is not None and not callable(sampler):
+            raise SpecError(f"{who}: chance_sampler must be a function, got {sampler!r}")
         self.game, self.sampler, self.who = game, sampler, who
         self.rng = np.random.default_rng()
         self.state: Any = None

@@ -71,7 +71,12 @@ class Positions:
                 raise self._refusal(text, f"the game is over after {at} of {len(moves)} moves")
             together = state.is_simultaneous_node()
             chosen = moves[at : at + (len(players) if together else 1)]
-            legal = [state.legal_actions(i) or (0, -1) for i in players] if together else [state.legal_actions()]
+            if together:
+                legal = [state.legal_actions(i) or (0, -1) for i in players]
+            elif state.is_chance_node():  # of which some games list only some as legal
+                legal = [[outcome for outcome, _ in state.chance_outcomes()]]
+            else:
+                legal = [state.legal_actions()]
             if len(chosen) < len(legal) or any(a not in of for a, of in zip(chosen, legal, strict=True)):
                 raise self._refusal(text, f"move {chosen} (number {at}) is illegal there")
             if together:

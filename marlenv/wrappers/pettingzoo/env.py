@@ -13,6 +13,7 @@ from marlenv.envs.seeding import as_seed, next_seed
 from marlenv.errors import SpecError
 from marlenv.groups.maps import GroupMap, MarlGroupMapType
 from marlenv.optional import need
+from marlenv.options import blaming_options
 from marlenv.specs import Composite, TensorSpec
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._answers import unlike
@@ -22,7 +23,7 @@ from marlenv.wrappers.pettingzoo.answers import check_interface, first_infos, st
 from marlenv.wrappers.pettingzoo.beside import OURS, fit, side_by_side
 from marlenv.wrappers.pettingzoo.interfaces import Interface, ParallelInterface, TurnsInterface
 from marlenv.wrappers.pettingzoo.spaces import AgentSpaces
-from marlenv.wrappers.pettingzoo.tasks import make_task, parallel_or_turns, tasks
+from marlenv.wrappers.pettingzoo.tasks import find_task, make_task, parallel_or_turns, tasks
 from marlenv.wrappers.pettingzoo.together import Together
 
 SEEDS = 1 << 31  # some envs take no larger ones
@@ -199,4 +200,5 @@ class PettingZooEnv(PettingZooWrapper):
     ) -> None:
         self.task_name, ours = task, own_options(type(self), options)
         sim = make_task(task, parallel_or_turns(task, parallel), options, option_names(type(self)))
-        super().__init__(sim, return_state, group_map, use_mask, categorical_actions, seed, done_on_any, **ours)
+        with blaming_options("PettingZooEnv", find_task(task), options):  # some are looked at in the first reset
+            super().__init__(sim, return_state, group_map, use_mask, categorical_actions, seed, done_on_any, **ours)

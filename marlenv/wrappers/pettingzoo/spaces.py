@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marlenv.errors import MarlenvError
+from marlenv.errors import MarlenvError, SpecError
 from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.specs.composite import RESERVED
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
@@ -62,9 +62,9 @@ class AgentSpaces:
                 masked = True
                 del observation[MASK]
             entries = info_spec(info).update(Composite(more))
-            self.specs[agent] = AgentSpecs(
-                Composite({OBS: observation}), action, mask_length(acted) if masked else None, entries
-            )
+            legal = mask_length(acted) if masked else None
+            paid = aims(sim, agent)
+            self.specs[agent] = AgentSpecs(Composite({OBS: observation}), action, legal, entries, paid)
             self._encoders[agent], self._decoders[agent] = encoder_of(observed), decoder_of(acted)
 
         self.as_they_are = not any(self._decoders.values())
@@ -89,6 +89,9 @@ class AgentSpaces:
         decode = self._decoders[agent]
         return action if decode is None else decode(action)
 
+    def _has_parts(self, agent: str) -> bool:
+        return isinstance(self.specs[agent].observations[OBS], Composite)
+
     def read(self, agent: str, observation: Any, info: Mapping[str, Any] | None, *result: Any) -> AgentStep:
         """What an agent got; ``result`` is its reward and its flags."""
         reward, terminated, truncated = result or (0.0, False, False)
@@ -96,7 +99,19 @@ class AgentSpaces:
         encode = self._encoders.get(agent)
         if encode is not None and observation is not None:
             observation = encode(observation)
+        elif mask is not None and isinstance(observation, Mapping) and not self._has_parts(agent):
+            parts = sorted(map(str, observation))
+            raise SpecError(
+                f"{self.who}: the observation of agent {agent!r} is a dict of {parts}, and its observation_space is "
+                f"none; make that gymnasium.spaces.Dict(observation=..., action_mask=MultiBinary({np.size(mask)}))"
+            )
         return AgentStep({OBS: observation}, reward, terminated, truncated, mask, info)
+
+
+def aims(sim: Any, agent: str) -> TensorSpec | None:
+    """What an agent is paid that has a ``reward_space``, as MOMAland's have: a number for each aim."""
+    space = getattr(sim, "reward_space", None)
+    return Unbounded(space(agent).shape, dtype=torch.float32) if callable(space) else None
 
 
 def mask_of(observation: Any, info: Mapping[str, Any] | None) -> Any:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
-from marlenv.errors import MarlenvError, SpecError, SpecTypeError, UnknownName, nearest
+from marlenv.errors import UnknownName, nearest
 from marlenv.optional import has, need
-from marlenv.options import naming_options
+from marlenv.options import blaming_options, naming_options
 
 WHO = "PettingZooEnv"
 
@@ -88,22 +88,16 @@ def make_task(task: str, parallel: bool, options: dict[str, Any], ours: Collecti
             f"{WHO}: task {full!r} has no {kind} interface; it has {kinds}: pass parallel={'parallel' in kinds}"
         )
     maker: Callable[..., Any]
+    more = {}
     if full.startswith("mpe/"):
         module = need(f"mpe2.{full.split('/')[1]}", WHO)
         maker = module.parallel_env if parallel else module.env
     else:
         maker = partial(need("pettingzoo", WHO).make, kind, re.sub(r"_v(\d+)$", r"-v\1", full))
         if full.startswith("atari/"):
-            options = {"auto_rom_install_path": _rom_folder(), **options}
-    with naming_options(WHO, options, ours):
-        try:
-            return maker(**options)
-        except (TypeError, ValueError, AssertionError) as error:
-            if isinstance(error, MarlenvError) or not options or "keyword argument" in str(error):
-                raise
-            shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
-            wrong = SpecTypeError if isinstance(error, TypeError) else SpecError
-            raise wrong(f"{WHO}: {full!r} cannot be made with {shown}: {error}") from error
+            more = {"auto_rom_install_path": _rom_folder()}
+    with naming_options(WHO, options, ours), blaming_options(WHO, full, options):
+        return maker(**{**more, **options})
 
 
 def _rom_folder() -> str | None:

@@ -7,7 +7,9 @@ from copy import deepcopy
 from types import CellType, FunctionType
 from typing import Any
 
-from marlenv.errors import GroupError
+from torch import Tensor
+
+from marlenv.errors import GroupError, IllegalAction
 from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.wrappers._agent import AgentSpecs, unknown_agent
 from marlenv.wrappers._spaces import spec_of
@@ -23,6 +25,20 @@ def specs_of(sim: Any, categorical: bool) -> dict[str, AgentSpecs]:
         info_spec = Composite({name: spec_of_example(value) for name, value in info.items()})
         specs[agent.name] = AgentSpecs(Composite(observation=spec_of_example(look)), action, info=info_spec)
     return specs
+
+
+def illegal(who: str, sim: Any, actions: Sequence[Tensor], error: AssertionError) -> Exception:
+    """What is wrong with actions ``[B, width]`` of the agents that VMAS refused; VMAS's error where they are not it."""
+    for agent, action in zip(sim.agents, actions, strict=True):
+        spec = spec_of(sim.get_agent_action_space(agent), categorical=True)
+        for row, values in enumerate(action.detach().cpu()):
+            if not spec.is_in(values.reshape(spec.shape).to(spec.dtype)):
+                says = f" ({error})" if str(error) else ""
+                return IllegalAction(
+                    f"{who}.step: the action of agent {agent.name!r} in row {row} must be in {spec!r}, got "
+                    f"{values.tolist()}{says}"
+                )
+    return error
 
 
 def listed(values: Any, names: Sequence[str]) -> list[Any]:

@@ -9,14 +9,16 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marlenv.envs.seeding import fresh_seed
+from marlenv.envs.seeding import as_seed, fresh_seed
 from marlenv.errors import SpecError, SpecTypeError, UnknownName, nearest, whole
 from marlenv.groups.maps import GroupMap, MarlGroupMapType, numbered_groups
 from marlenv.optional import need
+from marlenv.options import blaming_options
+from marlenv.specs.dtypes import usable_device
 from marlenv.wrappers._agent import AgentSpecs
 from marlenv.wrappers._base import own_options
 from marlenv.wrappers._batched import BatchedAgentsEnv
-from marlenv.wrappers.vmas.agents import listed, rebind_scripts, shaped, specs_of
+from marlenv.wrappers.vmas.agents import illegal, listed, rebind_scripts, shaped, specs_of
 from marlenv.wrappers.vmas.partial_reset import Generators, reset_rows
 
 SEEDS = 1 << 32  # VMAS takes smaller ones
@@ -34,8 +36,9 @@ class VmasWrapper(BatchedAgentsEnv):
     | `action` | `[B, A, *act]` | forces (and messages), or discrete |
     | `reward` | `[B, A, 1]` | |
     | `info` | `[B, A, *]` each | zeros for agents that lack an entry that others of their group have |
+    | `done`, `terminated`, `truncated` | `[B, A, 1]` | those of the row: VMAS ends rows, not agents |
 
-    At the root `done`, `terminated` and `truncated` `[B, 1]`: a time limit truncates. VMAS ends rows, not agents.
+    At the root `done`, `terminated` and `truncated` `[B, 1]`: a time limit truncates.
 
     Args:
         env: a VMAS ``Environment``; from now on it tells ends and time limits apart (``terminated_truncated``).
@@ -105,7 +108,10 @@ class VmasWrapper(BatchedAgentsEnv):
     def sim_step(self, tensordict: TensorDictBase) -> TensorDict:
         actions = [a if a.ndim > 1 else a.unsqueeze(-1) for a in self.scatter(tensordict).values()]
         with self._generators():
-            observations, rewards, *rest = self._env.step(actions)
+            try:
+                observations, rewards, *rest = self._env.step(actions)
+            except AssertionError as error:
+                raise illegal(type(self).__name__, self._env, actions, error) from error
         return self._packed(rewards, observations, *rest)
 
     def _packed(self, rewards: Any, observations: Any, terminated: Tensor, truncated: Tensor, infos: Any) -> TensorDict:
@@ -140,7 +146,7 @@ class VmasEnv(VmasWrapper):
         num_envs: how many rows; one when left out.
         continuous_actions: forces; else discrete actions.
         max_steps: cut episodes off after so many steps.
-        scenario_kwargs: options of the scenario.
+        scenario_kwargs: options of the scenario; one that is in ``options`` too is what it is there.
         **options: those of :class:`VmasWrapper`, of ``vmas.make_env``, and of the scenario.
     """
 
@@ -161,10 +167,13 @@ class VmasEnv(VmasWrapper):
         if isinstance(scenario, str) and scenario not in known:
             raise UnknownName(f"VmasEnv: no scenario is called {scenario!r}; {nearest(scenario, known)}")
         ours = own_options(type(self), options)
-        given = {"continuous_actions": continuous_actions, "max_steps": max_steps, "device": device}
-        given |= {**options, **(scenario_kwargs or {})}
-        seed = fresh_seed() if seed is None else seed
-        self.scenario_name = scenario if isinstance(scenario, str) else type(scenario).__name__
-        with Generators()():
+        if max_steps is not None:
+            whole("VmasEnv", "max_steps", max_steps, 1)
+        device = usable_device("VmasEnv", "cpu" if device is None else device)
+        options = {**(scenario_kwargs or {}), **options}
+        given = {"continuous_actions": continuous_actions, "max_steps": max_steps, "device": device, **options}
+        seed = fresh_seed() if seed is None else as_seed("VmasEnv", seed)
+        self.scenario_name = name = scenario if isinstance(scenario, str) else type(scenario).__name__
+        with Generators()(), blaming_options("VmasEnv", name, options):
             sim = vmas.make_env(scenario, rows, seed=seed % SEEDS, **given)
         super().__init__(sim, seed=seed, **ours)
