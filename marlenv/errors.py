@@ -27,6 +27,7 @@ Each class also inherits the builtin that a TorchRL user would catch:
     ├── ContractBroken (AssertionError) an env breaks the contract of ``marlenv.testing``
     ├── UnknownName (KeyError)          a name that nothing is registered under
     ├── Unsupported (NotImplementedError) the simulator or the env cannot do this, and never will
+    │   └── NotForVersion (ModuleNotFoundError)  there is no code for the version that is installed
     ├── MissingExtra (ImportError)      an optional dependency is not installed
     └── WorkerFailed (RuntimeError)     a child process or thread died
 
@@ -166,6 +167,10 @@ class Unsupported(MarlenvError, NotImplementedError):
         """The error of copies and pickles of an env whose simulator has neither."""
         instead = "hand over what makes the env, a function or an EnvCreator"
         return cls(f"{who}: {what} can neither be copied nor pickled; {instead}")
+
+
+class NotForVersion(Unsupported, ModuleNotFoundError):
+    """Raised when there is no code for the versions of a library that are installed."""
 
 
 class NotCompiled(UserWarning):

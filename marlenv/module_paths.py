@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from marlenv.errors import nearest
-from marlenv.torchrl_paths import ELSEWHERE, INSTEAD, PATHS
+from marlenv.torchrl_paths import ELSEWHERE, INSTEAD, PATHS, PRIVATE
 
 OURS = "marlenv."
 
@@ -138,6 +138,8 @@ class PathFinder(MetaPathFinder):
                     return self.resolve(name)
                 with suppress(AttributeError):  # an old name, or one that marlenv has not
                     return self.resolve(name)
+            if name in PRIVATE and f"{PRIVATE[name][0]}.".startswith(f"{path}."):
+                return getattr(importlib.import_module(PRIVATE[name][1]), name)
             raise AttributeError(self.missing(path, name))
 
         below = (p.removeprefix(f"{path}.") for p in PATHS if p.startswith(f"{path}."))
@@ -156,12 +158,13 @@ class PathFinder(MetaPathFinder):
         here = f"marlenv.{path} has no {name!r}" if path else f"there is no module marlenv.{name}"
         home = home_of(name)
         if home is None:
-            why = reason_of(f"{path}.{name}".strip("."))
-            return f"{here}; {why or nearest(name, offered(path, self.public))}"
+            why = reason_of(f"{path}.{name}".strip(".")) or nearest(name, offered(path, self.public))
+            theirs = f"; TorchRL's, if it has one, is torchrl.{path}.{name}" if path else ""
+            return f"{here}{theirs if why.startswith('known') or name[0] == '_' else ''}; {why}"
         if name in self.public:
             return f"{here}; it is marlenv.{home}.{name}, as in TorchRL, or marlenv.{name}"
         ours = f"marlenv has {INSTEAD[name]} instead" if name in INSTEAD else "marlenv has nothing of that name"
-        return f"{here}: it is torchrl.{home}.{name}; {reason_of(home) or ours}"
+        return f"{here}: it is torchrl.{home}.{name}; {ours if name in INSTEAD else reason_of(home) or ours}"
 
 
 class _Room(ModuleType):

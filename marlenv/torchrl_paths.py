@@ -10,7 +10,7 @@ from __future__ import annotations
 # before it. A module also gives what the modules below it hold, as torchrl's do. Of several modules that hold a name
 # the first is where it is at home.
 PATHS: dict[str, str] = {
-    "_utils": "auto_unwrap_transformed_env implement_for seed_generator set_auto_unwrap_transformed_env",
+    "_utils": "auto_unwrap_transformed_env implement_for logger seed_generator set_auto_unwrap_transformed_env",
     "collectors.utils": "split_trajectories",
     "data": """
         ActionTokenizerBase AdaptiveKLController BinaryToDecimal clear_video_decoder_cache CompressedListStorage
@@ -177,7 +177,14 @@ ELSEWHERE = {
 INSTEAD = {
     "BatchedEnvBase": "`SerialEnv`",
     "Box": "`ContinuousBox`, `CategoricalBox` or `BoxList`",
+    "DEVICE_TYPING": "`torch.device | str | int`",
     "LLMEnv": "`LLMHashingEnv`",
+    "logger": "`logging.getLogger(__name__)`",
     "make_tensordict": "`tensordict.TensorDict`",
     "seed_generator": "`env.set_seed(seed)`, which returns the next seed",
 }
+
+# A private name that torchrl's tutorials use -> where it is there, and our module that has it.
+PRIVATE = dict.fromkeys(
+    ("_apply_to_composite", "_apply_to_composite_inv"), ("envs.transforms.transforms", "marlenv.transforms")
+)

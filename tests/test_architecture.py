@@ -68,10 +68,11 @@ SUB_ROOMS: dict[str, list[set[str]]] = {  # inside a folder: files and folders, 
         {"env"},
     ],
     "marlenv/wrappers": [
+        {"_backend"},
+        {"_conversions"},
         {
             "_agent",
             "_agent_columns",
-            "_backend",
             "_choices",
             "_info_dicts",
             "_info_places",

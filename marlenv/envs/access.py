@@ -6,13 +6,14 @@ its leaves from the root down, ``action_key`` the only one. The same for state, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Size
 
 from marlenv.errors import KeyCollision, KeyMissing, ShapeError, SpecError, SpecTypeError
-from marlenv.keys import NestedKey, nested, path
+from marlenv.keys import DONE_NAMES, NestedKey, last, nested, path
 from marlenv.specs import Categorical, Composite, TensorSpec
 
 if TYPE_CHECKING:
@@ -46,6 +47,23 @@ def family(env: EnvBase, kind: str) -> Composite:
         complete_done_spec(spec)
     write(env, kind, spec)
     return spec
+
+
+def where_to_declare(keys: Iterable[NestedKey]) -> str:
+    """What to do with entries that are in no spec: which of the specs they belong to.
+
+    >>> where_to_declare(["speed", ("next", "truncated")])
+    "add 'speed' to observation_spec and 'truncated' to done_spec, or drop them"
+    """
+    homes = {"reward": "reward_spec", **dict.fromkeys(DONE_NAMES, "done_spec")}
+    found: dict[str, list[NestedKey]] = {}
+    own = {nested(where[1:] if where[0] == "next" else where) for where in map(path, keys)}
+    for key in sorted(own, key=str):
+        found.setdefault(homes.get(last(key), "observation_spec"), []).append(key)
+    if len(found) == 1:
+        return f"add them to {next(iter(found))} or drop them"
+    adds = [f"{', '.join(map(repr, names))} to {spec}" for spec, names in found.items()]
+    return f"add {' and '.join(adds)}, or drop them"
 
 
 def flag(spec: Composite) -> Categorical:
@@ -171,6 +189,15 @@ def single(spec: Composite) -> Any:
 def unbatched(env: EnvBase, spec: TensorSpec) -> Any:
     """The spec of a single env of the batch."""
     return spec[(0,) * len(env.batch_size)] if env.batch_size else spec
+
+
+class SideSpec(property):
+    """A property that shows what goes in or comes out, and says what to assign instead."""
+
+    def __set__(self, env: EnvBase, value: Any) -> None:
+        name = self.fget.__name__  # type: ignore[union-attr]
+        kinds = [f"{kind}_spec" for kind, where in SIDE.items() if where == f"_{name}"]
+        raise SpecError(f"{type(env).__name__}.{name}: it is made of others; assign {', '.join(kinds)}")
 
 
 class FullSpec:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tensordict import TensorDictBase
 from torch import Size, Tensor
 
+from marlenv.envs.access import where_to_declare
 from marlenv.errors import ContractBroken, DtypeError, NotInSpec, SpecTypeError
 from marlenv.groups.masks import open_rows
 from marlenv.keys import NestedKey, Path, nested, under
@@ -111,17 +112,17 @@ def check_step(env: EnvBase, data: TensorDictBase, check_dtype: bool = True) -> 
                 raise ContractBroken(f"{name} must be a tensor of {leaf.dtype}, got {value.tolist()!r}")
     carried = {under("next", key) for key in env.full_state_spec.keys(True, True)}
     got = set(_keys(data, ()))
-    if surplus := sorted(map(str, got - expected - carried)):
+    if surplus := got - expected - carried:
         raise ContractBroken(
-            f"the env gave entries that are in no spec: {surplus}; add them to observation_spec or drop them"
+            f"the env gave entries that are in no spec: {sorted(map(str, surplus))}; {where_to_declare(surplus)}"
         )
 
 
 def _check_causes(env: EnvBase, following: TensorDictBase) -> None:
-    """Raises where something is done without a cause, or terminated and not done."""
+    """Raises where something is done without a cause, or has a cause and is not done."""
     for level in env.plan.done.levels:
         node = env.plan.done.node(following, level)
-        flags = {} if node is None else {name: get(node, name) for name in level.names}
+        flags = {} if node is None else {name: get(node, name) for name in {*level.names, "truncated"}}
         done, terminated = flags.pop("done", None), flags.get("terminated")
         if not isinstance(done, Tensor) or not isinstance(terminated, Tensor):
             continue
@@ -134,8 +135,10 @@ def _check_causes(env: EnvBase, following: TensorDictBase) -> None:
                 f"done {where!r} is True where neither 'terminated' nor 'truncated' is; return these two and leave "
                 f"'done' to the base"
             )
-        if bool((terminated & ~done).any()):
-            raise ContractBroken(f"done {where!r} is False where 'terminated' is True; leave 'done' to the base")
+        for name in ("terminated", "truncated"):
+            flag = flags.get(name)
+            if isinstance(flag, Tensor) and bool((flag & ~done).any()):
+                raise ContractBroken(f"done {where!r} is False where {name!r} is True; leave 'done' to the base")
 
 
 def _as_masked(env: EnvBase, key: NestedKey, leaf: Any, data: TensorDictBase) -> Any:

@@ -18,7 +18,7 @@ from marlenv.envs.autoreset import AutoReset
 from marlenv.envs.plan import Locking
 from marlenv.envs.pooling import Pooling
 from marlenv.envs.private_names import PrivateNames
-from marlenv.envs.random_actions import ActionStream, rand_action
+from marlenv.envs.random_actions import ActionStream, rand_action, rand_step
 from marlenv.envs.rollout import Callback, RolloutOptions, rollout
 from marlenv.envs.seeding import as_seed, fresh_seed, next_seed
 from marlenv.envs.states import get_state, set_state
@@ -118,7 +118,7 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         state["_cache"], state["_locked"], state["is_closed"] = {}, False, False
         state["_batch_size"], state["_device"] = Size(), None
         state["_input_spec"], state["_output_spec"] = Composite(), Composite()
-        state["_actions"] = None
+        state["_actions"], state["_was_reset"] = None, False
         state["_allow_done_after_reset"], state["run_type_checks"] = False, False
         if _batch_locked is not None:
             state["batch_locked"] = _batch_locked
@@ -299,8 +299,8 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         return rand_action(self, tensordict)
 
     def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Plays one step with random actions."""
-        return self.step(self.rand_action(tensordict))
+        """Plays one step with random actions; without data an env that was never reset begins with a reset."""
+        return rand_step(self) if tensordict is None else self.step(self.rand_action(tensordict))
 
     def rollout(
         self,
@@ -359,7 +359,7 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         given = {name: value for name, value in locals().items() if name in RolloutOptions._fields}
         options = RolloutOptions(**given)
         options.check(self, max_steps, policy)
-        made = self._rollout(max_steps, policy, options)
+        made = self._rollout(int(max_steps), policy, options)  # not of NumPy, as sizes of data are made of it
         return rollout(self, max_steps, policy, options) if made is None else made
 
     # --- randomness and state --------------------------------------------------------------------
@@ -493,13 +493,13 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         self._on_move()
         return super().to(target)
 
-    @property
+    @access.SideSpec
     def input_spec(self) -> Composite:
         """What goes in: ``full_action_spec`` and ``full_state_spec``."""
         self._family("action"), self._family("state")
         return self._input_spec
 
-    @property
+    @access.SideSpec
     def output_spec(self) -> Composite:
         """What comes out: ``full_observation_spec``, ``full_reward_spec`` and ``full_done_spec``."""
         self._family("observation"), self._family("reward"), self._family("done")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tensordict import TensorDictBase
 from torch import Size
 
-from marlenv.groups.done import DonePlan
+from marlenv.groups.done import DoneLevel, DonePlan
 from marlenv.keys import NestedKey, Path, as_tree, by_depth, nested, path
 from marlenv.specs import (
     Binary,
@@ -70,15 +70,19 @@ class Plan:
         self.done_keys = by_depth(done.keys(True, True))
         self.observation_keys = by_depth(observation.keys(True, True))
         self.done = DonePlan(done)
+        self.undeclared = _undeclared(self.done)
+        """The levels whose spec has no ``truncated``, with it: a step may give one all the same."""
         same = not _differ(reward, self.batch_ndim)
         self.rewards = [RewardEntry(path(key), reward[key].shape) for key in self.reward_keys if same]
         self.carried = [key for key in self.reward_keys if key in self.state_keys]
         """Rewards that are state too, such as their sums: the next step needs them."""
-        left = [key for key in self.reward_keys if key not in self.carried]
-        self.reward_tree: dict[str, Any] = as_tree(left if self.reward_keys else ["reward"])
-        """What is a reward of one step, and not of the next; ``"reward"`` also where an env has no reward spec."""
-        self.left_out = left if self.reward_keys else ["reward"]
-        """The same one by one."""
+        self.left_out = [key for key in self.reward_keys or ["reward"] if key not in self.carried]
+        """What is of one step, and not of the next: rewards, ``"reward"`` also where an env has no reward spec, empty
+        groups of rewards, and ``truncated`` where no spec has it."""
+        more = [nested((*level.path, "truncated")) for level in self.undeclared] + _empty_groups(reward)
+        self.left_out += [key for key in more if not any(key in spec for spec in (observation, state, action, done))]
+        self.reward_tree: dict[str, Any] = as_tree(self.left_out)
+        """The same as a tree."""
         named = env._mask_keys
         self.rows = _entries_of_rows(action, observation, self.batch_ndim, named)
         """The actions of each row, where rows are lazily stacked because they differ."""
@@ -98,6 +102,18 @@ class Plan:
             agents = parts(fetch(td, level)) or []
             found += [(one, entry) for one, own in zip(agents, entries, strict=False) for entry in own]
         return found
+
+
+def _undeclared(done: DonePlan) -> list[DoneLevel]:
+    return [
+        level._replace(names=(*level.names, "truncated")) for level in done.levels if "truncated" not in level.names
+    ]
+
+
+def _empty_groups(spec: Composite) -> list[NestedKey]:
+    """The groups without a leaf that lie in groups with one."""
+    empty = {key for key in spec.keys(True) if isinstance(spec[key], Composite) and spec[key].is_empty(recurse=True)}
+    return by_depth(key for key in empty if len(path(key)) == 1 or nested(path(key)[:-1]) not in empty)
 
 
 Named = Mapping[NestedKey, NestedKey]  # the masks of actions, where one was told

@@ -13,6 +13,7 @@ from torch import Size, Tensor
 
 from marlenv.envs.plan import ActionEntry, Plan
 from marlenv.envs.stepping import check_input
+from marlenv.errors import NeedsReset
 from marlenv.rng import RowRNG
 from marlenv.tensordicts import fetch, get, is_nested, lazy, new, parts, put
 
@@ -53,6 +54,16 @@ def rand_action(env: EnvBase, td: TensorDictBase | None) -> TensorDictBase:
             node = below
         put(node, entry.path[-1], value)
     return out
+
+
+def rand_step(env: EnvBase) -> TensorDictBase:
+    """A step with random actions from where the env stands; from a reset, if it was never reset and needs one."""
+    try:
+        return env.step(env.rand_action())
+    except NeedsReset:
+        if env._was_reset:
+            raise
+    return env.step(env.rand_action(env.reset()))
 
 
 def _obey_masks(plan: Plan, out: TensorDictBase, rng: RowRNG) -> None:

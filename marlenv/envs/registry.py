@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from marlenv.constants import on_cpu
 from marlenv.errors import SpecError, UnknownName, nearest
-from marlenv.optional import EXTRAS, has
+from marlenv.optional import ELSEWHERE, EXTRAS, has
 
 Kind = Literal["scenario", "game", "wrapper", "custom"]
 
@@ -63,7 +63,7 @@ class Registration:
 
 def get_available_libraries() -> dict[str, bool]:
     """The simulators and libraries that marlenv knows, and whether they are installed here."""
-    return {name: has(name) for name in sorted(EXTRAS)}
+    return {name: has(name) for name in sorted({*EXTRAS, *ELSEWHERE, "gym"})}
 
 
 def load(where: str) -> Any:

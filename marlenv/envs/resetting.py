@@ -15,7 +15,7 @@ from marlenv.groups.done import DonePlan, strip
 from marlenv.groups.reset import RESET, merge, read_masks
 from marlenv.keys import Path, nested
 from marlenv.options import check_options
-from marlenv.tensordicts import anything, get, is_nested, new, put, raw, rows
+from marlenv.tensordicts import anything, drop, get, is_nested, new, put, raw, rows
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -28,6 +28,7 @@ def reset(env: EnvBase, td: TensorDictBase | None, kwargs: dict[str, Any]) -> Te
     if kwargs:
         check_reset_options(env, kwargs)
     plan = env.plan.done
+    env.__dict__["_was_reset"] = True
     if td is None:
         check_open(env)
         out = checked(env, plan, env._reset(None, **kwargs), None, {})
@@ -137,6 +138,8 @@ def maybe_reset(env: EnvBase, td: TensorDictBase) -> TensorDictBase:
         return td
     top = plan.top[0]
     if env.resets_in_place and not top.path and env._restart(td, plan.done_of(td, top)):
+        if type(td) is not TensorDict or RESET in td._tensordict:  # what any_done wrote is used up
+            drop(td, RESET)
         env._on_reset(td)
         return td
     return reset_done(env, plan, td)
@@ -150,6 +153,8 @@ def reset_done(env: EnvBase, plan: DonePlan, td: TensorDictBase) -> TensorDictBa
         node = plan.node(td, level)
         if node is None:
             continue
+        if type(node) is not TensorDict or RESET in node._tensordict:
+            drop(node, RESET)
         masks[level.path] = mask = plan.done_of(node, level).clone()
         _request(request, td, level.path, mask)
     return reset_rows(env, request, masks, td)

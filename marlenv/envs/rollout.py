@@ -12,7 +12,7 @@ from torch import Size, Tensor
 
 from marlenv.envs.policies import Policy, as_policy, ask
 from marlenv.envs.stepping import STEP, advance, check_input, rows_done
-from marlenv.errors import KeyMissing, ResetError, ShapeError, Unsupported, whole
+from marlenv.errors import DtypeError, KeyMissing, ResetError, ShapeError, Unsupported, whole
 from marlenv.keys import NestedKey, beside, last, under
 from marlenv.specs.dtypes import usable_device
 from marlenv.tensordicts import fetch, is_nested, lazy, name_last, new, parts, put, raw, shallow
@@ -257,11 +257,25 @@ def stacked(env: EnvBase, steps: list[TensorDictBase], dim: int, options: Rollou
         raise ShapeError(
             f"{type(env).__name__}.rollout: out holds {out.shape[-1]} steps, and the rollout had {len(steps)}"
         )
+    if out is not None:
+        _check_entries(env, steps[0], out)
     if not contiguous:
         made = LazyStackedTensorDict.maybe_dense_stack(steps, dim, out=out)
     else:
         made = _stack_or_explain(env, steps, dim) if out is None else torch.stack(steps, dim, out=out)
     return finish(env, made, options)
+
+
+def _check_entries(env: EnvBase, step: TensorDictBase, out: TensorDictBase) -> None:
+    """Raises where ``out`` has no place for what steps have."""
+    who, keys = f"{type(env).__name__}.rollout: out", set(step.keys(True, True))
+    if missing := sorted(map(str, keys - set(out.keys(True, True)))):
+        raise KeyMissing(f"{who} has no {missing}; make it from a rollout like this one, such as env.rollout(n)")
+    for key in keys:
+        x, place = fetch(step, key), fetch(out, key)
+        if isinstance(x, Tensor) and (not isinstance(place, Tensor) or place.dtype != x.dtype):
+            got = place.dtype if isinstance(place, Tensor) else type(place).__name__
+            raise DtypeError(f"{who}: {key!r} must be of {x.dtype}, got {got}")
 
 
 def _compact(env: EnvBase, step: TensorDictBase) -> TensorDictBase:
@@ -298,7 +312,8 @@ def _stack_or_explain(env: EnvBase, steps: list[TensorDictBase], dim: int) -> Te
         if odd := next((set(s.keys(True, True)) ^ first for s in steps if set(s.keys(True, True)) != first), None):
             raise KeyMissing(
                 f"{type(env).__name__}.rollout: entries {sorted(map(str, odd))} are in some steps and not in others; "
-                f"_reset and _step must return the same observations, and only _step returns rewards"
+                f"_reset and _step must return the same observations, and only _step returns rewards; "
+                f"check_env_specs(env) says what is in no spec"
             ) from error
         for key in first:
             values = [fetch(step, key) for step in steps]

@@ -20,6 +20,7 @@ from marlenv.errors import (
     ShapeError,
     Unsupported,
 )
+from marlenv.groups.done import DoneLevel, complete_level
 from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite, StackedComposite
 from marlenv.specs.shapes import concrete
@@ -105,7 +106,9 @@ def check_input(env: EnvBase, td: Any) -> None:
 def reopen(env: Any) -> None:
     """Starts a closed env again, or raises."""
     if not env.starts_again:
-        raise EnvClosed(f"{type(env).__name__}: the env is closed; make a new one")
+        raise EnvClosed(
+            f"{type(env).__name__}: the env is closed; make a new one (collectors of TorchRL close theirs at the end)"
+        )
     env.start()
     env.is_closed = False
 
@@ -221,6 +224,9 @@ def finish(env: EnvBase, plan: Plan, following: Any, td: TensorDictBase) -> Tens
                 )
             put(node, where[-1], reward.reshape(want))
     if not env.gives_all_flags:
+        for level in plan.undeclared:
+            if level.path or type(following) is not TensorDict or "truncated" in following._tensordict:
+                _heed_truncated(env, plan, level, following, lead)
         plan.done.complete(following, env)
     if env._auto_reset is not None:
         env._auto_reset.blank(env, following)
@@ -228,6 +234,13 @@ def finish(env: EnvBase, plan: Plan, following: Any, td: TensorDictBase) -> Tens
         families = (env.full_observation_spec, env.full_reward_spec, env.full_done_spec)
         _check_values(env, following, [item for spec in families for item in spec.items(True, True)], "_step")
     return following
+
+
+def _heed_truncated(env: EnvBase, plan: Plan, level: DoneLevel, following: TensorDictBase, lead: Size | None) -> None:
+    """Completes the flags of a level whose spec has no ``truncated`` with the one that a step gave all the same."""
+    node = plan.done.node(following, level)
+    if node is not None and get(node, "truncated") is not None:
+        complete_level(node, level, level.shape if lead is None else Size((*lead, *level.shape)), env)
 
 
 def _fill(td: TensorDictBase, source: TensorDictBase) -> None:

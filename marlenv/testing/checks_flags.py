@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from marlenv.keys import beside, nested
+from marlenv.keys import beside, nested, under
 from marlenv.tensordicts import fetch
 from marlenv.testing.blame import owner
 from marlenv.testing.checks import PLAYED, NotReached, check, levels, require
@@ -45,12 +45,12 @@ def done_has_a_cause(case: Case) -> None:
     env = case.trace.played
     for i, data in enumerate(m.data_then for m in case.trace.moments):
         for names in levels(env):
-            flags = {
-                name: data.get(("next", *((key,) if isinstance(key, str) else key))) for name, key in names.items()
-            }
+            flags = {name: data.get(under("next", key)) for name, key in names.items()}
             if "done" not in flags or "terminated" not in flags:
                 continue
-            causes = flags["terminated"] | flags["truncated"] if "truncated" in flags else flags["terminated"]
+            declared_as_another = data.get(under("next", beside(names["done"], "truncated")), None)
+            truncated = flags.get("truncated", declared_as_another)
+            causes = flags["terminated"] if truncated is None else flags["terminated"] | truncated
             require(
                 bool((flags["done"] == causes).all()), f"{names['done']!r} is not terminated | truncated in step {i}"
             )

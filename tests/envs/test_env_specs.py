@@ -34,6 +34,17 @@ class Blank(EnvBase):
         pass
 
 
+@pytest.mark.parametrize(
+    ("name", "of"), [("input", "action_spec, state_spec"), ("output", "observation_spec, reward_spec, done_spec")]
+)
+def test_the_two_sides_are_not_assigned(name, of):
+    env = Blank()
+    with pytest.raises(RuntimeError, match=rf"^Blank\.{name}_spec: it is made of others; assign {of}$"):
+        setattr(env, f"{name}_spec", Composite())  # a RuntimeError in TorchRL
+    with pytest.raises(SpecError):
+        Blank(**{name: Composite()})
+
+
 def test_every_family_is_there_without_being_assigned():
     env = Blank(batch_size=[2])
     assert set(env.input_spec) == {"full_action_spec", "full_state_spec"}

@@ -65,6 +65,11 @@ def test_scripts_keep_their_forms_of_import() -> None:
         marlenv.TransformedEnv,
         marlenv.DreamerEnv,
     )
+    from marlenv.envs.transforms import _apply_to_composite, _apply_to_composite_inv
+    from marlenv.envs.transforms.transforms import _apply_to_composite as of_the_tutorial
+
+    assert of_the_tutorial is _apply_to_composite is marlenv.transforms.apply_to_outputs
+    assert _apply_to_composite_inv is marlenv.transforms.apply_to_inputs
     for line, name in (("envs.utils", "check_env_specs"), ("envs", "TransformedEnv"), ("record", "VideoRecorder")):
         scope: dict[str, object] = {}
         exec(f"from marlenv.{line} import *", scope)
@@ -100,6 +105,13 @@ def test_rooms_of_ours_stay_what_they_are() -> None:
         ("from marlenv.envs.common import make_tensordict", r"marlenv has `tensordict.TensorDict` instead"),
         ("from marlenv.envs.utils import Composite", r"it is marlenv\.data\.tensor_specs\.Composite, as in TorchRL"),
         ("from marlenv.envs.utils import stp_mdp", "no 'stp_mdp'; did you mean 'step_mdp'"),
+        ("from marlenv._utils import logger", r"torchrl\._utils\.logger; marlenv has `logging\.getLogger"),
+        ("from marlenv.data import DEVICE_TYPING", r"DEVICE_TYPING; marlenv has `torch\.device \| str \| int` instead"),
+        ("from marlenv.envs.common import _EnvWrapper", r"TorchRL's, if it has one, is torchrl\.envs\.common\._EnvWr"),
+        (
+            "from marlenv.envs.transforms.transforms import FORWARD_NOT_IMPLEMENTED",
+            r"is torchrl\.envs\.transforms\.tran",
+        ),
         ("import marlenv.objectives", "there is no module marlenv.objectives; losses stay in TorchRL"),
         ("from marlenv import modules", "there is no module marlenv.modules; policies and networks stay in TorchRL"),
         ("from marlenv.modules import ProbabilisticActor", "policies and networks stay in TorchRL"),
@@ -178,6 +190,6 @@ def test_the_table_has_no_word_twice_in_a_path_and_its_reasons_are_of_paths() ->
     named = {name for names in PATHS.values() for name in names.split()}
     assert set(INSTEAD) <= named
     public = [word for text in INSTEAD.values() for word in re.findall(r"`(\w+)", text)]
-    assert {w for w in public if w not in ("env", "tensordict")} <= set(marlenv.__all__)
+    assert {w for w in public if w not in ("env", "logging", "tensordict", "torch")} <= set(marlenv.__all__)
     assert reason_of("data") == ELSEWHERE["data"]
     assert reason_of("data.tensor_specs") == reason_of("envs") == ""

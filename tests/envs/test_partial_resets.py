@@ -6,7 +6,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from marlenv import Binary, Composite, EnvBase, Unbounded
+import marlenv
+from marlenv import Binary, Composite, EnvBase, SerialEnv, Unbounded
 from marlenv.errors import EnvClosed, ResetError, ShapeError
 from marlenv.testing.mocks import CountingEnv, GroupedEnv
 
@@ -198,3 +199,32 @@ def test_a_partial_reset_must_not_return_what_it_was_given():
     env._reset = lambda td: whole(td) if td is None else td.update(whole(td))
     with pytest.raises(ResetError, match=r"CountingEnv\._reset: must return a new tensordict, returned its input"):
         env.rollout(5, break_when_any_done=False)
+
+
+@pytest.mark.parametrize(
+    "make_env",
+    [
+        lambda: SerialEnv(2, [lambda: CountingEnv(max_steps=1), lambda: CountingEnv(max_steps=9)]),
+        lambda: GroupedEnv({"g": ["a"], "h": ["b"]}, terminate={"a": 1, "b": 1}, root_flags=False, batch_size=[2]),
+        lambda: marlenv.make("simple_spread", num_envs=2, max_steps=1, compile="none"),
+    ],
+    ids=["rows that differ", "flags per group", "in place"],
+)
+def test_masks_that_any_done_wrote_are_used_up(make_env):
+    """Else the reset that comes next would start anew the same rows only."""
+    env = make_env()
+    td = env.step_mdp(env.rand_step(env.reset()))
+    assert env.any_done(td)
+    asked = [key for key in td.keys(True, True) if (key if isinstance(key, str) else key[-1]) == "_reset"]
+    assert asked
+    td = env.maybe_reset(td)
+    assert not set(asked) & set(td.keys(True, True))
+
+
+def test_a_reset_after_any_done_and_maybe_reset_is_whole():
+    env = SerialEnv(2, [lambda: CountingEnv(max_steps=1), lambda: CountingEnv(max_steps=9)])
+    td = env.step_mdp(env.rand_step(env.reset()))
+    env.any_done(td)
+    td = env.maybe_reset(td)
+    assert td["observation"].flatten().tolist() == [0.0, 1.0]
+    assert env.reset(td)["observation"].flatten().tolist() == [0.0, 0.0]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict
+from twin_envs import assert_same_data, load, twins
 
-from marlenv import Composite, EnvBase, SerialEnv, Unbounded, make
+from marlenv import Composite, EnvBase, SerialEnv, Unbounded, check_env_specs, make
 from marlenv.errors import DeviceError, KeyMissing, ResetError, ShapeError, SpecError, Unsupported
 from marlenv.testing.mocks import CountingEnv, GroupedEnv, UnevenEnv
 
@@ -238,3 +239,20 @@ def test_rollouts_of_uneven_agents_are_lazy_stacks_of_dense_ones():
     assert isinstance(rollout["agents"], LazyStackedTensorDict)
     assert rollout["agents"].shape == (3, 2)
     assert [agent["action"].shape for agent in rollout["agents"].unbind(-1)] == [(3, 1), (3, 2)]
+
+
+def test_empty_groups_of_rewards_do_not_stay_behind():
+    """As in TorchRL, where the env of RemoveEmptySpecs' documents is rolled out; a pool of it is refused there."""
+    theirs, ours = twins("empty_groups", "DummyEnv")
+    play = lambda td: td.set("action", torch.zeros(3))  # noqa: E731
+    mine = ours.rollout(3, play)
+    assert "other_reward" in mine["next"].keys()
+    assert "other_reward" not in mine.keys()
+    data = theirs.rollout(3, play)
+    assert "other_reward" in data["next"].keys()
+    assert "other_reward" not in data.keys()
+    for td in (data, mine):
+        td.filter_empty_()  # of those of observations some of "next" are lost there
+    assert_same_data(data, mine)
+    check_env_specs(ours)
+    assert SerialEnv(2, load("empty_groups", "marlenv").DummyEnv).rollout(3).shape == (2, 3)

@@ -206,6 +206,8 @@ def test_missing_simulators_are_known():
     libraries = get_available_libraries()
     assert libraries["torchrl"] is True
     assert set(libraries.values()) <= {True, False}
+    by_hand = {"isaacgym", "isaaclab", "mlagents_envs", "smacv2", "habitat", "robohive", "procgen"}
+    assert by_hand | {"gym", "gymnasium", "ale_py", "vmas"} <= libraries.keys()
     entry = registry.Registration("x", "custom", "a:b", needs="no_such_module")
     assert not entry.installed
 
