@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from tensordict import TensorDictBase
-from torch import Size
+from torch import Size, Tensor
 
 from marlenv.groups.done import DoneLevel, DonePlan
 from marlenv.keys import NestedKey, Path, as_tree, by_depth, nested, path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 MASKED = (Categorical, OneHot, MultiCategorical, MultiOneHot)
 DENSE = (*MASKED, Binary, Bounded, Unbounded)
+WORD = 64  # bits of a number
 
 
 class ActionEntry(NamedTuple):
@@ -43,6 +45,16 @@ class ActionEntry(NamedTuple):
     """How many random numbers a draw takes per row of the batch."""
     numbered: bool
     """Whether its values are the numbers of choices, which fractions are not."""
+    bits: Path | None
+    """Where the mask stands that the env told as bits, 64 values in each number."""
+    masked: bool
+    """Whether the env says which of its values are legal, in one way or the other."""
+
+    def legal(self, td: TensorDictBase | None) -> Any:
+        """The mask in the data, bool ``[*B, ..., n]``; None where there is none."""
+        where = self.mask or self.bits
+        mask = None if td is None or where is None else fetch(td, where)
+        return mask if mask is None or self.mask is not None else unpacked(mask)
 
     @property
     def key(self) -> NestedKey:
@@ -125,7 +137,8 @@ def _entry(key: NestedKey, action: Composite, observation: Composite, named: Nam
     draw = Size() if isinstance(action[key], Composite) else action[key].unit_shape[action.ndim :]
     numbered = isinstance(action[key], (Categorical, MultiCategorical))
     mask = _mask_of(key, action[key], observation, named.get(key))
-    return ActionEntry(where, action[key], mask, levels, draw, numbered)
+    bits = None if mask is not None else _bits_of(action[key], observation, named.get(key))
+    return ActionEntry(where, action[key], mask, levels, draw, numbered, bits, (mask or bits) is not None)
 
 
 def _differ(spec: Composite, batch_ndim: int) -> bool:
@@ -167,6 +180,23 @@ def _mask_of(key: NestedKey, spec: TensorSpec, observation: Composite, told: Nes
         if isinstance(flags, (Binary, Categorical)) and tuple(flags.shape) == tuple(spec._mask_shape):
             return where
     return None
+
+
+def _bits_of(spec: TensorSpec, observation: Composite, told: NestedKey | None) -> Path | None:
+    """Where the legal values of an action leaf are given as bits, as it was told."""
+    words = None if told is None else observation.get(told, None)
+    if told is None or words is None or words.dtype != torch.int64 or not isinstance(spec, MASKED):
+        return None
+    return path(told) if (*words.shape[:-1], WORD * words.shape[-1]) == tuple(spec._mask_shape) else None
+
+
+def unpacked(words: Tensor) -> Tensor:
+    """The bits of numbers, the lowest of the first one first; int64 ``[..., w]`` to bool ``[..., 64 w]``.
+
+    >>> unpacked(torch.tensor([5, 1]))[[0, 1, 2, 63, 64]].tolist()
+    [True, False, True, False, True]
+    """
+    return (words.unsqueeze(-1) >> torch.arange(WORD, device=words.device) & 1).bool().flatten(-2)
 
 
 class Locking:

@@ -15,7 +15,7 @@ from marlenv.envs.plan import ActionEntry, Plan
 from marlenv.envs.stepping import check_input
 from marlenv.errors import NeedsReset
 from marlenv.rng import RowRNG
-from marlenv.tensordicts import fetch, get, is_nested, lazy, new, parts, put
+from marlenv.tensordicts import get, is_nested, lazy, new, parts, put
 
 if TYPE_CHECKING:
     from marlenv.envs.env import EnvBase
@@ -43,8 +43,8 @@ def rand_action(env: EnvBase, td: TensorDictBase | None) -> TensorDictBase:
         _obey_masks(plan, out, rng)
         return out
     for entry, value in zip(plan.actions, stream.take(shape, plan.actions), strict=True):
-        if entry.mask is not None:
-            value = entry.spec.from_unit(value, None if td is None else fetch(td, entry.mask))
+        if entry.masked:
+            value = entry.spec.from_unit(value, entry.legal(td))
         node: Any = out
         for name, batch in entry.levels:
             below = get(node, name)
@@ -69,7 +69,7 @@ def rand_step(env: EnvBase) -> TensorDictBase:
 def _obey_masks(plan: Plan, out: TensorDictBase, rng: RowRNG) -> None:
     """Draws again what masks speak of, where the agents of a group are lazily stacked."""
     for td, entry in plan.acts(out):
-        if entry.mask is not None and (mask := fetch(td, entry.mask)) is not None:
+        if (mask := entry.legal(td)) is not None:
             unit = rng.uniform(shape=entry.draw, dtype=entry.spec.unit_dtype)
             td.set(entry.key, entry.spec.from_unit(unit, mask))
 
@@ -98,8 +98,7 @@ def _rand_rows(
         for entry in own:
             part = unit[..., at : at + prod(entry.draw)].reshape(Size((*shape[1:], *entry.draw)))
             at += prod(entry.draw)
-            mask = None if entry.mask is None else fetch(td, entry.mask)
-            td.set(entry.key, entry.spec.from_unit(part.to(entry.spec.unit_dtype), mask))
+            td.set(entry.key, entry.spec.from_unit(part.to(entry.spec.unit_dtype), entry.legal(td)))
     return out if parts(out) is not None else lazy(tds, 0)
 
 
@@ -152,7 +151,7 @@ class ActionStream:
         for entry, shape in zip(entries, shapes, strict=True):
             part = unit[..., at : at + prod(shape)].reshape(steps, *rows, *shape)
             at += prod(shape)
-            values.append(part if entry.mask is not None else entry.spec.from_unit(part))
+            values.append(part if entry.masked else entry.spec.from_unit(part))
         return _Block(rows, entries, values, count, steps)
 
     def rng(self, rows: Size) -> RowRNG:

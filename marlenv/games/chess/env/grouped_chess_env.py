@@ -18,6 +18,7 @@ from marlenv.games.env.time_step import TimeStep, streams_where
 from marlenv.games.env.turn_based import FIRST, FIRST_RNG, TurnBasedEnv
 from marlenv.games.fast.compiled import SOME_OVER
 from marlenv.games.fast.step_buffers import Blank, StepBuffers
+from marlenv.keys import NestedKey, nested
 from marlenv.rng import RowRNG
 from marlenv.specs import TensorSpec, Unbounded
 from marlenv.tensordicts import get, put
@@ -95,6 +96,13 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         self._limits, self._kept = rules.limits, rules.limits.plies + 1
         self._wide, self._mask_dtype = (PLANES, torch.int64) if mask == "bits" else (rules.n_actions, torch.bool)
         super().__init__(rules, **options)
+
+    @property
+    def _mask_keys(self) -> dict[NestedKey, NestedKey]:  # type: ignore[override]
+        """Where masks stand as bits, for who draws random actions without positions, as pools do."""
+        paths = [path for path, *_ in self.layout.groups]
+        bits = self.mask == "bits"
+        return {nested((*one, "action")): nested((*one, "action_mask")) for one in paths} if bits else {}
 
     def _mask_spec(self) -> TensorSpec:
         return super()._mask_spec() if self.mask == "bool" else Unbounded((self._wide,), dtype=self._mask_dtype)
