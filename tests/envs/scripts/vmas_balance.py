@@ -16,8 +16,10 @@ def rolled(name, **options):
         return td
 
     rollout = env.rollout(8, policy, break_when_any_done=False)
+    flags = [(group, name) for group in env.group_map for name in ("done", "terminated", "truncated")]  # ours alone
+    more = ["truncated", *flags]
     return {
-        "rollout": rollout.exclude("truncated", ("next", "truncated")),
+        "rollout": rollout.exclude(*more, *(("next", *((key,) if isinstance(key, str) else key)) for key in more)),
         "agents": env.agent_names,
         "groups": env.group_map,
         "unequal": env.het_specs,

@@ -21,7 +21,7 @@ def a_condition_on_all_rows(self):
     return self.agents.pos if (self.agents.pos > 0).any() else self.agents.vel
 
 
-@mistake("cannot be traced")
+@mistake("looks at the numbers of the data (.numpy()")
 def through_numpy(self):
     return torch.from_numpy(np.tanh(self.agents.pos.numpy()))
 
