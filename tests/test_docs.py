@@ -71,6 +71,7 @@ def pages_with(*kinds: str) -> list[Path]:
     return [page for page in PAGES if any(block.kind in kinds for block in blocks(page))]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Creating .*WeightUpdater:DeprecationWarning")  # TorchRL imports what it deprecates
 @pytest.mark.parametrize("page", pages_with("python", "console"), ids=named)
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,7 @@ def test_the_tournament_of_the_demo_is_won_by_who_plays_perfectly(monkeypatch: p
     assert (played.returns[seat] > 0).sum() > 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "options", "groups"),
     [

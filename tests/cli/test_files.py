@@ -126,6 +126,7 @@ def test_options_of_tournament_are_all_of_some_verbs(capsys: pytest.CaptureFixtu
     assert known == TAKES.keys()
 
 
+@pytest.mark.slow
 def test_an_output_that_lacks_a_letter_costs_no_data(tmp_path: Path) -> None:
     words = ["rollout", "tic_tac_toe", "--steps", "7", "--out", str(tmp_path / "data")]
     code = f"import sys; from marlenv.cli.__main__ import main; sys.exit(main({words}))"

@@ -227,6 +227,7 @@ def test_a_class_in_place_of_a_policy_is_named_in_a_rollout() -> None:
             env.rollout(3, Greedy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "batch", "lengths"),
     [

@@ -99,6 +99,7 @@ def test_workers_name_the_option() -> None:
     env.close()
 
 
+@pytest.mark.slow
 def test_no_env_swallows_options() -> None:
     """An env whose ``_reset`` takes any options hands them on."""
     swallows = []

@@ -17,6 +17,7 @@ def test_every_difference_is_explained() -> None:
     assert not unexplained, "\n".join(unexplained)
 
 
+@pytest.mark.slow
 def test_every_lasting_reason_explains_something() -> None:
     idle = [pattern for pattern in idle_rows() if not EXPLAINED[pattern].startswith(LATER)]
     assert not idle, idle

@@ -54,6 +54,7 @@ def played(game: str, rows: int, dtype: torch.dtype, **options: Any) -> list[Ten
     return steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 64])
 @pytest.mark.parametrize("game", first(GAMES, 3))
 def test_games_of_other_integers_are_those_of_int64(game: str, rows: int) -> None:

@@ -364,6 +364,7 @@ ENVS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", first(ENVS, 4))
 def test_the_contract_holds(env: str) -> None:
     broken = [f"{r.name}: {r.says}" for r in run_contract(ENVS[env]) if r.verdict == "broken"]

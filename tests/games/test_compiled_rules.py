@@ -111,6 +111,7 @@ def test_compiled_games_are_those_of_the_rules(name: str, monkeypatch: pytest.Mo
     assert ended > 80 or name == "matrix, without end"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FEW)
 def test_games_that_are_over_stay_as_they_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = 90 if "backgammon" in name else 40

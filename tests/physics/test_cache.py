@@ -159,6 +159,7 @@ def test_the_folder_is_made_for_its_owner_alone(tmp_path, monkeypatch):
     assert cache.find(SOURCE) == path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", first([0o702, 0o777, 0o770], 3))
 @pytest.mark.parametrize("what", ["library", "folder", "parent"])
 def test_what_others_may_write_to_is_not_loaded(home, what, mode):

@@ -135,6 +135,7 @@ def test_groups_of_ones_own_have_their_own_dead():
                 assert torch.equal(own, wanted), (path, entry)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"revive": 3}, {"revive": 5}, {"parts": True}], ids=str)
 def test_the_contract_holds(options):
     make = lambda num_envs=3: env_of(num_envs, max_steps=5, **options)  # noqa: E731

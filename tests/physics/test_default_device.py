@@ -40,6 +40,7 @@ def test_separate_operations(name):
     check(name, "none", torch.device("meta"), torch.device("meta"))
 
 
+@pytest.mark.slow
 @compiled
 @pytest.mark.parametrize("name", ["navigation", "football"])
 @pytest.mark.parametrize("made", [nullcontext(), torch.device("meta")], ids=["made before", "made there"])

@@ -44,6 +44,7 @@ def test_separate_operations(name, options, another_default):
     check(name, "none", options, another_default)
 
 
+@pytest.mark.slow
 @compiled
 @pytest.mark.parametrize("options", [{}, CHOICES], ids=["numbers", "choices"])
 @pytest.mark.parametrize("name", ["simple_tag", "balance", "give_way"])

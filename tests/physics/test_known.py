@@ -49,6 +49,7 @@ def test_the_same_scenario_is_traced_once(traced):
     assert traced == ["SimpleSpread"] * 2  # once for as many expressions as "aot" takes, once for those of "auto"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"n_agents": 2}, {"obs_agents": False}, {"continuous_actions": False}, {"clamp_actions": True}], ids=str
 )

@@ -239,6 +239,7 @@ def test_nobody_sees_through_an_outline_from_within_or_from_outside(shape):
     assert 0.2 < sum(free) / len(free) < 0.8
 
 
+@pytest.mark.slow
 @COMPILES
 @pytest.mark.parametrize("shape", [Box(1.2, 0.7, hollow=True), Sphere(0.5)], ids=str)
 def test_machine_code_sees_what_eager_mode_sees(shape):

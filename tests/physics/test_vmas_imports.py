@@ -83,6 +83,7 @@ def test_files_are_read_as_python_reads_them(way, tmp_path):
     assert agents_of(path) == 3
 
 
+@pytest.mark.slow
 def test_files_are_read_in_the_same_way_under_any_locale(tmp_path):
     path = tmp_path / "mine.py"
     path.write_bytes(WAYS["utf-8"])

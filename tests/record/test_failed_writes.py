@@ -83,6 +83,7 @@ def test_rows_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None:
     assert path.read_text() == "0,1.0\n1,7.0\n"
 
 
+@pytest.mark.slow
 def test_options_are_written_in_any_locale(tmp_path: Path) -> None:
     code = (
         "from marlenv import CSVLogger; import sys; CSVLogger('run', sys.argv[1]).log_hparams({'name': '\\xe9\\u2713'})"

@@ -99,6 +99,7 @@ def broken_or_not_judged(name, **options):
     return {r.name: r.says for r in run_contract(make_env, **options) if r.verdict != "held"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first(sorted(QUICK), 2))
 def test_the_contract_holds(name):
     assert broken_or_not_judged(name, steps=20) == {}

@@ -63,6 +63,7 @@ def compare(name, options, tier, steps):
         assert off(one, same) <= max(1e-5, 10 * off(one, moved))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize(("name", "options"), SLOW)
 def test_machine_code_plays_odd_options(name, options, tmp_path, monkeypatch):

@@ -226,6 +226,7 @@ def test_the_contract_leaves_the_global_generators_where_they_are() -> None:
     assert generators.moved(before, generators.states()) == ["numpy"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", first(ENVS_OF_THE_ROOM, 6), ids=lambda example: example.name)
 def test_the_envs_of_the_catalogue_keep_the_contract(example: Example) -> None:
     exempt = {}

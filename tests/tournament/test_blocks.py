@@ -68,6 +68,7 @@ def by_game(played: Played) -> dict[int, tuple[object, ...]]:
     return {game.id: (game, *(x.tobytes() for x in row), made) for game, *row, made in rows}
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     adds=st.lists(st.lists(st.tuples(IDS, st.sampled_from(["ab", "ba", "ac"]), st.none() | st.integers(0, 3))),

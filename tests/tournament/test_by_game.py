@@ -28,6 +28,7 @@ def among_equals(rng: np.random.Generator, seats: int, count: int) -> Played:
     return games_of(lineups, rng.normal(size=(count, seats)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seats", "count"), [(3, 20), (10, 40)])
 def test_intervals_of_games_with_many_seats_hold_the_truth(seats: int, count: int) -> None:
     """In 95 of 100 cases, less 3.5 errors of so many; from the counts of pairs alone it is far fewer."""

@@ -146,6 +146,7 @@ def test_the_solution_knows_what_players_know() -> None:
         assert wins(side, (1,)) == pytest.approx(rolls / 36)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mine", "theirs", "dice"),
     [((1, 3, 3), (1, 6), (2, 1)), ((1, 4, 4), (4, 6), (2, 1)), ((2, 4, 5), (4, 4), (5, 3))],

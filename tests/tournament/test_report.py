@@ -182,6 +182,7 @@ def own_generator(turn) -> torch.Tensor:
     return torch.multinomial(turn.legal.float(), 1, generator=DRAWS).squeeze(1)
 
 
+@pytest.mark.slow
 def test_players_who_do_not_play_by_the_seed_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = 'env = "tic_tac_toe"\ncycles = 3\n[players]\na = "random"\nb = "mcts"\n'
     for last, says in (

@@ -130,6 +130,7 @@ def test_games_of_a_killed_process_that_nobody_waited_for_are_free(tmp_path: Pat
         assert len(ledger.lease("other:1", 50)) == 42
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_an_error_and_costs_nothing(tmp_path: Path) -> None:
     config = {"cycles": 2000, "rows": 128}
     ledger = open_ledger(Config.of({**CONFIG, **config}), tmp_path / "a.sqlite")

@@ -88,6 +88,7 @@ def played(env: Any, steps: int = 6) -> TensorDict:
     return env.rollout(steps, lambda td: acted(env, td), break_when_any_done=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(names=NAMES, base=st.sampled_from(list(BASES)), cut=st.integers(0, 4))
 def test_however_a_chain_is_put_together_it_is_one_after_the_other(names: list[str], base: str, cut: int) -> None:

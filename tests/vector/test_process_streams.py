@@ -112,7 +112,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(("setting", "times"), [pytest.param("quiet", 0, marks=pytest.mark.slow), ("shown", 2)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("setting", "times"), [("quiet", 0), ("shown", 2)])
 def test_warnings_of_workers_are_shown_on_request(tmp_path, setting, times):
     script = tmp_path / "script.py"
     script.write_text(WARNS)

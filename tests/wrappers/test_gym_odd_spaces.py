@@ -111,6 +111,7 @@ NOTHING = {"box": spaces.Box(0, 1, (0,)), "dict": spaces.Dict({}), "tuple": spac
 SOME = [pytest.param(space, id=name, marks=[pytest.mark.slow] * (name != "box")) for name, space in NOTHING.items()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sees", SOME)
 def test_processes_that_see_nothing_and_start_anew_in_the_next_step_are_refused(sees: Any) -> None:
     made = {mode: gymnasium.vector.AsyncVectorEnv([partial(Takes, sees=sees)], autoreset_mode=mode) for mode in

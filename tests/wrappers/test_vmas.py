@@ -420,6 +420,7 @@ def test_keys_shapes_and_numbers_are_torchrls(continuous: bool) -> None:
         assert a[key].shape == b[key].shape, key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["balance", "simple_world_comm"])
 def test_the_contract_holds(name: str) -> None:
     found = run_contract(lambda: VmasEnv(name, 3, max_steps=9), CONTRACT_EXEMPT, steps=20)

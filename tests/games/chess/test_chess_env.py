@@ -413,6 +413,7 @@ CONTRACT: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first(CONTRACT, 3))
 def test_the_contract_holds(name: str) -> None:
     exempt = {"opponent": {"resetting_all_rows_is_a_reset": "with a mask, the opponent's stream goes on where it was"}}

@@ -44,6 +44,7 @@ def assert_same_games(ours: ChessEnv, theirs: ChessEnv) -> None:
     assert ours.action_stream.used == theirs.action_stream.used
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"batch_size": [1]}, {"batch_size": [2, 3]}, {"chess960": True, "seed": 2}])
 def test_games_are_those_of_the_long_way(options: dict[str, Any]) -> None:
     ours, theirs = pair(**options)

@@ -47,7 +47,7 @@ def play_along(rules: Chess, plies: int, seed: int) -> Counter[str]:
     return ends
 
 
-@pytest.mark.parametrize("chess960", [False, True], ids=["standard", "chess960"])
+@pytest.mark.parametrize("chess960", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["standard", "chess960"])
 @pytest.mark.parametrize("draws", ["claim", "forced"])
 def test_random_games_equal_python_chess(draws: str, chess960: bool, path: str) -> None:
     ends = play_along(Chess(draws=draws, chess960=chess960, path=path), 60, seed=1)

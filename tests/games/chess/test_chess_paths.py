@@ -72,6 +72,7 @@ def test_numba_equals_torch_from_fens() -> None:
     assert equal(slow.from_fens(ODD_STARTS), fast.from_fens(ODD_STARTS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
 @pytest.mark.filterwarnings("ignore")  # inductor imports parts of torch that warn
 @pytest.mark.parametrize("chess960", [False, True], ids=["standard", "chess960"])
@@ -233,6 +234,7 @@ def same(a: TensorDictBase, b: TensorDictBase) -> bool:
     return not differences(a, b)
 
 
+@pytest.mark.slow
 @needs_numba
 @pytest.mark.parametrize("chess960", [False, True], ids=["standard", "chess960"])
 @pytest.mark.parametrize("mask", ["bits", "bool"])
