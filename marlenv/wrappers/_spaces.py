@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from marlenv.errors import SpecError, SpecTypeError
+from marlenv.errors import MarlenvError, SpecError, SpecTypeError
 from marlenv.specs import (
     Binary,
     Bounded,
@@ -104,6 +104,11 @@ def _multi_binary(space: Any, categorical: bool, device: Any) -> TensorSpec:
 
 
 def _dict(space: Any, categorical: bool, device: Any) -> TensorSpec:
+    if odd := [name for name in space.spaces if not isinstance(name, str)]:
+        raise SpecTypeError(
+            f"the keys of a space that is a Dict must be texts, got {odd[0]!r}; rename them in a wrapper of the "
+            f"simulator's, or make it a Tuple"
+        )
     return Composite(
         {name: spec_of(one, categorical=categorical, device=device) for name, one in space.spaces.items()},
         device=device,
@@ -130,6 +135,22 @@ _KNOWN: dict[str, Callable[[Any, bool, Any], TensorSpec]] = {
     "Tuple": _tuple,
     "Text": _text,
 }
+
+
+def spec_called(who: str, what: str, space: Any, *, categorical: bool) -> TensorSpec:
+    """:func:`spec_of`, whose errors say whose space it is.
+
+    Args:
+        who: the wrapper.
+        what: what of it, such as ``"action of agent 'a'"``.
+        space: the space.
+        categorical: as of :func:`spec_of`.
+    """
+    try:
+        return spec_of(space, categorical=categorical)
+    except MarlenvError as error:
+        error.args = (f"{who}: {what}: {error}",)
+        raise
 
 
 def spec_of_array(array: Any, who: str = "spec_of_array") -> TensorSpec:

@@ -26,6 +26,7 @@ from marlenv import (
 from marlenv.errors import (
     EnvClosed,
     IllegalAction,
+    MarlenvError,
     MissingExtra,
     NeedsReset,
     ShapeError,
@@ -215,3 +216,25 @@ def test_rewards_of_several_agents_are_told_what_takes_them() -> None:
 
     with pytest.raises(ShapeError, match=r"shape \[1\], got \[2\]; .* summed .*, .* ParallelSimEnv"):
         GymWrapper(Two(None)).rollout(2)
+
+
+@pytest.mark.parametrize(
+    ("space", "says"),
+    [
+        (gymnasium.spaces.Sequence(gymnasium.spaces.Discrete(2)), "no conversion for a space of type Sequence"),
+        (
+            gymnasium.spaces.Dict({"a": gymnasium.spaces.Graph(gymnasium.spaces.Discrete(2), None)}),
+            "no conversion .* Graph",
+        ),
+        (
+            gymnasium.spaces.Dict({0: gymnasium.spaces.Discrete(2)}),
+            "the keys of a space .* texts, got 0; rename",
+        ),
+        (gymnasium.spaces.Dict({"shape": gymnasium.spaces.Discrete(2)}), "'shape' is a word for the composite itself"),
+    ],
+)
+@pytest.mark.parametrize("side", ["observation", "action"])
+def test_spaces_that_no_spec_can_say_are_named_with_their_side(space: Any, says: str, side: str) -> None:
+    env = type("Odd", (Drawn,), {f"{side}_space": space})(None)
+    with pytest.raises(MarlenvError, match=f"^GymWrapper: {side}: .*{says}"):
+        GymWrapper(env)

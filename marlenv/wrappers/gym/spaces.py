@@ -17,7 +17,7 @@ from marlenv.wrappers._backend import KNOWN, gym_backend
 from marlenv.wrappers._choices import count_of
 from marlenv.wrappers._reading import reader_of
 from marlenv.wrappers._space_values import decoder_of
-from marlenv.wrappers._spaces import kind_of, spec_of
+from marlenv.wrappers._spaces import kind_of, spec_called
 
 
 class Spaces:
@@ -33,7 +33,7 @@ class Spaces:
     def __init__(self, who: str, env: Any, batch: Size, *, categorical: bool) -> None:
         seen = getattr(env, "single_observation_space", env.observation_space) if batch else env.observation_space
         acts = getattr(env, "single_action_space", env.action_space) if batch else env.action_space
-        spec = _many(spec_of(seen, categorical=categorical), batch)
+        spec = _many(spec_called(who, "observation", seen, categorical=categorical), batch)
         self._reader = reader_of(who, seen, spec)
         lone = "pixels" if is_picture(seen) else "observation"
         self.name = None if isinstance(spec, Composite) else lone
@@ -42,7 +42,7 @@ class Spaces:
         self._state_is_observation = "state" in named and "observation" not in named
         self.observations = Composite(self._renamed(named), shape=batch) if self._state_is_observation else named
         """The specs of what is observed."""
-        self.action = _many(spec_of(acts, categorical=categorical), batch)
+        self.action = _many(spec_called(who, "action", acts, categorical=categorical), batch)
         """The spec of an action."""
         self._check_names(who)
         told = self.action

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marlenv.errors import MarlenvError, SpecError
+from marlenv.errors import SpecError
 from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.specs.composite import RESERVED
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._answers import unlike
 from marlenv.wrappers._info_dicts import numbers_of
 from marlenv.wrappers._space_values import can_be_masked, decoder_of, encoder_of, mask_length
-from marlenv.wrappers._spaces import spec_of
+from marlenv.wrappers._spaces import spec_called
 
 OBS, MASK = "observation", "action_mask"
 
@@ -54,8 +54,8 @@ class AgentSpaces:
         for agent in sim.possible_agents:
             observed, acted = sim.observation_space(agent), sim.action_space(agent)
             info = given.get(agent, {})
-            observation = self._spec_of(f"observation of agent {agent!r}", observed, categorical)
-            action = self._spec_of(f"action of agent {agent!r}", acted, categorical)
+            observation = spec_called(who, f"observation of agent {agent!r}", observed, categorical=categorical)
+            action = spec_called(who, f"action of agent {agent!r}", acted, categorical=categorical)
             # agents that come later are told so, too
             masked = info.pop(MASK, None) is not None or (told and can_be_masked(acted))
             if isinstance(observation, Composite) and MASK in observation:
@@ -71,13 +71,6 @@ class AgentSpaces:
         """Whether simulators take actions as they are in the data."""
         self.seen_as_they_are = not any(self._encoders.values())
         """Whether observations are what simulators give."""
-
-    def _spec_of(self, what: str, space: Any, categorical: bool) -> TensorSpec:
-        try:
-            return spec_of(space, categorical=categorical)
-        except MarlenvError as error:
-            error.args = (f"{self.who}: {what}: {error}",)
-            raise
 
     def strangers(self, *told: Mapping[str, Any]) -> set[str]:
         """The agents in rewards or flags that the env never named, which :class:`AgentData` complains about."""
