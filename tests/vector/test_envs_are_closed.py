@@ -10,12 +10,10 @@ import signal
 import subprocess
 import sys
 from functools import partial
-from itertools import product
 
 import pytest
 from pools import nothing_left_behind
 from programs import Program, left, makers, started
-from sizes import first
 
 from marlenv import AsyncEnvPool, EnvCreator, ParallelEnv, SerialEnv
 from marlenv.errors import SpecError, WorkerFailed
@@ -47,7 +45,10 @@ def folder(tmp_path):
             os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize(("kind", "end"), first(product(WORKERS, ["close", "forgotten", "error"]), 4))
+@pytest.mark.parametrize(
+    "end", ["close", *(pytest.param(end, marks=pytest.mark.slow) for end in ("forgotten", "error"))]
+)
+@pytest.mark.parametrize("kind", WORKERS)
 def test_however_the_pool_ends(kind, end, folder):
     with nothing_left_behind():
         env = POOLS[kind](makers(folder, e2="step" if end == "error" else ""))
