@@ -112,6 +112,7 @@ class _Acting:
         self.watched: Sequence[Tensor] = ()
         """Tensors whose versions tell whether anybody wrote into it."""
         self._shown: Shown | None = None
+        self._watch = env.engine.watch if kernel is not None else None
         self._state: Any = None
         self._most: int | None = None
         self._numbers = kernel is not None and all(field.dtype.is_floating_point for field in buffer.action_fields)
@@ -142,7 +143,7 @@ class _Acting:
                 found is None
                 or versions != [x._version for x in watched]
                 or sys.getrefcount(td) > HELD
-                or (self.kernel is not None and env.renew())
+                or (self._watch is not None and not self._watch.stays() and env.renew())
             ):
                 return self._unfused(t, td, values, fresh, first)
             self.written.append(found)

@@ -7,13 +7,13 @@ when they are turned.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
 from marlenv.buffer_pool import BufferPool
 from marlenv.physics.env.layout import FLAGS, Layout, columns
@@ -129,19 +129,24 @@ class StagingBuffer:
 
         Every step begins where memory of its own would, since what PyTorch computes depends on that in the last bits.
         """
-        device, meta = self._layout.device, torch.device("meta")
-        like = [field.room(self._rows, meta, by_rows=self._by_rows).movedim(0, -1) for field in fields]
-        apart = [-(-x.nbytes // ALIGNED) * ALIGNED // x.element_size() for x in like]
-        wanted: Counter[torch.dtype] = Counter()
-        for x, step in zip(like, apart, strict=True):
-            wanted[x.dtype] += steps * step
-        lent = self._shown.lend([((size,), dtype) for dtype, size in wanted.items()], device)
+        laid = [_laid(field, self._rows, by_rows=self._by_rows) for field in fields]
+        wanted = dict.fromkeys((field.dtype for field in fields), 0)
+        for field, (_, stride) in zip(fields, laid, strict=True):
+            wanted[field.dtype] += steps * stride[0]
+        lent = self._shown.lend([((size,), dtype) for dtype, size in wanted.items()], self._layout.device)
         blocks = dict(zip(wanted, lent, strict=True))
         out, used = [], dict.fromkeys(blocks, 0)
-        for x, step in zip(like, apart, strict=True):
-            out.append(blocks[x.dtype].as_strided((steps, *x.shape), (step, *x.stride()), used[x.dtype]))
-            used[x.dtype] += steps * step
-        return out, list(blocks.values())
+        for field, (shape, stride) in zip(fields, laid, strict=True):
+            out.append(blocks[field.dtype].as_strided((steps, *shape), stride, used[field.dtype]))
+            used[field.dtype] += steps * stride[0]
+        return out, lent
+
+
+@lru_cache
+def _laid(field: Field, rows: int, *, by_rows: bool) -> tuple[Size, tuple[int, ...]]:
+    """The shape of a step of a field, ``[..., B]``, and the strides of steps, ``[T, ..., B]``."""
+    x = field.room(rows, torch.device("meta"), by_rows=by_rows).movedim(0, -1)
+    return x.shape, (-(-x.nbytes // ALIGNED) * ALIGNED // x.element_size(), *x.stride())
 
 
 def _shape(field: Field, steps: int, rows: int, *, by_rows: bool) -> tuple[int, ...]:

@@ -207,6 +207,7 @@ class Watch:
         self._sizes = [len(content) for content in self._sized]
         self._numbers = [x for x, _, _ in self.tensors]
         self._versions = [version for _, version, _ in self.tensors]
+        self._only_kinds = not (self._full or self._empty or self._sized or self._numbers or self._looks)
 
     def stays(self) -> bool:
         """Whether all is as it was."""
@@ -214,6 +215,8 @@ class Watch:
             if self.changed() is not None:
                 return False
             self._change = change
+        if self._only_kinds:
+            return True
         if any(self._empty):
             return False
         try:
