@@ -156,6 +156,12 @@ def parts(td: Any) -> list[TensorDictBase] | None:
     return td.tensordicts if type(td) is LazyStackedTensorDict else None
 
 
+def columns(td: TensorDictBase, dim: int) -> Sequence[TensorDictBase]:
+    """The tensordicts side by side along ``dim``, those inside where it is a lazy stack along it."""
+    inside = parts(td)
+    return inside if inside is not None and td.stack_dim == dim else td.unbind(dim)  # type: ignore[attr-defined]
+
+
 def lazy(tds: Iterable[TensorDictBase], dim: int) -> LazyStackedTensorDict:
     """A lazy stack along ``dim``."""
     return LazyStackedTensorDict(*tds, stack_dim=dim)

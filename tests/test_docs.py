@@ -217,6 +217,7 @@ def test_pictures_show_what_is_drawn_now(name: str, monkeypatch: pytest.MonkeyPa
     assert away.abs().mean() < 1, f"run: python docs/contact_sheet.py {name}"  # of 255; letters may differ a little
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["simple_tag", "simple_push", "wheel", "navigation", "simple_world_comm", "transport"])
 def test_slices_of_observations_hold_for_other_data(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables are found by comparing with the world; another seed and later steps give the same, without a gap."""
@@ -234,6 +235,7 @@ def test_slices_of_observations_hold_for_other_data(name: str, monkeypatch: pyte
         assert (parts[0].unit, parts[1].unit) in {("m", "m/s"), ("m/s", "m"), ("m/s", "")}, parts[:2]
 
 
+@pytest.mark.slow
 def test_slices_are_named_by_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "docs")
     import slices

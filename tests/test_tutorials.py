@@ -46,6 +46,7 @@ def test_a_tutorial_needs_no_torchrl(path: Path) -> None:
         assert not [n for n in names if n.split(".")[0] == "torchrl"]
 
 
+@pytest.mark.slow
 def test_the_tournament_of_the_demo_is_won_by_who_plays_perfectly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(FOLDER / "tournament")
     config = Config.of({**tomllib.loads((FOLDER / "tournament" / "tic_tac_toe.toml").read_text()), "cycles": 4})

@@ -22,7 +22,7 @@ from marlenv.envs.random_actions import ActionStream, rand_action, rand_step
 from marlenv.envs.rollout import Callback, RolloutOptions, rollout
 from marlenv.envs.seeding import as_seed, fresh_seed, next_seed
 from marlenv.envs.states import get_state, set_state
-from marlenv.errors import SpecError, Unsupported
+from marlenv.errors import ShapeError, SpecError, Unsupported
 from marlenv.groups import GroupTree
 from marlenv.groups.maps import GroupMap
 from marlenv.keys import NestedKey, beside
@@ -137,9 +137,7 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         if device is not None:
             self.device = device
         if batch_size is not None or not self._batch_size:
-            self.batch_size = size(
-                batch_size if batch_size is None or isinstance(batch_size, int) else tuple(batch_size)
-            )
+            self.batch_size = batch_size
         self.run_type_checks = run_type_checks
         self._allow_done_after_reset = allow_done_after_reset
         if group_map is not None:
@@ -434,7 +432,9 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
 
     @batch_size.setter
     def batch_size(self, value: Iterable[int] | int | None) -> None:
-        want = size(value if value is None or isinstance(value, int) else tuple(value))
+        want = size(value)
+        if min(want, default=0) < 0:
+            raise ShapeError(f"{type(self).__name__}: batch_size cannot be negative, got {list(want)}")
         for side in (self._input_spec, self._output_spec):
             locked = side.is_locked
             if locked:

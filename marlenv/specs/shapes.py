@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from operator import index as whole
 from typing import Any
@@ -16,7 +16,7 @@ from marlenv.errors import ShapeError, SpecTypeError
 Reshape = Callable[[Tensor], Tensor]
 Names = list[str | None]
 Rename = Callable[[Names], Names]
-ShapeLike = Sequence[int] | int | None
+ShapeLike = Iterable[int] | int | None
 
 PRIMES = (1_000_003, 1_000_003, 65_537, 10_007, 2_003, 1_009, 1_013)  # by the number of dimensions of size -1
 
@@ -42,8 +42,9 @@ def size(shape: ShapeLike) -> Size:
     if type(shape) is Size:
         return shape
     single = isinstance(shape, (int, np.integer)) or getattr(shape, "ndim", None) == 0
-    with suppress(TypeError):
-        return Size((whole(shape),)) if single else Size(whole(s) for s in shape)  # type: ignore[arg-type,union-attr]
+    if not isinstance(shape, (bool, np.bool_, Mapping, Set)):
+        with suppress(TypeError):
+            return Size((whole(shape),)) if single else Size(whole(s) for s in shape)  # type: ignore[arg-type,union-attr]
     raise SpecTypeError(f"a size is an int or a sequence of them, got {shape!r}")
 
 

@@ -420,8 +420,12 @@ class Transform(nn.Module):
                 )
 
     def default_in_keys(self, env: EnvBase) -> list[NestedKey]:
-        """What is read when ``in_keys`` was left out; never what transforms remember."""
+        """What is read when ``in_keys`` was left out; never what transforms remember, and no state that a step reads
+        again where there is anything else.
+        """
         keys: list[NestedKey] = [key for key in getattr(env, f"{self.on}_keys") if is_public(key)]
+        states = set(env.state_keys)
+        keys = [key for key in keys if key not in states] or keys
         return keys if self.default_name is None else [key for key in keys if last(key) == self.default_name]
 
     def default_out_keys(self, in_keys: list[NestedKey]) -> list[NestedKey]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from marlenv.groups import GroupTree, group_specs
 from marlenv.keys import Path, nested
 from marlenv.specs import Composite, TensorSpec
-from marlenv.tensordicts import get, nest, parts, plant
+from marlenv.tensordicts import columns, get, nest, parts, plant
 from marlenv.wrappers._roster import AgentsWrapper
 
 
@@ -44,10 +44,10 @@ class BatchedGroups(AgentsWrapper):
             group: Any = td
             for name in path:
                 group = get(group, name)
-            if (stack := parts(group)) is not None or self._lazy[path]:
-                columns = [get(one, "action") for one in (group.unbind(1) if stack is None else stack)]
+            if self._lazy[path] or parts(group) is not None:
+                actions = [get(one, "action") for one in columns(group, 1)]
                 specs = [part["action"] for part in spec.unbind(1)]
-                found[path] = [self._as_numbers(s, c) for s, c in zip(specs, columns, strict=True)]
+                found[path] = [self._as_numbers(s, c) for s, c in zip(specs, actions, strict=True)]
             else:
                 found[path] = self._as_numbers(spec["action"], get(group, "action"))
         return found
@@ -56,8 +56,8 @@ class BatchedGroups(AgentsWrapper):
         """Agent -> its action ``[B, ...]``, one-hot ones as numbers."""
         actions: dict[str, Tensor] = {}
         for path, action in self.group_actions(td).items():
-            columns = action if isinstance(action, list) else action.unbind(1)
-            actions.update(zip(self.tree.groups[path], columns, strict=True))
+            each = action if isinstance(action, list) else action.unbind(1)
+            actions.update(zip(self.tree.groups[path], each, strict=True))
         return {name: actions[name] for name in self.agent_names}
 
     def _as_numbers(self, spec: Any, action: Tensor) -> Tensor:

@@ -37,6 +37,7 @@ def test_what_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch, caps
     assert "to_nothing is left out: it needs something" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_both_sides_play_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which is checked against separate operations when it is made, in the turn that is not timed."""
     from marlenv.physics.jit.tiers import Compiled

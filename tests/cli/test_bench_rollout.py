@@ -11,6 +11,7 @@ from marlenv.errors import SpecError
 from marlenv.physics.jit import cache
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # VMAS and TorchRL warn of their own ways
 def test_every_side_asks_the_same_policy_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
     from torchrl.envs.libs.vmas import VmasEnv

@@ -44,6 +44,7 @@ def test_show_prints_groups_and_specs(capsys: pytest.CaptureFixture[str]) -> Non
     assert any("action" in line and "[4, 2, 2]" in line and "-1..1" in line for line in out.splitlines())
 
 
+@pytest.mark.slow
 def test_check_passes_a_sound_env_and_explains_a_broken_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

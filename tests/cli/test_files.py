@@ -39,6 +39,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
     return code, out.out, out.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("error", "code"), [("RuntimeError", 2), ("KeyboardInterrupt", 130)])
 @pytest.mark.parametrize("name", ["simple_spread", "marlenv:ChessEnv"])  # chess has text in its data
 def test_a_rollout_that_stops_leaves_the_steps_that_it_played(

@@ -295,6 +295,7 @@ def test_mistakes_with_names_are_one_line(
     assert len(err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_show_takes_a_map_of_groups(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = '{"pair": ["agent_0", "agent_2"], "rest": {"one": ["agent_1"]}}'
     code, out, err = run(capsys, "show", "simple_spread", "--group-map", told)
@@ -329,6 +330,7 @@ def test_a_kind_that_there_is_not_is_an_error() -> None:
         marlenv.available("scenarios")
 
 
+@pytest.mark.slow
 def test_classes_of_scenarios_and_of_rules_can_be_registered() -> None:
     marlenv.register("my_spread", SimpleSpread, options={"n_agents": 2})
     marlenv.register("my_game", TicTacToe)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
@@ -220,6 +221,9 @@ def test_add_truncated_keys():
          r"Blank.state_spec: expected a Composite with named entries, got Unbounded"),
         (lambda: Blank(reward=Unbounded(())), ShapeError,
          r"Blank.reward_spec: entry 'reward' needs at least one dimension, got shape \[\]; use \(1,\)"),
+        (lambda: Blank([2, -3]), ShapeError, r"Blank: batch_size cannot be negative, got \[2, -3\]"),
+        *((lambda size=size: Blank(size), SpecError, "a size is an int or a sequence of them, got ")
+          for size in (2.5, True, {})),
         (lambda: Blank(action=3), SpecError, r"Blank.action_spec: expected a spec, got int"),
         (lambda: Blank(observation=Composite(x=Unbounded((1,))), reward=Composite(x=Unbounded((1,)))), KeyCollision,
          r"Blank: entry 'x' is in both the observation spec and the reward spec"),
@@ -277,7 +281,8 @@ def test_the_devices_of_specs_follow_the_env():
 def test_batch_size_is_the_shape():
     env = GroupedEnv(batch_size=[2, 3])
     assert (env.shape, env.ndim, env.batch_dims, env.numel(), env.ndimension()) == (torch.Size([2, 3]), 2, 2, 6, 2)
-    assert Blank(batch_size=4).batch_size == (4,)
+    assert Blank(batch_size=4).batch_size == Blank(batch_size=np.int64(4)).batch_size == (4,)
+    assert Blank(batch_size=(n for n in (4, 2))).batch_size == (4, 2)
 
 
 @pytest.mark.parametrize("make", [CountingEnv, GroupedEnv, MaskedEnv, lambda: UnevenEnv("pad")])

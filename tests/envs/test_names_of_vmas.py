@@ -35,6 +35,7 @@ def test_other_names_are_not_there_as_ever(env):
     assert (copy.deepcopy(env).rollout(2).exclude("next").batch_size) == (2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 def test_vmas_has_these_names_and_the_rows_of_the_page_give_the_same():
     """The rows of docs/migrate.md."""

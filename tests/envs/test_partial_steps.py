@@ -257,6 +257,7 @@ def held():
     return AllAtOnce(max_steps=9, batch_size=[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make_pool",
     [

@@ -33,6 +33,7 @@ ENVS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENVS)
 def test_an_option_that_nobody_has_is_refused(name: str) -> None:
     env = ENVS[name]()

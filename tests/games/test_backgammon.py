@@ -58,6 +58,7 @@ def play(scoring: str, hyper: bool, games: int, every: int, seed: int = 0) -> in
     )  # theirs pays nothing for three checkers
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize(("scoring", "hyper", "games"), [("full", False, 12), ("gammon", False, 4), ("win", True, 50)])
 def test_openspiel_plays_the_same_games(scoring: str, hyper: bool, games: int) -> None:

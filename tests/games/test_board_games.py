@@ -125,6 +125,7 @@ def test_go_reaches_all_legal_boards_and_no_others(size: int, boards: int) -> No
     assert len(found) == boards
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
 def test_superko_forbids_just_the_boards_that_stood_before(size: int) -> None:
     strict, lax, games = Go(size, repetition="forbid", moves=60), Go(size, moves=61), 40
@@ -292,6 +293,7 @@ def test_numba_and_torch_give_the_same_bits(env: str, monkeypatch: pytest.Monkey
     assert not differences(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", FAST)
 def test_games_that_are_over_wait(game: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
@@ -371,6 +373,7 @@ def test_the_contract_holds(env: str) -> None:
     assert not broken, "\n".join(broken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", first(SMALL, 3))
 def test_a_won_game_pays_the_loser_minus_one_in_the_same_step(game: str) -> None:
     env = GameEnv(SMALL[game], batch_size=[64], seed=1)

@@ -26,6 +26,7 @@ def units(rules: Rules[Any], rows: int, device: str = "cpu") -> Tensor:
     return torch.rand(shape, generator=torch.Generator().manual_seed(rows)).to(device)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: type(rules).__name__)
 def test_a_step_is_one_graph_that_gives_the_same(rules: Rules[Any]) -> None:
     state = rules.start(Size([8]), rng=RowRNG(0, [8]))

@@ -123,6 +123,7 @@ def test_games_that_are_over_stay_as_they_are(name: str, monkeypatch: pytest.Mon
         assert_same(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [True, False], ids=["stops", "goes on"])
 @pytest.mark.parametrize("name", FEW)
 def test_a_rollout_is_its_steps(name: str, stops: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +141,7 @@ def test_a_rollout_is_its_steps(name: str, stops: bool, monkeypatch: pytest.Monk
     assert ours.action_stream.used == theirs.action_stream.used
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FEW)
 def test_illegal_actions_say_and_do_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(illegal: str) -> Any:

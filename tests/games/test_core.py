@@ -415,6 +415,7 @@ def test_those_who_do_not_act_may_write_anything() -> None:
     assert not bool(td["p1", "mask"].any())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

@@ -114,6 +114,7 @@ def test_long_games_on_a_large_board(monkeypatch: pytest.MonkeyPatch) -> None:
     assert int(fast["next", "done"].sum()) >= 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [True, False], ids=["stops", "goes on"])
 @pytest.mark.parametrize("game", SOME)
 def test_a_rollout_is_its_steps(game: str, stops: bool, only_compiled: None) -> None:
@@ -190,6 +191,7 @@ def test_games_that_are_over_stay_as_they_are(game: str, monkeypatch: pytest.Mon
         assert_same(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", SOME)
 @pytest.mark.parametrize("illegal", ["raise", "lose"])
 def test_illegal_actions_are_refused_alike(game: str, illegal: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,7 @@ def test_a_limit_cuts_tic_tac_toe_off(rows: int, opponent: str | None) -> None:
     assert not data["next", "terminated"].any()
 
 
+@pytest.mark.slow
 def test_games_under_a_limit_are_those_without_one() -> None:
     free = TicTacToeEnv(batch_size=[70], seed=5).rollout(12, break_when_any_done=False)
     limited = TicTacToeEnv(batch_size=[70], seed=5, max_plies=9).rollout(12, break_when_any_done=False)
@@ -140,6 +141,7 @@ def test_the_limit_goes_on_where_a_game_is_taken_up() -> None:
     assert env.rollout(9, tensordict=taken, auto_reset=False).shape == (2,)
 
 
+@pytest.mark.slow
 def test_the_env_may_begin_in_tic_tac_toe() -> None:
     env = TicTacToeEnv(opponent="random", seat=1, batch_size=[5], seed=2)
     td = env.reset()

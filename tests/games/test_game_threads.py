@@ -73,6 +73,7 @@ def played(make: Callable[[], Any], many: int) -> list[TensorDictBase]:
     return [*data, td, env.rand_action(td)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first(MADE, 7))
 def test_any_number_of_threads_plays_the_same_games(name: str, asked: list[int]) -> None:
     one = played(MADE[name], 1)

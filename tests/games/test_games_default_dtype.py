@@ -48,6 +48,7 @@ def test_games_are_the_same(name: str, options: dict[str, object], request: pyte
 SIMULATORS = ["pettingzoo/simple_tag_v3", "pettingzoo/tictactoe_v3", "open_spiel/leduc_poker"]  # VMAS itself changes
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("name", ["simple_spread", "simple_tag", "balance", *SIMULATORS])
 def test_scenarios_and_simulators_are_the_same(name: str, request: pytest.FixtureRequest) -> None:

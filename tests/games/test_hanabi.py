@@ -35,6 +35,7 @@ def play(games: int, every: int = 1, seed: int = 0, choose: Any = None, **option
 SMALL = {"num_players": 3, "colors": 2, "ranks": 3, "hand_size": 2, "max_hints": 3, "max_lives": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize(
     "options",

@@ -19,6 +19,7 @@ def deal(ours: State, theirs: object) -> int:
     return int(ours.cards[len(theirs.history())])  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize("players", [2, 3, 4, 10])
 @pytest.mark.parametrize("recall", [True, False])
@@ -79,6 +80,7 @@ def test_deals_are_all_equally_likely_and_rows_are_independent() -> None:
     assert torch.equal(rules.start(Size([4]), rng=RowRNG(5, [4])).cards, many.cards[:4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", first([{"num_players": 3, "recall": False, "group_map": "ALL_IN_ONE_GROUP"}, {}], 2)
 )

@@ -19,6 +19,7 @@ def deal(ours: State, theirs: object) -> int:
     return int(ours.cards[dealt] if dealt < len(ours.cards) else ours.public)
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize("players", [2, 3, 4, 10])
 @pytest.mark.parametrize("recall", [True, False])

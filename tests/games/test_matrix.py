@@ -188,6 +188,7 @@ def test_rounding_does_not_hide_that_a_game_is_zero_sum(scale: float, dtype: tor
     assert [float(step[name, "reward"]) for name in rules.players] == [-1.0, 0.5, 0.5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["prisoners_dilemma", "matrix_game/rock_paper_scissors"])
 def test_the_contract_holds(task: str) -> None:
     results = list(run_contract(lambda: marlenv.make(task, num_envs=3, rounds=4)))

@@ -30,6 +30,7 @@ def midway(env: Any) -> TensorDictBase:
     return td.select(*keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [20, 300])
 @pytest.mark.parametrize("name", NAMES)
 def test_short_and_long_way_give_the_same(name: str, n: int, monkeypatch: pytest.MonkeyPatch) -> None:

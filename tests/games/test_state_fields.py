@@ -1,4 +1,4 @@
-"""What positions consist of is said in words: the pages of games show it."""
+"""What positions consist of is said in words, which the pages of games show, and is looked at when they are read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import re
 from typing import Any
 
 import pytest
+import torch
 from torch import Size
 
 import marlenv
+from marlenv.errors import SpecError
 from marlenv.rng import RowRNG
 
 GAMES = ["Backgammon", "Breakthrough", "Chess", "ConnectFour", "Go", "Hanabi", "Hex", "KuhnPoker", "LeducPoker"]
@@ -26,3 +28,23 @@ def test_every_field_has_a_meaning(name: str) -> None:
     for field, *texts in fields:
         said = re.sub(r"`{0,2}\[.*?\]`{0,2}|\b(?:bool|u?int\d+|float\d+)\b|see \w+$", "", "".join(texts))
         assert re.search(r"[a-z]{3}", said), f"{name}.{field}: {texts}"
+
+
+PLAYED = ["backgammon", "breakthrough", "chess", "connect_four", "go", "hanabi", "hex", "kuhn_poker", "leduc_poker"]
+
+
+@pytest.mark.parametrize("name", [*PLAYED, "othello", "tic_tac_toe"])
+def test_positions_without_a_part_or_with_other_numbers_are_refused_by_name(name: str) -> None:
+    """They ended in errors of the operations that met them, or were played: hints of Hanabi as float32."""
+    env = marlenv.make(name, num_envs=3, seed=0)
+    td = env.rand_action(env.reset())
+    for field, x in env.read(td)._asdict().items():
+        other = td.clone()
+        other["state", field] = x.to(torch.float64 if x.dtype != torch.float64 else torch.int64)
+        with pytest.raises(SpecError, match=f"a position .*{field}.*{other['state', field].dtype}"):
+            env.step(other)
+        with pytest.raises(
+            SpecError, match=rf"a position has \('state', '{field}'\) .*, got none; take positions from"
+        ):
+            env.step(td.exclude(("state", field)))
+    env.step(td)

@@ -156,6 +156,7 @@ def carla(name: str, num_envs: int) -> Any:
     return CountingEnv(max_steps=50, batch_size=[num_envs])
 
 
+@pytest.mark.slow
 def test_suites_and_create_environment() -> None:
     made = create_environment("simple_spread", num_parallel_environments=3, seed=4, max_episode_steps=5)
     again = create_environment("simple_spread", num_parallel_environments=3, seed=4, max_episode_steps=5)
@@ -208,6 +209,7 @@ def test_rows_that_go_on_keep_their_untransformed_time_step() -> None:
     torch.testing.assert_close(now.reward, want.reward * 0.1)
 
 
+@pytest.mark.slow
 def test_the_environment_beside_training() -> None:
     """The table of ``evaluate`` and ``no_thread_env_for_conf``."""
     make = partial(robotics, "FetchReach-v1")

@@ -182,6 +182,7 @@ def test_what_is_no_number_of_an_action_is_named(action: Any) -> None:
             gym.step(action)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "kind", "says"),
     [

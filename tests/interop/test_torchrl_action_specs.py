@@ -148,6 +148,7 @@ COPIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
 @pytest.mark.parametrize("game", ["tic_tac_toe", "leduc_poker"])
 def test_a_copy_in_mid_episode_draws_what_the_env_draws(game: str, copied) -> None:
@@ -198,6 +199,7 @@ def test_an_env_is_put_into_a_state() -> None:
         assert torch.equal(again["next", "player_0", "observation"], first["next", "player_0", "observation"])
 
 
+@pytest.mark.slow
 def test_a_transform_of_torchrls_may_change_the_actions() -> None:
     """TorchRL refuses that of envs whose class draws in a way of its own."""
     cut = ActionDiscretizer(4, action_key=("agents", "action"), out_action_key=("agents", "choice"))

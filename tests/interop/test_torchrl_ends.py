@@ -117,6 +117,7 @@ def test_a_reset_of_some_rows_goes_by_the_root() -> None:
     assert td["red", "done"].flatten().tolist() == [False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrapped", [False, True], ids=["alone", "transformed"])
 @pytest.mark.parametrize(
     ("name", "options"), [("tic_tac_toe", {}), ("leduc_poker", {}), ("predator_prey", {"hunger": 0.1, "max_steps": 30})]

@@ -148,6 +148,7 @@ def test_torchrl_finds_nothing_wrong_with_wrappers(name: str) -> None:
     rl.utils.check_env_specs(to_torchrl(marlenv.make(name)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["simple_tag", "navigation", "tic_tac_toe", "kuhn_poker"])
 def test_every_entry_is_what_our_env_gives(name: str) -> None:
     """The same seed, with and without TorchRL around: torchrl's stepping and ours agree, random actions included."""

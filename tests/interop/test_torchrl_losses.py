@@ -183,6 +183,7 @@ def q_values(env) -> TensorDictSequential:
     return TensorDictSequential(net, value)
 
 
+@pytest.mark.slow
 def test_qmix() -> None:
     env = discrete()
     policy = q_values(env)

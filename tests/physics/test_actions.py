@@ -101,6 +101,7 @@ class Told(Scenario):
         return {"speaker": self.zeros(1), "listener": self.zeros(1)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", ["none", "auto"])
 @pytest.mark.parametrize("several", [False, True])
 def test_a_speaker_that_cannot_move_chooses_a_word(several, tier):

@@ -184,6 +184,7 @@ def test_a_folder_that_others_may_write_to_with_a_sticky_bit_is_as_good_as_tmp()
     assert cache.find(SOURCE) == path
 
 
+@pytest.mark.slow
 def test_what_belongs_to_somebody_else_is_not_loaded(home, monkeypatch):
     me = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: me + 1234)
@@ -236,6 +237,7 @@ def test_a_library_that_cannot_be_loaded_is_made_anew():
     assert cache.load(SOURCE)[1:] == (path, False)
 
 
+@pytest.mark.slow
 def test_a_disk_from_which_nothing_can_be_run(monkeypatch):
     def mapped(path):
         raise OSError(f"{path}: failed to map segment from shared object")
@@ -457,6 +459,7 @@ def test_a_slow_compiler_is_not_waited_for_and_nothing_is_said(monkeypatch, tmp_
     assert env.engine is env.simulation
 
 
+@pytest.mark.slow
 def test_all_envs_of_a_process_play_the_same_numbers_whenever_the_compiler_is_done(monkeypatch):
     monkeypatch.setattr(tiers, "_late", set())
     monkeypatch.setattr(tiers, "PATIENCE", 0.0)

@@ -77,6 +77,7 @@ def test_keeping_something_on_self_is_an_error_in_every_tier(mistake, says, tier
         make_scenario(Drifting(mistake=mistake), num_envs=2, compile=tier).rollout(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", TIERS)
 def test_an_option_that_is_changed_after_the_first_step_is_an_error(tier):
     env = make_scenario(Drifting(), num_envs=2, seed=0, compile=tier)

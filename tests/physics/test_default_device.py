@@ -35,6 +35,7 @@ def check(name, tier, made, run):
             assert not isinstance(x, Tensor) or (other[key].is_cpu and torch.equal(x, other[key])), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first([entry.name for entry in SCENARIOS], 6))
 def test_separate_operations(name):
     check(name, "none", torch.device("meta"), torch.device("meta"))
@@ -49,6 +50,7 @@ def test_machine_code(name, made):
     check(name, "aot", made, torch.device("meta"))
 
 
+@pytest.mark.slow
 @compiled
 def test_machine_code_is_never_told_to_write_elsewhere(monkeypatch):
     lend = BufferPool.lend

@@ -210,6 +210,7 @@ def turned(heights):
     return sim, state, [state["rot"][at[f"crate_{i}"], 0].item() for i in (0, 1)]
 
 
+@pytest.mark.slow
 def test_two_bars_between_the_same_bodies_make_a_parallelogram():
     sim, state, (first, second) = turned((1.0, -1.0))
     assert [bar.bar.name.split()[3:] for bar in sim.scenario.bars] == [[], ["2"]]

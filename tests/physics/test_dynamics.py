@@ -151,6 +151,7 @@ def test_dynamics_move_agents_as_in_vmas(name):
     assert state["vel"].abs().max() > 1e-4 or name == "rotation"
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize(
     "limits",
@@ -169,6 +170,7 @@ def test_limits_friction_and_gravity_of_an_agent_are_those_of_vmas(limits):
     compare(HolonomicWithRotation(), lambda w: holonomic_with_rot.HolonomicWithRotation(), limits, steps=15)
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize("control", [((2.0, 0.0, 0.0),), ((2.0, 6.0, 0.002),), ((1.5, 0.3, 0.1), "parallel")])
 @pytest.mark.parametrize("limit", [{}, {"f_range": 0.6}])
@@ -191,6 +193,7 @@ def test_a_controller_reaches_the_velocity_and_starts_anew_after_a_reset():
     assert torch.equal(again[where][..., 1], state[where][..., 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [DiffDrive(), KinematicBicycle()])
 @pytest.mark.parametrize("drag", [0.0, 0.25, 0.5])
 def test_drag_divides_the_steady_speed_of_vehicles(kind, drag):
@@ -202,6 +205,7 @@ def test_drag_divides_the_steady_speed_of_vehicles(kind, drag):
     torch.testing.assert_close(speed, torch.full_like(speed, 0.5 / (1 + drag)))  # v (1 - d) + (u - v), where it rests
 
 
+@pytest.mark.slow
 def test_the_integral_of_a_controller_adds_no_more_than_its_bound():
     sim = Simulation(Ours(Holonomic(), {"max_f": 0.4, "movable": False}, ((2.0, 0.5, 0.0),)))
     state, *_ = sim.reset(sim.start(RowRNG(rows=[1])))

@@ -282,6 +282,7 @@ def test_the_env_is_vmas_step_by_step(choice):
 # --- mistakes and making -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_name_makes_an_env_with_options_of_both():
     entry = next(e for e in load("marlenv.scenarios.index:SCENARIOS") if e.name == "simple_spread")
     env = entry.load()(**entry.options, num_envs=3, seed=1, n_agents=4, max_steps=9)

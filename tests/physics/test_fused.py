@@ -29,6 +29,7 @@ def same(ours, reference):
             assert x.batch_size == y.batch_size, key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compile", ["none", "aot"])
 @pytest.mark.parametrize(
     ("policy", "error", "says"),
@@ -113,6 +114,7 @@ def test_machine_code_fused_is_machine_code_step_by_step(kind, options):
             )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize("kind", ["random", "module"])
 @pytest.mark.parametrize("steps", [19, 40, 70])

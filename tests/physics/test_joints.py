@@ -73,6 +73,7 @@ def theirs(joint):
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize("name", JOINTS)
 def test_a_joint_is_that_of_vmas(name, monkeypatch):

@@ -59,6 +59,7 @@ def test_another_option_is_another_scenario(traced, options):
     assert len(traced) == 2
 
 
+@pytest.mark.slow
 def test_other_actions_are_drawn_by_other_code(traced):
     spread()
     env = make("simple_spread", num_envs=3, seed=0, compile="aot")
@@ -70,6 +71,7 @@ def test_other_actions_are_drawn_by_other_code(traced):
     assert -0.5 <= float(actions.min()) < 0 < float(actions.max()) <= 0.25
 
 
+@pytest.mark.slow
 def test_a_changed_method_is_traced(traced, monkeypatch):
     before = spread().rollout(3)["next", "agents", "reward"]
     monkeypatch.setattr(SimpleSpread, "rewards", lambda self: {"agents": self.zeros(self.n_agents) + 7})
@@ -101,6 +103,7 @@ class OfAUser(SimpleSpread):
         return {"agents": super().rewards()["agents"] * 0 + FACTOR}
 
 
+@pytest.mark.slow
 def test_scenarios_of_users_are_traced_each_time(traced, monkeypatch):
     for factor in (1.0, 2.0):
         monkeypatch.setitem(globals(), "FACTOR", factor)
@@ -120,6 +123,7 @@ def test_what_is_too_large_is_told_at_once(traced, monkeypatch):
             known.source_of(simulation, None, 0, wide=False, largest=100)
 
 
+@pytest.mark.slow
 def test_what_is_kept_has_an_end(traced, monkeypatch):
     monkeypatch.setattr(known, "MOST", 1)
     for n in (1, 2, 1):

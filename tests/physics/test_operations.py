@@ -69,6 +69,7 @@ def library(request, tmp_path_factory):
         yield made
 
 
+@pytest.mark.slow
 def test_every_handler_and_every_declared_argument_has_a_case(library):
     assert not sorted(declared() - library.given)
 

@@ -218,6 +218,7 @@ class AtHome(Scenario):
 """
 
 
+@pytest.mark.slow
 def test_the_package_that_a_scenario_comes_from_is_watched_where_it_is_installed(tmp_path, monkeypatch):
     package = tmp_path / "site-packages" / "laboratory"
     package.mkdir(parents=True)
@@ -252,6 +253,7 @@ def test_another_method_of_a_scenario_of_ours_is_followed(kind, at, monkeypatch)
     assert last_reward(env) != 7.0
 
 
+@pytest.mark.slow
 def test_what_a_policy_changes_in_the_middle_of_a_rollout_is_followed():
     """From the next step on, and in resets and steps by hand."""
     found = []

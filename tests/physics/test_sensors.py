@@ -249,6 +249,7 @@ def test_machine_code_sees_what_eager_mode_sees(shape):
     torch.testing.assert_close(ours["agents", "observation"], theirs["agents", "observation"], rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", ["none", pytest.param("aot", marks=COMPILES)])
 def test_agents_hide_who_is_behind_them_and_not_themselves(tier):
     class Queue(Crowd):
@@ -306,6 +307,7 @@ class Lonely(Scenario):
         return {"edges": self.near.edges().edge_index}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"n_agents": 1, "each_other": True}], ids=["no landmarks", "nobody else"])
 @pytest.mark.parametrize("tier", ["none", pytest.param("aot", marks=COMPILES)])
 def test_where_nobody_is_nobody_is_seen(options, tier):

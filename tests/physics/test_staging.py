@@ -160,6 +160,7 @@ def summed():
     return act
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compact", [False, True])
 @pytest.mark.parametrize("tier", ["none", "aot"])
 @pytest.mark.parametrize("policy", [centred, summed])
@@ -195,6 +196,7 @@ def test_rows_that_end_one_by_one(rows, stop):
     assert bool((ended.any(0) & ~ended.all(0)).any())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["navigation", "balance", "football"])
 def test_what_is_written_past_the_caches_is_the_same(name):
     """Of many rows; the first of them live as they do alone."""

@@ -106,6 +106,7 @@ def test_machine_code_ends_where_separate_operations_end(name):
         assert worst <= 1e-6
 
 
+@pytest.mark.slow
 def test_what_holds_in_some_rows_only_is_computed_there():
     """Limits of speed in every other row, and everybody in one place, so that all pairs touch."""
 
@@ -187,6 +188,7 @@ def test_rows_of_a_second_tile_are_their_own():
         torch.testing.assert_close(x, separate[key], rtol=0, atol=1e-5, msg=lambda text, key=key: f"{key}: {text}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["simple_spread", "dispersion"])
 def test_the_rows_that_begin_anew_are_those_asked_for_however_many_stand_side_by_side(name):
     """Most of 64 rows are written where they stand, few are picked, and what is left at the end is no 64."""

@@ -108,6 +108,7 @@ def test_a_scenario_that_looks_at_its_data_is_refused_with_the_line(what):
         played(inductor, simulation, torch.ones(ROWS, 1, 2))
 
 
+@pytest.mark.slow
 def test_how_many_numbers_there_are_is_counted_in_each_step():
     simulation, inductor = compiled("how many")
     with torch.no_grad():
@@ -150,6 +151,7 @@ def test_gradients_are_those_of_the_scenario(what, slope):
     assert torch.is_grad_enabled()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["Function", "inference_mode"])
 def test_gradients_that_a_graph_does_not_have_are_refused(what):
     simulation, inductor = compiled(what)

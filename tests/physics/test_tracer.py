@@ -51,6 +51,7 @@ def test_an_error_of_the_scenario_becomes_one_that_names_it():
         Source(sim)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("around", ["inference", "float64", "grad", "thread"])
 def test_the_source_does_not_depend_on_what_is_around_it(around):
     usual, made = Source(Simulation(SimpleSpread())).text, []

@@ -71,6 +71,7 @@ def played(path, tier, steps=12, **options):
     return torch.stack(seen), env
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", MOVES)
 def test_landmarks_that_a_file_moves_are_where_vmas_has_them(how, tmp_path):
     path = written(tmp_path, MOVES[how])

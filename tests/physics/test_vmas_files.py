@@ -64,6 +64,7 @@ def test_all_41_files_are_there():
     assert len(MINE) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOME)
 def test_a_file_of_vmas_is_equal(name, tmp_path):
     equal(FILES[name], tmp_path)

@@ -130,6 +130,7 @@ def test_scenarios_of_vmas_can_be_extended(how, tmp_path):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_what_a_scenario_of_vmas_draws_is_watched(tmp_path):
     path = tmp_path / "mine.py"
     for how, base in HOW.items():

@@ -104,6 +104,7 @@ def compared(path, steps, rows=19):
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first(QUICK, 2))
 def test_machine_code_says_what_a_file_says(name):
     assert compared(FILES[name], 10)
@@ -116,6 +117,7 @@ def test_machine_code_says_what_every_file_says(name):
     assert results or name not in RESULTS
 
 
+@pytest.mark.slow
 def test_reward_and_observation_of_a_file_are_not_run_any_more(tmp_path):
     env, td = played(written("pass", tmp_path))
     calls, kind = [], type(env.scenario)
@@ -250,6 +252,7 @@ def test_partial_resets_and_ends_go_on_as_without(tmp_path):
         torch.testing.assert_close(data[0][key], data[1][key], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_row_says_the_same_in_a_batch_of_any_size(tmp_path):
     rows = {}
     for count in (1, 3, 64):

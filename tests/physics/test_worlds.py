@@ -51,6 +51,7 @@ def worst(name, rows, steps, monkeypatch):
     return {entry: max(error[entry] for error in errors) for entry in errors[0]}
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize("name", QUICK)
 def test_a_step_is_that_of_vmas(name, monkeypatch):

@@ -26,6 +26,7 @@ def over_the_line(pair):
     pair.follow()
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_goals_and_partial_resets_are_those_of_vmas(options, monkeypatch):
@@ -91,6 +92,7 @@ def test_the_luck_of_the_comparison_is_used():
         pair.run(20)
 
 
+@pytest.mark.slow
 def test_blue_may_be_scripted_and_red_learn():
     env = make_scenario(harness.WHERE["football"], 32, seed=1, compile="none", ai_blue_agents=True, ai_red_agents=False)
     data = env.rollout(300, lambda td: td.set(("agent_red", "action"), torch.zeros(32, 3, 2)), break_when_all_done=True)

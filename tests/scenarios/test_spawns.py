@@ -89,6 +89,7 @@ def test_what_starts_at_fixed_places_starts_where_it_does_in_vmas(name):
     torch.testing.assert_close(ours(name, 4, {}), theirs(name, 4, {}), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 def test_agents_of_sampling_start_where_the_edge_of_the_field_lets_them_be():
     for start in (ours, theirs):

@@ -291,6 +291,8 @@ ERRORS: list[Case] = [
     (lambda: Composite(a=Composite(shape=(2,)), shape=(3,)), ShapeError,
      "the batch size [3], got batch size [2]; expand"),
     (lambda: Unbounded("ab"), SpecTypeError, "a size is an int or a sequence of them, got 'ab'"),
+    (lambda: Unbounded(True), SpecTypeError, "a size is an int or a sequence of them, got True"),
+    (lambda: Unbounded({}), SpecTypeError, "a size is an int or a sequence of them, got {}"),
     (lambda: Composite(a=3), SpecTypeError, "Composite: entry 'a' must be a spec, a mapping or None, got int"),
     (lambda: setattr(Composite(a=Unbounded((2,))), "shape", (3,)), ShapeError,
      "Composite: cannot have shape [3], because entry 'a' has shape [2]; expand the composite, or replace the entry"),

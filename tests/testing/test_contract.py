@@ -43,6 +43,7 @@ ENVS: dict[str, Callable[[], EnvBase]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", first(ENVS, 3))
 def test_the_contract_holds(env: str) -> None:
     broken = [f"{r.name}: {r.says}" for r in run_contract(ENVS[env]) if r.verdict == "broken"]

@@ -76,6 +76,7 @@ def seen_by_people(rules, state) -> tuple[object, ...]:
     return (*shown, int(state.passes > 0)) if isinstance(rules, Go) else shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rules", "player", "times"),
     [(Chess(draws="forced"), knights, 3), (Go(size=3, moves=40), stones, 2), (Go(size=2, moves=40), stones, 3)],

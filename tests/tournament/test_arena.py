@@ -114,6 +114,7 @@ def test_tables_in_tic_tac_toe_win_as_often_as_enumeration_says() -> None:
         assert abs(share - chance) < 4 * (chance * (1 - chance) / count) ** 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", [TicTacToe(), KuhnPoker(), Backgammon()], ids=lambda rules: type(rules).__name__)
 def test_games_are_the_same_at_any_batch_size(rules) -> None:
     players = {"a": random_player, "b": random_player, "first": first_legal}

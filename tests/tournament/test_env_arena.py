@@ -78,6 +78,7 @@ def by_what_it_hears(turn: Turn) -> torch.Tensor:
     return turn.spec.low + (seen.long() % 97).float() / 96 * (turn.spec.high - turn.spec.low)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "chain",
     [

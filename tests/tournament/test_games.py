@@ -28,6 +28,7 @@ GAMES = st.lists(
 PLACES = st.none() | st.integers(-12, 12)
 
 
+@pytest.mark.slow
 @given(GAMES, GAMES, PLACES, PLACES, PLACES.filter(lambda step: step != 0))
 def test_games_are_their_list(plain: list[Game], more: list[Game], start, stop, step) -> None:
     games = Games.of(iter(plain))

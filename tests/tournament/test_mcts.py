@@ -72,6 +72,7 @@ def turn(rules: Rules[Any], state: Any, seed: int, rows: int) -> Any:
     return SimpleNamespace(rules=rules, state=state, rng=rng, seat=rules.player(state), legal=rules.legal(state))
 
 
+@pytest.mark.slow
 def test_it_takes_the_better_chance() -> None:
     """Its best move is action 1, and it thinks of both actions as the law of chance has it."""
     rules = Bet()
@@ -176,6 +177,7 @@ def test_it_bears_off_as_the_exact_solution_does(mine: Side, theirs: Side, dice:
     assert (earned + 1) / 2 == pytest.approx(worth[best], abs=0.07)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rules", "moves"),
     [

@@ -94,6 +94,7 @@ def test_rounds_go_on_with_new_openings_dice_and_numbers(tmp_path: Path) -> None
         assert len({game.chance for game in games}) == len(pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("players", "rounds"), [("ab", 1), ("abc", 2), ("abcd", 2), ("abcdef", 3), ("abcdefghi", 5)])
 def test_a_swiss_tournament_has_rounds_for_its_players(players: str, rounds: int, tmp_path: Path) -> None:
     for seed in range(8):

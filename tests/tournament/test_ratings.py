@@ -208,6 +208,7 @@ def test_bootstrap_depends_on_its_seed_alone() -> None:
     assert (first.parameters != Replicates(ratings, 20, seed=6).parameters).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("won", "lost"), [(1, 1), (2, 1), (3, 2)])
 def test_few_games_set_no_bound_where_chance_may_give_them_all_to_one(won: int, lost: int) -> None:
     """Games drawn anew go to one side more often than in one of twenty."""
@@ -271,6 +272,7 @@ def test_who_lost_hundreds_of_games_to_another_is_not_above_it(names: tuple[str,
         assert found == {"good": (1, 1), "bad": (2, 3), "bad2": (2, 3)}
 
 
+@pytest.mark.slow
 def test_ranks_of_who_won_everything_ask_how_much_that_is() -> None:
     """Between equals ``n`` games go to one side with a chance of 2 / 2^n."""
     for won, best in ((5, 1), (6, 2)):  # 1/16 and 1/32 against 5 %
@@ -303,6 +305,7 @@ def test_who_lost_everything_has_an_upper_bound_only() -> None:
     assert (low[2], high[2]) == (-np.inf, pytest.approx(-exact, abs=1.0))
 
 
+@pytest.mark.slow
 def test_who_only_met_the_unbounded_is_unknown() -> None:
     games = [("a", "b", 1), ("b", "a", 1)] * 9 + [("top", "a", 1), ("top", "c", 1)]
     ratings = rate(Results.of(games), seat=False)

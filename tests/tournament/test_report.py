@@ -42,6 +42,7 @@ def toml(tmp_path: Path) -> Path:
     return tmp_path / "t.toml"
 
 
+@pytest.mark.slow
 def test_the_commands_play_rate_report_and_export(toml: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tournament", "run", str(toml)]) == 0
     ledger = str(toml.with_suffix(".sqlite"))
@@ -82,6 +83,7 @@ def resigns(turn) -> torch.Tensor:
     return torch.full_like(turn.seat, -1)
 
 
+@pytest.mark.slow
 def test_the_page_shows_circles_accounts_and_the_schedule(tmp_path: Path) -> None:
     (tmp_path / "t.toml").write_text(CIRCLE.replace("late =", "# late ="))
     main(["tournament", "run", str(tmp_path / "t.toml")])
@@ -104,6 +106,7 @@ def test_the_page_shows_circles_accounts_and_the_schedule(tmp_path: Path) -> Non
     assert accounts.count("<td>none</td>") == 3
 
 
+@pytest.mark.slow
 def test_games_that_were_all_drawn_have_ratings_where_draws_are_halves(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,6 +156,7 @@ def test_names_that_begin_alike_can_be_told_apart(tmp_path: Path) -> None:
         assert all(len(short) <= 20 and short[-6:] == name[-6:] for short, name in shown.items())
 
 
+@pytest.mark.slow
 def test_the_page_says_why_nothing_can_be_replayed(toml: Path) -> None:
     ledger = open_ledger(Config.read(toml), toml.with_suffix(".sqlite"))
     page, none = toml.with_suffix(".html"), re.compile('<p id="none">(.*?)</p>')
@@ -202,6 +206,7 @@ def goes(speed: float):
     return lambda turn: torch.full((*turn.data.batch_size, 2), speed)
 
 
+@pytest.mark.slow
 def test_wide_tables_scroll_and_do_not_widen_the_page(toml: Path) -> None:
     ledger = open_ledger(Config.read(toml), toml.with_suffix(".sqlite"))
     run(ledger)

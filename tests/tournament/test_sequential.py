@@ -249,6 +249,7 @@ def test_games_without_a_loss_set_bounds_if_not_all_were_won(counts: list[int]) 
         assert 0.3 < as_good(found.elo) < 0.9  # ties with what was seen among them
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("true", [600, 1000])
 def test_estimates_of_the_much_stronger_are_not_wild(true: float) -> None:
     test, rng, known, found = SPRT(0, 40), np.random.default_rng(true), {}, []

@@ -47,6 +47,7 @@ def chance_of(ledger: Ledger) -> list[int]:
     return [key & 0x7FFFFFFF for key in streams(SEED, torch.tensor(chances), CHANCE).tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tictactoe_v3", "connect_four_v3", "leduc_holdem_v4"])
 def test_games_of_pettingzoo_are_those_of_its_own_loop(tmp_path: Path, name: str) -> None:
     """The cards of Leduc follow from the seed of a game; those of a pair are the same."""

@@ -100,6 +100,7 @@ class Threads:
             thread.join()
 
 
+@pytest.mark.slow
 def test_a_driver_gives_each_game_to_one_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crews = list[Threads]()
 

@@ -110,6 +110,7 @@ def test_however_a_chain_is_put_together_it_is_one_after_the_other(names: list[s
     assert not differences(played(other), played(env))
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(names=NAMES, base=st.sampled_from(list(BASES)), rows=st.integers(1, 3))
 def test_a_batch_is_a_stack_of_singles_and_rows_start_anew_by_themselves(
@@ -188,6 +189,7 @@ def shown(td: TensorDict) -> TensorDict:
     return td.exclude(*[key for key in td.keys(True, True) if str(key if isinstance(key, str) else key[-1])[0] == "_"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", [SerialEnv, ParallelEnv])
 def test_what_envs_of_a_pool_remember_is_theirs_whatever_is_done_outside(pool: Any) -> None:
     """The pool of envs with a chain inside, and the rest of it outside, is the bare envs with all of it outside."""

@@ -90,6 +90,7 @@ def test_a_mask_of_any_name_is_obeyed_by_random_actions(flags, rows, later):
     assert (blind == -1).any(), "without the transform nobody knows of the mask"
 
 
+@pytest.mark.slow
 def test_a_pool_of_envs_with_masks_of_any_name_obeys_them():
     makers = [lambda n=n: TransformedEnv(Legal(max_steps=n), ActionMask(mask_key="legal")) for n in (3, 5)]
     for pool in (SerialEnv(2, makers), ParallelEnv(2, makers)):

@@ -94,6 +94,7 @@ def test_what_a_policy_writes_at_the_root_stays():
     assert data["next", "h"].flatten().tolist() == [1, 2, 3, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buffers", [None, False])
 def test_hidden_states_of_agents_reach_children_in_processes(buffers):
     key = ("agents", "h")

@@ -375,6 +375,7 @@ def test_wandb_writes_offline(tmp_path: Path) -> None:
     same_film(films[0])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # its own
 def test_mlflow_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # files serve a test; MLflow wants a database

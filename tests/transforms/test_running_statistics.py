@@ -181,6 +181,7 @@ def worker(kind: str, shared: Any, keys: Any, first: int) -> TransformedEnv:
     return TransformedEnv(CountingEnv(first), norm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", [SerialEnv, ParallelEnv])
 def test_workers_move_the_same_statistics(pool: Any) -> None:
     """Each of three workers measures 1 reset and 20 steps; and in the parent, the statistics are there to be used."""

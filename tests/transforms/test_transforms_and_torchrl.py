@@ -82,6 +82,7 @@ def test_partial_resets_are_torchrls(transform):
     assert_same_data(*data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transform", [t for t in TRANSFORMS if "names" not in t])
 def test_a_series_of_transformed_envs_is_a_transformed_series(transform):
     """RewardSum in series sums (USERS (b) 28); StepCounter truncates groups (25)."""

@@ -116,3 +116,15 @@ def test_conditions_are_bools(kind: str, answer: Tensor) -> None:
     said = rf"must give a bool or a tensor of bools, got one of {answer.dtype}"
     with pytest.raises(SpecTypeError, match=said):
         CountingEnv(9, batch_size=[3]).append_transform(made).rollout(3)
+
+
+def test_what_a_step_reads_again_is_no_observation_to_norm() -> None:
+    """What the opponent's first move earned is told in the state: normalised, it was added to all rewards."""
+    env = marlenv.make("tic_tac_toe", num_envs=4, seed=0, opponent="random")
+    normed = TransformedEnv(
+        marlenv.make("tic_tac_toe", num_envs=4, seed=0, opponent="random"), ObservationNorm(1.0, 2.0)
+    )
+    want, got = (one.rollout(6, break_when_any_done=False) for one in (env, normed))
+    assert torch.equal(got["next", "x", "reward"], want["next", "x", "reward"])
+    assert torch.equal(got["next", "x", "observation"], 2 * want["next", "x", "observation"] + 1)
+    assert set(normed.transform.in_keys).isdisjoint(env.state_keys)

@@ -37,6 +37,7 @@ EVERY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "how"), EVERY)
 def test_a_child_that_leaves_is_started_again(tmp_path, kind, how):
     once = tmp_path / "once"
@@ -50,6 +51,7 @@ def test_a_child_that_leaves_is_started_again(tmp_path, kind, how):
     env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "how"), EVERY)
 def test_or_named(kind, how):
     env = POOLS[kind]([Fragile, partial(Fragile, fails_at=2, how=how)])
@@ -81,6 +83,7 @@ class Broken(CountingEnv):
         return {}["earth"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [SerialEnv, lambda n, make: AsyncEnvPool([make] * n)])
 def test_an_attribute_that_is_missing_or_fails_is_told_as_the_child_tells_it(make):
     env = make(2, Broken)

@@ -27,6 +27,7 @@ def new(request):
     return POOLS[request.param]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twin", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 def test_it_can_be_copied_and_pickled(new, twin):
     env = new(2, CountingEnv, create_env_kwargs=[{"max_steps": 2}, {"max_steps": 3}])
@@ -71,6 +72,7 @@ def chain(seed, count):
     return seeds
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_its_children_begin_as_they_were_seeded(new):
     env = new(3, cart_pole)
@@ -97,6 +99,7 @@ def test_after_an_error_too(new):
     env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("how", ["serial", "parallel"])
 def test_seeds_given_to_some_children_are_kept(how):

@@ -94,6 +94,7 @@ def test_at_the_end_of_the_program_too(kind, folder, tmp_path_factory):
     assert left(folder) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", POOLS)
 def test_all_are_closed_where_some_fail_to(kind, folder):
     env = POOLS[kind](makers(folder, e1="close", e3="close"))
@@ -116,6 +117,7 @@ def test_all_are_closed_where_some_fail_to(kind, folder):
     assert left(folder) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WORKERS)
 def test_a_forgotten_pool_warns(kind, folder):
     held = [POOLS[kind](makers(folder, e1="close"))]
@@ -164,6 +166,7 @@ def test_the_env_of_a_creator_that_fails(folder, monkeypatch):
     assert left(folder) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", POOLS)
 def test_a_question_that_is_refused_says_by_which_env(kind, folder):
     env = POOLS[kind](makers(folder, e2="ask"))

@@ -65,6 +65,7 @@ def seen(td: TensorDictBase) -> list[list[float]]:
     return [td["observation"].flatten().tolist(), td["truncated"].flatten().tolist()]
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize("how", ["reset", "step"])
 def test_an_env_that_was_lost_while_it_waited_is_cut_off_in_its_next_step(kind: str, how: str) -> None:
@@ -105,6 +106,7 @@ def test_what_shares_a_process_with_an_env_that_dies_in_its_reset(kind: str, tmp
     env.close()
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_worker_that_was_lost_before_the_first_step(kind: str) -> None:
     env = POOLS[kind]([partial(Counter, max_steps=50)] * 2, on_failure="restart")
@@ -114,6 +116,7 @@ def test_a_worker_that_was_lost_before_the_first_step(kind: str) -> None:
     env.close()
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_worker_that_was_lost_is_asked_again(kind: str) -> None:
     env = POOLS[kind]([partial(Counter, max_steps=n) for n in (7, 9)], on_failure="restart")
@@ -140,6 +143,7 @@ def test_an_env_that_dies_of_a_question_is_named(kind: str) -> None:
     assert env.is_closed
 
 
+@pytest.mark.slow
 @KINDS
 def test_what_cannot_be_sent_is_named_and_the_pool_goes_on(kind: str) -> None:
     env = POOLS[kind]([Counter] * 2, timeout=20)

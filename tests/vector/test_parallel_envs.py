@@ -70,6 +70,7 @@ def test_partial_steps_and_resets_are_those_of_a_series(twins, rows):
         assert_equal(one, two)
 
 
+@pytest.mark.slow
 def test_seeds_do_not_depend_on_the_number_of_processes():
     data = []
     for processes in (1, 2, 4):
@@ -202,6 +203,7 @@ def test_one_child_may_be_a_series():
     env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["counting", "groups", "uneven agents"])
 def test_data_may_be_sent_piece_by_piece(kind):
     serial, parallel = pool(SerialEnv, kind), pool(ParallelEnv, kind, num_processes=2, use_buffers=False)

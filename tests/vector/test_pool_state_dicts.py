@@ -43,6 +43,7 @@ if marlenv.optional.has("torchrl"):
     AROUND["torchrl"] = (marlenv.to_torchrl, "inner.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "around"), [("serial", name) for name in AROUND] + [(kind, "a transform") for kind in POOLS][1:]
 )

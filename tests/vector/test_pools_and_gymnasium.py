@@ -39,6 +39,7 @@ def same(ours: torch.Tensor, theirs: np.ndarray) -> bool:
     return np.array_equal(ours.numpy(), theirs.reshape(ours.shape).astype(ours.numpy().dtype))
 
 
+@pytest.mark.slow
 def test_steps_resets_and_final_observations_are_those_of_a_vector(pair: tuple[EnvBase, SyncVectorEnv]) -> None:
     pool, vector = pair
     seeds = [5]

@@ -55,6 +55,7 @@ def test_no_two_processes_draw_the_same(how):
         assert len(set(column)) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["forkserver", "asynchronous"])
 def test_a_seed_seeds_the_processes_too(how):
     def observed(seed):

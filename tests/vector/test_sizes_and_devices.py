@@ -42,6 +42,7 @@ POOLS: dict[str, Callable[..., EnvBase]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", POOLS)
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 2, 4)], ids=["alike", "unlike"])
 def test_entries_may_change_in_size(kind: str, sizes: tuple[int, ...]) -> None:

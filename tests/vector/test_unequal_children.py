@@ -49,6 +49,7 @@ def test_children_that_are_too_different_are_refused_where_equal_ones_are_asked_
         SerialEnv(len(children), children, share_individual_td=False)
 
 
+@pytest.mark.slow
 def test_observations_may_differ_in_size() -> None:
     env = SerialEnv(2, [spread(seed=1), spread(obs_agents=False, seed=1)])
     parts = env.rollout(3)["next"].unbind(0)
@@ -57,6 +58,7 @@ def test_observations_may_differ_in_size() -> None:
     env.check_env_specs()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", [SerialEnv, ParallelEnv])
 def test_groups_may_differ_in_size(pool: type) -> None:
     env = pool(2, [spread(seed=1, max_steps=3), spread(n_agents=2, seed=1, max_steps=4)])

@@ -376,6 +376,7 @@ def test_a_copy_and_a_state_carry_the_count() -> None:
     assert env.step(env.rand_action(back))["next", "truncated"].all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", GROUPS)
 @pytest.mark.parametrize("max_steps", [None, 2])
 def test_the_contract_holds(groups: str, max_steps: int | None) -> None:

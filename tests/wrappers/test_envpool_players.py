@@ -67,6 +67,7 @@ def told(env: Any, td: Any, row: int, info: Any) -> list[int]:
     return [actions[turn], *[int(env.full_action_spec["agents", "action"].space.n) - 1] * (len(actions) - 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*TURNS, AT_ONCE])
 def test_every_number_is_that_of_the_raw_pools(name: str) -> None:
     env, raws = made(name), [Raw(name, row) for row in range(ROWS)]
@@ -124,6 +125,7 @@ def test_rows_have_the_seeds_of_one_pool_of_them_all(name: str) -> None:
     assert not torch.equal(got[0], got[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), [("LeducHoldem-v1", {}), (AT_ONCE, {"categorical": False})])
 def test_the_contract_holds(name: str, options: dict[str, Any]) -> None:
     def build(num_envs: int = 3) -> MultiThreadedEnv:

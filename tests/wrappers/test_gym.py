@@ -115,6 +115,7 @@ def test_a_vector_cannot_hold_rows_that_go_on() -> None:
         env.step(td)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1"])
 @pytest.mark.parametrize("num_envs", [None, 3])
 def test_the_contract_holds(name: str, num_envs: int | None) -> None:

@@ -245,6 +245,7 @@ def _with_camera(kind: Any) -> IsaacLabWrapper:
     return IsaacLabWrapper(sim, from_tiled_camera=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [*(lambda w=w, s=s: w(s()) for w, s, _ in MADE), *(partial(_with_camera, s) for s in (ManagerBased, Direct))],

@@ -69,6 +69,7 @@ def maps(players: int) -> Any:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.data(), st.sampled_from(FAST), st.integers(0, 1 << 40), st.booleans())
 def test_every_number_is_the_games(data: Any, name: str, seed: int, categorical: bool) -> None:
@@ -273,6 +274,7 @@ def broken(name: str, **options: Any) -> list[str]:
     return [f"{r.name}: {r.says}" for r in found if r.verdict == "broken"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tic_tac_toe", "goofspiel", "leduc_poker"])
 def test_the_contract_holds(name: str) -> None:
     assert not broken(name, return_state=name != "goofspiel")
@@ -416,6 +418,7 @@ def test_a_text_that_is_no_state_is_an_error_and_not_the_end_of_the_process(name
     assert ran.returncode == 0, ran.stderr[-800:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["goofspiel", "leduc_poker", "chess", "python_kuhn_poker", "hearts(pass_cards=False,jd_bonus=True)"]
 )
@@ -497,6 +500,7 @@ def test_games_that_open_spiel_cannot_copy_are_named(name: str, says: str, copie
         copied(env)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["negotiation", "bargaining", "python_hangman"])
 def test_states_of_games_with_a_text_of_their_own_can_be_put_back(name: str) -> None:
     env = OpenSpielEnv(name, categorical_actions=True)

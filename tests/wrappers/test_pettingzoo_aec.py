@@ -157,6 +157,7 @@ def test_both_interfaces_have_the_same_groups_unless_torchrls_are_asked_for() ->
     assert asked.group_map == {a: [a] for a in turns.agent_names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", FAST)
 def test_the_contract_holds(task: str) -> None:
     broken = [

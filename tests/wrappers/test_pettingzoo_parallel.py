@@ -40,6 +40,7 @@ def test_every_number_is_the_simulators(task: str, done_on_any: bool) -> None:
     assert follow(env, Parallel(make_task(task, True, options)), seed=5, episodes=4) > 5
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.dictionaries(st.sampled_from(["wolf_0", "wolf_1", "sheep_0"]), st.integers(1, 6)),
@@ -62,6 +63,7 @@ def test_any_end_in_any_groups(terminate: dict, truncate: dict, group_map: Any, 
     assert follow(env, Parallel(make()), seed=3, episodes=2, max_steps=15) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "task", ["mpe/simple_spread_v3", "mpe/simple_speaker_listener_v4", "butterfly/knights_archers_zombies_v11"]
 )

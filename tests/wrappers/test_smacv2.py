@@ -65,6 +65,7 @@ MAPS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 1 << 30), MAPS, st.booleans(), st.booleans(), st.booleans())
 def test_every_number_is_the_games(

@@ -217,6 +217,7 @@ def test_a_mask_of_an_action_that_is_no_choice_is_an_error() -> None:
         PettingZooWrapper(ParallelEcho(BOX, BOX, np.ones(2, np.int8)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ParallelEcho, TurnsEcho])
 @pytest.mark.parametrize("name", ["MultiDiscrete with starts", "Tuple"])
 def test_the_contract_holds(kind: Any, name: str) -> None:

@@ -103,6 +103,7 @@ def test_random_actions_of_unlike_agents_are_legal(
         assert not one["action_mask"][..., acts[agent].n :].any()
 
 
+@pytest.mark.slow
 def test_the_contract_sees_illegal_actions_of_unlike_agents() -> None:
     def make() -> PettingZooWrapper:
         return PettingZooWrapper(Game({"a_0": Discrete(3), "a_1": Discrete(5)}, masked=("a_0", "a_1")))

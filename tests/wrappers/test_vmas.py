@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rows import entry_of, equal
 from sizes import some
+from tensordict import LazyStackedTensorDict
 
 import marlenv
 from marlenv.errors import DeviceError, DtypeError, IllegalAction, SpecError, SpecTypeError, UnknownName
 from marlenv.keys import nested, path
 from marlenv.optional import need
+from marlenv.physics.vmas_compat import load
 from marlenv.testing import run_contract
 from marlenv.wrappers.vmas import VmasEnv, VmasWrapper
 from marlenv.wrappers.vmas.partial_reset import Generators
@@ -114,6 +117,7 @@ def test_every_number_is_the_simulators(name: str, continuous: bool) -> None:
     follow(name, 3, 8, continuous_actions=continuous, max_steps=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(
     st.integers(0, 1 << 30),
@@ -196,6 +200,7 @@ def like_a_full_reset(name: str, steps: int) -> None:
         a, b = some.step_mdp(a), all_rows.step_mdp(b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["balance", "navigation", "simple_tag", "sampling", "road_traffic"])
 def test_rows_that_are_reset_are_those_of_a_full_reset(name: str) -> None:
     """Among them distributions with a row per env, and rings of as many steps as there are rows."""
@@ -487,3 +492,19 @@ def test_actions_that_are_none_are_named(continuous: bool, value: float) -> None
     twin = VmasEnv("balance", num_envs=2, seed=0, n_agents=2, continuous_actions=continuous)
     twin.reset()
     assert bool((env.step(td.clone())["next"] == twin.step(td.clone())["next"]).all())
+
+
+@pytest.mark.parametrize("rows", [3, 4])
+@pytest.mark.parametrize("native", [False, True])
+def test_rows_that_are_put_together_by_hand_are_rows(native: bool, rows: int) -> None:
+    """A lazy stack of rows was read as one of agents: as many rows as agents played one another's actions."""
+    file = Path(need("vmas", "test").__file__).parent / "scenarios" / "balance.py"
+    env = load(file, num_envs=rows, seed=0) if native else VmasEnv("balance", num_envs=rows, seed=0)
+    env.set_seed(1)
+    td = env.rand_action(env.reset())
+    want = env.step(td.clone())["next"]
+    env.set_seed(1)
+    env.reset()
+    got = env.step(LazyStackedTensorDict(*td.unbind(0), stack_dim=0))["next"]
+    for key in want.keys(True, True):
+        assert torch.equal(got[key], want[key]), key

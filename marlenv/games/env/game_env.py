@@ -98,7 +98,7 @@ class GameEnv(RolloutsInMemory[S]):
         self._by_seat = _order(in_order, len(players))
         self._opening: TensorDict | None = None
         self._pool = DataPool()
-        self._shapes: tuple[Size, list[Size]] | None = None
+        self._shapes: tuple[Size, list[tuple[Size, torch.dtype]]] | None = None
         self._players = len(players)
         alone = all(len(own) == 1 for own in seats.values())
         plain = self.opponent is None and self.max_plies is None and alone
@@ -162,12 +162,12 @@ class GameEnv(RolloutsInMemory[S]):
         return self._fitting(self._kind(*parts), held.batch_size)
 
     def _fitting(self, state: S, batch: Size) -> S:
-        """The positions ``[*B]`` themselves, if their parts have the shapes of the rules."""
+        """The positions ``[*B]`` themselves, if their parts have the shapes and dtypes of the rules."""
         known = self._shapes
         if known is None or known[0] != batch:
-            known = self._shapes = (batch, [Size((*batch, *leaf.shape[1:])) for leaf in self._example])
-        for leaf, want in zip(state, known[1], strict=True):
-            if leaf is None or leaf.shape != want:
+            known = self._shapes = (batch, [(Size((*batch, *x.shape[1:])), x.dtype) for x in self._example])
+        for leaf, (shape, dtype) in zip(state, known[1], strict=True):
+            if leaf is None or leaf.shape != shape or leaf.dtype is not dtype:
                 return self._fitting_rows(state, batch)
         return state
 
@@ -180,6 +180,11 @@ class GameEnv(RolloutsInMemory[S]):
                     f"GameEnv: a position has ('state', {name!r}) of shape {[*batch, *known.shape[1:]]}, got "
                     f"{'none' if leaf is None else list(leaf.shape)}; take positions from env.reset() or "
                     f"env.get_state(td)"
+                )
+            if leaf.dtype != known.dtype:
+                raise SpecError(
+                    f"GameEnv: a position has ('state', {name!r}) of {known.dtype}, got {leaf.dtype}; take positions "
+                    f"from env.reset() or env.get_state(td)"
                 )
         return state
 

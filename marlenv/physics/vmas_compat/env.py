@@ -26,7 +26,7 @@ from marlenv.physics.vmas_compat.pictures import draw_row
 from marlenv.physics.vmas_compat.pure import Fast
 from marlenv.physics.vmas_compat.scenario import BaseScenario
 from marlenv.specs import Binary, Composite, StackedComposite, TensorSpec, Unbounded
-from marlenv.tensordicts import get, nest, parts, plant, rows
+from marlenv.tensordicts import columns, get, nest, parts, plant, rows
 
 CPU = torch.device("cpu")
 
@@ -254,29 +254,28 @@ class VmasFileEnv(EnvBase):
 
     def _taken(self, td: TensorDictBase) -> list[Tensor]:
         """The actions of agents that are alike, ``[B, A, width]``, in memory of the world's own, planar."""
-        columns: list[Any] = [None] * self.n_agents
+        each: list[Any] = [None] * self.n_agents
         whole: dict[tuple[int, ...], Tensor] = {}
         for path, members in self._members.items():
             group: Any = td
             for name in path:
                 group = get(group, name)
             if self._lazy[path] or parts(group) is not None:
-                stack = parts(group)
-                for i, one in zip(members, group.unbind(1) if stack is None else stack, strict=True):
-                    columns[i] = get(one, "action")
+                for i, one in zip(members, columns(group, 1), strict=True):
+                    each[i] = get(one, "action")
                 continue
             action = get(group, "action")
             whole[tuple(members)] = action
             for i, one in zip(members, action.unbind(1), strict=True):
-                columns[i] = one
-        return [self._read(control, places, columns, whole) for control, places in self._sources]
+                each[i] = one
+        return [self._read(control, places, each, whole) for control, places in self._sources]
 
     def _read(
-        self, control: Control, places: list[int], columns: Sequence[Tensor], whole: Mapping[tuple[int, ...], Tensor]
+        self, control: Control, places: list[int], each: Sequence[Tensor], whole: Mapping[tuple[int, ...], Tensor]
     ) -> Tensor:
         action = whole.get(tuple(places))
         if action is None:
-            action = torch.stack([columns[i] for i in places], 1)
+            action = torch.stack([each[i] for i in places], 1)
         if self.one_hot:
             action = numbers(action, control)
         if self.device == CPU:

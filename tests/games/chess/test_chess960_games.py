@@ -33,6 +33,7 @@ def begun(env: GameEnv[State]) -> TensorDictBase:
     return env.reset(td, set_state=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["torch", "auto"])
 @pytest.mark.parametrize("options", [{}, {"mask": "bool"}, {"illegal": "lose"}, {"opponent": "random"}], ids=str)
 def test_new_games_begin_where_games_end(options: dict[str, Any], path: str) -> None:
@@ -80,6 +81,7 @@ def drawn(env: Any, games: int) -> torch.Tensor:
     return torch.tensor(seen).T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

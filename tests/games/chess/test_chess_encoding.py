@@ -40,6 +40,7 @@ def positions(chess960: bool) -> list[chess.Board]:
     return [board for board in boards if not board.is_game_over()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chess960", [False, True], ids=["standard", "chess960"])
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_come_back(name: str, chess960: bool) -> None:
@@ -87,6 +88,7 @@ def test_lc0_numbers_are_known() -> None:
     assert [LC0_MOVES[n] for n in encoding("lc0").encode(promotion.board, moves)] == ["a7a8q", "a7a8r", "a7a8b", "a7a8"]
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 def test_openspiel_numbers_are_openspiels() -> None:
     game, rules, numbers = pyspiel.load_game("chess"), Chess(), encoding("openspiel")
@@ -106,6 +108,7 @@ def test_openspiel_numbers_are_openspiels() -> None:
     assert {4672, 4673} <= seen
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 def test_pettingzoo_numbers_are_pettingzoos() -> None:
     rules, numbers = Chess(), encoding("pettingzoo")

@@ -308,6 +308,7 @@ almost_fen = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(text=st.one_of(st.text(max_size=80), almost_fen), chess960=st.booleans())
 def test_any_text_is_a_fen_or_bad_notation(text: str, chess960: bool) -> None:

@@ -59,6 +59,7 @@ def test_games_are_those_of_the_long_way(options: dict[str, Any]) -> None:
     assert ended or ours.batch_size.numel() == 1
 
 
+@pytest.mark.slow
 def test_the_long_way_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     env = ChessEnv()
     td = env.reset()

@@ -64,6 +64,7 @@ def test_many_positions_equal_python_chess(draws: str, chess960: bool, sized: Ca
         assert set(ends) >= REASONS[draws, chess960]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chess960", [False, True], ids=["standard", "chess960"])
 def test_every_san_of_a_position_equals_python_chess(chess960: bool) -> None:
     rules = Chess(chess960=chess960)

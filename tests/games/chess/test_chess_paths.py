@@ -43,6 +43,7 @@ def rolled(rules: Chess, rows: int, plies: int, seed: int = 0) -> State:
     return state
 
 
+@pytest.mark.slow
 @needs_numba
 @pytest.mark.parametrize("chess960", [False, True], ids=["standard", "chess960"])
 @pytest.mark.parametrize("draws", ["claim", "forced"])
@@ -274,6 +275,7 @@ def test_an_env_says_the_same_whatever_plays_in_it(mask: str, chess960: bool) ->
     assert all(same(td, copied) for td, copied in held), "data that were handed out were written again"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["torch", "auto"])
 def test_an_illegal_move_is_not_played(path: str) -> None:
     env = marlenv.make("chess", batch_size=[3], path=path)

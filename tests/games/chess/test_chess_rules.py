@@ -82,6 +82,7 @@ def test_castling_rights_and_en_passant_tell_positions_apart() -> None:
     assert reason(rules, after(rules, score + " Kd8", capture)) == "threefold repetition"
 
 
+@pytest.mark.slow
 def test_the_same_game_ends_at_the_same_ply_in_openspiel() -> None:
     game, choose = pyspiel.load_game("chess"), random.Random(5)
     paths = [Chess(path="torch"), Chess()]

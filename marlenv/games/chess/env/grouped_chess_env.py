@@ -117,7 +117,7 @@ class GroupedChessEnv(ChessTurns, GameEnv[State]):
         return (state.moves | waits).movedim(0, -2)  # a player's masks lie together
 
     def _fitting(self, state: State, batch: Size) -> State:
-        return checked(state, self.rules)
+        return self._fitting_rows(state, batch) if any(part is None for part in state) else checked(state, self.rules)
 
     # --- the short ways of the CPU ---------------------------------------------------------------
 
