@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, SupportsFloat
 import numpy as np
 import torch
 from marlenv.groups.columns import NUMBERS, Columns
-from marlenv.groups.specs import PAD_MASK, Unequal, group_specs, pad
+from marlenv.groups.specs import PAD_MASK, Unequal, group_specs, pad_masks
 from marlenv.groups.tree import GroupTree
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 from torch import Size, Tensor
@@ -54,6 +54,7 @@ class Packer:
         tree: the groups.
         per_agent: agent name -> spec of its entries, without batch and agent dimensions.
         unequal: what to do in a group whose agents differ: ``"stack"`` lazily, ``"pad"`` or ``"raise"``.
+        masks: what is told of padding, as of :func:`group_specs`.
 
     >>> see = Composite(observation=Unbounded((2,)))
     >>> packer = Packer(GroupTree({"agents": ["a", "b"]}), {"a": see, "b": see})
@@ -62,13 +63,21 @@ class Packer:
             [1., 2.]])
     """
 
-    def __init__(self, tree: GroupTree, per_agent: Mapping[str, Composite], *, unequal: Unequal = "stack") -> None:
+    def __init__(
+        self,
+        tree: GroupTree,
+        per_agent: Mapping[str, Composite],
+        *,
+        unequal: Unequal = "stack",
+        masks: Mapping[Path, Mapping[Any, Tensor]] | None = None,
+    ) -> None:
         self.tree = tree
-        self.spec: Composite = group_specs(tree, per_agent, unequal=unequal)
+        self.spec: Composite = group_specs(tree, per_agent, unequal=unequal, masks=masks)
         """The spec of what :meth:`pack` returns."""
         self._plans = {p: self._plan(p, [per_agent[a] for a in agents], unequal) for p, agents in tree.groups.items()}
-        self._pad_masks = {p: self._constants(agents, per_agent, unequal) for p, agents in tree.groups.items()}
-        self.columns = Columns.of(tree, per_agent)
+        told = {} if unequal != "pad" else pad_masks(tree, per_agent) if masks is None else masks
+        self._pad_masks = {p: TensorDict(dict(flags), [len(tree.groups[p])]) for p, flags in told.items()}
+        self.columns = None if told else Columns.of(tree, per_agent)
         """The entries as columns, where they are plain arrays of equal agents."""
         self._dense = {p: not isinstance(self.spec[nested(p)], StackedComposite) for p in tree.groups}
 
@@ -96,20 +105,6 @@ class Packer:
                 own = [None if one is None else its for one, its in zip(own, rows, strict=True)]
             found.append(PackedEntry(path(key), leaf, corners, own, [_blank(one) for one in rows]))
         return found
-
-    def _constants(
-        self, agents: tuple[str, ...], per_agent: Mapping[str, Composite], unequal: Unequal
-    ) -> TensorDict | None:
-        specs = {a: per_agent[a] for a in agents}
-        if unequal != "pad" or all(spec == specs[agents[0]] for spec in specs.values()):
-            return None
-        masks = pad(specs)[1]
-        if not masks[agents[0]]:
-            return None
-        flags = TensorDict({}, batch_size=[len(agents)])
-        for key in masks[agents[0]]:
-            flags[key] = torch.stack([masks[a][key] for a in agents])
-        return flags
 
     # --- in --------------------------------------------------------------------------------------
 
@@ -145,7 +140,7 @@ class Packer:
             plans = self._plans[group]
             if self._dense[group]:
                 packed: Any = self._pack_dense(plans[0], given, agents, Size([len(agents)]))
-                if (flags := self._pad_masks[group]) is not None:
+                if (flags := self._pad_masks.get(group)) is not None:
                     packed._tensordict[PAD_MASK] = flags.clone()
             else:
                 rows = [

@@ -39,6 +39,7 @@ def group_specs(
     *,
     unequal: Unequal = "stack",
     batch_size: Sequence[int] = (),
+    masks: Mapping[Path, Mapping[Any, Tensor]] | None = None,
 ) -> Composite:
     """One nested composite from a composite per agent.
 
@@ -47,6 +48,8 @@ def group_specs(
         per_agent: agent name -> its entries, without batch and agent dimensions.
         unequal: what to do in a group whose agents differ: stack lazily, pad with zeros, or raise.
         batch_size: the env's batch size, put in front.
+        masks: what is told of padding, as :func:`pad_masks` gives it, such as that of actions among observations;
+            left out, the padding of these entries. ``{}``: nothing, as for actions and rewards.
 
     Raises:
         GroupError: an agent has no specs, or ``unequal="raise"`` and a group's agents differ, or it is another word,
@@ -69,11 +72,36 @@ def group_specs(
             )
         specs = [per_agent[a] for a in agents]
         try:
-            out[nested(path)] = _stack_group(specs, agents, unequal, lead)
+            group = _stack_group(specs, agents, unequal, lead)
         except GroupError as error:
             error.add_note(f"while stacking group {'/'.join(path)!r}")
             raise
+        out[nested(path)] = group
+        told = None if unequal != "pad" else padding(tree, per_agent, path) if masks is None else masks.get(path)
+        if told:
+            flags = {key: Binary(shape=mask.shape, dtype=torch.bool) for key, mask in told.items()}
+            out[(*path, PAD_MASK)] = Composite(flags, shape=(len(agents),)).expand(*lead, len(agents))
     return out
+
+
+def pad_masks(tree: GroupTree, per_agent: Mapping[str, Composite]) -> dict[Path, dict[Any, Tensor]]:
+    """What is the agents' own in groups whose agents are padded: bool ``[A, ...]`` for every entry that grew.
+
+    >>> tree, one = GroupTree({"agents": ["a", "b"]}), Unbounded((1,))
+    >>> pad_masks(tree, {"a": Composite(x=one, y=one), "b": Composite(x=Unbounded((2,)), y=one)})
+    {('agents',): {'x': tensor([[ True, False],
+            [ True,  True]])}}
+    """
+    found = {path: padding(tree, per_agent, path) for path in tree.groups}
+    return {path: masks for path, masks in found.items() if masks}
+
+
+def padding(tree: GroupTree, per_agent: Mapping[str, Composite], group: Path) -> dict[Any, Tensor]:
+    """The same of one group."""
+    specs = {agent: per_agent[agent] for agent in tree.groups[group]}
+    first, *others = specs.values()
+    masks = [] if all(spec == first for spec in others) else list(pad(specs)[1].values())
+    return {key: torch.stack([mask[key] for mask in masks]) for key in (masks[0] if masks else ())}
 
 
 def _stack_group(specs: Sequence[Composite], agents: Sequence[str], unequal: Unequal, lead: Size) -> Any:
@@ -88,14 +116,7 @@ def _stack_group(specs: Sequence[Composite], agents: Sequence[str], unequal: Une
             f"agents {agents[0]!r} and {agents[odd]!r} have different specs:\n{specs[0]}\n{specs[odd]}\n"
             f"group them apart (MarlGroupMapType.BY_SPEC), or pass unequal='pad' or 'stack'"
         )
-    padded, masks = pad(dict(zip(agents, specs, strict=True)))
-    out: Any = torch.stack(list(padded.values()))  # type: ignore[arg-type]
-    flags = Composite(shape=out.shape)
-    for key in masks[agents[0]]:
-        shape = torch.stack([masks[a][key] for a in agents]).shape
-        flags[key] = Binary(shape=shape, dtype=torch.bool)
-    if not flags.is_empty():
-        out[PAD_MASK] = flags
+    out: Any = torch.stack(list(pad(dict(zip(agents, specs, strict=True)))[0].values()))  # type: ignore[arg-type]
     return out.expand(*lead, *out.shape)
 
 

@@ -159,7 +159,7 @@ def parts(td: Any) -> list[TensorDictBase] | None:
 def columns(td: TensorDictBase, dim: int) -> Sequence[TensorDictBase]:
     """The tensordicts side by side along ``dim``, those inside where it is a lazy stack along it."""
     inside = parts(td)
-    return inside if inside is not None and td.stack_dim == dim else td.unbind(dim)  # type: ignore[attr-defined]
+    return inside if inside is not None and td.stack_dim == dim else td.unbind(dim)
 
 
 def lazy(tds: Iterable[TensorDictBase], dim: int) -> LazyStackedTensorDict:

@@ -13,7 +13,7 @@ from marlenv.envs import EnvBase
 from marlenv.groups import Flags, GroupTree, Packer, aggregate, group_specs
 from marlenv.keys import nested
 from marlenv.rng import RowRNG
-from marlenv.specs import Binary, Bounded, Categorical, Composite, StackedComposite, Unbounded
+from marlenv.specs import Binary, Bounded, Categorical, Composite, Unbounded
 
 
 def flag(*shape: int) -> Binary:
@@ -297,21 +297,10 @@ class UnevenEnv(EnvBase):
         does = {a: Composite(action=Bounded(-1, 1, (n,))) for a, (_, n) in self.SIZES.items()}
         gets = {a: Composite(reward=Unbounded((1,))) for a in self.SIZES}
         self.observations = Packer(self.tree, sees, unequal=unequal)
-        self.done_by = Packer(self.tree, does, unequal=unequal)
+        self.done_by = Packer(self.tree, does, unequal=unequal, masks={})  # flags of padding are things to see
         self.rewards = Packer(self.tree, gets, unequal=unequal)
-        self.observation_spec, self.action_spec, self.reward_spec = (
-            self.observations.spec,
-            self.action_of(),
-            self.rewards.spec,
-        )
-        self.done_spec = flag()
-
-    def action_of(self) -> Composite:
-        """What the agents do; the flags that mark padding are things to see."""
-        spec = self.done_by.spec.clone()
-        if not isinstance(spec["agents"], StackedComposite):
-            spec["agents"].separates("pad_mask")
-        return spec
+        self.observation_spec, self.action_spec = self.observations.spec, self.done_by.spec
+        self.reward_spec, self.done_spec = self.rewards.spec, flag()
 
     def _observe(self) -> TensorDict:
         return self.observations.pack({a: {"observation": [float(self.count)] * n} for a, (n, _) in self.SIZES.items()})

@@ -164,6 +164,6 @@ class _ChanceTree(_Tree):
         led = hashed(torch.stack((node, action, self.rules.position_key(played)), -1))
         found = self.led == led.unsqueeze(1)
         new = going & ~found.any(1)
-        self.led[:, number] = torch.where(new, led, 0)
+        self.led[:, number] = torch.where(new, led, self.led[:, number])
         below = found.int().argmax(1)
         return torch.where(new, number, torch.where(going, below, node)), played, new

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from tensordict import TensorDict
+from torch import Tensor
 
 from marlenv.errors import KeyMissing, MarlenvError, SpecError
 from marlenv.groups import GroupTree, Packer
@@ -30,6 +31,7 @@ class AgentData:
         agents: agent name -> its specs.
         rewards: agent name -> the spec of its reward; None where the team has one reward.
         unequal: what to do in a group whose agents differ.
+        masks: what is told of padding.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class AgentData:
         rewards: Mapping[str, Composite] | None,
         *,
         unequal: Unequal,
+        masks: Mapping[Path, Mapping[Any, Tensor]],
     ) -> None:
         self.who, self.tree, self.names = who, tree, list(agents)
         observed = {a: Composite(all_observations(specs)) for a, specs in agents.items()}
@@ -48,8 +51,8 @@ class AgentData:
             if rewards
             else observed
         )
-        self._resets = Packer(tree, observed, unequal=unequal)
-        self._steps = Packer(tree, both, unequal=unequal)
+        self._resets = Packer(tree, observed, unequal=unequal, masks=masks)
+        self._steps = Packer(tree, both, unequal=unequal, masks=masks)
         self._needed = {a: list(s.observations) for a, s in agents.items()}
         nested_ = {a: [path(key) for key in s.observations.keys(True, True)] for a, s in agents.items()}
         self._inside = {a: [where for where in paths if len(where) > 1] for a, paths in nested_.items()}

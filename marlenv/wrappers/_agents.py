@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -18,7 +19,7 @@ from marlenv.envs.resetting import checked
 from marlenv.errors import whole
 from marlenv.groups import GroupTree, MarlGroupMapType, Packer, group_specs, resolve
 from marlenv.groups.maps import GroupMap
-from marlenv.groups.specs import Unequal
+from marlenv.groups.specs import Unequal, pad_masks
 from marlenv.keys import DONE_NAMES
 from marlenv.specs import Binary, Composite, Unbounded
 from marlenv.tensordicts import get, put
@@ -115,17 +116,20 @@ class AgentsEnv(AgentsWrapper):
         self._choices = Choices(type(self).__name__, self.tree, acted, unequal=self._unequal)
         rewards = {a: Composite(reward=s.reward or Unbounded(FLAG, dtype=torch.float32)) for a, s in agents.items()}
         self._root = RootData(type(self).__name__, self.root_specs())
-        self.full_observation_spec = group_specs(self.tree, observed, unequal=self._unequal).update(self._root.specs)
+        each = {a: Composite({**observed[a], **acted[a], **({} if self.team_reward else rewards[a])}) for a in agents}
+        told = pad_masks(self.tree, each) if self._unequal == "pad" else {}
+        grouped_by = partial(group_specs, self.tree, unequal=self._unequal)
+        self.full_observation_spec = grouped_by(observed, masks=told).update(self._root.specs)
         flags = {a: Composite({n: Binary(shape=FLAG, dtype=torch.bool) for n in DONE_NAMES}) for a in agents}
         ends = flags[self.agent_names[0]]
         self.full_done_spec = group_specs(self.tree, flags).update({n: ends[n] for n in DONE_NAMES})
-        self.full_action_spec = group_specs(self.tree, acted, unequal=self._unequal)
+        self.full_action_spec = grouped_by(acted, masks={})
         grouped = Composite(reward=Unbounded(FLAG, dtype=torch.float32)) if self.team_reward else None
-        self.full_reward_spec = grouped or group_specs(self.tree, rewards, unequal=self._unequal)
-        self._action_packer = Packer(self.tree, acted, unequal=self._unequal)
+        self.full_reward_spec = grouped or grouped_by(rewards, masks={})
+        self._action_packer = Packer(self.tree, acted, unequal=self._unequal, masks={})
         self._agent_specs, paid = agents, None if self.team_reward else rewards
         self._answers = Answers(type(self).__name__, agents, drops_infos=self.drops_infos)
-        self._data = AgentData(type(self).__name__, self.tree, agents, paid, unequal=self._unequal)
+        self._data = AgentData(type(self).__name__, self.tree, agents, paid, unequal=self._unequal, masks=told)
         self._flags = EpisodeFlags(self.tree, "any" if self.done_on_any else "all", masks=self.use_mask)
 
     # --- an episode ------------------------------------------------------------------------------

@@ -99,6 +99,19 @@ def test_games_with_dice_do_not_depend_on_other_rows() -> None:
     assert torch.equal(many[:3], few)
 
 
+def test_a_row_remembers_what_it_thought_whatever_others_think_of() -> None:
+    """Rows whose simulation had ended forgot its last position where others thought on."""
+    rules = Backgammon(hyper=True)
+    state = rules.start(Size([4]), rng=RowRNG(0, [4]))
+    trees = [_ChanceTree(rules, turn(rules, state, 1, n).state, 40, 1.4, RowRNG(2, [n]).bits()) for n in (1, 2, 4)]
+    for tree in trees:
+        for number in range(1, 41):
+            tree.simulate(number)
+    for tree in trees:
+        assert torch.equal(tree.visits, trees[-1].visits[: len(tree.rows)])
+        assert int((tree.led[:, 1:] == 0).sum()) == 0  # nobody's game ends in thought
+
+
 # --- backgammon, when all checkers are home ------------------------------------------------------
 
 Side = tuple[int, ...]  # the points of a player's checkers

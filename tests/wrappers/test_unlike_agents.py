@@ -10,7 +10,7 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete
 from pettingzoo import ParallelEnv as Parallel
 
-from marlenv import PettingZooWrapper, SerialEnv
+from marlenv import PettingZooWrapper, SerialEnv, check_env_specs
 from marlenv.testing import run_contract
 
 pytestmark = pytest.mark.sim
@@ -125,3 +125,19 @@ def test_unlike_groups_draw_in_their_order() -> None:
     acts = {agent: Discrete(3 + int(agent[-1])) for agent in Herds.possible_agents}
     env = PettingZooWrapper(Herds(acts, (2,) * 12, tuple(acts)))
     assert list(env.plan.parts) == [(herd,) for herd in "abcdef"]
+
+
+@pytest.mark.parametrize("width", [(2, 2), (2, 3)])
+def test_what_padding_is_is_seen_and_no_action(width: tuple[int, int]) -> None:
+    """The flags of padded actions were actions themselves: drawn at random, and asked of every policy."""
+    acts = {"a_0": Box(-1, 1, (1,)), "a_1": Box(-1, 1, (3,))}
+    env = PettingZooWrapper(Game(acts, width), unequal="pad", group_map="all_in_one_group", seed=0)
+    own = torch.tensor([[True, False, False], [True, True, True]])
+    assert (env.action_keys, env.reward_keys) == ([("agents", "action")], [("agents", "reward")])
+    td = env.rollout(3, lambda td: td.set(("agents", "action"), torch.full((2, 3), 0.5) * own))
+    for told in (td, td["next"]):
+        assert torch.equal(told["agents", "pad_mask", "action"], own.expand(3, 2, 3))
+        seen = told["agents", "pad_mask"].get(("observation", "observation"), None)
+        assert (seen is None) if width == (2, 2) else (seen[0].sum(-1).tolist() == [2, 3])
+    assert list(env._env.told[-1].values()) == [[0.5], [0.5, 0.5, 0.5]]
+    check_env_specs(env)

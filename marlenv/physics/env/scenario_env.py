@@ -21,7 +21,7 @@ from marlenv.envs.seeding import fresh_seed
 from marlenv.errors import GroupError, flag, whole
 from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
-from marlenv.groups.specs import PAD_MASK
+from marlenv.groups.specs import PAD_MASK, padding
 from marlenv.keys import DONE_NAMES, Path
 from marlenv.options import check_options
 from marlenv.physics.env.draw import draw_row
@@ -31,7 +31,7 @@ from marlenv.physics.env.grouping import Grouping
 from marlenv.physics.env.layout import Layout, by_group, world_entries
 from marlenv.physics.env.partial_reset import restart
 from marlenv.physics.env.simulation_env import SimulationEnv, check_tier
-from marlenv.physics.env.specs import action_spec, free, pad_masks, stacked
+from marlenv.physics.env.specs import action_spec, free, stacked
 from marlenv.physics.jit.tiers import MachineCode, Tier
 from marlenv.physics.laws.state import State, merge
 from marlenv.physics.maths.views import rows_first, rows_last
@@ -213,7 +213,8 @@ class ScenarioEnv(SimulationEnv):
     ) -> None:
         """All specs, from what each agent observes and does, and what rows observe."""
         tree, rows, padded = self.tree, self.batch_size[0], self.grouping.plan.padded
-        self._pad_masks = {path: masks.to(self.device) for path, masks in pad_masks(tree, both, padded).items()}
+        masks = {path: TensorDict(dict(padding(tree, both, path)), [len(tree.groups[path])]) for path in padded}
+        self._pad_masks = {path: mask.to(self.device) for path, mask in masks.items()}
         observation = stacked(tree, observed, rows, padded)
         for path, masks in self._pad_masks.items():
             flags = {key: Categorical(2, mask.shape, dtype=torch.bool) for key, mask in masks.items(True, True)}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import torch
-from tensordict import TensorDict
 from torch import Tensor
 
 from marlenv.groups import GroupTree, pad
@@ -56,16 +55,6 @@ def stacked(tree: GroupTree, per_agent: Mapping[str, Composite], rows: int, padd
         specs = {agent: per_agent[agent] for agent in agents}
         alone: list[Any] = list((pad(specs)[0] if path in padded else specs).values())
         out[nested(path)] = torch.stack(alone).expand(rows, len(agents))
-    return out
-
-
-def pad_masks(tree: GroupTree, per_agent: Mapping[str, Composite], padded: Iterable[Path]) -> dict[Path, TensorDict]:
-    """What is the agents' own in the groups that are padded: bool entries ``[A, ...]`` for every one that grew."""
-    out = {}
-    for path in padded:
-        masks = pad({agent: per_agent[agent] for agent in tree.groups[path]})[1].values()
-        grown = {key: torch.stack([mask[key] for mask in masks]) for key in next(iter(masks))}
-        out[path] = TensorDict({key: mask for key, mask in grown.items() if not mask.all()}, [len(masks)])
     return out
 
 
