@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import pkgutil
 import sys
-from pathlib import Path
 from typing import Any
 
 from marlenv.module_paths import PathFinder
@@ -18,7 +18,7 @@ from marlenv.torchrl_paths import PATHS
 
 def _read_names() -> dict[str, str]:
     """Public name -> module, from the stub file beside this one."""
-    tree = ast.parse(Path(__file__).with_suffix(".pyi").read_text())
+    tree = ast.parse(pkgutil.get_data("marlenv", "__init__.pyi") or b"")
     return {a.asname or a.name: str(n.module) for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
 
 

@@ -174,6 +174,10 @@ class _Room(ModuleType):
         if not (isinstance(value, ModuleType) and isinstance(value.__loader__, PathLoader)):
             super().__setattr__(name, value)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By name, as modules are written by those who write them."""
+        return importlib.import_module, (self.__name__,)
+
 
 class PathLoader(Loader):
     """Makes the module of a path where marlenv has no file."""

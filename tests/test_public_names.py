@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +48,24 @@ def loaded_by(code: str) -> set[str]:
 def test_importing_the_package_loads_neither_torch_nor_a_simulator() -> None:
     heavy = {"torch", "tensordict", "numpy", "networkx", "pettingzoo", "pyspiel", "vmas", "gymnasium", "torchrl"}
     assert not loaded_by("import marlenv") & heavy
+
+
+def test_the_package_can_be_imported_from_a_zip(tmp_path: Path) -> None:
+    """And no file of it is read in an encoding of the machine's."""
+    folder = Path(marlenv.__file__).parent
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as file:
+        for one in folder.rglob("*.py*"):
+            if "__pycache__" not in one.parts:
+                file.write(one, Path("marlenv") / one.relative_to(folder))
+    code = "import marlenv; print(marlenv.__file__, marlenv.Unbounded((2,)).zero().tolist())"
+    ran = subprocess.run(
+        [sys.executable, "-P", "-X", "warn_default_encoding", "-W", "error::EncodingWarning:marlenv", "-c", code],
+        env={"PYTHONPATH": str(tmp_path / "all.zip")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout.split() == [str(tmp_path / "all.zip" / "marlenv" / "__init__.py"), "[0.0,", "0.0]"], ran.stderr
 
 
 @pytest.mark.slow

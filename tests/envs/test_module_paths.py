@@ -84,6 +84,13 @@ def test_classes_are_pickled_by_the_module_that_they_live_in() -> None:
     assert pickle.loads(pickle.dumps(VmasWrapper)) is marlenv.VmasWrapper
 
 
+def test_rooms_are_written_by_name() -> None:
+    """As dill writes modules, which could not write what is no plain one."""
+    room = importlib.import_module("marlenv.envs")
+    assert type(room) is not ModuleType
+    assert pickle.loads(pickle.dumps(room)) is room
+
+
 def test_rooms_of_ours_stay_what_they_are() -> None:
     import marlenv.envs.model_based
 

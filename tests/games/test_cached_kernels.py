@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import py_compile
 import shutil
 import subprocess
@@ -84,3 +85,46 @@ def test_where_files_cannot_be_read(copy: Path) -> None:
     number, hits = play(copy)
     assert hits == 0
     assert play(copy) == (number, 0)
+
+
+@pytest.mark.parametrize("size", [0, 7])
+def test_files_that_were_not_written_to_their_end_are_made_again(size: int, tmp_path: Path) -> None:
+    """They were errors of numba for ever."""
+    (file := tmp_path / "triple.py").write_text("def triple(x):\n    return 3 * x\n")
+    source = {}
+    for hits in (0, 0, 1):
+        exec(compile(file.read_text(), str(file), "exec"), source)
+        triple = compiled(source["triple"])
+        assert triple(14) == 42
+        assert sum(triple.stats.cache_hits.values()) == hits
+        if not hits and not list(tmp_path.rglob("cut")):
+            for kept in tmp_path.rglob("*.nb[ci]"):
+                kept.write_bytes(kept.read_bytes()[:size])
+            (tmp_path / "cut").touch()
+
+
+def test_a_full_disk_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "_save_data", full)
+    monkeypatch.setattr(caching.IndexDataCacheFile, "_save_index", full)
+    assert compiled(lambda x: 5 * x)(5) == 25
+
+
+def test_numba_may_be_switched_off() -> None:
+    """Games of many rows ended in an AttributeError."""
+    code = "import marlenv; print(float(marlenv.make('{}', num_envs=80, seed=0).rollout(9)['next', '{}'].sum()))"
+    for game, key in (("tic_tac_toe", "x', 'reward"), ("chess", "white', 'reward")):
+        ran = [
+            subprocess.run(
+                [sys.executable, "-c", code.format(game, key)],
+                env={**os.environ, "NUMBA_DISABLE_JIT": off},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            for off in ("0", "1")
+        ]
+        assert [one.returncode for one in ran] == [0, 0], ran[1].stderr
+        assert ran[0].stdout == ran[1].stdout

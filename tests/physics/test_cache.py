@@ -212,6 +212,12 @@ def test_a_compiler_that_fails(monkeypatch, tmp_path):
     refused("SimpleSpread: .*compiler failed, status 3: the disk is full")
 
 
+def test_a_path_without_a_shell(monkeypatch, tmp_path):
+    fake_compiler(monkeypatch, tmp_path, "exit 0")
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    refused("SimpleSpread: .*the compiler is started by sh, which cannot be run .*; put its folder on PATH")
+
+
 def test_a_compiler_that_makes_nothing(monkeypatch, tmp_path):
     fake_compiler(monkeypatch, tmp_path, "exit 0")
     refused("SimpleSpread: .*compiler failed, status 1")

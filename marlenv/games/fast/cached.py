@@ -6,15 +6,23 @@ upgrade of marlenv would go on with machine code of the version before. Importin
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import pickle
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from marlenv.errors import Unsupported
+from marlenv.games.fast.compiled import switched_off
 from marlenv.optional import need
 
+if switched_off():
+    raise Unsupported("machine code of games: numba is switched off by NUMBA_DISABLE_JIT; unset it, or do without")
 numba = need("numba", "machine code of games")
+
+from numba.core.caching import FunctionCache  # noqa: E402
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -33,13 +41,37 @@ def _stamp() -> str:
     return found.hexdigest()
 
 
+DAMAGED = (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError, IndexError, KeyError, ValueError)
+"""What comes of files that cannot be read, or were not written to their end."""
+
+
+class MachineCodeCache(FunctionCache):  # type: ignore[misc]
+    """Machine code of a function on disk: what cannot be read is made again, and what cannot be written is not kept."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was kept; None where nothing was, or nothing that can be read."""
+        try:
+            return super().load_overload(sig, target_context)
+        except DAMAGED:
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keeps what was compiled; in place of all that was kept, where that cannot be read."""
+        try:
+            super().save_overload(sig, data)
+        except DAMAGED:
+            with contextlib.suppress(*DAMAGED):
+                self.flush()
+                super().save_overload(sig, data)
+
+
 def compiled(function: Function) -> Any:
     """A function as machine code, which does not hold Python's lock; kept on disk where there is a place for it."""
-    try:
-        made = numba.njit(cache=True, nogil=True)(function)
-        made._cache._cache_file._source_stamp = _stamp()  # numba has no other place for it
-    except (RuntimeError, OSError):  # no folder can be written to, or the files are not there to be read
-        return numba.njit(nogil=True)(function)
+    made = numba.njit(nogil=True)(function)
+    with contextlib.suppress(RuntimeError, OSError):  # no folder can be written to, or the files cannot be read
+        kept = MachineCodeCache(function)
+        kept._cache_file._source_stamp = _stamp()  # numba has no other place for it
+        made._cache = kept
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -13,7 +14,13 @@ from torch import Tensor
 
 from marlenv.optional import has
 
-NUMBA = has("numba")
+
+def switched_off() -> bool:
+    """Whether a user said that numba is to compile nothing."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+NUMBA = has("numba") and not switched_off()
 WORTH = 64  # rows from which on compiling pays
 ALL_PLAYED, GAME_OVER, ILLEGAL_NEXT = 0, 1, 2
 """Why a rollout plays no more steps: there are as many as asked for, a game is over, or the next has an illegal

@@ -115,7 +115,7 @@ def _version(command: str) -> tuple[str, str]:
 def processor() -> str:
     """The processor and what it can do."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return platform.machine() + platform.processor()
     return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))}))
@@ -313,16 +313,20 @@ def _compile(source: str, base: Path, lock: int, until: float | None, by: Compil
     compiles = by.command(code, part)
     command = ["sh", "-c", SCRIPT, "sh", str(part), str(made), *compiles]
     try:
-        code.write_text(f"{LINE}{source}")
+        code.write_text(f"{LINE}{source}", encoding="utf-8")
         told = said.open("wb")
     except OSError as error:
         with contextlib.suppress(OSError):
             code.unlink()
         raise _no_place(base.parent, f"cannot be written to ({type(error).__name__}: {error})") from error
     with told:
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, pass_fds=[lock], start_new_session=True
-        )
+        try:
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, pass_fds=[lock], start_new_session=True
+            )
+        except OSError as error:
+            why = f"the compiler is started by sh, which cannot be run ({error}); put its folder on PATH"
+            raise Unsupported(why) from error
     try:
         failed = child.wait(None if until is None else max(until - time.monotonic(), 0))
     except BaseException as error:  # a key was pressed, or the time is up: it goes on, and must not stay as a zombie
@@ -330,7 +334,7 @@ def _compile(source: str, base: Path, lock: int, until: float | None, by: Compil
         if isinstance(error, subprocess.TimeoutExpired):
             raise _later() from None
         raise
-    text = said.read_text(errors="replace")
+    text = said.read_text(encoding="utf-8", errors="replace")
     for one in (code, said, part):
         one.unlink(missing_ok=True)
     if failed:

@@ -80,7 +80,7 @@ class Field(NamedTuple):
 @lru_cache
 def runtime(name: str) -> str:
     """C++ that is the same for every scenario: a file of ``runtime/``, with those that it includes from there."""
-    lines = files("marlenv.physics.jit").joinpath("runtime", name).read_text().splitlines()
+    lines = files("marlenv.physics.jit").joinpath("runtime", name).read_text("utf-8").splitlines()
     return "\n".join(runtime(line.split('"')[1]) if line.startswith('#include "') else line for line in lines)
 
 

@@ -26,7 +26,7 @@ def main(source: str, cubin: str, arch: str) -> None:
 
     said = io.StringIO()
     options = ProgramOptions(arch=arch, **OPTIONS)
-    made = Program(Path(source).read_text(), "c++", options).compile("cubin", logs=said)
+    made = Program(Path(source).read_text("utf-8"), "c++", options).compile("cubin", logs=said)
     Path(cubin).write_bytes(bytes(made.code))
     sys.stdout.write(said.getvalue())
 

@@ -22,9 +22,8 @@ from marlenv.games.chess.board import FULLMOVE, HALFMOVE, HASH, MOST, OUTCOME, P
 from marlenv.games.chess.ending import Limits
 from marlenv.games.chess.fast import env_torch
 from marlenv.games.chess.moves import advance, generate
-from marlenv.games.fast.compiled import played
+from marlenv.games.fast.compiled import NUMBA, played
 from marlenv.games.fast.step_buffers import StepBuffers
-from marlenv.optional import has
 from marlenv.rng import RowRNG
 from marlenv.threads import shared
 
@@ -32,7 +31,6 @@ Path = Literal["auto", "torch", "numba"]
 
 DRAWING, WRITING, PLAYING, WORDING = 20, 50, 200, 5000
 """Nanoseconds that a game takes one thread, about."""
-_NUMBA = has("numba")
 _ON_CPU = torch.empty(0, device="cpu")
 
 
@@ -41,7 +39,7 @@ def compiled(path: Path, tensor: Tensor) -> bool:
     if path == "numba" and tensor.device.type != "cpu":
         raise DeviceError(f"chess: path='numba' works on the CPU, the state is on {tensor.device}; take path='auto'")
     return path == "numba" or (
-        path == "auto" and _NUMBA and tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+        path == "auto" and NUMBA and tensor.device.type == "cpu" and not torch.compiler.is_compiling()
     )
 
 
