@@ -223,7 +223,7 @@ def unite(td: TensorDictBase, more: TensorDictBase) -> TensorDictBase:
     """Writes the entries of ``more`` into ``td``, level by level, and returns it; a lazily stacked group stays one."""
     agents, others = parts(td), parts(more)
     if agents is not None and others is not None:
-        for one, other in zip(agents, others, strict=True):
+        for one, other in zip(agents, columns(more, td.stack_dim), strict=True):
             unite(one, other)
         return td
     for name, value in entries(more):

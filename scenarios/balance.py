@@ -41,6 +41,7 @@ class Balance(Scenario):
     package_mass: float = 5.0
     random_package_pos_on_line: bool = True
 
+    draws_edge = False
     limits = {"n_agents": (2, 13), "package_mass": (1e-6, 1e9)}
 
     def build(self) -> World:

@@ -30,8 +30,8 @@ class GiveWay(Scenario):
     - observation ``[B, 2, 4]``: own position and velocity, and with ``observe_rel_pos`` where it is seen from the
       other.
     - reward: the metres that both come nearer to their goals, times ``pos_shaping_factor``; ``final_reward`` while both
-      are there; the penalties for touching the other, a bay or another wall; ``energy_rew_coeff`` times the share of
-      force used.
+      are there; the penalties for touching the other, a bay or another wall; minus ``energy_rew_coeff`` times the
+      share of its force that the agent asks for.
     - ends: with ``done_on_completion``, when both are at their goals.
     - VMAS: agents feel a wall, and are punished for it, only if the circles around both bodies overlap in some row of
       the batch; here from 6.7 mm on, whatever other rows do. There all rows that are reset at once start at the same
@@ -48,7 +48,7 @@ class GiveWay(Scenario):
         observe_rel_pos: whether agents observe where they are seen from each other.
         pos_shaping_factor: reward per metre.
         final_reward: in each step in which both are at their goals.
-        energy_rew_coeff: what an agent loses when it uses all of its force.
+        energy_rew_coeff: what an agent loses when it asks for all of its force.
         agent_collision_penalty: for touching the other.
         passage_collision_penalty: for each wall of a bay that is touched.
         obstacle_collision_penalty: for each other wall that is touched.

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from marlenv.scenarios.parts.bricks import RADIUS
 from marlenv.scenarios.parts.rod import Rod
-from marlenv.scenarios.parts.rods import check_weight, direction
+from marlenv.scenarios.parts.rods import check_length, check_rod, direction
 from torch import Tensor
 
 from marlenv.physics import (
@@ -41,8 +41,8 @@ class JointPassage(Scenario):
     - observation ``[B, 2, 8 + 2 n]``: own position and velocity; the agent seen from goal and ``n`` gaps; the direction
       of the goal, and with ``observe_joint_angle`` that of the rod.
     - reward, shared: the metres and radians that the rod comes nearer to the nearest gap and to being upright, or, when
-      it has passed, to the goal; ``collision_reward`` for each thing touched; ``energy_reward_coeff`` times the share
-      of force used.
+      it has passed, to the goal; ``collision_reward`` for each thing touched; minus ``energy_reward_coeff`` times the
+      share of the full force that each agent asks for, summed over agents.
     - ends: when the rod lies on its goal.
     - action: forces, or with ``use_controller`` velocities.
     - VMAS: a row is done only when the rods of all rows are at their goals; bodies feel rod, bricks and border only
@@ -55,12 +55,13 @@ class JointPassage(Scenario):
         n_passages: how many gaps, from 1 to 14 (of 14 bricks).
         fixed_passage: whether they are in the middle; or anywhere but in the place of the rightmost brick, as in VMAS,
             perhaps two in one place.
-        joint_length: of the rod, metres, above 0, at most 2, as wide as the world.
+        joint_length: of the rod, metres, above 0, at most 0.8, the room between border and wall; at most 1.93, the
+            width of the world, where it neither starts at any angle nor its goal has any.
         random_start_angle: whether the rod starts at any angle; or lies flat.
         random_goal_angle: whether its goal has any angle; or lies flat.
         observe_joint_angle: whether agents observe the direction of the rod.
         joint_angle_obs_noise: the standard deviation of Gaussian noise on it, radians, from 0 on; each agent has its
-            own noise.
+            own noise, and it needs ``observe_joint_angle``.
         asym_package: whether there is a weight on the rod.
         mass_ratio: the mass of the weight, or without one of the second agent, kg, above 0; with less than 0.03, or
             0.3 without a weight, rod and agents may fly apart, as in VMAS.
@@ -69,7 +70,8 @@ class JointPassage(Scenario):
         pos_shaping_factor: reward per metre.
         rot_shaping_factor: reward per radian.
         collision_reward: for each thing touched.
-        energy_reward_coeff: what both agents lose when they use all of their force.
+        energy_reward_coeff: what each agent that asks for all of its force costs both; with ``use_controller`` one may
+            ask for more than it has, and costs more.
         all_passed_rot: whether the rod turns to its goal when both agents have passed; or when its middle has.
         obs_noise: the size of uniform noise on all observations, from 0 on.
         use_controller: whether actions are velocities.
@@ -95,17 +97,19 @@ class JointPassage(Scenario):
     obs_noise: float = 0.0
     use_controller: bool = False
 
-    limits = {"n_passages": (1, 14), "joint_length": (1e-6, 2), "mass_ratio": (1e-6, 1e6),
+    draws_edge = False
+    limits = {"n_passages": (1, 14), "joint_length": (1e-6, 1.93), "mass_ratio": (1e-6, 1e6),
               "max_speed_1": (0, 1e6), "obs_noise": (0, 1e6), "joint_angle_obs_noise": (0, 1e6)}  # fmt: skip
 
     def build(self) -> World:
+        check_rod(self)
+        check_length(self)
         steps, pull, push, drag = (10, 900, 2500, 0.15) if self.asym_package else (7, 400, 1500, 0.25)
         forces: dict[str, Any] = {"joint_force": pull, "collision_force": push, "drag": drag}
         world = World(x_semidim=1, y_semidim=1, substeps=steps, **forces)
         bodies = ((1.0, None), (1.0 if self.asym_package else self.mass_ratio, self.max_speed_1))
         kinds = [Agent(Sphere(RADIUS), mass=m, max_speed=v, u_multiplier=0.8, f_range=0.8) for m, v in bodies]
         weight = (self.mass_ratio, self.mass_position) if self.asym_package else None
-        check_weight(self, self.mass_position, carried=self.asym_package)
         self.rod = Rod(world, kinds, self.joint_length, weight, 0.1476, self.n_passages, fixed=self.fixed_passage)
         self.agents = self.rod.agents
         self.control = VelocityController(world, self.agents, (2.0, 10.0, 1e-5), rests=True)

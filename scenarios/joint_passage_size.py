@@ -35,7 +35,8 @@ class JointPassageSize(Scenario):
       step adds the metres at the start, times ``f - f²``), or, when it has passed, to the goal; how much nearer it
       comes to the direction in which both fit (minus a cosine, or with ``middle_angle_180`` radians);
       ``collision_reward`` for each brick that agents and weight touch, and each border that the last of them does;
-      ``energy_reward_coeff`` times the share of force used.
+      minus ``energy_reward_coeff`` times the force that each agent asks for, in units of √2 N, that of the largest
+      action, summed over agents.
     - ends: when the rod lies on its goal.
     - action: forces, or with ``use_vel_controller`` velocities.
     - VMAS: a row is done only when the rods of all rows are at their goals; bodies feel bricks and border only if the
@@ -45,7 +46,7 @@ class JointPassageSize(Scenario):
 
     Args:
         fixed_passage: whether the gaps are always in the same place; or anywhere.
-        joint_length: of the rod, metres, above 0, at most 1.2.
+        joint_length: of the rod, metres, above 0, at most 0.6, the room between border and wall.
         random_start_angle: nothing, as in VMAS: the rod stands upright, either agent on top.
         random_goal_angle: whether its goal has any angle; or lies flat.
         observe_joint_angle: whether agents observe the direction of the rod.
@@ -59,7 +60,8 @@ class JointPassageSize(Scenario):
         pos_shaping_factor: reward per metre; its square before the rod has passed.
         rot_shaping_factor: reward per radian, or cosine.
         collision_reward: for each thing touched.
-        energy_reward_coeff: what both agents lose when they use all of their force.
+        energy_reward_coeff: what each agent costs both whose action is the largest; with ``use_vel_controller`` one
+            may ask for more force, and costs more.
         obs_noise: the size of uniform noise on all observations, from 0 on.
         n_passages: 3 or 4 bricks are missing: with 4 both gaps are of two.
         middle_angle_180: whether the rod may lie either way when it passes.
@@ -86,7 +88,8 @@ class JointPassageSize(Scenario):
     middle_angle_180: bool = False
     use_vel_controller: bool = False
 
-    limits = {"n_passages": (3, 4), "joint_length": (1e-6, 1.2), "mass_ratio": (1e-6, 1e6), "max_speed_1": (0, 1e6),
+    draws_edge = False
+    limits = {"n_passages": (3, 4), "joint_length": (1e-6, 0.6), "mass_ratio": (1e-6, 1e6), "max_speed_1": (0, 1e6),
               "obs_noise": (0, 1e6), "joint_angle_obs_noise": (0, 1e6)}  # fmt: skip
 
     def build(self) -> World:
@@ -142,9 +145,8 @@ class JointPassageSize(Scenario):
 
     def rewards(self) -> Mapping[str, Tensor]:
         memory, gain = self.memory, self.gains(self._shapings(self.pos_shaping_factor))
-        both = (self.agents.pos[..., 1] > WIDTH / 2).all(1)
+        both, hits = (self.agents.pos[..., 1] > WIDTH / 2).all(1), self.zeros()
         pos = torch.where(self.bar.pos[:, 1] > 0, gain["behind"], gain["before"])
-        hits = self.zeros()
         if self.collision_reward:
             bodies, walls = [self.agents, *self.carried], self.wall.bricks.walls
             count = touches(bodies, walls, NEAR) + touches([bodies[-1][-1:]], [self.border], NEAR)

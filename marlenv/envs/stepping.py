@@ -534,6 +534,9 @@ def _take(out: TensorDictBase, source: TensorDictBase, paths: list[Path]) -> Non
             if below is None:
                 below = new({}, node.batch_size, node.device)
                 put(mine, name, below)
+            if type(nodes[-1]) is list and parts(node) is not None and parts(below) is None:
+                below = lazy(below.unbind(node.stack_dim), node.stack_dim)
+                put(mine, name, below)
             mine = below
         put(mine, where[-1], nodes[-1])
 

@@ -75,7 +75,9 @@ def split_trajectories(
         rollout_tensordict: steps along the last dimension, ``[*B, T]``.
         prefix: where ``traj_ids`` and ``mask`` are read and written; ``"collector"`` when there is such an entry.
         trajectory_key: an entry with the number of the trajectory of every step.
-        done_key: the flag that ends a trajectory, when there are no numbers.
+        done_key: the flag that ends a trajectory, when there are no numbers; where it is named, numbers count only
+            under a ``prefix`` or a ``trajectory_key`` that is named too. Those of TorchRL's collectors begin anew in
+            every step once an agent is done whose episode goes on.
         as_nested: do not pad; the tensors are nested (jagged) ones and there is no mask.
 
     Returns:
@@ -91,14 +93,14 @@ def split_trajectories(
     tensor([[ True,  True],
             [ True, False]])
     """
-    td = rollout_tensordict.copy()
+    td, named = rollout_tensordict.copy(), prefix is not None or trajectory_key is not None
     if trajectory_key is None:
         if prefix is None and "collector" in td.keys():
             prefix = "collector"
         trajectory_key = "traj_ids" if prefix is None else under(prefix, "traj_ids")
     mask_key = beside(trajectory_key, "mask")
     ids = td.get(trajectory_key, None)
-    if ids is None:
+    if ids is None or (done_key is not None and not named):
         ids = _trajectory_ids(td, done_key)
         td.set(trajectory_key, ids)
     flat = ids.reshape(ids.shape[: td.ndim]).reshape(-1)

@@ -94,6 +94,9 @@ class KuhnPoker(Rules[State]):
     def player(self, state: State) -> Tensor:
         return self._count(state) % self.num_players
 
+    def is_position(self, state: State) -> Tensor:
+        return cards.are_dealt(state.cards, self.num_players + 1)
+
     def over(self, state: State) -> Tensor:
         bet = state.moves == 1
         first = torch.where(bet.any(-1), bet.to(torch.int8).argmax(-1), 0)

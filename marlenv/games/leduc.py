@@ -104,6 +104,9 @@ class LeducPoker(Rules[State]):
     def player(self, state: State) -> Tensor:
         return state.turn
 
+    def is_position(self, state: State) -> Tensor:
+        return super().is_position(state) & cards.are_dealt(state.cards, self.deck)
+
     def over(self, state: State) -> Tensor:
         alone = state.folded.sum(-1) == self.num_players - 1
         return alone | ((state.waiting == 0) & (state.public >= 0))
@@ -197,7 +200,10 @@ class LeducPoker(Rules[State]):
 
     def _shown(self, state: State, seat: int | None, color: bool) -> str:
         hands = [self._name(card) for card in state.cards.tolist()]
-        seat = None if int(self.outcome(state)) == 2 else seat
+        if seat is not None and int(self.outcome(state)) == 2:
+            away = [folded and player != seat for player, folded in enumerate(state.folded.tolist())]
+            hands = [cards.HIDDEN * len(hand) if gone else hand for hand, gone in zip(hands, away, strict=True)]
+            seat = None
         lines = cards.table(self.players, hands, self._notes(state), seat, color=color)
         card = "" if int(state.public) < 0 else f"table {self._name(int(state.public))}; "
         done = " / ".join(" ".join(WORDS[m] for m in row if m >= 0) for row in state.moves.tolist()).rstrip(" /")
@@ -208,7 +214,7 @@ class LeducPoker(Rules[State]):
         return self._shown(state, None, color)
 
     def view(self, state: State, seat: int, *, color: bool = False) -> str:
-        """The table without the others' cards, which are laid open at a showdown."""
+        """The table without the others' cards; at a showdown those who have not folded lay theirs open."""
         return self._shown(state, seat, color)
 
     def svg(self, state: State) -> str:

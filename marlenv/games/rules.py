@@ -126,6 +126,16 @@ class Rules(ABC, Generic[State]):
         """
         return picked(self.legal(state), unit)
 
+    def is_position(self, state: State) -> Tensor:
+        """Whether what somebody gave as positions can be some; bool ``[*B]``. Steps do not ask.
+
+        Of the player to move alone; rules whose other numbers may not be out of range override it.
+        """
+        if self.simultaneous:
+            return torch.ones_like(self.over(state))
+        player = self.player(state)
+        return (player >= 0) & (player < len(self.players))
+
     def position_key(self, state: State) -> Tensor:
         """A number that positions share if they are the same to all players; int64 ``[*B]``.
 

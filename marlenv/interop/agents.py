@@ -15,7 +15,7 @@ from marlenv.interop.entries import check_action, reward_entry
 from marlenv.interop.spaces import check_mask, space_of, value_of
 from marlenv.keys import DONE_NAMES, Path, nested
 from marlenv.specs import Composite
-from marlenv.tensordicts import fetch, plant, split, write
+from marlenv.tensordicts import columns, fetch, lazy, parts, plant, put, shallow, split, write
 
 HIDDEN = ("alive", "mask", "info", "pad_mask")
 """Entries of groups that are no observations for other libraries."""
@@ -172,8 +172,14 @@ class Agents:
         """
         packed = self.pack(td, actions)
         for path in self.tree.groups:
-            action = fetch(packed, (*path, "action"))
-            write(td, (*path, "action"), action.reshape(*td.batch_size, *action.shape))
+            group = fetch(packed, path)
+            if (agents := parts(group)) is None:
+                write(td, (*path, "action"), _batched(td, fetch(group, "action")))
+                continue
+            rows = [shallow(one) for one in columns(fetch(td, path), td.ndim)]
+            for row, mine in zip(rows, agents, strict=True):
+                put(row, "action", _batched(td, fetch(mine, "action")))
+            write(td, path, lazy(rows, td.ndim))
         following: TensorDictBase = self.env.step(td).get("next")
         return following
 
@@ -201,14 +207,21 @@ class Agents:
 
     def acting(self, td: TensorDictBase) -> dict[str, bool]:
         """Whose actions the next step reads: those who are alive, and whose turn it is."""
-        mask, alive = (self.column(td, name, True) for name in ("mask", "alive"))
+        mask, alive = self.column(td, "mask", True), self.living(td)
         return {name: bool(mask[name] and alive[name]) for name in self.names}
+
+    def living(self, td: TensorDictBase) -> dict[str, bool]:
+        """Who is alive; where the data do not say it, those who are not done."""
+        alive, done = self._column(td, "alive", None), self._column(td, "done", False)
+        return {name: bool(not done[name] if alive[name] is None else alive[name]) for name in self.names}
 
     def observations(self, td: TensorDictBase, only: Any = None) -> dict[str, Any]:
         """What agents observe, as values of their spaces."""
+        found = self._observations.unpack(lone(td), only)
         return {
-            name: value_of(self.observation_spaces[name], self._seen(name, found))
-            for name, found in self._observations.unpack(lone(td), only).items()
+            name: value_of(self.observation_spaces[name], self._seen(name, found[name])) if name in found else {}
+            for name in self.names
+            if only is None or name in only
         }
 
     def _seen(self, name: str, given: Any) -> Any:
@@ -237,6 +250,11 @@ class Agents:
             return None
         numbers: list[Any] = value.reshape(-1).tolist()
         return numbers * len(self.tree.groups[path]) if len(numbers) == 1 else numbers
+
+
+def _batched(td: TensorDictBase, action: Any) -> Any:
+    """An action with the batch of the data."""
+    return action.reshape(*td.batch_size, *action.shape)
 
 
 def _wraps(spec: Any) -> bool:

@@ -21,7 +21,7 @@ from marlenv.errors import KeyCollision, KeyMissing, SpecError, SpecTypeError, U
 from marlenv.keys import NestedKey, beside, last, nested, path
 from marlenv.specs import Bounded, Composite, Stacked, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch, separate, store, write
-from marlenv.transforms.checks import check_entries, check_keys, derived
+from marlenv.transforms.checks import HOOKS, check_entries, check_keys, check_states, derived
 from marlenv.transforms.names import is_public, untaken
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 Kind = Literal["action", "state", "observation", "reward", "done"]
 OUTPUTS: tuple[Kind, ...] = ("observation", "reward", "done")
 INPUTS: tuple[Kind, ...] = ("action", "state")
-HOOKS = ("_call", "_reset", "_step", "_inv_call", "_each")
 
 
 class Transform(nn.Module):
@@ -401,6 +400,7 @@ class Transform(nn.Module):
         check_keys(self, in_env=True)
         specs = [getattr(env, f"full_{kind}_spec") for kind in OUTPUTS]
         self._check_room(specs)
+        check_states(self, env)
         remembers = self.one_for_each and self._writes("_step")
         if self.one_size or remembers:
             told = [getattr(env, f"full_{kind}_spec") for kind in INPUTS]

@@ -9,13 +9,15 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.errors import KeyMissing, SpecError, SpecTypeError, Unsupported
-from marlenv.keys import NestedKey
+from marlenv.keys import NestedKey, level, path
 from marlenv.specs import Composite, NonTensor, Stacked, TensorSpec
 from marlenv.tensordicts import fetch
 
 if TYPE_CHECKING:
+    from marlenv.envs import EnvBase
     from marlenv.transforms.base import Transform
 
+HOOKS = ("_call", "_reset", "_step", "_inv_call", "_each")
 START = "start from env.reset(), and hand on what it gives"
 
 
@@ -67,6 +69,26 @@ def check_entries(
             raise Unsupported(
                 f"{type(transform).__name__}: {key!r} differs in size from agent to agent; take unequal='pad' in the "
                 f"env"
+            )
+
+
+def check_states(transform: Transform, env: EnvBase) -> None:
+    """Raises where a transform would change part of a game's position, which steps read again, and does not undo it.
+
+    Asked neither of states outside ``"state"``, which users may change as TorchRL's envs let them, nor of users' hooks
+    on whole steps, which need not write what they name.
+
+    Raises:
+        SpecError: it would.
+    """
+    if transform.of_users and transform._writes(*HOOKS):
+        return
+    read = [key for key in env.state_keys if path(key)[0] == "state" and level(key)]
+    for key in transform.out_keys or ():
+        if key in read and key not in transform.in_keys_inv:
+            raise SpecError(
+                f"{type(transform).__name__}: {key!r} is part of a position, which the env's next step reads again; "
+                f"it must stay as the env wrote it: leave it out of in_keys, or give out_keys of other names"
             )
 
 

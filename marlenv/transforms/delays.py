@@ -86,7 +86,7 @@ class ActionDelay(Transform):
         told = self.told(tensordict)
         for key in self.in_keys_inv:
             line, given = self._held(tensordict, key), fetch(told, key)
-            next_tensordict.set(self._line(key), torch.cat((line[..., 1:], given.unsqueeze(-1)), -1))
+            next_tensordict.set(self._line(key), torch.cat((line[..., 1:], given.unsqueeze(-1).to(line.dtype)), -1))
         return next_tensordict
 
     def __repr__(self) -> str:

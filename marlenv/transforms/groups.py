@@ -33,6 +33,26 @@ def tree_of(who: Transform, env: EnvBase) -> GroupTree:
     return tree
 
 
+def _check_flags(done: Composite, old: GroupTree, new: GroupTree) -> None:
+    """Raises if done flags that stay at a branch of the tree would decide about other agents than they are about.
+
+    Raises:
+        GroupError: they would.
+    """
+    levels = {level(key) for key in done.keys(True, True)} - {()}
+    for where in sorted(levels):
+        if any(where[: len(group)] == group for group in old.groups):
+            continue  # an agent's own, which goes with it
+        before, after = (
+            {agent for agent, (group, _) in tree.place.items() if group[: len(where)] == where} for tree in (old, new)
+        )
+        if after and after != before:
+            raise GroupError(
+                f"RegroupTransform: done flags stand at {'/'.join(where)!r}, and are about {sorted(before)}; below it "
+                f"the new groups have {sorted(after)}; name the new groups otherwise, or keep the same agents there"
+            )
+
+
 class RegroupTransform(Transform):
     """The same agents in other groups; what is outside of groups stays where it is.
 
@@ -41,6 +61,10 @@ class RegroupTransform(Transform):
     Args:
         group_map: the groups as the outside sees them, of the same agents: a map, a tree of maps, or a rule
             (:class:`MarlGroupMapType`, or its name).
+
+    Raises:
+        GroupError: on joining an env: the agents differ, or done flags at a branch of the env's tree, which stay there,
+            would stand above other agents than before.
 
     >>> env = marlenv.testing.GroupedEnv({"all": ["a", "b", "c"]})
     >>> env = TransformedEnv(env, RegroupTransform({"left": ["a", "b"], "right": ["c"]}))
@@ -78,6 +102,7 @@ class RegroupTransform(Transform):
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Moves the specs of every agent."""
+        _check_flags(specs["done"], self.inner, self.outer)  # type: ignore[arg-type]
         for kind, spec in specs.items():
             specs[kind] = regroup_spec(spec, self.inner, self.outer)  # type: ignore[arg-type]
 

@@ -23,7 +23,9 @@ class AgentSpecs(NamedTuple):
     action: TensorSpec
     """What it does; a composite where that has several entries, each with a name of its own."""
     actions: int | None = None
-    """The length of its ``action_mask``, if the simulator says which actions are legal."""
+    """The length of its ``action_mask``, if the simulator says which actions are legal; those that the action's own
+    mask forbids never are.
+    """
     info: Composite | None = None
     """The infos that it gets."""
     reward: TensorSpec | None = None
@@ -42,7 +44,7 @@ class AgentStep(NamedTuple):
     truncated: bool = False
     """Whether it is cut off, by a time limit for instance."""
     action_mask: Any = None
-    """Which of its actions are legal next; all of them when left out."""
+    """Which of its actions are legal next; all that its spec allows when left out."""
     info: Mapping[str, Any] | None = None
     """The values of its infos; what is left out is zeros."""
 

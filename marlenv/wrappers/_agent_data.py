@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tensordict import TensorDict
 from torch import Tensor
 
+from marlenv.envs.plan import MASKED
 from marlenv.errors import KeyMissing, MarlenvError, SpecError
 from marlenv.groups import GroupTree, Packer
 from marlenv.groups.columns import Columns
-from marlenv.groups.specs import Unequal
+from marlenv.groups.specs import Unequal, pad_masks
 from marlenv.keys import Path, nested, path
-from marlenv.specs import Composite
+from marlenv.specs import Composite, TensorSpec
 from marlenv.wrappers._agent import AgentSpecs, AgentStep, all_observations, unknown_agent
 from marlenv.wrappers._numbers import is_number
 
@@ -56,7 +58,8 @@ class AgentData:
         self._needed = {a: list(s.observations) for a, s in agents.items()}
         nested_ = {a: [path(key) for key in s.observations.keys(True, True)] for a, s in agents.items()}
         self._inside = {a: [where for where in paths if len(where) > 1] for a, paths in nested_.items()}
-        self._anything = {a: np.ones(s.actions, dtype=np.bool_) for a, s in agents.items() if s.actions is not None}
+        self._anything = {a: _allowed(s.action, s.actions) for a, s in agents.items() if s.actions is not None}
+        self._narrowed = {agent for agent, allowed in self._anything.items() if not allowed.all()}
 
     @property
     def columns(self) -> Columns | None:
@@ -103,6 +106,8 @@ class AgentData:
             if agent in anything:
                 legal = None if now is None or agent not in acting else now.action_mask
                 legal = None if legal is None else np.asarray(legal, dtype=np.bool_)
+                if legal is not None and agent in self._narrowed and legal.shape == anything[agent].shape:
+                    legal = legal & anything[agent]
                 nothing = legal is None or 1 not in legal.tobytes()  # faster than any()
                 entries["action_mask"] = anything[agent] if nothing else legal
             data[agent] = entries
@@ -122,6 +127,22 @@ class AgentData:
             f"be left "
             f"out, or flagged as terminated or truncated with its last observation"
         )
+
+
+def told_of_padding(
+    tree: GroupTree, unequal: Unequal, entries: Sequence[Mapping[str, Composite]]
+) -> dict[Path, dict[Any, Tensor]]:
+    """What is told of padding: what is the agents' own of all that they see, do and are paid, where they are padded."""
+    each = {a: Composite({k: v for given in entries if a in given for k, v in given[a].items()}) for a in tree.place}
+    return pad_masks(tree, each) if unequal == "pad" else {}
+
+
+def _allowed(action: TensorSpec, actions: int) -> NDArray[np.bool_]:
+    """What an agent may do as far as its spec says: all of it, or what its own mask allows."""
+    mask = action.mask if isinstance(action, MASKED) else None
+    if mask is None or mask.shape != (actions,):
+        return np.ones(actions, dtype=np.bool_)
+    return np.array(mask.tolist(), dtype=np.bool_)
 
 
 def at(step: int | None) -> str:

@@ -19,19 +19,18 @@ from marlenv.envs.resetting import checked
 from marlenv.errors import whole
 from marlenv.groups import GroupTree, MarlGroupMapType, Packer, group_specs, resolve
 from marlenv.groups.maps import GroupMap
-from marlenv.groups.specs import Unequal, pad_masks
+from marlenv.groups.specs import Unequal
 from marlenv.keys import DONE_NAMES
-from marlenv.specs import Binary, Composite, Unbounded
+from marlenv.specs import Binary, Composite
 from marlenv.tensordicts import get, put
 from marlenv.wrappers._agent import AgentSpecs, AgentStep, with_shared_infos, with_shared_masks
-from marlenv.wrappers._agent_data import AgentData
-from marlenv.wrappers._answers import Answers, checked_specs, observed_by
+from marlenv.wrappers._agent_data import AgentData, told_of_padding
+from marlenv.wrappers._answers import Answers, checked_specs, observed_by, paid_by
 from marlenv.wrappers._choices import Choices
 from marlenv.wrappers._episode_flags import EpisodeFlags
 from marlenv.wrappers._root_data import RootData
 from marlenv.wrappers._roster import AgentsWrapper
 
-FLAG = (1,)
 ActionsOf = Callable[[Any, set[str]], dict[str, Any]]
 
 
@@ -110,26 +109,23 @@ class AgentsEnv(AgentsWrapper):
         whole = {a: Composite(observations=s.observations, action=s.action) for a, s in agents.items()}
         self.group_map = resolve(self._asked_groups, list(agents), default=self.default_groups, specs=whole)
         self.tree, self.agent_names = GroupTree(self.group_map), list(agents)
-        agents = with_shared_masks(self.tree, with_shared_infos(self.tree, agents))
+        self._agent_specs = agents = with_shared_masks(self.tree, with_shared_infos(self.tree, agents))
         observed = {a: Composite(e) for a, e in observed_by(type(self).__name__, agents, masks=self.use_mask).items()}
         acted = {a: self._action_entries(s) for a, s in agents.items()}
         self._choices = Choices(type(self).__name__, self.tree, acted, unequal=self._unequal)
-        rewards = {a: Composite(reward=s.reward or Unbounded(FLAG, dtype=torch.float32)) for a, s in agents.items()}
+        pay = paid_by(type(self).__name__, self.tree, agents, self._unequal)
+        rewards = None if self.team_reward else {a: Composite(reward=spec) for a, spec in pay.items()}
         self._root = RootData(type(self).__name__, self.root_specs())
-        each = {a: Composite({**observed[a], **acted[a], **({} if self.team_reward else rewards[a])}) for a in agents}
-        told = pad_masks(self.tree, each) if self._unequal == "pad" else {}
+        told = told_of_padding(self.tree, self._unequal, [observed, acted, rewards or {}])
         grouped_by = partial(group_specs, self.tree, unequal=self._unequal)
         self.full_observation_spec = grouped_by(observed, masks=told).update(self._root.specs)
-        flags = {a: Composite({n: Binary(shape=FLAG, dtype=torch.bool) for n in DONE_NAMES}) for a in agents}
-        ends = flags[self.agent_names[0]]
-        self.full_done_spec = group_specs(self.tree, flags).update({n: ends[n] for n in DONE_NAMES})
+        flags = Composite({name: Binary(shape=(1,), dtype=torch.bool) for name in DONE_NAMES})
+        self.full_done_spec = group_specs(self.tree, dict.fromkeys(agents, flags)).update(flags)
         self.full_action_spec = grouped_by(acted, masks={})
-        grouped = Composite(reward=Unbounded(FLAG, dtype=torch.float32)) if self.team_reward else None
-        self.full_reward_spec = grouped or grouped_by(rewards, masks={})
+        self.full_reward_spec = grouped_by(rewards, masks={}) if rewards else Composite(reward=pay[self.agent_names[0]])
         self._action_packer = Packer(self.tree, acted, unequal=self._unequal, masks={})
-        self._agent_specs, paid = agents, None if self.team_reward else rewards
         self._answers = Answers(type(self).__name__, agents, drops_infos=self.drops_infos)
-        self._data = AgentData(type(self).__name__, self.tree, agents, paid, unequal=self._unequal, masks=told)
+        self._data = AgentData(type(self).__name__, self.tree, agents, rewards, unequal=self._unequal, masks=told)
         self._flags = EpisodeFlags(self.tree, "any" if self.done_on_any else "all", masks=self.use_mask)
 
     # --- an episode ------------------------------------------------------------------------------

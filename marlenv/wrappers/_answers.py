@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from marlenv.errors import KeyCollision, SpecError, SpecTypeError, nearest
+from marlenv.errors import GroupError, KeyCollision, SpecError, SpecTypeError, nearest
+from marlenv.groups import GroupTree
 from marlenv.groups.specs import PAD_MASK
-from marlenv.specs import Binary, Composite, TensorSpec
+from marlenv.keys import nested
+from marlenv.specs import Binary, Composite, TensorSpec, Unbounded
 from marlenv.wrappers._agent import AgentSpecs, AgentStep, all_observations
 from marlenv.wrappers._agent_data import at
 from marlenv.wrappers._numbers import is_flag
 
+PAD = "pass unequal='pad', or "
 STEPS = "an AgentStep for every agent that is there, by its name"
 
 
@@ -68,6 +71,31 @@ def observed_by(who: str, agents: Mapping[str, AgentSpecs], *, masks: bool) -> d
                 )
         found[agent] = entries
     return found
+
+
+def paid_by(who: str, tree: GroupTree, agents: Mapping[str, AgentSpecs], unequal: str | None) -> dict[str, TensorSpec]:
+    """What every agent is paid.
+
+    Args:
+        who: the wrapper, for messages.
+        tree: the groups.
+        agents: agent name -> its specs.
+        unequal: what to do in a group whose agents differ; None where there is nothing to choose.
+
+    Raises:
+        GroupError: agents of a group are paid in other shapes, which no reward of the group would have.
+    """
+    paid = {a: s.reward or Unbounded((1,), dtype=torch.float32) for a, s in agents.items()}
+    for group, (first, *others) in tree.groups.items():
+        other = next((agent for agent in others if paid[agent].shape != paid[first].shape), None)
+        if other is not None and unequal in ("stack", None):
+            shapes = [list(paid[agent].shape) for agent in (first, other)]
+            raise GroupError(
+                f"{who}: rewards of the agents of group {nested(group)!r} must have one shape, got {shapes[0]} of "
+                f"{first!r} and {shapes[1]} of {other!r}; {PAD if unequal else ''}give them groups "
+                f"of their own, as group_map='one_group_per_agent' does"
+            )
+    return paid
 
 
 def unlike(where: str, wanted: str, got: Any, verb: str = "return") -> SpecTypeError:

@@ -15,10 +15,10 @@ from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.groups.side_by_side import check_rewards, side_by_side
 from marlenv.keys import DONE_NAMES, nested
-from marlenv.specs import Binary, Composite, StackedComposite, Unbounded
+from marlenv.specs import Binary, Composite, StackedComposite
 from marlenv.tensordicts import get, rows
 from marlenv.wrappers._agent import AgentSpecs, check_named, with_shared_infos
-from marlenv.wrappers._answers import checked_specs, observed_by
+from marlenv.wrappers._answers import checked_specs, observed_by, paid_by
 from marlenv.wrappers._batched_data import BatchedData, Moment, answered
 from marlenv.wrappers._batched_groups import BatchedGroups
 
@@ -107,8 +107,7 @@ class BatchedAgentsEnv(BatchedGroups):
         self._infos = {
             a: dict(s.info.items()) for a, s in agents.items() if s.info is not None and "info" in observed[a]
         }
-        root, flat = self.root_specs(), Unbounded((1,), dtype=torch.float32)
-        rewards = {a: s.reward or flat for a, s in agents.items()}
+        root, rewards = self.root_specs(), paid_by(type(self).__name__, self.tree, agents, None)
         self._data = BatchedData(batch, observed, self._infos, rewards, root, ends=self.agents_end)
         self.row_steps = torch.zeros(batch, dtype=torch.int64, device=self.device)
         self.full_observation_spec = self._grouped(observed).update(root.expand(*batch, *root.shape))
@@ -163,8 +162,9 @@ class BatchedAgentsEnv(BatchedGroups):
 
         Args:
             agents: agent -> its entries ``[B, ...]``, nested dicts for nested ones; rewards and flags ``[B]``. All that
-                is declared is needed, and no more; but entries of ``info`` that an agent lacks become zeros, and those
-                that have no spec are left out. Numbers become floats where the spec has floats.
+                is declared is needed, and no more; but entries of ``info`` that an agent lacks become zeros (or the
+                value of their spec nearest to zero), and those that have no spec are left out. Numbers become floats
+                where the spec has floats.
             root: entries of the root ``[B, ...]``; flags ``[B]``: ``terminated`` and ``truncated`` in a step; ``done``
                 follows.
 

@@ -15,7 +15,7 @@ from marlenv.errors import KeyMissing, SpecError
 from marlenv.keys import DONE_NAMES
 from marlenv.specs import Composite, TensorSpec
 from marlenv.wrappers._answers import unlike
-from marlenv.wrappers._batched_forms import REST, ROOT, Place, filled, fitted, fitted_value, form, forms
+from marlenv.wrappers._batched_forms import REST, ROOT, Place, blanks, filled, fitted, fitted_value, form, forms
 
 
 class Moment(NamedTuple):
@@ -61,6 +61,7 @@ class BatchedData:
     ) -> None:
         self.ends, self.flag = ends, (Size((*batch, 1)), torch.bool)
         self._infos = {a: forms(specs, batch) for a, specs in infos.items()}
+        self._blanks = {a: blanks(specs) for a, specs in infos.items()}
         self._resets = {a: forms(specs, batch) for a, specs in observed.items()}
         for agent in infos:
             del self._resets[agent]["info"]
@@ -96,7 +97,7 @@ class BatchedData:
         given = {name: rest.pop(name) for name in DONE_NAMES if self.ends and name in rest}
         out = fitted(place, wanted, rest)
         if agent in self._infos:
-            out["info"] = filled(place.inside("info"), self._infos[agent], infos, now.device)
+            out["info"] = filled(place.inside("info"), self._infos[agent], self._blanks[agent], infos, now.device)
         if self.ends:
             out |= self._flags(now, place, given)
             if now.late is not None:

@@ -78,8 +78,26 @@ def fitted_value(place: Place, wanted: Form, value: Any) -> Any:
     return value
 
 
-def filled(place: Place, wanted: Mapping[str, Form], got: Any, device: torch.device | None) -> dict[str, Any]:
-    """Infos in their forms, with zeros for what is missing; numbers may have a dimension of their own or not."""
+def blanks(specs: Mapping[str, TensorSpec] | Composite) -> dict[str, Any]:
+    """What stands for entries that are missing: zeros, or the value of their spec that is nearest to them.
+
+    >>> from marlenv import Bounded, Unbounded
+    >>> blanks(Composite(gear=Bounded(1, 5, (1,)), x=Unbounded((1,))))
+    {'gear': tensor([1.]), 'x': tensor([0.])}
+    """
+    found = {}
+    for name, spec in specs.items():
+        if isinstance(spec, Composite):
+            found[name] = blanks(spec)
+        elif form(spec, Size()) is not None:
+            found[name] = spec.project(spec.zero())
+    return found
+
+
+def filled(
+    place: Place, wanted: Mapping[str, Form], blank: Mapping[str, Any], got: Any, device: torch.device | None
+) -> dict[str, Any]:
+    """Infos in their forms, with blanks for what is missing; numbers may have a dimension of their own or not."""
     got, out = {} if got is None else got, {}
     if not isinstance(got, Mapping):
         raise unlike(str(place), "a dict of infos", got, "be")
@@ -88,9 +106,9 @@ def filled(place: Place, wanted: Mapping[str, Form], got: Any, device: torch.dev
         if one is None:
             out[name] = value
         elif isinstance(one, dict):
-            out[name] = filled(there, one, value, device)
+            out[name] = filled(there, one, blank[name], value, device)
         elif value is None:
-            out[name] = torch.zeros(one[0], dtype=one[1], device=device)
+            out[name] = blank[name].to(device).expand(one[0]).clone()
         else:
             value, shape = _tensor(there, value), one[0]
             if value.shape[:1] == shape[:1] and _sides(value.shape) == _sides(shape):

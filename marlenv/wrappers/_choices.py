@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from marlenv.errors import GroupError, IllegalAction
 from marlenv.groups import GroupTree
 from marlenv.groups.specs import Unequal
 from marlenv.keys import Path, path
-from marlenv.specs import Binary, Categorical, Composite, MultiCategorical, TensorSpec
+from marlenv.specs import Binary, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec
 
 Acts = dict[str, dict[str, Any]]
 
@@ -62,6 +63,40 @@ def check_choices(who: str, spec: TensorSpec, action: Tensor) -> None:
     n = count_of(spec)
     if n is not None and bool(((action < 0) | (action >= n)).any()):
         raise _none(who, "actions", n, action.tolist())
+
+
+def check_acting(where: str, agents: Sequence[str], spec: TensorSpec, action: Tensor, acting: Tensor) -> None:
+    """Raises IllegalAction where agents act by what is no action.
+
+    Args:
+        where: what is called, for messages.
+        agents: their names.
+        spec: that of their actions.
+        action: their actions ``[B, A, ...]``.
+        acting: whose are read, bool ``[B, A]``.
+
+    >>> check_acting("Here.step", ["a"], OneHot(2), torch.zeros(1, 1, 2), torch.ones(1, 1, dtype=torch.bool))
+    Traceback (most recent call last):
+    marlenv.errors.IllegalAction: Here.step: the action of agent 'a' in row 0 must be one-hot, got [0.0, 0.0]
+    """
+    n = count_of(spec)
+    if n is not None:
+        bad, wanted = (action < 0) | (action >= n), f"a number from 0 to below {n}"
+        if isinstance(spec, MultiCategorical):
+            wanted = f"numbers from 0 to below {list(spec.space_sizes)}"
+    elif isinstance(spec, (OneHot, MultiOneHot)):
+        each = [(part != 0).sum(-1) != 1 for part in action.split(spec.space_sizes, -1)]
+        bad, wanted = torch.stack(each, -1), "one-hot"
+    elif action.is_floating_point():
+        bad, wanted = ~action.isfinite(), "finite"
+    else:
+        return
+    bad = (bad.flatten(2).any(-1) if bad.ndim > 2 else bad) & acting.to(bad.device)
+    if bool(bad.any()):
+        row, i = bad.nonzero()[0].tolist()
+        raise IllegalAction(
+            f"{where}: the action of agent {agents[i]!r} in row {row} must be {wanted}, got {action[row, i].tolist()}"
+        )
 
 
 def _none(who: str, what: str, n: Any, got: Any) -> IllegalAction:

@@ -11,9 +11,11 @@ from torch import Size, Tensor
 
 from marlenv.envs.seeding import fresh_seed
 from marlenv.errors import ShapeError
+from marlenv.keys import Path, nested
 from marlenv.optional import need
-from marlenv.tensordicts import lazy, new
+from marlenv.tensordicts import columns, fetch, get, lazy, new, parts
 from marlenv.wrappers._batched import BatchedAgentsEnv
+from marlenv.wrappers._choices import check_acting
 from marlenv.wrappers._jax_arrays import td_to_tree, to_jax, to_wider, tree_to_td
 from marlenv.wrappers._jax_compiled import CompiledEnv
 from marlenv.wrappers._jax_rows import GroupLayout, keys_of
@@ -57,6 +59,7 @@ class JaxAgentsEnv(CompiledEnv, BatchedAgentsEnv):
     def _init_env(self) -> None:
         self._groups = tuple(GroupLayout(path, agents, self._lazy[path]) for path, agents in self.tree.groups.items())
         self._memory: Any = None
+        self._acting: dict[Path, Tensor] = {}
         super()._init_env()
 
     # --- stepping --------------------------------------------------------------------------------
@@ -70,6 +73,8 @@ class JaxAgentsEnv(CompiledEnv, BatchedAgentsEnv):
         return self._read(data)
 
     def sim_step(self, tensordict: TensorDictBase) -> TensorDict:
+        if self._looks:
+            self._check_actions(tensordict)
         actions = [
             [to_jax(x) for x in a] if isinstance(a, list) else to_jax(a)
             for a in self.group_actions(tensordict).values()
@@ -83,7 +88,20 @@ class JaxAgentsEnv(CompiledEnv, BatchedAgentsEnv):
         for (path, agents, lazily), entries in zip(self._groups, stacked, strict=True):
             lead = torch.Size((*self.batch_size, len(agents)))
             groups[path] = lazy([new(x, self.batch_size) for x in entries], 1) if lazily else new(entries, lead)
+            self._acting[path] = torch.stack([x["mask"] for x in entries], 1) if lazily else entries["mask"].clone()
         return self.rooted(dict(root), groups)
+
+    def _check_actions(self, td: TensorDictBase) -> None:
+        """Raises IllegalAction where somebody who acts does what is none of the actions."""
+        who = f"{type(self).__name__}.step"
+        for path, agents, lazily in self._groups:
+            spec, group, acting = self.full_action_spec[nested(path)], fetch(td, path), self._acting[path]
+            if lazily or parts(group) is not None:
+                each = zip(agents, spec.unbind(1), columns(group, 1), acting.unbind(1), strict=True)
+                for agent, its, one, acts in each:
+                    check_acting(who, (agent,), its["action"].unsqueeze(1), one["action"].unsqueeze(1), acts[:, None])
+            else:
+                check_acting(who, agents, spec["action"], get(group, "action"), acting)
 
     # --- randomness and state --------------------------------------------------------------------
 
@@ -98,5 +116,6 @@ class JaxAgentsEnv(CompiledEnv, BatchedAgentsEnv):
 
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
         like = self._functions.start(self._keys)[0] if self._memory is None else self._memory
-        self._memory, self._began = td_to_tree(state, like), True
+        self._memory = td_to_tree(state, like, f"{type(self).__name__}.set_state", one_row=False)
+        self._began = True
         return self._read(self._functions.look(self._memory))

@@ -9,12 +9,15 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
+from marlenv.errors import KeyMissing, ShapeError
+from marlenv.keys import nested
 from marlenv.optional import need
 from marlenv.specs import Composite, Unbounded
 from marlenv.wrappers._numbers import no_number
 from marlenv.wrappers._spaces import WIDER, torch_dtype
 
 WHO = "a wrapper of a simulator of JAX"
+WHOLE = "give it as an env of the same task and size gave it"
 SIGNED = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}
 """Unsigned types that torch computes badly with, and the signed ones with as many bits, in which states are held."""
 
@@ -66,18 +69,32 @@ def spec_of_tree(tree: Any, *, held: bool) -> Composite:
     return found
 
 
-def td_to_tree(td: TensorDictBase, like: Any) -> Any:
+def td_to_tree(td: TensorDictBase, like: Any, where: str, *, one_row: bool) -> Any:
     """The state that :func:`tree_to_td` made a tensordict of.
 
     Args:
         td: its entries.
-        like: a tree of the same structure, for names and dtypes.
+        like: a tree of the same structure, for names, shapes and dtypes.
+        where: who reads it, for messages.
+        one_row: ``like`` is of one row, without a dimension of rows.
+
+    Raises:
+        KeyMissing, ShapeError: an entry is not there, or has another shape: the state is not of this task.
     """
     util, lax = need("jax.tree_util", WHO), need("jax.lax", WHO)
     leaves, structure = util.tree_flatten_with_path(like)
     back = []
     for way, leaf in leaves:
-        array = to_jax(td.get(tuple(_name(step) for step in way)).clone())
+        name = tuple(_name(step) for step in way)
+        tensor, lead = td.get(name, None), td.batch_size if one_row else ()
+        if tensor is None:
+            raise KeyMissing(f"{where}: the state has no {nested(name)!r}; {WHOLE}")
+        if tensor.shape != (want := (*lead, *leaf.shape)):
+            raise ShapeError(
+                f"{where}: {nested(name)!r} of the state must have shape {list(want)}, got {list(tensor.shape)}; "
+                f"{WHOLE}"
+            )
+        array = to_jax(tensor.clone())
         unsigned = leaf.dtype.name in SIGNED
         back.append(lax.bitcast_convert_type(array, leaf.dtype) if unsigned else array.astype(leaf.dtype))
     return util.tree_unflatten(structure, back)

@@ -117,9 +117,7 @@ class JaxStateEnv(CompiledEnv):
     def _reset(self, tensordict: TensorDictBase | None = None) -> TensorDict:
         lead = self.batch_size if tensordict is None or self.batch_locked else tensordict.batch_size
         mask = None if tensordict is None else get(tensordict, "_reset")
-        where = torch.ones(lead.numel(), dtype=torch.bool)
-        if mask is not None:
-            where = rows(mask, len(lead)).reshape(-1).cpu()
+        where = torch.ones(lead.numel(), dtype=torch.bool) if mask is None else rows(mask, len(lead)).reshape(-1).cpu()
         if len(self._resets) < len(where):
             self._resets = torch.cat([self._resets, self._resets.new_zeros(len(where) - len(self._resets))])
         self._resets[: len(where)] += where
@@ -130,7 +128,8 @@ class JaxStateEnv(CompiledEnv):
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
         held = self._held_state(tensordict, "step")
         lead = tensordict.batch_size
-        state = td_to_tree(on_host(held.reshape(-1) if lead else held.unsqueeze(0)), self._like)
+        flat, where = on_host(held.reshape(-1) if lead else held.unsqueeze(0)), f"{type(self).__name__}.step"
+        state = td_to_tree(flat, self._like, where, one_row=True)
         action = on_host(self.actions_of(tensordict))
         state, seen = self._functions[1](state, to_jax(action.reshape(lead.numel(), *action.shape[len(lead) :])))
         return self._read(state, seen, lead, tensordict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -21,8 +22,6 @@ from marlenv.wrappers._jax_rows import FAR, Functions, Layouts, Memory, by_agent
 from marlenv.wrappers._spaces import torch_dtype
 
 WHO = "PgxWrapper"
-COUNTERS = {"_step_count": 0, "_terminate_timer": FAR}
-"""What counts the moves in a state, and what it says long before a limit of them."""
 
 
 class PgxWrapper(JaxAgentsEnv):
@@ -41,8 +40,9 @@ class PgxWrapper(JaxAgentsEnv):
 
     At the root `current_player` int32 `[B]`, the number of the player who moves (-1 once the game is over), and the
     flags `[B, 1]`. Which player has which colour is drawn in every game. A game that nothing but a limit of moves ends
-    (512 in chess and shogi, 256 in Gardner's chess, twice the points of a board of Go, a time in Freeway) is truncated,
-    with the rewards that Pgx pays; ``max_steps`` truncates, too. Chance is drawn from the row's own key.
+    (512 in chess and shogi, 256 in Gardner's chess and animal shogi, twice the points of a board of Go, a time in
+    Freeway) is truncated, with the rewards that Pgx pays; ``max_steps`` truncates, too. Chance is drawn from the row's
+    own key.
 
     Args:
         env: a ``pgx.Env``.
@@ -113,16 +113,18 @@ class Game:
         return memory, self._data(memory, paid=False)
 
     def step(self, memory: Memory, actions: Any) -> Any:
-        """The move of whose turn it is."""
+        """The move of whose turn it is; nothing happens once the game is over."""
         jnp, before, steps = self.jnp, memory["state"], memory["steps"] + 1
         key, drawn = self.jax.random.split(memory["key"])
         chosen = by_agent(self.groups, actions)
         action = jnp.stack([chosen[name] for name in self.names])[before.current_player]
         state = self.sim.step(before, action, drawn)
-        late = self._only_late(before, state, action, drawn)
+        late, past = self._only_late(before, state, action, drawn), memory["over"].any()
+        still = before.replace(rewards=jnp.zeros_like(before.rewards))
+        state = self.jax.tree.map(partial(jnp.where, past), still, state)
         won = state.terminated & ~late
         over = jnp.stack([won, late | state.truncated | ((steps >= self.max_steps) & ~won)])
-        over = jnp.where(memory["over"].any(), memory["over"], over)
+        over = jnp.where(past, memory["over"], over)
         memory = strong({"key": key, "state": state, "steps": steps, "over": over})
         return memory, self._data(memory, paid=True)
 
@@ -138,7 +140,9 @@ class Game:
         if hasattr(game, "is_terminal") and hasattr(board, "step_count"):
             early = board._replace(step_count=board.step_count % 2)
             return legal & game.is_terminal(board) & ~game.is_terminal(early)
-        early = {n: self.jnp.full_like(getattr(before, n), at) for n, at in COUNTERS.items() if hasattr(before, n)}
+        early = {"_step_count": self.jnp.maximum(before._step_count - 1, 0)}  # animal shogi writes where it points to
+        if hasattr(before, "_terminate_timer"):
+            early["_terminate_timer"] = self.jnp.full_like(before._terminate_timer, FAR)
         return after.terminated & ~self.sim.step(before.replace(**early), action, key).terminated
 
     def _data(self, memory: Memory, *, paid: bool) -> Any:

@@ -25,7 +25,7 @@ class AsymJoint(Scenario):
 
     - observation ``[B, 2, 4]``: own position and velocity, and with ``observe_joint_angle`` the direction of the rod.
     - reward, shared: the radians by which the rod comes nearer to being upright, times ``rot_shaping_factor``; minus
-      ``energy_reward_coeff`` times the share of force used.
+      ``energy_reward_coeff`` times the share of its force that each agent asks for, summed over agents.
     - ends: when the rod is upright.
     - VMAS: a reset of one row puts the rods of all rows anew between their agents; all rows that are reset at once
       begin with the same agent on the left; and noise on the rod's angle turns the rod itself, and adds up. Here each
@@ -44,7 +44,7 @@ class AsymJoint(Scenario):
         max_speed_1: of the second agent, m/s, from 0 on; left out, there is no limit.
         obs_noise: the size of uniform noise on all observations, from 0 on.
         rot_shaping_factor: reward per radian.
-        energy_reward_coeff: what both agents lose when they use all of their force.
+        energy_reward_coeff: what each agent that asks for all of its force costs both.
 
     """
 

@@ -24,7 +24,8 @@ class Goal(Scenario):
 
     - observation ``[B, 1, 6]``: own position and velocity, and the agent seen from the goal.
     - reward: the metres that the agent comes nearer to the goal, times ``pos_shaping_factor``, and ``time_rew_coeff``,
-      both until it is there; minus ``energy_rew_coeff`` times the share of force used.
+      both until it is there; minus ``energy_rew_coeff`` times the share of force that the controller
+      asks for: above 1 where it asks for more than the agent has.
     - ends: never.
     - action: velocities, m/s.
     - VMAS: actions that are late when an episode ends act in the next one.
@@ -38,7 +39,7 @@ class Goal(Scenario):
         linear_friction: m/s², from 0 on.
         pos_shaping_factor: reward per metre.
         time_rew_coeff: reward of each step until the agent is there.
-        energy_rew_coeff: what the agent loses when it uses all of its force.
+        energy_rew_coeff: what the agent loses when the controller asks for all of its force.
 
     """
 

@@ -29,7 +29,7 @@ class KinematicBicycleScenario(Scenario):
         width: of all bodies, metres, above 0.
         l_f: from the centre of gravity to the front axle, metres, from 0 on; with ``l_r`` above 0.
         l_r: to the rear axle, metres, from 0 on.
-        max_steering_angle: radians, from 0 on.
+        max_steering_angle: radians, from 0 to 1.57, just below a quarter turn.
         max_speed: m/s, from 0 on.
 
     """
@@ -46,7 +46,7 @@ class KinematicBicycleScenario(Scenario):
         "width": (1e-6, 1e6),
         "l_f": (0, 1e6),
         "l_r": (0, 1e6),
-        "max_steering_angle": (0, 1e6),
+        "max_steering_angle": (0, 1.57),  # beyond a quarter turn the front wheel steers the other way
         "max_speed": (0, 1e6),
     }
 

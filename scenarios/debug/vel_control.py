@@ -23,7 +23,7 @@ class VelControl(Scenario):
     needs.
 
     - observation ``[B, 3, 4]``: own position and velocity.
-    - reward, shared: minus three times the forces used.
+    - reward, shared: minus three times the forces that the controllers ask for, also beyond what agents have, N.
     - ends: never.
     - action: velocities, m/s.
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from marlenv.scenarios.football.teams import KEEPER, ROLES
+from marlenv.scenarios.football.teams import ATTACKER, KEEPER, ROLES
+from marlenv.scenarios.parts.rules import refuse
 
 from marlenv.physics import Scenario
 
@@ -57,6 +58,7 @@ class FootballOptions(Scenario, ABC):
     observe_adversaries: bool = True
     dict_obs: bool = False
 
+    draws_edge = False
     limits = {
         "n_blue_agents": (1, MANY), "n_red_agents": (0, MANY), "n_traj_points": (0, MANY),
         "formation_agents_per_column": (1, MANY), "max_speed": (0, LARGE), "ball_max_speed": (0, LARGE),
@@ -69,22 +71,25 @@ class FootballOptions(Scenario, ABC):
         super().__post_init__()
         pairs = {at: getattr(self, at) for at in ("ai_strength", "ai_decision_strength", "ai_precision_strength")}
         small = self.agent_size + min(own.radius for own in ROLES)
-        slow = self.max_speed + KEEPER.speed
+        slow, weak = self.max_speed + KEEPER.speed, self.u_multiplier + KEEPER.force
+        backwards = self.enable_shooting and self.u_shoot_multiplier + ATTACKER.shot < 0
         no_wall = self.pitch_width / 2 <= self.agent_size + self.goal_size / 2
         no_room = self.pitch_length / 2 + self.goal_depth <= self.agent_size
         unpaired = [at for at, x in pairs.items() if isinstance(x, Sequence) and len(x) != 2]
-        for wrong, what in (
+        unlike = self.physically_different
+        refuse(self, (
             (self.ai_red_agents and self.ai_blue_agents, "ai_blue_agents and ai_red_agents leave nobody to learn"),
-            (not self.ai_red_agents and not self.n_red_agents, "n_red_agents must be 1 at least, if not scripted"),
-            (self.physically_different and self.n_blue_agents != 5, "physically_different needs n_blue_agents=5"),
-            (self.physically_different and small <= 0, "agent_size must be above 0.005, for small attackers"),
-            (self.physically_different and slow < 0, "max_speed must be 0.1 at least, for a slow keeper"),
-            (no_wall, "pitch_width leaves no wall beside goals of goal_size"),
-            (no_room, "pitch_length leaves no room for agent_size"),
+            (not self.ai_red_agents and not self.n_red_agents, "n_red_agents must be 1 with ai_red_agents=False"),
+            (unlike and self.n_blue_agents != 5, "physically_different needs n_blue_agents=5"),
+            (unlike and small <= 0, "agent_size must be above 0.005 with physically_different, for small attackers"),
+            (unlike and slow < 0, "max_speed must be 0.1 at least with physically_different, for a slow keeper"),
+            (unlike and weak < 0, "u_multiplier must be 0.05 at least with physically_different, for a weak keeper"),
+            (unlike and backwards,
+             "u_shoot_multiplier must be 0.2 at least with physically_different and enable_shooting, for attackers"),
+            (no_wall, "pitch_width leaves no wall beside goals of goal_size and players of agent_size"),
+            (no_room, "pitch_length leaves no room for agent_size with goals of goal_depth"),
             (unpaired, f"{' and '.join(unpaired)} must be a number, or that of blue and that of red"),
-        ):
-            if wrong:
-                raise ValueError(f"{type(self).__name__}: {what}, got {self.options()}")
+        ))  # fmt: skip
 
     def skill(self, team: str) -> tuple[float, float, float]:
         """How fast, how wise and how precise scripted players of a team are."""

@@ -26,7 +26,8 @@ from marlenv.physics import Agent, Picture, Sphere, World, join
 @dataclass(eq=False)
 class Football(FootballOptions):
     """Blue plays to the right, red to the left: for red everything is mirrored, what it observes and what it does;
-    but the rotation that it observes is turned by half a turn, as in VMAS, and not mirrored.
+    but the rotation that it observes is turned by half a turn, as in VMAS, and not mirrored; and where red starts in
+    formation, it faces its own goal, as in VMAS, and must turn before it can shoot ahead.
 
     - observation: own force; where the agent is, seen from the ball, and its velocity relative to it; where the ball
       is, seen from the goal to score in; the ball's velocity and force; with ``enable_shooting`` the own rotation;
@@ -47,6 +48,9 @@ class Football(FootballOptions):
         ai_red_agents: whether the red ones are scripted.
         ai_blue_agents: whether the blue ones are; not both teams.
         physically_different: two small and fast attackers, two defenders and a large keeper; for 5 blue agents.
+            Attackers push 0.1 N more and shoot with 0.2 less (of ``u_shoot_multiplier``), the keeper pushes 0.05 N
+            less and is 0.1 m/s slower; with ``enable_shooting`` its torque is 0.2 N m higher, as in VMAS, some 670
+            times that of others, so that it spins and cannot aim.
         spawn_in_formation: whether blue starts in columns, rather than anywhere.
         only_blue_formation: whether red does not.
         formation_agents_per_column: from 1 on.
@@ -64,10 +68,11 @@ class Football(FootballOptions):
         pitch_width: metres, above 0; above the goals' with a player's size on both sides.
         ball_mass: kg, above 0.
         ball_size: its radius, metres, above 0.
-        u_multiplier: of forces, newtons.
+        u_multiplier: of forces, newtons; with ``physically_different`` from 0.05 on.
         enable_shooting: whether players turn and shoot.
         u_rot_multiplier: of torques, newton metres.
-        u_shoot_multiplier: of shots.
+        u_shoot_multiplier: of shots: the force of one is 2.67 times the square of it, newtons; with
+            ``physically_different`` from 0.2 on.
         shooting_radius: how near the ball must be, metres.
         shooting_angle: in which angle in front of the player, radians.
         max_speed: of players, m/s, from 0 on; with ``physically_different`` from 0.1 on.

@@ -13,6 +13,7 @@ from torch import Tensor
 from marlenv.physics import Bodies, Body, Entity, Landmark, Picture, Scenario, Sphere, World, gap, heading
 
 UPRIGHT = math.pi / 2
+STANDING = 0.8  # metres: the longest rod that stands on end between wall and border, with discs at its ends
 
 
 def touches(bodies: Sequence[Bodies], things: Sequence[Bodies], near: float) -> Tensor:
@@ -56,6 +57,17 @@ def check_rod(scenario: Any) -> None:
         raise ValueError(
             f"{type(scenario).__name__}: joint_angle_obs_noise is noise on what observe_joint_angle=True shows; "
             f"got joint_angle_obs_noise={scenario.joint_angle_obs_noise!r} without it"
+        )
+
+
+def check_length(scenario: Any) -> None:
+    """Raises where a rod that may stand on end has no room below or above the wall."""
+    start, goal = scenario.random_start_angle, scenario.random_goal_angle
+    if (start or goal) and scenario.joint_length > STANDING:
+        raise ValueError(
+            f"{type(scenario).__name__}: joint_length must be at most {STANDING} with random_start_angle or "
+            "random_goal_angle, as a rod that stands on end has no more room between wall and border; "
+            f"got joint_length={scenario.joint_length!r}, random_start_angle={start}, random_goal_angle={goal}"
         )
 
 

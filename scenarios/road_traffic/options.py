@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from marlenv.scenarios.parts.rules import refuse
+
 from marlenv.physics import Scenario
 
 MANY, LARGE, TINY = 1000, 1e6, 1e-6
-PART_ONLY = (10, 5)  # cars at most: at the crossing, and where lanes merge
+PART_ONLY = (10, 5)  # cars at most: at the crossing, and where lanes merge or part
 
 
 @dataclass(eq=False)
@@ -59,7 +61,7 @@ class RoadTrafficOptions(Scenario, ABC):
     is_visualize_short_term_path: bool = True
 
     limits = {
-        "n_agents": (2, MANY), **dict.fromkeys(("dt", "max_steering_angle", "max_speed"), (TINY, LARGE)),
+        "n_agents": (2, MANY), **dict.fromkeys(("dt", "max_speed"), (TINY, LARGE)), "max_steering_angle": (TINY, 1.57),
         **dict.fromkeys(("world_x_dim", "world_y_dim", "agent_width", "agent_length", "lane_width"), (TINY, LARGE)),
         **dict.fromkeys(("l_f", "l_r", "scenario_probabilities", "threshold_change_steering"), (0, LARGE)),
         **dict.fromkeys(("n_points_short_term", "sample_interval_ref_path", "n_stored_steps"), (1, MANY)),
@@ -69,23 +71,21 @@ class RoadTrafficOptions(Scenario, ABC):
     def __post_init__(self) -> None:
         super().__post_init__()
         n, near, odds, file = self.n_agents, self.n_nearing_agents_observed, self.odds, self.map_file_path
-        part, most = self.map_type == "3", PART_ONLY[any(odds[1:])]
+        whole, part, most = not self.is_partial_observation, self.map_type == "3", PART_ONLY[any(odds[1:])]
         all_free = self.n_stored_steps > 1 and math.radians(self.threshold_change_steering) >= self.max_steering_angle
-        for wrong, what in (
+        refuse(self, (
             (self.map_type not in ("1", "3"), "map_type must be '1' or '3' ('2' fails in VMAS; it is '1' until then)"),
             (file is not None and not Path(file).is_file(), "map_file_path must be the path of a file"),
             (len(odds) != 3 or sum(odds) <= 0, "scenario_probabilities must be three numbers, not all 0"),
-            (part and n > most, f"n_agents must be at most {most} on this part of the map"),
+            (part and n > most, f"n_agents must be at most {most} with this map_type and scenario_probabilities"),
             (near >= n, "n_nearing_agents_observed must be below n_agents"),
-            (not self.is_partial_observation and (n % near if self.is_ego_view else near != 1),
-             "n_nearing_agents_observed must divide n_agents where all are observed, and be 1 from above"),
+            (whole and (n % near if self.is_ego_view else near != 1), "n_nearing_agents_observed must divide n_agents "
+             "if not is_partial_observation, or be 1 if not is_ego_view"),
             (self.size[0] <= 0, "l_f and l_r must not both be 0"),
             (all_free, "threshold_change_steering (degrees) must be below max_steering_angle (radians)"),
-            (self.near_line[0] == self.near_line[1], "threshold_near_boundary_high must differ from the low one"),
-            (self.near_car[0] == self.near_car[1], "threshold_near_other_agents_c2c_high must differ from the low one"),
-        ):  # fmt: skip
-            if wrong:
-                raise ValueError(f"{type(self).__name__}: {what}, got {self.options()}")
+            *((low == high, f"threshold_near_{at}_high must differ from threshold_near_{at}_low")
+              for at, (low, high) in (("boundary", self.near_line), ("other_agents_c2c", self.near_car))),
+        ))  # fmt: skip
 
     @property
     def odds(self) -> tuple[float, ...]:

@@ -41,7 +41,8 @@ class RoadTraffic(RoadTrafficOptions):
       that cars are near themselves, they are as far away as the farthest two cars of all rows, and a metre.
 
     Args:
-        n_agents: how many cars, from 2 on; on a part of the map to 10, and to 5 where lanes merge.
+        n_agents: how many cars, from 2 on, above ``n_nearing_agents_observed``; on a part of the map to 10, and to 5
+            where lanes merge or part, or may.
         map_type: ``"1"``, the whole map, where routes are loops; ``"3"``, a part of it, where who leaves it or comes
             in from its end starts anew.
         scenario_probabilities: of the parts of the map: the crossing, where lanes merge, where they part. Where it is
@@ -56,7 +57,8 @@ class RoadTraffic(RoadTrafficOptions):
         agent_length: metres, above 0.
         l_f: from the middle to the front axle, metres, from 0 on; left out, half the length.
         l_r: to the rear axle, metres, from 0 on; left out, the rest of the length.
-        max_steering_angle: radians, above 0; above ``threshold_change_steering``.
+        max_steering_angle: radians, above 0, at most 1.57, just below a quarter turn; above
+            ``threshold_change_steering``.
         max_speed: m/s, above 0.
         lane_width: metres, above 0; distances are measured in it.
         n_points_short_term: how many points of the route ahead, from 1 on.
@@ -87,6 +89,8 @@ class RoadTraffic(RoadTrafficOptions):
         is_visualize_short_term_path: whether pictures show the points ahead.
 
     """
+
+    draws_edge = False
 
     def build(self) -> World:
         world = World(dt=self.dt, x_semidim=self.world_x_dim, y_semidim=self.world_y_dim)

@@ -190,6 +190,18 @@ def test_the_pieces_put_together_are_the_rollout(bits, rows):
     assert len(lengths) == ends.sum()
 
 
+@pytest.mark.parametrize("how", [{}, {"done_key": "done"}, {"done_key": "done", "prefix": "collector"}], ids=str)
+def test_a_flag_that_is_named_goes_before_numbers_that_are_not(how):
+    """Collectors of TorchRL count on in every step once an agent is done."""
+    done = torch.tensor([False, False, True, False, False, False]).unsqueeze(-1)
+    td = TensorDict({"n": torch.arange(6), "next": {"done": done}}, [6])
+    td["collector"] = TensorDict({"traj_ids": torch.tensor([0, 1, 2, 3, 4, 5])}, [6])
+    pieces = split_trajectories(td, **how)
+    found = [one["n"][one["collector", "mask"]].tolist() for one in pieces]
+    assert found == ([[0, 1, 2], [3, 4, 5]] if list(how) == ["done_key"] else [[n] for n in range(6)])
+    assert td["collector", "traj_ids"].tolist() == [0, 1, 2, 3, 4, 5]
+
+
 def test_faults_of_splitting():
     with pytest.raises(KeyMissing, match=r"neither trajectory ids nor \('next', 'done'\) in \['x'\]"):
         split_trajectories(TensorDict({"x": torch.zeros(3)}, [3]))

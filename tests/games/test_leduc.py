@@ -79,6 +79,17 @@ def test_what_a_player_sees_does_not_depend_on_the_others_cards() -> None:
     assert rules.view(State(*(leaf[0] for leaf in one)), 0) == rules.view(State(*(leaf[0] for leaf in other)), 0)
 
 
+def test_who_folded_shows_no_card_at_the_showdown() -> None:
+    """All cards were laid open to everybody, those of players who had folded, too."""
+    rules = LeducPoker(3)
+    end = played(rules, [0, 3, 6], RAISE, FOLD, CALL, CALL, CALL)
+    assert rules.outcomes[int(rules.outcome(end))] == "showdown"
+    one = State(*(leaf[0] for leaf in end))
+    hands = [[line.split()[1] for line in rules.view(one, seat).splitlines()[:3]] for seat in range(3)]
+    assert hands == [["Ts", "??", "Ks"], ["Ts", "Jh", "Ks"], ["Ts", "??", "Ks"]]
+    assert [line.split()[1] for line in rules.show(one).splitlines()[:3]] == ["Ts", "Jh", "Ks"]
+
+
 def test_folding_without_a_raise_is_illegal_and_says_what_is_legal() -> None:
     env = marlenv.make("leduc_poker", num_envs=2)
     td = env.rand_action(env.reset())

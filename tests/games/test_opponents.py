@@ -10,10 +10,11 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 import marlenv
-from marlenv.errors import KeyMissing, ShapeError
+from marlenv.errors import KeyMissing, ShapeError, SpecError
 from marlenv.games import TicTacToe, TicTacToeEnv
 from marlenv.games.chess import ChessEnv
 from marlenv.testing.comparison import differences
+from marlenv.tournament import MCTSPlayer, random_player
 
 
 def lowest(mask: Tensor) -> Tensor:
@@ -140,3 +141,43 @@ def test_nobody_sees_a_choice_of_this_round(group_map: Any) -> None:
     assert torch.equal(reward[..., 0], 1.0 - 2 * chosen)  # heads (0) against heads wins
     assert abs(float(reward.mean())) < 0.2  # 1,000 throws: more than six standard errors
     assert "action" in played[mine[0]].keys()  # the data of the caller are as they were
+
+
+def highest(td: TensorDictBase) -> TensorDictBase:
+    return td.set(("o", "action"), 8 - lowest(td["o", "action_mask"].flip(-1)))
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_another_policy_may_take_the_place_of_an_opponent(asked: bool) -> None:
+    """The first one played on, and ``env.opponent`` was the other."""
+    env = marlenv.make("tic_tac_toe", num_envs=2, opponent=writes, seed=0)
+    td = env.reset()
+    if asked:
+        _, td = env.step_and_maybe_reset(td.set(("x", "action"), torch.tensor([[4], [4]])))
+        assert td["x", "observation"][:, 0, 1].flatten(1).argmax(-1).tolist() == [0, 0]
+    env.opponent = highest
+    td = env.reset().set(("x", "action"), torch.tensor([[4], [4]]))
+    assert env.step(td)["next", "x", "observation"][:, 0, 1].flatten(1).argmax(-1).tolist() == [8, 8]
+
+
+@pytest.mark.parametrize(("first", "then"), [("random", writes), (writes, "random"), (writes, None), (writes, 3)])
+def test_specs_depend_on_the_kind_of_opponent(first: Any, then: Any) -> None:
+    env = marlenv.make("tic_tac_toe", num_envs=2, opponent=first, seed=0)
+    env.opponent = then
+    with pytest.raises(SpecError, match="was made with a .* opponent|opponent must be 'random' or a policy, got 3"):
+        env.rollout(3)
+
+
+@pytest.mark.parametrize("player", [random_player, MCTSPlayer(5)])
+def test_players_of_tournaments_are_no_policies(player: Any) -> None:
+    with pytest.raises(SpecError, match="is a player of tournaments, which is asked by turns; give a policy"):
+        marlenv.make("connect_four", num_envs=2, opponent=player)
+
+
+def test_errors_of_an_opponent_are_its_own() -> None:
+    def fails(td: TensorDictBase) -> TensorDictBase:
+        raise RuntimeError("no answer")
+
+    with pytest.raises(RuntimeError, match="no answer") as found:
+        marlenv.make("tic_tac_toe", opponent=fails).rollout(2)
+    assert found.value.__notes__ == ["GameEnv: this was the opponent's turn"]

@@ -48,3 +48,27 @@ def test_positions_without_a_part_or_with_other_numbers_are_refused_by_name(name
         ):
             env.step(td.exclude(("state", field)))
     env.step(td)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "row"),
+    [
+        *[(name, "turn", [seat]) for name in ("othello", "leduc_poker", "hanabi", "backgammon") for seat in (-2, 7)],
+        ("tic_tac_toe", "code", [-2]),
+        ("tic_tac_toe", "code", [3**9]),
+        ("kuhn_poker", "cards", [-2, 0]),
+        ("kuhn_poker", "cards", [1, 1]),
+        ("leduc_poker", "cards", [0, 6]),
+    ],
+)
+def test_positions_with_numbers_out_of_range_are_refused_where_they_are_given(
+    name: str, field: str, row: list[int]
+) -> None:
+    """They ended in bare errors of the operations that met them; cards that there are not were played."""
+    env = marlenv.make(name, num_envs=3, seed=0)
+    td = env.rand_step(env.reset())["next"]
+    state = env.get_state(td)
+    assert env.reset(state.clone(), set_state=True)["state", field].equal(td["state", field])
+    state["state", field][1] = torch.tensor(row).reshape(state["state", field][1].shape)
+    with pytest.raises(SpecError, match=rf"expected positions of .*{field}.* in row 1; give what env.get_state"):
+        env.reset(state, set_state=True)

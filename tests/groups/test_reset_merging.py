@@ -11,6 +11,7 @@ from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, Ten
 
 from marlenv import Binary, Composite
 from marlenv.errors import ResetError
+from marlenv.tensordicts import unite
 
 B, A = 3, 2
 
@@ -139,3 +140,14 @@ def test_masks_under_next_are_not_asked_for():
 def test_faults_of_masks(key, mask, text):
     with pytest.raises(ResetError, match=text):
         read_masks(plan_of(True, False), with_mask(data(0.0), key, mask))
+
+
+def test_stacks_of_agents_and_of_rows_are_united_by_agent() -> None:
+    """Parts were taken by their number: rows of the one were written to agents of the other."""
+    rows = torch.arange(B * B, dtype=torch.float32).reshape(B, B)
+    agents = LazyStackedTensorDict(*[TensorDict({"x": torch.zeros(B)}, [B]) for _ in range(B)], stack_dim=1)
+    more = LazyStackedTensorDict(*[TensorDict({"y": row}, [B]) for row in rows], stack_dim=0)
+    out = unite(agents, more)
+    assert out is agents
+    assert torch.equal(out["y"], more["y"])
+    assert torch.equal(out["y"], rows)

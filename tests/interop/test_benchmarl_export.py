@@ -66,6 +66,51 @@ def test_numbered_actions_of_several_groups(tmp_path: Path) -> None:
     assert (frames, moved, groups) == (800, True, ["adversary", "agent"])
 
 
+KINDS = """
+import json
+import marlenv
+
+class Mine(type(marlenv.make("simple_spread").scenario)):
+    pass
+
+def told(num_envs=1, continuous_actions=True, max_steps=9):
+    return marlenv.make("simple_spread", num_envs=num_envs, continuous_actions=continuous_actions, max_steps=max_steps)
+
+def untold(num_envs=1, max_steps=9):
+    return marlenv.make("simple_spread", num_envs=num_envs, max_steps=max_steps)
+
+def numbered(num_envs=1, max_steps=9):
+    return marlenv.make("simple_spread", num_envs=num_envs, continuous_actions=False, max_steps=max_steps)
+
+for name, factory in {"mine": Mine, "told": told, "untold": untold, "numbered": numbered}.items():
+    marlenv.register(name, factory)
+found = {}
+for name in ("simple_spread", "mine", "told", "untold", "numbered", "tic_tac_toe"):
+    task = marlenv.to_benchmarl(name, max_steps=9)
+    kinds = task.supports_continuous_actions(), task.supports_discrete_actions()
+    env = task.get_env_fun(2, kinds[0], 0, "cpu")()
+    found[name] = (*kinds, all(env.full_action_spec[key].dtype.is_floating_point for key in env.action_keys))
+task = marlenv.to_benchmarl("mine", max_steps=9, continuous_actions=False)
+found["mine, numbered"] = task.supports_continuous_actions(), task.supports_discrete_actions(), None
+print("RESULT", json.dumps(found))
+"""
+
+
+def test_what_is_registered_has_the_actions_that_its_env_has() -> None:
+    done = subprocess.run([str(PYTHON), "-W", "ignore", "-c", KINDS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))[7:])
+    assert found == {
+        "simple_spread": [True, True, True],
+        "mine": [True, True, True],
+        "told": [True, True, True],
+        "untold": [True, False, True],
+        "numbered": [False, True, False],
+        "tic_tac_toe": [False, True, False],
+        "mine, numbered": [False, True, None],
+    }
+
+
 def test_bad_input_is_named(tmp_path: Path) -> None:
     for options, says in (({"max_steps": 0}, "to_benchmarl: max_steps"), ({"max_steps": 3}, "simple_spread")):
         name = "simple_spread" if options["max_steps"] == 0 else "simple_spred"

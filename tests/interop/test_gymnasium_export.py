@@ -291,3 +291,18 @@ def test_options_are_those_of_the_reset() -> None:
         with pytest.raises(TypeError, match=r"From\.reset has no option 'fist'; did you mean 'first'"):
             env.reset(options={"fist": 3})
     assert one.step(one.action_space.sample())[0].tolist() == [1]
+
+
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
+def test_games_that_the_opponent_ends_at_once_say_what_they_were_worth(mode: str) -> None:
+    """On two by two fields white wins with its first move: in 20 steps, or in every second of them, black loses."""
+    env = marlenv.make("breakthrough", rows=2, columns=2, num_envs=3, opponent="random", seat=1, seed=0)
+    vector = to_gymnasium_vector(env, mode)
+    vector.reset()
+    paid = []
+    for _ in range(20):
+        _, rewards, terminated, truncated, _ = vector.step(np.zeros(3, dtype=np.int64))
+        assert not truncated.any()
+        assert (rewards[~terminated] == 0).all()
+        paid += rewards[terminated].tolist()
+    assert paid == [-1.0] * (60 if mode == "SAME_STEP" else 30)

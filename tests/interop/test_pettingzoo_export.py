@@ -207,6 +207,16 @@ def test_agents_that_die_leave() -> None:
     assert sorted(left) == sorted(zoo.possible_agents)
 
 
+def test_a_game_that_the_opponent_ended_at_once_says_what_it_was_worth() -> None:
+    """On two by two fields white wins with its first move; nobody lived after the reset, and nobody was paid."""
+    zoo = to_pettingzoo_parallel(marlenv.make("breakthrough", rows=2, columns=2, opponent="random", seat=1, seed=0))
+    for _ in range(2):
+        zoo.reset()
+        _, rewards, terminated, truncated, _ = zoo.step({"black": 0})
+        assert (rewards, terminated, truncated) == ({"black": -1.0}, {"black": True}, {"black": False})
+        assert not zoo.agents
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "says"),
     [

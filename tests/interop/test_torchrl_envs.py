@@ -53,6 +53,13 @@ def test_a_spec_goes_there_and_comes_back(example) -> None:
             assert spec.is_in(theirs.rand())
 
 
+@pytest.mark.parametrize("shape", [(0, 2), (4, 0, 2)])
+def test_choices_of_no_rows_go_there_and_come_back(shape: tuple[int, ...]) -> None:
+    back = from_torchrl(to_torchrl(MultiCategorical([2, 3], shape)))
+    assert back == MultiCategorical([2, 3], shape)
+    assert back._widths == (2, 3)
+
+
 def test_one_of_several_choices_goes_there_and_comes_back_with_the_shape_of_its_values() -> None:
     for spec, shape in ((MultiCategorical(4), ()), (MultiCategorical([4]), (1,))):
         theirs = to_torchrl(spec)

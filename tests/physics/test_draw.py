@@ -12,6 +12,7 @@ from marlenv.scenarios.navigation import Navigation
 from marlenv.errors import SpecError
 from marlenv.physics import Agent, Box, Dynamics, Forward, Holonomic, Landmark, Line, Scenario, Sphere, View, World
 from marlenv.physics.env import ScenarioEnv
+from marlenv.physics.env.draw import draw_frames
 
 RED, BLUE, BLACK = (191, 64, 64), (64, 64, 191), (38, 38, 38)
 
@@ -232,3 +233,23 @@ def test_the_front_of_thin_agents_is_marked_and_all_of_them_is_seen(shape):
     assert (xs.min(), xs.max()) == pytest.approx((425 - 4, 425 + 4), abs=2)  # 0.5 metres are 125 pixels
     assert (ys.min(), ys.max()) == pytest.approx((300 - 4, 300 + 4), abs=2)
     assert steers[300, 425].sum() < plain[300, 425].sum()
+
+
+@dataclass(eq=False)
+class Followed(Still):
+    """The picture's middle is the ball."""
+
+    def view(self):
+        x, y = self.ball.pos[0, 0].tolist()
+        return View(0.5, 0.5, x, y)
+
+
+def test_films_show_all_that_any_of_their_pictures_shows():
+    """The first picture's middle was that of all: who left it was in none of them."""
+    env = ScenarioEnv(Followed(), num_envs=1, seed=0, compile="none")
+    env.reset()
+    near = {name: value.clone() for name, value in env.current_state.items()}
+    far = near | {"pos": near["pos"].clone()}
+    far["pos"][0, 0] = 2.0
+    shown = draw_frames(env.simulation, [near, far], (200, 200))
+    assert [(pixels == BLUE).all(-1).any() for pixels in shown] == [True, True]

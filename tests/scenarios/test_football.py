@@ -125,6 +125,11 @@ def test_scripted_players_beat_those_that_stand_still_and_shots_move_the_ball():
         ({"physically_different": True}, "needs n_blue_agents=5"),
         ({"physically_different": True, "n_blue_agents": 5, "agent_size": 0.004}, "agent_size must be above 0.005"),
         ({"physically_different": True, "n_blue_agents": 5, "max_speed": 0.05}, "max_speed must be 0.1"),
+        ({"physically_different": True, "n_blue_agents": 5, "u_multiplier": 0.04}, "u_multiplier must be 0.05"),
+        (
+            {"physically_different": True, "n_blue_agents": 5, "enable_shooting": True, "u_shoot_multiplier": 0.19},
+            "u_shoot_multiplier must be 0.2",
+        ),
         ({"n_red_agents": 0, "ai_red_agents": False}, "n_red_agents must be 1"),
         ({"pitch_width": 0.3}, "pitch_width leaves no wall"),
         ({"pitch_length": 0.01, "goal_depth": 0.001}, "pitch_length leaves no room"),

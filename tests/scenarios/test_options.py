@@ -32,7 +32,8 @@ ODD = [
     ("joint_passage", {"n_passages": 14}),
     ("joint_passage", {"n_passages": 14, "fixed_passage": False, "collision_reward": -0.1}),
     ("joint_passage", {"n_passages": 13}),
-    ("joint_passage", {"joint_length": 2.0}),
+    ("joint_passage", {"joint_length": 0.8}),
+    ("joint_passage", {"joint_length": 1.93, "random_start_angle": False, "random_goal_angle": False}),
     ("joint_passage", {"max_speed_1": 0.0}),
     ("joint_passage", {"mass_ratio": 1e-3}),
     ("joint_passage", {"mass_position": -1.0}),
@@ -40,7 +41,7 @@ ODD = [
     ("kinematic_bicycle", {"l_f": 0.0}),
     ("kinematic_bicycle", {"l_r": 0.0}),
     ("kinematic_bicycle", {"max_steering_angle": 0.0}),
-    ("kinematic_bicycle", {"max_steering_angle": 2.0}),
+    ("kinematic_bicycle", {"max_steering_angle": 1.5}),
     ("kinematic_bicycle", {"max_speed": 0.0}),
     ("kinematic_bicycle", {"n_agents": 1}),
     ("navigation", {"n_lidar_rays": 0}),
@@ -112,6 +113,7 @@ NOBODY = {
     )
 } | {("simple_tag", "num_adversaries"), ("football", "ai_blue_agents")}
 """VMAS steps a world in which nobody acts; an env without actions is none."""
+UNLIKE = {"physically_different": True, "n_blue_agents": 5}
 REFUSED = [
     ("balance", {"n_agents": 14}, "n_agents=14 is out of range"),  # they stand within each other
     ("discovery", {"agents_per_target": 0}, "agents_per_target=0 is out of range"),  # pays for what nobody covers
@@ -127,21 +129,16 @@ REFUSED = [
         {"num_adversaries": 0},
         "num_adversaries=0 is out of range",
     ),  # the leader would be one of the prey
-    (
-        "joint_passage",
-        {"joint_length": 10.0},
-        "joint_length=10.0 is out of range",
-    ),  # agents at 800 m/s between its ends
-    (
-        "joint_passage_size",
-        {"joint_length": 2.0},
-        "joint_length=2.0 is out of range",
-    ),  # no room for it, upright, below the wall
-    (
-        "joint_passage_size",
-        {"joint_length": 10.0},
-        "joint_length=10.0 is out of range",
+    *(("joint_passage", {"joint_length": x}, f"joint_length={x} is out of range") for x in (2.0, 10.0)),  # 800 m/s
+    ("joint_passage", {"joint_length": 0.9}, "joint_length must be at most 0.8 with"),  # no room for it, upright
+    *(("joint_passage_size", {"joint_length": x}, f"joint_length={x} is out of range") for x in (0.7, 2.0, 10.0)),
+    *(  # steering left turns right
+        (name, {"max_steering_angle": x}, f"max_steering_angle={x} is out of range")
+        for name in ("kinematic_bicycle", "road_traffic")
+        for x in (1.58, 2.0, 10.0)
     ),
+    ("football", {"u_multiplier": 0.03, **UNLIKE}, "u_multiplier must be 0.05 at least"),  # the keeper goes backwards
+    ("football", {"u_shoot_multiplier": 0.1, "enable_shooting": True, **UNLIKE}, "u_shoot_multiplier must be 0.2 at"),
     ("sampling", {"agent_radius": 2.1}, "at most the size of the field"),  # counts cells from the other end
     ("football", {"ball_size": 2.0}, "'Ball', which collide, overlap at every start"),  # larger than the pitch
     ("football", {"ball_size": 10.0}, "'Ball', which collide, overlap at every start"),
@@ -168,6 +165,7 @@ FAILING = [
     ("joint_passage", {"n_passages": 0}, "AssertionError"),
     ("joint_passage", {"n_passages": 15}, "AssertionError"),
     ("joint_passage", {"mass_position": 1.5}, "AssertionError"),
+    ("joint_passage", {"joint_angle_obs_noise": 0.1}, "AssertionError"),
     ("kinematic_bicycle", {"l_f": 0.0, "l_r": 0.0}, "AssertionError"),
     ("navigation", {"agents_with_same_goal": 2}, "AssertionError"),
     ("reverse_transport", {"package_width": 0.05}, "RuntimeError"),

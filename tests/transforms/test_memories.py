@@ -148,3 +148,20 @@ def test_a_copy_numbers_episodes_as_the_original_does() -> None:
     got = twin.rollout(4, auto_reset=False, tensordict=twin.set_state(state), break_when_any_done=False)
     assert torch.equal(got["traj_count"], want["traj_count"])
     assert int(want["traj_count"].max()) > 3
+
+
+@pytest.mark.parametrize("rows", [None, 2])
+def test_late_actions_are_kept_in_the_actions_own_dtype(rows: int | None) -> None:
+    """Actions of float64 made what is on its way float64 from the second step on; pools took it or refused it."""
+
+    def made() -> Any:
+        return TransformedEnv(marlenv.PendulumEnv(seed=0), marlenv.ActionDelay(1))
+
+    def double(td: Any) -> Any:
+        return td.set("action", torch.full((*td.batch_size, 1), 0.1, dtype=torch.float64))
+
+    env = made() if rows is None else marlenv.SerialEnv(rows, made)
+    data = env.rollout(4, double)
+    assert {data["_action_line"].dtype, data["next", "_action_line"].dtype} == {torch.float32}
+    assert torch.equal(data["next", "_action_line"].flatten(), torch.full((4 * (rows or 1),), 0.1))
+    assert data["_action_line"].reshape(-1, 4)[:, 0].tolist() == [0.0] * (rows or 1)

@@ -36,6 +36,14 @@ def test_what_is_told_must_be_named(given: tuple[None, ...]) -> None:
     TransformedEnv(CountingEnv(), Twice([], None, [])).rollout(2)
 
 
+OWED = ("state", "opening_rewards")
+
+
+def opposed() -> marlenv.EnvBase:
+    """Tic-tac-toe against a random opponent."""
+    return marlenv.make("tic_tac_toe", num_envs=4, seed=0, opponent="random")
+
+
 def spread(rows: int) -> TransformedEnv:
     """simple_spread with a norm of its observations, not yet measured."""
     norm = ObservationNorm(in_keys=[OBSERVATION], standard_normal=True)
@@ -128,3 +136,40 @@ def test_what_a_step_reads_again_is_no_observation_to_norm() -> None:
     assert torch.equal(got["next", "x", "reward"], want["next", "x", "reward"])
     assert torch.equal(got["next", "x", "observation"], 2 * want["next", "x", "observation"] + 1)
     assert set(normed.transform.in_keys).isdisjoint(env.state_keys)
+
+
+@pytest.mark.parametrize("pool", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda keys: ObservationNorm(1.0, 2.0, keys),
+        lambda keys: marlenv.ClipTransform(keys, low=0.5),
+        lambda keys: marlenv.CatFrames(2, -1, keys),
+        lambda keys: marlenv.UnsqueezeTransform(-1, in_keys=keys),
+        lambda keys: marlenv.ObservationDelay(1, keys),
+        marlenv.VecNormV2,
+    ],
+    ids=["norm", "clip", "frames", "unsqueeze", "delay", "statistics"],
+)
+def test_a_position_that_is_named_and_would_be_changed_is_refused(make, pool) -> None:
+    """What the opponent's first move earned changed, and with it all rewards; or steps ended in bare errors."""
+    base = opposed() if not pool else marlenv.SerialEnv(2, opposed)
+    with pytest.raises(SpecError, match=r"\('state', 'opening_rewards'\) is part of a position, .* give out_keys of"):
+        TransformedEnv(base, make([("x", "observation"), OWED]))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ObservationNorm(1.0, 2.0, [OWED], ["owed"]),
+        lambda: marlenv.UnsqueezeTransform(-1, in_keys=[OWED], in_keys_inv=[OWED]),
+        lambda: marlenv.DTypeCastTransform(torch.float32, torch.float64, [OWED], None, [OWED]),
+        lambda: marlenv.RenameTransform(["state"], ["position"], ["state"], ["position"]),
+    ],
+    ids=["beside it", "undone", "cast and back", "renamed and back"],
+)
+def test_a_position_that_the_env_finds_as_it_was_may_be_named(make) -> None:
+    want = opposed().rollout(6, break_when_any_done=False)
+    got = TransformedEnv(opposed(), make()).rollout(6, break_when_any_done=False)
+    assert torch.equal(got["next", "x", "reward"], want["next", "x", "reward"])
+    assert bool(want["next", "x", "reward"].any())

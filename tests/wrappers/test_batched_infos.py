@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from marlenv import Categorical, Composite, Unbounded
+from marlenv import Bounded, Categorical, Composite, OneHot, Unbounded, check_env_specs
 from marlenv.errors import DtypeError, MarlenvError, ShapeError
 from marlenv.wrappers import AgentSpecs, BatchedAgentsEnv
 
@@ -74,3 +74,31 @@ def test_infos_are_the_numbers_that_were_given() -> None:
     assert info["x"][:, 0].flatten(1).tolist() == [[5.0, 5.0], [6.0, 6.0]]
     assert info["deep", "m"][:, 0, 1].tolist() == matrix.tolist()
     assert not info["small"].any()
+
+
+class Geared(Told):
+    """``b`` lacks what ``a`` is told, and zeros are none of its values."""
+
+    def agent_specs(self) -> dict[str, AgentSpecs]:
+        odd = torch.tensor([False, True, True])
+        deep = Composite(choice=Categorical(3, mask=odd), hot=OneHot(3, mask=odd, dtype=torch.int64))
+        info = Composite(gear=Bounded(1, 5, (1,)), low=Bounded(-5, -2, (2,)), deep=deep, x=Unbounded((1,)))
+        bare = AgentSpecs(Composite(observation=Unbounded((1,))), Categorical(3))
+        return {"a": bare._replace(info=info), "b": bare}
+
+    def told(self) -> dict[str, Any]:
+        return {**super().told(), "b": {"observation": torch.zeros(2, 1)}}
+
+
+def test_an_info_that_an_agent_lacks_is_the_value_of_its_spec_nearest_to_zero() -> None:
+    env = Geared(batch_size=[2], group_map={"team": ["a", "b"]})
+    hot = torch.tensor([[0, 0, 1]] * 2)
+    deep = {"choice": torch.tensor([2, 2]), "hot": hot}
+    env.info = {"gear": torch.full((2, 1), 4.0), "low": torch.full((2, 2), -3.0), "deep": deep, "x": torch.ones(2, 1)}
+    info = env.reset()["team", "info"]
+    assert info["gear"].squeeze(-1).tolist() == [[4.0, 1.0]] * 2
+    assert info["low"].tolist() == [[[-3.0, -3.0], [-2.0, -2.0]]] * 2
+    assert info["deep", "choice"].tolist() == [[2, 1]] * 2
+    assert info["deep", "hot"].tolist() == [[[0, 0, 1], [0, 1, 0]]] * 2
+    assert info["x"].squeeze(-1).tolist() == [[1.0, 0.0]] * 2
+    check_env_specs(env)

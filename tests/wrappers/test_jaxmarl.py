@@ -16,7 +16,7 @@ from rows import entry_of, equal
 from sizes import some
 
 import marlenv
-from marlenv.errors import GroupError, KeyMissing, NeedsReset, SpecError, UnknownName, Unsupported
+from marlenv.errors import GroupError, IllegalAction, KeyMissing, NeedsReset, SpecError, UnknownName, Unsupported
 from marlenv.optional import has, need
 from marlenv.testing import run_contract
 from marlenv.wrappers.jaxmarl import JaxMARLEnv, JaxMARLWrapper
@@ -283,3 +283,18 @@ def test_a_reward_of_the_whole_team_beside_those_of_agents_is_no_agent() -> None
     sim.step_env = with_all
     env = JaxMARLWrapper(sim, seed=0)
     assert env.step(env.rand_action(env.reset()))["next", "agent", "reward"].shape == (1, 3, 1)
+
+
+def test_what_is_no_action_is_an_error() -> None:
+    env = JaxMARLWrapper(sim_of("MPE_simple_speaker_listener_v4"), num_envs=2, seed=0)
+    td = env.rand_action(env.reset())
+    for key in env.action_keys:
+        with pytest.raises(
+            IllegalAction, match=r"JaxMARLWrapper.step: the action of agent .* in row 1 must be a number"
+        ):
+            env.step(td.clone().set(key, torch.stack([td[key][0], td[key][1] + 99])))
+    forces = JaxMARLEnv("MPE_simple_v3", num_envs=2, action_type="Continuous")
+    td = forces.rand_action(forces.reset())
+    td["agent", "action"][1, 0, 2] = torch.nan
+    with pytest.raises(IllegalAction, match=r"JaxMARLEnv.step: .* 'agent_0' in row 1 must be finite, got \["):
+        forces.step(td)

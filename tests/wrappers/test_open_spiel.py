@@ -531,3 +531,24 @@ def test_states_of_games_with_a_text_of_their_own_can_be_put_back(name: str) -> 
 def test_a_game_that_needs_other_parameters_is_an_error_that_lists_them(name: str, says: str) -> None:
     with pytest.raises(SpecError, match=f"^OpenSpielEnv: .*{says}"):
         OpenSpielEnv(name)
+
+
+def test_a_seed_that_was_not_used_yet_does_not_outlive_a_state() -> None:
+    """The next deal after ``set_state`` came from it, and not from the generator in the state."""
+
+    def deals(env: OpenSpielEnv, td: Any) -> list[Any]:
+        seen = []
+        for _ in range(12):
+            mask = td["agents", "action_mask"]
+            td["agents", "action"] = ((mask.cumsum(-1) == 1) & mask).long()
+            td = env.step_and_maybe_reset(td)[1]
+            seen.append(td["agents", "observation"].tolist())
+        return seen
+
+    env = OpenSpielEnv("kuhn_poker")
+    env.set_seed(6)
+    start = env.reset()
+    state, want = env.get_state(), deals(env, start.clone())
+    other = OpenSpielEnv("kuhn_poker")
+    other.set_seed(99)
+    assert deals(other, other.set_state(state)) == want

@@ -15,7 +15,7 @@ from rows import entry_of, equal
 from sizes import some
 
 import marlenv
-from marlenv.errors import NeedsReset, ShapeError, SpecError, UnknownName
+from marlenv.errors import IllegalAction, KeyMissing, NeedsReset, ShapeError, SpecError, UnknownName
 from marlenv.optional import has, need
 from marlenv.testing import run_contract
 from marlenv.wrappers.pgx import PgxEnv, PgxWrapper
@@ -180,6 +180,7 @@ def placed(env: PgxWrapper, **entries: Any) -> Any:
     [
         ("chess", ["_x__step_count"], 512),
         ("gardner_chess", ["_step_count"], 256),
+        ("animal_shogi", ["_step_count"], 256),
         pytest.param("shogi", ["_x__step_count"], 512, marks=pytest.mark.full),
     ],
 )
@@ -300,3 +301,59 @@ def test_envs_are_made_by_name() -> None:
         PgxWrapper("go_9x9")
     with pytest.raises(ShapeError, match=r"PgxEnv: batch_size must be \[num_envs\], with a row or more, got \[\]"):
         PgxEnv("tic_tac_toe", batch_size=[])
+
+
+def test_a_draw_by_repetition_in_animal_shogi_has_terminated() -> None:
+    """Its limit is far: the pieces went to and fro until a position came the third time."""
+    env = PgxWrapper(sim_of("animal_shogi"), num_envs=1, seed=0)
+    td = env.reset()
+    for move in (7, 7, 75, 86, 19, 7, 75, 86, 19):
+        assert not td["done"].any()
+        td["agents", "action"] = torch.full((1, 2), move)
+        td = env.step(td)["next"]
+    assert (bool(td["terminated"]), bool(td["truncated"])) == (True, False)
+    assert not td["agents", "reward"].any()
+
+
+def test_nothing_happens_in_rows_that_are_over() -> None:
+    env = PgxWrapper(sim_of("tic_tac_toe"), num_envs=8, seed=0, max_steps=5)
+    td = env.reset()
+    for _ in range(5):
+        td = env.rand_step(td)["next"]
+    assert td["done"].all()
+    last, board = td.clone(), env.get_state()["state", "_x", "board"]
+    for _ in range(4):
+        td = env.rand_step(td)["next"]
+        assert not td["agents", "reward"].any()
+    assert torch.equal(env.get_state()["state", "_x", "board"], board)
+    assert bool((td.exclude(("agents", "reward")) == last.exclude(("agents", "reward"))).all())
+
+
+def test_what_is_no_action_is_an_error_of_whoever_moves() -> None:
+    env = PgxWrapper(sim_of("tic_tac_toe"), num_envs=2, seed=0)
+    td, wait = env.reset(), -7  # what the others give is not read
+    mover = td["current_player"].long()
+    for number in (9, -1, 2**40 + 3):
+        action = torch.full((2, 2), wait)
+        action[1, mover[1]], action[0, mover[0]] = number, 3
+        words = rf"PgxWrapper.step: .* 'player_{mover[1]}' in row 1 must be a number from 0 to below 9, got {number}$"
+        with pytest.raises(IllegalAction, match=words):
+            env.step(td.clone().set(("agents", "action"), action))
+    action[1, mover[1]] = 3
+    assert env.step(td.clone().set(("agents", "action"), action))["next", "agents", "observation"][
+        ..., 3 // 3, 0, :
+    ].any()
+    hot = PgxWrapper(sim_of("tic_tac_toe"), num_envs=2, seed=0, categorical_actions=False)
+    for vector in (torch.zeros(9), torch.ones(9)):
+        given = hot.reset().set(("agents", "action"), vector.long().expand(2, 2, 9).clone())
+        with pytest.raises(IllegalAction, match="in row 0 must be one-hot, got"):
+            hot.step(given)
+
+
+def test_a_state_of_another_game_is_refused() -> None:
+    env, other = (PgxWrapper(sim_of(name), num_envs=2) for name in ("tic_tac_toe", "kuhn_poker"))
+    env.reset(), other.reset()
+    with pytest.raises(KeyMissing, match=r"PgxWrapper.set_state: the state has no 'steps'; give it as an env of the"):
+        env.set_state(env.get_state().exclude("steps"))
+    with pytest.raises(ShapeError, match=r"PgxWrapper.set_state: .* must have shape \[2, 3, 3, 2\], got \[2, 7\]"):
+        env.set_state(other.get_state())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 import subprocess
 import sys
@@ -184,3 +186,12 @@ def test_a_missing_simulator_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingExtra, match=r"ProcgenEnv needs 'procgen'.*pip install --no-deps procgen2 gym3"):
         ProcgenEnv("coinrun")
     assert ProcgenEnv.available_envs == []
+
+
+def test_games_are_neither_copied_nor_pickled() -> None:
+    env = ProcgenEnv("leaper", num_envs=2)
+    for way in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(
+            Unsupported, match="ProcgenEnv: Procgen's games can neither be copied nor pickled; hand over"
+        ):
+            way(env)

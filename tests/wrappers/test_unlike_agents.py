@@ -10,8 +10,10 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete
 from pettingzoo import ParallelEnv as Parallel
 
-from marlenv import PettingZooWrapper, SerialEnv, check_env_specs
+from marlenv import Categorical, Composite, PettingZooWrapper, SerialEnv, Unbounded, check_env_specs
+from marlenv.errors import GroupError
 from marlenv.testing import run_contract
+from marlenv.wrappers import AgentSpecs, AgentStep, BatchedAgentsEnv, ParallelSimEnv
 
 pytestmark = pytest.mark.sim
 
@@ -141,3 +143,98 @@ def test_what_padding_is_is_seen_and_no_action(width: tuple[int, int]) -> None:
         assert (seen is None) if width == (2, 2) else (seen[0].sum(-1).tolist() == [2, 3])
     assert list(env._env.told[-1].values()) == [[0.5], [0.5, 0.5, 0.5]]
     check_env_specs(env)
+
+
+SEEN = Composite(observation=Unbounded((1,)))
+
+
+class Cars(ParallelSimEnv):
+    """Of ``car_0`` nothing but its spec says what it may do; of the others the simulator says it, too."""
+
+    specs: dict[str, AgentSpecs] = {  # noqa: RUF012
+        "car_0": AgentSpecs(SEEN, Categorical(4, mask=torch.tensor([True, False, False, False]))),
+        "car_1": AgentSpecs(SEEN, Categorical(4), actions=4),
+        "car_2": AgentSpecs(SEEN, Categorical(4, mask=torch.tensor([False, True, True, False])), actions=4),
+        "car_3": AgentSpecs(SEEN, Categorical(4, mask=torch.tensor([False, False, False, True])), actions=4),
+    }
+    told = {"car_1": [1, 1, 0, 0], "car_2": [1, 1, 0, 1]}  # noqa: RUF012
+    paid: dict[str, list[float]] = {}  # noqa: RUF012
+
+    def _build_env(self) -> list[Any]:
+        return []
+
+    def agent_specs(self) -> dict[str, AgentSpecs]:
+        return self.specs
+
+    def look(self) -> dict[str, AgentStep]:
+        return {
+            a: AgentStep({"observation": [0.0]}, self.paid.get(a, 0.0), action_mask=self.told.get(a))
+            for a in self.specs
+        }
+
+    def sim_reset(self, seed: int | None) -> dict[str, AgentStep]:
+        return self.look()
+
+    def sim_step(self, actions: dict[str, Any]) -> dict[str, AgentStep]:
+        self._env.append({a: int(action) for a, action in actions.items()})
+        return self.look()
+
+
+@pytest.mark.parametrize("unequal", ["stack", "pad"])
+def test_what_an_agents_own_spec_forbids_is_legal_under_no_mask(unequal: Any) -> None:
+    """A fellow's ``action_mask`` gave ``car_0`` one of all True, and what it may not do was drawn."""
+    env = Cars(unequal=unequal)
+    env.set_seed(0)
+    data = env.rollout(60)
+    chosen = {agent: {step[agent] for step in env._env} for agent in env.specs}
+    assert chosen == {"car_0": {0}, "car_1": {0, 1}, "car_2": {1}, "car_3": {3}}
+    masks = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
+    for told in (data, data["next"]):
+        assert told["car", "action_mask"].int().tolist() == [masks] * 60
+    check_env_specs(env)
+
+
+class Paid(Cars):
+    """Whose agents are paid in one number and in two."""
+
+    specs = {  # noqa: RUF012
+        "a": AgentSpecs(SEEN, Categorical(2), reward=Unbounded((1,))),
+        "b": AgentSpecs(SEEN, Categorical(2), reward=Unbounded((2,))),
+    }
+    told = {}  # noqa: RUF012
+    paid = {"a": [1.0], "b": [2.0, 3.0]}  # noqa: RUF012
+
+
+def test_rewards_of_unlike_lengths_in_one_group_are_padded_or_refused_when_specs_are_made() -> None:
+    """The first step ended in a bare AttributeError."""
+    words = (
+        r"^Paid: rewards of the agents of group 'agents' must have one shape, got \[1\] of 'a' and \[2\] of 'b'; pass"
+    )
+    with pytest.raises(GroupError, match=words):
+        Paid(group_map="all_in_one_group")
+    padded = Paid(group_map="all_in_one_group", unequal="pad").rollout(1)["next", "agents", "reward"]
+    assert padded[0].tolist() == [[1.0, 0.0], [2.0, 3.0]]
+    apart = Paid(group_map="one_group_per_agent").rollout(1)["next"]
+    assert [apart[name, "reward"].flatten().tolist() for name in "ab"] == [[1.0], [2.0, 3.0]]
+
+
+class PaidBatch(BatchedAgentsEnv):
+    """The same in a batch."""
+
+    rows_are_chosen = True
+
+    def _build_env(self) -> Any:
+        return object()
+
+    def agent_specs(self) -> dict[str, AgentSpecs]:
+        return Paid.specs
+
+    def sim_reset(self, where: Any) -> Any:
+        raise AssertionError
+
+    sim_step = _set_seed = sim_reset
+
+
+def test_so_they_are_in_a_batch() -> None:
+    with pytest.raises(GroupError, match=r"^PaidBatch: rewards of the agents of group 'agents' must have one shape"):
+        PaidBatch(batch_size=[2], group_map="all_in_one_group")

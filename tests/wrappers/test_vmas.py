@@ -508,3 +508,13 @@ def test_rows_that_are_put_together_by_hand_are_rows(native: bool, rows: int) ->
     got = env.step(LazyStackedTensorDict(*td.unbind(0), stack_dim=0))["next"]
     for key in want.keys(True, True):
         assert torch.equal(got[key], want[key]), key
+
+
+def test_an_env_that_was_evaluated_in_inference_mode_goes_on_as_one_that_was_not() -> None:
+    """Scenarios that write to tensors in place, such as balance, ended in a bare RuntimeError."""
+    env, other = (VmasEnv("balance", num_envs=2, seed=0, max_steps=4) for _ in range(2))
+    with torch.inference_mode():
+        seen = env.rollout(3)
+    assert bool((seen == other.rollout(3)).all())
+    again, want = (one.rollout(9, break_when_any_done=False) for one in (env, other))
+    assert bool((again == want).all())

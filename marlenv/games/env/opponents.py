@@ -1,21 +1,96 @@
-"""What an opponent that is a policy is shown, and whether it answered for the seats that it plays."""
+"""Who can be an opponent, what one that is a policy is shown, and whether it answered for the seats that it plays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import KeyMissing, ShapeError
+from marlenv.envs import EnvBase
+from marlenv.envs.policies import as_policy, ask
+from marlenv.errors import KeyMissing, ShapeError, SpecError
 from marlenv.games.rules import Rules
 from marlenv.keys import NestedKey
 from marlenv.tensordicts import fetch
 
 Seats = Mapping[NestedKey, Sequence[int]]
 """Where actions are written, and the seats whose they are, in order."""
+
+
+class Asked:
+    """The opponent of an env: looked at where it is another than before, and asked.
+
+    Args:
+        who: the env.
+        opponent: what it was made with.
+
+    Raises:
+        SpecError: it is none, or a player of tournaments.
+    """
+
+    def __init__(self, who: str, opponent: Any) -> None:
+        self.who, self.kind = who, _kind(opponent)
+        self._seen: Any = opponent
+        self._policy: Any = None
+        self._check(opponent)
+
+    def there_is(self, opponent: Any) -> bool:
+        """Whether the env has an opponent, whoever it is now.
+
+        Raises:
+            SpecError: it is of another kind than the one that the env was made with, on which its specs depend.
+        """
+        if opponent is not self._seen:
+            if _kind(opponent) != self.kind:
+                raise SpecError(
+                    f"{self.who}: the env was made with a {self.kind} opponent, which its specs depend on, and has "
+                    f"opponent={opponent!r} now; only a policy can take the place of a policy, else make another env"
+                )
+            self._check(opponent)
+            self._seen, self._policy = opponent, None
+        return self.kind != "missing"
+
+    def _check(self, opponent: Any) -> None:
+        if opponent is not None and opponent != "random" and not callable(opponent):
+            raise SpecError(f"{self.who}: opponent must be 'random' or a policy, got {opponent!r}")
+        if self.kind == "policy" and _takes_turns(opponent):
+            name = getattr(opponent, "__name__", type(opponent).__name__)
+            raise SpecError(
+                f"{self.who}: the opponent {name} is a player of tournaments, which is asked by turns; give a policy, "
+                f"which is given the env's data, or play in an Arena"
+            )
+
+    def answer(self, env: EnvBase, tensordict: TensorDictBase, places: Iterable[NestedKey]) -> TensorDictBase:
+        """What it answers to the data; where it only returns actions, they are written into ``places``."""
+        if self._policy is None:
+            self._policy = as_policy(self._seen, env, action_keys=list(places) or None)
+        return ask(self._policy, tensordict, f"{self.who}, opponent")
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Errors say that the opponent was asked."""
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"{self.who}: this was the opponent's turn")
+            raise
+
+
+def _kind(opponent: Any) -> str:
+    return "missing" if opponent is None else "random" if isinstance(opponent, str) else "policy"
+
+
+def _takes_turns(opponent: Any) -> bool:
+    """Whether it is called with a ``turn``, as players of tournaments are."""
+    try:
+        return list(inspect.signature(opponent).parameters) == ["turn"]
+    except (TypeError, ValueError):
+        return False
 
 
 def without_actions(tensordict: TensorDictBase, keys: Iterable[NestedKey]) -> TensorDictBase:

@@ -59,6 +59,23 @@ def check_rules(rules: Rules[Any]) -> None:
         raise
 
 
+def check_positions(who: str, rules: Rules[Any], state: Any) -> None:
+    """Raises where positions that an env is told to go on from are none of its game.
+
+    Raises:
+        SpecError: a number is out of range.
+    """
+    good = rules.is_position(state)
+    if not bool(good.all()):
+        row = tuple((~good).nonzero()[0].tolist())
+        got = {name: leaf[row].tolist() for name, leaf in zip(state._fields, state, strict=True)}
+        few = {name: value for name, value in got.items() if not isinstance(value, list) or len(str(value)) <= 60}
+        raise SpecError(
+            f"{who}.set_state: expected positions of {type(rules).__name__}, with all numbers in range, got {few} in "
+            f"row {row[0] if len(row) == 1 else list(row)}; give what env.get_state(td) gave"
+        )
+
+
 def _check_attributes(who: str, rules: Rules[Any]) -> None:
     """Raises where what the rules say of the game itself cannot be."""
     whole(who, "n_actions", rules.n_actions, 1)

@@ -17,13 +17,12 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.compiling import outside_graphs
-from marlenv.envs.policies import as_policy, ask
 from marlenv.envs.stepping import STEP, WHOLE
 from marlenv.errors import DtypeError, IllegalAction, KeyMissing, ResetError, ShapeError, SpecError, whole
 from marlenv.games.env.draws import Draws
-from marlenv.games.env.opponents import Seats, check_answer, without_actions
+from marlenv.games.env.opponents import Asked, Seats, check_answer, without_actions
 from marlenv.games.env.time_step import TimeStep, streams_where
-from marlenv.games.env.trial import check_rules
+from marlenv.games.env.trial import check_positions, check_rules
 from marlenv.games.fast.compiled import like
 from marlenv.games.fast.fast_rules import fast_form
 from marlenv.games.rules import Rules, where
@@ -93,8 +92,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         if illegal not in ("raise", "lose"):
             raise SpecError(f"{who}: illegal must be 'raise' or 'lose', got {illegal!r}")
         seat = whole(who, "seat", seat, 0, len(rules.players) - 1)
-        if opponent is not None and opponent != "random" and not callable(opponent):
-            raise SpecError(f"{who}: opponent must be 'random' or a policy, got {opponent!r}")
+        self._asks = Asked(who, opponent)
         if max_plies is not None:
             max_plies = whole(who, "max_plies", max_plies, 1)
         self.rules, self.illegal, self.max_plies, self.opponent, self.seat = rules, illegal, max_plies, opponent, seat
@@ -111,7 +109,6 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         self._chance = "rng" in self._fields
         self._fast = fast_form(rules)
         self._answers: Any = rules if self._fast is None else self._fast
-        self._policy: Any = opponent
         self._draws: Draws | None = None
         self.batch_locked = bool(self.batch_size)
         if seed is not None:
@@ -242,7 +239,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         )
         if (owed := self._owed(tensordict)) is not None:
             step = step._replace(opening_rewards=owed.masked_fill(reset.unsqueeze(-1), 0.0))
-        if self.opponent is not None:
+        if self._has_opponent():
             step = self._answer(step).as_first()
         _overlay(tensordict, self._data(step))
         return True
@@ -311,7 +308,11 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             lead, device = step.terminated.shape, step.terminated.device
             none = torch.zeros(*lead, len(self.rules.players), dtype=torch.float32, device=device)
             step = step._replace(opening_rewards=none if owed is None else owed)
-        return self._answer(step).as_first() if answer and self.opponent is not None else step
+        return self._answer(step).as_first() if answer and self._has_opponent() else step
+
+    def _has_opponent(self) -> bool:
+        """Whether there is an opponent; it may be another policy than before."""
+        return self._asks.there_is(self.opponent)
 
     def _owed(self, tensordict: TensorDictBase) -> Tensor | None:
         """What the next step pays of what was earned before it; float32 ``[*B, P]``, None for nothing."""
@@ -335,14 +336,14 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         action, plies = self.act(tensordict, state), self.extra(tensordict, PLIES)
         opponent_rng, first_rng = self.extra(tensordict, OPPONENT_RNG), self._first_rng(tensordict)
         held = [*state, *(x for x in (opponent_rng, plies, first_rng) if x is not None)]
-        if self.opponent is not None and self.rules.simultaneous:
+        if self._has_opponent() and self.rules.simultaneous:
             action, opponent_rng = self._joined(tensordict, state, action, opponent_rng)
         step = self._move(state, action, done, plies, opponent_rng)._replace(first_rng=first_rng)
         if lost is not None:
             step = step.lost(lost, len(self.rules.outcomes))
         if self._pays_openings:
             step = step.paying(self._owed(tensordict))
-        if self.opponent is not None and not self.rules.simultaneous:
+        if self._has_opponent() and not self.rules.simultaneous:
             step = self._answer(step)
         return self._data(step, held)
 
@@ -482,11 +483,10 @@ class TurnBasedEnv(EnvBase, Generic[S]):
     def _asked(self, tensordict: TensorDictBase, state: S, waiting: Tensor) -> Tensor:
         """What the opponent answers to the data, as :meth:`act` reads it; it must where games are ``waiting``."""
         who, places = type(self).__name__, self._opponent_seats
-        if self._policy is self.opponent:
-            self._policy = as_policy(self.opponent, self, action_keys=list(places) or None)
-        answer = ask(self._policy, tensordict, f"{who}, opponent")
-        check_answer(who, self.rules, self.seat, places, answer, state, waiting)
-        return self.act(answer, state)
+        with self._asks.blamed():
+            answer = self._asks.answer(self, tensordict, places)
+            check_answer(who, self.rules, self.seat, places, answer, state, waiting)
+            return self.act(answer, state)
 
     @property
     def _opponent_seats(self) -> Seats:
@@ -573,6 +573,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
                 f"{type(self).__name__}: no positions to start from; the data must hold {self.state_keys}, as "
                 f"env.get_state(td) gives them, got {sorted(map(str, state.keys(True, True)))}"
             )
+        check_positions(type(self).__name__, self.rules, held)
         opponent_rng, owed, lost = self.extra(state, OPPONENT_RNG), self._owed(state), self._lost(state)
         if self.opponent == "random":
             opponent_rng = self._opponent_rng(opponent_rng, state.batch_size)
@@ -582,7 +583,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             owed = owed.masked_fill(again.unsqueeze(-1), 0.0)
         step = self._opened(held, self.extra(state, PLIES), opponent_rng, owed, self._first_rng(state), answer=False)
         step = step if lost is None else step.lost(lost, len(self.rules.outcomes))
-        step = step if self.opponent is None else self._answer(step).as_first()
+        step = self._answer(step).as_first() if self._has_opponent() else step
         return self._data(step, list(state.values(True, True)))
 
 

@@ -45,7 +45,7 @@ DAMAGED = (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportErro
 """What comes of files that cannot be read, or were not written to their end."""
 
 
-class MachineCodeCache(FunctionCache):  # type: ignore[misc]
+class MachineCodeCache(FunctionCache):
     """Machine code of a function on disk: what cannot be read is made again, and what cannot be written is not kept."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -34,6 +34,19 @@ def one_hot(index: Tensor, n: int) -> Tensor:
     return index.unsqueeze(-1) == torch.arange(n, device=index.device)
 
 
+def are_dealt(hands: Tensor, deck: int) -> Tensor:
+    """Whether players can hold these cards, one each: all of the deck, and no two the same; bool ``[*B]``.
+
+    Args:
+        hands: int64 ``[*B, P]``.
+        deck: how many cards there are, from 0.
+
+    >>> are_dealt(torch.tensor([[0, 2], [1, 1], [-1, 0]]), 3)
+    tensor([ True, False, False])
+    """
+    return one_hot(hands, deck).any(-2).sum(-1) == hands.shape[-1]
+
+
 def ranks(count: int) -> str:
     """The names of the ``count`` highest ranks below the ace, lowest first.
 

@@ -16,6 +16,7 @@ from marlenv.games.tictactoe.fast import FastTicTacToe
 from marlenv.games.tictactoe.positions import (
     AFTER,
     BOARD,
+    BOARDS,
     LEGAL,
     NUMBERED,
     OUTCOME,
@@ -67,6 +68,9 @@ class TicTacToe(Rules[State]):
 
     def player(self, state: State) -> Tensor:
         return PLAYER[state.code]
+
+    def is_position(self, state: State) -> Tensor:
+        return (state.code >= 0) & (state.code < BOARDS)
 
     def legal(self, state: State) -> Tensor:
         return LEGAL[state.code]

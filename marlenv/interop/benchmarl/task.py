@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
+from inspect import isclass
 from typing import Any
 
 from marlenv.errors import GroupError, whole
 from marlenv.interop.torchrl import to_torchrl
 from marlenv.optional import need
-from marlenv.registration import find, make
+from marlenv.options import takes
+from marlenv.physics import Scenario
+from marlenv.registration import factory_of, find, make
+from marlenv.specs import Binary, Categorical, MultiCategorical, MultiOneHot, OneHot
 
 common: Any = need("benchmarl.environments.common", "marlenv.to_benchmarl")
+
+CHOICES = (Binary, Categorical, MultiCategorical, MultiOneHot, OneHot)
 
 
 class MarlenvTask(common.TaskClass):
@@ -23,23 +30,36 @@ class MarlenvTask(common.TaskClass):
 
     def __init__(self, name: str, config: dict[str, Any]) -> None:
         whole("to_benchmarl", "max_steps", config["max_steps"], 1)
-        self._entry = find(name)
+        entry = find(name)
+        maker, _ = factory_of(name)
+        made = entry.load()
+        scenario = entry.kind == "scenario" or (isclass(made) and issubclass(made, Scenario))
+        self._chooses = scenario or takes(maker, "continuous_actions")
+        """Whether the env has actions of either kind, as it is told."""
         super().__init__(name=name, config=config)
 
     def get_env_fun(self, num_envs: int, continuous_actions: bool, seed: int | None, device: Any) -> Callable[[], Any]:
         """What makes the env, with rows."""
         options = dict(self.config)
-        if self._entry.kind == "scenario":
+        if self._chooses:
             options["continuous_actions"] = continuous_actions
         return lambda: to_torchrl(make(self.name, num_envs=num_envs, seed=seed, device=device, **options))
 
     def supports_continuous_actions(self) -> bool:
-        """Scenarios do, unless the task says otherwise; games do not."""
-        return bool(self._entry.kind == "scenario" and self.config.get("continuous_actions", True))
+        """Whether actions may be numbers: of what takes ``continuous_actions``, unless the task says otherwise."""
+        return bool(self.config.get("continuous_actions", True)) if self._chooses else self._continuous
 
     def supports_discrete_actions(self) -> bool:
-        """All do, unless the task says otherwise."""
-        return not self.config.get("continuous_actions", False)
+        """Whether actions may be choices: of what takes ``continuous_actions``, unless the task says otherwise."""
+        return not (self.config.get("continuous_actions", False) if self._chooses else self._continuous)
+
+    @cached_property
+    def _continuous(self) -> bool:
+        """Whether an env that is made once has actions that are no choices."""
+        env = make(self.name, **self.config)
+        specs = [env.full_action_spec_unbatched[key] for key in env.action_keys]
+        env.close()
+        return any(spec.dtype.is_floating_point and not isinstance(spec, CHOICES) for spec in specs)
 
     def has_render(self, env: Any) -> bool:
         """Whether it draws pictures."""

@@ -111,7 +111,8 @@ class VectorOfRows(vectors.VectorEnv):
             self._td.set("_step", torch.from_numpy(~start).unsqueeze(-1).to(self._td.device or "cpu"))
         data = self.inner.step(self._face.set_action(self._td, actions))
         following = data.get("next")
-        terminated, truncated = self._face.flags(following)
+        # a row that began anew waits: where an opponent ended its game at once, its next step is the one that says so
+        terminated, truncated = (flags & ~start for flags in self._face.flags(following))
         over, info = terminated | truncated, {}
         observations, rewards = self._face.observations(following), self._face.rewards(following)
         self._td = self.inner.step_mdp(data)

@@ -54,7 +54,8 @@ class ParallelZoo(zoo.ParallelEnv):
         self._td = self._all.reset(seed)
         if seed is not None:
             self.np_random = np.random.default_rng(abs(int(seed)))
-        self.agents, self._left = self._living(), set()
+        # where an opponent has ended the game already, its one step says what it was worth
+        self.agents, self._left = self._living(self._td) or list(self.possible_agents), set()
         return self._all.observations(self._td, self.agents), {agent: {} for agent in self.agents}
 
     def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
@@ -70,7 +71,7 @@ class ParallelZoo(zoo.ParallelEnv):
         found = [self._all.column(self._td, name, False) for name in ("terminated", "truncated")]
         rewards = self._all.column(self._td, "reward", 0.0)
         over = {agent for agent in playing if found[0][agent] or found[1][agent]}
-        self.agents = [agent for agent in self._living() if agent not in over]
+        self.agents = [agent for agent in self._living(self._td) if agent not in over]
         check_nobody_returns(WHO, self._left, self.agents)
         self._left |= set(playing) - set(self.agents)
         those = playing + [agent for agent in self.agents if agent not in playing]  # some are born
@@ -82,8 +83,8 @@ class ParallelZoo(zoo.ParallelEnv):
         """Raises where :meth:`step` could not take the action of an agent."""
         self._all.pack(self._data("step"), {agent: action})
 
-    def _living(self) -> list[str]:
-        alive = self._all.column(self._td, "alive", True)
+    def _living(self, td: TensorDictBase) -> list[str]:
+        alive = self._all.living(td)
         return [agent for agent in self.possible_agents if alive[agent]]
 
     @property

@@ -28,11 +28,12 @@ class GlobalState:
 
     def __init__(self, who: str, agents: Agents) -> None:
         self._who, self._agents = who, agents
+        self._seeing = [name for name in agents.names if getattr(agents.observation_spaces[name], "spaces", True)]
         self._own = agents.env.full_observation_spec_unbatched.get("state", None)
         if self._own is not None:
             self._whole = space_of(who, "state", self._own)
         else:
-            self._whole = self._spaces.Tuple([agents.observation_spaces[name] for name in agents.names])
+            self._whole = self._spaces.Tuple([agents.observation_spaces[name] for name in self._seeing])
         box = isinstance(self._whole, self._spaces.Box)
         self.space = self._whole if box else self._spaces.flatten_space(self._whole)
 
@@ -46,6 +47,6 @@ class GlobalState:
             value = value_of(self._whole, self._own.to_numpy(lone(td).get("state")))
         else:
             found = self._agents.observations(td)
-            value = tuple(found[name] for name in self._agents.names)
+            value = tuple(found[name] for name in self._seeing)
         flat = value if self.space is self._whole else self._spaces.flatten(self._whole, value)
         return np.asarray(flat, dtype=self.space.dtype)

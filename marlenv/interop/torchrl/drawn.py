@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from marlenv.keys import NestedKey
+from marlenv.interop.torchrl.stacks import Place
 from marlenv.optional import need
 
 
@@ -21,7 +21,7 @@ class Drawer:
     """It draws by its ``_drawn_action``."""
 
     def __init__(self) -> None:
-        self.legal: dict[NestedKey, Any] = {}
+        self.legal: dict[Place, Any] = {}
         """Per action: the mask that the env stands before."""
         self.moves = 0
         """How often the env has moved on."""
@@ -40,7 +40,7 @@ class Drawn:
     """
 
     _drawer: Drawer | None = None
-    _key: NestedKey = ""
+    _place = Place("")
     _given: int | None = None
     """The move of the env at which a caller gave the mask."""
     _plain: type
@@ -49,8 +49,8 @@ class Drawn:
     def mask(self) -> Any:
         """What is legal: the mask that a caller gave, or the env's."""
         drawer = self._drawer
-        if drawer is not None and self._given != drawer.moves and self._key in drawer.legal:
-            return drawer.legal[self._key]
+        if drawer is not None and self._given != drawer.moves and self._place in drawer.legal:
+            return drawer.legal[self._place]
         try:
             return self.__dict__["mask"]
         except KeyError:
@@ -61,19 +61,19 @@ class Drawn:
         self.__dict__["mask"] = mask
         drawer = self._drawer
         if drawer is not None:
-            self._given = None if _same(mask, drawer.legal.get(self._key)) else drawer.moves
+            self._given = None if _same(mask, drawer.legal.get(self._place)) else drawer.moves
 
     def follow(self, mask: Any) -> None:
         """Takes the mask that the env stands before, for every clone."""
         self.update_mask(mask)  # type: ignore[attr-defined]
         if self._drawer is not None:
-            self._drawer.legal[self._key], self._given = self.__dict__["mask"], None
+            self._drawer.legal[self._place], self._given = self.__dict__["mask"], None
 
     def rand(self, shape: Any = None) -> Any:
         """What the env draws; from TorchRL's spec where more is asked for than one action per row, or another mask."""
         drawer = None if shape else self._drawer
         if drawer is not None and drawer.env is not None and self._given != drawer.moves:
-            return drawer.env._drawn_action(self._key)
+            return drawer.env._drawn_action(self._place)
         return super().rand(shape)  # type: ignore[misc]
 
     def sample(self, shape: Any = None) -> Any:
@@ -82,7 +82,7 @@ class Drawn:
 
     def clone(self) -> Any:
         """A spec whose draws are the env's, too."""
-        out = drawn(self.plain(), self._drawer, self._key)
+        out = drawn(self.plain(), self._drawer, self._place)
         out._given = self._given
         return out
 
@@ -99,7 +99,7 @@ class Drawn:
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return drawn, (self.plain(), self._drawer, self._key)
+        return drawn, (self.plain(), self._drawer, self._place)
 
     def __eq__(self, other: object) -> bool:
         return bool(self.plain() == (other.plain() if isinstance(other, Drawn) else other))
@@ -107,7 +107,7 @@ class Drawn:
     __hash__ = None  # type: ignore[assignment]
 
 
-OWN = ("_drawer", "_key", "_given")
+OWN = ("_drawer", "_place", "_given")
 """What a drawn spec has besides what TorchRL's has."""
 
 
@@ -127,10 +127,10 @@ def _kind(plain: type) -> type:
     return kind
 
 
-def drawn(spec: Any, drawer: Drawer | None, key: NestedKey) -> Any:
-    """A leaf spec of TorchRL whose draws are those of an env for its action ``key``, in place."""
+def drawn(spec: Any, drawer: Drawer | None, place: Place) -> Any:
+    """A leaf spec of TorchRL whose draws are those of an env for the action at a place; changed in place."""
     plain: Any = type(spec)
     spec.__class__ = _kind(plain)
-    spec._drawer, spec._key = drawer, key
+    spec._drawer, spec._place = drawer, place
     spec.encode = spec._encode_eager
     return spec

@@ -140,7 +140,8 @@ def _multi_one_hot_out(spec: Any, _: Convert) -> Any:
 
 def _multi_categorical_out(spec: Any, _: Convert) -> Any:
     rows = spec.nvec.reshape(-1, spec.nvec.shape[-1])
-    nvec = rows[0] if len(rows) and bool((rows == rows[:1]).all()) else spec.nvec
+    same = torch.tensor(spec._widths) if not len(rows) else rows[0]
+    nvec = same if bool((rows == same).all()) else spec.nvec
     bare = spec._bare if spec.shape == (1,) else spec.remove_singleton  # whether values may lack the dimension
     nvec = nvec.squeeze(-1) if spec._bare else nvec
     return _data().MultiCategorical(nvec, **_common(spec), mask=spec.mask, remove_singleton=bare)
@@ -216,6 +217,8 @@ def _multi_one_hot_in(spec: Any, _: Convert) -> MultiOneHot:
 
 def _multi_categorical_in(spec: Any, _: Convert) -> MultiCategorical:
     nvec = torch.as_tensor(spec.nvec)
+    if not nvec.numel() and nvec._base is not None:
+        nvec = nvec._base  # of no rows at all, the numbers themselves
     nvec = nvec.reshape(()) if nvec.numel() == 1 and spec.shape == (1,) and spec.remove_singleton else nvec
     return MultiCategorical(nvec, **_common(spec), mask=spec.mask, remove_singleton=spec.remove_singleton)
 

@@ -5,7 +5,7 @@ Source: torchrl 0.14.1, ``torchrl.envs.EnvBase``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,9 +18,12 @@ from marlenv.errors import KeyMissing, SpecError, Unsupported
 from marlenv.interop.torchrl.drawn import Drawer, drawn
 from marlenv.interop.torchrl.end_flags import EndFlags
 from marlenv.interop.torchrl.specs import spec_to_torchrl
-from marlenv.keys import NestedKey, nested
+from marlenv.interop.torchrl.stacks import Place, named_by, places
+from marlenv.keys import Path
 from marlenv.optional import need
+from marlenv.specs import StackedComposite
 from marlenv.tensordicts import drop, get, put, shallow
+from marlenv.transforms import Transform, TransformedEnv
 
 theirs: Any = need("torchrl.envs", "marlenv.to_torchrl")
 
@@ -41,7 +44,7 @@ class TorchRLEnv(theirs.EnvBase):
             device=env.device, batch_size=env.batch_size, allow_done_after_reset=env._allow_done_after_reset
         )
         self.inner = env
-        self.__dict__.update(_held=None, _asked=None, _draws={}, _drawer=Drawer())
+        self.__dict__.update(_held=None, _asked=None, _draws={}, _drawer=Drawer(), _rests=False)
         self.__dict__["rand_action"] = partial(_rand_action, self)  # in the class, TransformedEnv would ask no other
         self._write_specs()
         self.is_closed = env.is_closed
@@ -50,13 +53,15 @@ class TorchRLEnv(theirs.EnvBase):
         self._drawer.env = self
         self._drawer.legal.clear()
         specs = {kind: self._spec(kind) for kind in SIDE}
-        live: list[tuple[Any, NestedKey]] = []
-        for entry in self.inner.plan.actions:
-            spec = specs["action"][entry.key]
+        live, drawing = list[tuple[Any, Place, Path]](), list[Place]()
+        for place, entry in places(self.inner.plan, self.inner.full_action_spec):
+            spec = place.leaf(specs["action"])
             if hasattr(spec, "_encode_eager") and not hasattr(spec, "_specs"):
-                drawn(spec, self._drawer, entry.key)
-                live += [(spec, nested(entry.mask))] if entry.mask is not None else []
-        self.__dict__.update(_live=live, _ends=EndFlags(self.inner.plan.done))
+                drawn(spec, self._drawer, place)
+                drawing.append(place)
+                live += [(spec, place, entry.mask)] if entry.mask is not None else []
+        self.__dict__.update(_live=live, _drawing=drawing, _ends=EndFlags(self.inner.plan.done))
+        self.__dict__["_unlike"] = any(isinstance(one, StackedComposite) for one in _groups(self.inner))
         for kind, spec in specs.items():
             side = self._input_spec if SIDE[kind] == "_input_spec" else self._output_spec
             side[f"full_{kind}_spec"] = spec
@@ -88,6 +93,8 @@ class TorchRLEnv(theirs.EnvBase):
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         inner = self.inner
+        if self._rests:
+            self._wake()
         if tensordict is None:
             out = inner.reset(**kwargs)
         else:
@@ -96,7 +103,10 @@ class TorchRLEnv(theirs.EnvBase):
             for key, mask in masks.items():
                 before.set(key, mask.clone())
             out = inner.reset(before, **kwargs)
-        out = out.select(*inner.observation_keys, *inner.done_keys, *inner.state_keys, strict=False)
+        if self._unlike:
+            out = named_by([inner.full_observation_spec, inner.full_done_spec, inner.full_state_spec], out)
+        else:
+            out = out.select(*inner.observation_keys, *inner.done_keys, *inner.state_keys, strict=False)
         self._hold(out, out)
         return out
 
@@ -144,8 +154,8 @@ class TorchRLEnv(theirs.EnvBase):
 
     def _follow(self, td: TensorDictBase) -> None:
         """Tells the action specs what is legal in data, but those that a caller told otherwise since the last move."""
-        for spec, mask in self._live:
-            if (legal := td.get(mask, None)) is not None and spec._given != self._drawer.moves:
+        for spec, place, mask in self._live:
+            if (legal := place.read(td, mask)) is not None and spec._given != self._drawer.moves:
                 spec.follow(legal)
 
     def _now(self) -> TensorDictBase | None:
@@ -155,13 +165,13 @@ class TorchRLEnv(theirs.EnvBase):
             held = self.__dict__["_held"] = self.inner.step_mdp(held)
         return held
 
-    def _drawn_action(self, key: NestedKey) -> Any:
+    def _drawn_action(self, place: Place) -> Any:
         """A random action from our env's stream; all entries of one action are drawn together."""
-        if key not in self._draws:
+        if place not in self._draws:
             now = self._now() if self._asked is None else self._asked
             action = self.inner.rand_action(None if now is None else shallow(now))
-            self._draws.update({key: action.get(key) for key in self.inner.action_keys})
-        return self._draws.pop(key)
+            self._draws.update({one: one.read(action) for one in self._drawing})
+        return self._draws.pop(place)
 
     # --- the rest --------------------------------------------------------------------------------
 
@@ -223,9 +233,19 @@ class TorchRLEnv(theirs.EnvBase):
         self.set_spec_lock_(locked)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """Closes our env too."""
+        """Closes our env too; one that holds nothing, such as a scenario or a game, begins again with a reset."""
+        self.__dict__["_rests"] = self._rests or (not self.inner.is_closed and _holds_nothing(self.inner))
         self.inner.close(raise_if_closed=raise_if_closed)
         super().close(raise_if_closed=raise_if_closed)
+
+    def _wake(self) -> None:
+        """Begins again after TorchRL has closed the env, as its evaluations do that go on."""
+        for env in _levels(self.inner):
+            env.is_closed = False
+        self.__dict__["_rests"] = False
+
+    def __del__(self) -> None:
+        """TorchRL's closes the env; ours goes on, and whoever made it closes it."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -239,10 +259,31 @@ class TorchRLEnv(theirs.EnvBase):
         return f"to_torchrl({self.inner!r})"
 
 
+def _groups(env: EnvBase) -> Iterator[Any]:
+    """The specs of what an env shows, and of the groups in them."""
+    for spec in (env.full_observation_spec, env.full_done_spec, env.full_state_spec):
+        yield from (spec, *spec.values(True))
+
+
+def _levels(env: EnvBase) -> Iterator[EnvBase]:
+    """The env, and those that it transforms."""
+    while isinstance(env, TransformedEnv):
+        yield env
+        env = env.base_env
+    yield env
+
+
+def _holds_nothing(env: EnvBase) -> bool:
+    """Whether closing the env lets nothing go, so that it can begin again."""
+    *above, base = list[Any](_levels(env))
+    transforms = [one for level in above for one in level.chain.leaves()]
+    return type(base).close is EnvBase.close and all(type(one).close is Transform.close for one in transforms)
+
+
 def _rand_action(env: TorchRLEnv, tensordict: TensorDictBase | None = None) -> TensorDictBase:
     """TorchRL's ``rand_action``, by the masks in ``tensordict`` where it has them, and else by those of the env."""
-    masks = [mask for _, mask in env._live]
-    if tensordict is not None and masks and all(tensordict.get(mask, None) is not None for mask in masks):
+    masks = [] if tensordict is None else [place.read(tensordict, mask) for _, place, mask in env._live]
+    if tensordict is not None and masks and all(mask is not None for mask in masks):
         env.__dict__["_asked"] = shallow(tensordict)
         env._draws.clear()
         env._follow(tensordict)

@@ -37,7 +37,8 @@ def draw_row(simulation: Simulation, state: State, row: int, size: tuple[int, in
 
 
 def draw_frames(simulation: Simulation, states: Sequence[State], size: tuple[int, int]) -> Iterator[Any]:
-    """Pictures of states of one row each, all with the same view: what stands still stays where it is.
+    """Pictures of states of one row each, all with one view, that has all views in it: what stands still stays where it
+    is.
 
     Args:
         simulation: whose states they are.
@@ -49,11 +50,13 @@ def draw_frames(simulation: Simulation, states: Sequence[State], size: tuple[int
     for state in states:
         with _opened(simulation, state):
             views.append(_fitted(simulation))
-    wide, high = (max((view[i] for view in views), default=1.0) for i in (0, 1))
-    middle = views[0][2:] if views else (0.0, 0.0)
+    low = [min((view[i + 2] - view[i] for view in views), default=-1.0) for i in (0, 1)]
+    high = [max((view[i + 2] + view[i] for view in views), default=1.0) for i in (0, 1)]
+    both = list(zip(low, high, strict=True))
+    whole_view = View(*((b - a) / 2 for a, b in both), *((a + b) / 2 for a, b in both))
     for state in states:
         with _opened(simulation, state):
-            picture = _picture(simulation, size, View(wide, high, *middle))
+            picture = _picture(simulation, size, whole_view)
         yield picture
 
 
@@ -92,7 +95,8 @@ def _picture(simulation: Simulation, size: tuple[int, int], view: View) -> Any:
     world, scenario = simulation.world, simulation.scenario
     picture = Picture(size, view)
     scenario.draw(picture)
-    picture.border(world.laws.x_semidim, world.laws.y_semidim)
+    if scenario.draws_edge:
+        picture.border(world.laws.x_semidim, world.laws.y_semidim)
     for sensor in world.sensors:
         picture.sensor(sensor)
     picture.bodies([body for bodies in world.groups.values() for body in bodies])

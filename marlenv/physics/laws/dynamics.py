@@ -162,7 +162,8 @@ class KinematicBicycle(Vehicle):
     Args:
         l_f: from the centre of gravity to the front axle, metres.
         l_r: from the centre of gravity to the rear axle, metres.
-        max_steering_angle: the front wheel is turned no further, radians.
+        max_steering_angle: the front wheel is turned no further, radians; below a quarter turn, beyond which it would
+            steer the other way.
         integration: ``"rk4"`` or ``"euler"``.
 
     Source: Polack et al. 2017, equation 2, https://doi.org/10.1109/IVS.2017.7995816

@@ -78,6 +78,8 @@ class Scenario(metaclass=ScenarioMeta):
     """Whether bodies that push each other may start within each other at every start; otherwise that is an error."""
     limits: ClassVar[Mapping[str, tuple[float, float]]] = {}
     """The lowest and highest values of options, both ends included; numbers without limits must be finite."""
+    draws_edge: ClassVar[bool] = True
+    """Whether pictures show the edge of the world; False where what is in it shows where it ends."""
 
     def __new__(cls, *_args: object, **options: object) -> Self:
         """Checks the options' names."""

@@ -209,6 +209,6 @@ class JumanjiWrapper(JaxStateEnv, AgentsWrapper):
             need("matplotlib", who).use(matplotlib_backend)
         states = self._held_state(tensordict, "render")
         rows = on_host(states.reshape(-1) if states.ndim else states[None])
-        drawn = pictures(who, self._env, td_to_tree(rows, self._like))
+        drawn = pictures(who, self._env, td_to_tree(rows, self._like, who, one_row=True))
         drawn = drawn.reshape(*states.batch_size, *drawn.shape[1:])
         return drawn.numpy() if as_numpy else drawn

@@ -162,7 +162,7 @@ class OpenSpielWrapper(TurnSimEnv):
     def _set_state(self, state: TensorDictBase) -> TensorDictBase:
         text, drawn, steps = (getattr(x, "data", x) for x in (state.get(name) for name in ("state", "rng", "steps")))
         self.sim_reset(None, text)
-        self._began = True
+        self._began, self._sim_seed = True, None  # a seed that is not used yet would deal the next game
         self._match.rng.bit_generator.state = drawn
         return self._opened(int(steps))
 

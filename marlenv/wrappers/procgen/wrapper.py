@@ -146,6 +146,9 @@ class ProcgenWrapper(EnvWrapper):
         out = new(data, self.batch_size)
         return out if self.device is None else out.to(self.device)
 
+    def __getstate__(self) -> dict[str, Any]:
+        raise Unsupported.to_copy(type(self).__name__, "Procgen's games")
+
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:
             raise Unsupported(

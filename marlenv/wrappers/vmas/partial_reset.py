@@ -40,14 +40,27 @@ class Generators:
 
     @contextmanager
     def __call__(self, which: str = "main") -> Iterator[None]:
-        """Runs VMAS with this env's random state."""
+        """Runs VMAS with this env's random state, and outside of inference mode, whose tensors VMAS could not write to
+        later.
+        """
         others = list(self._shared)
         self._shared[:] = self._own[which]
         try:
-            yield
+            with _no_inference():
+                yield
         finally:
             self._own[which][:] = self._shared
             self._shared[:] = others
+
+
+@contextmanager
+def _no_inference() -> Iterator[None]:
+    """Ordinary tensors without gradients in place of inference mode; nothing where that is off."""
+    if torch.is_inference_mode_enabled():
+        with torch.inference_mode(False), torch.no_grad():
+            yield
+    else:
+        yield
 
 
 def _shared_state() -> list[Any]:
