@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import io
 import os
@@ -96,16 +97,28 @@ def run(command: str, options: Any) -> int:
     if (here := str(Path.cwd())) not in sys.path:  # for module:callable, as with ``python -m``
         sys.path.insert(0, here)
     try:
-        return int(importlib.import_module(f"marlenv.cli.{command}").run(options))
+        code = int(importlib.import_module(f"marlenv.cli.{command}").run(options))
+        print(end="", flush=True)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:
+        hush()
         return 0
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
         fail(told(error))
+    return code
+
+
+def hush() -> None:
+    """Leads standard output nowhere if its reader is gone, so that Python does not complain at its end."""
+    try:
+        print(end="", flush=True)
+    except BrokenPipeError:
+        with contextlib.suppress(OSError, ValueError):  # no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def told(error: Exception) -> str:

@@ -58,10 +58,10 @@ def run(options: argparse.Namespace) -> int:
         usable_device(f"bench {options.suite}", options.device)
     if options.json is not None:
         writable("--json", options.json)
-    print(machine())
     figures = measure(options.rounds, **given)
-    print(report(figures))
-    if options.json is not None:
+    if options.json is not None:  # before what is printed, whose reader may be gone
         with whole_file("bench", options.json) as draft:
             draft.write_text(json.dumps([f._asdict() for f in figures], indent=2) + "\n")
+    print(machine())
+    print(report(figures))
     return 0

@@ -7,7 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 from tensordict import TensorDictBase
+from torch import Tensor
 
 from marlenv.cli import svg
 from marlenv.envs import EnvBase
@@ -70,6 +72,7 @@ class Film:
         self._env, self._path = env, path
         self._writer = need("imageio.v2", "--video").get_writer(path, **how)
         self._states: list[State] = []
+        self._shape: tuple[int, ...] = ()  # of what render() gave first
         self.frames = 0
 
     def add(self, data: TensorDictBase) -> None:
@@ -90,14 +93,20 @@ class Film:
         who = f"--video {self._path}: render() of {type(self._env).__name__}"
         try:
             picture = draw(mode="rgb_array") if "mode" in inspect.signature(draw).parameters else draw()
+            pixels = np.asarray(picture.cpu() if isinstance(picture, Tensor) else picture)
         except Exception as error:  # a simulator's own, as where there is no screen
             raise SpecError(f"{who} failed here with {type(error).__name__}: {error}") from error
-        if getattr(picture, "ndim", 0) != 3:
+        if pixels.ndim != 3:
             raise SpecError(
                 f"{who} must give pixels [H, W, 3], got {type(picture).__name__}; make the env such that it draws into "
                 f"memory, as with render_mode='rgb_array'"
             )
-        return picture
+        self._shape = self._shape or pixels.shape
+        if pixels.dtype != np.uint8 or pixels.shape[-1] not in (1, 3, 4) or pixels.shape != self._shape:
+            same = "" if pixels.shape == self._shape else f", {list(self._shape)} as the first"
+            got = f"{list(pixels.shape)} of {pixels.dtype}"
+            raise SpecError(f"{who} must give pixels [H, W, 3] of uint8, 0 to 255{same}, got {got}; make it give those")
+        return pixels.repeat(3, -1) if pixels.shape[-1] == 1 else pixels  # grey
 
     def __enter__(self) -> Self:
         return self

@@ -61,20 +61,28 @@ def run(options: argparse.Namespace) -> int:
     env = make(options.name, seed=seed, max_steps=options.max_steps, **settings)
     if not isinstance(env, TurnBasedEnv):
         raise SpecError(f"marlenv play: {options.name!r} is no game; {nearest(options.name, available('game'))}")
-    color = (
-        sys.stdout.isatty() and "NO_COLOR" not in os.environ if options.color == "auto" else options.color == "always"
-    )
+    color = colorful() if options.color == "auto" else options.color == "always"
     policy = load_policy(options.opponent, env, "--opponent")
     seats = seats_of(options.seat, env.rules.players)
     who = [("you" if i in seats else options.opponent) for i in range(len(env.rules.players))]
     match = Match(env, policy, seats, who, color, {"game": options.name, "seed": seed, "options": options.set})
     if options.save is not None:
         match.check_file(options.save)
-    match.play()
-    if options.save is not None:
-        print(match.save(options.save))
+    saved = ""
+    try:
+        match.play()
+    finally:  # also where nobody reads what is printed any more
+        if options.save is not None:
+            saved = match.save(options.save)
+    if saved:
+        print(saved)
     env.close()
     return 0
+
+
+def colorful() -> bool:
+    """Whether standard output is a terminal with colours, and nobody asked for none (no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def seats_of(seat: str, players: tuple[str, ...]) -> list[int]:

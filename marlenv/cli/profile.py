@@ -59,11 +59,11 @@ def run(options: argparse.Namespace) -> int:
     tree, seconds, times, calls = profile(env, policy, options.steps, options.seconds)
     envs = "" if options.envs is None else f"{options.envs} envs x "
     title = f"{options.name}, {envs}{options.steps} steps, policy {options.policy}"
+    with whole_file("profile", out) as draft:  # before what is printed, whose reader may be gone
+        draft.write_text(flame_graph(tree, 1e6 * seconds, title), encoding="utf-8")
     print(title)
     print(f"{number(1e6 * seconds)} us per step, timed while no samples were taken (median of {times})")
     print(report(tree, 1e6 * seconds, calls))
-    with whole_file("profile", out) as draft:
-        draft.write_text(flame_graph(tree, 1e6 * seconds, title), encoding="utf-8")
     print(f"shares: {tree.top.count:,} samples; flame graph: {out.resolve()}")
     env.close()
     return 0

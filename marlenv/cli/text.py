@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -80,12 +81,13 @@ def duration(seconds: float) -> str:
 
 
 class Progress:
-    """A progress bar on standard error; silent when that is not a terminal."""
+    """A progress bar on standard error, on one line however narrow; silent when that is not a terminal."""
 
     def __init__(self, total: int, unit: str = "steps") -> None:
         self.total, self.unit, self.done = total, unit, 0
         self.live = sys.stderr.isatty()
         self.started = self._shown = time.perf_counter()
+        self._length = 0  # of the line that stands there
 
     def step(self, count: int = 1) -> None:
         """Moves the bar."""
@@ -93,15 +95,21 @@ class Progress:
         now = time.perf_counter()
         if self.live and (now - self._shown > 0.1 or self.done >= self.total):
             self._shown = now
-            filled = 30 * self.done // max(1, self.total)
             rate = self.done / max(1e-9, now - self.started)
             left = f"  {duration((self.total - self.done) / rate)} left" if 0 < self.done < self.total else ""
-            print(
-                f"\r[{'#' * filled}{'.' * (30 - filled)}] {self.done}/{self.total} {self.unit}  {rate:,.0f}/s{left}   ",
-                end="" if self.done < self.total else "\n",
-                file=sys.stderr,
-                flush=True,
-            )
+            line = self._line(f"{self.done}/{self.total} {self.unit}", f"  {rate:,.0f}/s{left}")
+            end = "" if self.done < self.total else "\n"
+            print(f"\r{line.ljust(self._length)}", end=end, file=sys.stderr, flush=True)
+            self._length = len(line)
+
+    def _line(self, count: str, speed: str) -> str:
+        """The bar with words behind; in a narrow terminal a shorter bar, then none, then fewer words."""
+        room = shutil.get_terminal_size().columns - 1  # the last column would begin another line
+        bar = min(30, room - len(count) - len(speed) - 3)
+        if bar < 5:
+            return (count + speed if len(count + speed) <= room else count)[: max(0, room)]
+        filled = min(bar, bar * self.done // max(1, self.total))
+        return f"[{'#' * filled}{'.' * (bar - filled)}] {count}{speed}"
 
     @property
     def seconds(self) -> float:

@@ -11,7 +11,7 @@ import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import ShapeError, SpecError, whole
+from marlenv.errors import DtypeError, ShapeError, SpecError, whole
 from marlenv.files import save, whole_file
 from marlenv.keys import NestedKey, last
 from marlenv.record.loggers import Logger
@@ -141,7 +141,7 @@ class VideoRecorder(ObservationTransform):
         """Nothing that it films."""
         return super().overwrites(key) and key not in (self.in_keys or ())
 
-    def _apply_transform(self, obs: Any) -> Any:
+    def _apply_transform(self, obs: Any, key: NestedKey | None = None) -> Any:
         self.count += 1
         room = None if self.max_frames is None else self.max_frames - len(self.frames)
         if self.count % (self.skip or 1) == 0 and room != 0:
@@ -150,21 +150,39 @@ class VideoRecorder(ObservationTransform):
             )
             if image.ndim > 3:
                 flat = image.flatten(0, -4)
-                self.frames += [grid(flat)] if self.make_grid else list(flat[:room])
+                frames = [grid(flat)] if self.make_grid else list(flat[:room])
             else:
-                self.frames.append(image)
+                frames = [image]
+            self._check_size(frames, key)
+            self.frames += frames
         return obs
+
+    def _check_size(self, frames: list[Tensor], key: NestedKey | None) -> None:
+        """Raises where images have another size than those before."""
+        old, new = (list(f[0].shape[-2:]) if f else [] for f in (self.frames, frames))
+        if old and new and old != new:
+            raise ShapeError(
+                f"VideoRecorder: expected images of one size, {old} as the first of the film, got {new}"
+                f"{'' if key is None else f' of {key!r}'}; give each size a VideoRecorder of its own"
+            )
 
     def _image(self, obs: Tensor) -> Tensor:
         """The image as bytes of three colours, ``[*B, 3, H, W]``."""
         image = obs.unsqueeze(-1) if obs.ndim == 2 else obs
         if image.ndim < 3 or not {image.shape[-1], image.shape[-3]} & {1, 3}:
             raise ShapeError(f"VideoRecorder: expected images [..., C, H, W] or [..., H, W, C], got {list(obs.shape)}")
-        first = image.shape[-3] in (1, 3) and image.shape[-2] > 3 and image.shape[-1] > 3
+        first = image.shape[-3] in (1, 3) and image.shape[-1] not in (1, 3)
         image = image if first else image.movedim(-1, -3)
         image = image.expand(*image.shape[:-3], 3, *image.shape[-2:])
         if image.is_floating_point():
             image = (image * 255).round().clamp(0, 255)
+        elif image.dtype == torch.bool:
+            image = image.to(torch.uint8) * 255
+        elif image.dtype != torch.uint8 and (image.is_complex() or ((image < 0) | (image > 255)).any()):
+            raise DtypeError(
+                f"VideoRecorder: expected images of uint8, floats 0 to 1, bools, or integers 0 to 255, got others of "
+                f"{image.dtype}; scale them before"
+            )
         image = image if self.cropped is None else self.cropped._apply_transform(image)
         return image.detach().to("cpu", torch.uint8, copy=True)
 
@@ -172,7 +190,7 @@ class VideoRecorder(ObservationTransform):
         for key in self.in_keys or ():
             value = fetch(next_tensordict, key)
             if value is not None:
-                self._apply_transform(value)
+                self._apply_transform(value, key)
         return next_tensordict
 
     forward = _call

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from numbers import Real
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +16,7 @@ from marlenv.files import whole_file
 from marlenv.optional import need
 
 KINDS = ("mp4", "gif")
+LONGEST = 655_350  # ms that a frame of a gif lasts, at most
 
 
 def as_frames(video: Tensor) -> Tensor:
@@ -41,7 +44,7 @@ def write_video(path: str | Path, frames: Tensor, fps: float = 30, crf: int = 18
         crf: how much an mp4 may lose: 0 is nothing, 18 hard to see.
 
     Raises:
-        SpecError: the ending is another one, or there are no frames per second.
+        SpecError: the ending is another one, or there are no frames per second, or too few for a gif.
         ShapeError: there are no frames, or they have another shape, or are less than 2 x 2 pixels in an mp4.
         DtypeError: they are not bytes.
         SpecTypeError: they are not in a tensor.
@@ -53,8 +56,8 @@ def write_video(path: str | Path, frames: Tensor, fps: float = 30, crf: int = 18
         raise SpecTypeError(f"write_video: expected frames in a tensor, got {got}; torch.as_tensor makes one of arrays")
     if frames.ndim != 4 or frames.shape[-1] != 3 or 0 in frames.shape:
         raise ShapeError(f"write_video: expected frames [T, H, W, 3], one or more, got {list(frames.shape)}")
-    if not fps > 0:
-        raise SpecError(f"write_video: fps must be above 0, got {fps}")
+    if not isinstance(fps, (Real, Tensor)) or not 0 < fps < math.inf:
+        raise SpecError(f"write_video: fps must be above 0 and finite, got {fps!r}")
     kind = path.suffix[1:]
     if kind not in KINDS:
         raise SpecError(f"write_video: the file must end with one of {[f'.{k}' for k in KINDS]}, got {path.name!r}")
@@ -86,10 +89,24 @@ def _write_mp4(path: Path, frames: Tensor, fps: float, crf: int) -> None:
 def write_gif(path: str | Path | IO[bytes], frames: Tensor, fps: float = 30) -> None:
     """Writes frames ``[T, H, W, 3]`` as a gif, which says in a comment how long a frame lasts.
 
-    Equal frames that follow one another are one that lasts longer.
+    Equal frames that follow one another are one that lasts longer, or several where that would be over 655 seconds.
+
+    Raises:
+        SpecError: a frame would last longer.
     """
+    if not fps * LONGEST >= 1000:
+        raise SpecError(
+            f"write_gif: a frame of a gif lasts {LONGEST / 1000} s at most; raise fps, {fps}, or write an mp4"
+        )
     images, duration = need("PIL.Image", "write_gif"), max(20, 10 * round(100 / fps))
-    film = [images.fromarray(frame.numpy()) for frame in frames.cpu()]
+    frames, film, equal = frames.cpu(), [], 0
+    for i, frame in enumerate(frames):
+        equal = equal + 1 if i and torch.equal(frame, frames[i - 1]) else 0
+        if equal // (LONGEST // duration) % 2:  # one through which that before is seen, as Pillow would add it to that
+            other = (255 - frame[0, 0]).tolist()
+            film.append(images.new("RGBA", (frame.shape[1], frame.shape[0]), (*other, 0)))
+        else:
+            film.append(images.fromarray(frame.numpy()))
     options = {"duration": duration, "loop": 0, "comment": f"{duration} ms".encode()}
     film[0].save(path, format="GIF", save_all=True, append_images=film[1:], **options)
 

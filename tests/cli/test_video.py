@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -77,3 +78,38 @@ def test_what_cannot_be_filmed_is_one_line(capsys: pytest.CaptureFixture[str], t
     with pytest.raises(SpecError, match=r"CountingEnv has no render\(\)"):
         Film(CountingEnv(), tmp_path / "film.gif")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", ["gif", "mp4"])
+@pytest.mark.parametrize(
+    ("pictures", "text"),
+    [
+        ([np.full((6, 8, 3), 0.5)], r"of uint8, 0 to 255, got \[6, 8, 3\] of float64"),
+        ([np.zeros((6, 8, 2), np.uint8)], r"got \[6, 8, 2\] of uint8"),
+        ([np.zeros((6, 8, 3), np.uint8), np.zeros((6, 10, 3), np.uint8)],
+         r"\[6, 8, 3\] as the first, got \[6, 10, 3\] of uint8"),
+        ([None], r"pixels \[H, W, 3\], got NoneType"),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # imageio-ffmpeg leaves pipes open
+def test_what_render_gives_is_looked_at(tmp_path: Path, ending: str, pictures: list[object], text: str) -> None:
+    if ending == "mp4":
+        pytest.importorskip("imageio_ffmpeg")
+    env, given = CountingEnv(), iter(pictures)
+    env.render = lambda: next(given)
+    with (  # noqa: PT012
+        pytest.raises(SpecError, match=rf"film.{ending}: render\(\) of CountingEnv must give .*{text}"),
+        Film(env, tmp_path / f"film.{ending}") as film,
+    ):
+        for _ in pictures:
+            film.add(env.reset())
+
+
+@pytest.mark.parametrize("make", [torch.as_tensor, lambda x: x[..., :1], lambda x: x[..., [0, 1, 2, 2]]])
+def test_tensors_and_other_numbers_of_colours_are_filmed(tmp_path: Path, make: Callable[..., object]) -> None:
+    imageio = pytest.importorskip("imageio.v3")
+    env = CountingEnv()
+    env.render = lambda: make(np.full((6, 8, 3), 255, np.uint8))
+    with Film(env, tmp_path / "film.gif") as film:
+        film.add(env.reset())
+    assert (imageio.imread(tmp_path / "film.gif", index=0)[..., :3] == 255).all()

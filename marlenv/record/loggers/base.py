@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import DtypeError, ShapeError
+from marlenv.errors import DtypeError, ShapeError, SpecTypeError
 
 
 class Logger(ABC):
@@ -93,6 +94,8 @@ class Logger(ABC):
 def _mean(who: str, name: str, value: Any) -> float:
     """A number, or the mean of a tensor of them."""
     try:
+        if isinstance(value, Tensor) and value.is_complex():
+            raise TypeError("complex numbers have no order")
         return float(value.cpu().double().mean() if isinstance(value, Tensor) else value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DtypeError(
@@ -101,11 +104,23 @@ def _mean(who: str, name: str, value: Any) -> float:
         ) from error
 
 
-def check_video(who: str, video: Tensor) -> None:
-    """Raises unless a film is ``[N, T, C, H, W]`` of 1 or 3 colours.
+def check_video(who: str, video: Tensor, *, drawn: bool = True) -> None:
+    """Raises unless a film is ``[N, T, C, H, W]`` of 1 or 3 colours, in bytes.
+
+    Args:
+        who: the logger.
+        video: the film.
+        drawn: whether pictures are made of it; else its numbers are kept as they are.
 
     Raises:
-        ShapeError: it is not.
+        SpecTypeError: it is no tensor.
+        ShapeError: it has another shape.
+        DtypeError: it is not uint8.
     """
+    if not isinstance(video, Tensor):
+        got = type(video).__name__
+        raise SpecTypeError(f"{who}.log_video: expected a tensor, got {got}; torch.as_tensor makes one of arrays")
     if video.ndim != 5 or video.shape[2] not in (1, 3):
         raise ShapeError(f"{who}.log_video: expected [N, T, C, H, W] of 1 or 3 colours, got {list(video.shape)}")
+    if drawn and video.dtype != torch.uint8:
+        raise DtypeError(f"{who}.log_video: expected uint8, 0 to 255, got {video.dtype}; scale and convert it")

@@ -28,6 +28,18 @@ class CSVExperiment:
         for name in ("scalars", "videos", "texts"):
             (folder / name).mkdir(parents=True, exist_ok=True)
 
+    def place(self, kind: str, name: str) -> Path:
+        """Where a file is.
+
+        Raises:
+            SpecError: its name leads out of the experiment's folder.
+        """
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise SpecError(
+                f"CSVLogger: names must stay in the experiment's folder, got {name!r}; leave '..' and a first '/' out"
+            )
+        return self.folder / kind / name
+
     @contextmanager
     def numbered(self, name: str, step: int | None) -> Iterator[int]:
         """The step, or how often the name was written before; this time is counted when it is written."""
@@ -62,16 +74,16 @@ class CSVLogger(Logger):
 
     def log_scalar(self, name: str, value: float, step: int | None = None) -> None:
         """Writes a line ``step,value`` into ``scalars/<name>.csv``."""
-        path = self.experiment.folder / "scalars" / f"{name}.csv"
+        path = self.experiment.place("scalars", f"{name}.csv")
         path.parent.mkdir(parents=True, exist_ok=True)
         with self.experiment.numbered(f"scalar {name}", step) as number:
             _append(path, f"{number},{float(value)}\n".encode())
 
     def log_video(self, name: str, video: Tensor, step: int | None = None, **kwargs: Any) -> None:
         """Writes a film ``[N, T, C, H, W]`` into ``videos/<name>_<step>.<format>``."""
-        check_video("CSVLogger", video)
+        check_video("CSVLogger", video, drawn=self.video_format in ("mp4", "gif"))
         with self.experiment.numbered(f"video {name}", step) as number:
-            path = self.experiment.folder / "videos" / f"{name}_{number}.{self.video_format}"
+            path = self.experiment.place("videos", f"{name}_{number}.{self.video_format}")
             if self.video_format in ("mp4", "gif"):
                 write_video(path, as_frames(video), **{"fps": self.video_fps, **kwargs})
                 return
@@ -86,11 +98,18 @@ class CSVLogger(Logger):
         with self.experiment.numbered("hparams", None) as number:
             path = self.experiment.folder / "texts" / f"hparams{number}.txt"
             with whole_file("CSVLogger.log_hparams", path) as draft:
-                draft.write_text("\n".join(f"{key}: {value}" for key, value in sorted(cfg.items())), encoding="utf-8")
+                draft.write_text(
+                    "\n".join(f"{key}: {value}" for key, value in sorted(cfg.items(), key=_name)), encoding="utf-8"
+                )
 
     def log_histogram(self, name: str, data: Sequence[float] | Tensor, **kwargs: Any) -> None:
         """Not possible in csv files."""
         raise Unsupported("CSVLogger: csv files have no histograms; log numbers")
+
+
+def _name(option: tuple[Any, Any]) -> str:
+    """What options are sorted by: not all names need be text."""
+    return str(option[0])
 
 
 def _append(path: Path, row: bytes) -> None:
