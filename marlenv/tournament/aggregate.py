@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from numbers import Real
 
 import numpy as np
 
-from marlenv.errors import ShapeError, SpecError, whole
+from marlenv.errors import ShapeError, SpecError, SpecTypeError, whole
 from marlenv.tournament.arrays import numbers
 from marlenv.tournament.bootstrap import quantiles
 from marlenv.tournament.likelihood import Array
@@ -19,8 +20,12 @@ from marlenv.tournament.likelihood import Array
 def table_of(scores: object, who: str) -> Array:
     """Scores as numbers ``[runs, tasks]``."""
     table = numbers(scores, who, "finite scores [runs, tasks]")
-    if table.ndim != 2 or not table.size or not np.isfinite(table).all():
+    if table.ndim != 2 or not table.size:
         raise ShapeError(f"{who}: expected finite scores [runs, tasks], got {list(table.shape)}")
+    if (odd := np.argwhere(~np.isfinite(table))).size:
+        run, task = odd[0].tolist()
+        got = f"{table[run, task]} in run {run}, task {task}"
+        raise ShapeError(f"{who}: expected finite scores [runs, tasks], got {got}")
     return table
 
 
@@ -41,6 +46,8 @@ def optimality_gap(scores: object, goal: float = 1.0) -> float:
     >>> optimality_gap([[0.5, 3.0]])
     0.25
     """
+    if not (isinstance(goal, Real) and np.isfinite(goal)):
+        raise SpecError(f"optimality_gap: goal must be a number, such as 1.0, got {goal!r}")
     return float(goal - np.minimum(table_of(scores, "optimality_gap"), goal).mean())
 
 
@@ -66,7 +73,10 @@ def performance_profile(scores: object, thresholds: object) -> Array:
     [0.75, 0.25]
     """
     table = table_of(scores, "performance_profile")
-    return (table[..., None] > np.asarray(thresholds, dtype=float)).mean((0, 1))
+    above = numbers(thresholds, "performance_profile", "thresholds, a list of numbers")
+    if np.isnan(above).any():
+        raise SpecError("performance_profile: thresholds must be numbers, got nan, which nothing is above or below")
+    return (table[..., None] > above).mean((0, 1))
 
 
 def aggregate_interval(
@@ -79,6 +89,10 @@ def aggregate_interval(
 ) -> tuple[Array, Array]:
     """Where a statistic of the scores lies, by drawing the runs of each task anew (stratified bootstrap).
 
+    It is rliable's method, which takes runs for all that there are, so few runs make it too narrow. Of scores with a
+    normal distribution, on one task to twenty, 95 % are 72 to 89 with three runs, 85 to 91 with five, 90 to 93 with
+    ten, 93 to 95 with twenty.
+
     Args:
         scores: ``[runs, tasks]``; or several such tables, a tuple or list of them, each of which is drawn anew.
         statistic: takes as many tables: :func:`iqm`, :func:`optimality_gap`, :func:`probability_of_improvement` of
@@ -89,7 +103,8 @@ def aggregate_interval(
 
     Raises:
         ShapeError: scores are not finite numbers ``[runs, tasks]``.
-        SpecError: the statistic takes another number of tables, or an option is out of range.
+        SpecError: a table has one run, which does not tell how much runs differ; the statistic takes another number of
+            tables; or an option is out of range.
 
     >>> low, high = aggregate_interval([[0.0], [1.0], [2.0], [3.0]], iqm, replicates=500)
     >>> bool(0 <= low < 1.5 < high <= 3)
@@ -103,6 +118,11 @@ def aggregate_interval(
     given = several if several and all(_is_table(one) for one in several) else [scores]
     tables = [table_of(one, "aggregate_interval") for one in given]
     _check_takes(statistic, len(tables))
+    if any(len(table) < 2 for table in tables):
+        raise SpecError(
+            "aggregate_interval: expected two runs or more, got 1, which does not tell how much runs differ; scores "
+            "that are fixed belong into the statistic, as in lambda mine: probability_of_improvement(mine, theirs)"
+        )
     whole("aggregate_interval", "replicates", replicates, 1)
     rng = np.random.Generator(np.random.Philox(seed))
     found = [statistic(*(_again(table, rng) for table in tables)) for _ in range(replicates)]
@@ -123,6 +143,10 @@ def _again(table: Array, rng: np.random.Generator) -> Array:
 
 
 def _check_takes(statistic: Callable[..., Array | float], count: int) -> None:
+    if not callable(statistic):
+        raise SpecTypeError(
+            f"aggregate_interval: the statistic must be a function of scores, such as iqm, got {statistic!r}"
+        )
     try:
         signature = inspect.signature(statistic)
     except (TypeError, ValueError):  # some functions in C do not tell

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 
-from marlenv.errors import ShapeError
+from marlenv.errors import ShapeError, SpecError
 from marlenv.tournament.likelihood import Array
 
 
@@ -24,3 +26,18 @@ def numbers(values: object, who: str, expected: str) -> Array:
         ragged = "inhomogeneous" in str(error)
         got = f"a {type(values).__name__} with rows of different lengths" if ragged else f"what is no numbers: {error}"
         raise ShapeError(f"{who}: expected {expected}, got {got}") from error
+
+
+def level_of(level: float) -> float:
+    """The share of cases in which an interval holds the truth.
+
+    Raises:
+        SpecError: it is none; says what came.
+
+    >>> level_of(95)
+    Traceback (most recent call last):
+    marlenv.errors.SpecError: level must be between 0 and 1, such as 0.95, got 95
+    """
+    if not (isinstance(level, Real) and 0 < level < 1):
+        raise SpecError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
+    return float(level)

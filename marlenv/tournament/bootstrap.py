@@ -1,4 +1,4 @@
-"""Intervals by playing the games again: what would have come out if chance had gone otherwise.
+"""Intervals by drawing chance anew: what would have come out if it had gone otherwise.
 
 ``R`` are replicates. Every function takes a seed; no global generator is read or moved.
 """
@@ -10,47 +10,69 @@ from typing import Literal
 
 import numpy as np
 
-from marlenv.errors import SpecError, whole
-from marlenv.tournament.likelihood import FAR, Array, Flags, maximum
+from marlenv.errors import SpecError, SpecTypeError, whole
+from marlenv.tournament.arrays import level_of
+from marlenv.tournament.likelihood import Array, Flags, maximum
+from marlenv.tournament.luck import drawn, noise
+from marlenv.tournament.maxima import draws_are_free, seat_is_free
 from marlenv.tournament.ratings import ELO, Interval, Ratings, anchors, halved, spread, tied, took, within
-from marlenv.tournament.results import Results, payoffs_of
+from marlenv.tournament.results import Results, results_of_games
 
 Kind = Literal["model", "games"]
 
 
-def replayed(counts: Array, replicates: int, seed: int, chances: Array | None = None) -> Array:
-    """Counts of as many games of each pairing as were played, drawn anew; ``[R, n, n, 3]``.
-
-    Args:
-        counts: ``[n, n, 3]``, whole games.
-        replicates: how often.
-        seed: of the draws.
-        chances: of win, draw and loss, ``[n, n, 3]``; without it those that were seen.
+def whole_games(counts: Array) -> Array:
+    """Counts of games, as chance is drawn for them; ``[n, n, 3]``.
 
     Raises:
-        SpecError: some counts are no whole numbers, or there are too few replicates.
-
-    >>> again = replayed(np.array([[[0, 0, 0], [5, 2, 3]], [[0, 0, 0], [0, 0, 0]]], dtype=float), 4, seed=0)
-    >>> again.shape, again.sum(-1)[:, 0, 1].tolist()
-    ((4, 2, 2, 3), [10.0, 10.0, 10.0, 10.0])
+        SpecError: some are no whole numbers.
     """
-    whole("bootstrap", "replicates", replicates, 1)
     if (odd := counts[counts != np.round(counts)]).size:
         raise SpecError(
             f"bootstrap: games are drawn anew, so counts must be whole numbers, got {odd[0]:g}; give the counts of the "
             f"games, or use Ratings.wald, which takes any"
         )
+    return counts
+
+
+def played_again(counts: Array, chances: Array, replicates: int, seed: int) -> Array:
+    """Counts of as many games of each pairing as were played, drawn anew; ``[R, n, n, 3]``.
+
+    Args:
+        counts: ``[n, n, 3]``, whole games.
+        chances: of win, draw and loss, ``[n, n, 3]``.
+        replicates: how often.
+        seed: of the draws.
+
+    >>> counts, chances = np.array([[[0, 0, 0], [5, 2, 3]], [[0, 0, 0], [0, 0, 0]]]), np.full((2, 2, 3), 1 / 3)
+    >>> again = played_again(counts, chances, 4, seed=0)
+    >>> again.shape, again.sum(-1)[:, 0, 1].tolist()
+    ((4, 2, 2, 3), [10.0, 10.0, 10.0, 10.0])
+    """
     total = counts.sum(-1)
-    chances = counts / np.maximum(total, 1)[..., None] if chances is None else chances
-    chances = np.where((total > 0)[..., None], chances, [1.0, 0.0, 0.0])
     rng = np.random.Generator(np.random.Philox(seed))
     return rng.multinomial(total.astype(np.int64), chances, size=(replicates, *total.shape)).astype(float)
 
 
+def chosen_again(counts: Array, replicates: int, seed: int) -> Array:
+    """Counts of as many games as were played, each of them one of those that were, drawn anew; ``[R, n, n, 3]``.
+
+    How often a pairing comes is left to chance too: of one that played once, its games alone would be the same always.
+
+    Args:
+        counts: ``[n, n, 3]``, whole games.
+        replicates: how often.
+        seed: of the draws.
+    """
+    total = counts.sum()
+    rng = np.random.Generator(np.random.Philox(seed))
+    again = rng.multinomial(int(total), counts.ravel() / total, size=replicates)
+    return again.reshape(replicates, *counts.shape).astype(float)
+
+
 def quantiles(samples: Array, level: float) -> tuple[Array, Array]:
     """The middle share ``level`` of samples ``[R, ...]``."""
-    if not 0 < level < 1:
-        raise SpecError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
+    level_of(level)
     low, high = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return low, high
 
@@ -65,22 +87,34 @@ def interval(
 ) -> tuple[Array, Array]:
     """Where a statistic of the table of payoffs lies: alpha-rank, Nash averages, or one's own.
 
-    One that luck moves to one side, as it does what is cyclic, is moved twice here; see :func:`cyclic_share` for that.
+    To each pair's mean payoff luck is added as large as the spread of its games says, and as if one more had been won
+    and one more lost: of a single game, or of ten that were won, nothing is sure. A statistic that luck moves to one
+    side, as it does what is cyclic, is moved twice here; see :func:`cyclic_share` for that.
 
     Args:
         results: games of every pair.
-        statistic: takes payoffs ``[n, n]`` as :meth:`Results.payoffs` gives them, returns numbers of any shape.
+        statistic: takes payoffs ``[n, n]`` as :meth:`Results.payoffs` gives them, which luck may carry beyond -1 and 1
+            (what were kept within would be too small on average), returns numbers of any shape.
         level: the share of replicates between the bounds.
-        replicates: how often the games are drawn anew.
+        replicates: how often luck is drawn.
         seed: of the draws.
 
+    Raises:
+        PoolError: some pair has not played; names one.
+        SpecError: counts are no whole numbers, or an option is out of range.
+
     >>> games = [("rock", "scissors", 1), ("scissors", "paper", 1), ("paper", "rock", 1)] * 9 + [("rock", "paper", 0.5)]
-    >>> low, high = interval(Results.of(games), lambda payoffs: payoffs.mean(), replicates=50)
-    >>> bool(low <= 0 <= high)
+    >>> low, high = interval(Results.of(games), lambda payoffs: payoffs.mean(1)[0], replicates=50)
+    >>> bool(low < 0 < high)
     True
     """
-    payoffs = payoffs_of(replayed(results.counts, replicates, seed), results.names)
-    return quantiles(np.stack([np.asarray(statistic(table), dtype=float) for table in payoffs]), level)
+    whole("interval", "replicates", replicates, 1)
+    counts = whole_games(results_of_games(results, "interval").counts)
+    payoffs, (i, j) = results.payoffs(), np.triu_indices(len(counts), 1)
+    luck = np.zeros((replicates, *payoffs.shape))
+    luck[:, i, j] = drawn(noise(counts, floor=True), replicates, seed)
+    tables = payoffs + luck - np.swapaxes(luck, -1, -2)
+    return quantiles(np.stack([np.asarray(statistic(table), dtype=float) for table in tables]), level)
 
 
 class Replicates:
@@ -93,7 +127,8 @@ class Replicates:
         ratings: what to find intervals for.
         replicates: how often the games are drawn anew.
         seed: of the draws.
-        kind: ``"model"`` draws games from the fitted model, ``"games"`` from those that were seen.
+        kind: ``"model"`` draws as many games of each pairing from the fitted model, ``"games"`` as many games in all
+            from those that were seen, as are all with ``draws="half"``.
 
     >>> from marlenv.tournament.ratings import rate
     >>> ratings = rate(Results.of([("ada", "bob", 1)] * 30 + [("bob", "ada", 1)] * 20), seat=False)
@@ -105,17 +140,22 @@ class Replicates:
     def __init__(self, ratings: Ratings, replicates: int = 1000, *, seed: int = 0, kind: Kind = "model") -> None:
         if kind not in ("model", "games"):
             raise SpecError(f"Replicates: kind must be 'model' or 'games', got {kind!r}")
+        if not isinstance(ratings, Ratings):
+            raise SpecTypeError(f"Replicates: expected Ratings, got {type(ratings).__name__}; give rate(results)")
+        whole("Replicates", "replicates", replicates, 1)
         self.ratings = ratings
-        model, x, groups = ratings.model, ratings.parameters, ratings.groups
-        drawn_from = model.probabilities(x) if kind == "model" and ratings.draws == "davidson" else None
-        again = within(replayed(ratings.results.counts, replicates, seed, drawn_from), groups)
+        model, x, groups, who = ratings.model, ratings.parameters, ratings.groups, ratings.reference
+        again = within(_again(ratings, replicates, seed, kind), groups)
         again = halved(again) if ratings.draws == "half" else again
+        self.lost: Flags = ~tied(took(again)[:, who][:, :, who])
+        """Replicates without a likeliest strength."""
+        if model.seat:
+            self.lost |= seat_is_free(again)
+        if model.draws:
+            self.lost |= draws_are_free(again, seat=model.seat)
+        again[self.lost] = within(ratings.counts, groups)
         start = np.broadcast_to(x, (replicates, len(x)))
         self.parameters = maximum(model, again, anchors(groups, len(ratings.names), model), start)
-        who = ratings.reference
-        one_sided = ~tied(took(again)[:, who][:, :, who])
-        self.lost: Flags = one_sided | (np.abs(self.parameters) > FAR / 2).any(-1)
-        """Replicates without a likeliest strength."""
         self.covariance = spread(model, self.parameters, again + 1e-9, groups)
 
     def _distances(self) -> Array:
@@ -158,3 +198,11 @@ class Replicates:
         each = level ** (2 / max(n * (n - 1), 2))  # the pairs of the reference have their share, as in Ratings.ranks
         z = float(np.quantile(largest, each ** max(g * (g - 1) / 2, 1), method="higher"))
         return self.ratings._ranks(z, each)
+
+
+def _again(ratings: Ratings, replicates: int, seed: int, kind: Kind) -> Array:
+    """The games of replicates; ``[R, n, n, 3]``."""
+    counts = whole_games(ratings.results.counts)
+    if kind == "games" or ratings.draws == "half":  # whose model has no draws to draw
+        return chosen_again(counts, replicates, seed)
+    return played_again(counts, ratings.model.probabilities(ratings.parameters), replicates, seed)

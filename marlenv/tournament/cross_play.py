@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from marlenv.errors import PoolError, ShapeError, SpecError
-from marlenv.tournament.arrays import numbers
+from marlenv.tournament.arrays import level_of, numbers
 from marlenv.tournament.likelihood import Array
 from marlenv.tournament.play import Played
 
@@ -54,8 +54,7 @@ def cross_play(returns: object, *, level: float = 0.95) -> CrossPlay:
         raise ShapeError(f"cross_play: expected {expected}, got {list(table.shape)}")
     if not np.isfinite(table).all():
         raise SpecError(f"cross_play: returns must be finite, got {table[~np.isfinite(table)][0]}")
-    if not 0 < level < 1:
-        raise SpecError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
+    level_of(level)
     n, mean = len(table), table.mean(-1)
     own, others = _means(mean)
     if n == 2:

@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from marlenv.errors import SpecError, whole
+from marlenv.errors import whole
+from marlenv.tournament.arrays import level_of
 from marlenv.tournament.game_theory import decompose
 from marlenv.tournament.likelihood import Array
-from marlenv.tournament.results import DRAW, LOSS, WIN, Results
+from marlenv.tournament.luck import drawn, noise
+from marlenv.tournament.results import Results, results_of_games
 
 GRID = np.linspace(0, 1, 1001)  # shares that are tried as bounds
 
@@ -47,9 +49,9 @@ def cyclic_share(results: Results, *, level: float = 0.95, replicates: int = 100
     >>> round(decompose(results.payoffs()).share, 3), cyclic_share(results).share  # as much as luck makes of none
     (0.111, 0.0)
     """
-    if not 0 < level < 1:
-        raise SpecError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
+    level_of(level)
     whole("cyclic_share", "replicates", replicates, 1)
+    results_of_games(results, "cyclic_share")
     found, n = decompose(results.payoffs()), len(results.names)
     if n < 3:
         return CyclicShare(0.0, 0.0, 0.0)
@@ -57,51 +59,28 @@ def cyclic_share(results: Results, *, level: float = 0.95, replicates: int = 100
     cyclic = max(float((found.cyclic**2).sum() - (1 - 2 / n) * luck), 0.0)  # every pair's luck is transitive to 2 / n
     transitive = max(float((found.transitive**2).sum() - 2 / n * luck), 0.0)
     share = cyclic / (cyclic + transitive) if cyclic + transitive else 0.0
-    drawn = _luck(noise(results.counts, floor=True), found.cyclic, found.transitive, replicates, seed)
-    more, fewer = _tails(cyclic, transitive, drawn)
+    variance = noise(results.counts, floor=True)
+    parts = _luck(drawn(variance, replicates, seed), variance, found.cyclic, found.transitive)
+    more, fewer = _tails(cyclic, transitive, parts)
     tail = (1 - level) / 2
     low, high = GRID[more > tail].min(initial=1.0), GRID[fewer > tail].max(initial=0.0)
     return CyclicShare(share, min(float(low), share), max(float(high), share))
 
 
-def noise(counts: Array, *, floor: bool = False) -> Array:
-    """The variance of each pair's mean payoff, from the spread of its games; ``[n, n]``.
-
-    A seat in which a pair has played once takes the spread of both seats, and a single game the largest there is.
-
-    Args:
-        counts: ``[n, n, 3]``.
-        floor: whether games that all ended alike still have some, as if one more had been won and one more lost.
-
-    >>> noise(Results.of([("a", "b", 1)] * 3 + [("a", "b", 0)]).counts).round(4).tolist()
-    [[0.0, 0.25], [0.25, 0.0]]
-    """
-    total, both = counts.sum(-1), counts + counts.swapaxes(0, 1)[..., ::-1]
-    spread = np.where(total >= 2, _spread(counts), np.where(both.sum(-1) >= 2, _spread(both), 1.0))
-    if floor:
-        more = counts + np.array([1, 0, 1])
-        spread = np.maximum(spread, _spread(more) * (1 - 1 / more.sum(-1)))
-    seats = (total > 0).astype(float) + (total > 0).T
-    each = np.where(total > 0, spread / np.maximum(total, 1e-300), 0.0)
-    return np.asarray((each + each.T) / np.maximum(seats, 1) ** 2)
-
-
-def _spread(counts: Array) -> Array:
-    """The variance of a game's payoff, without bias, from two games or more; ``[n, n]``."""
-    total = np.maximum(counts.sum(-1), 2.0)
-    mean = (counts[..., WIN] - counts[..., LOSS]) / total
-    return np.asarray((1 - counts[..., DRAW] / total - mean**2) * total / (total - 1))
-
-
-def _luck(variance: Array, cyclic: Array, transitive: Array, replicates: int, seed: int) -> Array:
+def _luck(luck: Array, variance: Array, cyclic: Array, transitive: Array) -> Array:
     """What luck adds to the squares of both parts; ``[4, R]``.
 
     Per unit of the root of the cyclic square, and by itself; and these of the transitive one. Those by themselves are 0
     on average.
+
+    Args:
+        luck: of each pair, ``[R, pairs]``.
+        variance: of it, ``[n, n]``.
+        cyclic: the one part, ``[n, n]``.
+        transitive: the other.
     """
-    n, rng = len(variance), np.random.Generator(np.random.Philox(seed))
+    n = len(variance)
     i, j = np.triu_indices(n, 1)
-    luck = rng.normal(size=(replicates, len(i))) * np.sqrt(variance[i, j])
     along = [4 * luck @ part[i, j] / max(float(np.sqrt((part**2).sum())), 1e-300) for part in (cyclic, transitive)]
     skill = luck @ (np.eye(n)[i] - np.eye(n)[j]) / n
     explained, total = 2 * n * (skill**2).sum(1), 2 * (luck**2).sum(1)

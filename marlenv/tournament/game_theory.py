@@ -52,26 +52,50 @@ def log_fixation(advantage: Array, population: int) -> Array:
     return np.where(advantage >= 0, ratio, ratio - (m - 1) * u)
 
 
-def log_stationary(log_chances: Array) -> Array:
+def log_stationary(log_chances: Array, slopes: Array | float = 0.0, alpha: float = 1.0) -> Array:
     """The log of the long-run shares of a Markov chain; ``[n]``.
 
     States are eliminated one by one (Grassmann, Taksar and Heyman 1985) by sums, products and quotients of positive
-    numbers alone, here of their logs: no digit is lost, however small the chances are.
+    numbers alone, here of their logs: no digit is lost, however small the chances are. What grows with ``alpha`` is
+    kept apart, so that none is lost where that is large either.
 
     Args:
         log_chances: ``[n, n]``, the logs of the chances to go from row to column; the diagonal is not read.
+        slopes: ``[n, n]``, what is added to them ``alpha`` times.
+        alpha: any number that is not below 0.
     """
-    log = np.array(log_chances, dtype=float)
-    n = len(log)
+    log, slope = np.array(log_chances, dtype=float), np.array(np.broadcast_to(slopes, np.shape(log_chances)))
+    n, same = len(log), 8 * np.finfo(float).eps * len(log) * float(np.abs(slope).max(initial=0))
     np.fill_diagonal(log, -np.inf)
     for k in range(n - 1, 0, -1):
-        log[:k, k] -= np.logaddexp.reduce(log[k, :k])
-        log[:k, :k] = np.logaddexp(log[:k, :k], log[:k, k, None] + log[None, k, :k])
+        out, steep = _log_sum(log[k, :k], slope[k, :k], alpha, same)
+        log[:k, k] -= out
+        slope[:k, k] -= steep
+        by_way = log[:k, k, None] + log[None, k, :k], slope[:k, k, None] + slope[None, k, :k]
+        logs, steeps = (np.stack(pair) for pair in zip((log[:k, :k], slope[:k, :k]), by_way, strict=True))
+        log[:k, :k], slope[:k, :k] = _log_sum(logs, steeps, alpha, same)
         np.fill_diagonal(log[:k, :k], -np.inf)
-    share = np.zeros(n)
+    share, steep = np.zeros(n), np.zeros(n)
     for k in range(1, n):
-        share[k] = np.logaddexp.reduce(share[:k] + log[:k, k])
-    return share - np.logaddexp.reduce(share)
+        share[k], steep[k] = _log_sum(share[:k] + log[:k, k], steep[:k] + slope[:k, k], alpha, same)
+    total, top = _log_sum(share, steep, alpha, same)
+    return _over(share, steep, alpha, same, top) - total
+
+
+def _log_sum(log: Array, slope: Array, alpha: float, same: float) -> tuple[Array, Array]:
+    """The log of the sum of ``exp(log + alpha slope)`` over the first dimension: what does not grow with alpha, and
+    what is to be taken alpha times.
+    """
+    top = np.where(log > -np.inf, slope, -np.inf).max(0)
+    top = np.where(np.isfinite(top), top, 0.0)
+    return np.logaddexp.reduce(_over(log, slope, alpha, same, top), 0), top
+
+
+def _over(log: Array, slope: Array, alpha: float, same: float, top: Array) -> Array:
+    """Logs less ``alpha top``, where slopes that differ by rounding alone are the same."""
+    off = slope - top
+    with np.errstate(over="ignore"):
+        return np.asarray(log + alpha * np.where(off > -same, 0.0, off))
 
 
 TABLES = "a table of payoffs [n, n], or one [n_1, ..., n_K] for each of K seats"
@@ -83,7 +107,8 @@ def alpha_rank(payoffs: Any, alpha: float = 100.0, population: int = 50) -> Arra
     Args:
         payoffs: ``[n, n]``, what the row wins from the column where all play the same game; or a list of ``K`` tables
             ``[n_1, ..., n_K]``, what each seat wins.
-        alpha: how strongly evolution selects; any positive number, however large.
+        alpha: how strongly evolution selects; any positive number, however large. Sums of payoffs that differ by no
+            more than their rounding count as equal.
         population: how many individuals a population has.
 
     Returns:
@@ -102,30 +127,34 @@ def alpha_rank(payoffs: Any, alpha: float = 100.0, population: int = 50) -> Arra
     tables = [numbers(t, who, TABLES) for t in (payoffs if several else [payoffs])]
     shape = tables[0].shape
     if not several and (len(shape) != 2 or shape[0] != shape[1]):
-        raise ShapeError(f"alpha_rank: expected a square table of payoffs [n, n], got {list(shape)}")
+        seats = "; give K tables, one for each seat, as a list" if len(shape) > 2 else ""
+        raise ShapeError(f"alpha_rank: expected a square table of payoffs [n, n], got {list(shape)}{seats}")
     if several and (len(shape) != len(tables) or any(t.shape != shape for t in tables)):
         raise ShapeError(
             f"alpha_rank: expected {len(tables)} tables with {len(tables)} dimensions, got {[t.shape for t in tables]}"
         )
     if not all(np.isfinite(t).all() for t in tables):
         raise SpecError("alpha_rank: payoffs must be finite; let every pair play")
-    if not several:
-        (table,) = tables
-        chances = log_fixation(alpha * (table.T - table), population)  # from the row to a mutant of the column
-        return np.exp(log_stationary(chances))
-    return np.exp(log_stationary(_neighbours(tables, alpha, population))).reshape(shape)
+    gaps = tables[0].T - tables[0] if not several else _neighbours(tables)  # from the row to a mutant of the column
+    near, gain = ~np.isnan(gaps), np.nan_to_num(gaps)
+    with np.errstate(over="ignore"):
+        chances = np.where(near, log_fixation(alpha * np.abs(gain), population), -np.inf)
+    slopes = (population - 1) * np.minimum(gain, 0)
+    return np.exp(log_stationary(chances, slopes, alpha)).reshape(shape if several else len(gaps))
 
 
-def _neighbours(tables: list[Array], alpha: float, population: int) -> Array:
-    """The logs of the chances between choices that differ in one seat; ``[N, N]`` for ``N`` choices of strategies."""
+def _neighbours(tables: list[Array]) -> Array:
+    """What is gained from one choice to another that differs in one seat, nan to others; ``[N, N]`` for ``N`` choices
+    of strategies.
+    """
     shape = tables[0].shape
     flat = np.arange(np.prod(shape)).reshape(shape)
-    log = np.full((flat.size, flat.size), -np.inf)
+    gain = np.full((flat.size, flat.size), np.nan)
     for seat, table in enumerate(tables):
         index, value = np.moveaxis(flat, seat, -1), np.moveaxis(table, seat, -1)
         here, there = index[..., :, None], index[..., None, :]
-        log[here, there] = log_fixation(alpha * (value[..., None, :] - value[..., :, None]), population)
-    return log
+        gain[here, there] = value[..., None, :] - value[..., :, None]
+    return gain
 
 
 # --- Nash averaging ------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-FAR = 30.0  # a parameter beyond which the likelihood has no maximum: odds of 1e13
+FAR = 30.0  # a difference of strengths that no record is surprised by: odds of 1e13
 
 
 @dataclass(frozen=True)
@@ -36,21 +36,28 @@ class Model:
         seat = x[..., n] if self.seat else zero
         return x[..., :n], seat, np.exp(x[..., -1]) if self.draws else zero
 
+    def differences(self, x: Array) -> Array:
+        """By how much the row is stronger than the column when it sits first; ``[R, n, n]``, linear in ``x``."""
+        theta, seat, _ = self.parts(x)
+        return np.asarray(theta[..., :, None] - theta[..., None, :] + seat[..., None, None])
+
     def probabilities(self, x: Array) -> Array:
         """The chances of win, draw and loss of every pairing; ``[R, n, n, 3]``."""
-        theta, seat, nu = self.parts(x)
-        d = theta[..., :, None] - theta[..., None, :] + seat[..., None, None]
-        top = np.abs(d) / 2
-        odds = np.stack(
-            [np.exp(d / 2 - top), nu[..., None, None] * np.exp(-top), np.exp(-d / 2 - top)], -1
-        )  # over exp(top), so that nothing overflows
-        return odds / odds.sum(-1, keepdims=True)
+        odds = np.exp(self._log_odds(x))
+        return np.asarray(odds / odds.sum(-1, keepdims=True))
 
     def value(self, x: Array, counts: Array) -> Array:
         """The log likelihood; ``[R]``."""
-        p = self.probabilities(x)
-        logs = np.log(np.where((counts > 0) & (p > 0), p, 1.0))
-        return (counts * logs).sum((-1, -2, -3))
+        logs = self._log_odds(x)
+        total = np.log(np.exp(logs).sum(-1))
+        return (counts * np.where(counts > 0, logs, 0.0)).sum((-1, -2, -3)) - (counts.sum(-1) * total).sum((-1, -2))
+
+    def _log_odds(self, x: Array) -> Array:
+        """The logs of what the chances of win, draw and loss are proportional to, at most 0; ``[R, n, n, 3]``."""
+        half = self.differences(x) / 2
+        draw = x[..., -1, None, None] if self.draws else np.full(x.shape[:-1], -np.inf)[..., None, None]
+        top = np.maximum(np.abs(half), draw)
+        return np.stack([half - top, draw - top, -half - top], -1)
 
     def gradient(self, x: Array, counts: Array) -> Array:
         """Its first derivatives; ``[R, m]``."""
@@ -89,7 +96,9 @@ class Model:
 
 
 def maximum(model: Model, counts: Array, rows: Array, start: Array | None = None) -> Array:
-    """The parameters at which games like these are likeliest; ``[R, m]``. What lies beyond :data:`FAR` has no maximum.
+    """The parameters at which games like these are likeliest; ``[R, m]``.
+
+    Those that would be likelier the larger they are end where that no longer shows.
 
     Args:
         model: which parameters there are.
@@ -100,17 +109,28 @@ def maximum(model: Model, counts: Array, rows: Array, start: Array | None = None
     m = rows.shape[-1]
     x = np.zeros((*counts.shape[:-3], m)) if start is None else start.copy()
     rows = np.broadcast_to(rows, (*x.shape[:-1], *rows.shape[-2:]))
-    value = model.value(x, counts)
+    value, little, idle = model.value(x, counts), 1e-14 * counts.sum((-1, -2, -3)), 0
     for _ in range(200):
         step = newton_step(model, x, counts, rows)
-        step = step * np.minimum(1, 4 / np.maximum(np.abs(step).max(-1, keepdims=True), 1e-300))
-        step = np.where((np.abs(x) > FAR).any(-1, keepdims=True), 0.0, step)
-        new, after = uphill(model, x, step, counts, value)
-        moved = np.abs(new - x).max(initial=0.0)
+        new, after = uphill(model, x, step / stretch(model, x, step, counts), counts, value)
+        moved = (np.abs(new - x) / (1 + np.abs(new))).max(initial=0.0)
+        idle = idle + 1 if (after - value <= little).all() else 0
         x, value = new, after
-        if moved < 1e-11:
+        if moved < 1e-11 or idle == 2:  # the second of such steps goes as far as numbers do
             break
     return x
+
+
+def stretch(model: Model, x: Array, step: Array, counts: Array) -> Array:
+    """How many times too long a step is, 1 or more; ``[R, 1]``.
+
+    What counts is the change of a game, not of a strength: along a ladder, strengths are far from the mean.
+    """
+    met, d, far = counts.any(-1), model.differences(x), np.abs(model.differences(step))
+    long = np.where(met, far / (4 + np.abs(d)), 0.0).max((-1, -2))
+    if model.draws:
+        long = np.maximum(long, np.abs(step[..., -1]) / (4 + np.abs(x[..., -1])))
+    return np.asarray(np.maximum(long, 1.0)[..., None])
 
 
 def newton_step(model: Model, x: Array, counts: Array, rows: Array) -> Array:

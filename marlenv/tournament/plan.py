@@ -105,13 +105,15 @@ def verdict(config: Config, played: Played, level: float = 0.95) -> str:
     if config.sprt is None or not played.games:
         return ""
     test, counts, names = config.test(), sprt_counts(config, played), list(config.players)
+    if not any(counts):  # no pair of games is finished yet
+        return ""
     every = config.cycles * max(len(config.openings), 1)
     found = test.estimate(counts, level, every=every)
     says = test.decide(counts).replace("go on", "neither stronger nor not, so far,")
     return (
         f"{names[0]!r} is {says} by the test of {test.elo0:g} "
         f"against {test.elo1:g} points: {elo_points(found.elo)} ({elo_points(found.low)} to {elo_points(found.high)}) "
-        f"over {names[1]!r}"
+        f"over {names[1]!r}, in points of the score with draws as halves"
     )
 
 

@@ -126,6 +126,9 @@ class ModulePlayer:
         memory: what a recurrent module keeps from turn to turn, by key: its values when a game begins, without batch
             dimensions (``"hidden": torch.zeros(64)``). The module reads the key, and writes it or ``("next", key)``;
             ``"is_init"`` bool ``[R, 1]`` is True in the first turn of a game.
+        observation_dtype: observations that the rules of a game give as bool come as this: what the env had that a
+            policy was trained on, see :class:`~marlenv.GameEnv`. Those of chess are 23 planes, and its masks bool; the
+            words that its env shows are ``board`` and ``moves`` of ``turn.state``, for players that are functions.
 
     >>> player = ModulePlayer(lambda td: td.set("action", td["action_mask"].int().argmax(-1)))
     >>> from marlenv.games import TicTacToe
@@ -141,8 +144,9 @@ class ModulePlayer:
         *,
         group: NestedKey = (),
         memory: Mapping[str, Tensor] | None = None,
+        observation_dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.module = module
+        self.module, self.observation_dtype = module, observation_dtype
         self._front = (group,) if isinstance(group, str) else tuple(group)
         self.action_key = action_key
         self._kept = tuple(memory or ())
@@ -152,12 +156,20 @@ class ModulePlayer:
 
     def __call__(self, turn: Turn) -> Tensor:
         data = turn.data.copy()
+        if turn.rules is not None and data["observation"].dtype == torch.bool:
+            data["observation"] = data["observation"].to(self.observation_dtype)
         if turn.memory is not None:
             data.update(turn.memory)
         if self._front:
             data = TensorDict({nested(self._front): data}, turn.seat.shape)
-        with torch.no_grad():
-            out = self.module(data)
+        given = data.copy()
+        try:
+            with torch.no_grad():
+                out = self.module(data)
+        except Exception as error:
+            told = [f"{key!r} {value.dtype} {list(value.shape)}" for key, value in given.items(True, True)]
+            error.add_note(f"ModulePlayer: the module was given {', '.join(told)}")
+            raise
         action: Any = out.get(self._key(self.action_key), None)
         if action is None:
             raise KeyMissing(f"ModulePlayer: the module wrote no {self.action_key!r}; name its key with action_key=")

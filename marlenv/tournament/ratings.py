@@ -16,8 +16,10 @@ import networkx as nx
 import numpy as np
 
 from marlenv.errors import PoolError, SpecError
+from marlenv.tournament.arrays import level_of
 from marlenv.tournament.likelihood import FAR, Array, Flags, Model, maximum
-from marlenv.tournament.results import DRAW, LOSS, WIN, Results, components
+from marlenv.tournament.maxima import draws_are_free, seat_is_free
+from marlenv.tournament.results import DRAW, LOSS, WIN, Results, components, results_of_games
 
 ELO = 400 / np.log(10)  # points per unit of the logistic scale
 Draws = Literal["davidson", "half"]
@@ -45,8 +47,7 @@ def normal_quantile(level: float) -> float:
     >>> round(normal_quantile(0.95), 3)
     1.96
     """
-    if not 0 < level < 1:
-        raise SpecError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
+    level_of(level)
     return NormalDist().inv_cdf(0.5 + level / 2)
 
 
@@ -163,20 +164,23 @@ class Ratings:
         rows[np.arange(len(who)), 1, who] = 1
         counts = np.broadcast_to(self.counts, (len(who), n, n, 3))
         floor, side = self.log_likelihood + np.log(1 - level), self.side[who]
-        good, bad = side * FAR / 2, -side * FAR / 2  # strengths at which the record is no surprise, and at which it is
-        for _ in range(50):
+        least, most = self.parameters[self.reference].min() - FAR, self.parameters[self.reference].max() + FAR
+        good, bad = np.where(side > 0, most, least), np.where(side > 0, least, most)  # no surprise there, and here one
+        x = np.zeros((len(who), m))
+        x[:, n:], x[:, self.reference] = self.parameters[n:], self.parameters[self.reference]
+        for _ in range(40):
             middle = (good + bad) / 2
-            start = np.zeros((len(who), m))
-            start[:, self.reference] = self.parameters[self.reference]
-            start[np.arange(len(who)), who] = middle
-            fine = self.model.value(maximum(self.model, counts, rows, start), counts) >= floor
+            x[np.arange(len(who)), who] = middle
+            x = maximum(self.model, counts, rows, x)
+            fine = self.model.value(x, counts) >= floor
             good, bad = np.where(fine, middle, good), np.where(fine, bad, middle)
         return {k: float(limit * ELO) for k, limit in zip(who, bad, strict=True)}
 
     def expected(self) -> Array:
         """The score to expect of each player against each other, seats in turn; ``[n, n]``, nan on the diagonal."""
-        theta = self.elo.copy()
-        x = np.concatenate([np.nan_to_num(theta / ELO, posinf=FAR, neginf=-FAR), self.parameters[len(theta) :]])
+        theta = self.elo
+        far = np.abs(self.parameters).max() + 1e3  # where chances are 0 and 1 to the last digit
+        x = np.concatenate([np.nan_to_num(theta / ELO, posinf=far, neginf=-far), self.parameters[len(theta) :]])
         first = self.model.probabilities(x) @ (1, 0.5, 0)
         score = (first + 1 - first.T) / 2
         infinite = np.isinf(theta[:, None]) & (theta[:, None] == theta[None])
@@ -300,13 +304,14 @@ def rate(results: Results, *, draws: Draws = "davidson", seat: bool | None = Non
     """
     if draws not in ("davidson", "half"):
         raise SpecError(f"rate: draws must be 'davidson' or 'half', got {draws!r}")
+    results_of_games(results, "rate")
     if len(results.names) < 2:
         raise PoolError(f"rate: a rating needs two players or more, got {list(results.names)}")
     results.check_connected()
     counts = halved(results.counts) if draws == "half" else results.counts
     groups = components(took(counts), "strong")
     inside = within(counts, groups)
-    told = bool(inside.any()) and not seat_is_free(inside)
+    told = bool(inside.any()) and not seat_is_free(inside[None])[0]
     if seat and not told:
         raise PoolError(
             "rate: these games do not tell what a seat is worth; play each pairing from both seats, or say seat=False"
@@ -314,13 +319,12 @@ def rate(results: Results, *, draws: Draws = "davidson", seat: bool | None = Non
     model = Model(seat=told if seat is None else seat, draws=bool(inside[..., DRAW].any()))
     if model.draws and not (inside[..., WIN] + inside[..., LOSS]).any():
         raise PoolError("rate: all games that count were drawn, so draws have no finite weight; say draws='half'")
-    x = maximum(model, inside[None], anchors(groups, len(counts), model))[0]
-    errors = np.diagonal(spread(model, x, inside, groups))
-    if (np.abs(x) > FAR / 2).any() or np.nanmax(errors, initial=0) > (FAR * ELO) ** 2:  # the likelihood is flat there
+    if model.draws and draws_are_free(inside[None], seat=model.seat)[0]:
         raise PoolError(
             "rate: there are no likeliest strengths, as draws (or a seat) seem to be worth more without bound; "
             "play more games, or say draws='half' or seat=False"
         )
+    x = maximum(model, inside[None], anchors(groups, len(counts), model))[0]
     return Ratings(results, model, draws, x, groups)
 
 
@@ -382,27 +386,6 @@ def spread(model: Model, x: Array, inside: Array, groups: list[list[int]]) -> Ar
     at = np.ix_(groups[0], groups[0])
     out[..., at[0], at[1]] = cov[..., at[0], at[1]]
     return out
-
-
-def seat_is_free(counts: Array) -> bool:
-    """Whether the games would fit as well, or better, with a seat's worth without bound.
-
-    So it is where strengths ``d`` and a seat of +1 or -1 exist with ``d_i - d_j + seat >= 0`` wherever ``i`` won
-    sitting first, ``<= 0`` where it lost, both where it drew: a system of differences, which has a solution unless its
-    graph has a circle of negative weight.
-    """
-    n = len(counts)
-    for seat in (1, -1):
-        graph = nx.DiGraph()
-        graph.add_nodes_from(range(n))
-        for i, j in np.argwhere(counts[..., WIN] + counts[..., DRAW] > 0).tolist():
-            graph.add_edge(i, j, weight=seat)
-        for i, j in np.argwhere(counts[..., LOSS] + counts[..., DRAW] > 0).tolist():
-            weight = min(-seat, graph.edges[j, i]["weight"]) if graph.has_edge(j, i) else -seat
-            graph.add_edge(j, i, weight=weight)
-        if not nx.negative_edge_cycle(graph):
-            return True
-    return False
 
 
 def superiority(elo: Array, errors: Array) -> Array:

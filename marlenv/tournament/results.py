@@ -6,6 +6,7 @@ judgements.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from marlenv.errors import PoolError, UnknownName, nearest
+from marlenv.errors import PoolError, SpecTypeError, UnknownName, nearest
 
 Array = NDArray[np.float64]
 WIN, DRAW, LOSS = range(3)  # of the player who sits first
@@ -62,7 +63,7 @@ class Results:
             UnknownName: a game of somebody who is not in ``names``.
             PoolError: a score that is none, a game of a player against itself, or two of one name in ``names``.
         """
-        games = list(games)
+        games = list(triples(games, "Results.of"))
         known = list(names) if names is not None else list(dict.fromkeys(p for a, b, _ in games for p in (a, b)))
         place = {name: i for i, name in enumerate(known)}
         counts = np.zeros((len(known), len(known), 3))
@@ -157,6 +158,34 @@ class Results:
             )
 
 
+def results_of_games(results: object, who: str) -> Results:
+    """Results, where somebody might give games.
+
+    Raises:
+        SpecTypeError: they are none; says how to make them.
+    """
+    if isinstance(results, Results):
+        return results
+    how = "give its results()" if callable(getattr(results, "results", None)) else "give Results.of(games)"
+    raise SpecTypeError(f"{who}: expected Results, got {type(results).__name__}; {how}")
+
+
+def triples(games: Iterable[tuple[str, str, float]], who: str) -> Iterator[tuple[str, str, float]]:
+    """Games, each of which is of three things.
+
+    Raises:
+        PoolError: one is not; says what it is.
+    """
+    for game in games:
+        try:
+            first, second, score = game
+        except (TypeError, ValueError):
+            raise PoolError(
+                f"{who}: expected games (first seat, second seat, score of the first), got {reprlib.repr(game)}"
+            ) from None
+        yield first, second, score
+
+
 def checked(
     games: Iterable[tuple[str, str, float]], known: Sequence[str], who: str
 ) -> Iterator[tuple[str, str, float]]:
@@ -167,7 +196,7 @@ def checked(
         PoolError: a score that is none, or a game of a player against itself.
     """
     names = set(known)
-    for first, second, score in games:
+    for first, second, score in triples(games, who):
         for name in (first, second):
             if name not in names:
                 raise UnknownName(f"{who}: no player is called {name!r}; {nearest(name, known)}")

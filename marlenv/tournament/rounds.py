@@ -99,14 +99,18 @@ def match_counts(names: Sequence[str], played: Played, *, pairs: bool) -> list[i
     Args:
         names: the two.
         played: the games.
-        pairs: whether they come in pairs that sit both ways; then five counts, by the points of a pair.
+        pairs: whether they come in pairs that sit both ways, games ``2 k`` and ``2 k + 1``; then five counts, by the
+            points of a pair, of those of which both games are there.
     """
     scores = played.scores().tolist() if played.games else []
-    mine = [x if game.players[0] == names[0] else 1 - x for game, x in zip(played.games, scores, strict=True)]
     step = 2 if pairs else 1
+    matches: dict[int, list[float]] = {}
+    for game, x in zip(played.games, scores, strict=True):
+        matches.setdefault(game.id // step, []).append(x if game.players[0] == names[0] else 1 - x)
     counts = [0] * (2 * step + 1)
-    for k in range(0, len(mine), step):
-        counts[round(2 * (step - sum(mine[k : k + step])))] += 1
+    for points in matches.values():
+        if len(points) == step:
+            counts[round(2 * (step - sum(points)))] += 1
     return counts
 
 

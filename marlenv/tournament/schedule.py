@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import networkx as nx
 import numpy as np
@@ -17,6 +17,7 @@ from marlenv.errors import PoolError, UnknownName, nearest, whole
 from marlenv.tournament.games import Game, Games
 from marlenv.tournament.results import checked
 
+Name = TypeVar("Name", str, str | None)
 Chance = Literal["games", "pairs", "cycles"]
 """What has the same dice and cards: nothing, the games of a pair that sits both ways, all games of a cycle."""
 
@@ -35,7 +36,7 @@ def roster(names: Iterable[str], who: str, least: int = 2) -> list[str]:
     return players
 
 
-def listed(names: Iterable[str], who: str) -> list[str]:
+def listed(names: Iterable[Name], who: str) -> list[Name]:
     """The players; a text is refused, which would be a player for each of its letters."""
     if isinstance(names, str):
         raise PoolError(f"{who}: expected a list of players, got the text {names!r}; write [{names!r}]")
@@ -288,7 +289,7 @@ def swiss_round(
 
 def _records(players: list[str], games: Iterable[tuple[str, str, float]], byes: Iterable[str]) -> dict[str, _Record]:
     """What each player has played."""
-    rested = set(byes)
+    rested = set(listed(byes, "swiss_round: byes"))
     records = {p: _Record(2 * (p in rested), frozenset(), (), p in rested) for p in players}
     for name in rested - records.keys():
         raise UnknownName(f"swiss_round: no player is called {name!r}; {nearest(name, players)}")
@@ -355,7 +356,7 @@ def advance(places: Sequence[str | None], winners: Iterable[str]) -> list[str | 
     >>> advance(["first", None, "second", "third"], ["third"])
     ['first', 'third']
     """
-    won, n = set(winners), len(places)
+    won, n = set(listed(winners, "advance: winners")), len(listed(places, "advance"))
     pairs = list(zip(places[::2], places[1::2], strict=False))
     if n < 2 or n & (n - 1) or (None, None) in pairs:
         raise PoolError(

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from marlenv.errors import ShapeError, SpecError, whole
-from marlenv.tournament.arrays import numbers
+from marlenv.tournament.arrays import level_of, numbers
 from marlenv.tournament.brownian import Walk
 from marlenv.tournament.likelihood import Array
 
@@ -25,7 +25,8 @@ def expected_score(elo: float) -> float:
     >>> expected_score(0.0), round(expected_score(400.0), 4)
     (0.5, 0.9091)
     """
-    return float(1 / (1 + 10 ** (-elo / 400)))
+    odds = 10 ** (-abs(elo) / 400)  # of who is weaker, which are never large
+    return float((1 if elo >= 0 else odds) / (1 + odds))
 
 
 def elo_of(score: float) -> float:
@@ -159,8 +160,7 @@ class SPRT:
         """
         seen = self._counts(counts)
         whole("SPRT.estimate", "every", every, 1)
-        if not 0 < level < 1:
-            raise SpecError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
+        level_of(level)
         if not seen.any():
             raise SpecError("SPRT.estimate: no game has been played")
         counted, tail = numbers(counts, "SPRT", "counts"), (1 - level) / 2
@@ -223,8 +223,7 @@ def confidence_sequence(scores: object, level: float = 0.95) -> tuple[Array, Arr
         raise ShapeError(f"confidence_sequence: expected scores in the order of the games, [..., G], got {scores!r}")
     if x.size and not ((x >= 0).all() and (x <= 1).all()):
         raise SpecError("confidence_sequence: scores must lie from 0 to 1; divide by what a game is worth")
-    if not 0 < level < 1:
-        raise SpecError(f"level must be between 0 and 1, such as 0.95, got {level!r}")
+    level_of(level)
     t = np.arange(1, x.shape[-1] + 1)
     mean = (0.5 + x.cumsum(-1)) / (t + 1)
     variance = (0.25 + ((x - mean) ** 2).cumsum(-1)) / (t + 1)

@@ -98,6 +98,19 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert 0.933 <= np.mean(held) <= 0.967
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("runs", "least", "most"), [(3, 0.72, 0.89), (5, 0.85, 0.91), (10, 0.90, 0.93)])
+def test_intervals_of_few_runs_hold_the_truth_as_rarely_as_the_docs_say(runs: int, least: float, most: float) -> None:
+    rng = np.random.default_rng(runs)
+    for tasks in (1, 5):
+        for statistic in (lambda scores: scores.mean(), iqm):
+            held = []
+            for seed in range(400):
+                low, high = aggregate_interval(rng.normal(size=(runs, tasks)), statistic, replicates=200, seed=seed)
+                held.append(low <= 0 <= high)
+            assert least - 0.05 <= np.mean(held) <= most + 0.05
+
+
 def test_self_play_beats_cross_play_by_what_conventions_are_worth() -> None:
     """Two conventions that pay 10 together and 2 apart, with two policies of each."""
     convention = np.array([0, 0, 1, 1])
@@ -161,6 +174,17 @@ def test_returns_of_teams_are_those_of_their_games() -> None:
     [
         (lambda: iqm([1.0, 2.0]), ShapeError, r"iqm: expected finite scores \[runs, tasks\], got \[2\]"),
         (lambda: optimality_gap([[np.nan]]), ShapeError, "expected finite scores"),
+        (lambda: iqm([[1.0, 2.0], [3.0, np.nan]]), ShapeError, "got nan in run 1, task 1"),
+        (lambda: optimality_gap(SCORES, goal="x"), SpecError, "goal must be a number, such as 1.0, got 'x'"),
+        (lambda: performance_profile(SCORES, "a"), ShapeError, "performance_profile: expected thresholds, a list of"),
+        (lambda: performance_profile(SCORES, [1, np.nan]), SpecError, "thresholds must be numbers, got nan"),
+        (lambda: aggregate_interval(SCORES, "iqm"), SpecError, "must be a function of scores, such as iqm, got 'iqm'"),
+        (lambda: aggregate_interval([[1.0, 2.0, 3.0]], iqm), SpecError, "expected two runs or more, got 1, which does"),
+        (
+            lambda: aggregate_interval((SCORES, OTHERS[:1]), probability_of_improvement),
+            SpecError,
+            "scores that are fixed belong into the statistic",
+        ),
         (lambda: probability_of_improvement(SCORES, SCORES[:, :2]), ShapeError, "the same tasks, got 5 and 2"),
         (lambda: aggregate_interval(SCORES, iqm, replicates=0), SpecError, "replicates must be an integer from 1 on"),
         (

@@ -63,6 +63,46 @@ def test_alpha_rank_is_stationary_at_any_alpha(alpha: float) -> None:
         assert np.exp(share).sum() == pytest.approx(1)
 
 
+def exact_shares(table: np.ndarray, alpha: float, population: int = 50) -> list[float]:
+    """The long-run shares with sixty digits, by eliminating one state after another."""
+    mpmath = pytest.importorskip("mpmath", reason="needs mpmath: pip install mpmath")
+    with mpmath.workdps(60):
+
+        def chance(gap: float) -> object:
+            """That one mutant takes over a population."""
+            u = mpmath.mpf(alpha) * mpmath.mpf(gap)
+            return mpmath.expm1(-u) / mpmath.expm1(-population * u) if gap else mpmath.mpf(1) / population
+
+        n = len(table)
+        p = [[chance(float(table[j, i] - table[i, j])) for j in range(n)] for i in range(n)]
+        for k in range(n - 1, 0, -1):
+            out = sum(p[k][:k])
+            for i in range(k):
+                p[i][k] /= out
+                for j in range(k):
+                    p[i][j] += p[i][k] * p[k][j]
+        share = [mpmath.mpf(1)]
+        for k in range(1, n):
+            share.append(sum(share[i] * p[i][k] for i in range(k)))
+        return [float(x / sum(share)) for x in share]
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e3, 1e8, 1e12])
+def test_no_digit_of_alpha_rank_is_lost_however_large_alpha_is(alpha: float) -> None:
+    """Sums of payoffs that are equal by chance are, also where they are multiplied by alpha."""
+    for seed in range(6):
+        half = np.random.default_rng(seed).integers(-1, 2, (10, 10)) / 2
+        table = np.triu(half, 1) - np.triu(half, 1).T
+        shares = alpha_rank(table, alpha)
+        np.testing.assert_allclose(shares, exact_shares(table, alpha), atol=1e-12)
+        assert abs(shares.sum() - 1) < 1e-12
+        limit = alpha_rank(table, 1e300)  # where it goes in the end
+        np.testing.assert_allclose(limit, exact_shares(table, 1e4), atol=1e-9)
+    thirds = np.round(3 * random_table(9, 1)) / 3  # of which sums are rounded
+    np.testing.assert_allclose(alpha_rank(thirds, 1e9), exact_shares(np.round(3 * thirds), 1e4), atol=1e-9)
+    assert alpha_rank([[0, 2], [-2, 0]], 1e308).tolist() == [1, 0]
+
+
 def test_a_dominated_strategy_dies_out() -> None:
     loser = np.zeros((4, 4))
     loser[:3, :3], loser[3, :3], loser[:3, 3] = RPS, -0.5, 0.5
@@ -192,6 +232,68 @@ def test_intervals_hold_what_the_true_table_gives(name: str) -> None:
     assert (high - low > 0).all()
 
 
+@pytest.mark.parametrize("name", STATISTICS)
+def test_a_game_from_each_seat_makes_nothing_sure(name: str) -> None:
+    """Who won both may be the weaker one, with a chance of a quarter between equals; of 40 games nobody is."""
+    for games in (
+        [("rock", "scissors", 1), ("scissors", "paper", 1), ("paper", "rock", 1)],
+        [("a", "b", 1), ("b", "a", 0), ("b", "c", 1), ("c", "b", 0), ("a", "c", 1), ("c", "a", 0)],
+    ):
+        low, high = interval(Results.of(games), lambda table: STATISTICS[name](20 * table), replicates=200)
+        assert (low < 0.05).all()
+        assert (high > 0.3).all()
+        low, high = interval(Results.of(games * 40), lambda table: STATISTICS[name](20 * table), replicates=200)
+        assert (high - low).min() < 0.05
+
+
+def test_payoffs_that_luck_was_added_to_are_payoffs() -> None:
+    def checked(table: np.ndarray) -> np.ndarray:
+        assert np.abs(table).max() <= 1
+        np.testing.assert_array_equal(table, -table.T)
+        return table
+
+    games = played(0.9 * RPS, 2, seed=1)
+    low, high = interval(games, checked, replicates=100)
+    assert (low <= games.payoffs()).all()
+    assert (games.payoffs() <= high).all()
+    assert (high - low)[~np.eye(3, dtype=bool)].min() > 0.3
+
+
+def held(table: np.ndarray, games: int, statistic, count: int, replicates: int) -> float:
+    """How often intervals hold what a statistic of the true table is."""
+    exact, out = statistic(table), []
+    for seed in range(count):
+        low, high = interval(played(table, games, seed), statistic, replicates=replicates, seed=seed)
+        out.append((low <= exact + 1e-9) & (exact - 1e-9 <= high))
+    return float(np.mean(out))
+
+
+TABLES = {
+    "even": np.zeros((4, 4)),
+    "in a circle": 0.4 * RPS,
+    "in order": np.tanh((np.arange(6.0)[:, None] - np.arange(6.0)) / 3),
+    "far apart": np.tanh((np.arange(6.0)[:, None] - np.arange(6.0)) / 1.2),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_intervals_of_few_games_hold_the_truth(name: str) -> None:
+    """Also of a mean over all opponents, to which the luck of each game adds little and a bias would add up."""
+    for statistic in (lambda table: table.mean(1), lambda table: alpha_rank(table, 1e3)):
+        assert held(TABLES[name], 1, statistic, 60, 60) >= 0.84
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("games", [1, 2, 3, 5, 20])
+@pytest.mark.parametrize("name", TABLES)
+def test_intervals_hold_the_truth_from_one_game_on(name: str, games: int, sized) -> None:
+    means = {"mean": lambda table: table.mean(1), "row": lambda table: table[0], "alpha-rank": alpha_rank}
+    if (name, games) == ("in a circle", 1):  # which takes long
+        means["Nash"] = lambda table: nash_average(table).weights
+    found = {what: held(TABLES[name], games, means[what], sized(100, 400), 100) for what in means}
+    assert min(found.values()) >= 0.88, found
+
+
 @pytest.mark.slow
 def test_intervals_of_alpha_rank_hold_the_truth_as_often_as_they_say() -> None:
     true = np.array([[0.0, 0.3, -0.2], [-0.3, 0, 0.25], [0.2, -0.25, 0]])
@@ -217,6 +319,13 @@ def test_intervals_of_alpha_rank_hold_the_truth_as_often_as_they_say() -> None:
             ShapeError,
             "for each of K seats, got a list with rows of different",
         ),
+        (
+            lambda: alpha_rank(np.zeros((2, 2, 2))),
+            ShapeError,
+            r"got \[2, 2, 2\]; give K tables, one for each seat, as a list",
+        ),
+        (lambda: interval([("a", "b", 1)], np.mean), SpecError, "expected Results, got list; give Results.of"),
+        (lambda: interval(Results.of([("a", "b", 1)]), np.mean, level="x"), SpecError, "such as 0.95, got 'x'"),
         (lambda: alpha_rank(RPS[:2]), ShapeError, r"expected a square table of payoffs \[n, n\], got \[2, 3\]"),
         (lambda: alpha_rank([RPS, RPS, RPS]), ShapeError, "expected 3 tables with 3 dimensions"),
         (lambda: alpha_rank(RPS * np.nan), SpecError, "let every pair play"),

@@ -133,6 +133,24 @@ def test_a_match_ends_when_it_is_clear_who_is_stronger(tmp_path: Path) -> None:
         assert config.test().decide([int((points[:cut] == p).sum()) for p in (2, 1.5, 1, 0.5, 0)]) == "go on"
 
 
+def test_half_a_round_of_a_match_counts_by_pairs_that_sat_both_ways() -> None:
+    """Of two blocks the second is ready first, and one game of it is still played: by hand, from who won which game."""
+    sprt = {"elo0": 0, "elo1": 50}
+    config = Config("tic_tac_toe", {"a": "random", "b": "random"}, schedule="match", cycles=8, sprt=sprt)
+    games = following(config, config.arena(), blank([], 2))
+    assert [game.players for game in games.take(np.array([7, 8]))] == [("b", "a"), ("a", "b")]
+    done = games.take(np.array([7, 8, 9, 10, 11, 12, 14, 13]))  # pairs (8, 9), (10, 11), (12, 13); not 7 and 14
+    first = {7: 0, 8: 1, 9: 0, 10: 0.5, 11: 1, 12: 0, 14: 1, 13: 0.5}  # the score of who sits first
+    returns = torch.tensor([[2 * x - 1, 1 - 2 * x] for x in first.values()])
+    played = blank(done, 2)._replace(returns=returns)
+    # of a: 1 + 1, 0.5 + 0, 0 + 0.5
+    assert sprt_counts(config, played) == [1, 0, 0, 2, 0]
+    assert verdict(config, played).endswith("over 'b', in points of the score with draws as halves")
+    for k in (0, 6):  # a game whose other one is missing
+        assert sprt_counts(config, played.take(np.array([k]))) == [0] * 5
+        assert verdict(config, played.take(np.array([k]))) == ""
+
+
 def test_the_first_player_of_a_match_is_who_is_named_first(tmp_path: Path) -> None:
     players = {"zoe": "test_plan:takes_the_centre", "ada": "random"}
     sprt = {"elo0": 0, "elo1": 60}

@@ -11,6 +11,7 @@ import pytest
 from marlenv.errors import PoolError, SpecError, UnknownName
 from marlenv.tournament import Replicates, Results, rate
 from marlenv.tournament.likelihood import Model, maximum
+from marlenv.tournament.play import blank
 from marlenv.tournament.ratings import ELO, anchors, elo_points, normal_quantile, spread
 
 
@@ -196,6 +197,42 @@ def test_bootstrap_and_curvature_agree_where_games_are_many() -> None:
     together = Replicates(ratings, 800, seed=1).interval(simultaneous=True)
     assert (together.high > again.high).all()
     assert (ratings.wald(simultaneous=True).high > wald.high).all()
+
+
+@pytest.mark.parametrize("kind", ["model", "games"])
+def test_three_games_in_a_circle_set_no_bound(kind: str) -> None:
+    """Drawn anew they tie all three with a chance of 1/4 by the model, which has them equal, of 3!/3^3 by choice."""
+    ratings = rate(Results.of([("a", "b", 1), ("b", "c", 1), ("c", "a", 1)]), seat=False)
+    again = Replicates(ratings, 4000, kind=kind)
+    assert 1 - again.lost.mean() == pytest.approx({"model": 1 / 4, "games": 6 / 27}[kind], abs=0.03)
+    for simultaneous in (False, True):
+        low, high = again.interval(simultaneous=simultaneous)
+        assert (low.tolist(), high.tolist()) == ([-np.inf] * 3, [np.inf] * 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("players", "games"), [(6, 1), (4, 3), (4, 10)])
+def test_intervals_of_games_chosen_anew_hold_the_truth(players: int, games: int, sized) -> None:
+    strengths, held = np.linspace(-87, 87, players), []
+    for k, counts in enumerate(pool(list(strengths), games, seat=0.0, sets=sized(120, 1000), seed=6)):
+        ratings = rate(Results(tuple("abcdef"[:players]), counts), seat=False)
+        if len(ratings.reference) == players:
+            low, high = Replicates(ratings, 200, seed=k, kind="games").interval()
+            assert (high - low).min() > 50
+            held.append((low <= strengths) & (strengths <= high))
+    assert len(held) > sized(110, 900)
+    assert np.mean(held) >= 0.92
+
+
+def test_a_replicate_without_draws_has_strengths() -> None:
+    """Its draws have no finite weight, but strengths do not depend on that: intervals stay those of the curvature."""
+    counts = np.zeros((2, 2, 3))
+    counts[0, 1] = 60, 2, 40
+    ratings = rate(Results(("a", "b"), counts), seat=False)
+    again = Replicates(ratings, 500)
+    assert not again.lost.any()
+    low, high = again.interval()
+    np.testing.assert_allclose(high - low, np.subtract(*ratings.wald()[::-1]), rtol=0.15)
 
 
 def test_bootstrap_depends_on_its_seed_alone() -> None:
@@ -387,6 +424,16 @@ def test_expected_scores_are_those_of_the_games_in_sum() -> None:
             SpecError,
             "counts must be whole numbers, got 0.5; give the counts of the games, or use Ratings.wald",
         ),
+        (lambda: Replicates(FIELD), SpecError, r"expected Ratings, got Results; give rate\(results\)"),
+        (lambda: rate([("a", "b", 1)]), SpecError, r"rate: expected Results, got list; give Results.of\(games\)"),
+        (lambda: rate(blank([], 2)), SpecError, r"rate: expected Results, got Played; give its results\(\)"),
+        (lambda: rate(FIELD).wald("x"), SpecError, "level must be between 0 and 1, such as 0.95, got 'x'"),
+        (
+            lambda: Results.of([("a", "b")]),
+            PoolError,
+            r"Results.of: expected games \(first seat, second seat, score of the first\), got \('a', 'b'\)",
+        ),
+        (lambda: Results.of(["abcd"]), PoolError, "expected games .* got 'abcd'"),
         (lambda: Replicates(rate(FIELD), 0), SpecError, "replicates must be an integer from 1 on, got 0"),
     ],
 )

@@ -189,6 +189,13 @@ def test_the_best_win_a_knockout_and_meet_last(n: int) -> None:
         (lambda: focal_background("me", ["x"], 2, [[0]]), PoolError, "focal_background: expected a list .* text 'me'"),
         (lambda: focal_background(["me"], {"a": "x"}, ["a"], [[0]]), PoolError, "expected a list .* the text 'x'"),
         (lambda: cross_play_teams("ab", {"g": ["a"]}), PoolError, "cross_play_teams: expected a list of players"),
+        (lambda: swiss_round(names(3), byes="p0"), PoolError, "swiss_round: byes: expected a list of players, got the"),
+        (lambda: swiss_round(names(2), [("p0", "p1")]), PoolError, r"expected games \(first seat, .* \('p0', 'p1'\)"),
+        (
+            lambda: advance(["ada", "bob"], "ada"),
+            PoolError,
+            "advance: winners: expected a list of players, got the text",
+        ),
         (lambda: gauntlet([], ["a", "b"]), PoolError, "expected challengers and a field"),
         (lambda: focal_background(["a"], ["b"], 2, [[2]]), PoolError, r"must be some of 0..1, got \[2\]"),
         (lambda: focal_background([], ["b", "c"], 2, [[0]]), PoolError, r"focal and background policies, got \[\] and"),

@@ -265,6 +265,14 @@ def test_estimates_of_the_much_stronger_are_not_wild(true: float) -> None:
     assert np.mean([one.low <= true <= one.high for one in found]) > 0.89
 
 
+def test_scores_to_expect_are_those_of_odds_however_far_apart_two_are() -> None:
+    """A factor of ten in the odds for 400 points."""
+    for steps in (0, 1, 3, 12):
+        assert expected_score(-400.0 * steps) == pytest.approx(1 / (1 + 10**steps), rel=1e-12)
+        assert expected_score(400.0 * steps) == pytest.approx(1 - expected_score(-400.0 * steps), rel=1e-15)
+    assert [expected_score(elo) for elo in (1e6, -1e6, float("inf"), -float("inf"))] == [1, 0, 1, 0]
+
+
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
@@ -284,6 +292,7 @@ def test_estimates_of_the_much_stronger_are_not_wild(true: float) -> None:
         (lambda: confidence_sequence([[1], [1, 0]]), ShapeError, "rows of different lengths"),
         (lambda: confidence_sequence([2.0]), SpecError, "scores must lie from 0 to 1"),
         (lambda: confidence_sequence([1.0], 95), SpecError, "level must be between 0 and 1"),
+        (lambda: confidence_sequence([1.0], "x"), SpecError, "level must be between 0 and 1, such as 0.95, got 'x'"),
     ],
 )
 def test_mistakes_are_named(make, error: type[Exception], says: str) -> None:
