@@ -63,7 +63,7 @@ def test_states_go_there_and_back_bit_for_bit(dtype: str) -> None:
     state = {"bits": jnp.array([[LARGE[dtype], 0], [1, LARGE[dtype] // 2 + 1]], dtype)}
     there = tree_to_td(state, 2, held=True)
     assert spec_of_tree({"bits": state["bits"][0]}, held=True)["bits"].dtype == there["bits"].dtype
-    back = td_to_tree(there, state)["bits"]
+    back = td_to_tree(there, state, "the test", one_row=False)["bits"]
     assert back.dtype == state["bits"].dtype
     assert back.tolist() == state["bits"].tolist()
 

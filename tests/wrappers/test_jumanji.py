@@ -186,7 +186,7 @@ def test_pixels_are_what_the_simulator_draws() -> None:
         hand, jax = need("jumanji", "test").make(name), need("jax", "test")
         pyplot = need("matplotlib.pyplot", "test")
         for moment, other in ((data, same_data), (data["next"], same_data["next"])):
-            states = td_to_tree(other["state"], env._like)
+            states = td_to_tree(other["state"], env._like, "the test", one_row=True)
             for row in range(2):
                 hand.render(jax.tree.map(lambda leaf, row=row: leaf[row], states))
                 canvas = pyplot.figure(hand._viewer._name).canvas
