@@ -10,7 +10,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 import marlenv
-from marlenv.errors import KeyMissing, ShapeError, SpecError
+from marlenv.errors import IllegalAction, KeyMissing, ShapeError, SpecError
 from marlenv.games import TicTacToe, TicTacToeEnv
 from marlenv.games.chess import ChessEnv
 from marlenv.testing.comparison import differences
@@ -172,6 +172,17 @@ def test_specs_depend_on_the_kind_of_opponent(first: Any, then: Any) -> None:
 def test_players_of_tournaments_are_no_policies(player: Any) -> None:
     with pytest.raises(SpecError, match="is a player of tournaments, which is asked by turns; give a policy"):
         marlenv.make("connect_four", num_envs=2, opponent=player)
+
+
+def test_a_policy_may_read_whose_turn_it_is() -> None:
+    """``turn`` is an observation of games, too."""
+
+    def seventh(turn: Tensor) -> Tensor:
+        return torch.full((len(turn), 1), 7)
+
+    env = marlenv.make("connect_four", num_envs=2, opponent=seventh, seed=0)
+    with pytest.raises(IllegalAction, match="action 7"):  # there are columns 0 to 6: it was asked, and its answer read
+        env.rollout(2)
 
 
 def test_errors_of_an_opponent_are_its_own() -> None:

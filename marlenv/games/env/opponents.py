@@ -86,11 +86,12 @@ def _kind(opponent: Any) -> str:
 
 
 def _takes_turns(opponent: Any) -> bool:
-    """Whether it is called with a ``turn``, as players of tournaments are."""
+    """Whether it is called with a ``turn: Turn``, as players of tournaments are; games observe a ``turn``, too."""
     try:
-        return list(inspect.signature(opponent).parameters) == ["turn"]
+        asked = list(inspect.signature(opponent).parameters.values())
     except (TypeError, ValueError):
         return False
+    return [one.name for one in asked] == ["turn"] and "Turn" in str(asked[0].annotation)
 
 
 def without_actions(tensordict: TensorDictBase, keys: Iterable[NestedKey]) -> TensorDictBase:
