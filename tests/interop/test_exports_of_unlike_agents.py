@@ -47,11 +47,13 @@ def unequal(**options: Any) -> World:
 
 
 ENDED = [{"a": True, "b": False}, {"b": False}, {"b": True}]
+BY_NAME = {to_pettingzoo_parallel: "pettingzoo", to_rllib: "ray"}
 
 
 @pytest.mark.parametrize("use_mask", [True, False])
-@pytest.mark.parametrize("adapter", [to_pettingzoo_parallel, to_rllib])
+@pytest.mark.parametrize("adapter", [to_pettingzoo_parallel, pytest.param(to_rllib, marks=pytest.mark.slow)])
 def test_unequal_actions_of_one_group_reach_the_simulator(adapter: Any, use_mask: bool) -> None:
+    pytest.importorskip(BY_NAME[adapter], reason="needs ray[rllib]: VENV=.venv tests/simulators.sh rllib")
     world = unequal(use_mask=use_mask)
     assert by_name(adapter(world), DOES) == ENDED
     first = {name: np.asarray(action, np.float32) for name, action in world.done_by[0].items()}
