@@ -19,12 +19,10 @@ from torch import Size, Tensor
 
 from marlenv.keys import Path, path
 from marlenv.specs import Composite, MultiOneHot, NonTensor, OneHot
-from marlenv.specs.dtypes import ENDS, misfits
+from marlenv.specs.dtypes import ENDS, NUMBERS, misfits
 from marlenv.tensordicts import nest, new, plant
 
 FLOATS, ARRAYS = {float}, {np.ndarray}
-NUMBERS = "biuf"
-"""The kinds of numpy's dtypes that are real numbers."""
 NOBODY: dict[str, Any] = {}
 
 

@@ -197,6 +197,8 @@ class DonePlan:
         for level in self.top:
             node = self.node(td, level)
             done = None if node is None else get(node, "done")
+            if done is None and node is not None and "done" not in level.names:
+                done = self.done_of(node, level)
             if done is not None and anything(done):
                 return True
         return False

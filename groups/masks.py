@@ -73,5 +73,4 @@ def masked_mean(value: Tensor, alive: Tensor) -> Tensor:
     tensor(1.)
     """
     value = value.squeeze(-1) if value.ndim > alive.ndim else value
-    weight = alive.to(value.dtype)
-    return (value * weight).sum(-1) / weight.sum(-1).clamp(min=1)
+    return value.masked_fill(~alive, 0).sum(-1) / alive.sum(-1).clamp(min=1)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from math import prod
-from typing import Any, NamedTuple, SupportsFloat
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from marlenv.groups.columns import NUMBERS, Columns
-from marlenv.groups.specs import PAD_MASK, Unequal, group_specs, pad_masks
+from marlenv.groups.columns import Columns
+from marlenv.groups.specs import PAD_MASK, PadMasks, Unequal, specs_and_masks
 from marlenv.groups.tree import GroupTree
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 from torch import Size, Tensor
@@ -22,7 +22,7 @@ from torch import Size, Tensor
 from marlenv.errors import DtypeError, GroupError, KeyMissing, ShapeError, nearest
 from marlenv.keys import NestedKey, Path, nested, path
 from marlenv.specs import Composite, MultiOneHot, NonTensor, OneHot, StackedComposite, TensorSpec
-from marlenv.specs.dtypes import misfits
+from marlenv.specs.dtypes import unfit
 from marlenv.specs.shapes import concrete
 from marlenv.tensordicts import fetch, nest, plant
 
@@ -69,19 +69,18 @@ class Packer:
         per_agent: Mapping[str, Composite],
         *,
         unequal: Unequal = "stack",
-        masks: Mapping[Path, Mapping[Any, Tensor]] | None = None,
+        masks: PadMasks | None = None,
     ) -> None:
         self.tree = tree
-        self.spec: Composite = group_specs(tree, per_agent, unequal=unequal, masks=masks)
+        self.spec, told = specs_and_masks(tree, per_agent, unequal, Size(), masks)
         """The spec of what :meth:`pack` returns."""
-        self._plans = {p: self._plan(p, [per_agent[a] for a in agents], unequal) for p, agents in tree.groups.items()}
-        told = {} if unequal != "pad" else pad_masks(tree, per_agent) if masks is None else masks
+        self._plans = {p: self._plan(p, [per_agent[a] for a in agents]) for p, agents in tree.groups.items()}
         self._pad_masks = {p: TensorDict(dict(flags), [len(tree.groups[p])]) for p, flags in told.items()}
         self.columns = None if told else Columns.of(tree, per_agent)
         """The entries as columns, where they are plain arrays of equal agents."""
         self._dense = {p: not isinstance(self.spec[nested(p)], StackedComposite) for p in tree.groups}
 
-    def _plan(self, group: Path, specs: list[Composite], unequal: Unequal) -> list[list[PackedEntry]]:
+    def _plan(self, group: Path, specs: list[Composite]) -> list[list[PackedEntry]]:
         """The entries of a group: one list for a dense group, one per agent for a lazy stack."""
         whole = self.spec[nested(group)]
         if isinstance(whole, StackedComposite):
@@ -292,61 +291,6 @@ def _one_number(have: tuple[int, ...], want: tuple[int, ...]) -> bool:
 def _check_numbers(value: Any, dtype: torch.dtype) -> None:
     if wrong := unfit(value, dtype):
         raise DtypeError(wrong)
-
-
-def unfit(value: Any, dtype: torch.dtype) -> str:
-    """What is wrong with the numbers of an array or a tensor for a dtype, in words; nothing where all fit.
-
-    >>> unfit(np.array([1.0, 2.5]), torch.int64), unfit(np.array([1.0, 2.5]), torch.float32)
-    ('expected whole numbers for torch.int64, got [2.5]', '')
-    >>> unfit(np.array(["1"]), torch.float32), unfit(np.array([1, 2]), torch.bool)
-    ("expected numbers, got array(['1'], dtype='<U1')", 'expected 0 or 1 for torch.bool, got [2]')
-    """
-    numbers = _numbers(value, dtype)
-    if numbers is None:
-        return f"expected numbers, got {value!r}"[:200]
-    if dtype.is_complex:
-        return ""
-    if not dtype.is_floating_point and (wrong := fractions(numbers)):
-        return f"expected whole numbers for {dtype}, got {wrong}"
-    if dtype == torch.bool and (wrong := _no_flags(numbers)):
-        return f"expected 0 or 1 for {dtype}, got {wrong}"
-    return misfits(numbers, dtype)
-
-
-def _numbers(value: Any, dtype: torch.dtype) -> Any:
-    """The numbers of an array or a tensor; None if it holds anything else, or hides some behind a mask."""
-    if isinstance(value, Tensor):
-        return None if value.is_complex() and not dtype.is_complex else value
-    if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
-        return None
-    if value.dtype != object:
-        return value if value.dtype.kind in NUMBERS or (dtype.is_complex and value.dtype.kind == "c") else None
-    items = value.reshape(-1).tolist()
-    if all(isinstance(one, int) for one in items):
-        return value
-    return value.astype(np.float64) if all(isinstance(one, SupportsFloat) for one in items) else None
-
-
-def _no_flags(value: Any) -> list[float]:
-    """The first numbers that are neither 0 nor 1."""
-    if value.dtype in (np.bool_, torch.bool):
-        return []
-    found: list[float] = value[(value != 0) & (value != 1)][:5].tolist()
-    return found
-
-
-def fractions(value: Any) -> list[float]:
-    """The first numbers of an array or a tensor that are no whole ones, for errors.
-
-    >>> fractions(np.array([1.0, 2.5, float("nan")])), fractions(torch.tensor([1, 2]))
-    ([2.5, nan], [])
-    """
-    if not (value.dtype.is_floating_point if isinstance(value, Tensor) else value.dtype.kind == "f"):
-        return []
-    wrong = (value != value.round()) | (abs(value) == float("inf"))
-    found: list[float] = value[wrong][:5].tolist()
-    return found
 
 
 def _blame(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import torch
@@ -10,10 +11,12 @@ from marlenv.groups.regroup_plan import RegroupPlan
 from marlenv.groups.specs import check_stackable
 from marlenv.groups.tree import GroupTree
 from tensordict import LazyStackedTensorDict, TensorDictBase
+from torch import Tensor
 
 from marlenv.errors import GroupError
-from marlenv.keys import nested
-from marlenv.specs import Composite
+from marlenv.keys import Path, nested
+from marlenv.specs import Composite, NonTensor, Unbounded
+from marlenv.tensordicts import entries, fetch, is_nested
 
 Groups: TypeAlias = "GroupMap | GroupTree"
 
@@ -22,37 +25,56 @@ def regroup(td: TensorDictBase, old: Groups, new_map: Groups | MarlGroupMapType 
     """The data with every agent's rows moved to its new group; everything outside groups stays where it is.
 
     A group that keeps its agents in order is handed over as it is; a group made of a run of agents of one old group is
-    a view of it.
+    a view of it. What follows, under ``"next"``, is moved too.
 
     Args:
-        td: data ``[*B]`` with the groups of ``old`` below it.
+        td: data ``[*B]`` with the groups of ``old`` below it; those that are not there are left out.
         old: the groups as they are, a map or a tree.
         new_map: the groups as they shall be, a map, a rule, its name or a tree; the same agents.
 
     Raises:
-        GroupError: the agents differ, or a new group would overwrite an entry that is no group.
+        GroupError: the agents differ, or a new group would overwrite an entry that is no group, or what its agents have
+            cannot be one entry of it, or some of them have no data.
 
     >>> from tensordict import TensorDict
     >>> td = TensorDict({"agents": TensorDict({"reward": torch.tensor([[1.0], [2.0]])}, [2])}, [])
     >>> regroup(td, {"agents": ["a", "b"]}, {"x": ["b"], "y": ["a"]})["x", "reward"]
     tensor([[2.]])
     """
-    old, tree = _trees(old, new_map)
-    at = td.ndim
-    out = td.exclude(*[nested(p) for p in old.groups], inplace=False)
+    plan = RegroupPlan(*_trees(old, new_map))
+    out = regroup_moment(td, plan)
+    following = fetch(td, "next")
+    return out.set("next", regroup_moment(following, plan)) if is_nested(following) else out
+
+
+def regroup_moment(td: TensorDictBase, plan: RegroupPlan) -> TensorDictBase:
+    """:func:`regroup` by a plan, of the data of one moment: what follows stays as it is."""
+    old, tree, at = plan.old, plan.new, td.ndim
+    out = td.exclude(*old.keys, inplace=False)
     for branch in old.branches[:-1]:
         if nested(branch) in out.keys(True) and out[nested(branch)].is_empty():
             out.del_(nested(branch))
     _check_room(tree, out.keys(True))
-    for path, taken in RegroupPlan(old, tree).parts.items():
-        parts = [part.take(td[nested(part.group)], at) for part in taken]
-        if len(parts) == 1:
+    for path, taken in plan.parts.items():
+        parts = [part.take(x, at) for part in taken if (x := fetch(td, part.group)) is not None]
+        if len(parts) == len(taken) == 1:
             out[nested(path)] = parts[0]
-        elif _same_layout(parts, at):
+        elif len(parts) == len(taken) and _same_layout(parts, at):
             out[nested(path)] = torch.cat(parts, at)
-        else:
-            out[nested(path)] = LazyStackedTensorDict(*(row for part in parts for row in part.unbind(at)), stack_dim=at)
+        elif parts:
+            rows = [row for part in parts for row in part.unbind(at)]
+            there = [agent for agent in tree.groups[path] if fetch(td, old.place[agent][0]) is not None]
+            _check_together(path, tree, {agent: _spec_of(row) for agent, row in zip(there, rows, strict=True)})
+            out[nested(path)] = LazyStackedTensorDict(*rows, stack_dim=at)
     return out
+
+
+def _spec_of(value: Any) -> Any:
+    """The spec of data of one agent, as far as it says what they can be stacked with."""
+    if is_nested(value):
+        return Composite({name: _spec_of(one) for name, one in entries(value)})
+    one = value[0].unsqueeze(0) if isinstance(value, list) else value  # of rows of different sizes
+    return Unbounded(one.shape, dtype=one.dtype) if isinstance(one, Tensor) else NonTensor(one.batch_size)
 
 
 def regroup_spec(spec: Composite, old: Groups, new_map: Groups | MarlGroupMapType | str) -> Composite:
@@ -79,19 +101,24 @@ def regroup_spec(spec: Composite, old: Groups, new_map: Groups | MarlGroupMapTyp
             if nested(group) in spec:
                 rows[agent] = spec[nested(group)].unbind(at)[i]
         if rows:
-            if lacking := [agent for agent in agents if agent not in rows]:
-                entries = list(next(iter(rows.values())).keys(True, True))
-                raise GroupError(
-                    f"group {'/'.join(path)!r}: agents {lacking} have none of the entries {entries} that {list(rows)} "
-                    f"have; group them apart"
-                )
-            try:
-                check_stackable(rows)
-            except GroupError as error:
-                error.add_note(f"while regrouping; it is for group {'/'.join(path)!r}")
-                raise
+            _check_together(path, tree, rows)
             out[nested(path)] = torch.stack(list(rows.values()), at)
     return out
+
+
+def _check_together(path: Path, tree: GroupTree, specs: Mapping[str, Any]) -> None:
+    """Raises unless all agents of a new group have specs, and these can be stacked."""
+    if lacking := [agent for agent in tree.groups[path] if agent not in specs]:
+        have = list(next(iter(specs.values())).keys(True, True))
+        raise GroupError(
+            f"group {'/'.join(path)!r}: agents {lacking} have none of the entries {have} that {list(specs)} have; "
+            f"group them apart"
+        )
+    try:
+        check_stackable(specs)
+    except GroupError as error:
+        error.add_note(f"while regrouping; it is for group {'/'.join(path)!r}")
+        raise
 
 
 def _trees(old: Groups, new_map: Groups | MarlGroupMapType | str) -> tuple[GroupTree, GroupTree]:

@@ -1,6 +1,6 @@
 """A plan of who goes where when the same agents are put in other groups, made once and followed for every step.
 
-Envs make one when they are made, from the groups that their simulator or rules have and those that a user asks for;
+Envs and transforms make one when they are made, from the groups that there are and those that a user asks for;
 :func:`~marlenv.groups.regroup` makes one per call.
 """
 
@@ -74,6 +74,8 @@ class RegroupPlan:
     """
 
     def __init__(self, old: GroupTree, new: GroupTree, layouts: Mapping[Path, Entries] | None = None) -> None:
+        self.old, self.new = old, new
+        """The groups as they are, and as they shall be."""
         self.parts: dict[Path, list[Part]] = {
             path: _parts([old.place[agent] for agent in agents], old) for path, agents in new.groups.items()
         }

@@ -7,7 +7,7 @@ stacked lazily, or padded to a common size with a ``pad_mask`` that says which n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from marlenv.groups.tree import GroupTree
@@ -29,6 +29,7 @@ from marlenv.specs import (
 from marlenv.specs.shapes import concrete, size
 
 Unequal = Literal["stack", "pad", "raise"]
+PadMasks: TypeAlias = "Mapping[Path, Mapping[Any, Tensor]]"
 
 PAD_MASK = "pad_mask"
 
@@ -39,7 +40,7 @@ def group_specs(
     *,
     unequal: Unequal = "stack",
     batch_size: Sequence[int] = (),
-    masks: Mapping[Path, Mapping[Any, Tensor]] | None = None,
+    masks: PadMasks | None = None,
 ) -> Composite:
     """One nested composite from a composite per agent.
 
@@ -61,38 +62,48 @@ def group_specs(
       wolves         [2]
         observation  [2, 4]  float32  Unbounded
     """
+    return specs_and_masks(tree, per_agent, unequal, size(batch_size), masks)[0]
+
+
+def specs_and_masks(
+    tree: GroupTree, per_agent: Mapping[str, Composite], unequal: Unequal, lead: Size, masks: PadMasks | None
+) -> tuple[Composite, PadMasks]:
+    """The specs of :func:`group_specs`, and what they tell of padding: the masks of groups where there are some."""
     if unequal not in get_args(Unequal):
         raise GroupError(f"unequal must be one of {list(get_args(Unequal))}, got {unequal!r}")
-    lead = size(batch_size)
     out = Composite(shape=lead)
+    told: dict[Path, Mapping[Any, Tensor]] = {}
     for path, agents in tree.groups.items():
         if missing := [a for a in agents if a not in per_agent]:
             raise GroupError(
                 f"group {'/'.join(path)!r}: no specs for agents {missing}; specs are given for {sorted(per_agent)}"
             )
-        specs = [per_agent[a] for a in agents]
         try:
-            group = _stack_group(specs, agents, unequal, lead)
+            out[nested(path)], own = _stack_group({a: per_agent[a] for a in agents}, unequal, lead)
         except GroupError as error:
             error.add_note(f"while stacking group {'/'.join(path)!r}")
             raise
-        out[nested(path)] = group
-        told = None if unequal != "pad" else padding(tree, per_agent, path) if masks is None else masks.get(path)
-        if told:
-            flags = {key: Binary(shape=mask.shape, dtype=torch.bool) for key, mask in told.items()}
+        if found := own if masks is None or unequal != "pad" else masks.get(path):
+            flags = {key: Binary(shape=mask.shape, dtype=torch.bool) for key, mask in found.items()}
             out[(*path, PAD_MASK)] = Composite(flags, shape=(len(agents),)).expand(*lead, len(agents))
-    return out
+            told[path] = found
+    return out, told
 
 
-def pad_masks(tree: GroupTree, per_agent: Mapping[str, Composite]) -> dict[Path, dict[Any, Tensor]]:
+def pad_masks(tree: GroupTree, *entries: Mapping[str, Composite]) -> dict[Path, dict[Any, Tensor]]:
     """What is the agents' own in groups whose agents are padded: bool ``[A, ...]`` for every entry that grew.
+
+    Args:
+        tree: the groups.
+        *entries: agent name -> its entries; several, such as of what agents see and of what they do.
 
     >>> tree, one = GroupTree({"agents": ["a", "b"]}), Unbounded((1,))
     >>> pad_masks(tree, {"a": Composite(x=one, y=one), "b": Composite(x=Unbounded((2,)), y=one)})
     {('agents',): {'x': tensor([[ True, False],
             [ True,  True]])}}
     """
-    found = {path: padding(tree, per_agent, path) for path in tree.groups}
+    each = {a: Composite({k: v for one in entries if a in one for k, v in one[a].items()}) for a in tree.place}
+    found = {path: padding(tree, each, path) for path in tree.groups}
     return {path: masks for path, masks in found.items() if masks}
 
 
@@ -100,24 +111,33 @@ def padding(tree: GroupTree, per_agent: Mapping[str, Composite], group: Path) ->
     """The same of one group."""
     specs = {agent: per_agent[agent] for agent in tree.groups[group]}
     first, *others = specs.values()
-    masks = [] if all(spec == first for spec in others) else list(pad(specs)[1].values())
-    return {key: torch.stack([mask[key] for mask in masks]) for key in (masks[0] if masks else ())}
+    return {} if all(spec == first for spec in others) else _padded(specs)[1]
 
 
-def _stack_group(specs: Sequence[Composite], agents: Sequence[str], unequal: Unequal, lead: Size) -> Any:
-    if all(spec == specs[0] for spec in specs[1:]) or unequal == "stack":
-        check_stackable(dict(zip(agents, specs, strict=True)))
-        specs = _numbered_alike(specs)
-        ready = [spec.expand(*lead, *spec.shape) for spec in specs] if lead else list(specs)
-        return torch.stack(ready, len(lead))  # type: ignore[arg-type]
-    odd = next(i for i, spec in enumerate(specs) if spec != specs[0])
+def _padded(specs: Mapping[str, Composite]) -> tuple[Any, dict[Any, Tensor]]:
+    """The specs of unequal agents side by side at the largest sizes, ``[A]``, and what is the agents' own of them."""
+    grown, own = pad(specs)
+    masks = list(own.values())
+    stacked = torch.stack(list(grown.values()))  # type: ignore[arg-type]
+    return stacked, {key: torch.stack([mask[key] for mask in masks]) for key in masks[0]}
+
+
+def _stack_group(specs: Mapping[str, Composite], unequal: Unequal, lead: Size) -> tuple[Any, dict[Any, Tensor]]:
+    """The specs of a group ``[*B, A]``, and what is the agents' own of them where they are padded."""
+    first, spec = next(iter(specs.items()))
+    odd = next((agent for agent, one in specs.items() if one != spec), None)
+    if odd is None or unequal == "stack":
+        check_stackable(specs)
+        alike = _numbered_alike(list(specs.values()))
+        ready = [one.expand(*lead, *one.shape) for one in alike] if lead else list(alike)
+        return torch.stack(ready, len(lead)), {}  # type: ignore[arg-type]
     if unequal == "raise":
         raise GroupError(
-            f"agents {agents[0]!r} and {agents[odd]!r} have different specs:\n{specs[0]}\n{specs[odd]}\n"
+            f"agents {first!r} and {odd!r} have different specs:\n{spec}\n{specs[odd]}\n"
             f"group them apart (MarlGroupMapType.BY_SPEC), or pass unequal='pad' or 'stack'"
         )
-    out: Any = torch.stack(list(pad(dict(zip(agents, specs, strict=True)))[0].values()))  # type: ignore[arg-type]
-    return out.expand(*lead, *out.shape)
+    out, own = _padded(specs)
+    return out.expand(*lead, *out.shape), own
 
 
 def _numbered_alike(specs: Sequence[Composite]) -> Sequence[Composite]:

@@ -210,7 +210,7 @@ class _Turns:
         where = torch.where(paid, order, 0).unsqueeze(-1).expand(rewards.shape)
         sums = torch.zeros(*rewards.shape[:-2], k + 1, rewards.shape[-1], dtype=rewards.dtype, device=rewards.device)
         self.reward = sums.scatter_add(-2, where, rewards)[..., 1:, :]
-        self.undecided = (earned * ~paid.unsqueeze(-1)).sum(-2)
+        self.undecided = earned.masked_fill(paid.unsqueeze(-1), 0).sum(-2)
         at = torch.zeros(*acts.shape[:-1], k + 1, dtype=torch.long, device=acts.device)
         self.begin = at.scatter(-1, torch.where(acts, order, 0), now)[..., 1:]
         self.valid = torch.arange(k, device=acts.device) < count
@@ -371,10 +371,11 @@ class _Open:
         self.age = torch.where(acts, 0, self.age)
         reward = get(following, "reward").to(self.reward.dtype)
         reward = reward.masked_fill(self._spread(~real, reward), 0)
-        self.undecided = self.undecided + self._spread(~self.open, reward) * reward
-        weight = _power(self.gamma, self.age, reward.dtype) * self.open
+        self.undecided = self.undecided + reward.masked_fill(self._spread(self.open, reward), 0)
+        weight = _power(self.gamma, self.age, reward.dtype)
         kept = torch.where(self._spread(acts, reward), 0, self.reward)
-        self.reward = kept + self._spread(weight, reward) * reward
+        owed = reward.masked_fill(self._spread(~self.open, reward), 0)
+        self.reward = kept + self._spread(weight, reward) * owed
         self.age = self.age + 1
         self._cut(~real)
         goes_on = self.open & ~self.ended & real

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +15,7 @@ from torch import Tensor
 from marlenv.cli import svg
 from marlenv.envs import EnvBase
 from marlenv.errors import SpecError
+from marlenv.files import whole_file
 from marlenv.games import TurnBasedEnv
 from marlenv.optional import need
 from marlenv.physics.env import ScenarioEnv
@@ -40,7 +42,8 @@ class Film:
     """Frames of row 0, written to a file.
 
     What row 0 of a scenario is like is kept, and drawn at the end: with a view that has everything in it in every
-    frame, so that it never jumps. Of games, the board is drawn. Frames of other envs are written as they come.
+    frame, so that it never jumps. Of games, the board is drawn. Frames of other envs are written as they come. After
+    an error an older file is as it was; where there is none, the frames before the error are a film.
 
     Args:
         env: a scenario, a game, or an env with ``render()``, which gives a picture: uint8 ``[H, W, 3]``.
@@ -70,7 +73,8 @@ class Film:
         fps = TURNS if self._game else FPS
         how: dict[str, Any] = {"duration": 1000 / fps, "loop": 0} if gif else {"fps": fps, "macro_block_size": 2}
         self._env, self._path = env, path
-        self._writer = need("imageio.v2", "--video").get_writer(path, **how)
+        self._draft = path.resolve().with_name(f".{path.stem}.film{path.suffix}")  # becomes the film at the end
+        self._writer = need("imageio.v2", "--video").get_writer(self._draft, **how)
         self._states: list[State] = []
         self._shape: tuple[int, ...] = ()  # of what render() gave first
         self.frames = 0
@@ -114,9 +118,14 @@ class Film:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        kept = error is None or not self._path.exists()
         try:
-            if isinstance(self._env, ScenarioEnv):
-                for pixels in draw_frames(self._env.simulation, self._states, SIZE):
-                    self._writer.append_data(pixels)
+            with closing(self._writer):
+                if kept and isinstance(self._env, ScenarioEnv):
+                    for pixels in draw_frames(self._env.simulation, self._states, SIZE):
+                        self._writer.append_data(pixels)
+            if kept and self._draft.exists():
+                with whole_file("--video", self._path) as draft:
+                    self._draft.replace(draft)
         finally:
-            self._writer.close()
+            self._draft.unlink(missing_ok=True)

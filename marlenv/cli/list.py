@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from marlenv.cli.text import table
+from marlenv.columns import table
 from marlenv.errors import SpecError, UnknownName, nearest
 from marlenv.registration import KINDS, available, find
 

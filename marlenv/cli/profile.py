@@ -18,7 +18,8 @@ from marlenv.cli.flame import flame_graph
 from marlenv.cli.parts import Parts
 from marlenv.cli.rollout import load_policy
 from marlenv.cli.sampling import Sampler, Tree, count_calls
-from marlenv.cli.text import number, table
+from marlenv.cli.text import number
+from marlenv.columns import table
 from marlenv.envs import EnvBase
 from marlenv.errors import SpecError, whole
 from marlenv.files import whole_file

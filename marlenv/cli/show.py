@@ -7,7 +7,7 @@ import inspect
 
 from marlenv.cli import env_options
 from marlenv.cli.list import tasks
-from marlenv.cli.text import table
+from marlenv.columns import table
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
 from marlenv.envs.registry import Registration

@@ -8,7 +8,8 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.cli.text import number, table
+from marlenv.cli.text import number
+from marlenv.columns import table
 from marlenv.envs import EnvBase
 from marlenv.envs.rollout import ended_rows
 from marlenv.keys import NestedKey

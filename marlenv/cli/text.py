@@ -1,4 +1,4 @@
-"""What commands print with: tables, a progress bar, options as text."""
+"""What commands print with: a progress bar, numbers, options as text."""
 
 from __future__ import annotations
 
@@ -6,37 +6,12 @@ import ast
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from marlenv.errors import SpecError
 
 WORDS = {"true": True, "false": False}
-
-
-def table(rows: Iterable[Sequence[Any]], header: Sequence[str] = (), *, right: Sequence[int] = ()) -> str:
-    """Rows as aligned columns.
-
-    Args:
-        rows: the cells.
-        header: the first line, with a rule below.
-        right: the columns that are aligned to the right.
-
-    >>> print(table([["a", 1.5], ["bb", 10]], ["name", "n"], right=[1]))
-    name    n
-    ----  ---
-    a     1.5
-    bb     10
-    """
-    body = [[str(cell) for cell in row] for row in rows]
-    lines = [list(header), *body] if header else body
-    if not lines:
-        return ""
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    if header:
-        lines.insert(1, ["-" * w for w in widths])
-    fit = [str.rjust if i in right else str.ljust for i in range(len(widths))]
-    return "\n".join("  ".join(fit[i](cell, widths[i]) for i, cell in enumerate(line)).rstrip() for line in lines)
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:

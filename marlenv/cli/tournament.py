@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from marlenv.cli.files import writable
-from marlenv.cli.text import Progress, table
+from marlenv.cli.text import Progress
+from marlenv.columns import table
 from marlenv.errors import SpecError
 from marlenv.files import whole_file
 
@@ -106,11 +107,12 @@ def _play(path: Path, options: argparse.Namespace) -> None:
 
 
 def _status(options: argparse.Namespace) -> None:
+    from marlenv.tournament.config import Config
     from marlenv.tournament.store import Ledger
 
     ledger = Ledger(options.file)
     counts = ledger.counts()
-    print(f"{ledger.config['env']}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+    print(f"{Config.kept(ledger).env}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
 
 
 def _rate(options: argparse.Namespace) -> None:
@@ -131,9 +133,9 @@ def _standings(ledger: object, options: argparse.Namespace) -> str:
     from marlenv.tournament.store import Ledger
 
     assert isinstance(ledger, Ledger)
-    played = ledger.played(moves=False)
-    rows, note = standings(played, list(ledger.config["players"]), options.level, **_rating(options))
-    note = "\n".join(line for line in (note, verdict(Config.of(ledger.config), played, options.level)) if line)
+    config, played = Config.kept(ledger), ledger.played(moves=False)
+    rows, note = standings(played, list(config.players), options.level, **_rating(options))
+    note = "\n".join(line for line in (note, verdict(config, played, options.level)) if line)
     if not rows:
         return note
     head = list(rows[0])

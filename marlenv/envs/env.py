@@ -147,12 +147,12 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         if name in self.__dict__ and not isinstance(value, (Tensor, nn.Module)):
             object.__setattr__(self, name, value)  # nothing for nn.Module, which takes 5 us to see it
         else:
+            if not isinstance(value, nn.Module):  # of a policy that was a module, nn.Module refuses any other
+                self.__dict__.get("_modules", {}).pop(name, None)
             super().__setattr__(name, value)
 
     def _finish_init(self, spec_locked: bool) -> None:
-        """Fills in the specs that were not assigned and the tree of groups, checks that no two specs claim an entry,
-        and locks.
-        """
+        """Fills in specs and the tree of groups where none were assigned, checks that no entry has two specs, locks."""
         for kind in access.SIDE:
             access.family(self, kind)
         if self.auto_complete_done_specs:
@@ -162,6 +162,7 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         if "group_map" in self.__dict__ and "tree" not in self.__dict__:
             self.tree = GroupTree(self.group_map)
         self.set_spec_lock_(spec_locked)
+        self._finished = True
 
     # --- hooks: what a subclass writes -----------------------------------------------------------
 

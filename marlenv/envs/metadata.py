@@ -61,12 +61,8 @@ class EnvMetaData:
         want = varargs(size)
         if len(want) == 1 and self.batch_size:
             want = Size((*want, *self.batch_size))
-        return replace(
-            self,
-            tensordict=self.tensordict.expand(want).to_tensordict(),
-            specs=_expand(self.specs, want),
-            batch_size=want,
-        )
+        example, specs = self.tensordict.expand(want).clone(), self.specs.expand(*want)
+        return replace(self, tensordict=example, specs=specs, batch_size=want)
 
     def to(self, device: torch.device | str | None) -> EnvMetaData:
         """The same for an env on another device."""
@@ -87,10 +83,6 @@ class EnvMetaData:
     def __getitem__(self, item: Any) -> EnvMetaData:
         example = self.tensordict[item]
         return replace(self, tensordict=example, specs=self.specs[item], batch_size=example.batch_size)
-
-
-def _expand(specs: Composite, size: Size) -> Composite:
-    return specs.expand(*size)
 
 
 def _devices(td: TensorDictBase, prefix: Path) -> dict[NestedKey, torch.device]:

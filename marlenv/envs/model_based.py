@@ -68,8 +68,8 @@ class ModelBasedEnvBase(EnvBase):
             data = self.world_model(data, params=self.world_model_params, buffers=self.world_model_buffers)
         else:
             data = self.world_model(data)
-        families = (self.full_observation_spec, self.full_done_spec, self.full_reward_spec)
-        out = data.select(*[name for spec in families for name in spec], strict=False)
+        plan = self.plan
+        out = data.select(*plan.observation_keys, *plan.done_keys, *plan.reward_keys, strict=False)
         values = {key: x for key, x in out.items(True, True) if isinstance(x, torch.Tensor)}
         held = [x for x in tensordict.values(True, True) if isinstance(x, torch.Tensor)]
         for (key, value), own in zip(values.items(), separate(values.values(), held), strict=True):

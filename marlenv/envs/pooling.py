@@ -42,6 +42,13 @@ class Pooling:
             f"ParallelEnv(num_workers, create_env_fn, ...)"
         )
 
+    _finished = False
+    """Whether all constructors have run; attributes that these set are the env's own."""
+
+    def _names_below(self) -> frozenset[str]:
+        """The attributes of envs below this one that it shows, and where they are set. A hook."""
+        return frozenset()
+
     def _reset_goes_to(self) -> Sequence[EnvBase]:
         """The children in this process, which get the options of a reset."""
         return ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marlenv.envs.stepping import advance, check_input, reopen, step_in_one, under_transforms
+from marlenv.envs.stepping import advance, check_input, present, reopen, step_in_one, under_transforms
 from marlenv.errors import ResetError, ShapeError
 from marlenv.groups.done import DonePlan, strip
 from marlenv.groups.reset import RESET, merge, read_masks
@@ -41,11 +41,19 @@ def reset(env: EnvBase, td: TensorDictBase | None, kwargs: dict[str, Any]) -> Te
         strip(td, RESET)
         env._on_reset(td)
         return td
-    fresh = checked(env, plan, env._reset(td, **kwargs), td, masks)
+    if not kwargs and not env.resets_without_looking and _mark_nothing(masks):
+        fresh = present(env, td)
+    else:
+        fresh = checked(env, plan, env._reset(td, **kwargs), td, masks)
     strip(td, RESET)
     td = merge(masks, fresh, td)
     env._on_reset(td)
     return td
+
+
+def _mark_nothing(masks: Masks) -> bool:
+    """Whether all that decide are there and False everywhere: then nothing is reset."""
+    return all(mask is not None and not anything(mask) for mask in masks.values())
 
 
 def check_reset_options(env: EnvBase, given: Iterable[str], method: str = "reset", also: Iterable[str] = ()) -> None:

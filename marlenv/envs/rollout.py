@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Size, Tensor
 from marlenv.envs.policies import Policy, as_policy, ask
 from marlenv.envs.stepping import STEP, advance, check_input, rows_done
 from marlenv.errors import DtypeError, KeyMissing, ResetError, ShapeError, Unsupported, whole
-from marlenv.keys import NestedKey, beside, last, under
+from marlenv.keys import DONE_NAMES, NestedKey, beside, last, under
 from marlenv.specs.dtypes import usable_device
 from marlenv.tensordicts import fetch, is_nested, lazy, name_last, new, parts, put, raw, shallow
 
@@ -58,7 +58,7 @@ class RolloutOptions(NamedTuple):
         whole(who, "max_steps", max_steps, 1)
         if self.actions is not None and policy is not None:
             raise ValueError(f"{who}: give a policy or actions, not both")
-        if isinstance(self.actions, Sequence) and not len(self.actions):
+        if isinstance(self.actions, Sized) and not len(self.actions):
             raise ValueError(f"{who}: actions must hold the actions of one step at least, got none")
         if not (self.callback is None or callable(self.callback)):
             raise TypeError(f"{who}: callback must be a function of the env and the data, got {self.callback!r}")
@@ -121,7 +121,7 @@ def rollout(env: EnvBase, max_steps: int, policy: Any, options: RolloutOptions) 
     actions, trust, store = options.actions, options.trust_policy, options.storing_device
     if actions is not None:
         policy, trust = _replay(env, actions), True
-        max_steps = min(max_steps, len(actions)) if isinstance(actions, Sequence) else max_steps
+        max_steps = min(max_steps, len(actions)) if isinstance(actions, Sized) else max_steps
     act = env.rand_action if policy is None else as_policy(policy, env, trust)
     td = start(env, options)
     batch = td.batch_size
@@ -198,6 +198,8 @@ def _until_done(loop: RolloutLoop, td: TensorDictBase, wait_for_all: bool) -> li
     """Steps until any row is done, or until all are; rows that are done wait without being stepped."""
     env, plan = loop.env, loop.env.plan
     kept: list[TensorDictBase] = []
+    if wait_for_all:
+        _mark_going(env, td)
     for i in range(loop.max_steps):
         td = env.step(loop.act(td))
         if loop.callback is not None:
@@ -211,12 +213,17 @@ def _until_done(loop: RolloutLoop, td: TensorDictBase, wait_for_all: bool) -> li
             if plan.done.any_done(td):
                 break
             continue
-        going = ~ended_rows(env, td)
-        if not bool(going.any()):
+        if not _mark_going(env, td):
             break
-        if not bool(going.all()):
-            put(td, STEP, going)
     return kept
+
+
+def _mark_going(env: EnvBase, td: TensorDictBase) -> bool:
+    """Marks the rows that go on, where others are over; whether any goes on."""
+    going = ~ended_rows(env, td)
+    if not bool(going.all()):
+        put(td, STEP, going)
+    return bool(going.any())
 
 
 def ended_rows(env: EnvBase, td: TensorDictBase) -> Tensor:
@@ -367,8 +374,11 @@ def _truncate_last(env: EnvBase, td: TensorDictBase) -> None:
         return
     end = (slice(None),) * (td.ndim - 1) + (-1,)
     for key in truncations(env):
-        done, truncated = (td.get(under("next", one)).clone() for one in (beside(key, "done"), key))
-        truncated[end] |= ~done[end]
-        done[end] = True
-        td.set(under("next", key), truncated)
-        td.set(under("next", beside(key, "done")), done)
+        where = {name: under("next", beside(key, name)) for name in DONE_NAMES}
+        flags = {name: flag.clone() for name, at in where.items() if (flag := td.get(at, None)) is not None}
+        truncated = flags["truncated"]
+        truncated[end] |= ~flags.get("done", truncated | flags.get("terminated", truncated))[end]
+        if "done" in flags:
+            flags["done"][end] = True
+        for name, flag in flags.items():
+            td.set(where[name], flag)

@@ -134,6 +134,11 @@ class Go(Rules[State]):
     def legal(self, state: State) -> Tensor:
         return state.legal
 
+    def is_position(self, state: State) -> Tensor:
+        """Whether the moves made are in range, and no board is remembered that comes after them."""
+        made = torch.arange(state.seen.shape[-1], device=state.seen.device) <= state.ply.unsqueeze(-1)
+        return (state.ply >= 0) & (state.ply <= self.longest) & ((state.seen == LAST) | made).all(-1)
+
     def play(self, state: State, action: Tensor) -> State:
         n, gone = self.cells, state.outcome != 0
         passes, cell = action == n, action.unsqueeze(-1)

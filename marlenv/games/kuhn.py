@@ -91,6 +91,11 @@ class KuhnPoker(Rules[State]):
         bet = torch.nn.functional.pad(state.moves == 1, (0, 1))
         return bet.reshape((*bet.shape[:-1], 2, self.num_players)).any(-2)
 
+    @staticmethod
+    def _stays(bets: Tensor) -> Tensor:
+        """Who has not folded, at the end; bool ``[*B, P]``."""
+        return bets | ~bets.any(-1, keepdim=True)
+
     def player(self, state: State) -> Tensor:
         return self._count(state) % self.num_players
 
@@ -113,8 +118,7 @@ class KuhnPoker(Rules[State]):
     def returns(self, state: State) -> Tensor:
         bets = self._bets(state)
         chips = 1.0 + bets.to(torch.float32)
-        stays = bets | ~bets.any(-1, keepdim=True)
-        winner = torch.where(stays, state.cards, -1).argmax(-1)
+        winner = torch.where(self._stays(bets), state.cards, -1).argmax(-1)
         won = cards.one_hot(winner, self.num_players) * chips.sum(-1, keepdim=True) - chips
         return won * self.over(state).unsqueeze(-1)
 
@@ -146,16 +150,17 @@ class KuhnPoker(Rules[State]):
         hands = [cards.ranks(self.num_players + 1)[card] for card in state.cards.tolist()]
         done = [WORDS[move] for move in state.moves.tolist() if move >= 0]
         notes = [" ".join(done[i :: self.num_players]) for i in range(self.num_players)]
-        seat = None if bool(self.over(state)) else seat
-        pot = f"pot {self.num_players + done.count('bet')}"
-        return "\n".join([*cards.table(self.players, hands, notes, seat, color=color), drawing.faint(pot, color)])
+        stays = self._stays(self._bets(state))
+        laid_open = (stays & self.over(state) & (stays.sum() > 1)).tolist()
+        pot = drawing.faint(f"pot {self.num_players + done.count('bet')}", color)
+        return "\n".join([*cards.table(self.players, hands, notes, seat, laid_open, color=color), pot])
 
     def show(self, state: State, *, color: bool = False) -> str:
         """The players' cards, what they did, and the pot."""
         return self._shown(state, None, color)
 
     def view(self, state: State, seat: int, *, color: bool = False) -> str:
-        """The table without the others' cards, which are laid open at the end."""
+        """The table without the others' cards; at a showdown those who have not folded lay theirs open."""
         return self._shown(state, seat, color)
 
     def svg(self, state: State) -> str:

@@ -200,11 +200,8 @@ class LeducPoker(Rules[State]):
 
     def _shown(self, state: State, seat: int | None, color: bool) -> str:
         hands = [self._name(card) for card in state.cards.tolist()]
-        if seat is not None and int(self.outcome(state)) == 2:
-            away = [folded and player != seat for player, folded in enumerate(state.folded.tolist())]
-            hands = [cards.HIDDEN * len(hand) if gone else hand for hand, gone in zip(hands, away, strict=True)]
-            seat = None
-        lines = cards.table(self.players, hands, self._notes(state), seat, color=color)
+        laid_open = (~state.folded & (self.outcome(state) == 2)).tolist()
+        lines = cards.table(self.players, hands, self._notes(state), seat, laid_open, color=color)
         card = "" if int(state.public) < 0 else f"table {self._name(int(state.public))}; "
         done = " / ".join(" ".join(WORDS[m] for m in row if m >= 0) for row in state.moves.tolist()).rstrip(" /")
         return "\n".join([*lines, *([drawing.faint(card + done, color)] if card or done else [])])

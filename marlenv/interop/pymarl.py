@@ -238,8 +238,7 @@ class PyMARLEnv:
 
     def close(self) -> None:
         """Closes the env."""
-        if not self.inner.is_closed:
-            self.inner.close()
+        self.inner.close(raise_if_closed=False)
 
 
 def _number(name: str, action: Any) -> int:

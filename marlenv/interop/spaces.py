@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from marlenv.errors import DtypeError, GroupError, ShapeError, SpecError
-from marlenv.groups.packing import fractions
 from marlenv.keys import NestedKey
 from marlenv.optional import need
 from marlenv.specs import (
@@ -24,6 +23,7 @@ from marlenv.specs import (
     TensorSpec,
     Unbounded,
 )
+from marlenv.specs.dtypes import fractions
 from marlenv.specs.plain import is_plain
 
 

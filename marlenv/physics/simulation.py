@@ -119,7 +119,7 @@ class Simulation:
         Args:
             state: of ``B`` rows.
             where: which of them start anew.
-            kept: what the others see, and so what is returned for them; when left out, theirs is not to be used.
+            kept: what the others see, and so what is returned for them; zeros when left out.
 
         """
         if where is None:
@@ -134,11 +134,10 @@ class Simulation:
             if len(at) or kept is not None:
                 return self._begin_some(state, at, kept)
         new, observations, infos = self._begin(state["rng"])
-        if kept is not None:
-            fresh = leaves(observations, infos)
-            masks = {key: where.reshape(-1, *(1,) * (x.ndim - 1)) for key, x in fresh.items()}
-            chosen = {key: torch.where(masks[key], x, kept[key]) for key, x in fresh.items()}
-            observations, infos, _ = unflatten(chosen)
+        fresh = leaves(observations, infos)
+        kept = {key: torch.zeros_like(x) for key, x in fresh.items()} if kept is None else kept
+        masks = {key: where.reshape(-1, *(1,) * (x.ndim - 1)) for key, x in fresh.items()}
+        observations, infos, _ = unflatten({key: torch.where(masks[key], x, kept[key]) for key, x in fresh.items()})
         return merge(where, new, state), observations, infos
 
     def _begin_some(self, state: State, at: Tensor, kept: Kept | None) -> tuple[State, Observations, Infos]:

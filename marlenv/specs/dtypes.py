@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 import torch
@@ -16,6 +16,63 @@ ENDS = {
     for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 }
 """The smallest and the largest number of integer types."""
+NUMBERS = "biuf"
+"""The kinds of numpy's dtypes that are real numbers."""
+
+
+def unfit(value: Any, dtype: torch.dtype) -> str:
+    """What is wrong with the numbers of an array or a tensor for a dtype, in words; nothing where all fit.
+
+    >>> unfit(np.array([1.0, 2.5]), torch.int64), unfit(np.array([1.0, 2.5]), torch.float32)
+    ('expected whole numbers for torch.int64, got [2.5]', '')
+    >>> unfit(np.array(["1"]), torch.float32), unfit(np.array([1, 2]), torch.bool)
+    ("expected numbers, got array(['1'], dtype='<U1')", 'expected 0 or 1 for torch.bool, got [2]')
+    """
+    numbers = _numbers(value, dtype)
+    if numbers is None:
+        return f"expected numbers, got {value!r}"[:200]
+    if dtype.is_complex:
+        return ""
+    if not dtype.is_floating_point and (wrong := fractions(numbers)):
+        return f"expected whole numbers for {dtype}, got {wrong}"
+    if dtype == torch.bool and (wrong := _no_flags(numbers)):
+        return f"expected 0 or 1 for {dtype}, got {wrong}"
+    return misfits(numbers, dtype)
+
+
+def _numbers(value: Any, dtype: torch.dtype) -> Any:
+    """The numbers of an array or a tensor; None if it holds anything else, or hides some behind a mask."""
+    if isinstance(value, Tensor):
+        return None if value.is_complex() and not dtype.is_complex else value
+    if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
+        return None
+    if value.dtype != object:
+        return value if value.dtype.kind in NUMBERS or (dtype.is_complex and value.dtype.kind == "c") else None
+    items = value.reshape(-1).tolist()
+    if all(isinstance(one, int) for one in items):
+        return value
+    return value.astype(np.float64) if all(isinstance(one, SupportsFloat) for one in items) else None
+
+
+def _no_flags(value: Any) -> list[float]:
+    """The first numbers that are neither 0 nor 1."""
+    if value.dtype in (np.bool_, torch.bool):
+        return []
+    found: list[float] = value[(value != 0) & (value != 1)][:5].tolist()
+    return found
+
+
+def fractions(value: Any) -> list[float]:
+    """The first numbers of an array or a tensor that are no whole ones, for errors.
+
+    >>> fractions(np.array([1.0, 2.5, float("nan")])), fractions(torch.tensor([1, 2]))
+    ([2.5, nan], [])
+    """
+    if not (value.dtype.is_floating_point if isinstance(value, Tensor) else value.dtype.kind == "f"):
+        return []
+    wrong = (value != value.round()) | (abs(value) == float("inf"))
+    found: list[float] = value[wrong][:5].tolist()
+    return found
 
 
 def misfits(value: Tensor | np.ndarray[Any, Any] | float, dtype: torch.dtype) -> str:

@@ -10,10 +10,12 @@ import numpy as np
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from marlenv.envs import EnvBase
 from marlenv.keys import NestedKey
 from marlenv.tensordicts import parts
 from marlenv.testing.checks import PLAYED, check, require
 from marlenv.testing.comparison import differences, leaves
+from marlenv.testing.trace import TraceStep, follow, repeat
 
 if TYPE_CHECKING:
     from marlenv.testing.case import Case
@@ -53,6 +55,33 @@ def entries_share_no_memory(case: Case) -> None:
             known.add(layout)
             found = overlap(td)
             require(found is None, f"{found}, in the data of {where}")
+
+
+@check(
+    "give out copies of what the env goes on from: clone state that is shown; keep no tensor of the input, actions too",
+    (PLAYED, "equal_seeds_give_equal_episodes", OLD, "entries_share_no_memory"),
+)
+def data_may_be_written_over(case: Case) -> None:
+    """What a reset or a step returned, and what it was given, may be written over; the env goes on as it was."""
+
+    def act(i: int, env: EnvBase, td: TensorDictBase, moment: TraceStep) -> TensorDictBase:
+        mine = td.clone()
+        _write_over(td)
+        return repeat(i, env, mine, moment)
+
+    def step(env: EnvBase, td: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        data, following = env.step_and_maybe_reset(td)
+        mine = data.clone(), following.clone()
+        _write_over(data)
+        _write_over(following)
+        return mine
+
+    follow(case.twinned, case.make(), "where data were written over, the env differs", act=act, step=step)
+
+
+def _write_over(td: TensorDictBase) -> None:
+    for _, x in _strided(td):
+        x.detach().logical_not_()
 
 
 def _handed_out(case: Case) -> Iterator[tuple[str, TensorDictBase]]:

@@ -141,7 +141,7 @@ def why_illegal(env: EnvBase, td: TensorDictBase) -> str | None:
         if isinstance(value, list) or entry.mask is None or value.dtype.is_floating_point:
             continue
         mask: Any = fetch(data, entry.mask)
-        if mask.shape == (*value.shape, mask.shape[-1]):
+        if mask is not None and mask.shape == (*value.shape, mask.shape[-1]):
             legal = mask.gather(-1, value.long().unsqueeze(-1)).squeeze(-1)
             if not bool((legal | ~mask.any(-1)).all()):
                 return f"{entry.key!r} is masked out"

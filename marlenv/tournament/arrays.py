@@ -25,6 +25,7 @@ def numbers(values: object, who: str, expected: str) -> Array:
     except (ValueError, TypeError, RuntimeError) as error:  # the last of tensors that need a gradient
         ragged = "inhomogeneous" in str(error)
         got = f"a {type(values).__name__} with rows of different lengths" if ragged else f"what is no numbers: {error}"
+        got = f"{type(values).__name__}; give its payoffs()" if callable(getattr(values, "payoffs", None)) else got
         raise ShapeError(f"{who}: expected {expected}, got {got}") from error
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from marlenv.envs.registry import load
 from marlenv.errors import SpecError, UnknownName, nearest, whole
@@ -26,6 +27,9 @@ from marlenv.tournament.players import Player, random_player
 from marlenv.tournament.schedule import Chance
 from marlenv.tournament.sequential import SPRT
 from marlenv.tournament.turns import Board
+
+if TYPE_CHECKING:
+    from marlenv.tournament.store import Ledger
 
 KINDS_OF_VALUES: dict[str, tuple[tuple[type, ...], str]] = {
     "env": ((str,), "a text"),
@@ -257,11 +261,14 @@ class Config:
         except tomllib.TOMLDecodeError as error:
             more = "; two players of one name?" if "overwrite" in str(error) else ""
             raise SpecError(f"{path}: this is no TOML: {error}{more}") from None
-        try:
+        with _named(path):
             return cls.of(given, Path(path).parent)
-        except Exception as error:
-            error.add_note(f"in {path}")
-            raise
+
+    @classmethod
+    def kept(cls, ledger: Ledger) -> Config:
+        """The tournament that a ledger is of; errors name the file."""
+        with _named(ledger.path):
+            return cls.of(ledger.config)
 
     def table(self) -> dict[str, Any]:
         """The fields, as they go into the ledger."""
@@ -335,6 +342,16 @@ class Config:
         if self.openings and rules is None:
             raise SpecError(f"tournament: openings are of games with rules, and {self.env!r} has none")
         return [read_opening(rules, words) for words in self.openings] if rules is not None else []
+
+
+@contextmanager
+def _named(path: Path | str) -> Iterator[None]:
+    """Errors note the file in which a config stands."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in {path}")
+        raise
 
 
 def _tuples(where: str, given: Any) -> tuple[tuple[str, ...], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations
 from math import ceil, exp, expm1, floor, lgamma, log
 from statistics import NormalDist
@@ -123,21 +124,29 @@ def _circles(results: Results) -> list[str]:
 
 
 def _alike(played: Played) -> list[str]:
-    """Players who made the same moves in all the games that they could have in common."""
-    seen: dict[str, dict[tuple[object, ...], set[int]]] = {}
+    """Players who made the same moves, as often, in all the games that they could have in common."""
+    seen: dict[str, dict[tuple[object, ...], Counter[int]]] = {}
     for game, digest, plies in zip(played.games, played.digest.tolist(), played.plies.tolist(), strict=True):
         if not plies:  # nobody moved, which is alike for all
             continue
         for seat, name in enumerate(game.players):
             others = (*game.players[:seat], None, *game.players[seat + 1 :])
-            seen.setdefault(name, {}).setdefault((others, game.opening), set()).add(digest)
+            seen.setdefault(name, {}).setdefault((others, game.opening), Counter())[digest] += 1
     out = []
     for a, b in combinations(seen, 2):
         shared = [key for key in seen[a].keys() & seen[b].keys() if a not in key[0] and b not in key[0]]  # type: ignore[operator]
-        if shared and all(seen[a][key] == seen[b][key] for key in shared):
+        if shared and all(_as_often(seen[a][key], seen[b][key]) for key in shared):
             alike = f"{a!r} and {b!r} play alike, move by move, against all whom both met"
             out.append(f"{alike}, as one player that is entered twice")
     return out
+
+
+def _as_often(mine: Counter[int], theirs: Counter[int]) -> bool:
+    """Whether both made each game in the same share of theirs; of a small game, all may come up with anybody."""
+    if mine.keys() != theirs.keys():
+        return False
+    own, other = mine.total(), theirs.total()
+    return all(count * other == theirs[digest] * own for digest, count in mine.items())
 
 
 def _forfeits(played: Played) -> list[str]:

@@ -139,7 +139,7 @@ def run(
             as on a host that is lost. This one gives them all the time, however long a game takes.
     """
     whole("tournament", "workers", workers, 0)
-    config = Config.of(ledger.config)
+    config = Config.kept(ledger)
     arena, owner, block = config.arena(), me(), config.block or 8 * config.rows
     tell = progress or (lambda count: None)
     crew: Crew = Here(arena, tell)

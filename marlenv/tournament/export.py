@@ -43,7 +43,7 @@ def positions(board: RulesBoard, game: Game, moves: Moves) -> tuple[list[Any], l
 
 def board_of(ledger: Ledger) -> RulesBoard | None:
     """What the games of a ledger were played on; None where that is an env without rules."""
-    board = Config.of(ledger.config).board()
+    board = Config.kept(ledger).board()
     return board if isinstance(board, RulesBoard) else None
 
 

@@ -21,7 +21,8 @@ OUT = 1 << 19  # steps of the play-out are numbered from here
 
 
 class MCTSPlayer:
-    """Plays the move that most of its games of thought began with (UCT), where all see everything and move in turn.
+    """Plays the move that most of its games of thought began with (UCT), where all see everything and move in turn; of
+    several such moves the one that earned most in them, of those that earned the same any.
 
     Each simulation goes down the tree of its position by upper confidence bounds, adds a position, and plays on at
     random to the end; all rows do so at once. Each simulation throws dice of its own: it does not know those to come.
@@ -64,7 +65,9 @@ class MCTSPlayer:
         tree = kind(rules, root, self.simulations, self.explore, turn.rng.bits())
         for number in range(1, self.simulations + 1):
             tree.simulate(number)
-        return tree.visits[:, 0].masked_fill(~turn.legal, -1).argmax(-1)
+        visits = tree.visits[:, 0].masked_fill(~turn.legal, -1)
+        value = tree.value[:, 0].masked_fill(visits < visits.amax(-1, keepdim=True), -torch.inf)
+        return picked(value == value.amax(-1, keepdim=True), turn.rng.uniform())
 
 
 class _Tree:
@@ -129,13 +132,13 @@ class _Tree:
             self.value[self.rows, node, action] += earned.gather(1, mover.unsqueeze(1)).squeeze(1) * went
 
     def _best(self, node: Tensor, legal: Tensor, unit: Tensor) -> Tensor:
-        """The action with the highest bound; of those that were not tried, any."""
+        """An action that was not tried; where all were, one with the highest bound."""
         visits, value = self.visits[self.rows, node], self.value[self.rows, node]
         bound = value / visits + self.explore * (visits.sum(-1, keepdim=True).log() / visits).sqrt()
         untried = legal & (visits == 0)
-        some = picked(untried, unit)
-        best = bound.masked_fill(~legal | (visits == 0), -torch.inf).argmax(-1)
-        return torch.where(untried.any(-1), some, best)
+        bound = bound.masked_fill(~legal | (visits == 0), -torch.inf)
+        best = legal & (bound == bound.amax(-1, keepdim=True))
+        return picked(torch.where(untried.any(-1, keepdim=True), untried, best), unit)
 
     def _play_out(self, state: Any, number: int) -> Tensor:
         """What each seat earns if all play at random to the end; ``[R, P]``."""

@@ -76,7 +76,7 @@ def read_suite(path: Path, plies: int | None = None) -> list[tuple[str, ...]]:
         raise SpecError(f"openings: there is no file {path}")
     kinds = {".epd": _epd, ".pgn": _pgn}
     try:
-        found = kinds.get(path.suffix, _lines)(_text(path), plies)
+        found = kinds.get(path.suffix.lower(), _lines)(_text(path), plies)
     except BadNotation as error:
         error.add_note(f"in {path}")
         raise
@@ -90,7 +90,7 @@ def _text(path: Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        if path.suffix == ".pgn":  # whose standard says so, in section 4.1
+        if path.suffix.lower() == ".pgn":  # whose standard says so, in section 4.1
             return data.decode("latin-1")
         raise SpecError(f"openings: {path} is no text in UTF-8: {error}; save it as UTF-8") from None
 

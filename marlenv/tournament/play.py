@@ -42,7 +42,8 @@ class Played(NamedTuple):
     ending: Tensor
     """How each game ended, an index into ``ENDINGS``; int8 ``[G]``."""
     culprit: Tensor
-    """The seat that forfeited, by an illegal move or by failing; int64 ``[G]``, -1 where none did."""
+    """The seat that forfeited, by an illegal move or by failing, the first of several that did at once; int64 ``[G]``,
+    -1 where none did."""
     digest: Tensor
     """A number that two games share if their moves are the same; int64 ``[G]``."""
     moves: Sequence[Moves]

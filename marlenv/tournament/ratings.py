@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import networkx as nx
 import numpy as np
 
+from marlenv.columns import table
 from marlenv.errors import PoolError, SpecError
 from marlenv.tournament.arrays import level_of
 from marlenv.tournament.likelihood import FAR, Array, Flags, Model, maximum
@@ -278,11 +279,7 @@ class Ratings:
                     f"{100 * share:.1f}%",
                 )
             )
-        widths = [max(len(line[c]) for line in lines) for c in range(len(lines[0]))]
-        return "\n".join(
-            "  ".join([line[0].ljust(widths[0]), *(t.rjust(w) for t, w in zip(line[1:], widths[1:], strict=True))])
-            for line in lines
-        )
+        return table(lines, right=range(1, len(lines[0])))
 
 
 def rate(results: Results, *, draws: Draws = "davidson", seat: bool | None = None) -> Ratings:

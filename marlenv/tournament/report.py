@@ -11,6 +11,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader  # torch needs it and brings it
 from markupsafe import Markup
 
+from marlenv.columns import shortened
 from marlenv.errors import PoolError, ShapeError, Unsupported, whole
 from marlenv.files import whole_file
 from marlenv.tournament.asking import ENDINGS
@@ -69,7 +70,7 @@ def standings(
             row[f"{100 * level:g} %"] = f"{elo_points(low)} {elo_points(high)}"
             row["rank"] = f"{best:.0f}-{worst:.0f}"
         mine = earned[names[k]]
-        row |= {"games": f"{games[names[k]]}", "score": f"{100 * share[k]:.1f}%"}
+        row |= {"games": f"{games[names[k]]}", "score": f"{100 * share[k]:.1f}%" if results.played[k] else "-"}
         row["mean return"] = f"{np.mean(mine):.3g}" if mine else "-"
         rows.append(row)
     return rows, note
@@ -100,7 +101,8 @@ def write_report(
     """
     whole("report", "replays", replays, 0)
     path = placed("report", Path(path))
-    played, names = ledger.played(), list(ledger.config["players"])
+    config, played = Config.kept(ledger), ledger.played()
+    names = list(config.players)
     rows, note = standings(played, names, level, draws=draws, seat=seat)
     results = results_of(played, names) if played.games else Results(tuple(names))
     once = met(played, names) if played.games else results
@@ -108,19 +110,19 @@ def write_report(
     pages = Environment(loader=PackageLoader("marlenv.tournament", "page"), autoescape=True)
     pages.filters["shortened"] = shortened
     text = pages.get_template("report.html").render(
-        title=ledger.config["env"],
-        config=ledger.config,
+        title=config.env,
+        config=config,
         counts=ledger.counts(),
         rows=rows,
         note=note,
-        verdict=verdict(Config.of(ledger.config), played, level),
+        verdict=verdict(config, played, level),
         warnings=defects(played, once) if played.games else [],
         names=order,
         cross=_cross(results, order),
         graph=response(once, order, level),
         accounts=_accounts(played, order),
-        teams=_teams(played) if ledger.config["schedule"] in ("teams", "focal") else [],
-        gap=_gap(played, level) if ledger.config["schedule"] == "teams" else "",
+        teams=_teams(played) if config.schedule in ("teams", "focal") else [],
+        gap=_gap(played, level) if config.schedule == "teams" else "",
         scale=Ratings.scale,
         schedule=_schedule(ledger, played),
         seats=_by_seat(played, results),
@@ -243,18 +245,6 @@ def _plot(rows: list[dict[str, str]], level: float) -> dict[str, list[dict[str, 
     step = size * max(k for k in (1, 2, 5) if k * size <= width / 2)
     marks = step * np.arange(np.ceil(low / step), np.floor(high / step) + 1)
     return {"lines": lines, "marks": [{"at": at(x), "name": f"{x + 0.0:+.0f}" if x else "0"} for x in marks]}
-
-
-def shortened(name: str, most: int) -> str:
-    """A name of so many letters at most, with a gap in the middle: names often begin alike and end apart.
-
-    >>> shortened("checkpoint_of_wolves_000100", 20), shortened("ada", 20)
-    ('checkpoin…ves_000100', 'ada')
-    """
-    if len(name) <= most:
-        return name
-    front = (most - 1) // 2
-    return f"{name[:front]}…{name[front + 1 - most :]}"
 
 
 def _replays(ledger: Ledger, played: Played, count: int) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def verify(ledger: Ledger, count: int = 20) -> list[str]:
     total = len(played.games)
     some = sorted({k * total // count for k in range(count)}) if total else []
     games = [played.games[k] for k in some]
-    again = Config.of(ledger.config).arena().play(games)
+    again = Config.kept(ledger).arena().play(games)
     other = [g for g, k, digest in zip(games, some, again.digest, strict=True) if digest != played.digest[k]]
     if not other:
         return []

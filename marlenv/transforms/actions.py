@@ -491,6 +491,8 @@ class DiscreteActionProjection(DrawingActions):
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         mask = None if self.mask_key is None else fetch(tensordict, self.memory_of(self.mask_key))
         self._legal = None if mask is None else mask[..., : self.num_actions_effective]
+        if self.mask_key is not None and self._legal is not None:  # as the env gave it, which may read it again
+            write(tensordict, self.mask_key, self._legal)
         return super()._inv_call(tensordict)
 
     def _inv_apply_transform(self, state: Tensor) -> Tensor:
@@ -520,9 +522,14 @@ class DiscreteActionProjection(DrawingActions):
         self.dtype = spec.dtype
         shape = (*spec.shape[:-1], self.max_actions)
         specs["action"][key] = OneHot(self.max_actions, shape, device=spec.device, dtype=spec.dtype)
-        for where in () if self.mask_key is None else {self.mask_key, self.memory_of(self.mask_key)}:
-            leaf = specs["observation"][self.mask_key]
-            specs["observation"][where] = Binary(shape=shape, device=leaf.device, dtype=leaf.dtype)
+        if self.mask_key is None:
+            return
+        leaf = specs["observation"][self.mask_key]
+        wide = Binary(shape=shape, device=leaf.device, dtype=leaf.dtype)
+        for where in {self.mask_key, self.memory_of(self.mask_key)}:
+            specs["observation"][where] = wide.clone()
+        if self.mask_key in specs["state"]:
+            specs["state"][self.mask_key] = wide
 
     def transform_action_spec(self, action_spec: Composite) -> Composite:
         """As it is; see :meth:`respec`."""

@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Size, Tensor
 
+from marlenv.envs.stepping import holds_rows
 from marlenv.errors import ShapeError, SpecError, SpecTypeError, Unsupported
 from marlenv.groups.reset import RESET
 from marlenv.keys import NestedKey, level, nested, path
@@ -114,7 +115,7 @@ class ConditionalPolicySwitch(Transform):
         """What follows where the policy plays, and what stood there elsewhere."""
         env: Any = self.parent
         everywhere = bool(where.all())
-        if not everywhere and not env.handles_partial_steps and env.batch_locked:
+        if not (everywhere or holds_rows(env)):
             raise Unsupported(
                 f"ConditionalPolicySwitch: {type(env.base_env).__name__} cannot step some of its rows only; put the "
                 f"transform into the envs of a SerialEnv"

@@ -12,6 +12,7 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE, assign
+from marlenv.envs.attributes import names, owns
 from marlenv.envs.autoreset import AutoReset
 from marlenv.envs.random_actions import drawing_from
 from marlenv.envs.resetting import check_reset_options
@@ -94,8 +95,13 @@ class TransformedEnv(EnvBase):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "transform":  # nn.Module would take it for one more part
             self._replace(as_transform(value))
-        else:
+        elif name in self.__dict__ or owns(self, name) or name not in self._names_below():
             super().__setattr__(name, value)
+        else:  # where it is read
+            setattr(self.base_env, name, value)
+
+    def _names_below(self) -> frozenset[str]:
+        return names(self.base_env) if self._finished else frozenset()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -183,11 +189,11 @@ class TransformedEnv(EnvBase):
             self.chain.empty_cache()
             self._edit_specs()
         outside = self.full_observation_spec
-        self._changed = [
-            key
+        self._changed = {
+            key: (leaf.shape, leaf.dtype)
             for key, leaf in self.base_env.full_observation_spec.items(True, True)
             if key in outside and (outside[key].shape != leaf.shape or outside[key].dtype != leaf.dtype)
-        ]
+        }
         leaves, plain = self.chain.leaves(), Transform
         named = any(leaf.in_keys_inv or leaf.enable_inv_on_reset for leaf in leaves)
         self._tells = named or any(type(leaf)._inv_call is not plain._inv_call for leaf in leaves)
@@ -335,7 +341,12 @@ class TransformedEnv(EnvBase):
 
     def _unchanged(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Data without the observations that have another form than the env gives them, which it cannot go on with."""
-        return self._put_back(tensordict.exclude(*self._changed) if self._changed else tensordict)
+        lead, odd = tensordict.ndim - len(self.base_env.batch_size), []
+        for key, form in self._changed.items():
+            value = fetch(tensordict, key)
+            if not isinstance(value, Tensor) or (value.shape[lead:], value.dtype) != form:  # not undone by an inverse
+                odd.append(key)
+        return self._put_back(tensordict.exclude(*odd) if odd else tensordict)
 
     def _after_reset(self, tensordict: TensorDictBase | None, fresh: TensorDictBase) -> TensorDictBase:
         if not self.base_env.gives_all_flags:

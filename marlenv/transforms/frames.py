@@ -10,6 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.envs.random_actions import ActionStream, drawing_from
+from marlenv.envs.stepping import holds_rows
 from marlenv.errors import ShapeError, SpecError, Unsupported, whole
 from marlenv.groups.reset import merge
 from marlenv.keys import NestedKey, Path, beside, last, nested, path, under
@@ -495,7 +496,7 @@ class NoopResetEnv(Drawing):
     def join(self, env: EnvBase) -> None:
         """Looks whether rows can be stepped by themselves."""
         super().join(env)
-        if env.batch_size.numel() > 1 and not env.handles_partial_steps:
+        if env.batch_size.numel() > 1 and not holds_rows(env):
             raise SpecError(
                 f"NoopResetEnv: {type(env.base_env).__name__} cannot step some of its {env.batch_size.numel()} rows "
                 f"only; put the transform into the envs of a SerialEnv"

@@ -10,8 +10,9 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from marlenv.errors import GroupError, SpecError, Unsupported
-from marlenv.groups import GroupTree, regroup, regroup_spec
+from marlenv.groups import GroupTree, RegroupPlan, regroup_spec
 from marlenv.groups.maps import GroupMap, MarlGroupMapType, resolve
+from marlenv.groups.regroup import regroup_moment
 from marlenv.keys import NestedKey, level, nested
 from marlenv.specs import Categorical, Composite, OneHot, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch, shallow, write
@@ -105,9 +106,10 @@ class RegroupTransform(Transform):
         _check_flags(specs["done"], self.inner, self.outer)  # type: ignore[arg-type]
         for kind, spec in specs.items():
             specs[kind] = regroup_spec(spec, self.inner, self.outer)  # type: ignore[arg-type]
+        self._out, self._in = RegroupPlan(self.inner, self.outer), RegroupPlan(self.outer, self.inner)  # type: ignore[arg-type]
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return regroup(next_tensordict, self.inner, self.outer)  # type: ignore[arg-type]
+        return regroup_moment(next_tensordict, self._out)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         here = [path for path in self.outer.groups if fetch(tensordict, nested(path)) is not None]
@@ -116,7 +118,7 @@ class RegroupTransform(Transform):
             if group.ndim == tensordict.ndim:  # data of users, who need not say that it holds agents
                 sized = TensorDict({**group}, (*group.batch_size, len(self.outer.groups[path])), device=group.device)
                 write(tensordict, nested(path), sized)
-        return regroup(tensordict, self.outer, self.inner) if len(here) == len(self.outer.groups) else tensordict  # type: ignore[arg-type]
+        return regroup_moment(tensordict, self._in) if len(here) == len(self.outer.groups) else tensordict
 
     def known_before(self, tensordict: TensorDictBase, resetting: bool = False) -> TensorDictBase:
         """The data in the groups as they were, where those that remember something look for it."""

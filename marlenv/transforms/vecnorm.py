@@ -202,7 +202,7 @@ class _Running(Transform):
             self._make(key, value, where.ndim)
         held = self._held(key)
         if not self.frozen:
-            self._update(value.to(held[0].dtype), *held, where=where)
+            self._update(value.detach().to(held[0].dtype), *held, where=where)  # statistics are no part of a graph
         loc, scale = self._loc_scale_of(*held)
         return ((value - loc) / scale).to(value.dtype)
 
@@ -318,8 +318,10 @@ def _unbounded(spec: TensorSpec) -> TensorSpec:
 class VecNorm(_Running):
     """Normalises observations and rewards by mean and deviation over rows and time; TorchRL's first form.
 
-    Old values count less by ``decay`` with every step. One statistic serves all rows; each agent has its own. Of a
-    partial reset the rows that are reset are measured, and no others; of a step those that do not stand still.
+    Old values count less by ``decay`` with every step. One statistic serves all rows; each agent has its own. Every
+    observation is measured once, the first of an episode too: of a partial reset the rows that are reset, and no others
+    (TorchRL's measures the others again); of a step those that do not stand still. For gradients, statistics are
+    constants.
 
     Args:
         in_keys: observations and rewards; all floating ones when left out.
@@ -415,6 +417,8 @@ class VecNorm(_Running):
 
 class VecNormV2(_Running):
     """Normalises observations and rewards by moving averages; TorchRL's second form.
+
+    Every observation is measured once, as by :class:`VecNorm`.
 
     Args:
         in_keys: observations and rewards; all floating ones when left out.
@@ -543,9 +547,9 @@ class VecNormV2(_Running):
             if value is not None:
                 value = _floating(value)
                 if not self.frozen:
-                    count = count + 1
+                    count, new_one = count + 1, value.detach()
                     weight = torch.as_tensor(1 - self.decay) if self.decay != 1.0 else 1 / count
-                    one, two = one.lerp(value, weight.to(one.dtype)), two.lerp(value.pow(2), weight.to(two.dtype))
+                    one, two = one.lerp(new_one, weight.to(one.dtype)), two.lerp(new_one.pow(2), weight.to(two.dtype))
                 loc, scale = self._loc_scale_of(one, two, count)
                 td.set(new, (value - loc) / scale)
             for where, made in zip(wheres, (one, two, count), strict=True):

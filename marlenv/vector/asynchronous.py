@@ -20,7 +20,7 @@ from marlenv.groups.done import strip
 from marlenv.groups.reset import RESET
 from marlenv.specs import NonTensor
 from marlenv.tensordicts import fetch, get, lazy, shallow
-from marlenv.vector.base import WHOLE, MakeEnv, Options
+from marlenv.vector.base import MakeEnv, Options
 from marlenv.vector.channels import left
 from marlenv.vector.questions import QuestionPool
 
@@ -483,24 +483,19 @@ class AsyncEnvPool(QuestionPool):
         self._note_reset()
         return self._indexed(self._stack([part[0] for part in parts]))
 
-    def _saved(self, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
-        return [part[0] for part in self._ask("call", "state_dict", args, kwargs)]
-
     def _load(self, states: list[Any], strict: bool, assign: bool) -> None:
         self._ask("load", each=[([own], strict, assign) for own in states])
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            if name.startswith("_") or name in WHOLE or "_channels" not in self.__dict__:
-                raise
-        if self.is_closed:
-            self.start()
+    def _read_children(self, name: str) -> list[Any] | None:
+        self.start() if self.is_closed else None
         answers = self._ask("get", name)
-        if answers[0][0]:
-            return lambda *args, **kwargs: [part[0] for part in self._ask("call", name, args, kwargs)]
-        return [part[0] for _, part in answers]
+        return None if answers[0] is None else [one for part in answers for one in part]
+
+    def _call_children(self, name: str, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
+        return [one for part in self._ask("call", name, args, kwargs) for one in part]
+
+    def _set_children(self, name: str, value: Any) -> None:
+        self._ask("set", name, value) if self._channels else None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_size={list(self.batch_size)}, stack={self.stack!r})"

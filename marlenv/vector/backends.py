@@ -6,7 +6,7 @@ import queue
 from typing import Any
 
 from marlenv.vector.asynchronous import AsyncEnvPool
-from marlenv.vector.channels import Channel, ProcessChannel, ThreadChannel
+from marlenv.vector.channels import Channel, Making, ProcessChannel, ThreadChannel
 from marlenv.vector.process import start_method
 from marlenv.vector.ray import RayChannel
 from marlenv.vector.worker import Recipe
@@ -24,11 +24,11 @@ class ThreadingAsyncEnvPool(AsyncEnvPool, backend="threading"):
     channel = ThreadChannel
 
     def _launch(self) -> None:
-        self._answers = queue.SimpleQueue[Any]()
+        self._answers, self._making = queue.SimpleQueue[Any](), Making()
         super()._launch()
 
     def _opened(self, number: int, recipes: list[Recipe]) -> Channel:
-        return ThreadChannel(recipes, self._answers)
+        return ThreadChannel(recipes, self._answers, self._making)
 
 
 class ProcessorAsyncEnvPool(AsyncEnvPool, backend="multiprocessing"):

@@ -23,20 +23,20 @@ from marlenv.errors import EnvClosed, NeedsReset, SpecError, SpecTypeError, Unsu
 from marlenv.groups.reset import read_masks
 from marlenv.keys import NestedKey
 from marlenv.tensordicts import get, lazy, put, rows
+from marlenv.vector.attributes import ChildAttributes
 from marlenv.vector.protocol import Description
 from marlenv.vector.state_dicts import flattened, parted
 
 MakeEnv = Callable[..., EnvBase]
-WHOLE = frozenset(("tree",))
-"""What a pool has of its own or not at all: children are not asked for it one by one."""
 Options = dict[str, Any]
 
 
-class BatchedEnv(EnvBase):
+class BatchedEnv(ChildAttributes):
     """Several envs as one, with one more batch dimension in front. Abstract.
 
     Attributes that a batched env does not have are asked of the children: ``env.gravity`` is a list with one value per
-    child, and ``env.some_method(1)`` calls the method of every child and returns the list of answers.
+    child, and ``env.some_method(1)`` calls the method of every child and returns the list of answers; setting
+    ``env.gravity = 9`` reaches every child.
 
     ``env[1:3]`` is a pool of some of the children, which stay those of the whole: what is done here is done there.
 
@@ -141,8 +141,8 @@ class BatchedEnv(EnvBase):
         self._check_memory()
         super().__init__(device=device)
         self.failures = torch.zeros(num_workers, dtype=torch.int64)
-        self._given_device = self.device
-        self.is_closed = True
+        self._given_device, self.is_closed = self.device, True
+        self.__dict__.setdefault("_assigned", [{} for _ in range(num_workers)])
         self._describe()
 
     @staticmethod
@@ -257,8 +257,10 @@ class BatchedEnv(EnvBase):
         """
         many = [kwargs] * self.num_workers if isinstance(kwargs, Mapping) else kwargs
         check_dicts(f"{type(self).__name__}.update_kwargs", "kwargs", many, self.num_workers)
-        for own, more in zip(self.create_env_kwargs, many, strict=True):
+        for own, more, assigned in zip(self.create_env_kwargs, many, self._assigned, strict=True):
             own.update(more)
+            for name in more:
+                assigned.pop(name, None)
         self._on_new_kwargs()
 
     def _on_new_kwargs(self) -> None:
@@ -331,6 +333,7 @@ class BatchedEnv(EnvBase):
         self._mask_keys = dict(first._mask_keys)
         if self._share_given is None:
             self.share_individual_td = any(unlike(first, child, sizes=False) for child in children)
+        self._adopt_names(children)
         self.set_spec_lock_(locked)
 
     def _check_alike(self, children: Sequence[EnvBase | Description]) -> None:
@@ -407,7 +410,7 @@ class BatchedEnv(EnvBase):
         if self.is_closed:
             self.start()
         into, prefix = kwargs.pop("destination", None), kwargs.pop("prefix", "")
-        own = OrderedDict((f"worker{i}", one) for i, one in enumerate(self._saved(args, kwargs)))
+        own = OrderedDict((f"worker{i}", one) for i, one in enumerate(self._saved(*args, **kwargs)))
         if into is None and not prefix:
             return own
         into = OrderedDict() if into is None else into
@@ -435,7 +438,7 @@ class BatchedEnv(EnvBase):
         if self.is_closed:
             self.start()
         own = {name.removeprefix(prefix): value for name, value in state_dict.items() if name.startswith(prefix)}
-        states = {f"worker{i}": one for i, one in enumerate(self._saved((), {}))}
+        states = {f"worker{i}": one for i, one in enumerate(self._saved())}
         known = flattened(states)
         missing_keys += [prefix + name for name in known if name not in own]
         unexpected_keys += [prefix + name for name in own if name not in known]
@@ -445,9 +448,9 @@ class BatchedEnv(EnvBase):
         except RuntimeError as error:
             error_msgs.append(str(error))
 
-    @abstractmethod
-    def _saved(self, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
+    def _saved(self, *args: Any, **kwargs: Any) -> list[Any]:
         """What ``state_dict`` of each child gives."""
+        return self._call_children("state_dict", args, kwargs)
 
     @abstractmethod
     def _load(self, states: list[Any], strict: bool, assign: bool) -> None:

@@ -26,6 +26,9 @@ from marlenv.vector.process import context_of, in_words, packed, packed_question
 from marlenv.vector.protocol import Failure, dump, load
 from marlenv.vector.worker import Block, Recipe, begin_process, wants_quiet
 
+IMPORTING = ("ImportError", "importlib")
+"""Words of what is raised where an import meets a module that another thread has made half."""
+
 
 class Answered(NamedTuple):
     """What a worker has said."""
@@ -147,22 +150,52 @@ def closed(blocks: Sequence[Block]) -> list[Failure]:
     return failures
 
 
+class Making:
+    """The threads of a pool that make their envs at the same time.
+
+    An import may meet modules that imports of other threads have made half: it is tried again after these.
+    """
+
+    def __init__(self) -> None:
+        self._count, self._changed, self._again = 0, threading.Condition(), threading.Lock()
+
+    def begin(self) -> None:
+        """Notes that one more thread will call :meth:`blocks`."""
+        with self._changed:
+            self._count += 1
+
+    def blocks(self, recipes: Sequence[Recipe]) -> tuple[list[Block], Failure | None]:
+        """As :func:`blocks_of`."""
+        blocks, failed = blocks_of(recipes)
+        with self._changed:
+            self._count -= 1
+            self._changed.notify_all()
+        if failed is None or not any(word in failed.text for word in IMPORTING):
+            return blocks, failed
+        with self._again:
+            with self._changed:
+                self._changed.wait_for(lambda: self._count == 0)
+            return blocks_of(recipes)
+
+
 class ThreadChannel(Channel):
     """A thread that steps its envs. A thread cannot be killed: one that hangs is left to itself.
 
     Args:
         recipes: what they are made from.
         answers: where the answers of all threads arrive.
+        making: the threads that make envs now.
     """
 
     remote = False
 
-    def __init__(self, recipes: Sequence[Recipe], answers: queue.SimpleQueue[Any]) -> None:
+    def __init__(self, recipes: Sequence[Recipe], answers: queue.SimpleQueue[Any], making: Making) -> None:
         super().__init__(recipes)
-        self.answers, self.questions = answers, queue.SimpleQueue[Any]()
+        self.recipes, self.answers, self.questions, self.making = recipes, answers, queue.SimpleQueue[Any](), making
         self.unclosed: list[Failure] = []
         renew_threads()
-        self.thread = threading.Thread(target=_serve_thread, args=(recipes, self.questions, answers, self), daemon=True)
+        making.begin()
+        self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
 
     def pack(self, who: str, tag: Any, place: int, method: str, args: tuple[Any, ...]) -> Any:
@@ -194,13 +227,12 @@ class ThreadChannel(Channel):
             channel.answered(tag)
         return [Answered(*one) for _, *one in found]
 
-
-def _serve_thread(recipes: Sequence[Recipe], questions: Any, answers: Any, channel: ThreadChannel) -> None:
-    blocks, failed = blocks_of(recipes)
-    while (question := questions.get()) is not None:
-        tag, *asked = question
-        answers.put((channel, tag, *((failed, None) if failed else answer(blocks, *asked))))
-    channel.unclosed = closed(blocks)
+    def _serve(self) -> None:
+        blocks, failed = self.making.blocks(self.recipes)
+        while (question := self.questions.get()) is not None:
+            tag, *asked = question
+            self.answers.put((self, tag, *((failed, None) if failed else answer(blocks, *asked))))
+        self.unclosed = closed(blocks)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from marlenv.errors import SpecError
 from marlenv.groups.reset import read_masks
 from marlenv.keys import Path, nested
 from marlenv.tensordicts import choose, fetch, get, rows, shallow
-from marlenv.vector.base import WHOLE, Options, cut_off
+from marlenv.vector.base import Options, cut_off
 from marlenv.vector.buffers import ABSENT, DONE, KNOWN, SENT, Field, Layout
 from marlenv.vector.process import Process
 from marlenv.vector.protocol import Command, plain
@@ -368,24 +368,19 @@ class ParallelEnv(WorkerPool):
         if self.is_closed:
             self._stop()
 
-    def _saved(self, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
-        return [one for part in self._ask("call", "state_dict", args, kwargs) for one in part]
-
     def _load(self, states: list[Any], strict: bool, assign: bool) -> None:
         self._ask("load", each=[(states[w.first : w.first + w.count], strict, assign) for w in self._workers])
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            if name.startswith("_") or name in WHOLE or "_workers" not in self.__dict__:
-                raise
-        if self.is_closed:
-            self.start()
+    def _read_children(self, name: str) -> list[Any] | None:
+        self.start() if self.is_closed else None
         answers = self._ask("get", name)
-        if answers[0][0]:
-            return lambda *args, **kwargs: [one for part in self._ask("call", name, args, kwargs) for one in part]
-        return [one for _, part in answers for one in part]
+        return None if answers[0] is None else [one for part in answers for one in part]
+
+    def _call_children(self, name: str, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
+        return [one for part in self._ask("call", name, args, kwargs) for one in part]
+
+    def _set_children(self, name: str, value: Any) -> None:
+        self._ask("set", name, value) if self._workers else None
 
     def __getitem__(self, index: Any) -> ParallelEnv:
         from marlenv.vector.views import ParallelView, numbers

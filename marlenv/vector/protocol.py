@@ -21,8 +21,9 @@ from torch import Size, Tensor
 
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
+from marlenv.envs.attributes import names
 from marlenv.envs.stepping import holds_rows
-from marlenv.errors import WorkerFailed, users_line
+from marlenv.errors import NeedsReset, WorkerFailed, users_line
 from marlenv.keys import NestedKey
 from marlenv.specs import Composite
 
@@ -61,7 +62,7 @@ class Answer:
 
 QUESTIONS = frozenset(
     (
-        *("get", "call", "load", "seed", "set_seed", "action_seed"),
+        *("get", "call", "set", "load", "seed", "set_seed", "action_seed"),
         *("get_state", "state_of", "set_state", "check_options", "check_waiting"),
     )
 )
@@ -100,6 +101,10 @@ class Failure:
     def refuses(self, what: str) -> bool:
         """Whether the env has refused a question, and its worker goes on."""
         return what in QUESTIONS and not self.lost
+
+    def goes_on(self, what: str) -> bool:
+        """The same, or the env is to be reset first."""
+        return self.refuses(what) or (isinstance(self.error, NeedsReset) and not self.lost)
 
     def refusal(self, who: str, what: str) -> BaseException:
         """What the pool raises then: the error of the env, as a series raises it."""
@@ -154,6 +159,8 @@ class Description:
     remembered: list[NestedKey]
     _mask_keys: dict[NestedKey, NestedKey]
     holds_rows: bool
+    names: frozenset[str]
+    """Its attributes."""
 
     @staticmethod
     def of(env: EnvBase) -> Description:
@@ -162,7 +169,7 @@ class Description:
         groups, tree = getattr(env, "group_map", None), getattr(env, "tree", None)
         may = env._allow_done_after_reset
         known = env.supports_set_state, may, repr(env), list(env.remembered), dict(env._mask_keys), holds_rows(env)
-        return Description(env.batch_size, env.device, specs, groups, tree, *known)
+        return Description(env.batch_size, env.device, specs, groups, tree, *known, names(env))
 
     def __getattr__(self, name: str) -> Any:
         try:

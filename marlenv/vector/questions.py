@@ -92,8 +92,10 @@ class QuestionPool(BatchedEnv):
         self._env_batch_sizes: list[Size] = [one.batch_size for one in found]
 
     def _recipes(self, number: int, seeds: Sequence[int | None]) -> list[Recipe]:
-        makers, options = self.create_env_fn, self.create_env_kwargs
-        return [Recipe([makers[i]], [options[i]], i, self.on_failure, [seeds[i]]) for i in self._rows(number)]
+        makers, options, assigned = self.create_env_fn, self.create_env_kwargs, self._assigned
+        return [
+            Recipe([makers[i]], [options[i]], [assigned[i]], i, self.on_failure, [seeds[i]]) for i in self._rows(number)
+        ]
 
     def _rows(self, number: int) -> range:
         first = number * self.envs_per_worker
@@ -204,7 +206,7 @@ class QuestionPool(BatchedEnv):
 
     def _refuse(self, what: str, failures: Sequence[Failure]) -> None:
         who = type(self).__name__
-        if all(failure.refuses(what) for failure in failures):
+        if all(failure.goes_on(what) for failure in failures):
             raise failures[0].refusal(who, what)
         self._abort()
         raise failures[0].raised(who, what)

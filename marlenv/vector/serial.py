@@ -17,7 +17,7 @@ from marlenv.envs.stepping import STEP, check_waiting, present, standing
 from marlenv.errors import SpecError
 from marlenv.groups.reset import read_masks
 from marlenv.tensordicts import entries, get, new, raw, rows, split
-from marlenv.vector.base import WHOLE, BatchedEnv, Options, cut_off, fresh_seed_of, made
+from marlenv.vector.base import BatchedEnv, Options, cut_off, fresh_seed_of, made
 from marlenv.vector.fit import Fit
 
 CPU = torch.device("cpu")
@@ -82,7 +82,10 @@ class SerialEnv(BatchedEnv):
         self.__dict__["children_envs"], self._made, self._fits = children, True, {}
 
     def _new(self, i: int) -> EnvBase:
-        return made(type(self).__name__, self.create_env_fn[i], self.create_env_kwargs[i], self.on_failure)
+        child = made(type(self).__name__, self.create_env_fn[i], self.create_env_kwargs[i], self.on_failure)
+        for name, value in self._assigned[i].items():
+            setattr(child, name, value)
+        return child
 
     def _copied(self, child: EnvBase) -> EnvBase:
         try:
@@ -348,26 +351,21 @@ class SerialEnv(BatchedEnv):
 
     # --- the children as modules and as objects --------------------------------------------------
 
-    def _saved(self, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
-        return self._each(lambda child: child.state_dict(*args, **kwargs))
-
     def _load(self, states: list[Any], strict: bool, assign: bool) -> None:
         self._each(lambda child, own: child.load_state_dict(own, strict=strict, assign=assign), states)
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            if name.startswith("_") or name in WHOLE or "children_envs" not in self.__dict__:
-                raise
-        if self.is_closed:
-            if self._made:
-                getattr(self.children_envs[0], name)  # raises before anything starts
-            self.start()
+    def _read_children(self, name: str) -> list[Any] | None:
+        if self.is_closed and self._made:
+            getattr(self.children_envs[0], name)  # raises before anything starts
+        self.start() if self.is_closed else None
         found = self._each(lambda child: getattr(child, name))
-        if callable(found[0]):
-            return lambda *args, **kwargs: self._each(lambda _, call: call(*args, **kwargs), found)
-        return found
+        return None if callable(found[0]) else found
+
+    def _call_children(self, name: str, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
+        return self._each(lambda child: getattr(child, name)(*args, **kwargs))
+
+    def _set_children(self, name: str, value: Any) -> None:
+        self._each(lambda child: setattr(child, name, value)) if self._made else None
 
     def __getitem__(self, index: Any) -> SerialEnv:
         from marlenv.vector.views import SerialView, numbers

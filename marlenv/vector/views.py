@@ -115,7 +115,7 @@ class SerialView(Shared, SerialEnv):
     """
 
     def __init__(self, pool: SerialEnv, rows: Sequence[int]) -> None:
-        self.__dict__["_pool"], self.__dict__["_rows"] = pool, list(rows)
+        self.__dict__.update(_pool=pool, _rows=list(rows), _assigned=[pool._assigned[i] for i in rows])
         super().__init__(**_options(pool, rows), on_failure=pool.on_failure)
         self.is_closed = False
 
@@ -180,7 +180,7 @@ class ParallelView(Shared, ParallelEnv):
     """
 
     def __init__(self, pool: ParallelEnv, rows: Sequence[int]) -> None:
-        self.__dict__["_pool"], self.__dict__["_rows"] = pool, list(rows)
+        self.__dict__.update(_pool=pool, _rows=list(rows), _assigned=[pool._assigned[i] for i in rows])
         super().__init__(**_options(pool, rows), timeout=pool.timeout)
         self.is_closed = False
 

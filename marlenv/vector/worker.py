@@ -39,6 +39,7 @@ class Recipe:
     Args:
         makers: make its envs.
         options: their keyword arguments.
+        assigned: attributes that were set in them.
         first: the number of the first env in the pool.
         on_failure: as in :class:`~marlenv.SerialEnv`.
         seeds: those of its envs, where the pool was seeded before.
@@ -46,6 +47,7 @@ class Recipe:
 
     makers: list[MakeEnv]
     options: list[Options]
+    assigned: list[Options]
     first: int
     on_failure: Literal["raise", "restart"] = "raise"
     seeds: list[int | None] | None = None
@@ -63,7 +65,7 @@ class SerialBlock(SerialEnv):
 
     def __init__(self, recipe: Recipe, at: Any) -> None:
         makers, options = recipe.makers, recipe.options
-        self.__dict__["_first"], self.__dict__["_at"] = recipe.first, at
+        self.__dict__.update(_first=recipe.first, _at=at, _assigned=recipe.assigned)
         super().__init__(len(makers), makers, create_env_kwargs=options, on_failure=recipe.on_failure)
 
     def _adopt(self, children: Sequence[EnvBase | Description]) -> None:
@@ -180,14 +182,17 @@ class Block:
         """The seed of random actions of the first env."""
         return self.env._action_seed()
 
-    def get(self, name: str) -> tuple[bool, Any]:
-        """Whether an attribute of the envs can be called; and what it is, if not."""
-        found = self.env._each(lambda child: getattr(child, name))
-        return (True, None) if callable(found[0]) else (False, found)
+    def get(self, name: str) -> list[Any] | None:
+        """An attribute of the envs; None where it is to be called."""
+        return self.env._read_children(name)
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: Options) -> list[Any]:
         """What a method of the envs answers."""
-        return self.env._each(lambda child: getattr(child, name)(*args, **kwargs))
+        return self.env._call_children(name, args, kwargs)
+
+    def set(self, name: str, value: Any) -> None:
+        """Sets an attribute of the envs, also of those that are made anew."""
+        self.env._assign(name, value)
 
     def load(self, states: list[Any], strict: bool, assign: bool) -> None:
         """Loads parameters and buffers into the envs."""

@@ -115,7 +115,8 @@ class WorkerPool(BatchedEnv):
 
     def _spawned(self, number: int, first: int, stop_: int, seeds: list[int | None] | None = None) -> Process:
         makers, options = self.create_env_fn[first:stop_], self.create_env_kwargs[first:stop_]
-        recipe = Recipe(makers, options, first, self.on_failure, seeds or self._seeds[first:stop_])
+        assigned = self._assigned[first:stop_]
+        recipe = Recipe(makers, options, assigned, first, self.on_failure, seeds or self._seeds[first:stop_])
         worker: Any
         if self.backend == "ray":
             worker = RayWorker(number, recipe, self.backend_options, self._memory.failures[first:stop_])
@@ -273,7 +274,8 @@ class WorkerPool(BatchedEnv):
 
     def _refuse(self, what: str, answers: dict[int, Any]) -> None:
         who, failures = type(self).__name__, failures_of(answers)
-        if all(failure.refuses(what) for failure in failures):
+        if all(failure.goes_on(what) for failure in failures):
+            self._known.clear()  # others may have done it
             raise failures[0].refusal(who, what)
         self._abort()
         raise failures[0].raised(who, what)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tensordict import TensorDict
-from torch import Tensor
 
 from marlenv.envs.plan import MASKED
 from marlenv.errors import KeyMissing, MarlenvError, SpecError
 from marlenv.groups import GroupTree, Packer
 from marlenv.groups.columns import Columns
-from marlenv.groups.specs import Unequal, pad_masks
+from marlenv.groups.specs import PadMasks, Unequal
 from marlenv.keys import Path, nested, path
 from marlenv.specs import Composite, TensorSpec
 from marlenv.wrappers._agent import AgentSpecs, AgentStep, all_observations, unknown_agent
@@ -44,7 +43,7 @@ class AgentData:
         rewards: Mapping[str, Composite] | None,
         *,
         unequal: Unequal,
-        masks: Mapping[Path, Mapping[Any, Tensor]],
+        masks: PadMasks,
     ) -> None:
         self.who, self.tree, self.names = who, tree, list(agents)
         observed = {a: Composite(all_observations(specs)) for a, specs in agents.items()}
@@ -127,14 +126,6 @@ class AgentData:
             f"be left "
             f"out, or flagged as terminated or truncated with its last observation"
         )
-
-
-def told_of_padding(
-    tree: GroupTree, unequal: Unequal, entries: Sequence[Mapping[str, Composite]]
-) -> dict[Path, dict[Any, Tensor]]:
-    """What is told of padding: what is the agents' own of all that they see, do and are paid, where they are padded."""
-    each = {a: Composite({k: v for given in entries if a in given for k, v in given[a].items()}) for a in tree.place}
-    return pad_masks(tree, each) if unequal == "pad" else {}
 
 
 def _allowed(action: TensorSpec, actions: int) -> NDArray[np.bool_]:

@@ -19,12 +19,12 @@ from marlenv.envs.resetting import checked
 from marlenv.errors import whole
 from marlenv.groups import GroupTree, MarlGroupMapType, Packer, group_specs, resolve
 from marlenv.groups.maps import GroupMap
-from marlenv.groups.specs import Unequal
+from marlenv.groups.specs import Unequal, pad_masks
 from marlenv.keys import DONE_NAMES
 from marlenv.specs import Binary, Composite
 from marlenv.tensordicts import get, put
 from marlenv.wrappers._agent import AgentSpecs, AgentStep, with_shared_infos, with_shared_masks
-from marlenv.wrappers._agent_data import AgentData, told_of_padding
+from marlenv.wrappers._agent_data import AgentData
 from marlenv.wrappers._answers import Answers, checked_specs, observed_by, paid_by
 from marlenv.wrappers._choices import Choices
 from marlenv.wrappers._episode_flags import EpisodeFlags
@@ -116,7 +116,7 @@ class AgentsEnv(AgentsWrapper):
         pay = paid_by(type(self).__name__, self.tree, agents, self._unequal)
         rewards = None if self.team_reward else {a: Composite(reward=spec) for a, spec in pay.items()}
         self._root = RootData(type(self).__name__, self.root_specs())
-        told = told_of_padding(self.tree, self._unequal, [observed, acted, rewards or {}])
+        told = pad_masks(self.tree, observed, acted, rewards or {}) if self._unequal == "pad" else {}
         grouped_by = partial(group_specs, self.tree, unequal=self._unequal)
         self.full_observation_spec = grouped_by(observed, masks=told).update(self._root.specs)
         flags = Composite({name: Binary(shape=(1,), dtype=torch.bool) for name in DONE_NAMES})

@@ -28,6 +28,7 @@ def checked_specs(who: str, agents: Any) -> dict[str, AgentSpecs]:
 
     Raises:
         SpecError: there are no agents.
+        GroupError: an agent is not named by a string.
         SpecTypeError: it is no mapping of :class:`AgentSpecs`, or something else stands in them than specs.
     """
     if not isinstance(agents, Mapping):
@@ -35,6 +36,8 @@ def checked_specs(who: str, agents: Any) -> dict[str, AgentSpecs]:
     if not agents:
         raise SpecError(f"{who}: the simulator has no agents")
     for agent, specs in agents.items():
+        if not isinstance(agent, str):
+            raise GroupError(f"{who}: agents must be named by strings, got {agent!r}; rename them in the simulator")
         of = f"{who}.agent_specs: {{}} of agent {agent!r}"
         if not isinstance(specs, AgentSpecs):
             raise unlike(f"{who}.agent_specs", f"AgentSpecs(observations, action) of agent {agent!r}", specs)

@@ -1,4 +1,4 @@
-"""Actions that are numbers of choices, and which numbers are none: ``Choices`` of many agents, ``check_choices``."""
+"""Actions that are choices, and which values are none: ``Choices`` of many agents, ``check_choices``."""
 
 from __future__ import annotations
 
@@ -58,11 +58,28 @@ class Choices:
         return acts
 
 
-def check_choices(who: str, spec: TensorSpec, action: Tensor) -> None:
-    """Raises IllegalAction where numbers of choices are none; ``action`` may have more dimensions in front."""
+def check_choices(who: str, spec: TensorSpec, action: Tensor, acting: Tensor | None = None) -> None:
+    """Raises IllegalAction where actions are no choices.
+
+    Args:
+        who: the wrapper, for messages.
+        spec: that of the actions.
+        action: may have more dimensions in front.
+        acting: whose are read, bool; the one-hot vectors of others may be zeros.
+
+    >>> check_choices("Here", OneHot(2), torch.zeros(3, 2))
+    Traceback (most recent call last):
+    marlenv.errors.IllegalAction: Here.step: actions must be one-hot, got [0.0, 0.0]
+    """
     n = count_of(spec)
-    if n is not None and bool(((action < 0) | (action >= n)).any()):
-        raise _none(who, "actions", n, action.tolist())
+    if n is not None:
+        if bool(((action < 0) | (action >= n)).any()):
+            raise _none(who, "actions", n, action.tolist())
+    elif isinstance(spec, (OneHot, MultiOneHot)):
+        bad = _not_one_hot(spec, action).any(-1)
+        bad = bad if acting is None else bad & acting.to(bad.device)
+        if bool(bad.any()):
+            raise IllegalAction(f"{who}.step: actions must be one-hot, got {action[bad][0].tolist()}")
 
 
 def check_acting(where: str, agents: Sequence[str], spec: TensorSpec, action: Tensor, acting: Tensor) -> None:
@@ -85,8 +102,7 @@ def check_acting(where: str, agents: Sequence[str], spec: TensorSpec, action: Te
         if isinstance(spec, MultiCategorical):
             wanted = f"numbers from 0 to below {list(spec.space_sizes)}"
     elif isinstance(spec, (OneHot, MultiOneHot)):
-        each = [(part != 0).sum(-1) != 1 for part in action.split(spec.space_sizes, -1)]
-        bad, wanted = torch.stack(each, -1), "one-hot"
+        bad, wanted = _not_one_hot(spec, action), "one-hot"
     elif action.is_floating_point():
         bad, wanted = ~action.isfinite(), "finite"
     else:
@@ -97,6 +113,11 @@ def check_acting(where: str, agents: Sequence[str], spec: TensorSpec, action: Te
         raise IllegalAction(
             f"{where}: the action of agent {agents[i]!r} in row {row} must be {wanted}, got {action[row, i].tolist()}"
         )
+
+
+def _not_one_hot(spec: OneHot | MultiOneHot, action: Tensor) -> Tensor:
+    """Which choices of actions are no one-hot vectors, bool ``[..., choices]``."""
+    return torch.stack([(part != 0).sum(-1) != 1 for part in action.split(spec.space_sizes, -1)], -1)
 
 
 def _none(who: str, what: str, n: Any, got: Any) -> IllegalAction:

@@ -15,6 +15,7 @@ from torch import Size, Tensor
 
 from marlenv.errors import DtypeError, KeyMissing, ShapeError, SpecError, SpecTypeError
 from marlenv.specs import Composite, TensorSpec, Unbounded
+from marlenv.wrappers._numbers import numbers_of
 
 NO_ROWS = Size()
 ANY = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128}
@@ -93,7 +94,7 @@ class default_info_dict_reader(BaseInfoDictReader):  # noqa: N801 - TorchRL's na
         """
         found = Composite()
         for key, value in info_dict.items():
-            array = numbers_of(value, batch)
+            array = info_numbers(value, batch)
             private = not isinstance(key, str) or (self.ignore_private and key.startswith("_"))
             numbers = array is not None and array.shape[: len(batch)] == batch
             if not private and numbers and (self.keys is None or key in self.keys):
@@ -131,10 +132,10 @@ def says_nothing(value: Any) -> bool:
     return value is None
 
 
-def numbers_of(value: Any, batch: Size = NO_ROWS) -> NDArray[Any] | None:
-    """An info as an array of numbers, zeros in rows where it is None; None if it is no number.
+def info_numbers(value: Any, batch: Size = NO_ROWS) -> NDArray[Any] | None:
+    """An info as an array of numbers that torch has, zeros in rows where it is None; None if it is no number.
 
-    >>> numbers_of(np.array([[1, 2], None], dtype=object), Size([2]))
+    >>> info_numbers(np.array([[1, 2], None], dtype=object), Size([2]))
     array([[1, 2],
            [0, 0]])
     """
@@ -147,6 +148,8 @@ def numbers_of(value: Any, batch: Size = NO_ROWS) -> NDArray[Any] | None:
                 array = np.stack(rows).reshape(*batch, *like.shape)
     except ValueError:  # parts of unlike shapes
         return None
+    if array.dtype.kind == "O" and (numbers := numbers_of(array)) is not None:  # fractions, decimals
+        array = numbers
     if array.dtype.kind not in "biuf":
         return None
     dtype = np.dtype(f"={array.dtype.kind}{min(array.dtype.itemsize, 8)}")  # C's others are none of torch's
@@ -155,7 +158,7 @@ def numbers_of(value: Any, batch: Size = NO_ROWS) -> NDArray[Any] | None:
 
 def _read(key: str, value: Any, leaf: TensorSpec, batch: Size) -> Tensor:
     """A copy of an info, since simulators write into theirs again."""
-    array, shape = numbers_of(value, batch), (*batch, *leaf.shape)
+    array, shape = info_numbers(value, batch), (*batch, *leaf.shape)
     if array is None:
         raise DtypeError(
             f"default_info_dict_reader: entry {key!r} of the info must be numbers of one shape, got {value!r}; leave "

@@ -65,13 +65,14 @@ def is_flag(value: Any) -> bool:
     return isinstance(value, FLAGS) and np.size(value) == 1 and is_number(value)
 
 
-def added(who: str, total: Any, reward: Any) -> Any:
+def added(who: str, total: Any, reward: Any, where: str = "") -> Any:
     """A reward added to those before it, in memory of its own.
 
     Args:
         who: the wrapper, for errors.
         total: of those before; None where there are none.
         reward: a number, or an array or a list of them.
+        where: whose it is, for errors.
 
     Raises:
         SpecError: it is not a number.
@@ -80,6 +81,6 @@ def added(who: str, total: Any, reward: Any) -> Any:
     (-0.0, array([3., 4.]))
     """
     if not is_number(reward):
-        raise no_number(who, reward)
+        raise no_number(who, reward, where)
     own = np.array(reward) if type(reward) is list else reward
     return own * 1 if total is None else total + own

@@ -12,6 +12,7 @@ from tensordict import TensorDict, TensorDictBase
 from marlenv.specs import MultiCategorical, MultiOneHot, TensorSpec
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._agents import ActionsOf, AgentsEnv
+from marlenv.wrappers._numbers import added
 
 Actions = dict[str, Any]
 Step = Callable[[Actions], Mapping[str, AgentStep]]
@@ -47,7 +48,8 @@ class ParallelSimEnv(AgentsEnv):
         self._flags.steps += 1
         times, once = self.frame_skip, self._checked_step
         try:
-            got = once(actions) if times == 1 else repeated(once, actions, times, self._agent_specs)
+            who = type(self).__name__
+            got = once(actions) if times == 1 else repeated(who, once, actions, times, self._agent_specs)
         except BaseException:  # a step that the simulator refuses is none
             self._flags.steps -= 1
             raise
@@ -59,13 +61,16 @@ class ParallelSimEnv(AgentsEnv):
         return got
 
 
-def repeated(step: Step, actions: Actions, times: int, specs: Mapping[str, AgentSpecs]) -> Mapping[str, AgentStep]:
+def repeated(
+    who: str, step: Step, actions: Actions, times: int, specs: Mapping[str, AgentSpecs]
+) -> Mapping[str, AgentStep]:
     """Plays the same actions several times; rewards are added up, everything else is that of the last time.
 
     It stops early where the same actions make no sense any more: somebody has ended, left or appeared, or an action has
     become illegal.
 
     Args:
+        who: the wrapper, for errors.
         step: plays the actions once.
         actions: agent -> its action.
         times: how often.
@@ -76,12 +81,14 @@ def repeated(step: Step, actions: Actions, times: int, specs: Mapping[str, Agent
         go_on = all(_goes_on(got.get(agent), action, specs[agent].action) for agent, action in actions.items())
         if not go_on or len(got) > len(actions):
             break
-        before, got = got, step(actions)
-        got = {
-            agent: s._replace(reward=s.reward + before[agent].reward) if agent in before else s
-            for agent, s in got.items()
-        }
+        before = {agent: _paid(who, agent, None, s) for agent, s in got.items()}
+        got = {agent: s._replace(reward=_paid(who, agent, before.get(agent), s)) for agent, s in step(actions).items()}
     return got
+
+
+def _paid(who: str, agent: str, before: Any, step: AgentStep) -> Any:
+    """What an agent was paid until now, in memory of its own: simulators may write to theirs again."""
+    return added(who, before, step.reward, f" of agent {agent!r}")
 
 
 def _goes_on(step: AgentStep | None, action: Any, spec: TensorSpec) -> bool:

@@ -12,9 +12,9 @@ from tensordict import NonTensorStack, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.errors import DtypeError, KeyMissing, ShapeError
-from marlenv.groups.packing import unfit
 from marlenv.keys import Path, nested
 from marlenv.specs import Composite, MultiOneHot, NonTensor, OneHot, TensorSpec
+from marlenv.specs.dtypes import unfit
 from marlenv.specs.plain import is_plain
 from marlenv.tensordicts import new
 from marlenv.wrappers._numbers import SINGLE, numbers_of
@@ -103,6 +103,8 @@ def reader_of(who: str, space: Any, spec: TensorSpec, at: Path = ()) -> Callable
 def _numbers(who: str, dtype: Any, spec: TensorSpec, encode: Callable[[Any], Any] | None, value: Any) -> Tensor:
     array = np.asarray(value if encode is None else encode(value))
     if array.shape != spec.shape:
+        if array.dtype == object:  # a dict, for instance
+            check_numbers(who, value, spec.dtype)
         given, shape = list(array.shape), list(spec.shape)
         raise ShapeError(f"{who}: the simulator gave a value of shape {given}, its space has {shape}")
     if array.dtype is not dtype:

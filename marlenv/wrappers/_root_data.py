@@ -11,10 +11,9 @@ from tensordict import TensorDict
 from torch import Size, Tensor
 
 from marlenv.errors import DtypeError, KeyMissing, ShapeError, SpecError, nearest
-from marlenv.groups.packing import unfit
 from marlenv.keys import Path, nested
 from marlenv.specs import Composite, NonTensor
-from marlenv.specs.dtypes import ENDS
+from marlenv.specs.dtypes import ENDS, unfit
 from marlenv.specs.shapes import fits
 from marlenv.tensordicts import new, put
 from marlenv.wrappers._agent_data import at

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import SpecError
-from marlenv.groups.packing import unfit
+from marlenv.specs.dtypes import unfit
 from marlenv.wrappers._answers import unlike
 from marlenv.wrappers._numbers import numbers_of
 

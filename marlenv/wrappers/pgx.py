@@ -13,10 +13,10 @@ from marlenv.errors import SpecError, UnknownName, nearest
 from marlenv.groups import MarlGroupMapType
 from marlenv.groups.maps import GroupMap
 from marlenv.optional import need
-from marlenv.options import naming_options
+from marlenv.options import check_options
 from marlenv.specs import Binary, Categorical, Composite, OneHot, Unbounded
 from marlenv.wrappers._agent import AgentSpecs
-from marlenv.wrappers._base import option_names, own_options
+from marlenv.wrappers._base import option_names
 from marlenv.wrappers._jax_agents import JaxAgentsEnv
 from marlenv.wrappers._jax_rows import FAR, Functions, Layouts, Memory, by_agent, laid_out, over_rows, strong
 from marlenv.wrappers._spaces import torch_dtype
@@ -165,12 +165,16 @@ class Game:
 class PgxEnv(PgxWrapper):
     """A game of Pgx by its name: ``"go_9x9"``, ``"shogi"``, ``"sparrow_mahjong"``, ``"minatar-breakout"`` and others.
 
+    Pgx makes games by their names alone. One with options of its own is made of its class, for :class:`PgxWrapper`:
+    ``PgxWrapper(pgx.go.Go(size=5, komi=0.5), num_envs=32)``.
+
     Args:
         env_id: its name in ``pgx.available_envs()``.
         **options: those of :class:`PgxWrapper`.
 
     Raises:
         UnknownName: there is no such game; names the nearest.
+        TypeError: there is no such option.
 
     >>> PgxEnv.libname  # PgxEnv("go_9x9", num_envs=32)
     'pgx'
@@ -180,10 +184,10 @@ class PgxEnv(PgxWrapper):
         library, known = need("pgx", "PgxEnv"), self._task_names()
         if env_id not in known:
             raise UnknownName(f"PgxEnv: Pgx has no game {env_id!r}; {nearest(env_id, known)}")
-        self.env_id, ours = env_id, own_options(type(self), options)
-        with naming_options("PgxEnv", options, option_names(type(self))):
-            sim = library.make(env_id, **options)
-        super().__init__(sim, **ours)
+        more = "; pgx.make takes no options: PgxWrapper(env) takes a game that was made of its class with options"
+        check_options("PgxEnv", options, sorted(option_names(type(self))), more=more)
+        self.env_id = env_id
+        super().__init__(library.make(env_id), **options)
 
 
 __all__ = ["PgxEnv", "PgxWrapper"]

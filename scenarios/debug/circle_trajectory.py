@@ -12,7 +12,7 @@ import torch
 from marlenv.scenarios.parts.directions import unit
 from torch import Tensor
 
-from marlenv.physics import Agent, Picture, Scenario, Sphere, VelocityController, World, join, norm, total
+from marlenv.physics import Agent, Picture, Scenario, Sphere, VelocityController, View, World, join, norm, total
 
 RADIUS = 1.5  # metres, of the circle
 
@@ -88,6 +88,11 @@ class CircleTrajectory(Scenario):
 
     def info(self) -> Mapping[str, Mapping[str, Tensor]]:
         return {"agents": self.noted("pos_rew", "dot_product")}
+
+    def view(self) -> View:
+        """The circle and the agent, unless it is far away."""
+        far = min(20.0, 0.25 + max(RADIUS, self.agents.pos.abs().max().item()))
+        return View(far, far)
 
     def draw(self, picture: Picture) -> None:
         """The circle."""

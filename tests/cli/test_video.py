@@ -105,6 +105,33 @@ def test_what_render_gives_is_looked_at(tmp_path: Path, ending: str, pictures: l
             film.add(env.reset())
 
 
+@pytest.mark.parametrize("ending", ["gif", "mp4"])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # imageio-ffmpeg leaves pipes open
+def test_a_film_that_ends_in_an_error_leaves_the_older_one(tmp_path: Path, ending: str) -> None:
+    imageio = pytest.importorskip("imageio.v3")
+    if ending == "mp4":
+        pytest.importorskip("imageio_ffmpeg")
+    env, path = CountingEnv(), tmp_path / f"film.{ending}"
+
+    def film(*widths: int) -> None:
+        given = iter(widths)
+        env.render = lambda: np.random.default_rng(0).integers(0, 255, (16, next(given), 3), np.uint8)
+        with Film(env, path) as film:
+            for _ in widths:
+                film.add(env.reset())
+
+    with pytest.raises(SpecError, match=r"\[16, 16, 3\] as the first, got \[16, 18, 3\]"):
+        film(16, 16, 18)
+    before = path.read_bytes()  # where there was no film, the frames before the error are one
+    assert imageio.imread(path, index=0).shape == (16, 16, 3)
+    with pytest.raises(SpecError):
+        film(32, 18)
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    film(32, 32)
+    assert imageio.imread(path, index=0).shape == (16, 32, 3)
+
+
 @pytest.mark.parametrize("make", [torch.as_tensor, lambda x: x[..., :1], lambda x: x[..., [0, 1, 2, 2]]])
 def test_tensors_and_other_numbers_of_colours_are_filmed(tmp_path: Path, make: Callable[..., object]) -> None:
     imageio = pytest.importorskip("imageio.v3")

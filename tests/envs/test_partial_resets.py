@@ -9,7 +9,7 @@ from tensordict import TensorDict
 import marlenv
 from marlenv import Binary, Composite, EnvBase, SerialEnv, Unbounded
 from marlenv.errors import EnvClosed, ResetError, ShapeError
-from marlenv.testing.mocks import CountingEnv, GroupedEnv
+from marlenv.testing.mocks import CountingEnv, GroupedEnv, UnevenEnv
 
 
 class Zeros(EnvBase):
@@ -228,3 +228,81 @@ def test_a_reset_after_any_done_and_maybe_reset_is_whole():
     td = env.maybe_reset(td)
     assert td["observation"].flatten().tolist() == [0.0, 1.0]
     assert env.reset(td)["observation"].flatten().tolist() == [0.0, 0.0]
+
+
+class Ticks(EnvBase):
+    """Counts its steps; every reset starts anew, whatever the masks say, as most simulators do."""
+
+    auto_complete_done_specs = False
+
+    def __init__(self, *levels: str):
+        super().__init__()
+        self.levels, self.count = levels, 0
+        leaf = lambda *names: {name: Binary(shape=(1,), dtype=torch.bool) for name in names}  # noqa: E731
+        self.observation_spec = Composite(self.at({"count": Unbounded((1,))}))
+        self.action_spec = Unbounded((1,))
+        self.full_reward_spec = Composite(self.at({"reward": Unbounded((1,))}))
+        self.full_done_spec = Composite(self.at(leaf("terminated", "truncated")))
+
+    def at(self, entries):
+        return {level: dict(entries) for level in self.levels} or entries
+
+    def data(self, **entries):
+        return data(**self.at({"count": [float(self.count)], **entries}))
+
+    def _reset(self, tensordict):
+        self.count = 0
+        return self.data()
+
+    def _step(self, tensordict):
+        self.count += 1
+        return self.data(reward=[1.0], terminated=[self.count == 2], truncated=[False])
+
+    def _set_seed(self, seed):
+        pass
+
+
+@pytest.mark.parametrize("levels", [(), ("left", "right")])
+def test_masks_that_mark_nothing_leave_the_simulator_alone(levels):
+    """As in ``td["_reset"] = td["done"]; td = env.reset(td)`` after every step."""
+    env = Ticks(*levels)
+    td = env.step_mdp(env.rand_step(env.reset()))
+    before = td.clone()
+    for key in env.reset_keys:
+        td[key] = torch.tensor([False])
+    assert env.reset(td) is td
+    assert (td == before).all()
+    assert set(td.keys(True)) == set(before.keys(True))
+    following = env.step(td)["next"]
+    assert {following[key].item() for key in env.observation_keys} == {2.0}
+
+
+def test_entries_that_are_not_there_are_zeros_after_a_reset_of_nothing():
+    env = Ticks()
+    env.rollout(1)
+    td = env.reset(data(_reset=[False]))
+    assert (td["count"].item(), td["terminated"].item(), env.count) == (0, False, 1)
+
+
+@pytest.mark.parametrize("make", [lambda: marlenv.GymEnv("CartPole-v1"), lambda: UnevenEnv("pad")])
+def test_a_reset_of_nothing_changes_no_step(make):
+    def third_step(asked):
+        env = make()
+        env.set_seed(0)
+        td = env.step_mdp(env.rand_step(env.reset()))
+        if asked:
+            td = env.reset(td.set("_reset", td["done"].clone()))
+        return env.step(env.rand_action(td))["next"]
+
+    with_it, without = third_step(True), third_step(False)
+    assert all(torch.equal(with_it[key], without[key]) for key in without.keys(True, True))
+
+
+def test_causes_alone_end_and_reset_a_rollout():
+    """Where the base adds no ``done`` to the specs."""
+    env = Ticks()
+    assert env.done_keys == ["terminated", "truncated"]
+    assert len(env.rollout(5)) == 2
+    assert env.rollout(5, break_when_any_done=False)["next", "count"].flatten().tolist() == [1, 2, 1, 2, 1]
+    cut = env.rollout(1, set_truncated=True)["next"]
+    assert (cut["truncated"].item(), cut["terminated"].item()) == (True, False)

@@ -50,7 +50,8 @@ def test_the_callback_sees_every_step(how):
 def test_given_actions_are_played():
     env = CountingEnv()
     actions = torch.linspace(-1, 1, 4).unsqueeze(-1)
-    assert torch.equal(env.rollout(9, actions=list(actions))["action"], actions)
+    for given in (list(actions), actions, actions.numpy(), TensorDict({"action": actions}, [4])):
+        assert torch.equal(env.rollout(9, actions=given)["action"], actions)
     data = [TensorDict({"action": a}, []) for a in actions]
     assert torch.equal(env.rollout(3, actions=iter(data))["action"], actions[:3])
     with pytest.raises(ValueError, match=r"CountingEnv.rollout: the actions ran out before max_steps"):
@@ -256,3 +257,36 @@ def test_empty_groups_of_rewards_do_not_stay_behind():
     assert_same_data(data, mine)
     check_env_specs(ours)
     assert SerialEnv(2, load("empty_groups", "marlenv").DummyEnv).rollout(3).shape == (2, 3)
+
+
+class Spans(EnvBase):
+    """Row ``i`` ends after ``i`` steps: row 0 is done when it is reset. ``count`` says how often a row was stepped."""
+
+    handles_partial_steps = True
+
+    def __init__(self, first: int = 0):
+        super().__init__(batch_size=[3], allow_done_after_reset=True)
+        self.spans = torch.arange(first, first + 3).unsqueeze(-1)
+        self.observation_spec = Composite(count=Unbounded((3, 1), dtype=torch.int64), shape=(3,))
+        self.action_spec = Unbounded((3, 1))
+        self.reward_spec = Unbounded((3, 1))
+
+    def _reset(self, tensordict):
+        count = torch.zeros(3, 1, dtype=torch.int64)
+        return TensorDict({"count": count, "done": count >= self.spans}, [3])
+
+    def _step(self, tensordict):
+        moves = tensordict.get("_step", torch.ones(3, dtype=torch.bool)).unsqueeze(-1)
+        count = tensordict["count"] + moves
+        return TensorDict({"count": count, "reward": moves.float(), "done": count >= self.spans}, [3])
+
+    def _set_seed(self, seed):
+        pass
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_rows_that_are_done_when_they_are_reset_wait_too(first):
+    played = Spans(first).rollout(9, break_when_all_done=True)["next"]
+    assert played["count"][:, -1].flatten().tolist() == [first, first + 1, first + 2]
+    assert played["reward"].sum(1).flatten().tolist() == [first, first + 1, first + 2]
+    assert played.shape == (3, first + 2)

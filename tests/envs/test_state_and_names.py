@@ -24,7 +24,7 @@ from marlenv import (
 )
 from marlenv.envs import registry
 from marlenv.errors import DtypeError, ShapeError, SpecError, UnknownName, Unsupported
-from marlenv.testing.mocks import CountingEnv, GroupedEnv, MaskedEnv
+from marlenv.testing.mocks import CountingEnv, GroupedEnv, MaskedEnv, UnevenEnv
 
 STATED = {
     "counting": lambda: CountingEnv(batch_size=[3]),
@@ -144,6 +144,16 @@ def test_metadata_travels():
     moved = meta.to("meta")
     assert {d.type for d in moved.device_map.values()} == {"meta"}
     assert moved.tensordict["noise"].device.type == "meta"
+
+
+def test_metadata_of_agents_that_differ_is_expanded_agent_by_agent():
+    env = UnevenEnv("stack")
+    wide = EnvMetaData.metadata_from_env(env).expand(4)
+    assert wide.specs["output_spec", "full_observation_spec"].is_in(wide.tensordict["next"])
+    sizes = [agent["observation"].shape for agent in wide.tensordict["agents"].unbind(1)]
+    assert sizes == [(4, *agent["observation"].shape) for agent in env.reset()["agents"].unbind(0)]
+    wide.tensordict["agents"].unbind(1)[0]["observation"][0] += 1  # rows share no memory
+    assert not wide.tensordict["agents"].unbind(1)[0]["observation"][1:].any()
 
 
 @pytest.mark.reference

@@ -106,6 +106,25 @@ def test_what_a_model_gives_shares_no_memory():
     assert bool((td["hidden"] == 0).all())
 
 
+def test_what_follows_on_a_step_of_groups_has_no_actions():
+    see, act, pay = [("agents", name) for name in ("observation", "action", "reward")]
+    model = TensorDictModule(lambda x, a: (x + a, (x * a).sum(-1, keepdim=True)), [see, act], [see, pay])
+
+    class Env(ModelBasedEnvBase):
+        def _reset(self, tensordict=None):
+            batch = self.batch_size if tensordict is None else tensordict.batch_size
+            return TensorDict({"agents": TensorDict({"observation": torch.ones(*batch, 2, 3)}, [*batch, 2])}, batch)
+
+    env = Env(model)
+    env.observation_spec = Composite(agents=Composite(observation=Unbounded((2, 3)), shape=(2,)))
+    env.action_spec = Composite(agents=Composite(action=Bounded(-1, 1, (2, 3)), shape=(2,)))
+    env.reward_spec = Composite(agents=Composite(reward=Unbounded((2, 1)), shape=(2,)))
+    env.check_env_specs()
+    td = env.step(env.rand_action(env.reset(TensorDict({}, [4]))))
+    assert set(td["next"].keys(True, True)) == {see, pay, "done", "terminated"}
+    torch.testing.assert_close(td["next", "agents", "observation"], 1 + td[act])
+
+
 def test_gradients_flow_through_the_model():
     env = make_model_env(marlenv, marlenv)
     env.rollout(4, play)["next", "reward"].sum().backward()

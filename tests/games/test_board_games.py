@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -423,6 +424,19 @@ def test_impossible_boards_are_errors(make: object, says: str) -> None:
 def test_a_misspelt_rule_names_the_nearest() -> None:
     with pytest.raises(UnknownName, match="did you mean 'forbid'"):
         Go(repetition="forbidden")
+
+
+@pytest.mark.parametrize("repetition", ["draw", "forbid"])
+def test_go_remembers_no_boards_that_come_after_the_moves_made(repetition: Any) -> None:
+    """A board of moves that were taken back was played as one that stood before: set with fewer moves, it was drawn."""
+    env = GameEnv(Go(3, repetition=repetition), batch_size=[2], seed=0)
+    td = env.rollout(4)[:, -1]["next"]
+    assert torch.equal(env.reset(env.get_state(td), set_state=True)["state", "seen"], td["state", "seen"])
+    for ply in (torch.tensor([4, 3]), torch.tensor([4, -1]), torch.tensor([4, 19])):
+        state = env.get_state(td)
+        state["state", "ply"] = ply.reshape(state["state", "ply"].shape)
+        with pytest.raises(SpecError, match=r"GameEnv.set_state: expected positions of Go, .* in row 1"):
+            env.reset(state, set_state=True)
     with pytest.raises(TypeError, match="Go has no option 'komy'; did you mean 'komi'"):
         marlenv.make("go", komy=1)
 

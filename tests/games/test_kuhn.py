@@ -71,6 +71,20 @@ def test_what_a_player_sees_does_not_depend_on_the_others_cards() -> None:
     assert shown.count("?") == 2
 
 
+@pytest.mark.parametrize(
+    ("moves", "laid"), [([0, 0, 0], "JQK"), ([1, 0, 1], "JK"), ([0, 1, 0, 0], ""), ([1, 0, 0], ""), ([1, 1], "")]
+)
+def test_cards_are_laid_open_at_a_showdown_by_those_who_have_not_folded(moves: list[int], laid: str) -> None:
+    """All cards were, of whoever had folded and of who had won without a call, too."""
+    rules = KuhnPoker(3)
+    state = rules.start(Size([]))._replace(cards=torch.tensor([0, 1, 2]) + 1)
+    for move in moves:
+        state = rules.play(state, torch.tensor(move))
+    for seat, own in enumerate("JQK"):
+        hands = [line.split()[1] for line in rules.view(state, seat).splitlines()[:3]]
+        assert hands == [card if card in laid + own else "?" for card in "JQK"]
+
+
 def test_deals_are_all_equally_likely_and_rows_are_independent() -> None:
     rules = KuhnPoker()
     many = rules.start(Size([6000]), rng=RowRNG(5, [6000]))

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import torch
 from tensordict import TensorDict, TensorDictBase
+from tensordict.nn import TensorDictModule
 from torch import Tensor
 
 import marlenv
 from marlenv.errors import IllegalAction, KeyMissing, ShapeError, SpecError
-from marlenv.games import TicTacToe, TicTacToeEnv
+from marlenv.games import PolicyPerRow, TicTacToe, TicTacToeEnv
 from marlenv.games.chess import ChessEnv
 from marlenv.testing.comparison import differences
 from marlenv.tournament import MCTSPlayer, random_player
@@ -160,6 +161,19 @@ def test_another_policy_may_take_the_place_of_an_opponent(asked: bool) -> None:
     assert env.step(td)["next", "x", "observation"][:, 0, 1].flatten(1).argmax(-1).tolist() == [8, 8]
 
 
+def test_a_function_may_take_the_place_of_a_module_and_a_module_that_of_a_function() -> None:
+    """PyTorch refused it: "cannot assign ... as child module 'opponent' (torch.nn.Module or None expected)"."""
+    modules = [TensorDictModule(lowest, in_keys=[("o", "action_mask")], out_keys=[("o", "action")]) for _ in range(2)]
+    several = PolicyPerRow([modules[0], highest], torch.tensor([0, 1]))
+    env = marlenv.make("tic_tac_toe", num_envs=2, opponent=modules[0], seed=0)
+    for now, answers in ((highest, [8, 8]), (modules[1], [0, 0]), (several, [0, 8]), (modules[0], [0, 0])):
+        env.opponent = now
+        td = env.reset().set(("x", "action"), torch.tensor([[4], [4]]))
+        assert env.step(td)["next", "x", "observation"][:, 0, 1].flatten(1).argmax(-1).tolist() == answers
+        assert env.opponent is now
+        assert list(env.children()) == ([now] if now in modules else [])
+
+
 @pytest.mark.parametrize(("first", "then"), [("random", writes), (writes, "random"), (writes, None), (writes, 3)])
 def test_specs_depend_on_the_kind_of_opponent(first: Any, then: Any) -> None:
     env = marlenv.make("tic_tac_toe", num_envs=2, opponent=first, seed=0)
@@ -183,6 +197,19 @@ def test_a_policy_may_read_whose_turn_it_is() -> None:
     env = marlenv.make("connect_four", num_envs=2, opponent=seventh, seed=0)
     with pytest.raises(IllegalAction, match="action 7"):  # there are columns 0 to 6: it was asked, and its answer read
         env.rollout(2)
+
+
+def test_an_illegal_move_of_the_opponent_is_said_to_be_its() -> None:
+    """It named the player alone, as a move of the caller's own."""
+    first = torch.zeros(2, 1, dtype=torch.int64)
+    env = marlenv.make("tic_tac_toe", num_envs=2, opponent=lambda td: td.set(("o", "action"), first))
+    with pytest.raises(IllegalAction, match=r"\(0\) of player 'o' in row \[0\], whom the opponent plays, is illegal"):
+        env.step(env.reset().set(("x", "action"), first))
+    with pytest.raises(IllegalAction, match=r"action 9 of player 'x' in row \[0\] is illegal"):
+        env.step(env.reset().set(("x", "action"), first + 9))
+    chess = ChessEnv(opponent=lambda td: td.set("action", torch.tensor(-5)), seat=1)
+    with pytest.raises(IllegalAction, match=r"-5 \(out of 0..29274\) of player 'white', whom the opponent plays, is "):
+        chess.reset()
 
 
 def test_errors_of_an_opponent_are_its_own() -> None:

@@ -63,3 +63,12 @@ def test_mean_over_the_living():
     assert masked_mean(value, alive).tolist() == [2.0, 7.0, 0.0]
     assert masked_mean(value.unsqueeze(-1), alive).tolist() == [2.0, 7.0, 0.0]
     assert masked_mean(torch.tensor([2, 4]), torch.tensor([True, True])).item() == 3
+
+
+def test_what_stands_where_nobody_lives_has_no_part_in_the_mean():
+    alive = torch.tensor([[True, False], [False, False]])
+    for odd in (float("nan"), float("inf")):
+        value = torch.tensor([[4.0, odd], [odd, odd]], dtype=torch.float16)
+        assert masked_mean(value, alive).tolist() == [4.0, 0.0]
+        assert masked_mean(value, alive).dtype == torch.float16
+    assert masked_mean(torch.tensor([True, False]), torch.tensor([True, True])).item() == 0.5

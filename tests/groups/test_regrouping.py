@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from marlenv.groups import RegroupPlan, group_specs, regroup, regroup_spec
 from marlenv.groups.regroup_plan import layout
 from random_groups import agent_specs, trees
-from tensordict import LazyStackedTensorDict, TensorDict
+from tensordict import LazyStackedTensorDict, NonTensorStack, TensorDict
 
-from marlenv import Composite, GroupTree, MarlGroupMapType, Unbounded
+from marlenv import Composite, GroupTree, MarlGroupMapType, RegroupTransform, TransformedEnv, Unbounded
 from marlenv.errors import GroupError
+from marlenv.testing import GroupedEnv
 
 
 @st.composite
@@ -153,6 +154,56 @@ def test_what_is_nested_or_of_another_rank_for_some_agents_only_is_refused(a, b,
         regroup_spec(spec, old, new)
     assert caught.value.__notes__ == ["while regrouping; it is for group 'top/g'"]
     assert repr(spec) == before
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (torch.zeros(1, 3, 2), r"got\nUnbounded\(\[3\], float32\)\nUnbounded\(\[3, 2\], float32\)\ngroup them apart"),
+        (torch.zeros(1, 3, dtype=torch.int64), r"got\nUnbounded\(\[3\], float32\)\nUnbounded\(\[3\], int64\)"),
+        (TensorDict({"p": torch.zeros(1, 3)}, [1]), "must be of one kind, dtype and rank"),
+        (NonTensorStack("up"), "must be of one kind, dtype and rank"),
+    ],
+    ids=["rank", "dtype", "nested", "text"],
+)
+def test_data_that_cannot_be_one_entry_are_refused_as_their_specs_are(other, text):
+    old, new = {"x": ["a"], "y": ["b"]}, {"z": ["a", "b"]}
+    one = lambda value: TensorDict({"see": value}, [1])  # noqa: E731
+    td = TensorDict({"x": one(torch.zeros(1, 3)), "y": one(other)}, [])
+    with pytest.raises(GroupError, match=rf"entry 'see' cannot be one entry of agents 'a' and 'b': .*{text}") as caught:
+        regroup(td, old, new)
+    assert caught.value.__notes__ == ["while regrouping; it is for group 'z'"]
+    assert regroup(td, old, {"v": ["b"], "w": ["a"]})["v"] is td["y"]
+
+
+def test_groups_without_data_stay_without():
+    old, td = {"x": ["a", "b"], "y": ["c"]}, TensorDict({"x": TensorDict({"reward": torch.ones(2)}, [2])}, [])
+    assert set(regroup(td, old, {"v": ["b"], "u": ["a"], "w": ["c"]}).keys()) == {"v", "u"}
+    with pytest.raises(
+        GroupError, match=r"group 'w': agents \['c'\] have none of the entries \['reward'\] that \['a'\]"
+    ):
+        regroup(td, old, {"v": ["b"], "w": ["a", "c"]})
+
+
+@pytest.mark.parametrize("new", [{"all": ["c", "a", "b"]}, {"p": {"q": ["b"]}, "r": ["c", "a"]}])
+def test_a_rollout_is_that_of_the_env_in_other_groups(new):
+    """The transform, which regroups one moment after the other, says what is right."""
+    old = {"x": ["a", "b"], "y": ["c"]}
+
+    def played(env):
+        env.set_seed(0)
+
+        def act(td):
+            for key in env.action_keys:
+                td[key] = td[(*key[:-1], "observation")][..., 1:] + 0.5
+
+        return env.rollout(3, act)
+
+    make = lambda: GroupedEnv(old, terminate={"b": 2}, rule="all", batch_size=[2])  # noqa: E731
+    moved = regroup(played(make()), old, new)
+    want = played(TransformedEnv(make(), RegroupTransform(new)))
+    assert set(moved.keys(True, True)) == set(want.keys(True, True))
+    assert all(torch.equal(moved[key], want[key]) for key in want.keys(True, True))
 
 
 def test_groups_come_as_maps_rules_and_trees():

@@ -139,6 +139,17 @@ def test_the_reward_within_a_turn_is_discounted() -> None:
     assert compact_turns(td, gamma=0.5)["g", "next", "discount"].flatten().tolist() == [0.125, 0.5]
 
 
+def test_a_reward_without_end_stays_with_whom_it_is_for() -> None:
+    lost = float("-inf")
+    td = played([[1, 0], [0, 1], [1, 0]], [[1, 2], [lost, lost], [4, lost]], ended=[0, 0, 1])
+    assert [[step[2] for step in turns(td, agent)] for agent in (0, 1)] == [[lost, 4], [lost]]
+    view = TurnView()
+    for step in td.unbind(1):
+        view.add(step)
+    for undecided in (compact_turns(td)["undecided", "g"], view.undecided["g"]):
+        assert undecided.flatten().tolist() == [0, 2]
+
+
 def test_padding_is_zero_and_allows_everything() -> None:
     td = marlenv.make("tic_tac_toe", num_envs=4, seed=0).rollout(40, break_when_any_done=False)
     o = compact_turns(td)["o"]

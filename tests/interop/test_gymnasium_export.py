@@ -306,3 +306,13 @@ def test_games_that_the_opponent_ends_at_once_say_what_they_were_worth(mode: str
         assert (rewards[~terminated] == 0).all()
         paid += rewards[terminated].tolist()
     assert paid == [-1.0] * (60 if mode == "SAME_STEP" else 30)
+
+
+@pytest.mark.parametrize("export", [to_gymnasium_vector, marlenv.to_alf])
+def test_closing_reaches_the_children_of_a_pool_that_was_never_reset(export: Any) -> None:
+    """They stayed open, processes too: a pool says that it is closed until it starts."""
+    pool = marlenv.SerialEnv(2, CountingEnv)
+    made = export(pool)
+    for _ in range(2):
+        made.close()
+        assert all(child.is_closed for child in pool.children_envs)

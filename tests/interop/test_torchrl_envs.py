@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -372,3 +373,18 @@ def test_calling_an_env_says_what_a_collector_wants() -> None:
 
     with pytest.raises(Unsupported, match=r"marlenv.to_torchrl\(env\)"):
         Collector(marlenv.make("simple_spread"), None, frames_per_batch=10, total_frames=10)
+
+
+def test_an_attribute_is_set_where_it_is_read() -> None:
+    """``env.opponent = policy`` was one of the adapter alone, and the first policy played on."""
+
+    def field(place: int) -> Callable[[TensorDict], TensorDict]:
+        return lambda td: td.set(("o", "action"), torch.full(td["o", "mask"].shape, place))
+
+    inner = marlenv.make("tic_tac_toe", opponent=field(0), num_envs=1)
+    env = to_torchrl(inner)
+    env.opponent, env.note = field(8), "mine"
+    td = env.reset().set(("x", "action"), torch.tensor([[4]]))
+    assert env.step(td)["next", "x", "observation"][0, 0, 1].flatten().nonzero().tolist() == [[8]]
+    assert env.note == "mine"
+    assert not hasattr(inner, "note")

@@ -1,11 +1,13 @@
 """Pictures show the row that was asked for, smoothly, with what there is in it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from marlenv.scenarios.ball_passage import BallPassage
+from marlenv.scenarios.debug.circle_trajectory import CircleTrajectory
 from marlenv.scenarios.dispersion import Dispersion
 from marlenv.scenarios.navigation import Navigation
 
@@ -13,6 +15,7 @@ from marlenv.errors import SpecError
 from marlenv.physics import Agent, Box, Dynamics, Forward, Holonomic, Landmark, Line, Scenario, Sphere, View, World
 from marlenv.physics.env import ScenarioEnv
 from marlenv.physics.env.draw import draw_frames
+from marlenv.physics.vmas_compat import load
 
 RED, BLUE, BLACK = (191, 64, 64), (64, 64, 191), (38, 38, 38)
 
@@ -121,6 +124,26 @@ def test_a_row_that_is_not_there_is_an_error():
 def test_impossible_pictures_are_errors(options, says):
     with pytest.raises(SpecError, match=f"render: {says}"):
         ScenarioEnv(Still(), 2, compile="none").render(**options)
+
+
+@pytest.mark.parametrize("how", [{"mode": "rgb_array"}, {"mode": "human", "env_index": 1}])
+def test_render_as_in_vmas_says_what_to_call(how):
+    file = Path(__file__).parent / "vmas_files" / "chase.py"
+    for env in (ScenarioEnv(Still(), 2, compile="none"), load(file, 2, compile="none")):
+        with pytest.raises(TypeError, match=r"render has no option 'mode'.*instead of VMAS's .* render\(i\)"):
+            env.render(**how)
+
+
+def test_the_circle_that_an_agent_runs_along_is_in_the_picture():
+    env = ScenarioEnv(CircleTrajectory(), 1, compile="none")
+    env.reset()
+    for far in (0.0, 1.5, 3.0):  # where the agent is
+        state = env.get_state()
+        state["pos"][:] = far
+        env.set_state(state)
+        pixels = env.render(size=(300, 300)).astype(int)
+        black = (abs(pixels - BLACK).sum(-1) < 60).nonzero()
+        assert all(0 < way.min() < way.max() < 299 for way in black)
 
 
 class Drawn(Still):

@@ -3,10 +3,12 @@
 import re
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from marlenv.scenarios.mpe.simple_spread import SimpleSpread
 from marlenv.scenarios.mpe.simple_tag import SimpleTag
+from marlenv.scenarios.sampling import Sampling
 from tensordict import TensorDict
 
 from marlenv.errors import DeviceError, DtypeError, GroupError, KeyMissing, NotInSpec, ShapeError
@@ -321,6 +323,17 @@ def test_options_of_a_wrong_type_or_size_list_the_ranges():
         Plain(amount=2.5)
     with pytest.raises(TypeError, match=r"no option 'apar'; did you mean 'apart'\? Its options: apart=1.0, amount=3"):
         Plain(apar=2.5)
+
+
+def test_numbers_of_numpy_and_torch_are_options_like_others():
+    plain = Plain(amount=np.int64(2), apart=torch.tensor(0.5))
+    assert repr((plain.amount, plain.apart, Sphere(np.float64(0.1)).radius)) == "(2, 0.5, 0.1)"
+    with pytest.raises(ValueError, match="Plain: amount=10 is out of range"):
+        Plain(amount=np.int64(10))
+    with pytest.raises(ValueError, match="Sampling: cov=.*out of range"):
+        Sampling(cov=(np.float32(-1), 0.05, 0.05))
+    with pytest.raises(TypeError, match=r"Sampling: cov must be float \| Sequence\[float\], got \[\[-1, 2\]\]"):
+        Sampling(cov=[[-1, 2]])
 
 
 class Tools(Plain):

@@ -108,6 +108,17 @@ def test_a_scenario_that_looks_at_its_data_is_refused_with_the_line(what):
         played(inductor, simulation, torch.ones(ROWS, 1, 2))
 
 
+@pytest.mark.parametrize("where", [[True, False, True], [False] * ROWS, [True] * ROWS])
+def test_rows_that_are_not_reset_see_zeros_in_every_tier_where_nothing_is_said_of_them(where):
+    simulation, inductor = compiled("plain")
+    state, where = simulation.reset(simulation.start(RowRNG(seed=0, rows=[ROWS])))[0], torch.tensor(where)
+    for grad in (False, True):
+        with torch.set_grad_enabled(grad):
+            seen = [engine.reset(state, where)[1]["agents"] for engine in (simulation, inductor)]
+        assert torch.equal(*seen)
+        assert torch.equal((seen[0] != 0).flatten(1).any(1), where)
+
+
 @pytest.mark.slow
 def test_how_many_numbers_there_are_is_counted_in_each_step():
     simulation, inductor = compiled("how many")

@@ -261,6 +261,35 @@ class HandsOn(Sound):
         return out.set(ALIVE, tensordict[ALIVE]).set(MASK, tensordict[ALIVE].clone())
 
 
+WRITTEN = "data_may_be_written_over"
+
+
+@fault("observations are the state itself", WRITTEN)
+class ShowsItsState(Sound):
+    def observe(self, ended: Tensor) -> TensorDict:
+        return super().observe(ended).set("observation", self.at)
+
+
+@fault("the last action is kept, not copied", WRITTEN)
+class KeepsActions(Sound):
+    push: Tensor | float = 0.0
+
+    def begin(self, where: Tensor) -> None:
+        super().begin(where)
+        self.push = torch.where(where.reshape(-1, 1, 1), 0.0, torch.as_tensor(self.push))
+
+    def move(self, action: Tensor) -> None:
+        super().move(action)
+        self.at, self.push = self.at + 0.01 * self.push, action
+
+    def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
+        return super()._get_state(tensordict).set("push", self.push + torch.zeros_like(self.at))
+
+    def _set_state(self, state: TensorDictBase) -> TensorDictBase:
+        self.push = state["push"].clone()
+        return super()._set_state(state)
+
+
 # --- resets, steps, rollouts, states --------------------------------------------------------------
 
 fault(
@@ -446,3 +475,9 @@ class NothingLegalAtFirst(MaskedEnv):
     def _observed(self) -> dict[str, Tensor]:
         seen = super()._observed()
         return seen | {"action_mask": seen["action_mask"] & (self.count != 0)}
+
+
+@fault("a mask is missing from a reset", MATCH)
+class LacksItsMask(MaskedEnv):
+    def _reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
+        return super()._reset(tensordict).exclude("action_mask")

@@ -316,6 +316,8 @@ def test_intervals_of_alpha_rank_hold_the_truth_as_often_as_they_say() -> None:
         (lambda: alpha_rank(RPS, "x"), SpecError, "alpha must be a positive number, got 'x'"),  # type: ignore[arg-type]
         (lambda: alpha_rank(None), ShapeError, r"expected a square table of payoffs \[n, n\], got \[\]"),
         (lambda: alpha_rank([[0, "a"], [1, 0]]), ShapeError, "expected a table of payoffs .* got what is no numbers"),
+        (lambda: alpha_rank(Results.of([("a", "b", 1)])), ShapeError, r"a table .*, got Results; give its payoffs\(\)"),
+        (lambda: nash_average(Results.of([("a", "b", 1)])), ShapeError, r"got Results; give its payoffs\(\)"),
         (lambda: alpha_rank([[0, 1], [1]]), ShapeError, "a table of payoffs .* got a list with rows of different"),
         (
             lambda: alpha_rank([[[0, 1], [1]], RPS]),

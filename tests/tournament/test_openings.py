@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,8 @@ def test_positions_of_chess_are_read_alike_by_both_rules(tmp_path: Path) -> None
     (tmp_path / "a.epd").write_text("r3k2r/8/8/8/8/8/8/R3K2R w KQkq -\n")
     (words,) = read_suite(tmp_path / "a.epd")
     assert words == ("fen r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1",)
+    shutil.copy(tmp_path / "a.epd", tmp_path / "B.EPD")
+    assert read_suite(tmp_path / "B.EPD") == [words]
     for rules in (Chess(), Chess(chess960=True)):
         assert rules.fens(read_opening(rules, words).start) == [words[0][4:]]
     (tmp_path / "a.epd").write_text("r3k2r/8/8/8/8/8/8/R3K2R w KQkq\n")

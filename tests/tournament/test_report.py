@@ -15,7 +15,7 @@ import torch
 
 from marlenv.cli.__main__ import main
 from marlenv.errors import Unsupported
-from marlenv.games import KuhnPoker, TicTacToe
+from marlenv.games import KuhnPoker, MatrixGame, TicTacToe
 from marlenv.tournament import Arena, Game, Results, TabularPlayer, random_player, round_robin
 from marlenv.tournament.config import Config
 from marlenv.tournament.defects import defects
@@ -23,7 +23,7 @@ from marlenv.tournament.drive import open_ledger, run
 from marlenv.tournament.export import pgn
 from marlenv.tournament.mcts import MCTSPlayer
 from marlenv.tournament.play import blank
-from marlenv.tournament.report import write_report
+from marlenv.tournament.report import standings, write_report
 from marlenv.tournament.store import Ledger
 
 TOML = """
@@ -362,6 +362,23 @@ def test_a_player_that_is_entered_twice_is_noticed() -> None:
     assert found == [says]
     varied = Arena(TicTacToe(), players).play(round_robin(["first", "s", "last"], double=True, cycles=10))
     assert not [w for w in defects(varied, varied.results()) if "play alike" in w]
+
+
+def test_players_of_a_small_game_in_which_everything_comes_up_are_not_one() -> None:
+    tables = {"rocky": [0.6, 0.2, 0.2], "even": [1.0, 1.0, 1.0], "paper": [0.2, 0.6, 0.2]}
+    players = {
+        name: TabularPlayer(lambda turn: torch.zeros_like(turn.seat), torch.tensor([w])) for name, w in tables.items()
+    }
+    played = Arena(MatrixGame("rock_paper_scissors"), players).play(round_robin(list(players), cycles=200))
+    assert played.digest.unique().numel() == 9
+    assert not [w for w in defects(played, played.results()) if "play alike" in w]
+
+
+def test_who_has_not_played_has_no_score() -> None:
+    played = Arena(TicTacToe(), {"a": first_legal, "b": random_player}).play(round_robin(["a", "b"]))
+    rows, note = standings(played, ["a", "b", "idle"])
+    assert rows[-1] == {"player": "idle", "games": "0", "score": "-", "mean return": "-"}
+    assert "no game links" in note
 
 
 def test_forfeits_are_told() -> None:

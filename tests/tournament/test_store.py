@@ -18,10 +18,13 @@ from hypothesis import strategies as st
 from marlenv.errors import PoolError, SpecError, UnknownName, Unsupported
 from marlenv.tournament.config import Config
 from marlenv.tournament.drive import open_ledger, run
+from marlenv.tournament.export import board_of
 from marlenv.tournament.games import Game
 from marlenv.tournament.play import Arena, blank
+from marlenv.tournament.report import write_report
 from marlenv.tournament.spans import Span, holds, joined, marked, runs
 from marlenv.tournament.store import Ledger, me
+from marlenv.tournament.verify import verify
 
 CONFIG = {"env": "tic_tac_toe", "players": {"a": "random", "b": "random", "c": "random"}, "cycles": 7, "rows": 8}
 
@@ -340,6 +343,15 @@ def test_a_ledger_whose_config_is_damaged_says_so(tmp_path: Path, change: str, s
     ledger.close()
     with pytest.raises(PoolError, match=rf"ledger {path}: the config in the table about: .*{says}.*; the file is dam"):
         Ledger(path)
+
+
+def test_a_config_that_is_none_is_told_with_its_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    ledger = Ledger.create(path, {"env": "tic_tac_toe", "playrs": {"ada": "random"}})
+    for use in (run, verify, board_of, lambda ledger: write_report(ledger, tmp_path / "a.html")):
+        with pytest.raises(SpecError, match="there is no field 'playrs'; did you mean 'players'") as caught:
+            use(ledger)
+        assert caught.value.__notes__ == [f"in {path}"]
 
 
 def test_places_where_no_ledger_can_be_are_named(tmp_path: Path) -> None:

@@ -6,7 +6,18 @@ import pytest
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from marlenv import Binary, Composite, EnvBase, FrameSkipTransform, MultiAction, TransformedEnv, Unbounded
+from marlenv import (
+    Binary,
+    Composite,
+    ConditionalPolicySwitch,
+    EnvBase,
+    FrameSkipTransform,
+    MultiAction,
+    SerialEnv,
+    TicTacToeEnv,
+    TransformedEnv,
+    Unbounded,
+)
 from marlenv.testing.mocks import GroupedEnv
 
 Seen = list[tuple[list[int], list[int], list[float]]]
@@ -123,3 +134,29 @@ def test_what_an_env_goes_on_from_is_not_held_back() -> None:
     assert out["a", "seen"][..., 0].tolist() == [[2, 2], [3, 4], [6, 6]]
     assert out["a", "done"][..., 0].tolist() == [[False, False], [True, False], [False, False]]
     assert out["reward"].flatten().tolist() == [2, 2, 2]
+
+
+def test_another_policy_moves_in_some_rows_of_a_game_as_in_envs_of_one() -> None:
+    """The position is in the data, where rows that do not move keep it."""
+
+    def moved(td: TensorDictBase, by: int) -> TensorDictBase:
+        order = (torch.arange(9) * by + (td["board"].flatten(-2) * torch.arange(9)).sum(-1, keepdim=True)) % 9
+        return td.set("action", torch.where(td["mask"], order, -1).argmax(-1))
+
+    def alone() -> EnvBase:
+        return TransformedEnv(TicTacToeEnv(), opponent())
+
+    def opponent() -> ConditionalPolicySwitch:
+        return ConditionalPolicySwitch(lambda td: moved(td, 4), lambda td: td["turn"].squeeze(-1) == 1)
+
+    played = []
+    for env in (TransformedEnv(TicTacToeEnv(batch_size=[3]), opponent()), SerialEnv(3, alone)):
+        td, steps = env.reset().set("action", torch.tensor([0, 1, 4])), []
+        for _ in range(16):
+            data, td = env.step_and_maybe_reset(td)
+            steps.append(data["next"])
+            moved(td, 2)
+        played.append(torch.stack(steps, 1))
+    over = played[0]["done"].squeeze(-1)
+    assert bool((over.any(0) & ~over.all(0)).any())  # rows end apart, so that the other moves in some of them
+    assert (played[0] == played[1].select(*played[0].keys())).all()

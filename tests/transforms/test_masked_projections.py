@@ -59,6 +59,20 @@ class Called(Legal):
         return out.set("legal", out.pop("action_mask").to(torch.int8))
 
 
+class Reads(Legal):
+    """It reads in the data which actions are legal, and they are those that it gave."""
+
+    def __init__(self, batch_size: Any = (), state: bool = False) -> None:
+        super().__init__(batch_size)
+        if state:
+            mask = self.observation_spec["action_mask"].clone()
+            self.full_state_spec = Composite(action_mask=mask, shape=self.batch_size)
+
+    def _step(self, tensordict: TensorDictBase) -> Any:
+        assert torch.equal(tensordict["action_mask"], self._observed()["action_mask"].expand(*self.batch_size, 4))
+        return super()._step(tensordict)
+
+
 CHAINS: dict[str, tuple[type[Legal], Callable[[int], list[Transform]]]] = {
     "alone": (Legal, lambda n: [DiscreteActionProjection(4, n)]),
     "before ActionMask": (Legal, lambda n: [DiscreteActionProjection(4, n), ActionMask()]),
@@ -127,3 +141,14 @@ def test_a_mask_that_is_only_read_is_kept_once() -> None:
     env = Legal().append_transform(DiscreteActionProjection(4, 6)).append_transform(ActionMask())
     assert env.reset()["action_mask"].int().tolist() == [1, 0, 1, 0, 1, 1]
     assert {*env.observation_keys} == {"observation", "action_mask"}
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_an_env_reads_the_mask_that_it_gave(state: bool) -> None:
+    env = TransformedEnv(Reads([16], state), Compose(DiscreteActionProjection(4, 6), DiscreteActionProjection(6, 7)))
+    env.check_env_specs()
+    assert (env.rollout(12, break_when_any_done=False)["next", "reward"] == 1).all()
+    some = torch.arange(16) % 3 > 0  # rows that are stepped
+    out = env.step(env.rand_action(env.reset()).set("_step", some))["next"]
+    assert torch.equal(out["observation"].squeeze(-1), some.float())
+    assert torch.equal(out["action_mask"][:, 0], ~some)

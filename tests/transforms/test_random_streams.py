@@ -165,6 +165,20 @@ def test_idle_steps_of_a_game_are_legal_and_leave_its_own_stream_alone(name: str
     assert int((found[0]["state", "board"] != start["state", "board"]).sum()) in range(3, 9)
 
 
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
+def test_idle_steps_of_a_row_of_a_game_are_its_own(name: str) -> None:
+    """A game whose position is in the data steps some of its rows, as an env that reads masks does."""
+
+    def rows(n: int) -> TensorDict:
+        env = marlenv.make(name, num_envs=n).append_transform(NoopResetEnv(5))
+        env.set_seed(1)
+        return env.rollout(40, break_when_any_done=False)
+
+    alone, three = rows(1), rows(3)
+    assert not differences(alone, three[:1])
+    assert not torch.equal(three["turn"][0], three["turn"][1])
+
+
 def test_one_group_that_starts_anew_by_itself_has_no_idle_steps() -> None:
     env = TransformedEnv(BASES["two groups"](2), NoopResetEnv(2))
     td = env.reset()

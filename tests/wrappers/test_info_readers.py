@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -207,5 +209,7 @@ def test_numbers_that_the_dtype_of_a_spec_does_not_hold_are_refused(value: Any, 
 @pytest.mark.parametrize("rows", [None, 2])
 def test_numbers_of_types_that_torch_lacks_are_learnt(rows: int | None) -> None:
     kinds = {"huge": np.ulonglong(2**63), "foreign": np.full(2, 3, ">i4"), "long": np.longdouble(0.5)}
+    kinds |= {"share": Fraction(1, 4), "price": Decimal("1.5")}
     data = saying(lambda t: dict(kinds), rows).auto_register_info_dict().rollout(1)["next"].reshape(-1)[0]
     assert (data["huge"].tolist(), data["foreign"].tolist(), data["long"].tolist()) == (2**63, [3, 3], 0.5)
+    assert (data["share"].tolist(), data["price"].tolist()) == (0.25, 1.5)

@@ -12,11 +12,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows import entry_of, equal
+from rows import copies_go_on, entry_of, equal, state_is_a_value
 from sizes import some
 
 import marlenv
 from marlenv.errors import GroupError, IllegalAction, KeyMissing, NeedsReset, SpecError, UnknownName, Unsupported
+from marlenv.keys import DONE_NAMES
 from marlenv.optional import has, need
 from marlenv.testing import run_contract
 from marlenv.wrappers.jaxmarl import JaxMARLEnv, JaxMARLWrapper
@@ -190,25 +191,14 @@ def test_what_was_handed_out_is_the_users() -> None:
 
 def test_a_state_is_a_value() -> None:
     env = JaxMARLWrapper(sim_of("HeuristicEnemySMAX"), num_envs=2, seed=3)
-    td = env.step_mdp(env.rand_step(env.reset()))
-    state, action = env.get_state(), env.rand_action(td.clone()).select(*env.action_keys)
-    first = env.step(action.clone())["next"]
-    second = env.step(env.set_state(state).update(action))["next"]
-    assert bool((first == second).all())
+    state_is_a_value(env)
     with pytest.raises(NeedsReset, match="call reset"):
         JaxMARLWrapper(sim_of("HeuristicEnemySMAX")).get_state()
 
 
 def test_copies_and_pickles_go_on_as_the_env_does() -> None:
     env = JaxMARLWrapper(sim_of("MPE_simple_spread_v3"), num_envs=2, seed=3)
-    td = env.rand_action(env.step_mdp(env.rand_step(env.reset())))
-    copied, unpickled = copy.deepcopy(env), pickle.loads(pickle.dumps(env))
-    assert copied._functions is env._functions  # not compiled again
-    step, anew = env.step(td.clone()), env.reset()
-    for twin in (copied, unpickled):
-        assert twin._env is not env._env
-        assert bool((twin.step(td.clone()) == step).all())
-        assert bool((twin.reset() == anew).all())
+    copies_go_on(env, env.rand_action(env.step_mdp(env.rand_step(env.reset()))))
 
 
 def test_a_simulator_that_cannot_be_copied_is_named() -> None:
@@ -223,6 +213,20 @@ def test_a_time_limit_of_the_wrapper_truncates() -> None:
     data = JaxMARLWrapper(sim_of("HeuristicEnemySMAX"), num_envs=2, seed=0, max_steps=2).rollout(5)["next"]
     assert data["truncated"].squeeze(-1).tolist() == [[False, True]] * 2
     assert not data["terminated"].any()
+
+
+@pytest.mark.parametrize("name", ["MPE_simple_spread_v3", "HeuristicEnemySMAX"])
+def test_nobody_is_paid_in_rows_that_are_over_and_flags_stay(name: str) -> None:
+    env = JaxMARLWrapper(sim_of(name), num_envs=2, seed=0, max_steps=2)
+    td = env.reset()
+    for _ in range(2):
+        td = env.rand_step(td)["next"]
+    last, kept = td.clone(), [key for key in td.keys(True, True) if key[-1] in DONE_NAMES or key in DONE_NAMES]
+    assert last["truncated"].all()
+    for _ in range(30):  # in SMAX units go on dying
+        td = env.rand_step(td)["next"]
+        assert not any(td[group, "reward"].any() for group in env.group_map)
+        assert bool((td.select(*kept) == last.select(*kept)).all())
 
 
 def test_unequal_agents_in_one_group_are_stacked_lazily() -> None:

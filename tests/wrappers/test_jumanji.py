@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 from functools import lru_cache
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from planted_faults import FAULTS, broken, is_noticed, rewards_come_late
-from rows import without
+from rows import copies_go_on, without
 from sizes import some
 from tensordict import TensorDict
 
@@ -297,14 +296,7 @@ def test_envs_can_be_made_elsewhere_and_closed() -> None:
 def test_copies_and_pickles_go_on_as_the_env_does(name: str) -> None:
     env = JumanjiWrapper(sim_of(name), batch_size=[2], seed=3)
     td = env.step(env.rand_action(env.reset()))["next"]
-    td = env.rand_action(td.exclude("reward"))
-    copied, unpickled = copy.deepcopy(env), pickle.loads(pickle.dumps(env))
-    assert copied._functions is env._functions  # not compiled again
-    step, anew = env.step(td.clone()), env.reset()
-    for twin in (copied, unpickled):
-        assert twin._env is not env._env
-        assert bool((twin.step(td.clone()) == step).all())
-        assert bool((twin.reset() == anew).all())
+    copies_go_on(env, env.rand_action(td.exclude("reward")))
 
 
 @pytest.mark.parametrize("name", some(OTHERS, 12))
@@ -326,6 +318,11 @@ def _stepped(name: str, action: int) -> Any:
     return env.step(env.reset().set("action", torch.tensor(action, dtype=torch.int32)))
 
 
+def _no_choice() -> Any:
+    env = JumanjiWrapper(sim_of("Maze-v0"), False)
+    return env.step(env.reset().set("action", torch.zeros(4, dtype=torch.int32)))
+
+
 def _self_resetting() -> Any:
     return need("jumanji.wrappers", "test").AutoResetWrapper(sim_of("Maze-v0"))
 
@@ -338,6 +335,7 @@ def _self_resetting() -> Any:
         (lambda: JumanjiEnv("Maze-v0", num_envs=2, batch_size=[3]), SpecError, r"num_envs=2 and batch_size=.* differ"),
         (lambda: _stepped("Maze-v0", 4), IllegalAction, r"^JumanjiWrapper.step: actions are numbers from 0 to below"),
         (lambda: _stepped("Maze-v0", -1), IllegalAction, r"numbers from 0 to below 4, got -1"),
+        (_no_choice, IllegalAction, r"^JumanjiWrapper.step: actions must be one-hot, got \[0, 0, 0, 0\]$"),
         (lambda: JumanjiWrapper("Snake-v1"), SpecTypeError, r"must be an env of Jumanji's, got str; JumanjiEnv"),
         (lambda: JumanjiWrapper(_self_resetting()), Unsupported, r"has a AutoResetWrapper around it"),
         (lambda: JumanjiWrapper(sim_of("Maze-v0"), group_map={"a": ["b"]}), GroupError, r"Maze has one agent"),
@@ -349,6 +347,16 @@ def _self_resetting() -> Any:
 def test_bad_input_is_named(call: Any, kind: type[Exception], says: str) -> None:
     with pytest.raises(kind, match=says):
         call()
+
+
+def test_an_agent_that_does_not_act_may_choose_nothing() -> None:
+    env = JumanjiWrapper(sim_of("Connector-v3"), False, batch_size=[2], seed=1)
+    td = env.rand_action(env.reset())
+    td["agents", "action"][1, 3] = 0
+    with pytest.raises(IllegalAction, match=r"must be one-hot, got \[0, 0, 0, 0, 0\]$"):
+        env.step(td)
+    td["agents", "mask"][1, 3] = False
+    assert not env.step(td)["next", "done"].any()
 
 
 def test_a_missing_jumanji_is_an_error_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

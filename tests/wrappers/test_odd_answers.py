@@ -60,6 +60,7 @@ def pool(make: Callable[[], Any], **options: Any) -> Any:
         (CHOICE, 1.5, r"whole numbers for torch\.int64, got \[1\.5\]"),
         (spaces.MultiDiscrete([3, 3]), [1.5, 1], r"whole numbers for torch\.int64, got \[1\.5\]"),
         (spaces.Box(-1, 1, ()), "1", r"numbers, got array\('1'"),
+        (spaces.Box(-1, 1, (2,)), {"a": 1}, r"numbers, got \{'a': 1\}"),
         (spaces.Dict(a=spaces.Dict(b=BYTES)), {"a": {"b": [0, 256]}}, r"numbers in 0\.\.255, .*, got 0\.\.256"),
     ],
 )
@@ -245,8 +246,27 @@ class Paid(ParallelSimEnv):
 @pytest.mark.parametrize("reward", ["x", "1", 1j, None, NAN, np.float32("nan"), torch.tensor(NAN), ["x"], [[1], []]])
 def test_a_reward_that_is_not_a_number_names_its_agent(reward: Any) -> None:
     says = r"^Told\.step \(number 1 of the episode\): the reward of agent 'a_1' is not a number, got "
+    told = type("Told", (Paid,), {"reward": reward})
     with pytest.raises(SpecError, match=says):
-        type("Told", (Paid,), {"reward": reward})().rollout(1)
+        told().rollout(1)
+    with pytest.raises(SpecError, match=r"^Told\.step: the reward of agent 'a_1' is not a number, got "):
+        told(frame_skip=2).rollout(1)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_reward_that_a_simulator_of_agents_writes_over_is_added_once(listed: bool) -> None:
+    class Paying(Paid):
+        def _build_env(self) -> Any:
+            self.reward = np.zeros(1)
+            return super()._build_env()
+
+        def sim_step(self, actions: dict[str, Any]) -> dict[str, AgentStep]:
+            self.reward += 1
+            got = super().sim_step(actions)
+            return {a: s._replace(reward=s.reward.tolist()) if listed and a == "a_1" else s for a, s in got.items()}
+
+    paid = Paying(frame_skip=3).rollout(2)["next", "a", "reward"]
+    assert paid.flatten(1).tolist() == [[0.75, 1 + 2 + 3], [0.75, 4 + 5 + 6]]
 
 
 def test_a_reward_may_have_a_gradient() -> None:

@@ -106,6 +106,8 @@ def test_chance_is_seeded_and_may_be_chosen() -> None:
         env = OpenSpielEnv("backgammon", return_state=True, categorical_actions=True)
         env.set_seed(seed)
         rolls.append([env.reset()["state"] for _ in range(3)])
+        seeded = OpenSpielEnv("backgammon", return_state=True, seed=seed)
+        assert [seeded.reset()["state"] for _ in range(3)] == rolls[-1]
     assert rolls[0] == rolls[1] != rolls[2] != rolls[3]
     assert rolls[3] == rolls[4]  # as numbers of 64 bits they are one
     asked: list[Any] = []

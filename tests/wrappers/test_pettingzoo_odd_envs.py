@@ -4,6 +4,8 @@ is wrong, and whose.
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,8 @@ def odd(base: Any = Quiet, **hooks: Any) -> Any:
         (np.array(1, ">f8"), np.array(2.5, ">f8"), torch.float64),
         (np.array(1, ">i4"), np.array(2, ">i4"), torch.int32),
         (torch.tensor(1.0, requires_grad=True), torch.tensor(2.5, requires_grad=True), torch.float32),
+        (Fraction(1), Fraction(5, 2), torch.float64),
+        (Decimal(1), Decimal("2.5"), torch.float64),
     ],
     ids=str,
 )
@@ -53,7 +57,7 @@ def test_numbers_of_any_kind_may_stand_in_infos(value: Any, then: Any, dtype: to
     data = telling({"x": value}, {"x": then}).rollout(2)
     seen = data["next", "wolf", "info", "x"]
     assert seen.dtype == dtype
-    assert seen.detach().flatten().tolist() == [then.item()] * 4
+    assert seen.detach().flatten().tolist() == [then.item() if hasattr(then, "item") else float(then)] * 4
     assert data["wolf", "info", "x"][0].detach().flatten().tolist() == [1, 1]
 
 
@@ -145,6 +149,11 @@ def _no_possible_agents(self: Any) -> None:
     self.agents = self.__dict__.pop("possible_agents")
 
 
+def _numbered(self: Any) -> None:
+    Quiet.__init__(self)
+    self.possible_agents = [0, 1]
+
+
 def _twice(self: Any) -> None:
     Quiet.__init__(self)
     self.possible_agents = ["wolf_0", "sheep_0", "wolf_0"]
@@ -159,6 +168,7 @@ def _twice(self: Any) -> None:
             r"Odd\.reset takes no seed; PettingZoo's is reset\(seed=",
         ),
         ({"__init__": _no_possible_agents}, SpecError, "Odd has no possible_agents; set them to all agents"),
+        ({"__init__": _numbered}, GroupError, "possible_agents of Odd must be strings, got 0; call it 'agent_0', say$"),
         ({"__init__": _twice}, GroupError, "possible_agents of Odd has 'wolf_0' twice"),
         (
             {"observation_space": lambda self, agent: spaces.Sequence(spaces.Discrete(3))},

@@ -293,6 +293,26 @@ def test_the_scripts_of_a_copy_read_the_copys_clock() -> None:
     assert script.__closure__[0].cell_contents is twin._env.scenario
 
 
+def test_functions_that_a_scenario_keeps_read_the_copys_world() -> None:
+    class Kept(need("vmas.scenarios.balance", "test").Scenario):
+        """Pays what a function says that was made with the world."""
+
+        def make_world(self, *args: Any, **options: Any) -> Any:
+            world = super().make_world(*args, **options)
+            self.height = lambda: world.agents[0].state.pos[:, 1]
+            return world
+
+        def reward(self, agent: Any) -> torch.Tensor:
+            return self.height()
+
+    env = VmasEnv(Kept(), 2, seed=5)
+    env.reset()
+    twin = copy.deepcopy(env)
+    env.rollout(5)  # the original goes on
+    data = twin.rollout(3)["next", "agents"]
+    assert torch.equal(data["reward"][:, -1, 0, 0], twin._env.agents[0].state.pos[:, 1])
+
+
 def test_envs_without_a_seed_differ() -> None:
     a, b = (VmasEnv("simple_spread", 2).reset()["agents", "observation"] for _ in range(2))
     assert not torch.equal(a, b)
@@ -466,6 +486,7 @@ def test_bad_input_is_named(make: Any, error: type[Exception], says: str) -> Non
         ({"max_steps": "5"}, SpecError, "VmasEnv: max_steps must be an integer from 1 on, got '5'"),
         ({"max_steps": 0}, SpecError, "VmasEnv: max_steps must be an integer from 1 on, got 0"),
         ({"max_steps": 2.5}, SpecError, "VmasEnv: max_steps must be an integer from 1 on, got 2.5"),
+        ({"scenario_kwargs": {"max_steps": 3}}, SpecError, "VmasEnv: 'max_steps' is an option of the env; pass it by"),
         ({"n_agents": "x"}, SpecTypeError, "VmasEnv: 'balance' cannot be made with n_agents='x': "),
         ({"n_agents": 0}, SpecError, "VmasEnv: 'balance' cannot be made with n_agents=0: "),
     ],

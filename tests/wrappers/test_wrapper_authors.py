@@ -11,7 +11,7 @@ import torch
 from test_bad_simulators import Counting
 
 from marlenv import Categorical, Composite, Unbounded
-from marlenv.errors import ShapeError, SpecError, SpecTypeError
+from marlenv.errors import GroupError, ShapeError, SpecError, SpecTypeError
 from marlenv.wrappers import AgentSpecs, AgentStep, ParallelSimEnv
 
 STEP = r"^Mine\.step \(number 1 of the episode\): "
@@ -120,6 +120,11 @@ SLIPS = {
         r"^Mine\.agent_specs must return AgentSpecs for every agent, by its name, got None",
     ),
     "no agents": ({"agent_specs": lambda self: {}}, SpecError, r"^Mine: the simulator has no agents"),
+    "numbers for names": (
+        {"agent_specs": lambda self: {0: Mine.agent_specs(self)["a_0"]}},
+        GroupError,
+        r"^Mine: agents must be named by strings, got 0; rename them in the simulator$",
+    ),
     "a spec for AgentSpecs": (
         {"agent_specs": lambda self: {"a_0": Unbounded((2,))}},
         SpecTypeError,

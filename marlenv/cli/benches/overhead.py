@@ -6,6 +6,7 @@ all the time goes to the layers around it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,16 +17,17 @@ from torch import Size
 from marlenv.cli.benches.timing import Figure, interleaved
 from marlenv.optional import need
 
-BATCH, AGENTS, WIDTH, ACTS = 32, 3, 8, 2
+BATCH, AGENTS, WIDTH, ACTS, MOVES = 32, 3, 8, 2, 5
 STEPS = 100
 
 
-def make_env(base: Any, specs: Any) -> Any:
+def make_env(base: Any, specs: Any, *, masked: bool = False) -> Any:
     """The env over one of the libraries.
 
     Args:
         base: its ``EnvBase``.
         specs: the module with its specs.
+        masked: actions are one of five, with a mask, in place of two numbers.
     """
 
     class Cheap(base):
@@ -35,23 +37,30 @@ def make_env(base: Any, specs: Any) -> Any:
             super().__init__(batch_size=(BATCH,), device="cpu")
             shape = (BATCH, AGENTS)
 
-            def grouped(name: str, leaf: Any) -> Any:
-                return specs.Composite(agents=specs.Composite({name: leaf}, shape=shape), shape=(BATCH,))
+            def grouped(**leaves: Any) -> Any:
+                return specs.Composite(agents=specs.Composite(leaves, shape=shape), shape=(BATCH,))
 
-            self.observation_spec = grouped("observation", specs.Unbounded((*shape, WIDTH)))
-            self.action_spec = grouped("action", specs.Bounded(-1, 1, (*shape, ACTS)))
-            self.reward_spec = grouped("reward", specs.Unbounded((*shape, 1)))
+            shown = {"observation": specs.Unbounded((*shape, WIDTH))}
+            self.first = {"observation": torch.zeros(*shape, WIDTH)}
+            if masked:
+                shown["action_mask"] = specs.Binary(MOVES, (*shape, MOVES), dtype=torch.bool)
+                self.first["action_mask"] = torch.ones(*shape, MOVES, dtype=torch.bool)
+            self.following = {**self.first, "reward": torch.zeros(*shape, 1)}
+            self.observation_spec = grouped(**shown)
+            self.action_spec = grouped(
+                action=specs.Categorical(MOVES, shape) if masked else specs.Bounded(-1, 1, (*shape, ACTS))
+            )
+            self.reward_spec = grouped(reward=specs.Unbounded((*shape, 1)))
             self.done_spec = specs.Categorical(2, (BATCH, 1), dtype=torch.bool)
-            self.observation, self.reward = torch.zeros(*shape, WIDTH), torch.zeros(*shape, 1)
             self.ended = torch.zeros(BATCH, 1, dtype=torch.bool)
             self.rows, self.group = Size([BATCH]), Size(shape)
 
         def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDict:
-            agents = TensorDict({"observation": self.observation}, batch_size=self.group)
+            agents = TensorDict(self.first, batch_size=self.group)
             return TensorDict({"agents": agents, "done": self.ended, "terminated": self.ended}, batch_size=self.rows)
 
         def _step(self, tensordict: TensorDictBase) -> TensorDict:
-            agents = TensorDict({"observation": self.observation, "reward": self.reward}, batch_size=self.group)
+            agents = TensorDict(self.following, batch_size=self.group)
             return TensorDict({"agents": agents, "done": self.ended, "terminated": self.ended}, batch_size=self.rows)
 
         def _set_seed(self, seed: int | None) -> None:
@@ -60,13 +69,14 @@ def make_env(base: Any, specs: Any) -> Any:
     return Cheap()
 
 
-def both() -> dict[str, Any]:
-    """The env over marlenv and over TorchRL."""
+def both(bench: str, *, masked: bool = False) -> dict[str, Any]:
+    """The env over marlenv and over TorchRL, for a benchmark of that name."""
     import marlenv.specs
     from marlenv.envs import EnvBase
 
-    peer, data = need("torchrl.envs", "marlenv bench overhead"), need("torchrl.data", "marlenv bench overhead")
-    return {"marlenv": make_env(EnvBase, marlenv.specs), "torchrl": make_env(peer.EnvBase, data)}
+    peer, data = (need(f"torchrl.{name}", f"marlenv bench {bench}") for name in ("envs", "data"))
+    pairs = {"marlenv": (EnvBase, marlenv.specs), "torchrl": (peer.EnvBase, data)}
+    return {name: make_env(*pair, masked=masked) for name, pair in pairs.items()}
 
 
 def stepping(env: Any) -> int:
@@ -93,12 +103,16 @@ def constant(tensordict: TensorDictBase) -> TensorDictBase:
 
 def measure(rounds: int) -> list[Figure]:
     """Times both sides."""
-    envs = both()
     suites = {
         "rand_action + step_and_maybe_reset": stepping,
         "rollout, constant policy": lambda env: rolling(env, constant),
         "rollout, random actions": lambda env: rolling(env, None),
     }
+    return compared(both("overhead"), suites, rounds)
+
+
+def compared(envs: dict[str, Any], suites: dict[str, Callable[[Any], int]], rounds: int) -> list[Figure]:
+    """How fast each suite is in marlenv and in TorchRL."""
     figures = []
     for what, play in suites.items():
         got = interleaved({name: partial(play, env) for name, env in envs.items()}, rounds)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from marlenv.cli.text import table
+from marlenv.columns import table
 from marlenv.physics.env.simulation_env import drawing
 from marlenv.physics.jit.codegen import Emitter, Item, Round
 from marlenv.physics.jit.graph import Node

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import torch
 
-from marlenv.cli.text import number, table
+from marlenv.cli.text import number
+from marlenv.columns import table
 from marlenv.errors import SpecError
 
 

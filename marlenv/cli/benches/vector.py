@@ -18,7 +18,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from marlenv.cli.benches.timing import Figure, chosen, interleaved
-from marlenv.cli.text import number, table
+from marlenv.cli.text import number
+from marlenv.columns import table
 from marlenv.optional import need
 from marlenv.vector import ParallelEnv, SerialEnv
 from marlenv.vector.protocol import Command

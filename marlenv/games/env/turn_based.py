@@ -305,8 +305,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         streams = {OPPONENT_RNG: opponent_rng, FIRST_RNG: first_rng}
         step = TimeStep.first(self.rules, state, plies=plies, limit=self.max_plies, **streams)
         if self._pays_openings:
-            lead, device = step.terminated.shape, step.terminated.device
-            none = torch.zeros(*lead, len(self.rules.players), dtype=torch.float32, device=device)
+            none = step.terminated.new_zeros((*step.terminated.shape, len(self.rules.players)), dtype=torch.float32)
             step = step._replace(opening_rewards=none if owed is None else owed)
         return self._answer(step).as_first() if answer and self._has_opponent() else step
 
@@ -388,9 +387,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             else:  # no look at the data from the host: the device stops by itself
                 torch._assert_async(fine.all(), f"{type(self).__name__}: an illegal action; see env.illegal")
             return None
-        if self.rules.simultaneous:
-            return ~fine
-        return ~fine.unsqueeze(-1) & self._turns(state)
+        return ~fine if self.rules.simultaneous else ~fine.unsqueeze(-1) & self._turns(state)
 
     def _lost(self, tensordict: TensorDictBase) -> Tensor | None:
         """Which games an illegal move has ended, as the data say; bool ``[*B]``, or None where they do not say."""
@@ -409,12 +406,18 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         one = self._kind(*(leaf[at] for leaf in state))
         seat = column if self.rules.simultaneous else int(self.rules.player(one))
         chosen = int(action[(*at, column)] if self.rules.simultaneous else action[at])
-        name = f" ({self.rules.action_name(one, chosen)})" if 0 <= chosen < self.rules.n_actions else ""
-        words = list(self.rules.legal_names(one, seat))
+        name, words = self._in_words(one, seat, chosen, at)
+        whose = ", whom the opponent plays," if self._has_opponent() and seat != self.seat else ""
         raise IllegalAction(
-            f"{type(self).__name__}: action {chosen}{name} of player {self.rules.players[seat]!r}"
-            f"{f' in row {row}' if row else ''} is illegal; legal are {words[:20]}{' ...' if len(words) > 20 else ''}"
+            f"{type(self).__name__}: action {name} of player {self.rules.players[seat]!r}"
+            f"{f' in row {row}' if row else ''}{whose} is illegal; "
+            f"legal are {words[:20]}{' ...' if len(words) > 20 else ''}"
         )
+
+    def _in_words(self, one: S, seat: int, chosen: int, row: tuple[int, ...]) -> tuple[str, list[str]]:
+        """An illegal action, and what is legal in that position."""
+        name = f" ({self.rules.action_name(one, chosen)})" if 0 <= chosen < self.rules.n_actions else ""
+        return f"{chosen}{name}", list(self.rules.legal_names(one, seat))
 
     def _penalty(self, wrong: Tensor) -> Tensor:
         """-1 for those who moved illegally; the others share +1 for each in a zero-sum game."""

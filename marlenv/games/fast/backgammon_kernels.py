@@ -25,6 +25,7 @@ from marlenv.games.fast.row_kernels import (
     store_row,
     whole,
 )
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets
 
 POINTS, BAR, OFF, NONE = 24, 24, 25, 25
 PAIR = 26 * 26
@@ -192,14 +193,7 @@ def _write(options: Options, s: Array, b: int, moves: Array, out: tuple[Any, ...
 
 @compiled
 def draw(
-    options: Options,
-    state: tuple[Array, ...],
-    keys: Array,
-    at: int,
-    offsets: tuple[int, ...],
-    out: Array,
-    start: int,
-    stop: int,
+    options: Options, state: Arrays, keys: Array, at: int, offsets: Offsets, out: Array, start: int, stop: int
 ) -> int:
     """A random legal action for each row; see :mod:`marlenv.games.fast.whole_games`."""
     s, moves = np.empty(END, np.int64), np.empty(52, np.int64)
@@ -227,20 +221,9 @@ def draw(
 
 
 @compiled
-def play(
-    options: Options,
-    state: tuple[Array, ...],
-    actions: tuple[Array, ...],
-    done: Array,
-    ahead: bool,
-    always: bool,
-    steps: int,
-    following: tuple[Any, ...],
-    restarted: tuple[Any, ...],
-    start: int,
-    stop: int,
-) -> int:
+def play(options: Options, before: Before, how: How, following: Data, restarted: Data, start: int, stop: int) -> int:
     """A whole step; see :mod:`marlenv.games.fast.whole_games`."""
+    (state, actions, done), (ahead, always, _) = before, how
     checkers, most, _ = options
     s, moves = np.empty(END, np.int64), np.empty(52, np.int64)
     some_over = False

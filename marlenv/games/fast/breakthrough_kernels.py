@@ -22,7 +22,7 @@ from marlenv.games.fast.board_kernels import (
 )
 from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import Array
-from marlenv.games.fast.whole_games import bare
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets, bare
 
 Board = tuple[int, int]
 """Rows, columns."""
@@ -101,22 +101,12 @@ def _write(
 
 @compiled
 def play(
-    options: tuple[Board, tuple[Any, ...]],
-    state: tuple[Array, ...],
-    actions: tuple[Array, Array],
-    done: Array,
-    ahead: bool,
-    always: bool,
-    steps: int,
-    following: tuple[Any, ...],
-    restarted: tuple[Any, ...],
-    start: int,
-    stop: int,
+    options: tuple[Board, Data], before: Before, how: How, following: Data, restarted: Data, start: int, stop: int
 ) -> int:
     """See :mod:`marlenv.games.fast.whole_games`."""
     board, opening = options
     rows, columns = board
-    (first_player, second_player), (whites, blacks, plies) = actions, state
+    ((whites, blacks, plies), (first_player, second_player), done), (ahead, always, steps) = before, how
     _, seen, masks, turn, outcome, flags, rewards = following
     past, block = at_a_time(steps * done.size, seen[0])
     both = hands(seen, block), hands(masks, block)
@@ -156,16 +146,7 @@ def play(
 
 
 @compiled
-def draw(
-    board: Board,
-    state: tuple[Array, ...],
-    keys: Array,
-    at: int,
-    offsets: tuple[int, int],
-    out: Array,
-    start: int,
-    stop: int,
-) -> int:
+def draw(board: Board, state: Arrays, keys: Array, at: int, offsets: Offsets, out: Array, start: int, stop: int) -> int:
     """See :mod:`marlenv.games.fast.whole_games`."""
     rows, columns = board
     whites, blacks, plies = state

@@ -115,7 +115,7 @@ class CompiledRules(Generic[State]):
         if kind not in self._plays:
             options = self._playing(kind)
             out = self._out(kind)
-            given = tuple(map(_calls().kinds, (options, *self._like, True, True, 1, out, out)))
+            given = tuple(map(_calls().kinds, (options, self._like, (True, True, 1), out, out)))
             self._plays[kind] = int(_calls().compiled_at(_room(self.kernels).play, given)), options
         return self._plays[kind]
 

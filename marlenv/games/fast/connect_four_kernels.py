@@ -20,8 +20,9 @@ from marlenv.games.fast.board_kernels import (
 )
 from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import Array
-from marlenv.games.fast.whole_games import bare
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets, bare
 
+Shape = tuple[int, int, int]
 RANKED = np.argsort(~np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), kind="stable")
 """The bits of each byte, those that are set before the others."""
 
@@ -62,21 +63,11 @@ def _write(board: Array, rows: int, columns: int, over: bool, r: int, seen: Any,
 
 @compiled
 def play(
-    options: tuple[tuple[int, int, int], tuple[Any, ...]],
-    state: tuple[Array],
-    actions: tuple[Array, Array],
-    done: Array,
-    ahead: bool,
-    always: bool,
-    steps: int,
-    following: tuple[Any, ...],
-    restarted: tuple[Any, ...],
-    start: int,
-    stop: int,
+    options: tuple[Shape, Data], before: Before, how: How, following: Data, restarted: Data, start: int, stop: int
 ) -> int:
     """See :mod:`marlenv.games.fast.whole_games`."""
     (rows, columns, line), opening = options
-    (x, o), (board,) = actions, state
+    ((board,), (x, o), done), (ahead, always, steps) = before, how
     after, seen, masks, turn, outcome, flags, rewards = following
     past, block = at_a_time(steps * done.size, seen[0])
     kept = hands(seen, block), hands(masks, block), at_hand(after[0], block), np.empty((5, 5), np.int64)
@@ -112,16 +103,7 @@ def play(
 
 
 @compiled
-def draw(
-    shape: tuple[int, int, int],
-    state: tuple[Array],
-    keys: Array,
-    at: int,
-    offsets: tuple[int, int],
-    out: Array,
-    start: int,
-    stop: int,
-) -> int:
+def draw(shape: Shape, state: Arrays, keys: Array, at: int, offsets: Offsets, out: Array, start: int, stop: int) -> int:
     """See :mod:`marlenv.games.fast.whole_games`."""
     columns, board = shape[1], state[0]
     for b in range(start, stop):

@@ -36,7 +36,7 @@ from marlenv.games.fast.board_kernels import (
 )
 from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import Array, _copy
-from marlenv.games.fast.whole_games import bare
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets, bare
 
 Board = tuple[int, tuple[float, float], int, int, Array, Array]
 """Size, the points that komi gives black and white, what repetitions do (``ALLOW`` ...), after how many moves games
@@ -446,22 +446,13 @@ def _write(desk: Desk, over: bool, new: tuple[Array, ...], r: int) -> None:
 
 @compiled
 def play(
-    options: tuple[Board, tuple[Any, ...]],
-    state: tuple[Array, ...],
-    actions: tuple[Array, Array],
-    done: Array,
-    ahead: bool,
-    always: bool,
-    steps: int,
-    following: tuple[Any, ...],
-    restarted: tuple[Any, ...],
-    start: int,
-    stop: int,
+    options: tuple[Board, Data], before: Before, how: How, following: Data, restarted: Data, start: int, stop: int
 ) -> int:
     """See :mod:`marlenv.games.fast.whole_games`."""
     board, opening = options
     size, komi, repetition, longest = board[:4]
-    (black, white), cells = actions, size * size
+    (state, (black, white), done), (ahead, always, steps) = before, how
+    cells = size * size
     after, seen, masks, turn, outcome, flags, rewards = following
     past, block = at_a_time(steps * done.size, seen[0])
     kept = (_hand_of(after, block), hands(seen, block), hands(masks, block)), _desk(board), np.empty((12, 5), np.int64)
@@ -506,16 +497,7 @@ def _hand_of(state: tuple[Array, ...], block: int) -> tuple[Array, ...]:
 
 
 @compiled
-def draw(
-    board: Board,
-    state: tuple[Array, ...],
-    keys: Array,
-    at: int,
-    offsets: tuple[int, int],
-    out: Array,
-    start: int,
-    stop: int,
-) -> int:
+def draw(board: Board, state: Arrays, keys: Array, at: int, offsets: Offsets, out: Array, start: int, stop: int) -> int:
     """See :mod:`marlenv.games.fast.whole_games`."""
     legal, ply = state[2], state[3]
     n = legal.shape[1]

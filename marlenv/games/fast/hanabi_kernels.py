@@ -31,6 +31,7 @@ from marlenv.games.fast.row_kernels import (
     weighted,
     write_masks,
 )
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets
 
 PLAY, DISCARD, HINT_COLOR, HINT_RANK = range(4)  # as in hanabi.py
 PLAYER, KIND, TARGET, VALUE, TOUCHED, PLACE, CARD, SCORED, TOKEN = range(9)  # the columns of what was done last
@@ -341,14 +342,7 @@ def _write(options: Options, s: Array, b: int, legal: Array, out: tuple[Any, ...
 
 @compiled
 def draw(
-    options: Options,
-    state: tuple[Array, ...],
-    keys: Array,
-    at: int,
-    offsets: tuple[int, ...],
-    out: Array,
-    start: int,
-    stop: int,
+    options: Options, state: Arrays, keys: Array, at: int, offsets: Offsets, out: Array, start: int, stop: int
 ) -> int:
     """A random legal action for each row; see :mod:`marlenv.games.fast.whole_games`."""
     rest = _parts(options)[4]
@@ -363,20 +357,9 @@ def draw(
 
 
 @compiled
-def play(
-    options: Options,
-    state: tuple[Array, ...],
-    actions: tuple[Array, ...],
-    done: Array,
-    ahead: bool,
-    always: bool,
-    steps: int,
-    following: tuple[Any, ...],
-    restarted: tuple[Any, ...],
-    start: int,
-    stop: int,
-) -> int:
+def play(options: Options, before: Before, how: How, following: Data, restarted: Data, start: int, stop: int) -> int:
     """A whole step; see :mod:`marlenv.games.fast.whole_games`."""
+    (state, actions, done), (ahead, always, _) = before, how
     rest = _parts(options)[4]
     s, legal = np.empty(rest + END, np.int64), np.empty(_actions(options), np.bool_)
     some_over = False

@@ -26,6 +26,7 @@ from marlenv.games.fast.row_kernels import (
     seen_row,
     store_row,
 )
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets
 
 Options = tuple[int, int]
 
@@ -125,14 +126,7 @@ def _write(options: Options, s: Array, b: int, out: tuple[Any, ...]) -> bool:
 
 @compiled
 def draw(
-    options: Options,
-    state: tuple[Array, ...],
-    keys: Array,
-    at: int,
-    offsets: tuple[int, ...],
-    out: Array,
-    start: int,
-    stop: int,
+    options: Options, state: Arrays, keys: Array, at: int, offsets: Offsets, out: Array, start: int, stop: int
 ) -> int:
     """A random legal action for each row; see :mod:`marlenv.games.fast.whole_games`."""
     players = options[0]
@@ -147,20 +141,9 @@ def draw(
 
 
 @compiled
-def play(
-    options: Options,
-    state: tuple[Array, ...],
-    actions: tuple[Array, ...],
-    done: Array,
-    ahead: bool,
-    always: bool,
-    steps: int,
-    following: tuple[Any, ...],
-    restarted: tuple[Any, ...],
-    start: int,
-    stop: int,
-) -> int:
+def play(options: Options, before: Before, how: How, following: Data, restarted: Data, start: int, stop: int) -> int:
     """A whole step; see :mod:`marlenv.games.fast.whole_games`."""
+    (state, actions, done), (ahead, always, _) = before, how
     players = options[0]
     s = np.empty(3 * players + 1, np.int64)
     some_over = False

@@ -29,6 +29,7 @@ from marlenv.games.fast.row_kernels import (
     whole,
     write_masks,
 )
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets
 
 FOLD, CALL, RAISE = range(3)  # as in leduc.py
 MOST_RAISES = 2
@@ -214,14 +215,7 @@ def _write(options: Options, s: Array, b: int, legal: Array, out: tuple[Any, ...
 
 @compiled
 def draw(
-    options: Options,
-    state: tuple[Array, ...],
-    keys: Array,
-    at: int,
-    offsets: tuple[int, ...],
-    out: Array,
-    start: int,
-    stop: int,
+    options: Options, state: Arrays, keys: Array, at: int, offsets: Offsets, out: Array, start: int, stop: int
 ) -> int:
     """A random legal action for each row; see :mod:`marlenv.games.fast.whole_games`."""
     rest = _parts(options[0])[3]
@@ -236,20 +230,9 @@ def draw(
 
 
 @compiled
-def play(
-    options: Options,
-    state: tuple[Array, ...],
-    actions: tuple[Array, ...],
-    done: Array,
-    ahead: bool,
-    always: bool,
-    steps: int,
-    following: tuple[Any, ...],
-    restarted: tuple[Any, ...],
-    start: int,
-    stop: int,
-) -> int:
+def play(options: Options, before: Before, how: How, following: Data, restarted: Data, start: int, stop: int) -> int:
     """A whole step; see :mod:`marlenv.games.fast.whole_games`."""
+    (state, actions, done), (ahead, always, _) = before, how
     players = options[0]
     rest = _parts(players)[3]
     s, legal = np.empty(rest + END, np.int64), np.empty(3, np.bool_)

@@ -22,7 +22,7 @@ from marlenv.games.fast.row_kernels import (
     mask_row,
     seen_row,
 )
-from marlenv.games.fast.whole_games import REWARDS, STATE
+from marlenv.games.fast.whole_games import REWARDS, STATE, Arrays, Before, Data, How, Offsets
 
 Options = tuple[int, int, int, Array, Array]
 
@@ -62,14 +62,7 @@ def _write(options: Options, last: Array, played: int, b: int, out: tuple[Any, .
 
 @compiled
 def draw(
-    options: Options,
-    state: tuple[Array, ...],
-    keys: Array,
-    at: int,
-    offsets: tuple[int, ...],
-    out: Array,
-    start: int,
-    stop: int,
+    options: Options, state: Arrays, keys: Array, at: int, offsets: Offsets, out: Array, start: int, stop: int
 ) -> int:
     """Random legal actions for each row; see :mod:`marlenv.games.fast.whole_games`."""
     players, n, rounds, counts, _ = options
@@ -82,22 +75,10 @@ def draw(
 
 
 @compiled
-def play(
-    options: Options,
-    state: tuple[Array, ...],
-    actions: tuple[Array, ...],
-    done: Array,
-    ahead: bool,
-    always: bool,
-    steps: int,
-    following: tuple[Any, ...],
-    restarted: tuple[Any, ...],
-    start: int,
-    stop: int,
-) -> int:
+def play(options: Options, before: Before, how: How, following: Data, restarted: Data, start: int, stop: int) -> int:
     """A whole step; see :mod:`marlenv.games.fast.whole_games`."""
     players, _, rounds, counts, table = options
-    last, played, score = state
+    ((last, played, score), actions, done), (ahead, always, _) = before, how
     now_last, now_played, now_score = following[STATE]
     new_last, new_played, new_score = restarted[STATE]
     rewards = following[REWARDS]
@@ -114,10 +95,10 @@ def play(
             now_last[b, seat] = last[b, seat] if waits else choice
         now_played[b, 0] = played[b, 0] + (not waits)
         for seat in range(players):
-            before = score[b, seat]
-            after = before if waits else before + table[cell, seat]
+            held = score[b, seat]
+            after = held if waits else held + table[cell, seat]
             now_score[b, seat] = after
-            rewards[seat, b] = 0.0 if waits else after + 0.0 - before
+            rewards[seat, b] = 0.0 if waits else after + 0.0 - held
         over = _write(options, now_last, now_played[b, 0], b, following)
         some_over = some_over or over
         if ahead and over:

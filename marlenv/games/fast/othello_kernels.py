@@ -22,7 +22,7 @@ from marlenv.games.fast.board_kernels import (
 )
 from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import Array
-from marlenv.games.fast.whole_games import bare
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets, bare
 
 PASS = 64
 STEPS = (np.uint64(1), np.uint64(8), np.uint64(7), np.uint64(9))
@@ -87,21 +87,12 @@ def _write(own: int, other: int, moves: int, turn: int, over: bool, r: int, seen
 
 @compiled
 def play(
-    options: tuple[tuple[int, ...], tuple[Any, ...]],
-    state: tuple[Array, ...],
-    actions: tuple[Array, Array],
-    done: Array,
-    ahead: bool,
-    always: bool,
-    steps: int,
-    following: tuple[Any, ...],
-    restarted: tuple[Any, ...],
-    start: int,
-    stop: int,
+    options: tuple[Any, Data], before: Before, how: How, following: Data, restarted: Data, start: int, stop: int
 ) -> int:
     """See :mod:`marlenv.games.fast.whole_games`."""
     _, opening = options
-    (first_player, second_player), (owns, others, moves, turns, ends) = actions, state
+    (state, (first_player, second_player), done), (ahead, always, steps) = before, how
+    owns, others, moves, turns, ends = state
     after, seen, masks, turn, outcome, flags, rewards = following
     past, block = at_a_time(steps * done.size, seen[0])
     both = hands(seen, block), hands(masks, block)
@@ -141,14 +132,7 @@ def play(
 
 @compiled
 def draw(
-    board: tuple[int, ...],
-    state: tuple[Array, ...],
-    keys: Array,
-    at: int,
-    offsets: tuple[int, int],
-    out: Array,
-    start: int,
-    stop: int,
+    board: tuple[int, ...], state: Arrays, keys: Array, at: int, offsets: Offsets, out: Array, start: int, stop: int
 ) -> int:
     """See :mod:`marlenv.games.fast.whole_games`."""
     _, _, moves, turns, _ = state

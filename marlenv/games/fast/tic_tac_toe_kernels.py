@@ -22,7 +22,7 @@ from marlenv.games.fast.board_kernels import (
 )
 from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import Array, _unit
-from marlenv.games.fast.whole_games import bare
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets, bare
 
 
 @inline
@@ -36,22 +36,12 @@ def _write(words: Array, place: int, seat: int, over: bool, r: int, seen: Any, m
 
 @compiled
 def play(
-    options: tuple[tuple[Array, ...], tuple[Any, ...]],
-    state: tuple[Array],
-    actions: tuple[Array, Array],
-    done: Array,
-    ahead: bool,
-    always: bool,
-    steps: int,
-    following: tuple[Any, ...],
-    restarted: tuple[Any, ...],
-    start: int,
-    stop: int,
+    options: tuple[Arrays, Data], before: Before, how: How, following: Data, restarted: Data, start: int, stop: int
 ) -> int:
     """See :mod:`marlenv.games.fast.whole_games`."""
     tables, opening = options
     leads, _, _, players, outcomes, returns, words = tables
-    (x, o), (codes,) = actions, state
+    ((codes,), (x, o), done), (ahead, always, steps) = before, how
     after, seen, masks, turn, outcome, flags, rewards = following
     past, block = at_a_time(steps * done.size, seen[0])
     kept = hands(seen, block), hands(masks, block), at_hand(after[0], block), np.empty((5, 5), np.int64)
@@ -83,14 +73,7 @@ def play(
 
 @compiled
 def draw(
-    tables: tuple[Array, ...],
-    state: tuple[Array],
-    keys: Array,
-    at: int,
-    offsets: tuple[int, int],
-    out: Array,
-    start: int,
-    stop: int,
+    tables: Arrays, state: Arrays, keys: Array, at: int, offsets: Offsets, out: Array, start: int, stop: int
 ) -> int:
     """See :mod:`marlenv.games.fast.whole_games`."""
     _, ranked, counts, players, _, _, _ = tables

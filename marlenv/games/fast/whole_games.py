@@ -4,13 +4,13 @@ A game has two functions that play the rows from ``start`` to ``stop``, which de
 are ``[n, w]``, actions of a player and ``done`` ``[n]``, flags ``[4 + 5 P, n]`` and rewards ``[P, n]``::
 
     draw(options, state, keys, at, offsets, out, start, stop) -> int
-    play(options, state, actions, done, ahead, always, steps, following, restarted, start, stop) -> int
+    play(options, before, how, following, restarted, start, stop) -> int
 
-``following`` and ``restarted`` are ``(state, observations, masks, turn, outcome, flags, rewards)``; what is restarted
-is written if ``ahead`` is set, and where no game is over only if ``always`` is, too. ``steps`` says how many such steps
-are written side by side before anybody reads them. Both return 0 where an action is
-illegal, or a position is one that no game leads to; else 1 if a game is over, or 2. ``out`` are the actions, one column
-for those who move in turn.
+``before`` is ``(state, actions, done)``, ``how`` is ``(ahead, always, steps)``; ``following`` and ``restarted`` are
+``(state, observations, masks, turn, outcome, flags, rewards)``. What is restarted is written if ``ahead`` is set, and
+where no game is over only if ``always`` is, too. ``steps`` says how many such steps are written side by side before
+anybody reads them. Both return 0 where an action is illegal, or a position is one that no game leads to; else 1 if a
+game is over, or 2. ``out`` are the actions, one column for those who move in turn.
 
 Importing this needs numba.
 """
@@ -27,6 +27,12 @@ from numba.extending import intrinsic
 from marlenv.games.fast.by_rows import by_rows, call_at
 from marlenv.games.fast.cached import compiled
 from marlenv.games.fast.kernels import BLOCK, Array, _result
+
+Arrays = tuple[Array, ...]
+Offsets = tuple[int, ...]
+Before = tuple[Arrays, Arrays, Array]
+How = tuple[bool, bool, int]
+Data = tuple[Any, ...]
 
 STATE, SEEN, MASKS, TURNS, OUTCOMES, FLAGS, REWARDS = range(7)  # the parts of what kernels write
 
@@ -241,9 +247,8 @@ def step(
         following: to write to.
         restarted: the same.
     """
-    state, actions, done = arrays_at(like, addresses, rows)
-    always = threads[0] > 1  # a game of another thread may be over
-    given = bare(options), state, actions, done, ahead, always, 1, bare(following), bare(restarted)
+    how = ahead, threads[0] > 1, 1  # a game of another thread may be over
+    given = bare(options), arrays_at(like, addresses, rows), how, bare(following), bare(restarted)
     return _result(by_rows(kernel, given, rows, threads))
 
 
@@ -300,7 +305,7 @@ def _rollout(
                     mine, column = chosen[seat], seat % found.shape[1]
                     for b in range(low, high):
                         mine[b] = found[b, column]
-                move = options[1], now[STATE], chosen, now[FLAGS][2], ahead, ahead, steps, then, begun, low, high
+                move = options[1], (now[STATE], chosen, now[FLAGS][2]), (ahead, ahead, steps), then, begun, low, high
                 how = called(kernels[1], move)
             if how == 0 or (how == 1 and stops):
                 end = min(end, 2 * t + how)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -56,10 +58,12 @@ def ranks(count: int) -> str:
     return RANKS[-count:]
 
 
-def table(names: tuple[str, ...], hands: list[str], notes: list[str], seat: int | None, *, color: bool) -> list[str]:
-    """A line per player: name, hand (hidden from other seats where ``seat`` says who looks) and a note."""
+def table(
+    names: tuple[str, ...], hands: list[str], notes: list[str], seat: int | None, open_: Sequence[bool], *, color: bool
+) -> list[str]:
+    """A line per player: name, hand (where ``seat`` says who looks, hidden unless its own or ``open_``) and a note."""
     width = max(map(len, names))
-    shown = [hand if seat in (None, i) else HIDDEN * len(hand) for i, hand in enumerate(hands)]
+    shown = [hand if seat in (None, i) or open_[i] else HIDDEN * len(hand) for i, hand in enumerate(hands)]
     return [
         f"{name.ljust(width)}  {drawing.bold(hand, color)}  {note}".rstrip()
         for name, hand, note in zip(names, shown, notes, strict=True)

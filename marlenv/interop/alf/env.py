@@ -205,8 +205,7 @@ class AlfEnvironment:
 
     def close(self) -> None:
         """Closes the env."""
-        if not self.inner.is_closed:
-            self.inner.close()
+        self.inner.close(raise_if_closed=False)
 
 
 def _started(mask: Tensor, first: TimeStep, before: TimeStep) -> TimeStep:

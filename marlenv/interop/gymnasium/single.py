@@ -70,5 +70,4 @@ class SingleEnv(gymnasium.Env):
 
     def close(self) -> None:
         """Closes the env."""
-        if not self.inner.is_closed:
-            self.inner.close()
+        self.inner.close(raise_if_closed=False)

@@ -136,5 +136,5 @@ class VectorOfRows(vectors.VectorEnv):
     def close_extras(self, **_: Any) -> None:
         """Closes the env."""
         inner = getattr(self, "inner", None)  # Gymnasium also closes what could not be made
-        if inner is not None and not inner.is_closed:
-            inner.close()
+        if inner is not None:
+            inner.close(raise_if_closed=False)

@@ -108,5 +108,4 @@ class ParallelZoo(zoo.ParallelEnv):
     def close(self) -> None:
         """Closes the env."""
         self._renderer.close()
-        if not self.inner.is_closed:
-            self.inner.close()
+        self.inner.close(raise_if_closed=False)

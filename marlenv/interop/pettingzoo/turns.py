@@ -147,5 +147,4 @@ class TurnsZoo(zoo.AECEnv):
 
     def close(self) -> None:
         """Closes the env."""
-        if not self.inner.is_closed:
-            self.inner.close()
+        self.inner.close(raise_if_closed=False)

@@ -98,8 +98,7 @@ class AgentsOfPuffer(puffer.PufferEnv):
 
     def close(self) -> None:
         """Closes the env."""
-        if not self.inner.is_closed:
-            self.inner.close()
+        self.inner.close(raise_if_closed=False)
 
 
 def _choices_of_two(space: Any) -> Any:

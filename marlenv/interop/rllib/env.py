@@ -85,5 +85,4 @@ class AgentsOfRLlib(multi.MultiAgentEnv):
 
     def close(self) -> None:
         """Closes the env."""
-        if not self.inner.is_closed:
-            self.inner.close()
+        self.inner.close(raise_if_closed=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from marlenv.envs import EnvBase
+from marlenv.envs.attributes import owns
 from marlenv.vector import SerialEnv
 from marlenv.vector.base import BatchedEnv
 
@@ -18,14 +19,10 @@ def owner(env: EnvBase, name: str) -> EnvBase | None:
     """
     below: Any = env
     while below is not None:
-        if name in vars(below) or hasattr(type(below), name) or any(name in held for held in _held(below)):
+        if owns(below, name):
             return cast(EnvBase, below)
         below = below._modules.get("base_env")
     return None
-
-
-def _held(env: EnvBase) -> list[Any]:
-    return [env._modules, env._buffers, env._parameters]
 
 
 def pool_of(env: EnvBase, name: str) -> BatchedEnv | None:
@@ -56,20 +53,6 @@ def answers(env: EnvBase, name: str, args: Any, kwargs: Any) -> list[Any]:
         return [one for child in _children(pool) for one in answers(child, name, args, kwargs)]
     found = getattr(env if pool is None else pool, name)(*args, **kwargs)
     return [found] if pool is None else list(found)
-
-
-def assign(env: EnvBase, name: str, value: Any) -> None:
-    """Sets an attribute of the env that has it, or in every child; a new one of the outermost env."""
-    pool: Any = pool_of(env, name)
-    if pool is None:
-        setattr(owner(env, name) or env, name, value)
-    elif isinstance(pool, SerialEnv):
-        for child in _children(pool):
-            assign(child, name, value)
-    else:
-        if pool.is_closed:
-            pool.start()
-        pool._ask("call", "__setattr__", (name, value), {})
 
 
 def _children(pool: SerialEnv) -> list[EnvBase]:

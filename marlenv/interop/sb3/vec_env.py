@@ -13,7 +13,7 @@ from tensordict import TensorDictBase
 from marlenv.envs import EnvBase
 from marlenv.errors import NeedsReset, ShapeError, SpecError, Unsupported
 from marlenv.interop.face import Face
-from marlenv.interop.sb3.attributes import answers, assign, values
+from marlenv.interop.sb3.attributes import answers, values
 from marlenv.optional import need
 
 WHO = "to_sb3_vec_env"
@@ -100,8 +100,7 @@ class RowsAndAgents(base.VecEnv):
 
     def close(self) -> None:
         """Closes the env."""
-        if not self.inner.is_closed:
-            self.inner.close()
+        self.inner.close(raise_if_closed=False)
 
     # --- pictures --------------------------------------------------------------------------------
 
@@ -139,12 +138,9 @@ class RowsAndAgents(base.VecEnv):
         return [found[i // each] for i in chosen]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Sets an attribute where it is: of the env that all rows are, one that it transforms, or all of a pool's.
-
-        In other processes it is that of the outermost env of each, as it is in Stable-Baselines3's own.
-        """
+        """Sets an attribute where it is: of the env that all rows are, one that it transforms, or all of a pool's."""
         self._refuse_some(f"set_attr({attr_name!r})", indices)
-        assign(self.inner, attr_name, value)
+        setattr(self.inner, attr_name, value)
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
         """Calls a method: of every env ``action_masks``, ``render`` and ``get_wrapper_attr``; others once of all rows,

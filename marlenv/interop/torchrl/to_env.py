@@ -14,6 +14,7 @@ from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
+from marlenv.envs.attributes import names
 from marlenv.errors import KeyMissing, SpecError, Unsupported
 from marlenv.interop.torchrl.drawn import Drawer, drawn
 from marlenv.interop.torchrl.end_flags import EndFlags
@@ -33,7 +34,8 @@ class TorchRLEnv(theirs.EnvBase):
 
     Random actions are those of our env, legal and from its own seeded stream, for all who hold the action spec; those
     of ``rand_action(td)`` are legal in ``td``. The masks of action specs follow the ``action_mask`` in the data, so
-    that ``project`` and ``is_in`` know what is legal. Attributes that TorchRL's envs do not have are those of our env.
+    that ``project`` and ``is_in`` know what is legal. Attributes that TorchRL's envs do not have are those of our env,
+    and are set there.
 
     Args:
         env: our env.
@@ -254,6 +256,13 @@ class TorchRLEnv(theirs.EnvBase):
             if name.startswith("_") or "inner" not in self.__dict__.get("_modules", {}):
                 raise
             return getattr(self.inner, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        inner = self.__dict__.get("_modules", {}).get("inner")
+        if inner is None or name in self.__dict__ or hasattr(type(self), name) or name not in names(inner):
+            super().__setattr__(name, value)
+        else:  # where it is read
+            setattr(inner, name, value)
 
     def __repr__(self) -> str:
         return f"to_torchrl({self.inner!r})"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from marlenv.errors import ShapeError, whole
+from marlenv.options import check_options
 from marlenv.physics.laws.bodies import Body
 from marlenv.physics.laws.shapes import Sphere
 from marlenv.physics.laws.state import State
@@ -19,6 +20,12 @@ from marlenv.physics.task.picture import Picture, View
 SMALLEST_VIEW = 1.2  # metres from the middle to the edge
 FAR = 20.0  # metres; bodies farther away are not looked at
 HUGE = 3.0  # metres; larger bodies are not looked at
+
+
+def check_render(others: Mapping[str, Any]) -> None:
+    """Raises where ``render`` is given options of other libraries' envs, such as ``mode`` and ``env_index``."""
+    more = "; pictures are always arrays: instead of VMAS's render(mode='rgb_array', env_index=i), render(i)"
+    check_options("render", others, {"row": 0, "size": (600, 600)}, more=more)
 
 
 def draw_row(simulation: Simulation, state: State, row: int, size: tuple[int, int]) -> Any:

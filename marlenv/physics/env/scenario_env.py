@@ -24,7 +24,7 @@ from marlenv.groups.maps import GroupMap
 from marlenv.groups.specs import PAD_MASK, padding
 from marlenv.keys import DONE_NAMES, Path
 from marlenv.options import check_options
-from marlenv.physics.env.draw import draw_row
+from marlenv.physics.env.draw import check_render, draw_row
 from marlenv.physics.env.fast_step import FastStep
 from marlenv.physics.env.fused_rollout import fits, fused
 from marlenv.physics.env.grouping import Grouping
@@ -133,7 +133,7 @@ class ScenarioEnv(SimulationEnv):
             "continuous_actions": continuous_actions,
             "multidiscrete_actions": multidiscrete_actions,
         }
-        _check_options(num_envs, max_steps, compile, flags)
+        _check_options(num_envs, compile, flags)
         super().__init__(
             device="cpu" if device is None else device, batch_size=[num_envs], run_type_checks=run_type_checks
         )
@@ -242,14 +242,16 @@ class ScenarioEnv(SimulationEnv):
             self.__dict__.pop(name, None)
         self._pad_masks = {path: masks.to(self.device) for path, masks in self._pad_masks.items()}
 
-    def render(self, row: int = 0, *, size: tuple[int, int] = (600, 600)) -> Any:
+    def render(self, row: int = 0, *, size: tuple[int, int] = (600, 600), **others: Any) -> Any:
         """A picture of a row: uint8 ``[H, W, 3]``, a numpy array. Needs Pillow.
 
         Args:
             row: which one.
             size: width and height, pixels.
+            **others: options of other libraries' envs; an error that says what to call.
 
         """
+        check_render(others)
         return draw_row(self.simulation, self.current_state, row, size)
 
     # --- how fast it is --------------------------------------------------------------------------
@@ -340,9 +342,8 @@ class ScenarioEnv(SimulationEnv):
         return self._layout.data(values, None if ends is None else self.row_flags(*ends))
 
 
-def _check_options(num_envs: int, max_steps: int | None, tier: str, flags: Mapping[str, bool]) -> None:
-    for name, value in (("num_envs", num_envs), ("max_steps", 1 if max_steps is None else max_steps)):
-        whole("ScenarioEnv", name, value, 1)
+def _check_options(num_envs: int, tier: str, flags: Mapping[str, bool]) -> None:
+    whole("ScenarioEnv", "num_envs", num_envs, 1)
     check_tier(tier)
     for name, value in flags.items():
         flag("ScenarioEnv", name, value)

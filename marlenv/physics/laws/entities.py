@@ -6,6 +6,7 @@ Where bodies are and how they move is in :mod:`marlenv.physics.laws.state`.
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
@@ -90,7 +91,7 @@ class Description(ABC):
 
 
 class Interval(NamedTuple):
-    """The numbers that a field may have.
+    """The numbers that a field, an option or an argument may have.
 
     >>> Interval(0.0, math.inf, "()").check("mass", 0)
     Traceback (most recent call last):
@@ -106,6 +107,11 @@ class Interval(NamedTuple):
     many: bool = False
     """Whether there may be several of them, in a tuple."""
 
+    def holds(self, x: Any) -> bool:
+        """Whether a number is in it; nan is in none."""
+        above = self.low < x if self.ends[0] == "(" else self.low <= x
+        return bool(above and (x < self.high if self.ends[1] == ")" else x <= self.high))
+
     def check(self, who: str, value: object) -> None:
         """Raises where a value is not in it.
 
@@ -117,11 +123,11 @@ class Interval(NamedTuple):
         for x in value if self.many and isinstance(value, tuple) else (value,):
             if not isinstance(x, int if self.whole else (int, float)):
                 raise TypeError(f"{who} must be {'an integer' if self.whole else 'a number'}, got {value!r}")
-            above = self.low < x if self.ends[0] == "(" else self.low <= x
-            if not (above and (x < self.high if self.ends[1] == ")" else x <= self.high)):
+            if not self.holds(x):
                 raise ValueError(f"{who} must be in {self.ends[0]}{self.low}, {self.high}{self.ends[1]}, got {value!r}")
 
 
+FINITE = Interval(-sys.float_info.max, sys.float_info.max)
 _ANY, _POSITIVE = Interval(-math.inf, math.inf, "()"), Interval(0.0, math.inf, "()")
 _SOME, _UPWARDS = Interval(0.0, math.inf), Interval(0.0, math.inf, "[)")
 LIMITS = {  # of descriptions, of a world and of joints

@@ -17,6 +17,9 @@ class Shape(ABC):
     def __post_init__(self) -> None:
         for field in fields(self):
             size = getattr(self, field.name)
+            if hasattr(size, "tolist"):  # of numpy or torch
+                size = size.tolist()
+                object.__setattr__(self, field.name, size)
             if isinstance(size, bool):
                 continue
             if not (isinstance(size, (int, float)) and 0 < size < math.inf):

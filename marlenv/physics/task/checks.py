@@ -8,6 +8,7 @@ from numbers import Real
 
 from marlenv.errors import GroupError, SpecError
 from marlenv.physics.laws.bodies import Bodies, Body
+from marlenv.physics.laws.entities import FINITE, Interval
 from marlenv.physics.task.world import World
 
 
@@ -23,8 +24,8 @@ def number(who: str, name: str, value: float, low: float | None = None) -> float
     Traceback (most recent call last):
     marlenv.errors.SpecError: Lidar: max_range must be a number from 0 on, got nan
     """
-    counts = isinstance(value, Real) and not isinstance(value, bool)
-    if not counts or not (math.isfinite(value) if low is None else value >= low):
+    limits = FINITE if low is None else Interval(low, math.inf)
+    if not isinstance(value, Real) or isinstance(value, bool) or not limits.holds(value):
         kind = "a finite number" if low is None else f"a number from {low:g} on"
         raise SpecError(f"{who}: {name} must be {kind}, got {value!r}")
     return float(value)

@@ -6,12 +6,11 @@ How a scenario becomes pure functions of a state is in :mod:`marlenv.physics.sim
 from __future__ import annotations
 
 import math
-import sys
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from types import NoneType
 from typing import Any, ClassVar, Self
 
@@ -22,6 +21,7 @@ from marlenv.constants import constant, on_cpu
 from marlenv.errors import LockedScenario, ShapeError
 from marlenv.options import check_options
 from marlenv.physics.laws.bodies import Bodies, Body
+from marlenv.physics.laws.entities import FINITE, Interval, plain
 from marlenv.physics.maths.views import rows_first
 from marlenv.physics.task.memory import Memory, Notes
 from marlenv.physics.task.picture import Picture, View
@@ -29,7 +29,6 @@ from marlenv.physics.task.spawning import Propose, find_room, rectangle
 from marlenv.physics.task.world import World
 from marlenv.rng import RowRNG
 
-FINITE = (-sys.float_info.max, sys.float_info.max)
 KINDS: dict[object, tuple[type, ...]] = {
     "bool": (bool,),
     "int": (int,),
@@ -40,6 +39,13 @@ KINDS: dict[object, tuple[type, ...]] = {
     "float | None": (int, float, NoneType),
     "float | Sequence[float]": (int, float, list, tuple),
 }
+
+
+def _is_one(value: object, kinds: tuple[type, ...]) -> bool:
+    """Whether an option is of one of these types: True is no number, and in lists are numbers."""
+    if isinstance(value, (list, tuple)):
+        return isinstance(value, kinds) and all(isinstance(x, Real) for x in value)
+    return isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
 
 
 class ScenarioMeta(ABCMeta):
@@ -88,17 +94,18 @@ class Scenario(metaclass=ScenarioMeta):
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        """Checks the options' types and values."""
+        """Checks the options' types and values; numbers of numpy and of torch become Python's."""
         for field in fields(self):
             wanted = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
             value, kinds = getattr(self, field.name), KINDS.get(wanted)
-            if kinds is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
+            if kinds is not None and hasattr(value, "tolist"):
+                value = plain(value)
+                setattr(self, field.name, value)
+            if kinds is not None and not _is_one(value, kinds):
                 raise TypeError(f"{type(self).__name__}: {field.name} must be {wanted}, got {value!r}")
-            low, high = self.limits.get(field.name, FINITE)
-            numbers = [
-                x for x in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(x, (int, float))
-            ]
-            if not all(low <= x <= high for x in numbers) and (field.name in self.limits or value != field.default):
+            numbers = [x for x in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(x, Real)]
+            limits = Interval(*self.limits.get(field.name, FINITE))
+            if not all(map(limits.holds, numbers)) and (field.name in self.limits or value != field.default):
                 said = [] if field.name in self.limits else ["numbers must be finite"]
                 said += [f"{key} in [{ends[0]}, {ends[1]}]" for key, ends in self.limits.items()]
                 raise ValueError(f"{type(self).__name__}: {field.name}={value!r} is out of range; {', '.join(said)}")

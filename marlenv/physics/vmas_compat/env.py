@@ -17,6 +17,7 @@ from marlenv.groups import GroupTree, MarlGroupMapType, group_specs, resolve
 from marlenv.groups.maps import GroupMap, numbered_groups
 from marlenv.groups.side_by_side import fitted, side_by_side
 from marlenv.keys import DONE_NAMES, Path, nested
+from marlenv.physics.env.draw import check_render
 from marlenv.physics.env.specs import action_spec, numbers
 from marlenv.physics.jit.tiers import Tier
 from marlenv.physics.task.actions import Control, Mode
@@ -137,8 +138,11 @@ class VmasFileEnv(EnvBase):
         """How many agents act."""
         return len(self.agent_names)
 
-    def render(self, row: int = 0, *, size: tuple[int, int] = (600, 600)) -> Any:
-        """A picture of a row: uint8 ``[H, W, 3]``, a numpy array. Needs Pillow."""
+    def render(self, row: int = 0, *, size: tuple[int, int] = (600, 600), **others: Any) -> Any:
+        """A picture of a row: uint8 ``[H, W, 3]``, a numpy array. Needs Pillow; ``others`` are an error that says what
+        to call.
+        """
+        check_render(others)
         self._check_began("render")
         return draw_row(self.environment, whole("render", "row", row, 0, self.num_envs - 1), size)
 

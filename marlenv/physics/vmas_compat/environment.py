@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from marlenv.copied_functions import own_functions
 from marlenv.errors import ShapeError, SpecError
 from marlenv.physics.laws import entities as laws
 from marlenv.physics.task.actions import Control, Mode
 from marlenv.physics.vmas_compat import answers
-from marlenv.physics.vmas_compat.copies import own_functions
 from marlenv.physics.vmas_compat.draws import Draws
 from marlenv.physics.vmas_compat.entities import Agent
 from marlenv.physics.vmas_compat.pure import SOON
@@ -97,7 +97,7 @@ class Environment:
         finally:
             self._compiled_results = compiled
         new._tries -= compiled is not None
-        own_functions(type(self.scenario).__module__, memo)
+        own_functions([type(self.scenario).__module__], memo)
         new.world.take_engine(self.world)
         return new
 

@@ -119,6 +119,22 @@ class _Held:
         state.values[self.name] = state._accept(self.name, value, self.width)
 
 
+class _Kept:
+    """A quantity that is kept under VMAS's own name with an underscore, as it was assigned; None before that."""
+
+    def __init__(self, doc: str, width: int | None = None) -> None:
+        self.__doc__, self.width = doc, width
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name, self.slot = name, f"_{name}"
+
+    def __get__(self, holder: Vectorized | None, owner: type) -> Any:
+        return self if holder is None else getattr(holder, self.slot)
+
+    def __set__(self, holder: Vectorized, value: Tensor) -> None:
+        setattr(holder, self.slot, holder._accept(self.name, value, self.width))
+
+
 class EntityState(Vectorized):
     """Where a body is and how it moves, rows first."""
 
@@ -186,23 +202,8 @@ class AgentState(EntityState):
         self.turned = False
         """Whether anybody has had a hand in the torque; else it is zero."""
 
-    @property
-    def c(self) -> Any:
-        """What it said in the last step, ``[B, C]``; None for the silent."""
-        return self._c
-
-    @c.setter
-    def c(self, value: Tensor) -> None:
-        self._c = self._accept("c", value)
-
-    @property
-    def force(self) -> Any:
-        """The force of its action, ``[B, 2]``, newtons."""
-        return self._force
-
-    @force.setter
-    def force(self, value: Tensor) -> None:
-        self._force = self._accept("force", value, 2)
+    c = _Kept("What it said in the last step, ``[B, C]``; None for the silent.")
+    force = _Kept("The force of its action, ``[B, 2]``, newtons.", 2)
 
     @property
     def torque(self) -> Any:
@@ -254,23 +255,8 @@ class Action(Vectorized):
         self._c: Tensor | None = None
         self._tensors: dict[str, Tensor] = {}
 
-    @property
-    def u(self) -> Any:
-        """The physical action, ``[B, n]``."""
-        return self._u
-
-    @u.setter
-    def u(self, value: Tensor) -> None:
-        self._u = self._accept("u", value)
-
-    @property
-    def c(self) -> Any:
-        """What is said, ``[B, C]``."""
-        return self._c
-
-    @c.setter
-    def c(self, value: Tensor) -> None:
-        self._c = self._accept("c", value)
+    u = _Kept("The physical action, ``[B, n]``.")
+    c = _Kept("What is said, ``[B, C]``.")
 
     @property
     def u_range_tensor(self) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -152,30 +153,11 @@ class World(Vectorized):
         """The points at which entities are held together."""
         return self._joints.values()
 
-    @property
-    def x_semidim(self) -> Any:
-        """Half the width of the world, metres; None for no walls."""
-        return self._x_semidim
-
-    @property
-    def y_semidim(self) -> Any:
-        """Half the height."""
-        return self._y_semidim
-
-    @property
-    def dt(self) -> float:
-        """The length of a step, seconds."""
-        return self._dt
-
-    @property
-    def dim_p(self) -> int:
-        """2."""
-        return self._dim_p
-
-    @property
-    def dim_c(self) -> int:
-        """How many channels there are."""
-        return self._dim_c
+    x_semidim = property(attrgetter("_x_semidim"), doc="Half the width of the world, metres; None for no walls.")
+    y_semidim = property(attrgetter("_y_semidim"), doc="Half the height.")
+    dt = property(attrgetter("_dt"), doc="The length of a step, seconds.")
+    dim_p = property(attrgetter("_dim_p"), doc="2.")
+    dim_c = property(attrgetter("_dim_c"), doc="How many channels there are.")
 
     # --- an episode ------------------------------------------------------------------------------
 

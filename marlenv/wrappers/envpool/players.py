@@ -104,11 +104,12 @@ class Players:
         Where players take turns that is one action of a row, of the one whose turn it is: Go's pool ends the process
         where it gets more.
         """
-        found = []
-        for path in self.columns.columns:
+        found, stepped = [], torch.zeros_like(acting)
+        stepped[rows] = acting[rows]
+        for path, columns in self.columns.columns.items():
             key = nested((*path, "action"))
             action, one = tensordict.get(key), self.specs[key]
-            check_choices(self.who, one, action)
+            check_choices(self.who, one, action, stepped[:, columns])
             found.append(one.to_categorical(action) if isinstance(one, OneHot) else action)
         action = self.columns.side_by_side(found, 1).cpu()[rows]
         if self.turns:

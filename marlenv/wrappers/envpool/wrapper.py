@@ -136,7 +136,8 @@ class MultiThreadedEnvWrapper(AgentsWrapper):
         rows = torch.arange(self.num_workers) if mask is None else mask.reshape(-1).nonzero().flatten().cpu()
         if self._players is None:
             action = tensordict.get("action")
-            check_choices(type(self).__name__, self.full_action_spec["action"], action)
+            acting = None if mask is None else mask.reshape(-1)
+            check_choices(type(self).__name__, self.full_action_spec["action"], action, acting)
             action = action.to(torch.uint8).argmax(-1) if self._one_hot else action
             actions = action.cpu().numpy().astype(self._env.spec.action_space.dtype)[rows.numpy()]
             told: tuple[Any, ...] = (actions, rows.numpy().astype(np.int32))

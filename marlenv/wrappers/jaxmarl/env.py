@@ -36,7 +36,8 @@ class JaxMARLWrapper(JaxAgentsEnv):
     At the root `done`, `terminated`, `truncated` `[B, 1]`, and `state` where the env gives a ``world_state``. JaxMARL's
     own time limit, which is its ``max_steps`` or Brax's, and ``max_steps`` truncate; limits that an env counts
     otherwise (``coin_game``) terminate. Final observations are kept, because the functional step is used and not the
-    one that resets. The infos are left out. Rows draw from keys of their own; :meth:`get_state` gives everything away.
+    one that resets; once an episode is over, its flags stay and nobody is paid. The infos are left out. Rows draw from
+    keys of their own; :meth:`get_state` gives everything away.
 
     Args:
         env: a JaxMARL ``MultiAgentEnv``.

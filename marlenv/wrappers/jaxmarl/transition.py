@@ -51,7 +51,7 @@ class Transition:
         chosen = {a: chosen[a] for a in names}
         observations, state, rewards, dones, _ = self.sim.step_env(drawn, memory["state"], chosen)
         check_agents("step", self.names, observation=observations, reward=rewards, done=dones)
-        steps = memory["steps"] + 1
+        steps, past = memory["steps"] + 1, memory["over"].any()
         done, left = dones["__all__"], jnp.stack([dones[a] for a in names])
         won, dead = self._ended(
             memory["state"], state, done, left, lambda now: self.sim.step_env(drawn, now, chosen)[3]
@@ -61,8 +61,9 @@ class Transition:
         truncated = memory["truncated"] | (cut & ~terminated)
         over = jnp.stack([done & won, cut])
         flags = {"terminated": terminated, "truncated": truncated, "over": over}
+        flags = {name: jnp.where(past, memory[name], flag) for name, flag in flags.items()}
         memory = strong({"key": key, "state": state, "steps": steps, **flags})
-        return memory, self._data(memory, observations, rewards)
+        return memory, self._data(memory, observations, {a: jnp.where(past, 0, rewards[a]) for a in names})
 
     def look(self, memory: Memory) -> Any:
         observations = dict(self.sim.get_obs(memory["state"]))

@@ -175,13 +175,14 @@ class JumanjiWrapper(JaxStateEnv, AgentsWrapper):
     def actions_of(self, tensordict: TensorDictBase) -> Tensor:
         """The actions of all agents side by side, as Jumanji takes them."""
         spec: Any = self.full_action_spec
-        keys = ["action"] if self._agents is None else [nested((*path, "action")) for path in self._agents.columns]
-        found = [tensordict.get(key) for key in keys]
-        for key, action in zip(keys, found, strict=True):
-            check_choices(type(self).__name__, spec[key], action)
-        if not self.categorical_action_encoding:
-            pairs = [(spec[key], action) for key, action in zip(keys, found, strict=True)]
-            found = [one.to_categorical(a) if hasattr(one, "to_categorical") else a for one, a in pairs]
+        found = []
+        for path in [()] if self._agents is None else self._agents.columns:
+            key = nested((*path, "action"))
+            one, action = spec[key], tensordict.get(key)
+            acting = tensordict.get(nested((*path, "mask")), None) if path else None
+            check_choices(type(self).__name__, one, action, acting)
+            as_it_is = self.categorical_action_encoding or not hasattr(one, "to_categorical")
+            found.append(action if as_it_is else one.to_categorical(action))
         return found[0] if self._agents is None else self._agents.side_by_side(found, tensordict.ndim)
 
     def write_data(self, data: TensorDict, before: TensorDictBase | None) -> TensorDict:

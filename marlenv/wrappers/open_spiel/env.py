@@ -11,11 +11,10 @@ from tensordict import NonTensorData, TensorDict, TensorDictBase
 
 from marlenv.errors import SpecError, Unsupported
 from marlenv.groups.maps import GroupMap, MarlGroupMapType
-from marlenv.optional import need
 from marlenv.specs import Categorical, Composite, NonTensor, OneHot, Unbounded
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._turns import Observe, Result, TurnSimEnv
-from marlenv.wrappers.open_spiel.games import complaint, game_names, load_game, refuse_mean_field
+from marlenv.wrappers.open_spiel.games import complaint, game_names, game_of, load_game
 from marlenv.wrappers.open_spiel.match import Match, Sampler
 
 
@@ -44,6 +43,7 @@ class OpenSpielWrapper(TurnSimEnv):
         chance_sampler: picks an outcome from outcomes and their probabilities; the env's own generator when left out.
         observe: ``"all"`` looks at every player in every step, ``"acting"`` at those about to act.
         batch_size: must be empty; vectorise with :class:`~marlenv.SerialEnv`.
+        seed: seeds the env.
         **options: ``use_mask``, ``max_steps``, ``device``, ``unequal``.
 
     >>> env = OpenSpielEnv("kuhn_poker", categorical_actions=True)
@@ -66,6 +66,7 @@ class OpenSpielWrapper(TurnSimEnv):
         chance_sampler: Sampler | None = None,
         observe: Observe = "all",
         batch_size: Sequence[int] | None = None,
+        seed: int | None = None,
         **options: Any,
     ) -> None:
         if batch_size:
@@ -74,6 +75,8 @@ class OpenSpielWrapper(TurnSimEnv):
         self.chance_sampler = chance_sampler
         group_map = group_map or MarlGroupMapType.ONE_GROUP_PER_AGENT
         super().__init__(env=env, group_map=group_map, observe=observe, **options)
+        if seed is not None:
+            self.set_seed(seed)
 
     @classmethod
     def _task_names(cls) -> list[str]:
@@ -81,11 +84,7 @@ class OpenSpielWrapper(TurnSimEnv):
 
     def _build_env(self, env: Any = None) -> Any:
         who = type(self).__name__
-        if not isinstance(env, need("pyspiel", who).State):
-            hint = "; pass game.new_initial_state()" if hasattr(env, "new_initial_state") else ""
-            raise SpecError(f"{who}: expected a pyspiel.State, got {type(env).__name__}{hint}")
-        game = env.get_game()
-        refuse_mean_field(game, who)
+        game = game_of(who, env)
         about = game.get_type()
         self.parallel = about.dynamics == self.lib.GameType.Dynamics.SIMULTANEOUS
         self.has_observation = about.provides_observation_tensor
@@ -109,10 +108,8 @@ class OpenSpielWrapper(TurnSimEnv):
         return self._match.game
 
     def agent_specs(self) -> dict[str, AgentSpecs]:
-        match, n = self._match, self._match.actions
-        observed = Composite(
-            {name: Unbounded(shape, dtype=torch.float32) for name, shape in match.tensors.shapes.items()}
-        )
+        n, shapes = self._match.actions, self._match.tensors.shapes
+        observed = Composite({name: Unbounded(shape, dtype=torch.float32) for name, shape in shapes.items()})
         action = Categorical(n) if self.categorical_actions else OneHot(n, dtype=torch.int64)
         self._seats = {f"player_{i}": i for i in range(self.game.num_players())}
         return {name: AgentSpecs(observed, action, n) for name in self._seats}

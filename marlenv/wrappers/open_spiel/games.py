@@ -74,14 +74,25 @@ def reseeded(game: Any, seed: int) -> Any:
     return need("pyspiel", WHO).load_game(kind.short_name, given)
 
 
-def refuse_mean_field(game: Any, who: str) -> None:
-    """Raises for games that have no single players."""
+def game_of(who: str, state: Any) -> Any:
+    """The game of a position.
+
+    Raises:
+        SpecError: it is none of OpenSpiel's.
+        Unsupported: the game has no single players.
+    """
+    spiel = need("pyspiel", who)
+    if not isinstance(state, spiel.State):
+        hint = "; pass game.new_initial_state()" if hasattr(state, "new_initial_state") else ""
+        raise SpecError(f"{who}: expected a pyspiel.State, got {type(state).__name__}{hint}")
+    game = state.get_game()
     kind = game.get_type()
-    if kind.dynamics == need("pyspiel", who).GameType.Dynamics.MEAN_FIELD:
+    if kind.dynamics == spiel.GameType.Dynamics.MEAN_FIELD:
         raise Unsupported(
             f"{who}: {kind.short_name!r} is a mean-field game; it has no single players to act; "
             "choose a sequential or a simultaneous game"
         )
+    return game
 
 
 class Tensors:

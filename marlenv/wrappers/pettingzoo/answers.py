@@ -10,7 +10,7 @@ from typing import Any
 from marlenv.errors import GroupError, SpecError, SpecTypeError
 from marlenv.specs import TensorSpec, Unbounded
 from marlenv.wrappers._answers import unlike
-from marlenv.wrappers._info_dicts import numbers_of
+from marlenv.wrappers._info_dicts import info_numbers
 from marlenv.wrappers._spaces import torch_dtype
 
 EACH = "a dict by agent each"
@@ -27,12 +27,14 @@ def check_interface(who: str, sim: Any) -> None:
 
     Raises:
         SpecError: it has no ``possible_agents``, or its ``reset`` has no ``seed``.
-        GroupError: two of its agents have one name.
+        GroupError: two of its agents have one name, or one has a name that is no string.
     """
     name = type(sim).__name__
     agents = getattr(sim, "possible_agents", None)
     if agents is None:
         raise SpecError(f"{who}: {name} has no possible_agents; set them to all agents that it may ever have")
+    if odd := [agent for agent in agents if not isinstance(agent, str)]:
+        raise GroupError(f"{who}: possible_agents of {name} must be strings, got {odd[0]!r}; call it 'agent_0', say")
     if twice := [agent for agent, times in Counter(agents).items() if times > 1]:
         raise GroupError(f"{who}: possible_agents of {name} has {twice[0]!r} twice; give every agent its own name")
     try:
@@ -79,7 +81,7 @@ def state_spec(who: str, sim: Any) -> TensorSpec:
         SpecTypeError: it is no array of numbers.
     """
     state = sim.state()
-    array = numbers_of(state)
+    array = info_numbers(state)
     if array is None:
         raise unlike(f"{who}: with return_state, {type(sim).__name__}.state", "numbers of one shape", state)
     return Unbounded(array.shape, dtype=torch_dtype(array.dtype))

@@ -68,7 +68,9 @@ class ParallelInterface:
 
     def play(self, actions: dict[str, Any]) -> Mapping[str, Result]:
         times, once = self._times, self._step
-        self._steps = once(actions) if times == 1 else repeated(once, actions, times, self.spaces.specs)
+        self._steps = (
+            once(actions) if times == 1 else repeated(self.spaces.who, once, actions, times, self.spaces.specs)
+        )
         return {a: (s.reward, s.terminated, s.truncated) for a, s in self._steps.items()}
 
     def look(self, agent: str) -> AgentStep:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.specs.composite import RESERVED
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._answers import unlike
-from marlenv.wrappers._info_dicts import numbers_of
+from marlenv.wrappers._info_dicts import info_numbers
 from marlenv.wrappers._space_values import can_be_masked, decoder_of, encoder_of, mask_length
 from marlenv.wrappers._spaces import spec_called
 
@@ -124,8 +126,8 @@ def info_spec(info: Mapping[str, Any]) -> Composite:
     out = Composite()
     for key, value in info.items():
         named = isinstance(key, str) and key not in RESERVED
-        if named and isinstance(value, (bool, int, float, np.ndarray, np.generic, Tensor)):
-            array = numbers_of(value.detach().cpu() if isinstance(value, Tensor) else value)
+        if named and isinstance(value, (Real, Decimal, np.ndarray, np.generic, Tensor)):
+            array = info_numbers(value.detach().cpu() if isinstance(value, Tensor) else value)
             if array is not None:
                 out[key] = Unbounded(array.shape, dtype=torch.as_tensor(array).dtype)
     return out

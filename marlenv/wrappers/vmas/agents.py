@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from types import CellType, FunctionType
 from typing import Any
 
 from torch import Tensor
 
+from marlenv.copied_functions import own_functions
 from marlenv.errors import GroupError, IllegalAction
 from marlenv.specs import Composite, TensorSpec, Unbounded
 from marlenv.wrappers._agent import AgentSpecs, unknown_agent
@@ -72,22 +72,15 @@ def shaped(value: Any) -> Any:
     return value if value.ndim > 1 else value.unsqueeze(-1)
 
 
-def rebind_scripts(sim: Any) -> None:
-    """Hands the scripts of a copied env's agents the copy's own scenario, world and entities: functions are not copied,
-    and those that VMAS's scenarios make inside of others hold on to what the original has.
-    """
-    known = {entity.name: entity for entity in sim.world.entities}
+class Held:
+    """A VMAS ``Environment`` on its way to a copy, whose functions hold the copy's own scenario, world and entities."""
 
-    def own(value: Any) -> Any:
-        kinds = {cls.__name__ for cls in type(value).__mro__ if cls.__module__.startswith("vmas.simulator.")}
-        if "Entity" in kinds and value.name in known:
-            return known[value.name]
-        return sim.scenario if "BaseScenario" in kinds else sim.world if "World" in kinds else deepcopy(value)
+    def __init__(self, sim: Any) -> None:
+        self.sim = sim
 
-    for agent in sim.world.scripted_agents:
-        script = agent.action_script
-        if isinstance(script, FunctionType) and script.__closure__:
-            cells = tuple(CellType(own(cell.cell_contents)) for cell in script.__closure__)
-            bound = FunctionType(script.__code__, script.__globals__, script.__name__, script.__defaults__, cells)
-            bound.__kwdefaults__ = script.__kwdefaults__
-            agent._action_script = bound
+    def __deepcopy__(self, memo: dict[int, Any]) -> Held:
+        scripts = [agent.action_script for agent in self.sim.world.scripted_agents]
+        modules = {getattr(one, "__module__", "") for one in (*type(self.sim.scenario).__mro__, *scripts)}
+        made = Held(deepcopy(self.sim, memo))
+        own_functions(modules, memo)
+        return made

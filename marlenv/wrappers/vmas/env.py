@@ -18,7 +18,7 @@ from marlenv.specs.dtypes import usable_device
 from marlenv.wrappers._agent import AgentSpecs
 from marlenv.wrappers._base import own_options
 from marlenv.wrappers._batched import BatchedAgentsEnv
-from marlenv.wrappers.vmas.agents import illegal, listed, rebind_scripts, shaped, specs_of
+from marlenv.wrappers.vmas.agents import Held, illegal, listed, shaped, specs_of
 from marlenv.wrappers.vmas.partial_reset import Generators, reset_rows
 
 SEEDS = 1 << 32  # VMAS takes smaller ones
@@ -128,9 +128,11 @@ class VmasWrapper(BatchedAgentsEnv):
             with self._generators(which):
                 self._env.seed(number % SEEDS)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_env": Held(self._env)}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        rebind_scripts(self._env)
+        super().__setstate__({**state, "_env": state["_env"].sim})
 
     def to(self, device: torch.device | str | int) -> Self:  # type: ignore[override]
         """Moves the env and VMAS's world."""
@@ -148,6 +150,10 @@ class VmasEnv(VmasWrapper):
         max_steps: cut episodes off after so many steps.
         scenario_kwargs: options of the scenario; one that is in ``options`` too is what it is there.
         **options: those of :class:`VmasWrapper`, of ``vmas.make_env``, and of the scenario.
+
+    Raises:
+        UnknownName: there is no such scenario; names the nearest.
+        SpecError: ``scenario_kwargs`` has an option of the env, such as ``max_steps``.
     """
 
     def __init__(
@@ -170,10 +176,13 @@ class VmasEnv(VmasWrapper):
         if max_steps is not None:
             whole("VmasEnv", "max_steps", max_steps, 1)
         device = usable_device("VmasEnv", "cpu" if device is None else device)
-        options = {**(scenario_kwargs or {}), **options}
-        given = {"continuous_actions": continuous_actions, "max_steps": max_steps, "device": device, **options}
         seed = fresh_seed() if seed is None else as_seed("VmasEnv", seed)
+        given = {"num_envs": rows, "continuous_actions": continuous_actions, "max_steps": max_steps, "device": device}
+        given["seed"] = seed % SEEDS
+        if odd := [name for name in scenario_kwargs or () if name in given]:
+            raise SpecError(f"VmasEnv: {odd[0]!r} is an option of the env; pass it by itself, not in scenario_kwargs")
+        options = {**(scenario_kwargs or {}), **options}
         self.scenario_name = name = scenario if isinstance(scenario, str) else type(scenario).__name__
         with Generators()(), blaming_options("VmasEnv", name, options):
-            sim = vmas.make_env(scenario, rows, seed=seed % SEEDS, **given)
+            sim = vmas.make_env(scenario, **given, **options)
         super().__init__(sim, seed=seed, **ours)

@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.envs.compiling import outside_graphs
-from marlenv.errors import BadNotation, IllegalAction, NeedsReset, PositionMissing, SpecError, Unsupported, flag
+from marlenv.errors import BadNotation, NeedsReset, PositionMissing, SpecError, Unsupported, flag
 from marlenv.games.chess.board import CHECKMATE, MOST, OUTCOMES, PLANES, TURN, WORDS, State
 from marlenv.games.chess.env.grouped_chess_env import ChessTurns, checked
 from marlenv.games.chess.env.scores import BEGINNING, TEXTS, Record, Scores, wrapped
@@ -399,21 +399,12 @@ class ChessEnv(ChessTurns):
 
     _masked: tuple[Tensor, int] | None = None
 
-    def _raise_illegal(self, state: State, action: Tensor, wrong: Tensor) -> None:
-        chosen = self._chosen
-        if chosen is None or bool((action[wrong] >= 0).any()):
-            super()._raise_illegal(state, action, wrong)
-            return
-        row = tuple(wrong.nonzero()[0].tolist())
-        number = int(chosen[row])
+    def _in_words(self, one: State, seat: int, chosen: int, row: tuple[int, ...]) -> tuple[str, list[str]]:
+        if self._chosen is None or chosen >= 0:
+            return super()._in_words(one, seat, chosen, row)
+        number = int(self._chosen[row])
         word = repr(san_moves()[number]) if 0 <= number < len(san_moves()) else f"out of 0..{len(san_moves()) - 1}"
-        one = State(*(part[row] for part in state))
-        names, who = self.get_legal_moves(uci=True, state=one), self.rules.players[int(one.board[TURN])]
-        raise IllegalAction(
-            f"ChessEnv: action {number} ({word}) of player {who!r}{f' in row {list(row)}' if row else ''} is illegal; "
-            f"legal are "
-            f"{names[:20]}{' ...' if len(names) > 20 else ''}"
-        )
+        return f"{number} ({word})", self.get_legal_moves(uci=True, state=one)
 
     _chosen: Tensor | None = None
 

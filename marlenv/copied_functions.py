@@ -1,18 +1,19 @@
-"""Copies of a scenario file's functions: those made inside others hold objects, of which a copy has its own."""
+"""Functions of what is copied: those made inside others hold objects, of which a copy has its own."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 
-def own_functions(module: str, memo: dict[int, Any]) -> None:
+def own_functions(modules: Collection[str], memo: dict[int, Any]) -> None:
     """Gives what was copied functions over copies where those over the originals stand, as ``copy.deepcopy`` leaves
     functions as they are.
 
     Args:
-        module: whose functions.
+        modules: in which files the functions were written.
         memo: that of ``copy.deepcopy``.
     """
     originals = memo.get(id(memo))  # which copy.deepcopy keeps alive
@@ -20,7 +21,7 @@ def own_functions(module: str, memo: dict[int, Any]) -> None:
         held = made if isinstance(made, (dict, list)) else getattr(made, "__dict__", None)
         if isinstance(held, (dict, list)):
             for key, x in list(held.items() if isinstance(held, dict) else enumerate(held)):
-                if isinstance(x, FunctionType) and x.__module__ == module and x.__closure__:
+                if isinstance(x, FunctionType) and x.__module__ in modules and x.__closure__:
                     held[key] = _own(x, memo)
 
 
