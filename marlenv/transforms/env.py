@@ -76,7 +76,7 @@ class TransformedEnv(EnvBase):
         inner = []
         if isinstance(env, TransformedEnv) and auto_unwrap:
             inner, env = [leaf.clone() for leaf in env.chain.leaves()], env.base_env
-        super().__init__(device=env.device, batch_size=env.batch_size, allow_done_after_reset=True, **options)
+        super().__init__(device=env.device, batch_size=env.batch_size, **{"allow_done_after_reset": True, **options})
         self.batch_locked = env.batch_locked
         self.handles_partial_steps = env.handles_partial_steps
         self.resets_without_looking = env.resets_without_looking

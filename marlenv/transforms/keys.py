@@ -257,7 +257,7 @@ class SelectTransform(Transform):
     Args:
         *selected_keys: what stays.
         keep_rewards: keep all rewards too.
-        keep_dones: keep all flags too.
+        keep_dones: keep all flags too; ``done`` and ``terminated`` of the root stay in any case.
 
     >>> env = marlenv.testing.MaskedEnv().append_transform(SelectTransform("action_mask"))
     >>> sorted(env.rollout(1)["next"].keys())

@@ -26,7 +26,7 @@ from marlenv import (
     TransformedEnv,
     Unbounded,
 )
-from marlenv.errors import EnvClosed, KeyMissing, SpecError
+from marlenv.errors import EnvClosed, KeyMissing, ResetError, SpecError
 from marlenv.testing.mocks import CountingEnv, GroupedEnv, UnevenEnv
 
 
@@ -482,3 +482,16 @@ def test_reprs():
         "TransformedEnv(CountingEnv(batch_size=[], device=None), Plus(in_keys=['observation']))"
     )
     assert repr(Told()) == "Told(in_keys_inv=['action'])"
+
+
+class Ended(Transform):
+    """Says that an episode is over as soon as it begins."""
+
+    def _reset(self, tensordict, tensordict_reset):
+        return tensordict_reset.set("done", torch.ones_like(tensordict_reset["done"]))
+
+
+def test_what_transforms_say_after_a_reset_is_looked_at_where_that_is_asked_for():
+    assert bool(TransformedEnv(CountingEnv(), Ended()).reset()["done"])
+    with pytest.raises(ResetError, match=r"'done' is True after a reset"):
+        TransformedEnv(CountingEnv(), Ended(), allow_done_after_reset=False).reset()
