@@ -64,7 +64,7 @@ def test_check_passes_a_sound_env_and_explains_a_broken_one(
     assert "BROKEN  global generators stay where they are" in out
     assert "the global generator of torch was moved" in out
     assert "RowRNG" in out  # how to mend it
-    assert out.splitlines()[-1].endswith(" clauses hold, 1 broken, 12 not reached, 0 skipped")
+    assert out.splitlines()[-1].endswith(" clauses hold, 1 broken, 13 not reached, 0 skipped")
     code, out, _ = run(capsys, "check", "my_envs_for_check:Broken", "--steps", "2", "--envs", "2")
     assert "not reached  equal seeds give equal episodes  (global generators stay where they are is broken)" in out
     assert run(capsys, "check", "marlenv.testing:UnevenEnv", "--envs", "2", "--quiet")[0] == 0
