@@ -56,7 +56,7 @@ class QuestionPool(BatchedEnv):
                 f"{type(self).__name__}: its workers run, and cannot be copied or pickled; close it first, or copy "
                 f"what makes it"
             )
-        held = ("_finalizer", "_answers")  # of workers that have ended
+        held = ("_finalizer", "_answers", "_making")  # of workers that have ended
         return {name: value for name, value in super().__getstate__().items() if name not in held}
 
     # --- starting and ending ---------------------------------------------------------------------
