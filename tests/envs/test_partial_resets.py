@@ -284,7 +284,12 @@ def test_entries_that_are_not_there_are_zeros_after_a_reset_of_nothing():
     assert (td["count"].item(), td["terminated"].item(), env.count) == (0, False, 1)
 
 
-@pytest.mark.parametrize("make", [lambda: marlenv.GymEnv("CartPole-v1"), lambda: UnevenEnv("pad")])
+def cart_pole():
+    pytest.importorskip("gymnasium", reason="needs gymnasium: pip install -e '.[gymnasium]'")
+    return marlenv.GymEnv("CartPole-v1")
+
+
+@pytest.mark.parametrize("make", [cart_pole, lambda: UnevenEnv("pad")], ids=["gym", "uneven"])
 def test_a_reset_of_nothing_changes_no_step(make):
     def third_step(asked):
         env = make()
