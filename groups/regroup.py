@@ -41,7 +41,7 @@ def regroup(td: TensorDictBase, old: Groups, new_map: Groups | MarlGroupMapType 
     >>> regroup(td, {"agents": ["a", "b"]}, {"x": ["b"], "y": ["a"]})["x", "reward"]
     tensor([[2.]])
     """
-    plan = RegroupPlan(*_trees(old, new_map))
+    plan = RegroupPlan(*trees(old, new_map))
     out = regroup_moment(td, plan)
     following = fetch(td, "next")
     return out.set("next", regroup_moment(following, plan)) if is_nested(following) else out
@@ -84,7 +84,7 @@ def regroup_spec(spec: Composite, old: Groups, new_map: Groups | MarlGroupMapTyp
         GroupError: as :func:`regroup`, or agents of a new group have an entry that cannot be one of their group, such
             as one that others of them lack.
     """
-    old, tree = _trees(old, new_map)
+    old, tree = trees(old, new_map)
     at = spec.ndim
     out = spec.clone()
     for group in old.groups:
@@ -121,7 +121,7 @@ def _check_together(path: Path, tree: GroupTree, specs: Mapping[str, Any]) -> No
         raise
 
 
-def _trees(old: Groups, new_map: Groups | MarlGroupMapType | str) -> tuple[GroupTree, GroupTree]:
+def trees(old: Groups, new_map: Groups | MarlGroupMapType | str) -> tuple[GroupTree, GroupTree]:
     """The groups as they are, and as they shall be."""
     old = old if isinstance(old, GroupTree) else GroupTree(old)
     try:

@@ -13,7 +13,6 @@ ROOMS = [  # a room may import from rooms above it, and from itself
     {"errors", "torchrl_paths", "_version"},
     {
         "buffer_pool",
-        "columns",
         "constants",
         "copied_functions",
         "files",
@@ -23,6 +22,7 @@ ROOMS = [  # a room may import from rooms above it, and from itself
         "options",
         "rng",
         "tensordicts",
+        "text_table",
         "threads",
     },
     {"specs"},

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from marlenv.columns import columns, shortened, table
+from marlenv.text_table import shortened, table, width
 from marlenv.tournament import Results, rate
 
 
-def test_wide_letters_take_two_columns() -> None:
+def test_wide_letters_take_two_width() -> None:
     assert table([["ada", 1], ["狼", 10], ["🐺b", 100]], ["name", "n"], right=[1]).splitlines() == [
         "name    n",
         "----  ---",
@@ -20,7 +20,7 @@ def test_wide_letters_take_two_columns() -> None:
 
 def test_standings_with_wide_names_are_aligned() -> None:
     lines = rate(Results.of([("狼", "ada", 1), ("ada", "狼", 1), ("狼", "ada", 0.5)]), seat=False).table().splitlines()
-    assert len({columns(line) for line in lines}) == 1
+    assert len({width(line) for line in lines}) == 1
     assert lines[1].startswith("狼      ")
 
 
@@ -28,7 +28,7 @@ def test_standings_with_wide_names_are_aligned() -> None:
 def test_shortened_names_fit(name: str) -> None:
     for most in (18, 20):
         short = shortened(name, most)
-        assert most - 2 <= columns(short) <= most
+        assert most - 2 <= width(short) <= most
         assert short[0] == name[0]
         assert short[-1] == name[-1]
         assert "…" in short

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from marlenv.columns import table
 from marlenv.errors import SpecError, UnknownName, nearest
 from marlenv.registration import KINDS, available, find
+from marlenv.text_table import table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -19,11 +19,11 @@ from marlenv.cli.parts import Parts
 from marlenv.cli.rollout import load_policy
 from marlenv.cli.sampling import Sampler, Tree, count_calls
 from marlenv.cli.text import number
-from marlenv.columns import table
 from marlenv.envs import EnvBase
 from marlenv.errors import SpecError, whole
 from marlenv.files import whole_file
 from marlenv.registration import make
+from marlenv.text_table import table
 
 ROUNDS = 3  # with samples and without, at least
 ROUND = 0.05  # seconds that one takes, at least

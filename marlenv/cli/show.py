@@ -7,12 +7,12 @@ import inspect
 
 from marlenv.cli import env_options
 from marlenv.cli.list import tasks
-from marlenv.columns import table
 from marlenv.envs import EnvBase
 from marlenv.envs.access import SIDE
 from marlenv.envs.registry import Registration
 from marlenv.registration import find, is_family, make
 from marlenv.specs.show import rows
+from marlenv.text_table import table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -9,10 +9,10 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.cli.text import number
-from marlenv.columns import table
 from marlenv.envs import EnvBase
 from marlenv.envs.rollout import ended_rows
 from marlenv.keys import NestedKey
+from marlenv.text_table import table
 
 
 class Summary:

@@ -9,9 +9,9 @@ from typing import Any
 
 from marlenv.cli.files import writable
 from marlenv.cli.text import Progress
-from marlenv.columns import table
 from marlenv.errors import SpecError
 from marlenv.files import whole_file
+from marlenv.text_table import table
 
 HELP = {
     "run": "play the tournament of a TOML file, or go on with it",

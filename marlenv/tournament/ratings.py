@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple
 import networkx as nx
 import numpy as np
 
-from marlenv.columns import table
 from marlenv.errors import PoolError, SpecError
+from marlenv.text_table import table
 from marlenv.tournament.arrays import level_of
 from marlenv.tournament.likelihood import FAR, Array, Flags, Model, maximum
 from marlenv.tournament.maxima import draws_are_free, seat_is_free

@@ -11,9 +11,9 @@ import numpy as np
 from jinja2 import Environment, PackageLoader  # torch needs it and brings it
 from markupsafe import Markup
 
-from marlenv.columns import shortened
 from marlenv.errors import PoolError, ShapeError, Unsupported, whole
 from marlenv.files import whole_file
+from marlenv.text_table import shortened
 from marlenv.tournament.asking import ENDINGS
 from marlenv.tournament.by_game import met, rate_games, results_of
 from marlenv.tournament.config import Config

@@ -12,7 +12,7 @@ from torch import Tensor
 from marlenv.errors import GroupError, SpecError, Unsupported
 from marlenv.groups import GroupTree, RegroupPlan, regroup_spec
 from marlenv.groups.maps import GroupMap, MarlGroupMapType, resolve
-from marlenv.groups.regroup import regroup_moment
+from marlenv.groups.regroup import regroup_moment, trees
 from marlenv.keys import NestedKey, level, nested
 from marlenv.specs import Categorical, Composite, OneHot, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch, shallow, write
@@ -81,8 +81,9 @@ class RegroupTransform(Transform):
     def join(self, env: EnvBase) -> None:
         """Finds the groups as they are."""
         super().join(env)
-        self.inner = tree_of(self, env)
-        self.outer = GroupTree(self._resolved(env, self.inner))
+        inner = tree_of(self, env)
+        self.inner, self.outer = trees(inner, self._resolved(env, inner))
+        self._out, self._in = RegroupPlan(inner, self.outer), RegroupPlan(self.outer, inner)
 
     def _resolved(self, env: EnvBase, tree: GroupTree) -> GroupMap:
         """The map that was given, or what the rule makes of the agents."""
@@ -103,10 +104,9 @@ class RegroupTransform(Transform):
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Moves the specs of every agent."""
-        _check_flags(specs["done"], self.inner, self.outer)  # type: ignore[arg-type]
+        _check_flags(specs["done"], self._out.old, self._out.new)
         for kind, spec in specs.items():
-            specs[kind] = regroup_spec(spec, self.inner, self.outer)  # type: ignore[arg-type]
-        self._out, self._in = RegroupPlan(self.inner, self.outer), RegroupPlan(self.outer, self.inner)  # type: ignore[arg-type]
+            specs[kind] = regroup_spec(spec, self._out.old, self._out.new)
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         return regroup_moment(next_tensordict, self._out)

@@ -238,11 +238,12 @@ class Ticks(EnvBase):
     def __init__(self, *levels: str):
         super().__init__()
         self.levels, self.count = levels, 0
-        leaf = lambda *names: {name: Binary(shape=(1,), dtype=torch.bool) for name in names}  # noqa: E731
         self.observation_spec = Composite(self.at({"count": Unbounded((1,))}))
         self.action_spec = Unbounded((1,))
         self.full_reward_spec = Composite(self.at({"reward": Unbounded((1,))}))
-        self.full_done_spec = Composite(self.at(leaf("terminated", "truncated")))
+        self.full_done_spec = Composite(
+            self.at({name: Binary(shape=(1,), dtype=torch.bool) for name in ("terminated", "truncated")})
+        )
 
     def at(self, entries):
         return {level: dict(entries) for level in self.levels} or entries

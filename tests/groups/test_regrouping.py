@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -168,8 +170,7 @@ def test_what_is_nested_or_of_another_rank_for_some_agents_only_is_refused(a, b,
 )
 def test_data_that_cannot_be_one_entry_are_refused_as_their_specs_are(other, text):
     old, new = {"x": ["a"], "y": ["b"]}, {"z": ["a", "b"]}
-    one = lambda value: TensorDict({"see": value}, [1])  # noqa: E731
-    td = TensorDict({"x": one(torch.zeros(1, 3)), "y": one(other)}, [])
+    td = TensorDict({"x": TensorDict({"see": torch.zeros(1, 3)}, [1]), "y": TensorDict({"see": other}, [1])}, [])
     with pytest.raises(GroupError, match=rf"entry 'see' cannot be one entry of agents 'a' and 'b': .*{text}") as caught:
         regroup(td, old, new)
     assert caught.value.__notes__ == ["while regrouping; it is for group 'z'"]
@@ -199,7 +200,7 @@ def test_a_rollout_is_that_of_the_env_in_other_groups(new):
 
         return env.rollout(3, act)
 
-    make = lambda: GroupedEnv(old, terminate={"b": 2}, rule="all", batch_size=[2])  # noqa: E731
+    make = partial(GroupedEnv, old, terminate={"b": 2}, rule="all", batch_size=[2])
     moved = regroup(played(make()), old, new)
     want = played(TransformedEnv(make(), RegroupTransform(new)))
     assert set(moved.keys(True, True)) == set(want.keys(True, True))

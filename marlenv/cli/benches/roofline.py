@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from marlenv.columns import table
 from marlenv.physics.env.simulation_env import drawing
 from marlenv.physics.jit.codegen import Emitter, Item, Round
 from marlenv.physics.jit.graph import Node
 from marlenv.physics.jit.kernel import Field, Source
 from marlenv.registration import make
+from marlenv.text_table import table
 
 GPUS = {"A100": (1.555e12, 9.7e12), "H100": (3.35e12, 33.5e12), "H200": (4.8e12, 33.5e12)}
 """Bytes per second, and operations on float32 numbers per second, a product joined with a sum counted as one: the 40 GB

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 
 from marlenv.cli.text import number
-from marlenv.columns import table
 from marlenv.errors import SpecError
+from marlenv.text_table import table
 
 
 class Figure(NamedTuple):

@@ -19,8 +19,8 @@ from typing import Any
 
 from marlenv.cli.benches.timing import Figure, chosen, interleaved
 from marlenv.cli.text import number
-from marlenv.columns import table
 from marlenv.optional import need
+from marlenv.text_table import table
 from marlenv.vector import ParallelEnv, SerialEnv
 from marlenv.vector.protocol import Command
 

@@ -1,4 +1,4 @@
-"""Text in columns, as wide as terminals show it."""
+"""Tables of text, and how wide terminals show it."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def table(rows: Iterable[Sequence[Any]], header: Sequence[str] = (), *, right: S
     lines = [list(header), *body] if header else body
     if not lines:
         return ""
-    widths = [max(columns(line[i]) for line in lines) for i in range(len(lines[0]))]
+    widths = [max(width(line[i]) for line in lines) for i in range(len(lines[0]))]
     if header:
         lines.insert(1, ["-" * w for w in widths])
 
     def fit(cell: str, i: int) -> str:
-        gap = " " * (widths[i] - columns(cell))
+        gap = " " * (widths[i] - width(cell))
         return gap + cell if i in right else cell + gap
 
     return "\n".join("  ".join(fit(cell, i) for i, cell in enumerate(line)).rstrip() for line in lines)
 
 
-def columns(text: str) -> int:
+def width(text: str) -> int:
     r"""How many columns a text takes: letters of Chinese and pictures two, marks on letters none.
 
-    >>> columns("ada"), columns("狼と羊"), columns("🐺"), columns("e\u0301")
+    >>> width("ada"), width("狼と羊"), width("🐺"), width("e\u0301")
     (3, 6, 2, 1)
     """
-    return len(text) if text.isascii() else sum(map(_width, text))
+    return len(text) if text.isascii() else sum(map(_letter_width, text))
 
 
-def _width(letter: str) -> int:
+def _letter_width(letter: str) -> int:
     if category(letter) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if east_asian_width(letter) in "WF" else 1
@@ -58,7 +58,7 @@ def shortened(text: str, most: int) -> str:
     >>> shortened("checkpoint_of_wolves_000100", 20), shortened("ada", 20)
     ('checkpoin…ves_000100', 'ada')
     """
-    if columns(text) <= most:
+    if width(text) <= most:
         return text
     front = (most - 1) // 2
     return f"{_beginning(text, front)}…{_beginning(text[::-1], most - 1 - front)[::-1]}"
@@ -66,4 +66,4 @@ def shortened(text: str, most: int) -> str:
 
 def _beginning(text: str, most: int) -> str:
     """As much of a text as fits into so many columns."""
-    return text[: sum(size <= most for size in accumulate(map(_width, text)))]
+    return text[: sum(size <= most for size in accumulate(map(_letter_width, text)))]
