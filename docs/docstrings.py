@@ -95,11 +95,11 @@ def _indented(text: str) -> tuple[str, str]:
 
 
 def _named(block: str) -> list[tuple[str, str]]:
-    """``name: text`` with continuation lines that are indented further."""
+    """``name: text``, each with the lines that go on with it."""
     found: list[tuple[str, str]] = []
     for line in inspect.cleandoc(block).splitlines():
-        if line and not line.startswith(" "):
-            name, colon, text = line.partition(": ")
+        name, colon, text = line.partition(": ")
+        if line and not line.startswith(" ") and (colon or not found):
             found.append((name, text) if colon else ("", line))
         elif found:
             found[-1] = (found[-1][0], f"{found[-1][1]} {line.strip()}")

@@ -152,6 +152,16 @@ def test_generated_pages_are_what_the_code_says(monkeypatch: pytest.MonkeyPatch)
     assert [page.name for page in generate.differing(made)] == ["simple_spread.md"]
 
 
+def test_what_is_said_of_a_name_goes_on_in_the_next_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from docstrings import parse
+
+    said = parse(
+        "Draws.\n\nRaises:\n    SpecError: a, or\n    b.\n    KeyError: c,\n      d.\n\nReturns:\n    all\n    of it"
+    )
+    assert (said.raises, said.returns) == ([("SpecError", "a, or b."), ("KeyError", "c, d.")], "all of it")
+
+
 def test_nothing_is_fetched_from_the_network() -> None:
     settings = (ROOT / "mkdocs.yml").read_text()
     assert "font: false" in settings

@@ -330,7 +330,7 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
                 takes observations and returns actions. Random actions when left out.
             callback: called with the env and the data after every step.
             actions: actions to play instead of a policy, one item per step.
-            auto_reset: start with a reset; else go on from ``tensordict``.
+            auto_reset: start with a reset; else go on from ``tensordict``, where rows that are done begin anew.
             auto_cast_to_device: move the data to the policy's device and back.
             break_when_any_done: stop when any row is done (what happens when nothing is said); with False, rows that
                 are done are reset and the rollout goes on.

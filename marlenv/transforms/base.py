@@ -21,7 +21,7 @@ from marlenv.errors import KeyCollision, KeyMissing, SpecError, SpecTypeError, U
 from marlenv.keys import NestedKey, beside, last, nested, path
 from marlenv.specs import Bounded, Composite, Stacked, TensorSpec, Unbounded
 from marlenv.tensordicts import fetch, separate, store, write
-from marlenv.transforms.checks import HOOKS, check_entries, check_keys, check_states, derived
+from marlenv.transforms.checks import HOOKS, check_entries, check_keys, check_states, derived, place
 from marlenv.transforms.names import is_public, untaken
 
 if TYPE_CHECKING:
@@ -351,7 +351,7 @@ class Transform(nn.Module):
         if type(self)._apply_transform is not Transform._apply_transform:
             for old, new in one_by_one(self.in_keys or [], self.out_keys or []):
                 if old in spec:
-                    spec[new] = derived(self, old, spec[old])
+                    place(self, spec, new, derived(self, old, spec[old]))
         return spec
 
     def _respec_inputs(self, spec: Composite) -> Composite:
@@ -360,7 +360,7 @@ class Transform(nn.Module):
                 leaf = derived(self, inner, spec[inner])
                 if outer != inner:
                     del spec[inner]
-                spec[outer] = leaf
+                place(self, spec, outer, leaf)
             elif inner in spec and outer != inner:
                 spec[outer] = spec.pop(inner)
         return spec

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import KeyMissing, SpecError, SpecTypeError, Unsupported
+from marlenv.errors import KeyMissing, ShapeError, SpecError, SpecTypeError, Unsupported
 from marlenv.keys import NestedKey, level, path
 from marlenv.specs import Composite, NonTensor, Stacked, TensorSpec
 from marlenv.tensordicts import fetch
@@ -109,6 +109,25 @@ def derived(transform: Transform, key: NestedKey, spec: TensorSpec) -> TensorSpe
     if not is_text(made):
         raise takes_tensors(transform, key)
     return made
+
+
+def place(transform: Transform, specs: Composite, key: NestedKey, made: TensorSpec) -> None:
+    """Puts the spec of what a transform makes where it is written.
+
+    Raises:
+        ShapeError: entries there begin with rows and agents, and what is made does not.
+    """
+    try:
+        specs[key] = made
+    except ShapeError as error:
+        front = path(key)[:-1]
+        room = specs.get(front, specs) if front else specs
+        side = "out_keys" if key in (transform.out_keys or ()) else "out_keys_inv"
+        above = f", or write it above them, {side}=[{path(key)[-1]!r}]" if front else ""
+        raise ShapeError(
+            f"{type(transform).__name__}: would make {key!r} of shape {list(made.shape)}, and entries there must begin "
+            f"with {list(room.shape)}, the rows and agents; name other dimensions{above}"
+        ) from error
 
 
 def is_text(spec: object) -> bool:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule, TensorDictSequential
-from torchrl.data import Categorical, MultiOneHot
+from torchrl.data import Categorical, MultiCategorical, MultiOneHot
 from torchrl.envs import ActionDiscretizer, TransformedEnv
 from torchrl.modules import EGreedyModule
 
@@ -146,6 +146,15 @@ COPIES = {
     "to": lambda env: copy.deepcopy(env).to("cpu"),
     "in torchrl's": lambda env: copy.deepcopy(TransformedEnv(env)).base_env,
 }
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda spec: spec, COPIES["deep"], COPIES["pickle"]], ids=["same", "deep", "pickle"]
+)
+def test_numbers_of_choices_are_read_from_specs_of_no_rows(copied) -> None:
+    """TorchRL repeats them for all rows, here for none; they may be a part of a longer tensor."""
+    spec = copied(MultiCategorical(torch.tensor([9, 3, 2])[1:], shape=torch.Size([0, 2])))
+    assert marlenv.from_torchrl(spec) == marlenv.MultiCategorical([3, 2], shape=[0, 2])
 
 
 @pytest.mark.slow

@@ -279,6 +279,10 @@ BAD = [
     (lambda: marlenv.PendulumEnv().append_transform(marlenv.Stack(["th", "thdod"], "x")), KeyMissing,
      r"Stack: no entry 'thdod'; the observations are \['thdot', "),
     (lambda: marlenv.FlattenObservation(-1, -2), SpecError, r"last_dim must not come before first_dim=-1, got -2"),
+    (lambda: Broken(batch_size=[2]).append_transform(marlenv.FlattenObservation(-2, -1, [("agents", "observation")])),
+     ShapeError,
+     r"FlattenObservation: would make \('agents', 'observation'\) of shape \[2, \d+\], and entries there must begin "
+     r"with \[2, \d\], the rows and agents; name other dimensions, or write it above them, out_keys=\['observation'\]"),
     (lambda: marlenv.ConditionalSkip(3), TypeError, r"ConditionalSkip: cond must be a function, got 3"),
     (lambda: marlenv.ConditionalPolicySwitch(None, bool), TypeError, r"Switch: policy must be a function, got None"),
     (lambda: marlenv.ConditionalPolicySwitch(bool, "x"), TypeError, r"Switch: condition must be a function, got 'x'"),

@@ -217,8 +217,8 @@ def _multi_one_hot_in(spec: Any, _: Convert) -> MultiOneHot:
 
 def _multi_categorical_in(spec: Any, _: Convert) -> MultiCategorical:
     nvec = torch.as_tensor(spec.nvec)
-    if not nvec.numel() and nvec._base is not None:
-        nvec = nvec._base  # of no rows at all, the numbers themselves
+    if not nvec.numel() and nvec.untyped_storage().nbytes():  # of no rows at all, over the numbers themselves
+        nvec = nvec.as_strided(nvec.shape[-1:], nvec.stride()[-1:])
     nvec = nvec.reshape(()) if nvec.numel() == 1 and spec.shape == (1,) and spec.remove_singleton else nvec
     return MultiCategorical(nvec, **_common(spec), mask=spec.mask, remove_singleton=spec.remove_singleton)
 
