@@ -8,7 +8,7 @@ from marlenv.text_table import shortened, table, width
 from marlenv.tournament import Results, rate
 
 
-def test_wide_letters_take_two_width() -> None:
+def test_wide_letters_take_two_columns() -> None:
     assert table([["ada", 1], ["狼", 10], ["🐺b", 100]], ["name", "n"], right=[1]).splitlines() == [
         "name    n",
         "----  ---",

@@ -351,7 +351,7 @@ class Transform(nn.Module):
         if type(self)._apply_transform is not Transform._apply_transform:
             for old, new in one_by_one(self.in_keys or [], self.out_keys or []):
                 if old in spec:
-                    place(self, spec, new, derived(self, old, spec[old]))
+                    place(self, spec, new, derived(self, old, spec[old]), "out_keys")
         return spec
 
     def _respec_inputs(self, spec: Composite) -> Composite:
@@ -360,7 +360,7 @@ class Transform(nn.Module):
                 leaf = derived(self, inner, spec[inner])
                 if outer != inner:
                     del spec[inner]
-                place(self, spec, outer, leaf)
+                place(self, spec, outer, leaf, "out_keys_inv")
             elif inner in spec and outer != inner:
                 spec[outer] = spec.pop(inner)
         return spec

@@ -111,8 +111,8 @@ def derived(transform: Transform, key: NestedKey, spec: TensorSpec) -> TensorSpe
     return made
 
 
-def place(transform: Transform, specs: Composite, key: NestedKey, made: TensorSpec) -> None:
-    """Puts the spec of what a transform makes where it is written.
+def place(transform: Transform, specs: Composite, key: NestedKey, made: TensorSpec, keys: str) -> None:
+    """Puts the spec of what a transform makes where it is written, as its ``keys`` say (``"out_keys"`` ...).
 
     Raises:
         ShapeError: entries there begin with rows and agents, and what is made does not.
@@ -122,11 +122,12 @@ def place(transform: Transform, specs: Composite, key: NestedKey, made: TensorSp
     except ShapeError as error:
         front = path(key)[:-1]
         room = specs.get(front, specs) if front else specs
-        side = "out_keys" if key in (transform.out_keys or ()) else "out_keys_inv"
-        above = f", or write it above them, {side}=[{path(key)[-1]!r}]" if front else ""
+        which, above = "rows", ""
+        if front:
+            which, above = "rows and agents", f", or write it above them, {keys}=[{path(key)[-1]!r}]"
         raise ShapeError(
             f"{type(transform).__name__}: would make {key!r} of shape {list(made.shape)}, and entries there must begin "
-            f"with {list(room.shape)}, the rows and agents; name other dimensions{above}"
+            f"with {list(room.shape)}, the {which}; name other dimensions{above}"
         ) from error
 
 
