@@ -9,6 +9,7 @@ from marlenv.envs import EnvBase
 from marlenv.physics.env import staging_buffer
 from marlenv.physics.env.staging_buffer import ALIGNED, FEWEST, MOST
 from marlenv.physics.jit import cache
+from marlenv.physics.jit.kernel import Turned
 from marlenv.registration import make
 
 pytestmark = pytest.mark.skipif(cache.compiler() is None, reason="needs a C++ compiler")
@@ -42,11 +43,11 @@ def test_what_followed_and_what_was_shown_is_turned(kernel, dtype, rows, shape, 
     out, before = (m.movedim(0, -1)[:10] for m in memory)
     ended = [0, 1, 0, 0, 1, 1, 0]
     if kept:
-        kernel.turning(x, out, before)(3, 10, shown, ended)
+        kernel.turning([Turned(x, out, before)])(3, 10, [shown], ended)
         where = torch.tensor([*ended[:6], 1]).bool().reshape(7, *(1,) * (x.ndim - 1))  # none is shown after the last
         want[0][:, 3:10] = torch.where(where, x, shown).movedim(-1, 0)
     else:
-        kernel.turning(None, before[1:])(3, 10, shown, ended)
+        kernel.turning([Turned(None, before[1:])])(3, 10, [shown], ended)
     want[1][:, 4:10] = shown[:6].movedim(-1, 0)
     assert torch.equal(memory[0], want[0])
     assert torch.equal(memory[1], want[1])
@@ -73,10 +74,34 @@ def test_steps_are_stacked_as_pytorch_stacks_them(kernel, rows, dtype, shape):
     parts = [
         torch.randint(0, 2 if dtype == torch.bool else 99, (rows, *shape), generator=draw).to(dtype) for _ in range(9)
     ]
-    found = kernel.stacked(parts)
+    [found] = kernel.stacked([parts])
     assert found.is_contiguous()
     assert found.dtype == dtype
     assert torch.equal(found, torch.stack(parts, 1))
+
+
+LAID = {
+    "a part of each row": lambda x: x.chunk(2, -1)[1],
+    "parts of each row, apart": lambda x: x[..., ::2],
+    "other rows between": lambda x: x[::2],
+    "agents from last to first, in memory of their own": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+    "the same number for all": lambda x: x[:, :1, :1].expand(-1, 3, 4),
+    "the same row for all": lambda x: x[:1].expand(20, -1, -1),
+    "pieces of pieces": lambda x: x.reshape(-1, 2, 6, 6)[:, :, ::3, ::2],
+}
+
+
+@pytest.mark.parametrize("rows", [2, 38])
+@pytest.mark.parametrize("kind", LAID)
+def test_rows_that_lie_apart_are_stacked(kernel, kind, rows):
+    """As the means and deviations of a policy do, which are halves of what its network gave."""
+    draw = torch.Generator().manual_seed(rows)
+    parts = [LAID[kind](torch.randn(rows, 6, 12, generator=draw)) for _ in range(11)]
+    others = [torch.randn(len(parts[0]), 5, generator=draw) for _ in parts]
+    one_apart = [*parts[:-1], parts[-1].contiguous()]
+    for found, want in zip(kernel.stacked([parts, others, one_apart]), (parts, others, one_apart), strict=True):
+        assert found.is_contiguous()
+        assert torch.equal(found, torch.stack(want, 1))
 
 
 @pytest.mark.parametrize(
@@ -85,24 +110,24 @@ def test_steps_are_stacked_as_pytorch_stacks_them(kernel, rows, dtype, shape):
 )
 def test_what_is_no_plain_memory_is_stacked_too(kernel, kind):
     parts = odd_ones(kind, 70)
-    found, want = kernel.stacked(parts), torch.stack(parts, 1)
+    found, want = kernel.stacked([parts])[0], torch.stack(parts, 1)
     assert (found.dtype, found.stride()) == (want.dtype, want.stride())
     assert torch.equal(found, want)
 
 
 def test_what_lies_on_another_device_is_stacked_there(kernel):
     """``meta`` stands for a GPU: its tensors have no memory that the CPU could read."""
-    found = kernel.stacked([torch.ones(70, 3, device="meta")] * 5)
+    found = kernel.stacked([[torch.ones(70, 3, device="meta")] * 5])[0]
     assert found.device.type == "meta"
     assert found.shape == (70, 5, 3)
 
 
 def test_gradients_go_through_a_stack(kernel):
     weight = torch.ones(70, requires_grad=True)
-    kernel.stacked([t * weight for t in range(4)]).sum().backward()
+    kernel.stacked([[t * weight for t in range(4)]])[0].sum().backward()
     assert torch.equal(weight.grad, torch.full((70,), 6.0))
     with torch.no_grad():
-        assert not kernel.stacked([weight, weight]).requires_grad
+        assert not kernel.stacked([[weight, weight]])[0].requires_grad
 
 
 @pytest.mark.parametrize("compact", [False, True])

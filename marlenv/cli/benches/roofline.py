@@ -74,7 +74,7 @@ def roofline_of(source: Source) -> Roofline:
     """What a step takes, by its own and in a rollout."""
     step = source.functions["step"]
     read = sum(SIZES[step.live[at].kind] for at in step.places if at in step.live)
-    changed = sum(SIZES[field.kind] * len(numbers) for field, numbers in source.changed)
+    changed = sum(SIZES[piece.kind] * piece.many for piece in source.changed)
     outs, actions, observations = map(_bytes, (source.outs, source.actions, source.observations))
     operations = sum(_operations(step, step.items))
     alone = Work(read + changed + outs + FLAGS, operations)

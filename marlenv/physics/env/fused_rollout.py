@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -163,7 +162,7 @@ class _Acting:
         actions are not as a step reads them.
         """
         if self._form is not None:
-            return self._form.written(td, values, self.written[-1])
+            return self._form.written(td, values)
         layout = self.buffer.layout
         found = layout.added(td, values)
         fields = [((*layout.paths[field.name[0]], "action"), field) for field in self.buffer.action_fields]
@@ -173,7 +172,7 @@ class _Acting:
             return None
         self.paths = list(found)
         self.actions = [self.paths.index(where) for where, _ in fields]
-        self._form = layout.form(self.paths)
+        self._form = layout.form(found)
         return list(found.values())
 
     def _check(self, actions: Sequence[Tensor]) -> None:
@@ -223,9 +222,10 @@ class _Acting:
         self._turn(played)
         self._share_flags(played)
         td = self.buffer.whole(played)
-        stacked = partial(torch.stack, dim=1) if self.kernel is None else self.kernel.stacked
-        for where, parts in zip(self.paths, zip(*self.written, strict=True), strict=True):
-            plant(td, where, stacked(parts))
+        entries = list(zip(*self.written, strict=True))
+        stacks = [torch.stack(parts, 1) for parts in entries] if self.kernel is None else self.kernel.stacked(entries)
+        for where, x in zip(self.paths, stacks, strict=True):
+            plant(td, where, x)
         return finish(self.env, td, self.options)
 
     def _share_flags(self, played: int) -> None:

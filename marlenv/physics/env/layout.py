@@ -197,10 +197,11 @@ class Layout:
         out: dict[Path, Tensor] = {}
         return out if "next" not in td.keys() and self._first.added(td, values, (), out) else None
 
-    def form(self, paths: Sequence[Path]) -> StepForm:
-        """The form of steps in which somebody writes the entries ``paths`` each time."""
+    def form(self, found: Mapping[Path, Tensor]) -> StepForm:
+        """The form of steps in which somebody writes entries like those that were ``found`` each time."""
         count = len(self.observations) + len(FLAGS) * len(self.levels)
-        return StepForm(self._first.grown(dict(zip(paths, range(count, count + len(paths)), strict=True))), self.device)
+        template = self._first.grown(dict(zip(found, range(count, count + len(found)), strict=True)))
+        return StepForm(template, [_kind(x) for x in found.values()], self.device)
 
     def put_observed(self, td: TensorDictBase, values: Sequence[Tensor]) -> None:
         """Writes what :meth:`first` takes over the entries of data that followed on a step."""
@@ -239,16 +240,24 @@ class Layout:
         return found
 
 
+Kind = tuple[Size, torch.dtype, torch.device]
+
+
+def _kind(x: Tensor) -> Kind:
+    return x.shape, x.dtype, x.device
+
+
 class StepForm:
     """The data that steps start from, where somebody writes the same entries in each of them.
 
     Args:
         template: of all entries, those that are written last.
+        kinds: shapes, dtypes and devices of what is written.
         device: of the data.
     """
 
-    def __init__(self, template: _Template, device: torch.device | None) -> None:
-        self._template, self._device = template, device
+    def __init__(self, template: _Template, kinds: Sequence[Kind], device: torch.device | None) -> None:
+        self._template, self._kinds, self._device = template, kinds, device
 
     def filled(self, values: Sequence[Tensor], written: Sequence[Tensor]) -> TensorDict:
         """The data with what was written in the step before.
@@ -259,10 +268,10 @@ class StepForm:
         """
         return self._template.filled([*values, *written], None, self._device)
 
-    def written(self, td: TensorDictBase, values: Sequence[Tensor], before: Sequence[Tensor]) -> list[Tensor] | None:
+    def written(self, td: TensorDictBase, values: Sequence[Tensor]) -> list[Tensor] | None:
         """What somebody wrote into the data; None where anything else was changed, or an entry is not like before."""
-        out = list(before)
-        return out if self._template.matches(td, values, out) else None
+        out: list[Any] = [None] * len(self._kinds)
+        return out if self._template.matches(td, values, self._kinds, out) else None
 
 
 class _Template:
@@ -290,9 +299,9 @@ class _Template:
             made.inner[name] = self.inner.get(name, _Template(Size(), self.size)).grown(below)
         return made
 
-    def matches(self, td: Any, values: Sequence[Tensor], written: list[Tensor]) -> bool:
-        """Whether a tensordict holds ``values`` themselves and, behind them in the list, entries like ``written``, and
-        nothing else; these take their places in ``written``.
+    def matches(self, td: Any, values: Sequence[Tensor], kinds: Sequence[Kind], written: list[Any]) -> bool:
+        """Whether a tensordict holds ``values`` themselves, behind them in the list entries of these ``kinds``, and
+        nothing else; the latter take their places in ``written``.
         """
         data, count = raw(td), len(values)
         if data is None or td.batch_size != self.size or len(data) != len(self.leaves) + len(self.inner):
@@ -300,14 +309,13 @@ class _Template:
         for name, x in data.items():
             if (i := self.leaves.get(name)) is None:
                 node = self.inner.get(name)
-                if node is None or not node.matches(x, values, written):
+                if node is None or not node.matches(x, values, kinds, written):
                     return False
             elif i < count:
                 if x is not values[i]:
                     return False
             else:
-                y = written[i - count]
-                if type(x) is not Tensor or x.shape != y.shape or x.dtype != y.dtype or x.device != y.device:
+                if type(x) is not Tensor or _kind(x) != kinds[i - count]:
                     return False
                 written[i - count] = x
         return True

@@ -17,10 +17,12 @@ from torch import Size, Tensor
 
 from marlenv.buffer_pool import BufferPool
 from marlenv.physics.env.layout import FLAGS, Layout, columns
-from marlenv.physics.jit.kernel import Field, MachineKernel, Turn
+from marlenv.physics.jit.kernel import Field, MachineKernel, Turned
 
 FEWEST, MOST = 4, 64
 """Steps that are turned together, at least and at most."""
+EVEN = 4
+"""Steps are turned so many together, or a multiple, unless all are: no line of 64 bytes is written in parts then."""
 HELD = 12 << 20
 """Bytes of a few steps that the caches hold, about."""
 ALIGNED = 64
@@ -74,22 +76,23 @@ class StagingBuffer:
         """The step of the rollout that comes first in it."""
         self.length = len(memory[-1])
         """How many steps it has room for."""
-        self._turns = self._turning(kernel, whole)
+        turned = self._turned(whole)
+        self._entries, self._turn = [*turned], kernel.turning([*turned.values()])
 
     @property
     def stop(self) -> int:
         """The step of the rollout for which there is no room any more."""
         return self.start + self.length
 
-    def _turning(self, kernel: MachineKernel, whole: Whole) -> list[Turn | None]:
-        """What copies each entry, if anything does."""
-        turns: list[Turn | None] = []
-        for x, out, before in zip_longest(self.after, whole.after, whole.before):
+    def _turned(self, whole: Whole) -> dict[int, Turned]:
+        """What is copied, by its place among the entries."""
+        turned: dict[int, Turned] = {}
+        for i, (x, out, before) in enumerate(zip_longest(self.after, whole.after, whole.before)):
             if x is not None and out is not None:
-                turns.append(kernel.turning(x, out, before))
-            else:
-                turns.append(kernel.turning(None, before[1:]) if len(before) > 1 else None)
-        return turns
+                turned[i] = Turned(x, out, before)
+            elif len(before) > 1:
+                turned[i] = Turned(None, before[1:])
+        return turned
 
     def turn(self, played: int, shown: Sequence[Tensor], ended: Sequence[int]) -> None:
         """Copies what it holds to where it lies row by row, and goes on with the step ``played``.
@@ -101,9 +104,8 @@ class StagingBuffer:
         """
         start, self.start = self.start, played
         if played > start:
-            for turned, x in zip_longest(self._turns, shown):
-                if turned is not None:
-                    turned(start, played, x, ended[start:played])
+            seen = [shown[i] if i < len(shown) else None for i in self._entries]
+            self._turn(start, played, seen, ended[start:played])
 
     def show(self, steps: int) -> Shown:
         """Memory for what a policy is shown before some steps; nobody else has it.
@@ -129,24 +131,27 @@ class StagingBuffer:
 
         Every step begins where memory of its own would, since what PyTorch computes depends on that in the last bits.
         """
-        laid = [_laid(field, self._rows, by_rows=self._by_rows) for field in fields]
-        wanted = dict.fromkeys((field.dtype for field in fields), 0)
-        for field, (_, stride) in zip(fields, laid, strict=True):
-            wanted[field.dtype] += steps * stride[0]
-        lent = self._shown.lend([((size,), dtype) for dtype, size in wanted.items()], self._layout.device)
-        blocks = dict(zip(wanted, lent, strict=True))
-        out, used = [], dict.fromkeys(blocks, 0)
-        for field, (shape, stride) in zip(fields, laid, strict=True):
-            out.append(blocks[field.dtype].as_strided((steps, *shape), stride, used[field.dtype]))
-            used[field.dtype] += steps * stride[0]
-        return out, lent
+        sizes, places = _laid(tuple(fields), self._rows, self.length, by_rows=self._by_rows)
+        lent = self._shown.lend([((size,), dtype) for dtype, size in sizes], self._layout.device)
+        blocks = {dtype: block for (dtype, _), block in zip(sizes, lent, strict=True)}
+        return [blocks[dtype].as_strided((steps, *shape), stride, at) for dtype, shape, stride, at in places], lent
+
+
+Laid = tuple[list[tuple[torch.dtype, int]], list[tuple[torch.dtype, Size, tuple[int, ...], int]]]
 
 
 @lru_cache
-def _laid(field: Field, rows: int, *, by_rows: bool) -> tuple[Size, tuple[int, ...]]:
-    """The shape of a step of a field, ``[..., B]``, and the strides of steps, ``[T, ..., B]``."""
-    x = field.room(rows, torch.device("meta"), by_rows=by_rows).movedim(0, -1)
-    return x.shape, (-(-x.nbytes // ALIGNED) * ALIGNED // x.element_size(), *x.stride())
+def _laid(fields: tuple[Field, ...], rows: int, steps: int, *, by_rows: bool) -> Laid:
+    """How many numbers of each dtype there are, and of each field the dtype, the shape of a step, ``[..., B]``, the
+    strides of steps, ``[T, ..., B]``, and where the first is.
+    """
+    sizes, places = dict[torch.dtype, int](), []
+    for field in fields:
+        x = field.room(rows, torch.device("meta"), by_rows=by_rows).movedim(0, -1)
+        apart, first = -(-x.nbytes // ALIGNED) * ALIGNED // x.element_size(), sizes.get(field.dtype, 0)
+        places.append((field.dtype, x.shape, (apart, *x.stride()), first))
+        sizes[field.dtype] = first + steps * apart
+    return list(sizes.items()), places
 
 
 def _shape(field: Field, steps: int, rows: int, *, by_rows: bool) -> tuple[int, ...]:
@@ -167,7 +172,7 @@ def staging_shapes(
     """
     size = rows * sum(field.numbers * field.dtype.itemsize for field in (*observations, *after))
     stages = -(-steps // max(FEWEST, min(MOST, HELD // size)))
-    some = -(-steps // stages)  # equal parts
+    some = min(steps, -(-steps // (stages * EVEN)) * EVEN)  # parts about equal
     before = () if by_rows else observations  # where they lie row by row it is what is shown
     fields = [*((field, 1 + some) for field in before), *((field, some) for field in after)]
     return [(_shape(field, length, rows, by_rows=by_rows), field.dtype) for field, length in fields]

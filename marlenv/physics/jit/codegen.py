@@ -90,6 +90,8 @@ class Emitter:
         self.items = items
         self.home: dict[int, int] = {}
         self.slots: dict[int, int] = {}
+        self.names = [name]
+        """Of the functions."""
         self.functions = [_table(f"{name}_t{number}", kind, table) for (kind, table), number in graph.tables.items()]
         self.lengths = {number: len(table) for (_, table), number in graph.tables.items()}
 
@@ -414,6 +416,7 @@ class Emitter:
         for item in tree:
             if isinstance(item, list):
                 part = self._function_of(item)
+                self.names.append(f"{self.name}_{part}")
                 self.functions.append(_function(f"{self.name}_{part}", self._text(item, part)))
                 lines.append(f"  {self.name}_{part}(st, s);")
             elif isinstance(item, Branch):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from marlenv.errors import DeviceError
 from marlenv.physics.jit import cache
-from marlenv.physics.jit.kernel import LANES, TILE, Act, MachineKernel, Room, Source, Steps, Turn
+from marlenv.physics.jit.kernel import LANES, TILE, Act, MachineKernel, Room, Source, Steps, Turn, Turned
 from marlenv.physics.laws.state import State
 from marlenv.threads import shared
 
@@ -25,8 +26,36 @@ PLAIN = frozenset(
 """Dtypes whose numbers are what their memory says."""
 
 
+ON_CPU, LAYOUT = attrgetter("is_cpu"), attrgetter("layout")
 IDLE, ACTS, LOOKS = range(3)
 """Whether somebody else acts, and whether machine code looks for actions that are no finite numbers."""
+
+
+class _Call(ctypes.Structure):
+    """What ``run`` is asked for, as ``runtime/driver.cpp`` has it."""
+
+    NUMBERS = ("rows", "start", "stop", "last", "most", "drawn", "tile", "restart", "streams", "acting")
+    _fields_ = [*((name, ctypes.c_int64) for name in NUMBERS), ("places", ctypes.c_void_p), ("ended", ctypes.c_void_p)]
+
+
+class _Turn(ctypes.Structure):
+    """An entry that ``turn`` copies, as ``runtime/driver.cpp`` has it."""
+
+    NUMBERS = ("size", "pieces", "gap", "pitch", "apart", "steps", "moved")
+    PLACES = ("at", "seen", "to", "before")
+    _fields_ = [*((name, ctypes.c_int64) for name in NUMBERS), *((name, ctypes.c_void_p) for name in PLACES)]
+
+
+class Form(NamedTuple):
+    """How the rows of a step lie in memory, in bytes."""
+
+    size: int
+    """Of a piece of a row; a row has one, or several of a size."""
+    pieces: int
+    gap: int
+    """From one piece to the next."""
+    pitch: int
+    """From one row to the next."""
 
 
 class CpuKernel(MachineKernel):
@@ -51,9 +80,9 @@ class CpuKernel(MachineKernel):
         self._turn = self._library.turn
         self._run.restype = ctypes.c_int64
         self._begin.restype = self._turn.restype = None
-        self._run.argtypes = [ctypes.c_int64] * 10 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
+        self._run.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
         self._begin.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_void_p]
-        self._turn.argtypes = [ctypes.c_int64] * 6 + [ctypes.c_void_p] * 4 + [ctypes.c_int64, ctypes.c_void_p]
+        self._turn.argtypes = [ctypes.c_void_p] + [ctypes.c_int64] * 4 + [ctypes.c_void_p]
         self._bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.outs, *self.observations))
         self._first_bytes = sum(f.numbers * f.dtype.itemsize for f in (*self.state, *self.observations))
 
@@ -63,26 +92,29 @@ class CpuKernel(MachineKernel):
 
     def _play(self, rows: int, places: Any, ended: Tensor, steps: Steps) -> None:
         streams, threads = self._ways(rows, steps.stop - steps.start)
-        self._run(rows, *steps[:5], TILE, steps.restart, streams, IDLE, places, ended.data_ptr(), *threads)
+        call = _call(rows, *steps[:5], TILE, steps.restart, streams, IDLE, places, ended)
+        self._run(ctypes.byref(call), *threads)
 
     def step(self, rows: int, places: Any, ended: Tensor, most: int | None = None, *, looks: bool = False) -> bool:
         """As :meth:`MachineKernel.step`, on as many threads as PyTorch may use."""
         streams, threads = self._ways(rows, 1)
-        how = (most or 0, 0, TILE, False, streams, LOOKS if looks else ACTS, places)
-        return not self._run(rows, 0, 1, 0, *how, ended.data_ptr(), *threads)
+        call = _call(rows, 0, 1, 0, most or 0, 0, TILE, False, streams, LOOKS if looks else ACTS, places, ended)
+        return not self._run(ctypes.byref(call), *threads)
 
     def acting(self, state: State, room: Room, *, last: int, most: int | None, restart: bool) -> Act:
         """As :meth:`MachineKernel.acting`, on as many threads as PyTorch may use now; looks at the actions."""
         rows, first = len(state["over"]), len(self.state)
         places = self.bind(state, [None] * len(self.actions), *room[:3], shown=room.shown)
         _, threads = self._ways(rows, 1)
-        how, to = (last, most or 0, 0, TILE, restart, False, LOOKS, places), room.ended.data_ptr()
+        call = _call(rows, 0, 1, last, most or 0, 0, TILE, restart, False, LOOKS, places, room.ended)
+        at = ctypes.addressof(call)
 
         def played(step: int, actions: Sequence[Tensor]) -> bool:
             read = [field.read(x, by_rows=True) for field, x in zip(self.actions, actions, strict=True)]
             for i, x in enumerate(read, first):
                 places[i] = x.data_ptr() if x.is_cpu else _elsewhere(x)
-            return not self._run(rows, step, step + 1, *how, to, *threads)
+            call.start, call.stop = step, step + 1
+            return not self._run(at, *threads)
 
         return played
 
@@ -91,39 +123,61 @@ class CpuKernel(MachineKernel):
         streams = rows % LANES == 0 and rows * steps * self._bytes > CACHE
         return streams, shared(rows * steps * self.size / SPEED)
 
-    def turning(self, x: Tensor | None, out: Tensor, before: Tensor | None = None) -> Turn:
+    def turning(self, entries: Sequence[Turned]) -> Turn:
         """As :meth:`MachineKernel.turning`."""
-        rows, all_steps, apart = out.shape[-1], len(out), out.stride(-1) * out.element_size()
-        size, to, streams = out[0].nbytes // rows, out.data_ptr(), rows * apart > CACHE
-        staged, first = _steps(x), 0 if before is None else before.data_ptr()
+        rows, table = entries[0].out.shape[-1], (_Turn * len(entries))()
+        for one, (_, out, _) in zip(table, entries, strict=True):
+            one.size = one.pitch = out[0].nbytes // rows
+            one.pieces, one.apart = 1, out.stride(-1) * out.element_size()
+        streams = sum(out.nbytes * (1 + (before is not None)) for _, out, before in entries) > CACHE
+        staged = [_steps(x) for x, _, _ in entries]
 
-        def turned(start: int, stop: int, shown: Tensor | None, ended: Sequence[int]) -> None:
-            count = min(stop, all_steps) - start
-            moved = min(count, all_steps - 1 - start) if before is not None else 0  # nothing follows on the last of all
-            seen, at = _steps(shown), start * size
-            one = x is None  # what followed is what was shown, too, where no row began anew
-            steps = [seen[t] if one or (t < moved and not ended[t]) else staged[t] for t in range(count)]
-            places = (ctypes.c_void_p * count)(*steps), (ctypes.c_void_p * moved)(*seen[:moved])
-            how = (rows, size, apart, count, moved, streams, *places, to + at, first + at + size)
-            self._turn(*how, *shared(count * rows * size / COPIED))
+        def turned(start: int, stop: int, shown: Sequence[Tensor | None], ended: Sequence[int]) -> None:
+            held, size = [], 0
+            for one, (x, out, before), steps, y in zip(table, entries, staged, shown, strict=True):
+                seen, count = _steps(y), min(stop, len(out)) - start
+                after = min(count, len(out) - 1 - start)  # nothing follows on the last of all
+                moved = 0 if before is None else after
+                if x is None:  # what followed is what was shown, too, where no row began anew
+                    steps = seen[:count]
+                elif moved:
+                    steps = [seen[t] if t < moved and not ended[t] else steps[t] for t in range(count)]
+                held += [(ctypes.c_void_p * count)(*steps[:count]), (ctypes.c_void_p * moved)(*seen[:moved])]
+                one.steps, one.moved, one.at, one.seen = count, moved, *map(ctypes.addressof, held[-2:])
+                one.to = out.data_ptr() + start * one.size
+                one.before = None if before is None else before.data_ptr() + (start + 1) * one.size
+                size += count * rows * one.size
+            self._turn(table, len(table), rows, streams, *shared(size / COPIED))
 
         return turned
 
-    def stacked(self, parts: Sequence[Tensor]) -> Tensor:
+    def stacked(self, entries: Sequence[Sequence[Tensor]]) -> list[Tensor]:
         """As :meth:`MachineKernel.stacked`; PyTorch stacks what is no plain memory, or has a gradient."""
+        found = [self._stack(parts) for parts in entries]
+        turns = [(out, parts, form) for out, parts, form in found if form is not None]
+        if turns:
+            rows, size, held = len(turns[0][0]), sum(out.nbytes for out, _, _ in turns), []
+            table = (_Turn * len(turns))()
+            for one, (out, parts, form) in zip(table, turns, strict=True):
+                held.append((ctypes.c_void_p * len(parts))(*map(Tensor.data_ptr, parts)))
+                one.size, one.pieces, one.gap, one.pitch = form
+                one.apart, one.steps = out.nbytes // rows, len(parts)
+                one.at, one.to = ctypes.addressof(held[-1]), out.data_ptr()
+            self._turn(table, len(table), rows, size > CACHE, *shared(size / COPIED))
+        return [out for out, _, _ in found]
+
+    def _stack(self, parts: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor], Form | None]:
+        """Room for a stack, what is to be copied there, and how it lies; the stack where nothing is."""
         first, grows = parts[0], torch.is_grad_enabled() and any(x.requires_grad for x in parts)
         if grows or first.dtype not in PLAIN or not first.numel():
-            return super().stacked(parts)
-        if not all(_is_memory(x) for x in parts):  # PyTorch is quicker at step after step than at steps side by side
+            return torch.stack(list(parts), 1), parts, None
+        form = _form(parts)
+        if form is None:  # PyTorch is quicker at step after step than at steps side by side
             laid = torch.stack(list(parts))
-            if not _is_memory(laid):
-                return super().stacked(parts)
-            parts = laid.unbind()
-        rows, size, steps = len(first), first.nbytes // len(first), len(parts)
-        out = first.new_empty((rows, steps, *first.shape[1:]))
-        how = (rows, size, steps * size, steps, 0, out.nbytes > CACHE)
-        self._turn(*how, self._places(parts), None, out.data_ptr(), None, *shared(out.nbytes / COPIED))
-        return out
+            parts, form = laid.unbind(), _form(laid.unbind())
+            if form is None:
+                return torch.stack(list(parts), 1), parts, None
+        return first.new_empty((len(first), len(parts), *first.shape[1:])), parts, form
 
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
         """As :meth:`MachineKernel.begin`."""
@@ -139,6 +193,12 @@ def _elsewhere(x: Tensor) -> int:
     raise DeviceError(f"machine code of an env on the CPU: expected tensors on the CPU, got one on {x.device}")
 
 
+def _call(*asked: Any) -> _Call:
+    """What ``run`` is asked for: numbers, places and where ends are noted."""
+    *numbers, places, ended = asked
+    return _Call(*numbers, ctypes.addressof(places), ended.data_ptr())
+
+
 def _steps(x: Tensor | None) -> Sequence[int]:
     """Where the steps of an entry, ``[T, ..., B]``, begin in memory."""
     if x is None:
@@ -147,9 +207,27 @@ def _steps(x: Tensor | None) -> Sequence[int]:
     return range(first, first + apart * len(x), apart)
 
 
-def _is_memory(x: Tensor) -> bool:
-    """Whether the numbers of a tensor lie in memory as they are, one behind the other."""
-    return x.is_cpu and x.layout is torch.strided and x.is_contiguous() and not x.is_neg() and not x._is_zerotensor()
+def _form(parts: Sequence[Tensor]) -> Form | None:
+    """How rows lie in each of some tensors ``[B, ...]``; None where they are no plain memory, or not alike."""
+    if not all(map(ON_CPU, parts)) or {*map(LAYOUT, parts)} != {torch.strided}:
+        return None
+    if any(map(Tensor.is_neg, parts)) or any(map(Tensor._is_zerotensor, parts)):
+        return None
+    first, (pitch, *strides), *others = parts[0], *{*map(Tensor.stride, parts)}
+    if others:
+        return None
+    size, pieces, gap = 1, 1, 0
+    for count, apart in zip(reversed(first.shape[1:]), reversed(strides), strict=True):
+        if count == 1:
+            continue
+        if pieces == 1 and apart == size:
+            size *= count
+        elif pieces == 1 or apart == pieces * gap:
+            pieces, gap = pieces * count, gap if pieces > 1 else apart
+        else:
+            return None
+    item = first.element_size()
+    return Form(size * item, pieces, gap * item, pitch * item)
 
 
 __all__ = ["CpuKernel"]

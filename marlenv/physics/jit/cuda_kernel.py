@@ -21,7 +21,7 @@ from torch import Tensor
 from marlenv.optional import has, need
 from marlenv.physics.jit import cache, nvrtc
 from marlenv.physics.jit.cuda_source import THREADS, cuda_source
-from marlenv.physics.jit.kernel import Act, MachineKernel, Room, Source, Steps, Turn
+from marlenv.physics.jit.kernel import Act, MachineKernel, Room, Source, Steps, Turn, Turned
 from marlenv.physics.laws.state import State
 
 
@@ -110,14 +110,15 @@ class CudaKernel(MachineKernel):
 
         return played
 
-    def turning(self, x: Tensor | None, out: Tensor, before: Tensor | None = None) -> Turn:
+    def turning(self, entries: Sequence[Turned]) -> Turn:
         """As :meth:`MachineKernel.turning`; nothing looks whether rows ended."""
 
-        def turned(start: int, stop: int, shown: Tensor | None, ended: Sequence[int]) -> None:
-            both = [(shown if x is None else x, out[start:stop])]
-            both += [] if before is None else [(shown, before[start + 1 : stop + 1])]
-            for steps, whole in both:
-                whole.copy_(steps[: len(whole)])  # type: ignore[index]
+        def turned(start: int, stop: int, shown: Sequence[Tensor | None], ended: Sequence[int]) -> None:
+            for (x, out, before), seen in zip(entries, shown, strict=True):
+                both = [(seen if x is None else x, out[start:stop])]
+                both += [] if before is None else [(seen, before[start + 1 : stop + 1])]
+                for steps, whole in both:
+                    whole.copy_(steps[: len(whole)])  # type: ignore[index]
 
         return turned
 

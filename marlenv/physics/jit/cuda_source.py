@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marlenv.errors import Unsupported
-from marlenv.physics.jit.codegen import CARE, CTYPE, ENTRY, SLOTS
+from marlenv.physics.jit.codegen import CARE, CTYPE, ENTRY
 from marlenv.physics.jit.kernel import Field, Source, runtime
 
 THREADS = 128
@@ -81,15 +81,10 @@ def _listed(name: str, fields: Sequence[Field], slots: Sequence[int]) -> list[st
 
 def _changed(source: Source) -> list[str]:
     """The same of the numbers of the state that a step changes, those side by side together."""
-    at, listed = {field.name: k for k, field in enumerate(source.state)}, []
-    for field, numbers in source.changed:
-        k, width = at[field.name], SLOTS[field.kind]
-        starts = [n for n in numbers if n - 1 not in numbers]
-        for first in starts:
-            many = next(n for n in range(1, field.numbers + 1) if first + n not in numbers)
-            slot = source.held[k] + width * first
-            listed.append(f"{CTYPE[field.kind]}, {many}, {slot}, st{k} + {first} * rows")
-    return listed
+    return [
+        f"{CTYPE[kind]}, {many}, {slot}, st{entry} + {first} * rows"
+        for entry, first, kind, slot, many in source.changed
+    ]
 
 
 def _restarted(source: Source) -> list[str]:

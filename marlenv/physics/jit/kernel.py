@@ -77,6 +77,18 @@ class Field(NamedTuple):
         return (x if by_rows else x.movedim(0, -1)).resolve_neg().contiguous()
 
 
+class Piece(NamedTuple):
+    """Numbers of an entry of the state, side by side."""
+
+    entry: int
+    first: int
+    """Of its numbers."""
+    kind: str
+    slot: int
+    """Of the first."""
+    many: int
+
+
 @lru_cache
 def runtime(name: str) -> str:
     """C++ that is the same for every scenario: a file of ``runtime/``, with those that it includes from there."""
@@ -121,6 +133,10 @@ class Source:
         self.actions = action_fields(simulation)
         self.draw, self.draws, self.wide = draw, draws, wide
         self.held, self.held_slots = self._slots(self.state, 0)
+        self.read: dict[str, set[str]] = {}
+        """Where what ``step``, ``reset`` and ``act`` read is."""
+        self.names: dict[str, list[str]] = {}
+        """The C++ functions of each."""
         self.unsound: set[str] = set()
         """Entries of the state that may be infinite or no numbers."""
         try:
@@ -187,15 +203,13 @@ class Source:
         old = {name: state[name] for name in after}
         moved = [field for field in self.state if after[field.name[0]] is not old[field.name[0]]]
         new_slots = self._more(moved)
-        roots, self.settled, self.changed = [], [], list[tuple[Field, list[int]]]()
+        roots, self.settled = [], []
         for field, slot in zip(moved, new_slots, strict=True):
             where = held[self.state.index(field)]
             pairs = _cells(graph, after[field.name[0]], field, -1), _cells(graph, old[field.name[0]], field, -1)
             self._settle(field, pairs[0])
-            self.changed.append((field, []))
             for k, (node, was) in enumerate(zip(*pairs, strict=True)):
                 if node is not was:
-                    self.changed[-1][1].append(k)
                     step = SLOTS[field.kind] * k
                     roots.append((node, slot + step))
                     self.settled += [(where + step + j, slot + step + j) for j in range(SLOTS[field.kind])]
@@ -265,6 +279,8 @@ class Source:
         if self.size > self.largest:
             raise TooLarge(f"is too large: more than {self.largest} expressions")
         self.parts.append(emitter.code())
+        self.read[name] = {places[at] for at in emitter.live if at in places}
+        self.names[name] = emitter.names
         if self.keep:
             self.functions[name] = emitter
         self.top = emitter.scratch
@@ -285,17 +301,53 @@ class Source:
             "STATE": (self.state, held), "ACTS": (self.actions, self.action_slots), "OUTS": (self.outs, self.out_slots),
             "FRESH": (self.state, self.fresh_slots), "FIRST": (self.observations, self.first_slots),
         }  # fmt: skip
-        lines = [runtime("vectors.h"), *(f"#define {name} {value}" for name, value in numbers.items()), *self.parts]
+        lines = [runtime("vectors.h"), *(f"#define {name} {value}" for name, value in numbers.items())]
+        lines += [f"static void {name}(Slot *st, Slot *s) FETCHED;" for name in self.names["step"]] + self.parts
         for name, (fields, slots) in tables.items():
             rows = ", ".join(f"{{{KINDS[f.kind]}, {slot}, {f.numbers}}}" for f, slot in zip(fields, slots, strict=True))
             lines.append(f"static const Field {name}[] = {{{rows or '{0, 0, 0}'}}};")
+        lines += [_listed(name, pieces) for name, pieces in self._state_pieces().items()]
         return "\n".join((*lines, self.settling, runtime("driver.cpp")))
+
+    @property
+    def changed(self) -> list[Piece]:
+        """The numbers of the state that a step changes."""
+        return self.pieces({to for to, _ in self.settled}.__contains__)
+
+    def pieces(self, wanted: Callable[[int], bool]) -> list[Piece]:
+        """The numbers of the state whose slots are wanted, those side by side together."""
+        found: list[Piece] = []
+        for entry, (field, slot) in enumerate(zip(self.state, self.held, strict=True)):
+            wide = SLOTS[field.kind]
+            some = [k for k in range(field.numbers) if wanted(slot + wide * k)]
+            for first in (k for k in some if k - 1 not in some):
+                many = next(n for n in range(1, field.numbers + 1) if first + n not in some)
+                found.append(Piece(entry, first, field.kind, slot + wide * first, many))
+        return found
+
+    def _state_pieces(self) -> dict[str, list[Piece]]:
+        """What a step does with the state, as ``runtime/driver.cpp`` lists it."""
+        changed = {to for to, _ in self.settled}
+        looked = {self.held[i] for i, field in enumerate(self.state) if field.name[0] in ("over", "steps")}
+        read = looked | {int(at.removeprefix("st + ")) for at in self.read["step"] if at.startswith("st + ")}
+        return {
+            "READ": self.pieces(lambda slot: slot in read),
+            "CHANGED": self.changed,
+            "LEFT": self.pieces(lambda slot: slot not in changed),
+            "OTHER": self.pieces(lambda slot: slot not in changed | read),
+        }
 
     @property
     def settling(self) -> str:
         """The function that makes what a step gave the state."""
         moves = [f"  st[{to}] = s[{of}];" for to, of in self.settled]
         return "\n".join(("IN void settle(Slot *st, Slot *s) {", *moves, "}"))
+
+
+def _listed(name: str, pieces: Sequence[Piece]) -> str:
+    """A list of pieces in C++, which ends with one of no numbers."""
+    rows = [f"{{{entry}, {first}, {{{KINDS[kind]}, {slot}, {many}}}}}" for entry, first, kind, slot, many in pieces]
+    return f"static const Piece {name}[] = {{{', '.join((*rows, '{0, 0, {0, 0, 0}}'))}}};"
 
 
 class Room(NamedTuple):
@@ -326,9 +378,21 @@ class Steps(NamedTuple):
     restart: bool
 
 
-Turn = Callable[[int, int, "Tensor | None", Sequence[int]], None]
+class Turned(NamedTuple):
+    """An entry of a rollout, and where its last steps are."""
+
+    x: Tensor | None
+    """What followed on the last steps, ``[C, ..., B]``, each as :attr:`MachineKernel.by_rows` says; None to copy what
+    was shown."""
+    out: Tensor
+    """Room for all steps, ``[T, ..., B]``, or for fewer; all of a row lies side by side, the rows anywhere."""
+    before: Tensor | None = None
+    """Room for what comes before all steps, ``[T, ..., B]``: what was shown after the step before."""
+
+
+Turn = Callable[[int, int, Sequence["Tensor | None"], Sequence[int]], None]
 """Copies the last steps, from this one of the rollout up to that one, given what was shown after each, ``[C, ..., B]``,
-as it is by now, and whether any row ended in it."""
+of each entry as it is by now, and whether any row ended in each."""
 Act = Callable[[int, Sequence[Tensor]], bool]
 """Plays a step: its number, and the actions of each group, ``[B, ...]``. Returns whether it did: a kernel that looks at
 actions does not where any is no finite number."""
@@ -445,19 +509,12 @@ class MachineKernel(ABC):
         """What plays steps in which somebody else acts, in some room; the rest as of :meth:`run`."""
 
     @abstractmethod
-    def turning(self, x: Tensor | None, out: Tensor, before: Tensor | None = None) -> Turn:
-        """What copies the last steps of a rollout to where it lies row by row; the memory must live as long.
+    def turning(self, entries: Sequence[Turned]) -> Turn:
+        """What copies the last steps of a rollout to where it lies row by row; the memory must live as long."""
 
-        Args:
-            x: what followed on the last steps, ``[C, ..., B]``, each as :attr:`by_rows` says; None to copy what was
-                shown.
-            out: of all steps, ``[T, ..., B]``, or of fewer; all of a row lies side by side, the rows anywhere.
-            before: room for what comes before all steps, ``[T, ..., B]``: what was shown after the step before.
-        """
-
-    def stacked(self, parts: Sequence[Tensor]) -> Tensor:
-        """An entry of steps, ``[B, ...]`` each, as ``[B, T, ...]``."""
-        return torch.stack(list(parts), 1)
+    def stacked(self, entries: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+        """Entries of steps, ``[B, ...]`` each, as ``[B, T, ...]``."""
+        return [torch.stack(list(parts), 1) for parts in entries]
 
     @abstractmethod
     def begin(self, state: State, where: Tensor | None, observations: Sequence[Tensor]) -> None:
@@ -535,6 +592,7 @@ __all__ = [
     "Source",
     "Steps",
     "Turn",
+    "Turned",
     "action_fields",
     "leaves",
     "result_fields",

@@ -54,6 +54,13 @@ static inline void take(Slot *to, const Field &t, const Slot *from, const Field 
     *(M *)(a + k) = mor(mand(where, fresh), mand(mnot(where), old));
   }
 }
+static inline char *place(void **p, const Piece &x, int64_t rows) { return (char *)p[x.entry] + SIZE[(int)x.field.kind] * x.first * rows; }
+static inline void load(Slot *base, const Piece *some, void **p, int64_t rows, int64_t row, int count) {
+  for (; some->field.count; some++) load(base, NHELD, some->field, place(p, *some, rows), rows, row, count);
+}
+static inline void store(Slot *base, const Piece *some, void **p, int64_t rows, int64_t row, int count) {
+  for (; some->field.count; some++) store(base, NHELD, some->field, place(p, *some, rows), rows, row, count);
+}
 static inline int64_t bytes(const Field &f) { return SIZE[(int)f.kind] * f.count; }
 static inline char *at(void *p, const Field &f, int64_t rows, int64_t t) { return (char *)p + bytes(f) * rows * t; }
 static inline char *shown_at(void *p, const Field &f, int64_t rows, int64_t t) { return (char *)p + (bytes(f) * rows + 63) / 64 * 64 * t; }
@@ -143,13 +150,34 @@ static void store_rows(Slot *scratch, const Field &f, char *p, int64_t row, int 
   }
 }
 
-// what `run` is asked for
+// the code of a step, a hundred kilobytes one after the other, which an actor with large networks has driven out of the caches.
+// Where few rows are computed it costs more than it saves
+static const int MANY = 128;
+#ifdef __ELF__
+extern const char __start_step_code[] __attribute__((visibility("hidden"))), __stop_step_code[] __attribute__((visibility("hidden")));
+PART fetch_code() { for (const char *p = __start_step_code; p < __stop_step_code; p += 64) __builtin_prefetch(p, 0, 2); }
+#else
+PART fetch_code() {}
+#endif
+
+// what `run` is asked for, as CpuKernel lays it out (../cpu_kernel.py)
 struct Call {
   int64_t rows, start, stop, last, most, drawn, tile, restart, streams, acting;
   void **p;
   uint8_t *ended;
-  int64_t span;  // rows that are computed before their results are written
 };
+static inline int64_t span(const Call &c) { return c.acting ? 16 : SPAN; }  // rows that are computed before their results are written
+
+// where what is shown of rows so far ahead will be written is on its way from memory while others are computed
+static const int SOON = 32;
+PART show_soon(const Call &c, int64_t t, int64_t row, int64_t some) {
+  void **shown = c.p + NSTATE + NACTS + NOUTS + NSEEN + 4;
+  for (int k = 0; k < NSEEN; k++) {
+    const int64_t size = bytes(OUTS[k]);
+    const char *p = shown_at(shown[k], OUTS[k], c.rows, t) + row * size;
+    for (int64_t i = 0; i < some * size; i += 64) __builtin_prefetch(p + i, 1);
+  }
+}
 
 // the rows from `low` to `high`: state, actions, what is seen next, earned and told next, what is seen before, flags
 // (terminated, truncated, done), keys, and what is shown before the next step to who acts, each step at the next multiple of 64
@@ -157,7 +185,7 @@ struct Call {
 // seen before a step is only what is shown, and what is seen next is written for groups of rows of which any is done (`fill` does
 // the rest): where none is, it is what is shown
 static void play(const Call &c, int64_t low, int64_t high) {
-  int64_t rows = c.rows, start = c.start, last = c.last, drawn = c.drawn, tile = c.tile;
+  int64_t rows = c.rows, start = c.start, last = c.last, drawn = c.drawn, tile = c.tile, wide = span(c);
   void **p = c.p, **acts = p + NSTATE, **next = acts + NACTS, **root = next + NOUTS, **flags = root + NSEEN;
   void **shown = flags + 4;
   const int64_t *keys = (const int64_t *)flags[3];
@@ -165,10 +193,12 @@ static void play(const Call &c, int64_t low, int64_t high) {
   const bool past = c.streams;  // only where all vectors are whole
   for (int64_t first = low; first < high; first += 16 * tile) {
     int count = least(high - first, 16 * tile);
-    for (int k = 0; k < NSTATE; k++) load(held, NHELD, STATE[k], (const char *)p[k], rows, first, count);
-    for (int64_t t = start; t < c.stop; t++) for (int from = 0; from < count; from += c.span) {
+    load(held, READ, p, rows, first, count);
+    if (c.acting && count >= MANY) fetch_code();
+    for (int64_t t = start; t < c.stop; t++) for (int from = 0; from < count; from += wide) {
       int64_t row = first + from;
-      int some = least(count - from, c.span);
+      int some = least(count - from, wide);
+      if (c.acting && t != last && row + SOON < high) show_soon(c, t, row + SOON, some);
       if (c.acting) for (int k = 0; k < NACTS; k++) load_rows(scratch, ACTS[k], (const char *)acts[k], row, some);
       else if (!keys) for (int k = 0; k < NACTS; k++) load(scratch, NSLOTS, ACTS[k], at(acts[k], ACTS[k], rows, t), rows, row, some);
       for (int v = 0; v < some; v += 16) {
@@ -207,9 +237,12 @@ static void play(const Call &c, int64_t low, int64_t high) {
         if (!any(done)) continue;
         Slot *st = held + (from + v) / 16 * NHELD, *s = scratch + v / 16 * NSLOTS;
         began = true;
+        int n = least(some - v, 16);
         *(M *)(s + CARE) = done;
+        load(st, OTHER, p, rows, row + v, n);
         reset(st, s);
         for (int k = 0; k < NSTATE; k++) take(st, STATE[k], s, FRESH[k], done);
+        store(st, LEFT, p, rows, row + v, n);
         for (int k = 0; k < NSEEN; k++) take(s, OUTS[k], s, FIRST[k], done);
       }
       if (t != last) for (int k = 0; k < NSEEN; k++) {
@@ -223,7 +256,7 @@ static void play(const Call &c, int64_t low, int64_t high) {
         }
       }
     }
-    for (int k = 0; k < NSTATE; k++) store(held, NHELD, STATE[k], (char *)p[k], rows, first, count);
+    store(held, CHANGED, p, rows, first, count);
   }
 }
 
@@ -231,8 +264,8 @@ static void play(const Call &c, int64_t low, int64_t high) {
 static void fill(const Call &c, int64_t t) {
   void **next = c.p + NSTATE + NACTS, **flags = next + NOUTS + NSEEN, **shown = flags + 4;
   const uint8_t *done = (const uint8_t *)flags[2] + t * c.rows;
-  for (int64_t row = 0; row < c.rows; row += c.span) {
-    const int some = least(c.rows - row, c.span);
+  for (int64_t row = 0; row < c.rows; row += span(c)) {
+    const int some = least(c.rows - row, span(c));
     if (memchr(done + row, 1, some)) continue;
     for (int k = 0; k < NSEEN; k++) if (next[k]) {
       const int64_t size = bytes(OUTS[k]);
@@ -263,7 +296,7 @@ static Part part(const Pool *pool, int64_t rows, int64_t size) {
 }
 static void share(void *p) {
   const Shared &s = *(const Shared *)p;
-  Part mine = part(s.pool, s.call->rows, s.call->span);
+  Part mine = part(s.pool, s.call->rows, span(*s.call));
   play(*s.call, mine.low, mine.high);
 }
 
@@ -280,14 +313,13 @@ static bool odd(const Call &c) {
 
 // where somebody is acting with what is no number, and this looks for it, nothing happens, and 1 is returned
 static const int64_t LOOKS = 2;
-extern "C" int64_t run(int64_t rows, int64_t start, int64_t stop, int64_t last, int64_t most, int64_t drawn, int64_t tile, int64_t restart, int64_t streams, int64_t acting,
-                    void **p, uint8_t *ended, int64_t threads, const Pool *pool) {
-  Call call = {rows, start, stop, last, most, drawn, tile, restart, streams, acting, p, ended, acting ? 16 : SPAN};
-  Shared shared = {&call, pool};
-  if (acting == LOOKS && odd(call)) return 1;
+extern "C" int64_t run(const Call *call, int64_t threads, const Pool *pool) {
+  const Call &c = *call;
+  Shared shared = {call, pool};
+  if (c.acting == LOOKS && odd(c)) return 1;
   if (threads > 1) pool->parallel(share, &shared, (unsigned)threads, 0);
-  else play(call, 0, rows);
-  if (acting) for (int64_t t = start; t < stop; t++) if (ended[t] && t != last) fill(call, t);
+  else play(c, 0, c.rows);
+  if (c.acting) for (int64_t t = c.start; t < c.stop; t++) if (c.ended[t] && t != c.last) fill(c, t);
   return 0;
 }
 
@@ -299,45 +331,59 @@ static inline void stream(char *to, const char *from, int64_t size) {
   memcpy(to + k, from + k, size - k);
 }
 
-// an entry of `steps` steps, `size` bytes of a row each, as one that has the steps of a row side by side, the rows `apart`
-// bytes from one another; and likewise what was `seen` after as many of the steps as `moved`, which often is the same
+// an entry of `steps` steps as one that has the steps of a row side by side, the rows `apart` bytes from one another. In a step
+// they are `pitch` bytes from one another, each of `pieces` of `size` bytes, `gap` bytes apart. Likewise what was `seen` after as
+// many of the steps as `moved`, which often is the same. As CpuKernel lays it out
 struct Turn {
-  int64_t rows, size, apart, steps, moved, streams;
+  int64_t size, pieces, gap, pitch, apart, steps, moved;
   const char *const *from, *const *seen;
   char *to, *before;
+};
+struct Turning {
+  const Turn *entries;
+  int64_t count, rows, streams;
   const Pool *pool;
 };
-template <int SIZE> static void turn_rows(const Turn &c, int64_t low, int64_t high) {
+static const int64_t AHEAD = 256;  // bytes; there are more streams than processors follow
+template <int SIZE> static inline void pick(const Turn &c, char *to, const char *from) {
   const int64_t size = SIZE ? SIZE : c.size;
+  memcpy(to, from, size);
+  for (int64_t k = 1; k < c.pieces; k++) memcpy(to + k * size, from + k * c.gap, size);
+}
+template <int SIZE> static void turn_rows(const Turn &c, bool streams, int64_t low, int64_t high) {
+  const int64_t pitch = c.pitch, size = c.size * c.pieces, reach = pitch < 64 ? 64 : pitch;
   char *line = (char *)room(c.steps * size / 64 + 1);
-  void (*copy)(char *, const char *, int64_t) = c.streams ? stream : [](char *to, const char *from, int64_t n) { memcpy(to, from, n); };
+  void (*copy)(char *, const char *, int64_t) = streams ? stream : [](char *to, const char *from, int64_t n) { memcpy(to, from, n); };
   bool others = false;
   for (int64_t t = 0; t < c.moved; t++) others = others || c.seen[t] != c.from[t];
   for (int64_t row = low; row < high; row++) {
+    const int64_t at = row * pitch, next = (at & 63) < pitch ? reach : 0;  // of each line once
     for (int64_t t = 0; t < c.steps; t++) {
-      for (int64_t k = 0; k < size; k += 64) __builtin_prefetch(c.from[t] + (row + 2) * size + k);  // more streams than processors follow
-      memcpy(line + t * size, c.from[t] + row * size, size);
+      for (int64_t k = 0; k < next; k += 64) __builtin_prefetch(c.from[t] + at + AHEAD + k);
+      pick<SIZE>(c, line + t * size, c.from[t] + at);
     }
     copy(c.to + row * c.apart, line, c.steps * size);
     if (others) for (int64_t t = 0; t < c.moved; t++)
-      if (c.seen[t] != c.from[t]) memcpy(line + t * size, c.seen[t] + row * size, size);
+      if (c.seen[t] != c.from[t]) pick<SIZE>(c, line + t * size, c.seen[t] + at);
     if (c.moved) copy(c.before + row * c.apart, line, c.moved * size);
   }
 }
 static void turn_share(void *p) {
-  const Turn &c = *(const Turn *)p;
-  Part mine = part(c.pool, c.rows, 1);
-  if (c.size == 4) turn_rows<4>(c, mine.low, mine.high);
-  else if (c.size == 8) turn_rows<8>(c, mine.low, mine.high);
-  else if (c.size == 16) turn_rows<16>(c, mine.low, mine.high);
-  else if (c.size == 32) turn_rows<32>(c, mine.low, mine.high);
-  else turn_rows<0>(c, mine.low, mine.high);
+  const Turning &all = *(const Turning *)p;
+  Part mine = part(all.pool, all.rows, 1);
+  for (const Turn *c = all.entries; c < all.entries + all.count; c++) {
+    if (!c->steps) continue;
+    if (c->size == 4) turn_rows<4>(*c, all.streams, mine.low, mine.high);
+    else if (c->size == 8) turn_rows<8>(*c, all.streams, mine.low, mine.high);
+    else if (c->size == 16) turn_rows<16>(*c, all.streams, mine.low, mine.high);
+    else if (c->size == 32) turn_rows<32>(*c, all.streams, mine.low, mine.high);
+    else turn_rows<0>(*c, all.streams, mine.low, mine.high);
+  }
 }
-extern "C" void turn(int64_t rows, int64_t size, int64_t apart, int64_t steps, int64_t moved, int64_t streams, const char *const *from,
-                     const char *const *seen, char *to, char *before, int64_t threads, const Pool *pool) {
-  Turn call = {rows, size, apart, steps, moved, streams, from, seen, to, before, threads > 1 ? pool : nullptr};
-  if (threads > 1) pool->parallel(turn_share, &call, (unsigned)threads, 0);
-  else turn_share(&call);
+extern "C" void turn(const Turn *entries, int64_t count, int64_t rows, int64_t streams, int64_t threads, const Pool *pool) {
+  Turning all = {entries, count, rows, streams, threads > 1 ? pool : nullptr};
+  if (threads > 1) pool->parallel(turn_share, &all, (unsigned)threads, 0);
+  else turn_share(&all);
 }
 
 // new episodes in rows side by side, written where they are asked for: a third at least, else nothing happens

@@ -11,6 +11,12 @@ struct alignas(64) Slot { float x[16]; };
 #define IN static inline __attribute__((always_inline))
 #define PART static __attribute__((noinline)) void
 #define WHOLE PART
+// where linkers say where the code of a step begins and ends, it can be fetched before it is run; elsewhere it is not
+#ifdef __ELF__
+#define FETCHED __attribute__((section("step_code")))
+#else
+#define FETCHED
+#endif
 #define EACH for (int i = 0; i < 16; i++)
 #define HALF for (int i = 0; i < 8; i++)
 #if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512BW__) && defined(__AVX512VL__)
@@ -46,3 +52,5 @@ LOOK(lookl, L, int64_t) LOOK(lookd, D, double)
 #include "functions.h"
 // an entry of the data: kind (0 float, 1 double, 2 int64, 3 bool), first scratch slot, numbers per row
 struct Field { char kind; int slot; int count; };
+// some numbers of an entry of the state, side by side; lists of them end with none (../kernel.py)
+struct Piece { int entry, first; Field field; };
