@@ -94,6 +94,16 @@ def blaming_options(who: str, made: str, options: Mapping[str, Any]) -> Iterator
         raise wrong(f"{who}: {made!r} cannot be made with {shown}: {str(error) or type(error).__name__}") from error
 
 
+def of_making(kind: type) -> list[str]:
+    """The options that making an object of a class takes besides those of its constructor.
+
+    >>> of_making(marlenv.EnvBase)
+    ['spec_locked', 'auto_reset', 'auto_reset_replace']
+    """
+    parameters = inspect.signature(type(kind).__call__).parameters
+    return [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
+
+
 def takes(factory: Any, option: str, *, unsure: bool = False) -> bool:
     """Whether a function, or the constructor of a class or of a base that it hands options on to, names an option.
 

@@ -16,7 +16,7 @@ from marlenv.envs.registry import Kind, Registration, load
 from marlenv.errors import SpecError, UnknownName, nearest, whole
 from marlenv.games.index import GAMES
 from marlenv.optional import need
-from marlenv.options import check_options, needs, takes
+from marlenv.options import check_options, needs, of_making, takes
 from marlenv.scenarios.index import SCENARIOS
 from marlenv.specs.dtypes import usable_device
 from marlenv.transforms import StepCounter, TransformedEnv
@@ -244,8 +244,7 @@ def _naming_options(factory: Any, given: dict[str, Any]) -> Iterator[None]:
     except ValueError:  # of C, and nobody knows
         yield
         return
-    first = inspect.signature(type(factory).__call__).parameters if bases else {}  # of all envs, such as auto_reset
-    also = [name for name, p in first.items() if p.kind is p.KEYWORD_ONLY]
+    also = of_making(factory) if bases else []
     taken = [n for own in signatures for n, p in own.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     known = list(dict.fromkeys(name for name in taken if not bases or name != "self"))
     who = getattr(factory, "__name__", type(factory).__name__)

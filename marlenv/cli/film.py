@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -73,7 +74,9 @@ class Film:
         fps = TURNS if self._game else FPS
         how: dict[str, Any] = {"duration": 1000 / fps, "loop": 0} if gif else {"fps": fps, "macro_block_size": 2}
         self._env, self._path = env, path
-        self._draft = path.resolve().with_name(f".{path.stem}.film{path.suffix}")  # becomes the film at the end
+        name = f".{path.stem}.{os.getpid()}.film{path.suffix}"  # others may make a film of that name
+        self._draft = path.resolve().with_name(name)
+        """Becomes the film at the end."""
         self._writer = need("imageio.v2", "--video").get_writer(self._draft, **how)
         self._states: list[State] = []
         self._shape: tuple[int, ...] = ()  # of what render() gave first

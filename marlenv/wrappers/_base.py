@@ -188,7 +188,7 @@ def option_names(cls: type) -> set[str]:
     return {
         name
         for base in cls.__mro__
-        if issubclass(base, EnvBase) and "__init__" in vars(base)
+        if issubclass(base, EnvBase) and base is not EnvBase and "__init__" in vars(base)
         for name, parameter in inspect.signature(vars(base)["__init__"]).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
         or (parameter.default is not inspect.Parameter.empty and name != "env")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -140,3 +141,21 @@ def test_tensors_and_other_numbers_of_colours_are_filmed(tmp_path: Path, make: C
     with Film(env, tmp_path / "film.gif") as film:
         film.add(env.reset())
     assert (imageio.imread(tmp_path / "film.gif", index=0)[..., :3] == 255).all()
+
+
+@pytest.mark.slow
+def test_films_of_one_name_made_at_once_have_drafts_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last that ends is the film; another process stands for the other maker."""
+    pytest.importorskip("imageio")
+    env = marlenv.make("simple_spread", 1, seed=0, compile="none")
+    with Film(env, tmp_path / "a.gif") as film:
+        film.add(env.reset())
+        here = os.getpid()
+        monkeypatch.setattr(os, "getpid", lambda: here + 1)
+        with Film(env, tmp_path / "a.gif") as other:
+            assert film._draft != other._draft  # mp4 is written while it is filmed
+            other.add(env.reset())
+        film.add(env.reset())
+    assert [file.name for file in tmp_path.iterdir()] == ["a.gif"]

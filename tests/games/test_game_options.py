@@ -264,3 +264,29 @@ def test_one_thing_is_no_list_of_choices(choices: Any) -> None:
 def test_draws_of_chess_are_one_of_three_words(draws: Any) -> None:
     with pytest.raises(UnknownName, match="^Chess: draws=.*; known: "):
         Chess(draws=draws)
+
+
+GAMES = {
+    "chess": {},
+    "chess with TorchRL's keys": {"layout": "torchrl"},
+    "tic_tac_toe": {},
+    "tic_tac_toe with TorchRL's keys": {"layout": "torchrl"},
+    "go": {"size": 5},
+    "hanabi": {},
+    "leduc_poker": {},
+}
+
+
+@pytest.mark.parametrize("which", GAMES)
+def test_games_take_what_every_env_takes(which: str) -> None:
+    """Checks of every step change nothing but the error that a wrong action gets."""
+    name, options = which.split(" ", maxsplit=1)[0], {"num_envs": 3, "seed": 0, **GAMES[which]}
+    checked = marlenv.make(name, run_type_checks=True, **options)
+    plain = marlenv.make(name, spec_locked=False, **options)
+    assert checked.run_type_checks
+    assert checked.is_spec_locked
+    assert not plain.is_spec_locked
+    found, want = (env.rollout(12, break_when_any_done=False) for env in (checked, plain))
+    assert not list(differences(found, want))
+    with pytest.raises(TypeError, match=r"no option 'run_type_check'; did you mean 'run_type_checks'\?"):
+        marlenv.make(name, run_type_check=True, **options)

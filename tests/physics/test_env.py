@@ -282,6 +282,13 @@ def test_the_env_is_vmas_step_by_step(choice):
 # --- mistakes and making -------------------------------------------------------------------------
 
 
+def test_scenarios_take_what_every_env_takes():
+    env = make_scenario(SimpleSpread, spec_locked=False, run_type_checks=True)
+    assert env.run_type_checks
+    assert not env.is_spec_locked
+    assert make_scenario(SimpleSpread).is_spec_locked
+
+
 @pytest.mark.slow
 def test_a_name_makes_an_env_with_options_of_both():
     entry = next(e for e in load("marlenv.scenarios.index:SCENARIOS") if e.name == "simple_spread")

@@ -238,3 +238,8 @@ def test_atari_beside_itself() -> None:
             ends.add((terminated, truncated))
             seen, info = raw.reset()
     assert (False, True) in ends
+
+
+def test_what_every_env_takes_but_no_wrapper_is_not_offered() -> None:
+    with pytest.raises(TypeError, match="^GymEnv has no option 'group_map', and neither has the simulator; known:"):
+        GymEnv("CartPole-v1", group_map=None)

@@ -12,20 +12,7 @@ from marlenv.errors import SpecError, nearest
 from marlenv.games.env.game_env import GameEnv
 from marlenv.games.env.turn_based import TurnBasedEnv
 from marlenv.games.rules import Rules
-from marlenv.options import check_options
-
-ENV_OPTIONS = {
-    "batch_size",
-    "device",
-    "illegal",
-    "max_plies",
-    "opponent",
-    "seat",
-    "seed",
-    "group_map",
-    "observation_dtype",
-}
-
+from marlenv.options import check_options, of_making
 
 LAYOUTS = ("grouped", "torchrl")
 
@@ -64,14 +51,20 @@ def make_game(
         env: TurnBasedEnv[Any] = made(**options)
         return env
     own = {f.name for f in fields(kind)}
-    check_options(kind.__name__, options, own | ENV_OPTIONS)
-    rest = {name: value for name, value in options.items() if name in ENV_OPTIONS}
+    check_options(kind.__name__, options, own | keywords(GameEnv))
+    rest = {name: value for name, value in options.items() if name not in own}
     return GameEnv(kind(**{name: value for name, value in options.items() if name in own}), **rest)
 
 
 def keywords(env: type[TurnBasedEnv[Any]]) -> set[str]:
-    """The options that an env names itself."""
-    return {name for name, p in signature(env.__init__).parameters.items() if p.kind is p.KEYWORD_ONLY}
+    """The options that an env names, itself or by the classes that its constructor hands the others on to."""
+    names = set(of_making(env))
+    for call in (vars(kind)["__init__"] for kind in env.__mro__ if "__init__" in vars(kind)):
+        parameters = signature(call).parameters.values()
+        names |= {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+        if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+            break
+    return names
 
 
 def with_sizes(who: str, options: Mapping[str, Any], num_envs: int | None, max_steps: int | None) -> dict[str, Any]:

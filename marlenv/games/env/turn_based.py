@@ -63,13 +63,11 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             read in its one step, and that step says what the game was worth (in the layouts with TorchRL's keys such a
             reset is a :class:`~marlenv.errors.ResetError`).
         seed: of all that is random, as :meth:`set_seed` takes it: chance, a random opponent and random actions.
+        run_type_checks: check every action and every answer against its spec, which takes time.
     """
 
     batch_locked = False
-    supports_set_state = True
-    resets_without_looking = True
-    gives_all_flags = True
-    resets_in_one = resets_in_place = True
+    supports_set_state = resets_without_looking = gives_all_flags = resets_in_one = resets_in_place = True
     _pays_openings = False
     """Whether a layout holds what games have earned before the caller's first move, which may have ended them."""
 
@@ -84,8 +82,9 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         opponent: Opponent = None,
         seat: int = 0,
         seed: int | None = None,
+        run_type_checks: bool = False,
     ) -> None:
-        super().__init__(batch_size=batch_size, device=device)
+        super().__init__(batch_size=batch_size, device=device, run_type_checks=run_type_checks)
         who = type(self).__name__
         if not type(rules).__module__.startswith("marlenv."):  # the tests of marlenv try its own
             check_rules(rules)

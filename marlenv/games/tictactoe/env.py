@@ -14,7 +14,7 @@ from marlenv.errors import KeyMissing, NotInSpec, flag
 from marlenv.games.env.draws import Draws
 from marlenv.games.env.fused_rollout import RolloutsInMemory
 from marlenv.games.env.time_step import TimeStep
-from marlenv.games.env.turn_based import OPPONENT_RNG, PLIES, Illegal, Opponent
+from marlenv.games.env.turn_based import OPPONENT_RNG, PLIES, Opponent
 from marlenv.games.fast.compiled import SOME_OVER, kernels, played, worth_compiling
 from marlenv.games.fast.data_pool import DataPool
 from marlenv.games.fast.step_buffers import Blank, new_memory
@@ -114,24 +114,16 @@ class TicTacToeEnv(RolloutsInMemory[State]):
         self,
         *,
         single_player: bool = False,
-        device: torch.device | str | int | None = None,
         opponent: Opponent = None,
-        illegal: Illegal = "raise",
-        batch_size: Sequence[int] | int | None = None,
         max_plies: int | None = None,
-        seat: int = 0,
-        seed: int | None = None,
+        **options: Any,
     ) -> None:
         self.single_player = flag("TicTacToeEnv", "single_player", single_player) or opponent is not None
         super().__init__(
             TicTacToe(),
-            batch_size=batch_size,
-            device=device,
-            illegal=illegal,
             max_plies=max_plies,
             opponent=opponent if opponent is not None else "random" if single_player else None,
-            seat=seat,
-            seed=seed,
+            **options,
         )
         self._plain = self.opponent is None and max_plies is None
         shape = self.batch_size

@@ -23,7 +23,7 @@ from marlenv.groups import GroupTree, MarlGroupMapType, resolve
 from marlenv.groups.maps import GroupMap
 from marlenv.groups.specs import PAD_MASK, padding
 from marlenv.keys import DONE_NAMES, Path
-from marlenv.options import check_options
+from marlenv.options import check_options, of_making
 from marlenv.physics.env.draw import check_render, draw_row
 from marlenv.physics.env.fast_step import FastStep
 from marlenv.physics.env.fused_rollout import fits, fused
@@ -381,8 +381,7 @@ def make_scenario(
     return ScenarioEnv(cls(**options), rows, **own)
 
 
-ENV_OPTIONS = tuple(
-    name
-    for name, p in inspect.signature(ScenarioEnv.__init__).parameters.items()
-    if p.kind is inspect.Parameter.KEYWORD_ONLY
+ENV_OPTIONS = (
+    *(name for name, p in inspect.signature(ScenarioEnv.__init__).parameters.items() if p.kind is p.KEYWORD_ONLY),
+    *of_making(ScenarioEnv),
 )

@@ -12,7 +12,6 @@ from marlenv.games.env.make import keywords, with_sizes
 from marlenv.options import check_options
 
 RULES = ("draws", "chess960", "number", "path")
-OPTIONS = ("batch_size", "device", "illegal", "max_plies", "opponent", "seat", "seed", *RULES)
 LAYOUTS = ("grouped", "torchrl")
 
 
@@ -36,8 +35,8 @@ def make_chess(
         raise SpecError(f"chess: layout={layout!r}; {nearest(layout, LAYOUTS)}")
     options = with_sizes("Chess", options, num_envs, max_steps)
     if layout == "torchrl":
-        check_options("chess", options, {*OPTIONS, *keywords(ChessEnv)})
+        check_options("chess", options, keywords(ChessEnv))
         return ChessEnv(**options)
-    check_options("chess", options, {*OPTIONS, "mask", "group_map"})
+    check_options("chess", options, {*RULES, *keywords(GroupedChessEnv)} - {"observation_dtype"})
     rules = Chess(**{name: options.pop(name) for name in RULES if name in options})
     return GroupedChessEnv(rules, **options)
