@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,6 +17,31 @@ from marlenv.specs.discrete import Discrete, count_of, one_hot, pick
 from marlenv.specs.dtypes import as_dtype
 from marlenv.specs.register import Register
 from marlenv.specs.shapes import ShapeLike, concrete, size
+
+NEAR = 1e-3  # how far numbers of a float one-hot vector may be off: straight-through samples are in the last bits
+
+
+def are_one_hot(value: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Which parts of vectors are one-hot: one number is 1, the others are 0, floats nearly so.
+
+    Args:
+        value: ``[..., n]`` of any dtype.
+        sizes: of the parts, whose sum is ``n``.
+
+    Returns:
+        bool ``[..., k]``, for each of the ``k`` parts.
+
+    >>> are_one_hot(torch.tensor([[1.0, 0.0, 0.9999999], [0.5, 0.5, 0.0]]), [2, 1])
+    tensor([[ True,  True],
+            [False, False]])
+    """
+    if value.is_floating_point():
+        on, off = (value - 1).abs() < NEAR, value.abs() < NEAR
+    else:
+        on = value if value.dtype == torch.bool else value == 1
+        off = value == 0
+    parts = zip(on.split(list(sizes), -1), (on | off).split(list(sizes), -1), strict=True)
+    return torch.stack([(one.sum(-1) == 1) & plain.all(-1) for one, plain in parts], -1)
 
 
 class OneHot(Discrete):

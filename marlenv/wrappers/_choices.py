@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from marlenv.errors import GroupError, IllegalAction
@@ -14,6 +13,7 @@ from marlenv.groups import GroupTree
 from marlenv.groups.specs import Unequal
 from marlenv.keys import Path, path
 from marlenv.specs import Binary, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec
+from marlenv.specs.onehot import are_one_hot
 
 Acts = dict[str, dict[str, Any]]
 
@@ -117,7 +117,7 @@ def check_acting(where: str, agents: Sequence[str], spec: TensorSpec, action: Te
 
 def _not_one_hot(spec: OneHot | MultiOneHot, action: Tensor) -> Tensor:
     """Which choices of actions are no one-hot vectors, bool ``[..., choices]``."""
-    return torch.stack([(part != 0).sum(-1) != 1 for part in action.split(spec.space_sizes, -1)], -1)
+    return ~are_one_hot(action, spec.space_sizes)
 
 
 def _none(who: str, what: str, n: Any, got: Any) -> IllegalAction:

@@ -6,9 +6,11 @@ import warnings
 import pytest
 import torch
 
+from marlenv.errors import NotInSpec
 from marlenv.physics import Agent, Scenario, Static, World
 from marlenv.physics.env import ScenarioEnv
 from marlenv.physics.task.actions import Control
+from marlenv.registration import make
 from marlenv.rng import RowRNG
 
 with warnings.catch_warnings():
@@ -120,3 +122,53 @@ def test_who_neither_moves_nor_speaks_has_one_choice(mode):
     u, said = control.decode(torch.zeros(5, 1, control.width, dtype=torch.int64), RowRNG(rows=[5]))
     assert u.shape == (0, 1, 5)
     assert said is None
+
+
+def one_hot_env(*, several):
+    options = {"continuous_actions": False, "multidiscrete_actions": several, "compile": "none", "seed": 3}
+    one = make("simple_spread", num_envs=7, categorical_actions=False, **options)
+    return one, make("simple_spread", num_envs=7, categorical_actions=True, **options)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32, torch.float64], ids=str)
+def test_one_hot_actions_are_played_as_their_numbers(several, dtype):
+    one, other = one_hot_env(several=several)
+    td, want = one.reset(), other.reset()
+    for _ in range(5):
+        hot = one.full_action_spec["agents", "action"].rand()
+        numbers = one.full_action_spec["agents", "action"].to_categorical(hot)
+        td = one.step(td.set(("agents", "action"), hot.to(dtype)))["next"]
+        want = other.step(want.set(("agents", "action"), numbers))["next"]
+        assert torch.equal(td["agents", "observation"], want["agents", "observation"])
+
+
+def test_straight_through_samples_are_played_as_what_was_drawn():
+    """Their one is off in its last bits: it was cut to 0, so that action 0 was played."""
+    one, other = one_hot_env(several=False)
+    torch.manual_seed(0)
+    soft = [torch.randn(7, 3, 9).softmax(-1) for _ in range(60)]
+    drawn = [torch.nn.functional.one_hot(x.argmax(-1), 9) + x - x.detach() for x in soft]
+    assert any(bool((x.amax(-1) < 1).any()) for x in drawn)
+    for hot in drawn:
+        td = one.step(one.reset().set(("agents", "action"), hot))
+        want = other.step(other.reset().set(("agents", "action"), hot.argmax(-1)))
+        assert torch.equal(td["next", "agents", "observation"][..., :4], want["next", "agents", "observation"][..., :4])
+
+
+@pytest.mark.parametrize(
+    "bad", [[0.0, 0, 0, 0, 0], [1.0, 0, 1, 0, 0], [0.3, 0.7, 0, 0, 0], [0, torch.nan, 1, 0, 0], [0, 2.0, 0, 0, 0]]
+)
+def test_what_is_not_one_hot_is_refused_where_it_would_be_played(bad):
+    env = make("navigation", num_envs=4, continuous_actions=False, categorical_actions=False, compile="none", seed=0)
+    td = env.rand_action(env.reset())
+    n = td["agents", "action"].shape[-1]
+    action = td["agents", "action"].float()
+    action[2, 1] = torch.tensor([*bad, *[0.0] * n][:n])
+    td["agents", "action"] = action
+    with pytest.raises(
+        NotInSpec, match=r"actions of 'agents': row 2, agent 'agent_1': expected a one-hot vector, got \["
+    ):
+        env.step(td.clone())
+    td["_step"] = torch.tensor([True, True, False, True])
+    env.step(td)

@@ -27,6 +27,7 @@ from marlenv import (
     Unbounded,
 )
 from marlenv.errors import NotInSpec, SpecError
+from marlenv.specs.onehot import are_one_hot
 from marlenv.testing.catalogue.specs import SPECS
 from marlenv.testing.strategies import anything, leaves, shapes, specs, values
 
@@ -262,6 +263,18 @@ def test_index_works_row_by_row(n, shape):
     assert torch.equal(spec.index(hot, table), want)
     numbers = spec.to_categorical_spec()
     assert torch.equal(numbers.index(spec.to_categorical(hot), table), want)
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0, 1 - 1e-7, 1e-7, -1e-7, 0.5, 2.0, -1.0, math.nan]), min_size=5, max_size=5))
+def test_what_is_nearly_one_hot_is_what_rounds_to_it(numbers):
+    value = torch.tensor(numbers)
+    near = torch.where((value - value.round()).abs() < 0.1, value.round(), value)
+    want = [OneHot(n, dtype=torch.float32).is_in(part) for n, part in zip((2, 3), near.split([2, 3]), strict=True)]
+    assert are_one_hot(value, [2, 3]).tolist() == want
+    for dtype in (torch.bool, torch.uint8, torch.int64):
+        whole = near.nan_to_num(7).round().abs().to(dtype)
+        want = [OneHot(n, dtype=dtype).is_in(part) for n, part in zip((2, 3), whole.split([2, 3]), strict=True)]
+        assert are_one_hot(whole, [2, 3]).tolist() == want
 
 
 def test_rand_update_and_its_like_overwrite_the_entries_of_the_spec():

@@ -19,7 +19,7 @@ from marlenv.envs.plan import Plan
 from marlenv.errors import KeyMissing, NeedsReset, NotCompiled, ShapeError, users_line, whole
 from marlenv.groups import GroupTree
 from marlenv.physics.env.grouping import Grouping
-from marlenv.physics.env.specs import numbers
+from marlenv.physics.env.specs import check_one_hot, numbers
 from marlenv.physics.jit.kernel import Draw
 from marlenv.physics.jit.tiers import TIERS, MachineCode, Tier, engine_of
 from marlenv.physics.laws.state import State
@@ -203,11 +203,9 @@ class SimulationEnv(EnvBase):
     def taken(self, td: TensorDictBase) -> dict[str, Tensor]:
         """The actions of the groups of the world, ``[B, A, ...]``, from data of the env."""
         actions, controls = self.grouping.actions(td), self.simulation.controls
-        if self.one_hot:
-            return {group: numbers(x, controls[group]) for group, x in actions.items()}
         where = get(td, "_step")
         self.check_values(actions, None if where is None else rows(where, 1))
-        return actions
+        return {group: numbers(x, controls[group]) for group, x in actions.items()} if self.one_hot else actions
 
     def check_values(self, actions: Mapping[str, Tensor], where: Tensor | None = None) -> None:
         """Raises where actions of the groups of the world are none, in the rows ``where`` or in all.
@@ -216,7 +214,11 @@ class SimulationEnv(EnvBase):
         """
         if self.device == CPU and not in_graph():
             for group, x in actions.items():
-                self.simulation.controls[group].check(x, self.simulation.groups[group].names, where)
+                control, names = self.simulation.controls[group], self.simulation.groups[group].names
+                if self.one_hot:
+                    check_one_hot(x, control, names, where)
+                else:
+                    control.check(x, names, where)
 
     def row_flags(self, over: Tensor, steps: Tensor) -> Tensor:
         """Whether rows are terminated, truncated, done; bool ``[3, B]``."""

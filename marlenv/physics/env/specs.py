@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from marlenv.errors import NotInSpec
 from marlenv.groups import GroupTree, pad
 from marlenv.keys import Path, nested
 from marlenv.physics.simulation import LIFE
@@ -24,6 +25,7 @@ from marlenv.specs import (
     TensorSpec,
     Unbounded,
 )
+from marlenv.specs.onehot import are_one_hot
 
 
 def free(entries: Mapping[str, Any], lead: int) -> Composite:
@@ -77,6 +79,31 @@ def numbers(action: Tensor, control: Control) -> Tensor:
     >>> numbers(torch.tensor([[[0, 1, 0, 1, 0, 0]]]), control)
     tensor([[[1, 0]]])
     """
+    scores = action.to(torch.uint8) if action.dtype == torch.bool else action
     if control.mode == "discrete":
-        return action.int().argmax(-1)
-    return torch.stack([part.int().argmax(-1) for part in action.split(control.choices, -1)], -1)
+        return scores.argmax(-1)
+    return torch.stack([part.argmax(-1) for part in scores.split(control.choices, -1)], -1)
+
+
+def check_one_hot(action: Tensor, control: Control, agents: Sequence[str], where: Tensor | None) -> None:
+    """Raises where actions are not one-hot. It looks at data.
+
+    Args:
+        action: of a group, ``[B, A, n]``.
+        control: of the group.
+        agents: their names.
+        where: the rows that count, bool ``[B]``; all when left out.
+
+    Raises:
+        NotInSpec: with the row and the agent.
+    """
+    sizes = control.choices if control.mode == "multidiscrete" else (math.prod(control.choices),)
+    bad = ~are_one_hot(action, sizes).all(-1)
+    bad = bad if where is None else bad & where.unsqueeze(-1)
+    if bool(bad.any()):
+        row, agent = bad.nonzero()[0].tolist()
+        wanted = "a one-hot vector" if len(sizes) == 1 else f"one-hot vectors of {list(sizes)} numbers side by side"
+        raise NotInSpec(
+            f"actions of {control.group!r}: row {row}, agent {agents[agent]!r}: expected {wanted}, got "
+            f"{action[row, agent].tolist()}; numbers of choices are taken with categorical_actions=True"
+        )

@@ -138,7 +138,7 @@ class MultiThreadedEnvWrapper(AgentsWrapper):
             action = tensordict.get("action")
             acting = None if mask is None else mask.reshape(-1)
             check_choices(type(self).__name__, self.full_action_spec["action"], action, acting)
-            action = action.to(torch.uint8).argmax(-1) if self._one_hot else action
+            action = self.full_action_spec["action"].to_categorical(action) if self._one_hot else action
             actions = action.cpu().numpy().astype(self._env.spec.action_space.dtype)[rows.numpy()]
             told: tuple[Any, ...] = (actions, rows.numpy().astype(np.int32))
         else:
