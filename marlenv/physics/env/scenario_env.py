@@ -97,7 +97,8 @@ class ScenarioEnv(SimulationEnv):
             give the same numbers up to rounding. Left out, machine code is made on the first use, where that takes
             seconds at most.
         run_type_checks: check every action and every answer against its spec. Without it actions that are not finite,
-            and choices that there are not, are errors too, but only on the CPU: elsewhere nothing looks at data.
+            choices that there are not, and vectors that are not one-hot (floats may be off by 0.001), are errors too,
+            but only on the CPU: elsewhere nothing looks at data.
 
     >>> from marlenv.scenarios.mpe.simple_spread import SimpleSpread
     >>> env = ScenarioEnv(SimpleSpread(n_agents=2), num_envs=8, seed=0, max_steps=100)
