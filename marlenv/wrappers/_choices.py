@@ -75,11 +75,30 @@ def check_choices(who: str, spec: TensorSpec, action: Tensor, acting: Tensor | N
     if n is not None:
         if bool(((action < 0) | (action >= n)).any()):
             raise _none(who, "actions", n, action.tolist())
-    elif isinstance(spec, (OneHot, MultiOneHot)):
-        bad = _not_one_hot(spec, action).any(-1)
-        bad = bad if acting is None else bad & acting.to(bad.device)
-        if bool(bad.any()):
-            raise IllegalAction(f"{who}.step: actions must be one-hot, got {action[bad][0].tolist()}")
+    else:
+        check_one_hot(who, spec, action, acting)
+
+
+def check_one_hot(who: str, spec: TensorSpec, action: Tensor, acting: Tensor | None = None) -> None:
+    """Raises IllegalAction where actions of a one-hot spec are not one-hot; arguments are those of
+    :func:`check_choices`.
+
+    >>> check_one_hot("Here", OneHot(2), torch.tensor([1.0, 1.0]))
+    Traceback (most recent call last):
+    marlenv.errors.IllegalAction: Here.step: actions must be one-hot, got [1.0, 1.0]
+    """
+    if not isinstance(spec, (OneHot, MultiOneHot)):
+        return
+    if action.ndim == 1 and len(spec.space_sizes) == 1:  # of a single one a list is seen through fastest
+        numbers = action.tolist()
+        if numbers.count(1) == 1 and numbers.count(0) == len(numbers) - 1:
+            return
+    bad = _not_one_hot(spec, action).any(-1)
+    bad = bad if acting is None else bad & acting.to(bad.device)
+    if bool(bad.any()):
+        raise IllegalAction(
+            f"{who}.step: actions must be one-hot, got {action[bad].reshape(-1, action.shape[-1])[0].tolist()}"
+        )
 
 
 def check_acting(where: str, agents: Sequence[str], spec: TensorSpec, action: Tensor, acting: Tensor) -> None:

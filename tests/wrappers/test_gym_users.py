@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from marlenv import EnvCreator, ParallelEnv, SerialEnv, check_env_specs, to_alf
-from marlenv.errors import EnvClosed, SpecError
+from marlenv.errors import EnvClosed, IllegalAction, SpecError
 from marlenv.specs import Categorical
 from marlenv.wrappers import (
     GymEnv,
@@ -243,3 +243,17 @@ def test_atari_beside_itself() -> None:
 def test_what_every_env_takes_but_no_wrapper_is_not_offered() -> None:
     with pytest.raises(TypeError, match="^GymEnv has no option 'group_map', and neither has the simulator; known:"):
         GymEnv("CartPole-v1", group_map=None)
+
+
+@pytest.mark.parametrize("bad", [[0, 0], [1, 1], [0.5, 0.5], [0.3, 0.7], [0, 2], [0, float("nan")]])
+def test_what_is_not_one_hot_is_refused(bad: list[float]) -> None:
+    """Action 0 was played, or the larger one."""
+    env = GymEnv("CartPole-v1")
+    td = env.reset()
+    with pytest.raises(IllegalAction, match=r"GymEnv.step: actions must be one-hot, got \["):
+        env.step(td.clone().set("action", torch.tensor(bad)))
+    env.step(td.set("action", torch.tensor([0, 0.9999999])))
+    rows = SerialEnv(2, partial(GymEnv, "CartPole-v1"))
+    td = rows.reset()
+    with pytest.raises(IllegalAction, match="one-hot"):
+        rows.step(td.set("action", torch.tensor([[0, 1], bad])))

@@ -40,7 +40,7 @@ class Beside:
 
     def actions(self, envs: Sequence[GymWrapper], td: TensorDictBase) -> list[Any]:
         """The actions of all rows, as their simulators take them."""
-        values = envs[0]._spaces.action.to_numpy(get(td, "action"))
+        values = envs[0]._spaces.numbers(get(td, "action"))
         return [env._spaces.decoded(value) for env, value in zip(envs, values, strict=True)]
 
     def play(self, env: GymWrapper, action: Any) -> Answer:

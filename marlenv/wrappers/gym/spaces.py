@@ -14,7 +14,7 @@ from marlenv.keys import NestedKey
 from marlenv.specs import Categorical, Composite, NonTensor, TensorSpec
 from marlenv.tensordicts import fetch
 from marlenv.wrappers._backend import KNOWN, gym_backend
-from marlenv.wrappers._choices import count_of
+from marlenv.wrappers._choices import check_one_hot, count_of
 from marlenv.wrappers._reading import reader_of
 from marlenv.wrappers._space_values import decoder_of
 from marlenv.wrappers._spaces import kind_of, spec_called
@@ -86,9 +86,14 @@ class Spaces:
 
     def told(self, action: Tensor | Any) -> Any:
         """The action as the simulator takes it."""
-        value = action if self._number else self.action.to_numpy(action)
+        value = action if self._number else self.numbers(action)
         told = self.decoded(_by_row(self.action, value, self._rows) if self._rows else value)
         return tuple(_row(told, i) for i in range(self._one_by_one)) if self._one_by_one else told
+
+    def numbers(self, action: Tensor | Any) -> Any:
+        """The action as arrays, one-hot ones as numbers of choices."""
+        check_one_hot(self._who, self.action, action)
+        return self.action.to_numpy(action)
 
     def decoded(self, value: Any) -> Any:
         """An action that is an array, as the simulator takes it."""
