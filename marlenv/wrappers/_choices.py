@@ -16,6 +16,7 @@ from marlenv.specs import Binary, Categorical, Composite, MultiCategorical, Mult
 from marlenv.specs.onehot import are_one_hot
 
 Acts = dict[str, dict[str, Any]]
+FEW = 128  # numbers
 
 
 class Choices:
@@ -89,9 +90,9 @@ def check_one_hot(who: str, spec: TensorSpec, action: Tensor, acting: Tensor | N
     """
     if not isinstance(spec, (OneHot, MultiOneHot)):
         return
-    if action.ndim == 1 and len(spec.space_sizes) == 1:  # of a single one a list is seen through fastest
-        numbers = action.tolist()
-        if numbers.count(1) == 1 and numbers.count(0) == len(numbers) - 1:
+    if action.numel() <= FEW and len(spec.space_sizes) == 1:  # lists of few are seen through fastest
+        rows = [action.tolist()] if action.ndim == 1 else action.reshape(-1, action.shape[-1]).tolist()
+        if all(one.count(1) == 1 and one.count(0) == len(one) - 1 for one in rows):
             return
     bad = _not_one_hot(spec, action).any(-1)
     bad = bad if acting is None else bad & acting.to(bad.device)
