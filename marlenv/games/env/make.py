@@ -50,9 +50,9 @@ def make_game(
         check_options(f"{kind.__name__} with layout='torchrl'", options, keywords(made))
         env: TurnBasedEnv[Any] = made(**options)
         return env
-    own = {f.name for f in fields(kind)}
-    check_options(kind.__name__, options, own | keywords(GameEnv))
-    rest = {name: value for name, value in options.items() if name not in own}
+    own, others = {f.name for f in fields(kind)}, keywords(GameEnv)
+    check_options(kind.__name__, options, own | others)
+    rest = {name: value for name, value in options.items() if name in others}
     return GameEnv(kind(**{name: value for name, value in options.items() if name in own}), **rest)
 
 

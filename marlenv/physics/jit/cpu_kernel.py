@@ -173,8 +173,8 @@ class CpuKernel(MachineKernel):
             return torch.stack(list(parts), 1), parts, None
         form = _form(parts)
         if form is None:  # PyTorch is quicker at step after step than at steps side by side
-            laid = torch.stack(list(parts))
-            parts, form = laid.unbind(), _form(laid.unbind())
+            parts = torch.stack(list(parts)).unbind()
+            form = _form(parts)
             if form is None:
                 return torch.stack(list(parts), 1), parts, None
         return first.new_empty((len(first), len(parts), *first.shape[1:])), parts, form
