@@ -9,11 +9,12 @@ hooks, no methods of somebody's own, plain tensors in a plain tensordict. Every 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import (
     ProbabilisticTensorDictModule,
     ProbabilisticTensorDictSequential,
@@ -23,7 +24,7 @@ from tensordict.nn import (
 )
 from tensordict.nn.probabilistic import interaction_type, set_interaction_type
 from tensordict.nn.utils import skip_existing
-from torch import Tensor
+from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling as is_compiling
 from torch.nn.modules import module as hooks
 
@@ -35,7 +36,10 @@ MODULE = frozenset((*CALLED, "_call_module", "_write_to_tensordict"))
 SEQUENCE = frozenset((*CALLED, "_run_module", "_module_iter", "_get_module_num_or_key"))
 SAMPLER = SEQUENCE | {"get_dist_params", "det_part", "_last_module"}
 DRAWS = frozenset(CALLED)
+READS = frozenset(("get_dist", "log_prob", "_dist_sample", "_resolve_generator", "_update_td_lp"))
 Way = Callable[[Any, TensorDictBase], Any]
+Methods = tuple[Callable[[type], tuple[Any, ...]], tuple[Any, ...]]
+"""What reads some methods off a class, and what they are on the class that has them first."""
 
 
 def call(policy: Any, td: TensorDictBase) -> Any:
@@ -63,18 +67,19 @@ def _run(module: Any, td: TensorDictBase) -> Any:
 def _way(kind: type) -> Way | None:
     """How modules of a class are called; None for classes with methods on the way that are not tensordict's own."""
     way, own = _known(kind)
-    return way if _has(kind, own) else None
+    return way if way is not None and _has(kind, own) else None
 
 
-def _has(kind: type, own: list[tuple[str, Any]]) -> bool:
+def _has(kind: type, own: Methods) -> bool:
     """Whether a class has these methods; each time, as somebody may put another one in its place."""
-    return all(getattr(kind, name, None) is method for name, method in own)
+    read, methods = own
+    return read(kind) == methods
 
 
 @cache
-def _known(kind: type) -> tuple[Way | None, list[tuple[str, Any]]]:
+def _known(kind: type) -> tuple[Way | None, Methods]:
     """How modules of a class are called, and tensordict's own methods on the way."""
-    return next(((way, own) for base, own, way in WAYS if issubclass(kind, base)), (None, []))
+    return next(((way, own) for base, own, way in WAYS if issubclass(kind, base)), (None, WAYS[0][1]))
 
 
 def _watched() -> bool:
@@ -150,7 +155,7 @@ def _in_turn(sequence: TensorDictSequential, td: TensorDictBase) -> Any:
     if not _runs_in_place(sequence, SEQUENCE):
         return sequence(td)
     out: Any = td
-    for module in sequence._module_iter():
+    for module in _children(sequence):
         try:
             out = _run(module, out)
         except Exception as error:
@@ -162,23 +167,87 @@ def _in_turn(sequence: TensorDictSequential, td: TensorDictBase) -> Any:
 def _sample(policy: ProbabilisticTensorDictSequential, td: TensorDictBase) -> Any:
     if policy.return_composite or not _runs_in_place(policy, SAMPLER):
         return policy(td)
-    sampler = policy._last_module
+    sampler = [*_children(policy)][-1]
     kind = interaction_type() or getattr(sampler, "default_interaction_type", None)
     if kind is None:
         return policy(td)
     with set_interaction_type(kind):
         out = _run(policy.det_part, td)
-    return _written(policy, td, _sampler_of(sampler)(out, _requires_sample=policy._requires_sample))
+    return _written(policy, td, _draw(sampler, out, policy._requires_sample))
 
 
-def _sampler_of(module: Any) -> Any:
-    """What to call for a module that samples: its ``forward`` as it is, without what looks for other arguments than
-    tensordicts; the module itself where anything else may be on the way.
+def _draw(sampler: Any, td: TensorDictBase, sampled: bool) -> Any:
+    """What a module that samples returns, by its ``forward`` as it is, without what looks for other arguments than
+    tensordicts, and with short ways to the entries; the module itself is called where anything else may be on the way.
     """
-    kind: Any = type(module)
-    forward = kind.forward
-    plain = getattr(forward, "__code__", None) is DISPATCHED and _has(kind, DRAWN) and _bare(module.__dict__, DRAWS)
-    return partial(forward.__wrapped__, module) if plain else module
+    kind: Any = type(sampler)
+    forward, known = _inner(kind.forward)
+    if forward is None or not _has(kind, DRAWN) or not _bare(sampler.__dict__, DRAWS):
+        return sampler(td, _requires_sample=sampled)
+    if not known or raw(td) is None or not _has(kind, READ) or not READS.isdisjoint(sampler.__dict__):
+        return forward(sampler, td, _requires_sample=sampled)
+    open_ = _Open.of(td)
+    out = forward(sampler, open_, _requires_sample=sampled)
+    return td if out is open_ else out
+
+
+@cache
+def _inner(forward: Any) -> tuple[Any, bool]:
+    """The ``forward`` of a sampler without what is around it, where that does nothing for a tensordict while nothing
+    is skipped; and whether it is one of the libraries', which read and write entries and keep nothing.
+    """
+    if getattr(forward, "__code__", None) is not AROUND[0]:
+        return None, False
+    known = forward.__module__.partition(".")[0] in LIBRARIES
+    for code in AROUND:
+        forward = getattr(forward, "__wrapped__", forward) if forward.__code__ is code else forward
+    return forward, known
+
+
+class _Open(TensorDict):
+    """A tensordict that shares the entries of another one; plain tensors are read and written by the shortest way."""
+
+    _of: TensorDictBase
+
+    @classmethod
+    def of(cls, td: TensorDictBase) -> _Open:
+        """Around the entries of a plain, unlocked one."""
+        new = cls.__new__(cls)
+        new.__dict__.update(td.__dict__, _of=td)
+        return new
+
+    def get(self, key: Any, *args: Any, **kwargs: Any) -> Any:
+        value = fetch(self._of, key)
+        return value if type(value) is Tensor else self._of.get(key, *args, **kwargs)
+
+    def set(self, key: Any, item: Any, *args: Any, **kwargs: Any) -> Any:
+        inside = None if args or kwargs else home(self._of, key, item)
+        if inside is None:
+            self._of.set(key, item, *args, **kwargs)
+        else:
+            inside[last(key)] = item
+        return self
+
+    def update(self, input_dict_or_td: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if type(input_dict_or_td) is not dict or args or kwargs:
+            self._of.update(input_dict_or_td, *args, **kwargs)
+            return self
+        places = [(home(self._of, key, x), last(key), x) for key, x in input_dict_or_td.items()]
+        if any(inside is None for inside, _, _ in places):
+            self._of.update(input_dict_or_td)
+        for inside, name, x in places:
+            if inside is not None:
+                inside[name] = x
+        return self
+
+    def expand(self, *args: Any, **kwargs: Any) -> Any:
+        return self._of.expand(*args, **kwargs)
+
+
+def _children(sequence: TensorDictSequential) -> Any:
+    """The modules of a sequence, in turn."""
+    inside = sequence.__dict__["_modules"]["module"]
+    return inside._modules.values() if type(inside) is nn.ModuleList else sequence._module_iter()
 
 
 def _runs_in_place(sequence: TensorDictSequential, own: frozenset[str]) -> bool:
@@ -193,15 +262,22 @@ def _written(sequence: TensorDictSequential, td: TensorDictBase, out: Any) -> An
     return td.update(out, keys_to_update=sequence.out_keys)
 
 
-def _methods(base: type, names: frozenset[str]) -> list[tuple[str, Any]]:
-    return [(name, getattr(base, name, None)) for name in names]
+def _methods(base: type, names: frozenset[str]) -> Methods:
+    read = attrgetter(*(name for name in names if hasattr(base, name)))
+    return read, read(base)
 
 
-DISPATCHED = dispatch(auto_batch_size=False)(lambda self, tensordict: tensordict).__code__
-"""What is around a method that can be called without a tensordict."""
+AROUND = (
+    dispatch(auto_batch_size=False)(lambda self, tensordict: tensordict).__code__,
+    ProbabilisticTensorDictModule.forward.__wrapped__.__code__,
+)
+"""What is around a method that can be called without a tensordict, and inside of it around one that may be skipped."""
+LIBRARIES = ("tensordict", "torchrl")
 DRAWN = _methods(ProbabilisticTensorDictModule, DRAWS - {"forward"})
 """Methods on the way to a sampler's ``forward``, which may be its own."""
-WAYS: tuple[tuple[type, list[tuple[str, Any]], Way], ...] = (
+READ = _methods(ProbabilisticTensorDictModule, READS)
+"""Methods that a sampler's ``forward`` gives the data to."""
+WAYS: tuple[tuple[type, Methods, Way], ...] = (
     (ProbabilisticTensorDictSequential, _methods(ProbabilisticTensorDictSequential, SAMPLER), _sample),
     (TensorDictSequential, _methods(TensorDictSequential, SEQUENCE), _in_turn),
     (TensorDictModule, _methods(TensorDictModule, MODULE), _module),
