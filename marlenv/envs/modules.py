@@ -198,7 +198,7 @@ def _inner(forward: Any) -> tuple[Any, bool]:
     """
     if getattr(forward, "__code__", None) is not AROUND[0]:
         return None, False
-    known = forward.__module__.partition(".")[0] in LIBRARIES
+    known = str(forward.__module__).partition(".")[0] in LIBRARIES
     for code in AROUND:
         forward = getattr(forward, "__wrapped__", forward) if forward.__code__ is code else forward
     return forward, known

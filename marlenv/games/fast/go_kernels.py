@@ -233,13 +233,19 @@ def _taken(words: Array, keys: Array) -> Any:
 
 
 @compiled
-def _remember(old: Array, b: int, new: Array, start: int, moves: int, here: int) -> bool:
-    """Writes the boards so far with that after so many moves, from ``start`` on; returns whether it stood before."""
-    size, known = old.shape[1], False
-    for i in range(moves):
-        known |= old[b, i] == here
+def _remember(old: Array, b: int, new: Array, start: int, moves: int, here: int) -> None:
+    """Writes the boards so far with that after so many moves, from ``start`` on."""
+    size = old.shape[1]
     _copy(new.ctypes.data + 8 * start, old.ctypes.data + 8 * size * b, 8 * size)
     new[start + moves] = here
+
+
+@compiled
+def _known(old: Array, b: int, moves: int, here: int) -> bool:
+    """Whether a board is one of the first ones."""
+    known = False
+    for i in range(moves):
+        known |= old[b, i] == here
     return known
 
 
@@ -406,8 +412,8 @@ def _play(board: Board, desk: Desk, old: tuple[Array, ...], b: int, cell: int, n
         here = old[7][b, last - 1]
         if cell < n:
             here += keys[player, cell] - _taken(words, keys[1 - player])
-        known = _remember(old[7], b, seen, start, last, here)
-        repeated = known and repetition == DRAW and cell < n
+        repeated = repetition == DRAW and cell < n and _known(old[7], b, last, here)
+        _remember(old[7], b, seen, start, last, here)
     why = 1 if run == 2 else 2 if repeated else 3 if ply >= longest else 0
     score[r] = np.float32(_area(desk, size, near)) - np.float32(komi[1]) if why in (1, 3) else np.float32(0)
     if why:
