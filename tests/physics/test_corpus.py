@@ -12,7 +12,7 @@ from marlenv.physics import Simulation
 from marlenv.physics.jit import cache
 from marlenv.physics.jit.cpu_kernel import CpuKernel
 from marlenv.physics.jit.graph import Untraceable
-from marlenv.physics.jit.kernel import Source, leaves
+from marlenv.physics.jit.source import Source, leaves
 from marlenv.physics.jit.torch_compile import Inductor
 from marlenv.rng import RowRNG
 

@@ -24,7 +24,7 @@ from marlenv.physics import Simulation
 from marlenv.physics.env import simulation_env
 from marlenv.physics.jit import cache, cuda_kernel, first_use, tiers
 from marlenv.physics.jit.cuda_source import cuda_source
-from marlenv.physics.jit.kernel import Source
+from marlenv.physics.jit.source import Source
 from marlenv.physics.jit.tiers import OnGpu, engine_of
 from marlenv.registration import make
 from marlenv.rng import RowRNG
@@ -233,7 +233,7 @@ def test_an_env_plays_the_same_as_by_separate_operations(options, gpu, monkeypat
 
 
 def test_the_stand_in_refuses_eight_bytes_where_a_gpu_reads_none(monkeypatch):
-    monkeypatch.setattr("marlenv.physics.jit.kernel.aligned", lambda slot, kind: slot)
+    monkeypatch.setattr("marlenv.physics.jit.source.aligned", lambda slot, kind: slot)
     source = Source(simulation_of("simple_spread"))
     stand_in(monkeypatch)
     with pytest.raises(AssertionError, match="eight bytes"):

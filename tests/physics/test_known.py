@@ -12,7 +12,7 @@ from marlenv.scenarios.mpe.simple_spread import SimpleSpread
 from marlenv.physics.env import ScenarioEnv
 from marlenv.physics.jit import cache, known, tiers
 from marlenv.physics.jit.graph import TooLarge
-from marlenv.physics.jit.kernel import Source
+from marlenv.physics.jit.source import Source
 from marlenv.physics.jit.tiers import Compiled
 from marlenv.registration import make
 from marlenv.specs import Bounded

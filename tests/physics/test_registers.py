@@ -9,7 +9,7 @@ from marlenv.scenarios.joint_passage_size import JointPassageSize
 
 from marlenv.physics import Simulation
 from marlenv.physics.jit import cache
-from marlenv.physics.jit.kernel import Source
+from marlenv.physics.jit.source import Source
 
 STORED = re.compile(r"\t(kmovb|kmovw|mov\w+|vmov\w+)\t\S+, (-?\d*\(%r\w+\))$")
 READ = re.compile(r"\t(kmovw|kmovd|kmovq|movzwl|movw|movl|movq)\t(-?\d*\(%r\w+\)), ")

@@ -34,7 +34,8 @@ from marlenv.physics.env import make_scenario
 from marlenv.physics.jit import cache, operations_lookups
 from marlenv.physics.jit.cpu_kernel import CpuKernel
 from marlenv.physics.jit.graph import Untraceable
-from marlenv.physics.jit.kernel import TILE, Source, leaves
+from marlenv.physics.jit.kernel import TILE
+from marlenv.physics.jit.source import Source, leaves
 from marlenv.registration import make
 from marlenv.rng import RowRNG
 

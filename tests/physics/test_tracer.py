@@ -16,8 +16,8 @@ from marlenv.scenarios.mpe.simple_spread import SimpleSpread
 from marlenv.physics import Simulation
 from marlenv.physics.jit import tracer
 from marlenv.physics.jit.graph import FOLDED, ROWS, Graph, Untraceable, rounded
-from marlenv.physics.jit.kernel import Source
 from marlenv.physics.jit.repeatable import elsewhere, listening
+from marlenv.physics.jit.source import Source
 
 
 def data(*shape, dtype=torch.float32):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from marlenv.physics.env.simulation_env import drawing
 from marlenv.physics.jit.codegen import Emitter, Item, Round
 from marlenv.physics.jit.graph import Node
-from marlenv.physics.jit.kernel import Field, Source
+from marlenv.physics.jit.source import Field, Source
 from marlenv.registration import make
 from marlenv.text_table import table
 

@@ -19,7 +19,7 @@ from marlenv.groups.regroup_plan import Entries
 from marlenv.groups.specs import PAD_MASK
 from marlenv.keys import Path
 from marlenv.physics.env.grouping import Grouping, wrap
-from marlenv.physics.jit.kernel import Field, result_fields
+from marlenv.physics.jit.source import Field, result_fields
 from marlenv.physics.simulation import LIFE, SHARED, Simulation
 from marlenv.tensordicts import fetch, get, is_nested, new, plant, put, raw, write
 

@@ -19,7 +19,8 @@ from marlenv.buffer_pool import BufferPool
 from marlenv.physics.env.layout import FLAGS, Entry, Layout, columns
 from marlenv.physics.env.simulation_env import SimulationEnv
 from marlenv.physics.env.staging_buffer import StagingBuffer, Whole, staging_shapes
-from marlenv.physics.jit.kernel import MachineKernel, action_fields
+from marlenv.physics.jit.kernel import MachineKernel
+from marlenv.physics.jit.source import action_fields
 from marlenv.tensordicts import fetch, put
 
 

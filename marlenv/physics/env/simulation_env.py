@@ -20,7 +20,7 @@ from marlenv.errors import KeyMissing, NeedsReset, NotCompiled, ShapeError, user
 from marlenv.groups import GroupTree
 from marlenv.physics.env.grouping import Grouping
 from marlenv.physics.env.specs import check_one_hot, numbers
-from marlenv.physics.jit.kernel import Draw
+from marlenv.physics.jit.source import Draw
 from marlenv.physics.jit.tiers import TIERS, MachineCode, Tier, engine_of
 from marlenv.physics.laws.state import State
 from marlenv.physics.maths.rowwise import in_graph

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
@@ -67,7 +66,7 @@ def action_spec(control: Control, agent: int, *, one_hot: bool) -> TensorSpec:
         return Bounded(low[agent], high[agent], (control.width,), dtype=torch.float32)
     if control.mode == "multidiscrete":
         return MultiOneHot(control.choices) if one_hot else MultiCategorical(control.choices)
-    n = math.prod(control.choices)
+    (n,) = control.sizes
     return OneHot(n) if one_hot else Categorical(n, ())
 
 
@@ -97,7 +96,7 @@ def check_one_hot(action: Tensor, control: Control, agents: Sequence[str], where
     Raises:
         NotInSpec: with the row and the agent.
     """
-    sizes = control.choices if control.mode == "multidiscrete" else (math.prod(control.choices),)
+    sizes = control.sizes
     bad = ~are_one_hot(action, sizes).all(-1)
     bad = bad if where is None else bad & where.unsqueeze(-1)
     if bool(bad.any()):

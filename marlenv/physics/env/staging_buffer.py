@@ -17,7 +17,8 @@ from torch import Size, Tensor
 
 from marlenv.buffer_pool import BufferPool
 from marlenv.physics.env.layout import FLAGS, Layout, columns
-from marlenv.physics.jit.kernel import Field, MachineKernel, Turned
+from marlenv.physics.jit.kernel import MachineKernel, Turned
+from marlenv.physics.jit.source import Field
 
 FEWEST, MOST = 4, 64
 """Steps that are turned together, at least and at most."""

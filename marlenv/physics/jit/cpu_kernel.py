@@ -12,7 +12,8 @@ from torch import Tensor
 
 from marlenv.errors import DeviceError
 from marlenv.physics.jit import cache
-from marlenv.physics.jit.kernel import LANES, TILE, Act, MachineKernel, Room, Source, Steps, Turn, Turned
+from marlenv.physics.jit.kernel import TILE, Act, MachineKernel, Room, Steps, Turn, Turned
+from marlenv.physics.jit.source import LANES, Source
 from marlenv.physics.laws.state import State
 from marlenv.threads import shared
 

@@ -21,7 +21,8 @@ from torch import Tensor
 from marlenv.optional import has, need
 from marlenv.physics.jit import cache, nvrtc
 from marlenv.physics.jit.cuda_source import THREADS, cuda_source
-from marlenv.physics.jit.kernel import Act, MachineKernel, Room, Source, Steps, Turn, Turned
+from marlenv.physics.jit.kernel import Act, MachineKernel, Room, Steps, Turn, Turned
+from marlenv.physics.jit.source import Source
 from marlenv.physics.laws.state import State
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from marlenv.errors import Unsupported
 from marlenv.physics.jit.codegen import CARE, CTYPE, ENTRY
-from marlenv.physics.jit.kernel import Field, Source, runtime
+from marlenv.physics.jit.source import Field, Source, runtime
 
 THREADS = 128
 """Per block; the kernels (``runtime/grid.h``) are compiled for as many."""

@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from marlenv.errors import Unsupported
-from marlenv.physics.jit.kernel import Draw, MachineKernel
+from marlenv.physics.jit.kernel import MachineKernel
+from marlenv.physics.jit.source import Draw
 from marlenv.physics.laws.state import State
 from marlenv.physics.simulation import Simulation, leaves
 from marlenv.rng import RowRNG
@@ -115,8 +116,7 @@ class FirstUse:
                 low, high = (x.to(self.device) for x in control.bounds())
                 found[field.name[0]] = low + (1.5 * self.rng.uniform(shape=field.shape) - 0.25) * (high - low)
             else:
-                sizes = control.choices if control.mode == "multidiscrete" else (math.prod(control.choices),)
-                each = [self.rng.randint(0, n, (control.agents,)) for n in sizes]
+                each = [self.rng.randint(0, n, (control.agents,)) for n in control.sizes]
                 found[field.name[0]] = torch.stack(each, -1).reshape(ROWS, *field.shape)
         return found
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from marlenv.physics.jit.graph import TooLarge
-from marlenv.physics.jit.kernel import Draw, Source
+from marlenv.physics.jit.source import Draw, Source
 from marlenv.physics.jit.watch import OURS, ours
 from marlenv.physics.simulation import Simulation
 

@@ -35,7 +35,7 @@ from marlenv.physics.jit import cache, cuda_kernel, first_use, known
 from marlenv.physics.jit.cpu_kernel import CpuKernel
 from marlenv.physics.jit.cuda_kernel import CudaKernel
 from marlenv.physics.jit.graph import LooksAtData, TooLarge, Untraceable
-from marlenv.physics.jit.kernel import LARGEST, Draw, Source
+from marlenv.physics.jit.source import LARGEST, Draw, Source
 from marlenv.physics.jit.torch_compile import Inductor
 from marlenv.physics.jit.watch import Watch
 from marlenv.physics.laws.state import State

@@ -44,6 +44,8 @@ class Control:
         """How many numbers it says."""
         self.nvec = tuple(first.nvec or (3,) * self.size)
         """How many choices each number of a discrete action has, without what is said."""
+        self.sizes = self.choices if mode == "multidiscrete" else (math.prod(self.choices),)
+        """How many choices each number of an action has, if it is discrete."""
         self.range, self.multiplier, self.noise = (
             PerEntity(
                 [agent.per_action(at)[i] for i in range(self.size) for agent in agents] or [0.0],
@@ -91,7 +93,7 @@ class Control:
                 return
             bad, allowed = ~x.isfinite(), "a finite number"
         else:
-            sizes = self.choices if self.mode == "multidiscrete" else (math.prod(self.choices),)
+            sizes = self.sizes
             most = sizes[0] if len(sizes) == 1 else torch.tensor(sizes, device=x.device)
             bad, allowed = (x < 0) | (x >= most), f"a choice below {sizes[0] if len(sizes) == 1 else list(sizes)}"
         bad = bad if where is None else bad & where.reshape(-1, *(1,) * (bad.ndim - 1))

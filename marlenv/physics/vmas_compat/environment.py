@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple, Self
@@ -235,8 +234,7 @@ def _some_action(control: Control) -> Tensor:
     """An action that moves something, ``[A, width]``."""
     if control.mode == "continuous":
         return control.bounds()[1] / 2
-    sizes = control.choices if control.mode == "multidiscrete" else (math.prod(control.choices),)
-    return torch.tensor([min(1, n - 1) for n in sizes]).expand(control.agents, -1)
+    return torch.tensor([min(1, n - 1) for n in control.sizes]).expand(control.agents, -1)
 
 
 def _controls(agents: Sequence[Agent], channels: int, mode: Mode, clamp: bool) -> list[tuple[Control, list[Agent]]]:
