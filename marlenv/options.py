@@ -68,6 +68,28 @@ def naming_options(who: str, given: Iterable[str], known: Iterable[str]) -> Iter
 
 
 @contextmanager
+def naming_nearest(kind: type, given: Iterable[str]) -> Iterator[None]:
+    """Within it, what Python says of an option that no constructor of a class takes names the class and the nearest.
+
+    Args:
+        kind: the class.
+        given: the options that came.
+
+    >>> with naming_nearest(marlenv.RewardScaling, ["local"]):
+    ...     marlenv.RewardScaling(local=0)
+    Traceback (most recent call last):
+    TypeError: RewardScaling has no option 'local'; did you mean 'loc'?
+    """
+    try:
+        yield
+    except TypeError as error:
+        refused = [f"{call.__qualname__}() got an unexpected keyword argument" for call in _calls(kind)]
+        odd = [name for name in given if any(f"{start} '{name}'" in str(error) for start in refused)]
+        check_options(kind.__name__, odd, keywords(kind))
+        raise
+
+
+@contextmanager
 def blaming_options(who: str, made: str, options: Mapping[str, Any]) -> Iterator[None]:
     """Within it, a bare error of a simulator names the options that it was made with, if there are any.
 
@@ -102,6 +124,30 @@ def of_making(kind: type) -> list[str]:
     """
     parameters = inspect.signature(type(kind).__call__).parameters
     return [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
+
+
+def names_of(call: Callable[..., Any]) -> list[str]:
+    """The options that a function names.
+
+    >>> names_of(lambda task, *, size=3, **others: None)
+    ['task', 'size']
+    """
+    parameters = inspect.signature(call).parameters
+    return [name for name, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+
+
+def keywords(kind: type) -> set[str]:
+    """The options that making an object of a class takes: its constructor's, and those of bases that it hands on to.
+
+    >>> {"max_steps", "batch_size", "auto_reset"} <= keywords(marlenv.testing.CountingEnv)
+    True
+    """
+    names = set(of_making(kind))
+    for call in _calls(kind):
+        names |= {*names_of(call)} - {"self"}
+        if all(p.kind is not p.VAR_KEYWORD for p in inspect.signature(call).parameters.values()):
+            break
+    return names
 
 
 def takes(factory: Any, option: str, *, unsure: bool = False) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
@@ -16,7 +15,7 @@ from marlenv.envs.registry import Kind, Registration, load
 from marlenv.errors import SpecError, UnknownName, nearest, whole
 from marlenv.games.index import GAMES
 from marlenv.optional import need
-from marlenv.options import check_options, needs, of_making, takes
+from marlenv.options import check_options, names_of, needs, takes
 from marlenv.scenarios.index import SCENARIOS
 from marlenv.specs.dtypes import usable_device
 from marlenv.transforms import StepCounter, TransformedEnv
@@ -84,8 +83,8 @@ def make(
         given[entry.count_option] = num_envs
     elif batched:  # one where a factory has to be told
         given.setdefault(entry.count_option, 1 if needs(factory, entry.count_option) else None)
-    with _naming_options(factory, given):
-        env = _build(name, factory, None if batched else num_envs, given)
+    _check_options(factory, given)
+    env = _build(name, factory, None if batched else num_envs, given)
     if device is not None and env.device != device:
         env = env.to(device)
     if max_steps is not None:
@@ -232,31 +231,16 @@ def _check_agrees(name: str, said_by: str, option: str, value: object, options: 
         )
 
 
-@contextmanager
-def _naming_options(factory: Any, given: dict[str, Any]) -> Iterator[None]:
-    """Within it, an option that a factory takes neither itself nor by its bases is told with the nearest name."""
+def _check_options(factory: Any, given: dict[str, Any]) -> None:
+    """Raises for an option that a factory does not take, where its signature says so; classes of envs do themselves."""
     while isinstance(factory, partial):
         factory = factory.func
-    bases = factory.__mro__ if inspect.isclass(factory) else ()
-    calls = [vars(kind)["__init__"] for kind in bases if "__init__" in vars(kind)] or [factory]
     try:
-        signatures = [inspect.signature(call).parameters for call in calls]
+        parameters = inspect.signature(factory).parameters.values()
     except ValueError:  # of C, and nobody knows
-        yield
         return
-    also = of_making(factory) if bases else []
-    taken = [n for own in signatures for n, p in own.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    known = list(dict.fromkeys(name for name in taken if not bases or name != "self"))
-    who = getattr(factory, "__name__", type(factory).__name__)
-    if all(p.kind is not p.VAR_KEYWORD for p in signatures[0].values()):
-        check_options(who, given, known, also)
-    try:
-        yield
-    except TypeError as error:
-        refused = [f"{kind.__qualname__}.__init__() got an unexpected keyword argument" for kind in bases]
-        odd = [name for name in given if any(f"{start} '{name}'" in str(error) for start in refused)]
-        check_options(who, odd, known, also)
-        raise
+    if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+        check_options(getattr(factory, "__name__", type(factory).__name__), given, names_of(factory))
 
 
 def _build(name: str, factory: Callable[..., Any], in_series: int | None, options: dict[str, Any]) -> EnvBase:

@@ -68,7 +68,7 @@ def get(td: TensorDictBase, name: str) -> Any:
         values = [get(part, name) for part in rows_of]
         if all(isinstance(v, Tensor) for v in values) and len({v.shape for v in values}) > 1:
             return values
-    return td._get_str(name, None)
+    return None if isinstance(td, Tensor) else td._get_str(name, None)
 
 
 def fetch(td: TensorDictBase, key: str | tuple[str, ...]) -> Any:

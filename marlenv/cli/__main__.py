@@ -39,7 +39,10 @@ class Parser(argparse.ArgumentParser):
         known = [option for action in self._actions for option in action.option_strings]
         unknown = re.search(r"unrecognized arguments: (\S+)", message)
         choice = re.search(r"argument ([^:]*): invalid choice: '([^']*)'", message)
-        if unknown is not None:
+        if unknown is not None and not unknown[1].startswith("-"):
+            meant = f"; write --set {unknown[1]}" if "=" in unknown[1] and "--set" in known else ""
+            message = f"unexpected argument {unknown[1]!r}{meant}"
+        elif unknown is not None:
             message = f"unknown option {unknown[1]!r}; {nearest(unknown[1], known)}"
         elif choice is not None:
             named = {"/".join(a.option_strings) or a.metavar or a.dest: a for a in self._actions}
@@ -76,6 +79,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what a terminal cannot show costs no work
+    try:
+        return called(words)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+
+
+def called(words: list[str]) -> int:
+    """Runs the command that is called with these words; returns its exit code."""
     command = next((w for w in words if w in COMMANDS), None)
     parser, chosen = build_parser(command)
     options, surplus = parser.parse_known_args(words)
@@ -99,9 +111,6 @@ def run(command: str, options: Any) -> int:
     try:
         code = int(importlib.import_module(f"marlenv.cli.{command}").run(options))
         print(end="", flush=True)
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
     except BrokenPipeError:
         hush()
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -17,18 +18,21 @@ from marlenv.files import whole_file
 
 
 def writable(option: str, path: Path) -> Path:
-    """The path of a file to write, if it can be written: found out before the work whose result it is to hold.
+    """The path of a file to write, if it can be written: found out before the work whose result it is to hold. Makes
+    the folder.
 
     Raises:
         SpecError: it cannot.
     """
     there = path.exists()
+    with contextlib.suppress(OSError):  # what is tried next says more
+        path.parent.mkdir(parents=True, exist_ok=True)
     try:
         path.open("ab").close()
     except OSError as error:
         raise SpecError(f"{option} {path}: no file can be written there: {error.strerror}; name another") from error
     if not there:
-        path.unlink()
+        path.resolve().unlink()  # behind a link is the file that it names
     return path
 
 
@@ -48,6 +52,7 @@ class KeptRollout:
     """
 
     def __init__(self, out: Path, steps: int, note: dict[str, Any]) -> None:
+        self._made = not out.exists()
         try:
             out.mkdir(parents=True, exist_ok=True)
             full = any(out.iterdir())
@@ -89,7 +94,9 @@ class KeptRollout:
     ) -> None:
         played = len(self._said)
         if self._store is None or played == 0:
-            shutil.rmtree(self._out)
+            self._remove()
+            if self._made:
+                self._out.rmdir()
             return
         store = self._store if played == self._steps else self._cut(self._store, played)
         if self._said[0] is not None:  # tensors stay in their files
@@ -102,11 +109,21 @@ class KeptRollout:
 
     def _cut(self, store: TensorDictBase, played: int) -> TensorDictBase:
         """The files again, as long as what was played."""
-        draft = self._out.with_name(f".{self._out.name}.draft")
+        draft = self._out / ".draft"
         store[(slice(None),) * (store.ndim - 1) + (slice(played),)].memmap(prefix=str(draft), copy_existing=True)
-        shutil.rmtree(self._out)
-        draft.rename(self._out)
+        self._remove(but=draft)
+        for one in draft.iterdir():
+            one.rename(self._out / one.name)
+        draft.rmdir()
         return TensorDict.load_memmap(self._out)
+
+    def _remove(self, but: Path | None = None) -> None:
+        """Empties the folder, which may be the one that the command was called in."""
+        for one in self._out.iterdir():
+            if one.is_dir() and one != but:
+                shutil.rmtree(one)
+            elif one != but:
+                one.unlink()
 
 
 def _non_tensors(data: TensorDictBase) -> TensorDictBase | None:

@@ -14,6 +14,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.cli import svg
+from marlenv.cli.files import writable
 from marlenv.envs import EnvBase
 from marlenv.errors import SpecError
 from marlenv.files import whole_file
@@ -51,7 +52,7 @@ class Film:
         path: ends in ``.gif`` or ``.mp4``.
 
     Raises:
-        SpecError: the file has another ending, or the env cannot be drawn.
+        SpecError: the file has another ending or cannot be written, or the env cannot be drawn.
         MissingExtra: imageio is not installed, or, for mp4, imageio-ffmpeg.
 
     """
@@ -70,7 +71,7 @@ class Film:
         gif = path.suffix.lower() == ".gif"
         if not gif:
             need("imageio_ffmpeg", "--video with mp4")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        writable("--video", path)
         fps = TURNS if self._game else FPS
         how: dict[str, Any] = {"duration": 1000 / fps, "loop": 0} if gif else {"fps": fps, "macro_block_size": 2}
         self._env, self._path = env, path

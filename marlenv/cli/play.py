@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from marlenv.cli.files import writable
 from marlenv.cli.rollout import load_policy
 from marlenv.cli.text import parse_options
 from marlenv.errors import BadNotation, MarlenvError, SpecError, nearest
@@ -277,6 +278,7 @@ class Match:
             raise SpecError(f"--save {file}: the file exists; choose another name or remove it")
         if not file.absolute().parent.is_dir():
             raise SpecError(f"--save {file}: there is no folder {str(file.absolute().parent)!r}")
+        writable("--save", file)
 
     def sheet(self, states: list[Any], actions: list[int]) -> str | None:
         """The game as its people exchange games; None where they do not."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
 import statistics
 import time
@@ -54,8 +53,6 @@ def run(options: argparse.Namespace) -> int:
     given = env_options.options_of(options)
     env = make(options.name, options.envs, device=options.device, seed=options.seed, **given)
     policy = None if options.policy == "random" else load_policy(options.policy, env)
-    with contextlib.suppress(OSError):  # the file is tried next
-        out.parent.mkdir(parents=True, exist_ok=True)
     writable("--out", out)
     tree, seconds, times, calls = profile(env, policy, options.steps, options.seconds)
     envs = "" if options.envs is None else f"{options.envs} envs x "

@@ -78,8 +78,8 @@ def _run(options: argparse.Namespace) -> None:
     from marlenv.tournament.config import Config
     from marlenv.tournament.drive import open_ledger
 
-    path = options.ledger or options.file.with_suffix(".sqlite")
-    _play(open_ledger(Config.read(options.file), path).path, options)
+    config = Config.read(options.file)
+    _play(open_ledger(config, options.ledger or options.file.with_suffix(".sqlite")).path, options)
 
 
 def _resume(options: argparse.Namespace) -> None:
@@ -156,9 +156,9 @@ def _report(options: argparse.Namespace) -> None:
     from marlenv.tournament.report import write_report
     from marlenv.tournament.store import Ledger
 
-    out = options.out or options.file.with_suffix(".html")
+    ledger, out = Ledger(options.file), options.out or options.file.with_suffix(".html")
     writable("--out", placed("report", out))
-    write_report(Ledger(options.file), out, level=options.level, replays=options.replays, **_rating(options))
+    write_report(ledger, out, level=options.level, replays=options.replays, **_rating(options))
     print(f"report: {out.resolve()}")
 
 
@@ -167,10 +167,9 @@ def _export(options: argparse.Namespace) -> None:
     from marlenv.tournament.files import placed
     from marlenv.tournament.store import Ledger
 
-    out = options.out or options.file.with_suffix(".jsonl")
+    ledger, out = Ledger(options.file), options.out or options.file.with_suffix(".jsonl")
     if out.suffix not in (".jsonl", ".pgn"):
         raise SpecError(f"export --out {out}: expected a name that ends in .jsonl or .pgn")
-    ledger = Ledger(options.file)
     lines = jsonl(ledger) if out.suffix == ".jsonl" else pgn(ledger)
     with whole_file("export", placed("export", out)) as draft:
         draft.write_text("".join(lines), encoding="utf-8")

@@ -26,6 +26,7 @@ from marlenv.errors import ShapeError, SpecError, Unsupported
 from marlenv.groups import GroupTree
 from marlenv.groups.maps import GroupMap
 from marlenv.keys import NestedKey, beside
+from marlenv.options import naming_nearest
 from marlenv.specs import Composite
 from marlenv.specs.dtypes import usable_device
 from marlenv.specs.shapes import size
@@ -46,7 +47,8 @@ class EnvMeta(ABCMeta):
         auto_reset_replace: bool = True,
         **kwargs: Any,
     ) -> Any:
-        env = super().__call__(*args, **kwargs)
+        with naming_nearest(cls, kwargs):
+            env = super().__call__(*args, **kwargs)
         env._finish_init(spec_locked)
         return _auto_resetting(env, auto_reset_replace, spec_locked) if auto_reset else env
 
@@ -156,8 +158,7 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         for kind in access.SIDE:
             access.family(self, kind)
         if self.auto_complete_done_specs:
-            done = self.full_done_spec
-            access.complete_done_spec(done)
+            access.complete_done_spec(self.full_done_spec)
         access.check_collisions(self)
         if "group_map" in self.__dict__ and "tree" not in self.__dict__:
             self.tree = GroupTree(self.group_map)
@@ -280,8 +281,7 @@ class EnvBase(PrivateNames, access.SpecViews, Locking, Pooling, nn.Module, metac
         if not plan.any_done(tensordict):
             return False
         for level in plan.top:
-            node = plan.node(tensordict, level)
-            if node is not None:
+            if (node := plan.node(tensordict, level)) is not None:
                 node.set("_reset", plan.done_of(node, level).clone())
         return True
 

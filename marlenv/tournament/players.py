@@ -11,11 +11,12 @@ from typing import Any, Protocol
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
 from marlenv.errors import BadIndex, DtypeError, IllegalAction, KeyMissing, ShapeError, SpecError, Unsupported
 from marlenv.games.rules import picked
-from marlenv.keys import NestedKey, nested
+from marlenv.keys import NestedKey, nested, path
 from marlenv.tournament.turns import Turn
 
 RESIGN, CRASH, TIME = -1, -2, -3
@@ -130,6 +131,9 @@ class ModulePlayer:
             policy was trained on, see :class:`~marlenv.GameEnv`. Those of chess are 23 planes, and its masks bool; the
             words that its env shows are ``board`` and ``moves`` of ``turn.state``, for players that are functions.
 
+    Raises:
+        SpecError: the module goes on from what it wrote at its last turn, and ``memory`` has no such key.
+
     >>> player = ModulePlayer(lambda td: td.set("action", td["action_mask"].int().argmax(-1)))
     >>> from marlenv.games import TicTacToe
     >>> from marlenv.tournament import Arena, Game
@@ -150,9 +154,25 @@ class ModulePlayer:
         self._front = (group,) if isinstance(group, str) else tuple(group)
         self.action_key = action_key
         self._kept = tuple(memory or ())
+        self._check_memory()
         self.memory: TensorDictBase | None = None
         if memory:
             self.memory = TensorDict({**memory, "is_init": torch.ones(1, dtype=torch.bool)})
+
+    def _check_memory(self) -> None:
+        """Raises where the keys of the module say that it is recurrent, and nothing is kept for it."""
+        if not isinstance(self.module, TensorDictModuleBase):
+            return
+        front, written = self._front, {path(key) for key in self.module.out_keys}
+        read = [path(key)[len(front) :] for key in self.module.in_keys if path(key)[: len(front)] == front]
+        states = [nested(key) for key in read if {("next", *front, *key), (*front, "next", *key)} & written]
+        lost = [key for key in states if key not in self._kept]
+        if lost or (("is_init",) in read and not self._kept):
+            raise SpecError(
+                f"ModulePlayer: the module is recurrent, it reads {lost or 'is_init'}; pass what it keeps from turn to "
+                f"turn, memory={{{', '.join(f'{key!r}: torch.zeros(...)' for key in lost or ['hidden'])}}}, as it is "
+                f"when a game begins, without batch dimensions"
+            )
 
     def __call__(self, turn: Turn) -> Tensor:
         data = turn.data.copy()

@@ -223,14 +223,14 @@ class ActionDiscretizer(DrawingActions):
             state = torch.stack([part.long().argmax(-1) for part in state.split(self.counts, -1)], -1)
         if self.single:
             state = state.reshape(state.shape[: self.low.ndim])
-        number = torch.arange(len(self.counts), device=self.low.device)
-        try:
-            unit = self.units[0, state] if self.single else self.units[number, state]
-        except IndexError as error:
+        odd = (state < 0) | (state >= self.nvec)
+        if state.is_floating_point() or (state.is_cpu and bool(odd.any())):  # elsewhere the device itself says so
             raise SpecError(
                 f"ActionDiscretizer: {self.out_keys_inv[0]!r} must be numbers of intervals, of which there are "
                 f"{self.counts}, got {state.tolist()}"
-            ) from error
+            )
+        number = 0 if self.single else torch.arange(len(self.counts), device=self.low.device)
+        unit = self.units[number, state.long()]
         if self.sampling == self.SamplingStrategy.RANDOM:
             counts = constant(self.counts[0] if self.single else self.counts, unit.device, unit.dtype)
             unit = unit + self.stream.uniform(shape=state.shape[len(self.stream.rows) :]) / counts

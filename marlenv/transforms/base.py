@@ -510,6 +510,17 @@ class Transform(nn.Module):
         """The data of a step as the env before this transform takes them: through the inverses of those after it."""
         return self.container.told_to(self, tensordict)
 
+    def _specs_follow(self) -> None:
+        """Lets the specs of the env follow what has changed in the transform."""
+        env = self.container
+        if env is not None and not isinstance(env, Transform):
+            env._rebuild()
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        super()._load_from_state_dict(*args)
+        if self._buffers:
+            self._specs_follow()
+
     def empty_cache(self) -> None:
         """Forgets the parent, which is made again when it is asked for."""
         self.__dict__["_parent"] = None
@@ -564,17 +575,6 @@ def one_by_one(read: list[NestedKey], written: list[NestedKey]) -> list[tuple[Ne
 def unbounded(spec: TensorSpec) -> Unbounded:
     """The spec without bounds."""
     return Unbounded(spec.shape, device=spec.device, dtype=spec.dtype)
-
-
-def called(who: str, name: str, value: Any) -> Any:
-    """An option that is called.
-
-    Raises:
-        SpecTypeError: it cannot be.
-    """
-    if not callable(value):
-        raise SpecTypeError(f"{who}: {name} must be a function, got {value!r}")
-    return value
 
 
 def asked(

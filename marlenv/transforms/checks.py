@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensordict import TensorDictBase
 from torch import Tensor
@@ -165,4 +165,15 @@ def remembered(who: str, td: TensorDictBase, key: NestedKey, size: int, dim: int
             f"{who}: {key!r} in the data must have size {size} along dimension {dim}, got {value.shape[dim]}, which "
             f"is not what it kept; {START}"
         )
+    return value
+
+
+def called(who: str, name: str, value: Any) -> Any:
+    """An option that is called.
+
+    Raises:
+        SpecTypeError: it cannot be.
+    """
+    if not callable(value):
+        raise SpecTypeError(f"{who}: {name} must be a function, got {value!r}")
     return value

@@ -205,16 +205,13 @@ class Compose(Transform):
 
     def _respecced(self, before: list[Transform]) -> None:
         """Tells the env of the chain that it has changed; puts the transforms back if they do not fit together."""
-        env = self.container
-        if env is None or isinstance(env, Transform):
-            return
         try:
-            env._rebuild()
+            self._specs_follow()
         except Exception:
             for new in set(self) - set(before):
                 new.reset_parent()
             self.transforms = nn.ModuleList(before)
-            env._rebuild()
+            self._specs_follow()
             raise
 
     def leaves(self) -> list[Transform]:

@@ -15,7 +15,8 @@ from marlenv.groups.reset import RESET
 from marlenv.keys import NestedKey, level, nested, path
 from marlenv.specs import Composite
 from marlenv.tensordicts import choose, fetch, get, put, rows
-from marlenv.transforms.base import Kind, Transform, called
+from marlenv.transforms.base import Kind, Transform
+from marlenv.transforms.checks import called
 from marlenv.transforms.frames import rows_done
 
 

@@ -132,6 +132,7 @@ class ObservationNorm(ObservationTransform):
         loc, scale = self._measured(torch.cat(found, cat_dim), dims, list(keep_dims or ()))
         self._check_fit(env.full_observation_spec, key, loc.shape)
         self.loc, self.scale = loc, scale.clamp_min(self.eps)
+        self._specs_follow()
 
     def _check_fit(self, spec: Composite, key: NestedKey, shape: Size) -> None:
         """Raises unless statistics are the same for every row and every step."""

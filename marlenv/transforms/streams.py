@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +27,19 @@ class Drawing(Transform):
         super().__init__(*args, **kwargs)
         self.seed, self.stream, self.any_rows = 0, RowRNG(), False
         self.masks: list[NestedKey] = [RESET]
+        self._begun: tuple[Any, ...] | None = None  # in which env, and for which rows, the streams were started
 
     def join(self, env: EnvBase) -> None:
-        """Starts a stream for every row."""
+        """Starts a stream for every row; where the specs of the same env are derived once more, they go on."""
         super().join(env)
-        self.stream = RowRNG(self.seed, env.batch_size, env.device)
+        begun = weakref.ref(self.container), env.batch_size, env.device
+        if self._begun != begun:
+            self.stream, self._begun = RowRNG(self.seed, env.batch_size, env.device), begun
         self.any_rows = not (env.batch_locked or env.batch_size)
         self.masks = [nested((*level.path, RESET)) for level in env.plan.done.top]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_begun": None}
 
     def reseed(self, seed: int | None) -> None:
         """Starts the streams anew."""

@@ -17,7 +17,8 @@ from marlenv.keys import NestedKey, beside, level, nested
 from marlenv.optional import need
 from marlenv.specs import Bounded, Composite, TensorSpec
 from marlenv.tensordicts import fetch
-from marlenv.transforms.base import Kind, Transform, called
+from marlenv.transforms.base import Kind, Transform
+from marlenv.transforms.checks import called
 
 
 class UnaryTransform(Transform):

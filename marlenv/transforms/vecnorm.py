@@ -17,7 +17,7 @@ from tensordict import MemoryMappedTensor, TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.envs.stepping import STEP
-from marlenv.errors import SpecError, Unsupported
+from marlenv.errors import ShapeError, SpecError, Unsupported
 from marlenv.groups.reset import RESET
 from marlenv.keys import NestedKey, beside, last, nested, path
 from marlenv.specs import Composite, Stacked, TensorSpec, Unbounded
@@ -201,10 +201,25 @@ class _Running(Transform):
         if not self._known(key):
             self._make(key, value, where.ndim)
         held = self._held(key)
+        if value.shape[value.ndim - held[0].ndim :] != held[0].shape:
+            self._refuse(key, value.shape, held[0].shape, where.ndim)
         if not self.frozen:
             self._update(value.detach().to(held[0].dtype), *held, where=where)  # statistics are no part of a graph
         loc, scale = self._loc_scale_of(*held)
         return ((value - loc) / scale).to(value.dtype)
+
+    def _refuse(self, key: NestedKey, shape: Size, held: Size, batch_ndim: int) -> None:
+        """Raises for statistics that do not fit, unless they broadcast to the values and are not measured any more."""
+        extra = len(shape) - len(held)
+        fits = extra >= 0 and all(a in (1, b) for a, b in zip(held, shape[extra:], strict=True))
+        if fits and self.frozen:
+            return
+        by_row = held[batch_ndim:] == shape[batch_ndim:]
+        advice = "play as many rows as were measured, or measure with reduce_batch_dims=True"
+        raise ShapeError(
+            f"{type(self).__name__}: the statistics of {key!r} are {list(held)}, and its values {list(shape)}; "
+            f"{advice if by_row else 'take statistics of such entries'}"
+        )
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Gives the normalised entries no bounds."""
@@ -491,7 +506,8 @@ class VecNormV2(_Running):
 
     def _loc_scale_of(self, one: Tensor, two: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
         correction = 1 - (count * math.log(self.decay)).exp().to(one.dtype) if self.decay < 1 else 1
-        return one / correction, ((two - one.pow(2)) / correction).sqrt().clamp_min(self.eps)
+        spread = (two - one.pow(2)).clamp_min(0)  # below zero by rounding, where all values are alike
+        return one / correction, (spread / correction).sqrt().clamp_min(self.eps)
 
     # --- statistics in the data -------------------------------------------------------------------
 

@@ -353,10 +353,11 @@ class AsyncEnvPool(QuestionPool):
         while isinstance(env_index, (list, tuple)) and env_index and isinstance(env_index[0], (list, tuple)):
             env_index = [one[0] for one in env_index]
         found = torch.as_tensor(env_index if not isinstance(env_index, range) else list(env_index))
-        one = found.ndim == 0
-        if found.is_floating_point() or found.dtype == torch.bool:
+        if not found.numel() and (td is None or td.batch_size[:1] == (0,)):
+            return []
+        one, numbers = found.ndim == 0, [int(i) for i in found.reshape(-1)]
+        if numbers and (found.is_floating_point() or found.dtype == torch.bool):
             raise SpecError(f"{who}: env_index must be integers, got {env_index!r}")
-        numbers = [int(i) for i in found.reshape(-1)]
         if odd := [i for i in numbers if not 0 <= i < self.num_envs]:
             raise BadIndex(f"{who}: env_index must be from 0 to {self.num_envs - 1}, got {odd[0]}")
         if len(set(numbers)) < len(numbers):
@@ -364,7 +365,7 @@ class AsyncEnvPool(QuestionPool):
             raise SpecError(f"{who}: each env once, got env_index {twice} more than once")
         if td is None:
             return [(i, None) for i in numbers]
-        size = self._env_batch_sizes[numbers[0]]
+        size = self._env_batch_sizes[numbers[0] if numbers else 0]
         if one and td.batch_size == size:
             return [(numbers[0], td)]
         if td.batch_size != (len(numbers), *size):
@@ -394,6 +395,7 @@ class AsyncEnvPool(QuestionPool):
                 raise SpecError(f"{who}: env {env_index} is not at work; envs {sorted(asked)} are")
             while env_index not in ready:
                 self._wait(who, until, 1, 0)
+            self._raise_refusals(kind, {env_index}) if self._refusals else None
             return self._composed(kind, int(env_index))
         least = whole(who, "min_get", self.min_get if min_get is None else min_get, 0)
         if max_get is not None:
@@ -403,6 +405,7 @@ class AsyncEnvPool(QuestionPool):
         while len(ready) < least:
             self._wait(who, until, least, len(ready))
         self._pump(0) if len(ready) < len(asked) else None
+        self._raise_refusals(kind, set(ready)) if self._refusals else None
         taken = sorted(list(ready)[:max_get])
         if not taken:
             nothing = TensorDict({INDEX: NonTensorData([], batch_size=[0])}, [0], device=self.device)
@@ -428,7 +431,7 @@ class AsyncEnvPool(QuestionPool):
         size = self._env_batch_sizes[i]
         number = NonTensorData(i, batch_size=size)
         if kind == "reset":
-            fresh = said[0]
+            fresh = said[0] if self.device is None else said[0].to(self.device)
             if sent is not None:
                 strip(sent, RESET)
                 fresh = sent.update(fresh)

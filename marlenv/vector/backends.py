@@ -22,6 +22,7 @@ class ThreadingAsyncEnvPool(AsyncEnvPool, backend="threading"):
     """
 
     channel = ThreadChannel
+    _of_workers = ("_finalizer", "_answers", "_making")
 
     def _launch(self) -> None:
         self._answers, self._making = queue.SimpleQueue[Any](), Making()

@@ -124,18 +124,14 @@ class BatchedEnv(ChildAttributes):
         check_numbers(who, {"num_threads": num_threads, "num_sub_threads": num_sub_threads, **seconds})
         self.num_workers = num_workers
         self.create_env_fn, self.create_env_kwargs = recipes(who, num_workers, create_env_fn, create_env_kwargs)
-        self.share_individual_td, self._share_given, self.policy_proof = (
-            share_individual_td,
-            share_individual_td,
-            policy_proof,
-        )
+        self.share_individual_td = self._share_given = share_individual_td
         self.serial_for_single, self.consolidate, self.pin_memory = serial_for_single, consolidate, pin_memory
         self.allow_step_when_done, self.metadata_from_workers = allow_step_when_done, metadata_from_workers
         self.use_buffers, self.shared_memory, self.memmap = use_buffers, shared_memory, memmap
         self.mp_start_method, self.num_threads, self.num_sub_threads = mp_start_method, num_threads, num_sub_threads
         self.non_blocking, self.daemon, self.shutdown_timeout = non_blocking, daemon, float(shutdown_timeout)
         self.auto_wrap_envs, self.timeout, self.on_failure = auto_wrap_envs, timeout, on_failure
-        self.backend, self.backend_options = backend, dict(backend_options or {})
+        self.backend, self.backend_options, self.policy_proof = backend, dict(backend_options or {}), policy_proof
         self.num_processes = num_workers if num_processes is None else num_processes
         whole(who, "num_processes", self.num_processes, 1, num_workers)
         self._check_memory()
@@ -189,6 +185,18 @@ class BatchedEnv(ChildAttributes):
 
     _pid = 0
     """The process whose workers these are."""
+    _finalizer: Any = None
+    """Ends the workers of a pool that nobody has any more; alive as long as they are."""
+    _of_workers: tuple[str, ...] = ("_finalizer",)
+    """The attributes that are of no use without the workers; copies do not have them."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._finalizer is not None and self._finalizer.alive:
+            raise Unsupported(
+                f"{type(self).__name__}: its workers run, and cannot be copied or pickled; close it first, or copy "
+                f"what makes it"
+            )
+        return {name: value for name, value in super().__getstate__().items() if name not in self._of_workers}
 
     @property
     def _forked(self) -> bool:
@@ -336,14 +344,16 @@ class BatchedEnv(ChildAttributes):
         self._adopt_names(children)
         self.set_spec_lock_(locked)
 
+    def _on_move(self) -> None:
+        self._given_device = self.device
+
     def _check_alike(self, children: Sequence[EnvBase | Description]) -> None:
         who, first = type(self).__name__, children[0]
         if other := next((child for child in children if child.batch_size != first.batch_size), None):
             raise SpecError(
                 f"{who}: all children must have the batch size {list(first.batch_size)}, got {list(other.batch_size)}"
             )
-        devices = {child.device for child in children}
-        if self._given_device is None and len(devices) > 1:
+        if self._given_device is None and len(devices := {child.device for child in children}) > 1:
             raise SpecError(
                 f"{who}: the children live on {sorted(map(str, devices))}; say by device= where the data are to be"
             )
@@ -370,8 +380,7 @@ class BatchedEnv(ChildAttributes):
     def _stack(self, parts: list[TensorDictBase]) -> TensorDictBase:
         """The data of all children as those of the pool."""
         if self.device is not None:
-            wait = not self.non_blocking
-            parts = [p if p.device == self.device else p.to(self.device, non_blocking=not wait) for p in parts]
+            parts = [p if p.device == self.device else p.to(self.device, non_blocking=self.non_blocking) for p in parts]
         if self.share_individual_td:
             return lazy(parts, 0)
         try:

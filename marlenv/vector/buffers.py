@@ -48,7 +48,6 @@ class Layout:
 
     def __init__(self, env: EnvBase) -> None:
         self.batch = env.batch_size
-        self.device = env.device
         states, seen, done = env.full_state_spec, env.full_observation_spec, env.full_done_spec
         self.inputs = _fields(env.full_action_spec, states, seen, done)
         held = [one for one in _fields(states, seen) if nested(one.path) in env.remembered]

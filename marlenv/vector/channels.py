@@ -11,12 +11,14 @@ import os
 import queue
 import threading
 import time
+import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as first_ready
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -25,9 +27,6 @@ from marlenv.threads import renew as renew_threads
 from marlenv.vector.process import context_of, in_words, packed, packed_question, unguarded
 from marlenv.vector.protocol import Failure, dump, load
 from marlenv.vector.worker import Block, Recipe, begin_process, wants_quiet
-
-IMPORTING = ("ImportError", "importlib")
-"""Words of what is raised where an import meets a module that another thread has made half."""
 
 
 class Answered(NamedTuple):
@@ -120,18 +119,21 @@ def answer(blocks: list[Block], place: int, method: str, args: Any) -> tuple[Any
     return said, block.env.failures.tolist()
 
 
-def blocks_of(recipes: Sequence[Recipe], *, alone: bool = False) -> tuple[list[Block], Failure | None]:
+def blocks_of(
+    recipes: Sequence[Recipe], start: Callable[[Block], None] = Block.start, *, alone: bool = False
+) -> tuple[list[Block], Failure | None]:
     """The blocks of recipes, running; or none, and how one failed to start.
 
     Args:
         recipes: what they are made from.
+        start: starts a block.
         alone: whether they live in a process of the pool.
     """
     blocks: list[Block] = []
     for recipe in recipes:
         block = Block(recipe, alone=alone)
         try:
-            block.start()
+            start(block)
         except BaseException as error:
             closed(blocks)
             return [], Failure.of(error, block.at)
@@ -160,22 +162,41 @@ class Making:
         self._count, self._changed, self._again = 0, threading.Condition(), threading.Lock()
 
     def begin(self) -> None:
-        """Notes that one more thread will call :meth:`blocks`."""
+        """Notes that one more thread will call :meth:`start`."""
         with self._changed:
             self._count += 1
 
-    def blocks(self, recipes: Sequence[Recipe]) -> tuple[list[Block], Failure | None]:
-        """As :func:`blocks_of`."""
-        blocks, failed = blocks_of(recipes)
-        with self._changed:
-            self._count -= 1
-            self._changed.notify_all()
-        if failed is None or not any(word in failed.text for word in IMPORTING):
-            return blocks, failed
+    def start(self, block: Block) -> None:
+        """Starts a block."""
+        try:
+            block.start()
+        except BaseException as error:
+            if not met_half_a_module(error):
+                raise
+        else:
+            return
+        finally:
+            with self._changed:
+                self._count -= 1
+                self._changed.notify_all()
         with self._again:
             with self._changed:
                 self._changed.wait_for(lambda: self._count == 0)
-            return blocks_of(recipes)
+            block.start()
+
+
+def met_half_a_module(error: BaseException | None) -> bool:
+    """Whether an error, or one that led to it, is what an import raises that meets a module that is not complete."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        seen.append(error)
+        raised_in = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        if isinstance(error, ImportError) or raised_in[-1:] == ["importlib._bootstrap"]:
+            return True
+        if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class ThreadChannel(Channel):
@@ -228,7 +249,7 @@ class ThreadChannel(Channel):
         return [Answered(*one) for _, *one in found]
 
     def _serve(self) -> None:
-        blocks, failed = self.making.blocks(self.recipes)
+        blocks, failed = blocks_of(self.recipes, self.making.start)
         while (question := self.questions.get()) is not None:
             tag, *asked = question
             self.answers.put((self, tag, *((failed, None) if failed else answer(blocks, *asked))))

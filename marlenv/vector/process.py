@@ -237,7 +237,7 @@ def packed(recipe: Recipe) -> bytes:
         raise SpecError(f"ParallelEnv: the recipe of envs cannot be sent to another process: {error}") from error
 
 
-ASKED_BY = {"check_options": "reset", "check_waiting": "step", "reset_rows": "reset"}
+ASKED_BY = {"check_options": "reset", "check_waiting": "step", "reset_rows": "reset", "seed": "set_seed"}
 """What a user has called where a pool asks other things first."""
 
 

@@ -13,11 +13,11 @@ import torch
 from tensordict import TensorDictBase
 from torch import Size
 
-from marlenv.errors import SpecError, Unsupported
+from marlenv.errors import SpecError
 from marlenv.tensordicts import shallow
 from marlenv.vector.base import BatchedEnv, cut_off, fresh_seed_of
 from marlenv.vector.channels import Answered, Channel, left
-from marlenv.vector.process import SOON
+from marlenv.vector.process import ASKED_BY, SOON
 from marlenv.vector.protocol import QUESTIONS, Failure, plain, refuse_unclosed, warn_unclosed
 from marlenv.vector.worker import Recipe
 
@@ -48,16 +48,6 @@ class QuestionPool(BatchedEnv):
     """How its envs are reached."""
     num_envs: int
     envs_per_worker: int
-    _finalizer: Any = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        if self._channels:
-            raise Unsupported(
-                f"{type(self).__name__}: its workers run, and cannot be copied or pickled; close it first, or copy "
-                f"what makes it"
-            )
-        held = ("_finalizer", "_answers", "_making")  # of workers that have ended
-        return {name: value for name, value in super().__getstate__().items() if name not in held}
 
     # --- starting and ending ---------------------------------------------------------------------
 
@@ -70,6 +60,8 @@ class QuestionPool(BatchedEnv):
         """The questions that new envs answer after their reset."""
         self._cut: set[int] = set()
         """The envs that were lost between two steps."""
+        self._refusals: dict[int, Failure] = {}
+        """What envs say that cannot do what they were asked, and go on; raised where their data are received."""
         self._seeds: list[int | None] = [None] * self.num_envs
         self._launch()
 
@@ -133,7 +125,7 @@ class QuestionPool(BatchedEnv):
         for kind in KINDS:
             self._ready[kind].clear()
             self._asked[kind].clear()
-        for noted in (self._open, self._owed, self._cut):
+        for noted in (self._open, self._owed, self._cut, self._refusals):
             noted.clear()
 
     def _on_new_kwargs(self) -> None:
@@ -167,11 +159,13 @@ class QuestionPool(BatchedEnv):
         channel, place = self._place(i)
         if channel.remote:
             args = tuple(plain(x) if isinstance(x, TensorDictBase) else x for x in args)
+        elif self._given_device is not None:  # envs that do not say where they live are on the CPU
+            args = tuple(x.to("cpu") if isinstance(x, TensorDictBase) else x for x in args)
         return Question(kind, method, args), channel.pack(type(self).__name__, (kind, i), place, method, args)
 
     def _ask(self, method: str, *args: Any, only: Sequence[int] | None = None, each: Any = None) -> list[Any]:
         """Asks envs something, and waits for all answers."""
-        self._refuse_busy(f"{type(self).__name__}.{method}", range(self.num_envs))
+        self._refuse_busy(f"{type(self).__name__}.{ASKED_BY.get(method, method)}", range(self.num_envs))
         envs = list(range(self.num_envs) if only is None else only)
         given = [args] * len(envs) if each is None else list(each)
         answers = self._answered(method, envs, given)
@@ -210,6 +204,14 @@ class QuestionPool(BatchedEnv):
             raise failures[0].refusal(who, what)
         self._abort()
         raise failures[0].raised(who, what)
+
+    def _raise_refusals(self, kind: str, envs: Iterable[int]) -> None:
+        """Raises where some envs refused what they were asked; they may be asked again."""
+        refused = {i: self._refusals.pop(i) for i in sorted(self._refusals.keys() & envs)}
+        for i in refused:
+            del self._ready[kind][i], self._asked[kind][i]
+        if refused:
+            self._refuse(kind, list(refused.values()))
 
     # --- hearing ---------------------------------------------------------------------------------
 
@@ -263,7 +265,9 @@ class QuestionPool(BatchedEnv):
                 self._begin_again(i, question)
                 return
             if kind != "ask":
-                self._refuse(kind, [said])
+                if not said.goes_on(kind):
+                    self._refuse(kind, [said])
+                self._refusals[i] = said
         self._ready[kind][i] = said
 
     # --- instead of what is lost -----------------------------------------------------------------

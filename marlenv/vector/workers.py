@@ -12,7 +12,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.errors import SpecError, Unsupported
+from marlenv.errors import SpecError
 from marlenv.keys import Path
 from marlenv.vector.base import BatchedEnv, fresh_seed_of, made
 from marlenv.vector.buffers import Buffers, Layout, fit_for_buffers
@@ -35,21 +35,12 @@ class WorkerPool(BatchedEnv):
     """
 
     in_processes = True
-    _finalizer: Any = None
+    _of_workers = ("_finalizer", "_memory", "_watch")
     _layout: Layout | None = None
     _all_hold_rows = True
     """Whether all children can let some of their rows wait while others are stepped."""
     _cut: set[int] = set()  # never changed in place
     """The envs that were lost between two of their steps."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        if self._workers:
-            raise Unsupported(
-                f"{type(self).__name__}: its processes run, and cannot be copied or pickled; close it first, or copy "
-                f"what makes it"
-            )
-        held = ("_memory", "_watch", "_finalizer")  # of processes that have ended
-        return {name: value for name, value in super().__getstate__().items() if name not in held}
 
     # --- starting and ending ---------------------------------------------------------------------
 

@@ -37,6 +37,16 @@ def test_list_names_every_env_and_its_kind(capsys: pytest.CaptureFixture[str]) -
     assert "simple_spread" not in games
 
 
+def test_ctrl_c_while_a_command_is_loaded_is_one_word(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stops(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("marlenv.cli.__main__.build_parser", stops)
+    assert run(capsys, "list") == (130, "", "stopped\n")
+
+
 def test_show_prints_groups_and_specs(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "show", "simple_spread", "--envs", "4", "--set", "n_agents=2")
     assert code == 0
@@ -143,6 +153,8 @@ def test_the_summary_has_a_line_per_group() -> None:
     [
         (["lst"], "marlenv: COMMAND: unknown choice 'lst'; did you mean 'list'?"),
         (["list", "--kid", "game"], "unknown option '--kid'; did you mean '--kind'?"),
+        (["list", "pettingzoo", "more"], "marlenv list: unexpected argument 'more'"),
+        (["show", "simple_spread", "n_agents=4"], "unexpected argument 'n_agents=4'; write --set n_agents=4"),
         (["list", "--kind", "gam"], "unknown choice 'gam'; did you mean 'game'?"),
         (["show", "simple_sprd"], "no env is called 'simple_sprd'; did you mean 'simple_spread'?"),
         (["rollout", "simple_spread", "--set", "n_agent=3"], "has no option 'n_agent'; did you mean 'n_agents'?"),

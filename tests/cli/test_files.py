@@ -82,6 +82,24 @@ def test_a_rollout_that_fails_at_once_leaves_no_folder(
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("left", [0, 2])
+def test_the_working_directory_stays_where_it_is(
+    left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policies = POLICIES.format(error="RuntimeError").replace("= env, 4", f"= env, {left}")
+    (tmp_path / f"fails_here_{left}.py").write_text(policies)
+    monkeypatch.syspath_prepend(tmp_path)
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    words = ["rollout", "simple_spread", "--steps", "3", "--out", ".", "--policy", f"fails_here_{left}:Fails"]
+    code, _, err = run(capsys, *words)
+    assert code == 2
+    assert "error: RuntimeError: enough" in err
+    assert here.samefile(Path.cwd())
+    assert TensorDict.load_memmap(here).batch_size == (1, left) if left else not any(here.iterdir())
+
+
 def test_a_finished_rollout_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "rollout", "simple_spread", "--steps", "3", "--out", str(tmp_path / "data"))[0] == 0
     note = json.loads((tmp_path / "data" / "rollout.json").read_text())
@@ -93,8 +111,14 @@ def test_a_finished_rollout_says_so(tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         (["rollout", "simple_spread", "--out", "{file}"], "--out {file}: no folder can be made there"),
         (["rollout", "simple_spread", "--out", "/proc/marlenv"], "--out /proc/marlenv: no folder can be made there"),
-        (["bench", "specs", "--json", "{folder}/none/x.json"], "--json {folder}/none/x.json: no file can be written"),
+        (
+            ["bench", "specs", "--json", "{file}/x.json"],
+            "--json {file}/x.json: no file can be written there: Not a dir",
+        ),
         (["bench", "specs", "--json", "{folder}"], "--json {folder}: no file can be written there: Is a directory"),
+        (["rollout", "simple_spread", "--video", "{file}/x.gif"], "--video {file}/x.gif: no file can be written there"),
+        (["rollout", "simple_spread", "--video", "/proc/x.gif"], "--video /proc/x.gif: no file can be written there"),
+        (["play", "tic_tac_toe", "--save", "/proc/x.json"], "--save /proc/x.json: no file can be written there"),
         (["profile", "simple_spread", "--out", "/proc/x.svg"], "--out /proc/x.svg: no file can be written there"),
         (["bench", "interop", "--only", "nope"], "bench interop: nothing has 'nope' in its name; there are to_"),
         (["bench", "wrappers", "--only", "nope"], "bench wrappers: nothing has 'nope' in its name; there are "),
@@ -102,6 +126,8 @@ def test_a_finished_rollout_says_so(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["tournament", "nope", "x"], "verb: unknown choice 'nope'; known: ['export', 'rate', 'report', 'resume', "),
         (["tournament", "run", "x.toml", "--draws", "runn"], "--draws: unknown choice 'runn'; known: ['davidson', "),
         (["tournament", "run", "x.toml", "--out", "y"], "tournament run: takes no --out, which is for report and exp"),
+        (["tournament", "report", "."], "ledger .: that is a folder; name a file in it"),
+        (["tournament", "export", "."], "ledger .: that is a folder; name a file in it"),
         (["tournament", "status", "x", "--no-seat"], "tournament status: takes no --no-seat, which is for run and "),
         (["rollout", "simple_spread", "--set", "n_agents=2", "--set", "n_agents=3"], "n_agents was given before, as 2"),
         (["rollout", "simple_spread", "--set", "batch_size=[2]"], "has no option 'batch_size'. Its options: n_agents="),

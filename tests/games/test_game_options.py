@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -157,6 +158,26 @@ def test_the_env_may_begin_in_tic_tac_toe() -> None:
 def test_an_option_that_torchrls_keys_have_not_is_named(option: str, hint: str) -> None:
     with pytest.raises(TypeError, match=f"TicTacToe with layout='torchrl' has no option '{option}'; {hint}"):
         marlenv.make("tic_tac_toe", layout="torchrl", **{option: 1})
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: GameEnv(Hex(), seat_=1), "GameEnv has no option 'seat_'; did you mean 'seat'"),
+        (lambda: GameEnv(Hex(), auto_rest=True), "GameEnv has no option 'auto_rest'; did you mean 'auto_reset'"),
+        (lambda: ChessEnv(max_plie=1), "ChessEnv has no option 'max_plie'; did you mean 'max_plies'"),
+        (lambda: TicTacToeEnv(group_map="x"), "TicTacToeEnv has no option 'group_map'; known: ['auto_reset', "),
+        (lambda: CountingEnv(max_step=1), "CountingEnv has no option 'max_step'; did you mean 'max_steps'"),
+        (
+            lambda: marlenv.SerialEnv(2, CountingEnv, create_env_kwarg={}),
+            "SerialEnv has no option 'create_env_kwarg'; did you mean 'create_env_kwargs'",
+        ),
+    ],
+)
+def test_an_env_says_which_option_it_has_not(make: Callable[[], object], says: str) -> None:
+    """Python named the constructor of a base, which nobody had called."""
+    with pytest.raises(TypeError, match=f"^{re.escape(says)}"):
+        make()
 
 
 @pytest.mark.parametrize("name", ["state", "turn", "outcome"])

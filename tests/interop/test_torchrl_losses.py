@@ -347,6 +347,17 @@ def test_a_loss_that_reads_what_follows_a_step_reads_it_of_the_group() -> None:
     assert group_keys(env, "agent", loss)["observation"] == ("next", "agent", "observation")
 
 
+def test_a_loss_of_no_nested_keys_takes_the_group_alone() -> None:
+    """As the page says: the loss is of log-probabilities then, and not of actions."""
+    env, data = tagged()
+    one = data["adversary"].copy()
+    one["next"] = data["next", "adversary"]
+    net = nn.Sequential(nn.Linear(one["observation"].shape[-1], 4), NormalParamExtractor())
+    module = TensorDictModule(net, ["observation"], ["loc", "scale"])
+    actor = ProbabilisticActor(module, in_keys=["loc", "scale"], distribution_class=TanhNormal)
+    torch.testing.assert_close(BCLoss(actor)(one)["loss_bc"], -actor.get_dist(one).log_prob(one["action"]).mean())
+
+
 def test_a_loss_does_without_what_it_leaves_out() -> None:
     env, data = tagged()
     net = nn.Linear(data["adversary", "observation"].shape[-1], 2)

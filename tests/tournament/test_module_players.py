@@ -9,6 +9,7 @@ import torch
 from tensordict.nn import TensorDictModule, TensorDictSequential
 
 import marlenv
+from marlenv.errors import SpecError
 from marlenv.tournament import Arena, Game, ModulePlayer, Turn, random_player
 
 DTYPES = [torch.float32, torch.float64, torch.bool]
@@ -92,3 +93,31 @@ def test_an_error_of_the_module_says_what_it_was_given() -> None:
         "ModulePlayer: the module was given 'observation' torch.float32 [1, 23, 8, 8], 'action_mask' torch.bool "
         "[1, 4672], 'seat' torch.int64 [1]"
     ) in raised.value.__notes__
+
+
+def recurrent(front: tuple[str, ...], following: Any) -> TensorDictModule:
+    """Plays the first legal move, and counts its turns."""
+    return TensorDictModule(
+        lambda legal, count: (legal.int().argmax(-1), count + 1),
+        [(*front, "action_mask"), (*front, "count")],
+        [(*front, "action"), following],
+    )
+
+
+@pytest.mark.parametrize(
+    ("front", "following"),
+    [((), ("next", "count")), (("x",), ("next", "x", "count")), (("x",), ("x", "next", "count"))],
+)
+def test_a_recurrent_module_must_be_given_what_it_keeps(front: tuple[str, ...], following: Any) -> None:
+    module = recurrent(front, following)
+    for memory in (None, {"hidden": torch.zeros(1)}):
+        with pytest.raises(SpecError, match=r"reads \['count'\]; .* memory=\{'count': torch.zeros\(...\)\}"):
+            ModulePlayer(module, group=front, memory=memory)
+    player = ModulePlayer(module, group=front, memory={"count": torch.zeros(1)})
+    assert Arena(marlenv.make("tic_tac_toe"), {"me": player}).play([Game(0, ("me", "me"))]).plies.item() == 7
+
+
+def test_a_module_that_asks_whether_a_game_begins_must_be_given_what_it_keeps() -> None:
+    module = TensorDictModule(lambda legal, begins: legal.int().argmax(-1), ["action_mask", "is_init"], ["action"])
+    with pytest.raises(SpecError, match="reads is_init; pass what it keeps"):
+        ModulePlayer(module)

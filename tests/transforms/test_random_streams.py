@@ -289,3 +289,30 @@ def test_actions_are_drawn_by_rows_in_an_env_that_takes_any_number_of_them() -> 
     assert torch.equal(few, many[:3])
     assert few.unique().numel() == few.numel()
     assert many[4].unique().numel() == 1  # it stands still, and its stream too
+
+
+@pytest.mark.parametrize("again", ["look", "append", "load"])
+def test_streams_go_on_where_the_specs_are_derived_once_more(again: str) -> None:
+    def played(often: bool) -> torch.Tensor:
+        chain = Compose(DropMessages(0.5, in_keys=["observation"]), marlenv.RewardScaling(0.0, 2.0))
+        env = TransformedEnv(Sum(99, batch_size=[40]), chain, cache_specs=again != "look")
+        env.set_seed(0)
+        found = [env.rollout(3)["next", "observation"]]
+        if often and again == "append":
+            env.append_transform(marlenv.StepCounter())
+        if often and again == "load":
+            env.load_state_dict(env.state_dict())
+        if often and again == "look":
+            assert env.observation_spec is not None
+        found.append(env.rollout(3)["next", "observation"])
+        return torch.stack(found) == 0
+
+    assert torch.equal(played(True), played(False))
+    assert not torch.equal(*played(True))
+    chain = Compose(DropMessages(0.5, in_keys=["observation"]))
+    drops = []
+    for _ in range(2):  # in another env they begin anew
+        env = TransformedEnv(Sum(99, batch_size=[40]), chain)
+        drops.append(env.rollout(3)["next", "observation"] == 0)
+        env.transform = marlenv.RewardSum()
+    assert torch.equal(*drops)

@@ -14,7 +14,7 @@ from tensordict import TensorDict
 
 import marlenv
 from marlenv import ParallelEnv, SerialEnv, TransformedEnv, VecNorm, VecNormV2
-from marlenv.errors import KeyMissing, SpecError
+from marlenv.errors import KeyMissing, ShapeError, SpecError
 from marlenv.testing.mocks import CountingEnv, GroupedEnv
 
 
@@ -260,3 +260,44 @@ def test_statistics_in_files_are_saved_as_numbers(tmp_path: Path) -> None:
     other = VecNorm(["observation"])
     other.load_state_dict(torch.load(tmp_path / "norm.pt"))
     assert torch.equal(other.loc["observation"], norm.loc["observation"])
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.99])
+@pytest.mark.parametrize("options", [{"reduce_batch_dims": True}, {}, {"stateful": False}])
+def test_entries_that_are_almost_or_always_alike_stay_finite(decay: float, options: dict[str, bool]) -> None:
+    """The square of their mean may come out above the mean of their squares, by rounding."""
+    values = torch.rand(1, 16, generator=torch.Generator().manual_seed(0)) * 100
+
+    def show(td: Any) -> Any:
+        noise = torch.tensor(0.0) if td["count"].sum() % 3 else torch.tensor(1e-4)
+        return td.set("constant", values.expand(8, 16) + noise)
+
+    named = marlenv.RenameTransform(["observation"], ["count"])
+    norm = VecNormV2(["constant"], decay=decay, **options)
+    out = TransformedEnv(CountingEnv(99, batch_size=[8]), marlenv.Compose(named, show, norm)).rollout(60)
+    assert out["next", "constant"].isfinite().all()
+    assert out["next", "constant"].abs().max() <= 2e-4 / norm.eps
+
+
+def test_statistics_of_each_row_are_of_as_many_rows() -> None:
+    """Of one row they stand for all rows, once they are not measured any more."""
+
+    def played(rows: int, norm: VecNormV2) -> VecNormV2:
+        TransformedEnv(CountingEnv(9, batch_size=[rows]), norm).rollout(3)
+        return norm
+
+    three, one = played(3, VecNormV2(["observation"])), played(1, VecNormV2(["observation"]))
+    for norm in (three.clone(), three.frozen_copy(), one.clone()):
+        with pytest.raises(
+            ShapeError,
+            match=r"VecNormV2: the statistics of 'observation' are \[[13], 1\], and its values \[5, 1\]; play as many "
+            r"rows as were measured, or measure with reduce_batch_dims=True",
+        ):
+            played(5, norm)
+    assert torch.equal(played(5, one.frozen_copy()).loc["observation"], one.loc["observation"])
+    with pytest.raises(ShapeError, match=r"are \[3, 1\], and its values \[1, 1\]; play as many"):
+        played(1, three.frozen_copy())
+    with pytest.raises(ShapeError, match=r"are \[1\], and its values \[2, 3\]; take statistics of such entries"):
+        TransformedEnv(CountingEnv(9, batch_size=[2]), VecNorm(["observation"])).transform(
+            TensorDict({"observation": torch.zeros(2, 3)}, [2])
+        )

@@ -272,6 +272,11 @@ BAD = [
     (lambda: marlenv.ActionDiscretizer("a"), SpecError, r"num_intervals must be an integer from 1 on, got 'a'"),
     (lambda: CountingEnv().append_transform(marlenv.ActionDiscretizer(3)).step(TensorDict(action=torch.tensor([7]))),
      SpecError, r"ActionDiscretizer: 'action' must be numbers of intervals, of which there are \[3\], got \[7\]"),
+    (lambda: CountingEnv().append_transform(marlenv.ActionDiscretizer(3)).step(TensorDict(action=torch.tensor([-1]))),
+     SpecError, r"ActionDiscretizer: 'action' must be numbers of intervals, of which there are \[3\], got \[-1\]"),
+    (lambda: GroupedEnv().append_transform(marlenv.ActionDiscretizer(torch.tensor([2, 4]), ("agents", "action"))).step(
+        TensorDict(agents=TensorDict(action=torch.tensor([[1, 3], [3, 1], [0, 0]])))),
+     SpecError, r"must be numbers of intervals, of which there are \[2, 4\], got \[\[1, 3\], \[3, 1\], \[0, 0\]\]"),
     (lambda: marlenv.PendulumEnv().append_transform(marlenv.CatTensors(["th", "thdot"], "x")), SpecError,
      r"CatTensors: \['th', 'thdot'\] do not fit together along dimension -1, their shapes are \[\[\], \[\]\]; unsq"),
     (lambda: marlenv.PendulumEnv().append_transform(marlenv.CatTensors(["th", "params"], "x")), SpecError,

@@ -495,3 +495,30 @@ def test_what_transforms_say_after_a_reset_is_looked_at_where_that_is_asked_for(
     assert bool(TransformedEnv(CountingEnv(), Ended()).reset()["done"])
     with pytest.raises(ResetError, match=r"'done' is True after a reset"):
         TransformedEnv(CountingEnv(), Ended(), allow_done_after_reset=False).reset()
+
+
+def test_specs_follow_the_numbers_that_are_measured_or_loaded() -> None:
+    def normed() -> TransformedEnv:
+        chain = Compose(marlenv.ObservationNorm(in_keys=["thdot"]), marlenv.ClipTransform(["th"], low=-4.0, high=4.0))
+        return TransformedEnv(marlenv.PendulumEnv(), chain)
+
+    env, other, third = normed(), normed(), normed()
+    norm = env.transform[0]
+    norm.init_stats(20)
+    low, high = (float(norm(TensorDict(thdot=torch.tensor(end)))["thdot"]) for end in (-8.0, 8.0))
+    spec = env.observation_spec["thdot"]
+    assert (float(spec.low), float(spec.high)) == pytest.approx((low, high))
+    marlenv.check_env_specs(env)
+    env.transform[1].low.fill_(-2.0)
+    other.load_state_dict(env.state_dict())
+    third.transform[0].load_state_dict(norm.state_dict())
+    assert other.observation_spec["thdot"] == third.observation_spec["thdot"] == spec
+    assert float(other.observation_spec["th"].low) == -2.0
+    marlenv.check_env_specs(other)
+
+
+def test_numbers_that_do_not_fit_the_env_are_refused_when_they_are_loaded() -> None:
+    two = marlenv.ObservationNorm(torch.zeros(2), torch.ones(2), ["observation"])
+    env = TransformedEnv(CountingEnv(), marlenv.ObservationNorm(in_keys=["observation"]))
+    with pytest.raises(SpecError, match=r"must be numbers, or fit every one of \['observation'\], got shapes \[2\]"):
+        env.transform.load_state_dict(two.state_dict())

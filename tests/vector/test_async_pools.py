@@ -195,6 +195,51 @@ def test_a_pool_that_has_ended_is_not_stepped_before_a_reset():
     env.close()
 
 
+@pytest.mark.parametrize("none", [[], range(0), torch.tensor([], dtype=torch.int64)], ids=["list", "range", "tensor"])
+def test_no_envs_at_all_are_asked_nothing(pool, none):
+    td = pool.rand_action(pool.reset())
+    pool.async_reset_send(env_index=none)
+    pool.async_step_send(td[:0], env_index=none)
+    pool.async_step_send(td[:0])
+    pool.async_step_send(pool.async_step_recv(min_get=0))
+    with pytest.raises(SpecError, match=r"cannot wait for 1 envs when 0 are at work"):
+        pool.async_step_recv()
+    assert pool.step(td)["next", "observation"].flatten().tolist() == [1, 1, 1]
+
+
+class Strict(CountingEnv):
+    """Wants to be reset before it is stepped."""
+
+    begun = False
+
+    def _reset(self, tensordict, **_):
+        self.begun = True
+        return super()._reset(tensordict)
+
+    def _step(self, tensordict):
+        if not self.begun:
+            raise NeedsReset("Strict.step: the env was not reset; call reset() first")
+        return super()._step(tensordict)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_envs_that_want_a_reset_first_say_so_and_the_others_go_on(backend):
+    env = AsyncEnvPool([Strict, CountingEnv, Strict], backend=backend)
+    td = env.rand_action()
+    env.async_step_send(td, [0, 1, 2])
+    with pytest.raises(NeedsReset, match="Strict.step: the env was not reset"):
+        env.async_step_recv(min_get=3)
+    assert env.async_step_recv()["env_index"] == [1]
+    env.async_step_and_maybe_reset_send(td[0], env_index=0)
+    with pytest.raises(NeedsReset, match="Strict.step: the env was not reset"):
+        env.async_step_and_maybe_reset_recv(env_index=0)
+    env.async_reset_send(env_index=[0, 2])
+    env.async_reset_recv(min_get=2)
+    env.async_step_send(td, [0, 1, 2])
+    assert env.async_step_recv(min_get=3)["next", "observation"].flatten().tolist() == [1, 2, 1]
+    env.close()
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_the_envs_have_learnt_is_kept(backend):
     env = AsyncEnvPool([learning, learning], backend=backend)
@@ -281,6 +326,7 @@ def test_what_is_refused_when_it_is_used(pool):
         (td, [0, 1], ShapeError, r"expected data of batch size \[2\] for env_index \[0, 1\], got \[3\]"),
         (td.exclude("env_index"), None, SpecError, r"the data have no entry 'env_index'; give env_index="),
         (td, [0.5, 1, 2], SpecError, r"env_index must be integers"),
+        (td, [], ShapeError, r"expected data of batch size \[0\] for env_index \[\], got \[3\]"),
     ):
         with pytest.raises(kind, match=who + text):
             pool.async_step_send(data, env_index=index)
@@ -290,6 +336,9 @@ def test_what_is_refused_when_it_is_used(pool):
         pool.async_step_recv(env_index=[1])
     with pytest.raises(SpecError, match=r"async_step_recv: env 1 is not at work; envs \[\] are"):
         pool.async_step_recv(env_index=1)
+    pool.async_step_send(td)
+    with pytest.raises(SpecError, match=r"Pool.set_seed: envs \[0, 1, 2\] are still at work"):
+        pool.set_seed(0)
 
 
 @pytest.mark.parametrize("on_failure", ["raise", "restart"])

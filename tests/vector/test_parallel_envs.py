@@ -354,6 +354,18 @@ def test_a_pool_that_does_not_run_is_copied_and_pickled():
     env = ParallelEnv(2, CountingEnv)
     for copy in (deepcopy(env), pickle.loads(pickle.dumps(env))):
         assert copy.rollout(3)["next", "observation"].flatten().tolist() == [1, 2, 3, 1, 2, 3]
-        with pytest.raises(Unsupported, match="its processes run, and cannot be copied or pickled; close it first"):
+        with pytest.raises(Unsupported, match="its workers run, and cannot be copied or pickled; close it first"):
             pickle.dumps(copy)
         copy.close()
+
+
+def test_some_children_of_a_pool_that_does_not_run_are_copied():
+    env = ParallelEnv(3, CountingEnv)
+    part = env[1:]
+    with pytest.raises(Unsupported, match="its workers run, and cannot be copied or pickled; close it first"):
+        deepcopy(part)
+    env.close()
+    twin = deepcopy(part)
+    assert twin.rollout(3)["next", "observation"].flatten().tolist() == [1, 2, 3, 1, 2, 3]
+    assert env.is_closed
+    twin._pool.close()

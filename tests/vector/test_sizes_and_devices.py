@@ -11,6 +11,7 @@ from pools import assert_equal, pool
 from tensordict import TensorDict, TensorDictBase
 
 from marlenv import AsyncEnvPool, Composite, EnvBase, ParallelEnv, SerialEnv, Unbounded
+from marlenv.testing import CountingEnv
 
 
 class Growing(EnvBase):
@@ -61,8 +62,11 @@ def test_entries_may_change_in_size(kind: str, sizes: tuple[int, ...]) -> None:
     env.close()
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
+DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU of NVIDIA"))])  # fmt: skip
+
+
+@DEVICES
 @pytest.mark.parametrize("kind", ["counting", "rows", "groups", "transformed", "gymnasium"])
 @pytest.mark.parametrize("cls", [SerialEnv, partial(ParallelEnv, num_processes=2)], ids=["serial", "processes"])
 def test_data_live_on_the_device_of_the_pool(cls: Callable[..., EnvBase], kind: str, device: str) -> None:
@@ -79,3 +83,19 @@ def test_data_live_on_the_device_of_the_pool(cls: Callable[..., EnvBase], kind: 
         assert {value.device for value in two.values(True, True)} == {moved.device}
         assert_equal(one, two.cpu(), how)
     moved.close()
+
+
+@DEVICES
+@pytest.mark.parametrize("kind", POOLS)
+def test_a_pool_that_was_moved_stays_there(kind: str, device: str) -> None:
+    env = POOLS[kind]([CountingEnv] * 2).to(device)
+    for _ in range(2):  # before it has run, and after it has ended
+        td = env.rollout(2, break_when_any_done=False)
+        assert env.device.type == td.device.type == device
+        assert td["next", "observation"].device.type == device
+        assert td["next", "observation"].flatten().tolist() == [1, 2, 1, 2]
+        env.close()
+    if kind == "threads":
+        env.async_reset_send()
+        assert env.async_reset_recv(min_get=2).device.type == device
+        env.close()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,22 +44,46 @@ def made(asked: list[str], both: threading.Barrier, name: str, errors: list[Exce
     return CountingEnv(**options)
 
 
-HALF = ImportError(
-    "cannot import name 'B' from partially initialized module 'a' (most likely due to a circular import)"
-)
+TWO = "import {0}_b\nword = 1\n"
+MODULES = {
+    "a name of a module": [TWO, "from {0}_a import word\n"],
+    "an attribute of a module": [TWO, "import {0}_a\n{0}_a.word\n"],
+    "the module itself": ["import sys\ndel sys.modules[__name__]\n"],
+    "what a wrapper says of it": [
+        TWO,
+        "try:\n    from {0}_a import word\nexcept Exception:\n    raise OSError from None",
+    ],
+}
+"""Modules that fail as those do that threads import at the same time, by what is missing."""
 
 
-@pytest.mark.parametrize("error", [HALF, KeyError("importlib")], ids=["half", "gone"])
-def test_what_an_import_meets_half_made_is_imported_again(error: Exception) -> None:
+@pytest.mark.parametrize("what", MODULES)
+def test_what_an_import_meets_half_made_is_imported_again(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"half_made_{len(what)}"
+    for letter, source in zip("ab", MODULES[what], strict=False):
+        (tmp_path / f"{name}_{letter}.py").write_text(source.format(name))
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises((ImportError, AttributeError, KeyError, OSError)) as found:
+        __import__(f"{name}_a")
     asked: list[str] = []
     maker = partial(made, asked, threading.Barrier(2))
-    pool = AsyncEnvPool([partial(maker, "a", [error]), partial(maker, "b", [])], backend="threading")
+    pool = AsyncEnvPool([partial(maker, "a", [found.value]), partial(maker, "b", [])], backend="threading")
     assert pool.rollout(2)["next", "observation"].flatten().tolist() == [1.0, 2.0, 1.0, 2.0]
     assert sorted(asked) == ["a", "a", "b"]
     pool.close()
 
 
-@pytest.mark.parametrize("errors", [[ImportError("no b"), ImportError("no b")], [OSError("no licence")]], ids=str)
+LOOP = OSError("its own cause")
+LOOP.__cause__ = LOOP
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [[ImportError("no b"), ImportError("no b")], [OSError("no licence")], [OSError("no importlib")], [LOOP]],
+    ids=str,
+)
 def test_other_failures_are_told(errors: list[Exception]) -> None:
     asked: list[str] = []
     told, count = str(errors[0]), len(errors)

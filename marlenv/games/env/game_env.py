@@ -301,12 +301,6 @@ class GameEnv(RolloutsInMemory[S]):
         flags = torch.stack((step.terminated, truncated, done, going))
         return self.layout.tree(root, position, players, flags, self.device)
 
-    def _state_of(self, state: TensorDictBase, mask: Tensor, tensordict: TensorDictBase | None) -> TensorDictBase:
-        chosen = super()._state_of(state, mask, tensordict)
-        if get(state, "outcome") is None and (outcome := get(chosen, "outcome")) is not None:  # of the games before
-            put(chosen, "outcome", outcome.masked_fill(mask.reshape(outcome.shape), 0))
-        return chosen
-
     # --- the short ways of the CPU ---------------------------------------------------------------
 
     def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from inspect import signature
 from typing import Any
 
 from marlenv.envs.registry import load
@@ -12,7 +11,7 @@ from marlenv.errors import SpecError, nearest
 from marlenv.games.env.game_env import GameEnv
 from marlenv.games.env.turn_based import TurnBasedEnv
 from marlenv.games.rules import Rules
-from marlenv.options import check_options, of_making
+from marlenv.options import check_options, keywords
 
 LAYOUTS = ("grouped", "torchrl")
 
@@ -47,24 +46,13 @@ def make_game(
     options = with_sizes(kind.__name__, options, num_envs, max_steps)
     if layout == "torchrl" and torchrl is not None:
         made: Any = load(torchrl)
-        check_options(f"{kind.__name__} with layout='torchrl'", options, keywords(made))
+        check_options(f"{kind.__name__} with layout='torchrl'", options, keywords(made) - {"rules"})
         env: TurnBasedEnv[Any] = made(**options)
         return env
-    own, others = {f.name for f in fields(kind)}, keywords(GameEnv)
+    own, others = {f.name for f in fields(kind)}, keywords(GameEnv) - {"rules"}
     check_options(kind.__name__, options, own | others)
     rest = {name: value for name, value in options.items() if name in others}
     return GameEnv(kind(**{name: value for name, value in options.items() if name in own}), **rest)
-
-
-def keywords(env: type[TurnBasedEnv[Any]]) -> set[str]:
-    """The options that an env names, itself or by the classes that its constructor hands the others on to."""
-    names = set(of_making(env))
-    for call in (vars(kind)["__init__"] for kind in env.__mro__ if "__init__" in vars(kind)):
-        parameters = signature(call).parameters.values()
-        names |= {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-        if all(p.kind is not p.VAR_KEYWORD for p in parameters):
-            break
-    return names
 
 
 def with_sizes(who: str, options: Mapping[str, Any], num_envs: int | None, max_steps: int | None) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from torch import Size, Tensor
 from marlenv.envs import EnvBase
 from marlenv.envs.compiling import outside_graphs
 from marlenv.envs.stepping import STEP, WHOLE
-from marlenv.errors import DtypeError, IllegalAction, KeyMissing, ResetError, ShapeError, SpecError, whole
+from marlenv.errors import DtypeError, KeyMissing, ResetError, ShapeError, SpecError, whole
 from marlenv.games.env.draws import Draws
+from marlenv.games.env.illegal_moves import SAID_BY, lost_games, penalty, refusal
 from marlenv.games.env.opponents import Asked, Seats, check_answer, without_actions
 from marlenv.games.env.time_step import TimeStep, streams_where
 from marlenv.games.env.trial import check_positions, check_rules
@@ -330,7 +331,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             done = done | ~rows(mask, tensordict.ndim)
         if done is not None and done.device.type == "cpu" and not bool(done.any()):
             done = None
-        lost = None if done is None else self._lost(tensordict)
+        lost = None if done is None else self._lost(tensordict, state)
         action, plies = self.act(tensordict, state), self.extra(tensordict, PLIES)
         opponent_rng, first_rng = self.extra(tensordict, OPPONENT_RNG), self._first_rng(tensordict)
         held = [*state, *(x for x in (opponent_rng, plies, first_rng) if x is not None)]
@@ -366,7 +367,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         if done is not None:
             rewards = rewards.masked_fill(done.unsqueeze(-1), 0.0)
         if wrong is not None and forfeit is not None:
-            rewards = torch.where(forfeit.unsqueeze(-1), self._penalty(wrong), rewards)
+            rewards = torch.where(forfeit.unsqueeze(-1), penalty(self.rules, wrong), rewards)
         if plies is not None:
             plies = plies + 1 if done is None else torch.where(done, plies, plies + 1)
         return TimeStep.following(
@@ -382,47 +383,25 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             return None
         if self.illegal == "raise":
             if fine.device.type == "cpu":
-                self._raise_illegal(state, action, ~fine)
-            else:  # no look at the data from the host: the device stops by itself
-                torch._assert_async(fine.all(), f"{type(self).__name__}: an illegal action; see env.illegal")
+                raise refusal(self, state, action, ~fine)
+            # no look at the data from the host: the device stops by itself
+            torch._assert_async(fine.all(), f"{type(self).__name__}: an illegal action; see env.illegal")
             return None
         return ~fine if self.rules.simultaneous else ~fine.unsqueeze(-1) & self._turns(state)
 
-    def _lost(self, tensordict: TensorDictBase) -> Tensor | None:
-        """Which games an illegal move has ended, as the data say; bool ``[*B]``, or None where they do not say."""
-        outcome = get(tensordict, "outcome") if self.illegal == "lose" else None
-        return None if outcome is None else outcome.squeeze(-1) == len(self.rules.outcomes)
+    def _lost(self, tensordict: TensorDictBase, state: S) -> Tensor | None:
+        """Which games an illegal move has ended; bool ``[*B]``, or None for none."""
+        return lost_games(self.rules, state, tensordict) if self.illegal == "lose" else None
 
     def _turns(self, state: S) -> Tensor:
         """Whose turn it is; bool ``[*B, P]``."""
         player = self.rules.player(state)
         return torch.arange(len(self.rules.players), device=player.device) == player.unsqueeze(-1)
 
-    def _raise_illegal(self, state: S, action: Tensor, wrong: Tensor) -> None:
-        """The error for the first wrong action."""
-        *row, column = (wrong if self.rules.simultaneous else wrong.unsqueeze(-1)).nonzero()[0].tolist()
-        at = tuple(row)
-        one = self._kind(*(leaf[at] for leaf in state))
-        seat = column if self.rules.simultaneous else int(self.rules.player(one))
-        chosen = int(action[(*at, column)] if self.rules.simultaneous else action[at])
-        name, words = self._in_words(one, seat, chosen, at)
-        whose = ", whom the opponent plays," if self._has_opponent() and seat != self.seat else ""
-        raise IllegalAction(
-            f"{type(self).__name__}: action {name} of player {self.rules.players[seat]!r}"
-            f"{f' in row {row}' if row else ''}{whose} is illegal; "
-            f"legal are {words[:20]}{' ...' if len(words) > 20 else ''}"
-        )
-
     def _in_words(self, one: S, seat: int, chosen: int, row: tuple[int, ...]) -> tuple[str, list[str]]:
         """An illegal action, and what is legal in that position."""
         name = f" ({self.rules.action_name(one, chosen)})" if 0 <= chosen < self.rules.n_actions else ""
         return f"{chosen}{name}", list(self.rules.legal_names(one, seat))
-
-    def _penalty(self, wrong: Tensor) -> Tensor:
-        """-1 for those who moved illegally; the others share +1 for each in a zero-sum game."""
-        count = wrong.sum(-1, keepdim=True).to(torch.float32)
-        share = count / (len(self.rules.players) - count).clamp(min=1) if self.rules.zero_sum else count * 0.0
-        return torch.where(wrong, -1.0, share)
 
     # --- opponents -------------------------------------------------------------------------------
 
@@ -565,8 +544,15 @@ class TurnBasedEnv(EnvBase, Generic[S]):
             raise SpecError(
                 f"{type(self).__name__}.get_state: the position travels in the data; pass it, get_state(td)"
             )
-        outcome = ["outcome"] if get(tensordict, "outcome") is not None and self.illegal == "lose" else []
-        return tensordict.select(*self.state_keys, *outcome).clone()  # no position says that an illegal move ended it
+        said = [name for name in SAID_BY if get(tensordict, name) is not None] if self.illegal == "lose" else []
+        return tensordict.select(*self.state_keys, *said[:1]).clone()
+
+    def _state_of(self, state: TensorDictBase, mask: Tensor, tensordict: TensorDictBase | None) -> TensorDictBase:
+        chosen = super()._state_of(state, mask, tensordict)
+        for name in SAID_BY:
+            if get(state, name) is None and (said := get(chosen, name)) is not None:  # of the games before
+                put(chosen, name, said.masked_fill(mask.reshape(said.shape), 0))
+        return chosen
 
     def _set_state(self, state: TensorDictBase) -> TensorDict:
         held = self._positions(state)
@@ -576,7 +562,7 @@ class TurnBasedEnv(EnvBase, Generic[S]):
                 f"env.get_state(td) gives them, got {sorted(map(str, state.keys(True, True)))}"
             )
         check_positions(type(self).__name__, self.rules, held)
-        opponent_rng, owed, lost = self.extra(state, OPPONENT_RNG), self._owed(state), self._lost(state)
+        opponent_rng, owed, lost = self.extra(state, OPPONENT_RNG), self._owed(state), self._lost(state, held)
         if self.opponent == "random":
             opponent_rng = self._opponent_rng(opponent_rng, state.batch_size)
         if owed is not None:  # where the opponent is to move in a game that goes on, it is asked again

@@ -323,6 +323,17 @@ def test_both_paths_give_the_same_data(options: dict[str, Any]) -> None:
     assert options.get("chess960") or bool(data[0]["next", "done"].any())
 
 
+@pytest.mark.parametrize("stateful", [True, False])
+def test_a_game_that_ends_pays_against_an_opponent_whatever_other_rows_do(stateful: bool) -> None:
+    """A mate was worth 0 beside a game that went on: the opponent's answer there was the last move of the batch."""
+    fens = ["6k1/5ppp/8/8/8/8/8/R6K w - - 0 1", chess.STARTING_FEN, "7k/8/6Q1/8/8/8/8/K7 w - - 0 1"]
+    env = ChessEnv(opponent="random", stateful=stateful, include_fen=True, batch_size=[3], seed=0)
+    td = env.reset(TensorDict({}, [3]).set("fen", fens))
+    out = env.step(td.set("action", torch.stack([number(san) for san in ("Ra8#", "e4", "Qf7")])))["next"]
+    assert out["reward"].flatten().tolist() == [1.0, 0.0, 0.5]
+    assert out["done"].flatten().tolist() == [True, False, True]
+
+
 def test_rewards_add_up_to_zero_and_the_final_position_is_kept() -> None:
     env = marlenv.make("chess", batch_size=[2])
     rules = env.rules

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from functools import partial
 
 import chess
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 import marlenv
+from marlenv.envs import EnvBase
 from marlenv.errors import BadNotation, IllegalAction, KeyMissing, ResetError, ShapeError, SpecError
-from marlenv.games import ConnectFour, GameEnv
+from marlenv.games import ConnectFour, GameEnv, TicTacToe, TicTacToeEnv
 from marlenv.games.chess import Chess, ChessEnv
 from marlenv.testing.comparison import differences
 
@@ -49,6 +51,47 @@ def test_an_illegal_move_can_lose() -> None:
     kept = ChessEnv(illegal="lose")
     out = kept.step(kept.reset().set("action", number("e5")))["next"]
     assert (float(out["reward"]), bool(out["terminated"])) == (-1.0, True)
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+@pytest.mark.parametrize("seat", [0, 1])
+def test_whose_illegal_move_it_was_says_the_reward(seat: int, stateful: bool) -> None:
+    """Against an opponent the caller's earned 0 beside games that went on, and the opponent's cost the caller 1."""
+
+    def wrong(td: TensorDict) -> TensorDict:
+        return td.set("action", torch.full(td.batch_size, number("Qh4#")))
+
+    options = {"illegal": "lose", "stateful": stateful, "seat": seat, "batch_size": [2], "seed": 0}
+    env = ChessEnv(opponent="random", **options)
+    td = env.rand_action(env.reset())
+    td["action"][1] = -1
+    out = env.step(td)["next"]
+    assert (out["reward"].flatten().tolist(), out["done"].flatten().tolist()) == ([0.0, -1.0], [False, True])
+    if seat == 0:
+        env = ChessEnv(opponent=wrong, **options)
+        out = env.step(env.rand_action(env.reset()))["next"]
+        assert (out["reward"].flatten().tolist(), bool(out["done"].all())) == ([1.0, 1.0], True)
+
+
+@pytest.mark.parametrize(
+    "make", [partial(ChessEnv, stateful=False), ChessEnv, TicTacToeEnv, partial(GameEnv, TicTacToe())]
+)
+def test_a_game_that_an_illegal_move_ended_does_not_go_on(make: Callable[..., EnvBase]) -> None:
+    """With TorchRL's keys the next step opened it again."""
+    env = make(illegal="lose", batch_size=[2], seed=0)
+    td = env.rand_action(env.reset())
+    for key in env.action_keys:
+        td.get(key)[1] = -1
+    td = env.step_mdp(env.step(td))
+    ended = td.clone()
+    for _ in range(3):
+        td = env.step(env.rand_action(td))
+        assert not any(td["next", key][1].any() for key in env.reward_keys)
+        td = env.step_mdp(td)
+        assert td["terminated"].flatten().tolist() == td["done"].flatten().tolist() == [False, True]
+    if not isinstance(env, ChessEnv):  # which begins with games that go on only
+        again = env.set_state(env.get_state(ended))
+        assert differences(again, ended.select(*again.keys(True, True))) == []
 
 
 def test_bad_options_and_data_are_explained() -> None:

@@ -317,12 +317,15 @@ class ChessEnv(ChessTurns):
         """Lets the opponent move, who may ask the env; where it fails, the env keeps the games that it had."""
         spec = self.full_action_spec["action"]
         kept, mask = (self._held, self._plies, self._drawn_from, self._first_from), spec.mask
+        done = self._done_before
         try:
-            return super()._answer(step)
+            answered = super()._answer(step)
         except BaseException:
             (self._held, self._plies, self._drawn_from, self._first_from), self._masked = kept, None
             spec.update_mask(mask)
             raise
+        self._done_before = done  # of the whole step: who ended the game in it is paid, though the opponent waits there
+        return answered
 
     def act(self, tensordict: TensorDictBase, state: State) -> Tensor:
         """The moves that were chosen, in our numbers; -1 for illegal ones."""
@@ -458,13 +461,12 @@ class ChessEnv(ChessTurns):
         return new(data, batch, self.device)
 
     def _reward(self, step: TimeStep[State], rewards: Tensor) -> Tensor:
-        """What the last move reward who made it, or the seat that plays against an opponent; ``[*B]``."""
-        turn = step.state.board[..., TURN]
-        mover = 1 - turn if self.opponent is None else torch.full_like(turn, self.seat)
+        """What the last move earned who made it, or the seat that plays against an opponent; ``[*B]``."""
+        turn, why, known = step.state.board[..., TURN], step.outcome, len(OUTCOMES)
+        mover = torch.where(why == known, turn, 1 - turn)  # after an illegal move it is still one's turn
+        mover = mover if self.opponent is None else torch.full_like(turn, self.seat)
         reward = rewards.gather(-1, mover.unsqueeze(-1)).squeeze(-1)
-        why, known = step.outcome, len(OUTCOMES)
         reward = torch.where((why > CHECKMATE) & (why < known), 0.5, reward)
-        reward = torch.where((why == known) & (reward != 0), -1.0, reward)  # an illegal move
         return reward if self._done_before is None else reward.masked_fill(self._done_before, 0.0)
 
     _done_before: Tensor | None = None

@@ -8,8 +8,8 @@ from marlenv.errors import SpecError, nearest
 from marlenv.games.chess.env.chess_env import ChessEnv
 from marlenv.games.chess.env.grouped_chess_env import ChessTurns, GroupedChessEnv
 from marlenv.games.chess.rules import Chess
-from marlenv.games.env.make import keywords, with_sizes
-from marlenv.options import check_options
+from marlenv.games.env.make import with_sizes
+from marlenv.options import check_options, keywords
 
 RULES = ("draws", "chess960", "number", "path")
 LAYOUTS = ("grouped", "torchrl")
@@ -35,8 +35,8 @@ def make_chess(
         raise SpecError(f"chess: layout={layout!r}; {nearest(layout, LAYOUTS)}")
     options = with_sizes("Chess", options, num_envs, max_steps)
     if layout == "torchrl":
-        check_options("chess", options, keywords(ChessEnv))
+        check_options("chess", options, keywords(ChessEnv) - {"rules"})
         return ChessEnv(**options)
-    check_options("chess", options, {*RULES, *keywords(GroupedChessEnv)} - {"observation_dtype"})
+    check_options("chess", options, {*RULES, *keywords(GroupedChessEnv)} - {"rules", "observation_dtype"})
     rules = Chess(**{name: options.pop(name) for name in RULES if name in options})
     return GroupedChessEnv(rules, **options)
