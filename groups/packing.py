@@ -168,12 +168,15 @@ class Packer:
 
     # --- out -------------------------------------------------------------------------------------
 
-    def unpack(self, td: TensorDictBase, only: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+    def unpack(
+        self, td: TensorDictBase, only: Collection[str] | None = None, *, as_vectors: bool = False
+    ) -> dict[str, dict[str, Any]]:
         """The data of each agent, as simulators take it: arrays and numbers.
 
         Args:
             td: holds this packer's entries under the groups' keys, without batch dimensions.
             only: the agents that are wanted; all of them when left out.
+            as_vectors: leave one-hot entries as they are, for the caller to look at.
 
         Raises:
             KeyMissing: an entry is not in ``td``.
@@ -191,7 +194,7 @@ class Packer:
             plans = self._plans[group]
             if self._dense[group]:
                 for entry in plans[0]:
-                    array = _read(node, entry, group)
+                    array = _read(node, entry, group, as_vectors)
                     for i in wanted:
                         if entry.own[i] is not None:
                             corner = entry.corners[i]
@@ -200,15 +203,17 @@ class Packer:
             else:
                 for i in wanted:
                     for entry in plans[i]:
-                        value = _read(node[i], entry, group)
+                        value = _read(node[i], entry, group, as_vectors)
                         value = value if isinstance(entry.spec, NonTensor) else value[()]
                         plant(out.setdefault(agents[i], {}), entry.key, value)
         return out
 
 
-def _read(node: TensorDictBase, entry: PackedEntry, group: Path) -> Any:
+def _read(node: TensorDictBase, entry: PackedEntry, group: Path, as_vectors: bool) -> Any:
     """One entry of a group, or of one agent, as an array; a list or the thing itself when it is not a tensor."""
     value = fetch(node, entry.key)
+    if as_vectors and isinstance(entry.spec, VECTORS) and value is not None:
+        return TensorSpec.to_numpy(entry.spec, value)
     if type(value) is Tensor and not isinstance(entry.spec, NonTensor):
         return entry.spec.to_numpy(value)
     if value is None and not isinstance(entry.spec, NonTensor):

@@ -28,13 +28,13 @@ from marlenv.wrappers._agent_data import AgentData
 from marlenv.wrappers._answers import Answers, checked_specs, observed_by, paid_by
 from marlenv.wrappers._choices import Choices
 from marlenv.wrappers._episode_flags import EpisodeFlags
+from marlenv.wrappers._reset_seeds import SeededResets
 from marlenv.wrappers._root_data import RootData
-from marlenv.wrappers._roster import AgentsWrapper
 
 ActionsOf = Callable[[Any, set[str]], dict[str, Any]]
 
 
-class AgentsEnv(AgentsWrapper):
+class AgentsEnv(SeededResets):
     """An env around a simulator with several agents. Abstract; derive from :class:`~marlenv.wrappers.ParallelSimEnv` or
     :class:`~marlenv.wrappers.TurnSimEnv`.
 
@@ -72,7 +72,6 @@ class AgentsEnv(AgentsWrapper):
             whole(type(self).__name__, "max_steps", max_steps, 1)
         self._asked_groups, self._unequal, self.use_mask = group_map, unequal, use_mask
         self.max_steps, self.done_on_any = max_steps, self.default_rule if done_on_any is None else done_on_any
-        self._sim_seed: int | None = None
         super().__init__(**kwargs)
 
     # --- hooks -----------------------------------------------------------------------------------
@@ -88,10 +87,6 @@ class AgentsEnv(AgentsWrapper):
     def root_data(self) -> Mapping[str, Any]:
         """The values of :meth:`root_specs` now."""
         return {}
-
-    @abstractmethod
-    def _begin(self, tensordict: TensorDictBase | None) -> TensorDict:
-        """Starts an episode; returns its first data."""
 
     @abstractmethod
     def _play(self, actions_of: ActionsOf, source: Any) -> tuple[Mapping[str, AgentStep], Collection[str] | None]:
@@ -130,12 +125,6 @@ class AgentsEnv(AgentsWrapper):
 
     # --- an episode ------------------------------------------------------------------------------
 
-    def _reset(self, tensordict: TensorDictBase | None) -> TensorDict:
-        out = self._begin(tensordict)
-        if not self._began:
-            self._began = True
-        return out
-
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
         self._check_began("step")
         return self._emit(*self._play(self._actions_of, tensordict), first=False)
@@ -156,7 +145,7 @@ class AgentsEnv(AgentsWrapper):
 
     def _actions_of(self, tensordict: TensorDictBase, agents: set[str]) -> dict[str, Any]:
         """The actions of some agents, as the simulator takes them."""
-        acts = self._choices.checked(self._action_packer.unpack(tensordict, agents))
+        acts = self._choices.checked(self._action_packer.unpack(tensordict, agents, as_vectors=True))
         return {agent: data["action"] for agent, data in acts.items()}
 
     def _emit(self, got: Mapping[str, AgentStep], acting: Collection[str] | None, *, first: bool) -> TensorDict:
@@ -180,11 +169,3 @@ class AgentsEnv(AgentsWrapper):
         if self.team_reward and not first:
             put(out, "reward", torch.tensor([next((float(step.reward) for step in got.values()), 0.0)]))
         return out if self.device is None or self.device.type == "cpu" else out.to(self.device)
-
-    def _set_seed(self, seed: int | None) -> None:
-        self._sim_seed = seed
-
-    def _take_seed(self) -> int | None:
-        """The seed for the next reset of the simulator: given once after every ``set_seed``."""
-        seed, self._sim_seed = self._sim_seed, None
-        return seed

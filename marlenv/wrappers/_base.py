@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from types import ModuleType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -14,19 +14,8 @@ from marlenv.envs import EnvBase
 from marlenv.errors import MissingExtra, NeedsReset, SpecError, SpecTypeError, whole
 from marlenv.optional import need
 from marlenv.options import check_options, naming_options
+from marlenv.wrappers._attributes import ClassValue, attribute_of
 from marlenv.wrappers._rows import check_rows
-
-Value = TypeVar("Value")
-
-
-class ClassValue(Generic[Value]):
-    """A value that a class and its instances have, worked out when it is read."""
-
-    def __init__(self, of: Callable[[Any], Value]) -> None:
-        self.of, self.__doc__ = of, of.__doc__
-
-    def __get__(self, instance: Any, owner: type) -> Value:
-        return self.of(owner)
 
 
 class EnvWrapper(EnvBase):
@@ -161,7 +150,7 @@ class EnvWrapper(EnvBase):
         except AttributeError:
             if name.startswith("_") or "_env" not in self.__dict__:
                 raise
-        return env.get_wrapper_attr(name) if hasattr(env := self._env, "get_wrapper_attr") else getattr(env, name)
+        return attribute_of(self, self._env, name)
 
     def __repr__(self) -> str:
         inside = f"env={self.__dict__.get('_env')!r}, batch_size={list(self.batch_size)}, device={self.device}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
@@ -12,6 +13,7 @@ from marlenv.groups import GroupTree, group_specs
 from marlenv.keys import Path, nested
 from marlenv.specs import Composite, TensorSpec
 from marlenv.tensordicts import columns, get, nest, parts, plant
+from marlenv.wrappers._choices import check_acting
 from marlenv.wrappers._roster import AgentsWrapper
 
 
@@ -40,17 +42,39 @@ class BatchedGroups(AgentsWrapper):
         """
         found: dict[Path, Tensor | list[Tensor]] = {}
         for path in self.tree.groups:
-            spec: Any = self.full_action_spec[nested(path)]
-            group: Any = td
-            for name in path:
-                group = get(group, name)
-            if self._lazy[path] or parts(group) is not None:
-                actions = [get(one, "action") for one in columns(group, 1)]
-                specs = [part["action"] for part in spec.unbind(1)]
-                found[path] = [self._as_numbers(s, c) for s, c in zip(specs, actions, strict=True)]
+            spec, action = self._acts(td, path)
+            if isinstance(action, list):
+                found[path] = [self._as_numbers(s, c) for s, c in zip(spec, action, strict=True)]
             else:
-                found[path] = self._as_numbers(spec["action"], get(group, "action"))
+                found[path] = self._as_numbers(spec, action)
         return found
+
+    def check_actions(self, td: TensorDictBase, acting: Mapping[Path, Tensor] | None = None) -> None:
+        """Raises IllegalAction where somebody who acts does what is none of the actions. It looks at data.
+
+        Args:
+            td: holds the actions.
+            acting: group -> whose actions are read, bool ``[B, A]``; everybody's when left out.
+        """
+        who = f"{type(self).__name__}.step"
+        for path, agents in self.tree.groups.items():
+            acts = torch.ones(*self.batch_size, len(agents), dtype=torch.bool) if acting is None else acting[path]
+            spec, action = self._acts(td, path)
+            if isinstance(action, list):
+                for i, agent in enumerate(agents):
+                    check_acting(who, (agent,), spec[i], action[i].unsqueeze(1), acts[:, i : i + 1])
+            else:
+                check_acting(who, agents, spec, action, acts)
+
+    def _acts(self, td: TensorDictBase, path: Path) -> tuple[Any, Tensor | list[Tensor]]:
+        """The spec of a group's actions and the actions; one for each agent where they are stacked lazily."""
+        spec: Any = self.full_action_spec[nested(path)]
+        group: Any = td
+        for name in path:
+            group = get(group, name)
+        if self._lazy[path] or parts(group) is not None:
+            return [part["action"] for part in spec.unbind(1)], [get(one, "action") for one in columns(group, 1)]
+        return spec["action"], get(group, "action")
 
     def scatter(self, td: TensorDictBase) -> dict[str, Tensor]:
         """Agent -> its action ``[B, ...]``, one-hot ones as numbers."""

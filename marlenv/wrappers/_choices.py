@@ -6,21 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from marlenv.errors import GroupError, IllegalAction
 from marlenv.groups import GroupTree
+from marlenv.groups.packing import VECTORS
 from marlenv.groups.specs import Unequal
 from marlenv.keys import Path, path
 from marlenv.specs import Binary, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec
 from marlenv.specs.onehot import are_one_hot
+from marlenv.tensordicts import get
 
 Acts = dict[str, dict[str, Any]]
 FEW = 128  # numbers
 
 
 class Choices:
-    """How many choices every agent has.
+    """What every agent can choose from.
 
     Args:
         who: the wrapper, for messages.
@@ -43,28 +46,48 @@ class Choices:
         self.who, self._counts = who, {agent: _counts(entries) for agent, entries in acted.items()}
 
     def checked(self, acts: Acts) -> Acts:
-        """The same actions, entry by entry, as arrays and numbers.
+        """The same actions, entry by entry, as arrays and numbers; one-hot vectors become numbers.
 
         Raises:
-            IllegalAction: a number is that of no choice.
+            IllegalAction: a number is that of no choice, or a vector is not one-hot.
         """
         counts = self._counts
         for agent, entries in acts.items():
-            for where, n in counts[agent]:
-                chosen: Any = entries
-                for name in where:
-                    chosen = chosen[name]
-                if not (0 <= chosen < n if type(n) is int else ((chosen >= 0) & (chosen < n)).all()):
+            for where, name, n in counts[agent]:
+                inside: Any = entries
+                for one in where:
+                    inside = inside[one]
+                chosen = inside[name]
+                if isinstance(n, VECTORS):
+                    inside[name] = self._number(agent, n, chosen)
+                elif not (0 <= chosen < n if type(n) is int else ((chosen >= 0) & (chosen < n)).all()):
                     raise _none(self.who, f"actions of agent {agent!r}", n, chosen)
         return acts
 
+    def _number(self, agent: str, spec: OneHot | MultiOneHot, vector: Any) -> Any:
+        """What one-hot vectors stand for."""
+        if type(spec) is OneHot and spec.register is None and len(row := vector.tolist()) <= FEW and is_lone(row):
+            return np.int64(row.index(1))
+        value = torch.from_numpy(vector)
+        check_one_hot(self.who, spec, value, what=f"actions of agent {agent!r}")
+        return spec.to_numpy(value)
 
-def check_choices(who: str, spec: TensorSpec, action: Tensor, acting: Tensor | None = None) -> None:
+
+def is_lone(numbers: Sequence[Any]) -> bool:
+    """Whether one of a few numbers is 1 and the others are 0: lists are seen through fastest.
+
+    >>> is_lone([0, 1, 0]), is_lone([False, False]), is_lone([1.0, 0.5])
+    (True, False, False)
+    """
+    return numbers.count(1) == 1 and numbers.count(0) == len(numbers) - 1
+
+
+def check_choices(who: str, spec: TensorSpec, action: Any, acting: Tensor | None = None) -> None:
     """Raises IllegalAction where actions are no choices.
 
     Args:
         who: the wrapper, for messages.
-        spec: that of the actions.
+        spec: that of the actions, or of their parts.
         action: may have more dimensions in front.
         acting: whose are read, bool; the one-hot vectors of others may be zeros.
 
@@ -72,33 +95,39 @@ def check_choices(who: str, spec: TensorSpec, action: Tensor, acting: Tensor | N
     Traceback (most recent call last):
     marlenv.errors.IllegalAction: Here.step: actions must be one-hot, got [0.0, 0.0]
     """
+    if isinstance(spec, Composite):
+        for name, part in spec.items():
+            check_choices(who, part, get(action, name), acting)
+        return
     n = count_of(spec)
     if n is not None:
         if bool(((action < 0) | (action >= n)).any()):
-            raise _none(who, "actions", n, action.tolist())
+            raise _none(who, "actions", _shown(spec), action.tolist())
     else:
         check_one_hot(who, spec, action, acting)
 
 
-def check_one_hot(who: str, spec: TensorSpec, action: Tensor, acting: Tensor | None = None) -> None:
+def check_one_hot(
+    who: str, spec: TensorSpec, action: Tensor, acting: Tensor | None = None, *, what: str = "actions"
+) -> None:
     """Raises IllegalAction where actions of a one-hot spec are not one-hot; arguments are those of
-    :func:`check_choices`.
+    :func:`check_choices`, and ``what`` they are called.
 
     >>> check_one_hot("Here", OneHot(2), torch.tensor([1.0, 1.0]))
     Traceback (most recent call last):
     marlenv.errors.IllegalAction: Here.step: actions must be one-hot, got [1.0, 1.0]
     """
-    if not isinstance(spec, (OneHot, MultiOneHot)):
+    if not isinstance(spec, VECTORS):
         return
-    if action.numel() <= FEW and len(spec.space_sizes) == 1:  # lists of few are seen through fastest
+    if action.numel() <= FEW and len(spec.space_sizes) == 1:
         rows = [action.tolist()] if action.ndim == 1 else action.reshape(-1, action.shape[-1]).tolist()
-        if all(one.count(1) == 1 and one.count(0) == len(one) - 1 for one in rows):
+        if all(map(is_lone, rows)):
             return
-    bad = _not_one_hot(spec, action).any(-1)
+    bad = ~are_one_hot(action, spec.space_sizes).all(-1)
     bad = bad if acting is None else bad & acting.to(bad.device)
     if bool(bad.any()):
         raise IllegalAction(
-            f"{who}.step: actions must be one-hot, got {action[bad].reshape(-1, action.shape[-1])[0].tolist()}"
+            f"{who}.step: {what} must be one-hot, got {action[bad].reshape(-1, action.shape[-1])[0].tolist()}"
         )
 
 
@@ -118,11 +147,10 @@ def check_acting(where: str, agents: Sequence[str], spec: TensorSpec, action: Te
     """
     n = count_of(spec)
     if n is not None:
-        bad, wanted = (action < 0) | (action >= n), f"a number from 0 to below {n}"
-        if isinstance(spec, MultiCategorical):
-            wanted = f"numbers from 0 to below {list(spec.space_sizes)}"
-    elif isinstance(spec, (OneHot, MultiOneHot)):
-        bad, wanted = _not_one_hot(spec, action), "one-hot"
+        several = "numbers" if isinstance(spec, MultiCategorical) else "a number"
+        bad, wanted = (action < 0) | (action >= n), f"{several} from 0 to below {_shown(spec)}"
+    elif isinstance(spec, VECTORS):
+        bad, wanted = ~are_one_hot(action, spec.space_sizes), "one-hot"
     elif action.is_floating_point():
         bad, wanted = ~action.isfinite(), "finite"
     else:
@@ -135,13 +163,13 @@ def check_acting(where: str, agents: Sequence[str], spec: TensorSpec, action: Te
         )
 
 
-def _not_one_hot(spec: OneHot | MultiOneHot, action: Tensor) -> Tensor:
-    """Which choices of actions are no one-hot vectors, bool ``[..., choices]``."""
-    return ~are_one_hot(action, spec.space_sizes)
-
-
 def _none(who: str, what: str, n: Any, got: Any) -> IllegalAction:
     return IllegalAction(f"{who}.step: {what} are numbers from 0 to below {n}, got {got}")
+
+
+def _shown(spec: TensorSpec) -> Any:
+    """How many choices there are, for messages."""
+    return list(spec.space_sizes) if isinstance(spec, MultiCategorical) else count_of(spec)
 
 
 def count_of(spec: TensorSpec) -> Any:
@@ -153,13 +181,16 @@ def count_of(spec: TensorSpec) -> Any:
     return spec.n if isinstance(spec, Categorical) else None
 
 
-def _counts(entries: Composite) -> list[tuple[Path, Any]]:
-    """Where numbers of choices are, and how many there are: a number, or an array of the entry's shape."""
-    found: list[tuple[Path, Any]] = []
-    for key in entries.keys(True, True):
-        n = count_of(entries[key])
+def _counts(entries: Composite) -> list[tuple[Path, str, Any]]:
+    """Where choices are, the last name apart, and how many there are: a number, an array of the entry's shape, or the
+    spec of one-hot vectors.
+    """
+    found: list[tuple[Path, str, Any]] = []
+    for key, spec in entries.items(True, True):
+        *inside, name = path(key)
+        n = spec if isinstance(spec, VECTORS) else count_of(spec)
         if n is not None:
-            found.append((path(key), np.asarray(n) if entries[key].shape else int(n)))
+            found.append((tuple(inside), name, n if n is spec else np.asarray(n) if spec.shape else int(n)))
     return found
 
 

@@ -11,11 +11,10 @@ from torch import Size, Tensor
 
 from marlenv.envs.seeding import fresh_seed
 from marlenv.errors import ShapeError
-from marlenv.keys import Path, nested
+from marlenv.keys import Path
 from marlenv.optional import need
-from marlenv.tensordicts import columns, fetch, get, lazy, new, parts
+from marlenv.tensordicts import lazy, new
 from marlenv.wrappers._batched import BatchedAgentsEnv
-from marlenv.wrappers._choices import check_acting
 from marlenv.wrappers._jax_arrays import td_to_tree, to_jax, to_wider, tree_to_td
 from marlenv.wrappers._jax_compiled import CompiledEnv
 from marlenv.wrappers._jax_rows import GroupLayout, keys_of
@@ -74,7 +73,7 @@ class JaxAgentsEnv(CompiledEnv, BatchedAgentsEnv):
 
     def sim_step(self, tensordict: TensorDictBase) -> TensorDict:
         if self._looks:
-            self._check_actions(tensordict)
+            self.check_actions(tensordict, self._acting)
         actions = [
             [to_jax(x) for x in a] if isinstance(a, list) else to_jax(a)
             for a in self.group_actions(tensordict).values()
@@ -90,18 +89,6 @@ class JaxAgentsEnv(CompiledEnv, BatchedAgentsEnv):
             groups[path] = lazy([new(x, self.batch_size) for x in entries], 1) if lazily else new(entries, lead)
             self._acting[path] = torch.stack([x["mask"] for x in entries], 1) if lazily else entries["mask"].clone()
         return self.rooted(dict(root), groups)
-
-    def _check_actions(self, td: TensorDictBase) -> None:
-        """Raises IllegalAction where somebody who acts does what is none of the actions."""
-        who = f"{type(self).__name__}.step"
-        for path, agents, lazily in self._groups:
-            spec, group, acting = self.full_action_spec[nested(path)], fetch(td, path), self._acting[path]
-            if lazily or parts(group) is not None:
-                each = zip(agents, spec.unbind(1), columns(group, 1), acting.unbind(1), strict=True)
-                for agent, its, one, acts in each:
-                    check_acting(who, (agent,), its["action"].unsqueeze(1), one["action"].unsqueeze(1), acts[:, None])
-            else:
-                check_acting(who, agents, spec["action"], get(group, "action"), acting)
 
     # --- randomness and state --------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from marlenv.optional import has, need
 from marlenv.rng import RowRNG
 from marlenv.specs import Binary, Categorical, Composite, Unbounded
 from marlenv.tensordicts import get, new, rows
-from marlenv.wrappers._base import ClassValue
+from marlenv.wrappers._attributes import ClassValue
 from marlenv.wrappers._rows import rows_of
 
 

@@ -139,6 +139,8 @@ def test_one_hot_entries_may_be_given_as_numbers():
     packed = packs.pack({"a": {"hot": 2}, "b": {"hot": np.array([False, True, False])}})
     assert packed["agents", "hot"].int().tolist() == [[0, 0, 1], [0, 1, 0]]
     assert packs.unpack(packed) == {"a": {"hot": 2}, "b": {"hot": 1}}
+    vectors = packs.unpack(packed, as_vectors=True)
+    assert [vectors[a]["hot"].tolist() for a in "ab"] == [[False, False, True], [False, True, False]]
 
 
 def test_padded_one_hot_actions_come_back_as_numbers():

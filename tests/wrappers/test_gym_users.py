@@ -35,8 +35,10 @@ def test_what_a_simulator_was_made_with_is_read_through_its_wrappers() -> None:
     env = pendulum(9.81)
     assert not hasattr(env._env, "g")
     assert env.g == env._env.unwrapped.g == 9.81
-    with pytest.raises(AttributeError, match="has no attribute 'no_such_thing'"):
+    says = "^'GymEnv' object has no attribute 'no_such_thing', and neither has its simulator, TimeLimit$"
+    with pytest.raises(AttributeError, match=says) as error:
         env.no_such_thing  # noqa: B018
+    assert (error.value.name, error.value.obj) == ("no_such_thing", env)
     pools = SerialEnv(2, pendulum, create_env_kwargs=[{"gravity": 1.5}, {"gravity": 2.5}])
     assert pools.g == [1.5, 2.5]
 

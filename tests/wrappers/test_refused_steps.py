@@ -1,18 +1,23 @@
-"""A step that a simulator refuses is no step: the time limit cuts off after as many others as without it."""
+"""A step that a simulator refuses is no step: the time limit cuts off after as many others as without it. And a reset
+that it refuses uses up no seed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
 from test_bad_simulators import Counting
 from test_batched_simulators import ROWS, Batch
 from test_pettingzoo_side_by_side import Quiet
 from test_wrapper_authors import Mine
+from twin_envs import assert_same_data
 
-from marlenv import OpenSpielEnv, PettingZooWrapper
+from marlenv import GymWrapper, OpenSpielEnv, PettingZooWrapper
 from marlenv.errors import IllegalAction
 
 pytestmark = pytest.mark.sim
@@ -89,3 +94,57 @@ def test_an_illegal_move_of_open_spiel_does_not_count() -> None:
         with pytest.raises(IllegalAction, match="action 0 of agent 'player_1' is illegal"):
             env.step(td.copy())
     assert cut == [False, False, True]
+
+
+class Grumpy(Quiet):
+    """A parallel env of PettingZoo that refuses to begin."""
+
+    grumbles = False
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        if self.grumbles:
+            raise Refuses
+        return super().reset(seed, options)
+
+
+class GrumpyGym(gymnasium.Env):
+    """The same, of gymnasium."""
+
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(2)
+    grumbles = False
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        if self.grumbles:
+            raise Refuses
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 3).astype(np.float32), {}
+
+
+def _rows_of(sim: Any) -> Any:
+    return gymnasium.vector.SyncVectorEnv([lambda: sim, GrumpyGym])
+
+
+BEGINS: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "pettingzoo": lambda: (PettingZooWrapper(sim := Grumpy()), sim),
+    "gym": lambda: (GymWrapper(sim := GrumpyGym()), sim),
+    "vector": lambda: (GymWrapper(_rows_of(sim := GrumpyGym())), sim),
+}
+
+
+@pytest.mark.parametrize("told", [{}, {"options": {"wind": 1}}], ids=["plain", "options"])
+@pytest.mark.parametrize("name", BEGINS)
+def test_a_refused_reset_uses_up_no_seed(name: str, told: dict[str, Any]) -> None:
+    """Whoever tries again gets the episode that was asked for."""
+    firsts = []
+    for refused in (False, True):
+        env, sim = BEGINS[name]()
+        env.reset()
+        env.set_seed(7)
+        if refused:
+            sim.grumbles = True
+            with pytest.raises(Refuses):
+                env.reset(**told)
+            sim.grumbles = False
+        firsts.append([env.reset(**told), env.reset()] if name == "pettingzoo" else [env.reset(**told)])
+    for one, other in zip(*firsts, strict=True):
+        assert_same_data(one, other)

@@ -17,13 +17,13 @@ pytestmark = pytest.mark.sim
 
 MOVES = 40
 MOST = {  # calls per move of a loop of step_and_maybe_reset, resets included
-    "tic_tac_toe": 112,
-    "kuhn_poker": 134,
-    "leduc_poker": 125,
+    "tic_tac_toe": 110,
+    "kuhn_poker": 132,
+    "leduc_poker": 123,
     "matrix_rps": 158,
     "goofspiel": 119,
-    "pig": 108,
-    "connect_four": 107,
+    "pig": 106,
+    "connect_four": 105,
 }
 
 

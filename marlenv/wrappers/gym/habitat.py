@@ -13,8 +13,8 @@ import torch
 from marlenv.errors import SpecTypeError
 from marlenv.optional import need
 from marlenv.specs.dtypes import usable_device
+from marlenv.wrappers._attributes import ClassValue
 from marlenv.wrappers._backend import set_gym_backend
-from marlenv.wrappers._base import ClassValue
 from marlenv.wrappers.gym.env import GymEnv, listed
 from marlenv.wrappers.gym.outputs import LATE
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from marlenv.errors import SpecTypeError
 from marlenv.optional import need
 from marlenv.specs import TensorSpec
-from marlenv.wrappers._base import ClassValue
+from marlenv.wrappers._attributes import ClassValue
 from marlenv.wrappers._spaces import spec_of
 from marlenv.wrappers.gym.env import GymEnv
 from marlenv.wrappers.gym.wrapper import GymWrapper

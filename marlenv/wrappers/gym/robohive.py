@@ -15,8 +15,8 @@ from torch import Tensor
 from marlenv.errors import SpecError, Unsupported, whole
 from marlenv.optional import need
 from marlenv.specs import Bounded, Composite, TensorSpec, Unbounded
+from marlenv.wrappers._attributes import ClassValue
 from marlenv.wrappers._backend import set_gym_backend
-from marlenv.wrappers._base import ClassValue
 from marlenv.wrappers._spaces import torch_dtype
 from marlenv.wrappers.gym.env import GymEnv
 

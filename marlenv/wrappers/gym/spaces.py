@@ -14,7 +14,7 @@ from marlenv.keys import NestedKey
 from marlenv.specs import Categorical, Composite, NonTensor, TensorSpec
 from marlenv.tensordicts import fetch
 from marlenv.wrappers._backend import KNOWN, gym_backend
-from marlenv.wrappers._choices import check_one_hot, count_of
+from marlenv.wrappers._choices import check_choices, check_one_hot, count_of
 from marlenv.wrappers._reading import reader_of
 from marlenv.wrappers._space_values import decoder_of
 from marlenv.wrappers._spaces import kind_of, spec_called
@@ -92,7 +92,7 @@ class Spaces:
 
     def numbers(self, action: Tensor | Any) -> Any:
         """The action as arrays, one-hot ones as numbers of choices."""
-        check_one_hot(self._who, self.action, action)
+        (check_choices if self._parts else check_one_hot)(self._who, self.action, action)
         return self.action.to_numpy(action)
 
     def decoded(self, value: Any) -> Any:

@@ -12,8 +12,8 @@ from torch import Size, Tensor
 from marlenv.errors import SpecTypeError
 from marlenv.specs import Binary, Bounded, Composite, TensorSpec, Unbounded
 from marlenv.tensordicts import get, new
+from marlenv.wrappers._attributes import ClassValue
 from marlenv.wrappers._backend import gym_backend
-from marlenv.wrappers._base import ClassValue
 from marlenv.wrappers._gymlike import GymLikeEnv
 from marlenv.wrappers.gym.beside import side_by_side
 from marlenv.wrappers.gym.outputs import frame, opened, outcome, paid
@@ -168,18 +168,18 @@ class GymWrapper(GymLikeEnv):
         return self._with_info(new(data, self.batch_size), info)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        if self._next_seed is not None:
-            if self._modern:
-                kwargs = {"seed": self._next_seed, **kwargs}
-            else:
-                self._env.seed(self._next_seed)
-            self._next_seed = None
+        if self._next_seed is not None and self._modern:
+            kwargs = {"seed": self._next_seed, **kwargs}
+        elif self._next_seed is not None:
+            self._env.seed(self._next_seed)
         mask = None if tensordict is None else get(tensordict, "_reset")
         if self._rows is None:
-            return super()._reset(None if mask is None else tensordict, **kwargs)
+            out = super()._reset(None if mask is None else tensordict, **kwargs)
+            self._next_seed = None  # not before: a reset that the simulator refuses uses up no seed
+            return out
         first = None if mask is None or not self._began else mask.reshape(-1).cpu().numpy()
         obs, info = self._rows.reset(first, kwargs)
-        self._began = True
+        self._began, self._next_seed = True, None
         return self._with_info(new(self.read_obs(obs), self.batch_size), info)
 
     def _set_seed(self, seed: int | None) -> None:

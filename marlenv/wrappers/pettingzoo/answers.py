@@ -45,6 +45,13 @@ def check_interface(who: str, sim: Any) -> None:
         raise SpecError(f"{who}: {name}.reset takes no seed; PettingZoo's is reset(seed=None, options=None)")
 
 
+def checked_options(who: str, options: Any) -> Mapping[str, Any] | None:
+    """The options of a reset, which must be a dict."""
+    if not isinstance(options, Mapping | None):
+        raise unlike(f"{who}.reset: options", "a dict", options, "be")
+    return options
+
+
 def first_infos(who: str, sim: Any, *, parallel: bool) -> Mapping[str, Any]:
     """The infos of a first reset, agent by agent."""
     found = sim.reset()

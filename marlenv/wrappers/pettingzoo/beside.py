@@ -12,8 +12,10 @@ from torch import Size
 
 from marlenv.envs.plan import DENSE
 from marlenv.envs.rollout import stack_steps
+from marlenv.specs import TensorSpec
 from marlenv.tensordicts import get, new
 from marlenv.wrappers._agent import AgentStep
+from marlenv.wrappers._choices import Choices
 from marlenv.wrappers._episode_flags import FLAGS, MASKS, Arrays
 from marlenv.wrappers._numbers import is_number
 
@@ -52,10 +54,10 @@ class Beside:
         self.masks, self.mask_at = MASKS if first.use_mask else (), first._flags.mask_at
 
     def actions(self, envs: Sequence[PettingZooWrapper], td: TensorDictBase) -> list[dict[str, Any]]:
-        """The actions of all rows, agent by agent, as their simulators take them."""
+        """The actions of all rows, agent by agent, as arrays; one-hot ones are vectors."""
         rows: list[dict[str, Any]] = [{} for _ in envs]
         for name, agents, _, spec in self.groups:
-            values = spec.to_numpy(get(get(td, name), "action"))
+            values = TensorSpec.to_numpy(spec, get(get(td, name), "action"))
             for row, own in zip(rows, values, strict=True):
                 row.update(zip(agents, own, strict=True))
         return rows
@@ -64,7 +66,7 @@ class Beside:
         """One step of one env."""
         env._check_began("step")
         flags = env._flags
-        got, following = env._play(_chosen, actions)
+        got, following = env._play(_chosen, (env._choices, actions))
         if flags.ended or env._answers.unseen[False] or got.keys() != self.names or not self._fits(got):
             return env._emit(got, following, first=False)
         flags.note(got, cut=env.max_steps is not None and flags.steps >= env.max_steps)
@@ -121,8 +123,10 @@ class Beside:
         return not changed and not env.is_closed and not env.run_type_checks and env._auto_reset is None
 
 
-def _chosen(actions: dict[str, Any], agents: set[str]) -> dict[str, Any]:
-    return {agent: action for agent, action in actions.items() if agent in agents}
+def _chosen(given: tuple[Choices, dict[str, Any]], agents: set[str]) -> dict[str, Any]:
+    choices, actions = given
+    acts = choices.checked({agent: {"action": action} for agent, action in actions.items() if agent in agents})
+    return {agent: entries["action"] for agent, entries in acts.items()}
 
 
 def _entries(step: AgentStep) -> dict[str, Any]:

@@ -16,10 +16,9 @@ from marlenv.optional import need
 from marlenv.options import blaming_options
 from marlenv.specs import Composite, TensorSpec
 from marlenv.wrappers._agent import AgentSpecs, AgentStep
-from marlenv.wrappers._answers import unlike
 from marlenv.wrappers._base import option_names, own_options
 from marlenv.wrappers._turns import Result, TurnSimEnv
-from marlenv.wrappers.pettingzoo.answers import check_interface, first_infos, state_spec
+from marlenv.wrappers.pettingzoo.answers import check_interface, checked_options, first_infos, state_spec
 from marlenv.wrappers.pettingzoo.beside import OURS, fit, side_by_side
 from marlenv.wrappers.pettingzoo.interfaces import Interface, ParallelInterface, TurnsInterface
 from marlenv.wrappers.pettingzoo.spaces import AgentSpaces
@@ -73,6 +72,8 @@ class PettingZooWrapper(TurnSimEnv):
     git_url: ClassVar[str] = "https://github.com/Farama-Foundation/PettingZoo"
     drops_infos = True
     _side_by_side = classmethod(side_by_side)
+    _asked_options: Mapping[str, Any] | None = None
+    """What the last ``reset`` was told."""
 
     def __init__(
         self,
@@ -150,13 +151,11 @@ class PettingZooWrapper(TurnSimEnv):
         """Starts an episode; ``seed`` as :meth:`set_seed`, ``options`` as PettingZoo's ``reset`` takes them."""
         if seed is not None:
             self._set_seed(as_seed(type(self).__name__, seed))
-        if options is None:
-            return super()._reset(tensordict)
-        if not isinstance(options, Mapping):
-            raise unlike(f"{type(self).__name__}.reset: options", "a dict", options, "be")
-        self.sim_reset(self._take_seed(), options)
-        self._began = True
-        return self._opened()
+        self._asked_options = checked_options(type(self).__name__, options)
+        return super()._reset(tensordict)
+
+    def reset_options(self, tensordict: TensorDictBase | None) -> dict[str, Any]:
+        return {} if self._asked_options is None else {"options": self._asked_options}
 
     def sim_reset(self, seed: int | None, options: Mapping[str, Any] | None = None) -> None:
         self._interface.reset(seed, {} if options is None else {"options": dict(options)})

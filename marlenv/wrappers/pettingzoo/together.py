@@ -11,8 +11,10 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
+from marlenv.groups.packing import VECTORS
 from marlenv.specs import Categorical, TensorSpec
 from marlenv.tensordicts import get, new
+from marlenv.wrappers._choices import count_of
 from marlenv.wrappers._episode_flags import FLAGS, MASKS
 from marlenv.wrappers.pettingzoo.interfaces import ParallelInterface
 
@@ -32,6 +34,7 @@ class Group(NamedTuple):
     name: str
     agents: tuple[str, ...]
     action: TensorSpec
+    are_choices: bool
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     """Of an observation."""
@@ -40,11 +43,13 @@ class Group(NamedTuple):
     """Flags and masks of agents who all go on."""
     batch: Size
 
-    def chosen(self, value: Tensor) -> Iterable[Any]:
-        """The actions of the agents, as their simulator takes them."""
-        if type(self.action) is Categorical and value.dtype is torch.int64 and value.ndim == 1:
-            return map(np.int64, value.tolist())  # what to_numpy makes, in half its time
-        values: Iterable[Any] = self.action.to_numpy(value)
+    def chosen(self, value: Tensor) -> Iterable[Any] | None:
+        """The actions of the agents, as their simulator takes them; None where they are to be looked at."""
+        spec = self.action
+        if type(spec) is Categorical and value.dtype is torch.int64 and value.ndim == 1:
+            numbers = value.tolist()
+            return map(np.int64, numbers) if min(numbers) >= 0 and max(numbers) < spec.n else None
+        values: Iterable[Any] | None = None if self.are_choices else spec.to_numpy(value)
         return values
 
 
@@ -65,7 +70,8 @@ class Together:
             flags: dict[str, Any] = dict.fromkeys(FLAGS, np.zeros((count, 1), np.bool_))
             flags.update(dict.fromkeys(MASKS if env.use_mask else (), np.ones(count, np.bool_)))
             kinds = observation.shape, observation.dtype, reward.dtype
-            self._groups.append(Group(where[0], agents, action, *kinds, flags, Size((count,))))
+            choices = isinstance(action, VECTORS) or count_of(action) is not None
+            self._groups.append(Group(where[0], agents, action, choices, *kinds, flags, Size((count,))))
 
     def step(self, env: PettingZooWrapper, td: TensorDictBase) -> TensorDict | None:
         """What follows on a step; None where nothing was played, for the env to do it."""
@@ -79,7 +85,8 @@ class Together:
         assert isinstance(interface, ParallelInterface)
         actions: dict[str, Any] = {}
         for group in self._groups:
-            actions.update(zip(group.agents, group.chosen(get(get(td, group.name), "action")), strict=True))
+            chosen, agents = group.chosen(get(get(td, group.name), "action")), group.agents
+            actions.update(env._actions_of(td, {*agents}) if chosen is None else zip(agents, chosen, strict=True))
         answer = interface.ask(actions)
         if self._goes_on(answer, interface):
             made = self._packed(answer[0], answer[1])
@@ -101,7 +108,7 @@ class Together:
     def _packed(self, observations: Mapping[str, Any], rewards: Mapping[str, Any]) -> TensorDict | None:
         """The data of a step; None if a value needs a second look."""
         data: dict[str, Any] = {}
-        for name, agents, _, shape, dtype, number, flags, batch in self._groups:
+        for name, agents, _, _, shape, dtype, number, flags, batch in self._groups:
             seen, got = [observations[agent] for agent in agents], [rewards[agent] for agent in agents]
             for one in seen:
                 if type(one) is not np.ndarray or one.dtype is not dtype or one.shape != shape:

@@ -160,7 +160,7 @@ class UnityMLAgentsWrapper(AgentsEnv):
 
     def _actions_of(self, tensordict: TensorDictBase, agents: set[str]) -> dict[str, Any]:
         """The actions of some agents, continuous and discrete ones apart."""
-        return self._choices.checked(self._action_packer.unpack(tensordict, agents))
+        return self._choices.checked(self._action_packer.unpack(tensordict, agents, as_vectors=True))
 
     def _read(self, *, first: bool) -> tuple[dict[str, AgentStep], set[str]]:
         """What the agents got since the step before, decisions and last steps, and who is asked for a decision."""

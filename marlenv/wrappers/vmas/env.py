@@ -106,6 +106,8 @@ class VmasWrapper(BatchedAgentsEnv):
             return self._packed(None, *reset_rows(self._env, where, self.masked_reset))
 
     def sim_step(self, tensordict: TensorDictBase) -> TensorDict:
+        if self._looks and not self.categorical_actions and not self._env.continuous_actions:
+            self.check_actions(tensordict)  # VMAS is given numbers, which it looks at itself
         actions = [a if a.ndim > 1 else a.unsqueeze(-1) for a in self.scatter(tensordict).values()]
         with self._generators():
             try:
