@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marlenv.physics.jit import cache, kernel, operations, tracer
+from marlenv.physics.jit import cache, operations, source, tracer
 from marlenv.physics.jit.codegen import CARE, SLOTS, Emitter, aligned
 from marlenv.physics.jit.graph import TYPES, Graph
 
@@ -91,7 +91,7 @@ class Library:
         self.made = {name: Traced(f"case{i}", f, inputs) for i, (name, (f, inputs)) in enumerate(functions.items())}
         calls = "\n".join(f'extern "C" void go{i}(Slot *s) {{ case{i}(s, s); }}' for i in range(len(self.made)))
         codes = (traced.code for traced in self.made.values())
-        path, _ = cache.build("\n".join((kernel.runtime(head), *codes, calls, tail)))
+        path, _ = cache.build("\n".join((source.runtime(head), *codes, calls, tail)))
         self.library = ctypes.CDLL(str(path))
         self.number = {name: i for i, name in enumerate(self.made)}
 
