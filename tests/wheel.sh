@@ -33,7 +33,7 @@ for name in marlenv.available():
     print(name, list(data.shape), "from", home)
 PY
 "$root/build/wheel/venv/bin/python" - <<'PY'
-from marlenv.physics.jit.kernel import runtime
+from marlenv.physics.jit.source import runtime
 
 assert "struct Field" in runtime("vectors.h") and "int64_t run" in runtime("driver.cpp") and "Two" in runtime("vectors.h")
 PY

@@ -252,7 +252,7 @@ class Config:
         """The tournament that a TOML file describes."""
         try:
             given = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             raise SpecError(f"{path}: there is no such file; expected the TOML file of a tournament") from None
         except UnicodeDecodeError:
             raise SpecError(

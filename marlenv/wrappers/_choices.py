@@ -188,9 +188,11 @@ def _counts(entries: Composite) -> list[tuple[Path, str, Any]]:
     found: list[tuple[Path, str, Any]] = []
     for key, spec in entries.items(True, True):
         *inside, name = path(key)
-        n = spec if isinstance(spec, VECTORS) else count_of(spec)
-        if n is not None:
-            found.append((tuple(inside), name, n if n is spec else np.asarray(n) if spec.shape else int(n)))
+        n = count_of(spec)
+        if isinstance(spec, VECTORS):
+            found.append((tuple(inside), name, spec))
+        elif n is not None:
+            found.append((tuple(inside), name, np.asarray(n) if spec.shape else int(n)))
     return found
 
 

@@ -267,6 +267,8 @@ def test_two_players_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_no_config_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"t.toml: there is no such file; expected the TOML file"):
         Config.read(tmp_path / "t.toml")
+    with pytest.raises(SpecError, match="there is no such file; expected the TOML file"):
+        Config.read(tmp_path)
     ledger = open_ledger(Config.of(CONFIG), tmp_path / "a.sqlite")
     with pytest.raises(SpecError, match=r"a.sqlite: this is no TOML; a ledger is gone on with by `resume`"):
         Config.read(ledger.path)
