@@ -43,7 +43,7 @@ class Choices:
     def __init__(self, who: str, tree: GroupTree, acted: Mapping[str, Composite], *, unequal: Unequal) -> None:
         if unequal == "stack":
             _check_alike(who, tree, acted)
-        self.who, self._counts = who, {agent: _counts(entries) for agent, entries in acted.items()}
+        self.who, self._allowed = who, {agent: _allowed(entries) for agent, entries in acted.items()}
 
     def checked(self, acts: Acts) -> Acts:
         """The same actions, entry by entry, as arrays and numbers; one-hot vectors become numbers.
@@ -51,17 +51,18 @@ class Choices:
         Raises:
             IllegalAction: a number is that of no choice, or a vector is not one-hot.
         """
-        counts = self._counts
         for agent, entries in acts.items():
-            for where, name, n in counts[agent]:
+            for where, name, allowed in self._allowed[agent]:
                 inside: Any = entries
                 for one in where:
                     inside = inside[one]
                 chosen = inside[name]
-                if isinstance(n, VECTORS):
-                    inside[name] = self._number(agent, n, chosen)
-                elif not (0 <= chosen < n if type(n) is int else ((chosen >= 0) & (chosen < n)).all()):
-                    raise _none(self.who, f"actions of agent {agent!r}", n, chosen)
+                if isinstance(allowed, VECTORS):
+                    inside[name] = self._number(agent, allowed, chosen)
+                    continue
+                fits = 0 <= chosen < allowed if type(allowed) is int else ((chosen >= 0) & (chosen < allowed)).all()
+                if not fits:
+                    raise _none(self.who, f"actions of agent {agent!r}", allowed, chosen)
         return acts
 
     def _number(self, agent: str, spec: OneHot | MultiOneHot, vector: Any) -> Any:
@@ -181,9 +182,9 @@ def count_of(spec: TensorSpec) -> Any:
     return spec.n if isinstance(spec, Categorical) else None
 
 
-def _counts(entries: Composite) -> list[tuple[Path, str, Any]]:
-    """Where choices are, the last name apart, and how many there are: a number, an array of the entry's shape, or the
-    spec of one-hot vectors.
+def _allowed(entries: Composite) -> list[tuple[Path, str, Any]]:
+    """Where choices are, the last name apart, and what is allowed: numbers below a number or an array of the entry's
+    shape, or the vectors of a one-hot spec.
     """
     found: list[tuple[Path, str, Any]] = []
     for key, spec in entries.items(True, True):

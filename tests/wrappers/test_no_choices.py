@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -39,7 +40,7 @@ def test_agents_of_pettingzoo(parallel: bool, rows: int | None, at: int) -> None
     """
 
     def env(categorical: bool) -> Any:
-        one = lambda: PettingZooEnv("simple_spread_v3", parallel, categorical_actions=categorical)  # noqa: E731
+        one = partial(PettingZooEnv, "simple_spread_v3", parallel, categorical_actions=categorical)
         return one() if rows is None else SerialEnv(rows, one)
 
     who = rf"^PettingZooEnv.step: actions of agent 'agent_{0 if parallel else at}'"
@@ -52,9 +53,10 @@ def test_agents_of_pettingzoo(parallel: bool, rows: int | None, at: int) -> None
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("categorical", [True, False])
 def test_whoever_has_left_may_send_anything(categorical: bool, rows: int) -> None:
-    one = lambda: PettingZooWrapper(  # noqa: E731
-        Quiet(terminate={"wolf_0": 1}), categorical_actions=categorical, done_on_any=False
-    )
+    def one() -> PettingZooWrapper:
+        sim = Quiet(terminate={"wolf_0": 1})
+        return PettingZooWrapper(sim, categorical_actions=categorical, done_on_any=False)
+
     env = one() if rows == 1 else SerialEnv(rows, one)
     td = env.rand_action(env.reset())
     for _ in range(3):
