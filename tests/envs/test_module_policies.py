@@ -114,6 +114,13 @@ class OwnReads(ProbabilisticTensorDictModule):
         return super().get_dist(td.set("read", torch.ones(5)))
 
 
+class KeepsDispatched(ProbabilisticTensorDictModule):
+    @dispatch(auto_batch_size=False)
+    def forward(self, tensordict, tensordict_out=None, _requires_sample=True):
+        self.kept = tensordict
+        return super().forward(tensordict, tensordict_out, _requires_sample=_requires_sample)
+
+
 class CalledSampler(ProbabilisticTensorDictModule):
     def __call__(self, td, **how):
         return super().__call__(td, **how).set("called", torch.ones(5))
@@ -389,6 +396,25 @@ def test_rollouts_take_the_short_way(name):
     one, other = found
     assert set(one.keys(True, True)) == set(other.keys(True, True))
     assert all(torch.equal(one[key], other[key]) for key in one.keys(True, True))
+
+
+def watching(policy, kept):
+    """The sampler's reads are replaced on the module itself, and keep what they are given."""
+    inner = policy[-1].get_dist
+    policy[-1].get_dist = lambda td: (kept.append(td), inner(td))[1]
+    return policy
+
+
+def test_methods_of_ones_own_are_given_the_data_themselves():
+    """They may keep them, or ask whether they are the same."""
+    kept, td = [], data()
+    call(watching(actor(), kept), td)
+    for kind in (OwnReads, KeepsDispatched):
+        made = actor(kind=kind)
+        call(made, td)
+        kept.append(made[-1].kept)
+    assert len(kept) == 3
+    assert all(one is td for one in kept)
 
 
 def test_an_actor_takes_few_python_calls():
