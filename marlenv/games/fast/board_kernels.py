@@ -2,7 +2,7 @@
 
 A board of ``n`` cells is a word of 64 bits for each 64 cells, lowest first. A game plays and writes a block of rows
 at a time into memory at hand; :func:`hand_on` moves them to where they belong, past the caches where the data are
-large, and twice where games begin anew.
+large, and twice where games begin anew. In a rollout the positions are at hand from step to step.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from marlenv.games.fast.kernels import (
     _unit,
     _write_some_flags,
 )
-from marlenv.games.fast.whole_games import FLAGS, TURNS, each_array
+from marlenv.games.fast.plain_arrays import LINE, each_array
+from marlenv.games.fast.whole_games import FLAGS, TURNS
 
-MOST, FEWEST = 64, 16
-"""Rows of a block: 64 fill whole lines of the cache, whatever they hold, 16 where it is numbers of four bytes."""
+MOST, FEWEST = 64, 8
+"""Rows of a block."""
 HAND = 1 << 18
-"""Bytes of what both players see that are at hand."""
-LINE = 64
+"""Bytes of what both players see that are at hand, unless the fewest rows take more."""
 CACHE = 1 << 22
 """Bytes; more are written past the caches: reading what is written over would take longer than writing it."""
 WORD = 64
@@ -194,6 +194,15 @@ def store(source: Array, hand: Array, row: int, width: int) -> None:
     _copy(hand.ctypes.data + row * size, source.ctypes.data, size)
 
 
+@compiled
+def carry(source: Array, row: int, hand: Array, r: int) -> None:
+    """Copies a row of an array ``[n, w]`` to a row of memory at hand, unless it is there."""
+    size = source.shape[1] * source.itemsize
+    to, at = hand.ctypes.data + r * size, source.ctypes.data + row * size
+    if to != at:
+        _copy(to, at, size)
+
+
 @inline
 def at_a_time(rows: int, seen: Array) -> tuple[bool, int]:
     """Whether so many rows are written past the caches: more than they hold; and how many rows are a block.
@@ -202,8 +211,10 @@ def at_a_time(rows: int, seen: Array) -> tuple[bool, int]:
         rows: of all that is written.
         seen: what one of the players sees of them, ``[n, w]``.
     """
-    width = 2 * seen.shape[1] * seen.itemsize
-    return rows * width > CACHE, MOST if MOST * width <= HAND else FEWEST
+    width, block = 2 * seen.shape[1] * seen.itemsize, MOST
+    while block > FEWEST and block * width > HAND:
+        block //= 2
+    return rows * width > CACHE, block
 
 
 @inline
@@ -218,29 +229,34 @@ def hands(arrays: tuple[Array, Array], block: int) -> tuple[Array, Array]:
     return at_hand(arrays[0], block), at_hand(arrays[1], block)
 
 
-def _entering(context: Any, entries: Any, following: Any, restarted: Any, opening: Any, hand: Any) -> Any:
+def _entering(
+    context: Any, entries: Any, following: Any, restarted: Any, opening: Any, hand: Any, held: Any, stays: Any
+) -> Any:
     """Says where each entry of the data is: ``[n, w]`` twice, ``[1, w]``, and memory at hand; and how long a row is."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         to = context.make_array(entries)(context, builder, args[0]).data
         parts = [
-            each_array(context, builder, *one)
-            for one in zip((following, restarted, opening, hand), args[1:], strict=True)
+            [array for _, array in each_array(context, builder, *one)]
+            for one in zip((following, restarted, opening, hand, held), args[1:6], strict=True)
         ]
-        word = ir.IntType(64)
-        for arrays in zip(*parts, strict=True):
-            for _, array in arrays:
-                builder.store(builder.ptrtoint(array.data, word), to)
+        word, positions = ir.IntType(64), len(parts[-1])
+        for k, arrays in enumerate(zip(*parts[:4], strict=True)):
+            places = [builder.ptrtoint(array.data, word) for array in arrays]
+            if k < positions:
+                kept = builder.ptrtoint(parts[-1][k].data, word)
+                places[3] = builder.select(args[6], kept, places[3])
+            for value in (*places, builder.extract_value(arrays[0].strides, 0)):
+                builder.store(value, to)
                 to = builder.gep(to, [word(1)])
-            builder.store(builder.extract_value(arrays[0][1].strides, 0), to)
-            to = builder.gep(to, [word(1)])
         return context.get_dummy_value()
 
-    return types.void(entries, following, restarted, opening, hand), code
+    return types.void(entries, following, restarted, opening, hand, held, stays), code
 
 
 enter: Any = intrinsic(_entering)
-"""``enter(entries, following, restarted, opening, hand)``: writes ``[entries, 5]``, where they and their rows are."""
+"""``enter(entries, following, restarted, opening, hand, positions, stays)``: writes ``[entries, 5]``, where they and
+their rows are. If ``stays`` is set, positions are not at hand but where they are, ``[n, w]``."""
 
 
 def _streamed(context: Any, to: Any, source: Any) -> Any:
@@ -286,11 +302,13 @@ def fetch(array: Array, row: int, count: int) -> None:
 @compiled
 def _move(to: int, source: int, count: int, past: bool) -> None:
     """Copies bytes, past the caches where that can be."""
-    if past and to & (LINE - 1) == 0:
-        whole = count & -LINE
-        for at in range(0, whole, LINE):
+    if past and count >= 2 * LINE:
+        start = -to & (LINE - 1)
+        end = start + ((count - start) & -LINE)
+        _copy(to, source, start)
+        for at in range(start, end, LINE):
             _stream_line(to + at, source + at)
-        _copy(to + whole, source + whole, count - whole)
+        _copy(to + end, source + end, count - end)
     else:
         _copy(to, source, count)
 
@@ -306,7 +324,7 @@ def hand_on(entries: Array, first: int, rows: int, over: Array, past: bool, ahea
         over: which games are over, bool ``[n]``.
         past: whether they go past the caches.
         ahead: whether games begin anew.
-        steps: how many are written side by side; the position that the next of several starts from stays in the caches.
+        steps: how many are written side by side; where they are several, positions stay, see :data:`enter`.
         seen: what the block before returned; -1 for the first, or the first row to move all twice.
 
     Returns:
@@ -320,13 +338,15 @@ def hand_on(entries: Array, first: int, rows: int, over: Array, past: bool, ahea
     soon = entries.shape[0] - SHOWN if steps > 1 else 0
     for k in range(entries.shape[0]):
         size, source = entries[k, 4], entries[k, 3]
+        if k < soon:
+            source += first * size
         _move(entries[k, 0] + first * size, source, rows * size, past)
         if ahead and seen >= 0:
             left = ended
             while left != NONE:
                 _copy(source + lowest(left) * size, entries[k, 2], size)
                 left &= left - ONE
-            _move(entries[k, 1] + first * size, source, rows * size, past and k >= soon)
+            _move(entries[k, 1] + first * size, source, rows * size, past)
     return seen
 
 

@@ -18,6 +18,8 @@ class FastBoard(CompiledRules[State]):
     The options of steps and rollouts are ``(options, (state, observations, masks))``, with a game that begins, one row.
     """
 
+    held = True
+
     def _playing(self, kind: np.dtype[Any]) -> tuple[Any, ...]:
         start = self.rules.start(Size([1]))
         seen, legal = self.rules.observe(start)[0].numpy(), self.rules.legal(start)

@@ -22,7 +22,8 @@ from marlenv.games.fast.board_kernels import (
 )
 from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import Array
-from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets, bare
+from marlenv.games.fast.plain_arrays import bare, rows_from
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets
 
 Board = tuple[int, int]
 """Rows, columns."""
@@ -106,16 +107,18 @@ def play(
     """See :mod:`marlenv.games.fast.whole_games`."""
     board, opening = options
     rows, columns = board
-    ((whites, blacks, plies), (first_player, second_player), done), (ahead, always, steps) = before, how
+    (state, (first_player, second_player), done), (ahead, always, steps) = before, how
+    whites, blacks, plies = state
     _, seen, masks, turn, outcome, flags, rewards = following
     past, block = at_a_time(steps * done.size, seen[0])
     both = hands(seen, block), hands(masks, block)
     kept = *both, np.empty((3, block), np.int64), np.zeros(8, np.uint64), np.empty((7, 5), np.int64)
     seen_now, masks_now, words, moves, entries = bare(kept)
-    now = (words[0], words[1], words[2]), seen_now, masks_now
-    enter(entries, following[:3], restarted[:3], opening, now)
+    hand = words[0], words[1], words[2]
+    enter(entries, following[:3], restarted[:3], opening, (hand, seen_now, masks_now), state, steps > 1)
     last = start if always else -1
     for first in range(start, stop, block):
+        new = rows_from(state, first) if steps > 1 else hand
         for b in range(first, min(first + block, stop)):
             r, white, black, ply = b - first, np.uint64(whites[b, 0]), np.uint64(blacks[b, 0]), plies[b, 0]
             why, paid = _over(white, black, rows), 0
@@ -136,7 +139,7 @@ def play(
                 ply, why = ply + 1, _over(white, black, rows)
                 paid = (2 * (ply & 1) - 1) * (why != 0)
             rewards[0, b], rewards[1, b] = paid, 0 - paid
-            words[0, r], words[1, r], words[2, r] = np.int64(white), np.int64(black), ply
+            new[0][r], new[1][r], new[2][r] = np.int64(white), np.int64(black), ply
             turn[b, 0], outcome[b, 0], flags[2, b] = ply & 1, why, why != 0
             _write(board, white, black, ply, why != 0, moves, r, seen_now, masks_now)
         last = hand_on(entries, first, min(block, stop - first), flags[2], past, ahead, steps, last)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 import torch
@@ -51,6 +51,8 @@ class CompiledRules(Generic[State]):
     kernels: str
     options: tuple[Any, ...]
     work: tuple[int, int]
+    held: ClassVar[bool] = False
+    """Whether ``play`` of several steps leaves in place of a position what the next starts from."""
 
     @cached_property
     def _players(self) -> int:
@@ -98,7 +100,7 @@ class CompiledRules(Generic[State]):
         found = np.empty((rows, self._players if self.rules.simultaneous else 1), np.int64)
         kernel, options = self._play(memory[0][1][0].dtype)
         both, threads = (self.options, options), shared(steps * rows * sum(self.work))
-        given = threads, steps, both, (*memory, actions, found), drawing, stops
+        given = threads, steps, both, (*memory, actions, found), drawing, stops, self.held
         return played(int(_calls().rollout((self._draw, kernel), *given)), steps)
 
     # --- kernels ----------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from marlenv.games.fast.board_kernels import (
 )
 from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import Array
-from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets, bare
+from marlenv.games.fast.plain_arrays import bare, rows_from
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets
 
 Shape = tuple[int, int, int]
 RANKED = np.argsort(~np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), kind="stable")
@@ -67,16 +68,18 @@ def play(
 ) -> int:
     """See :mod:`marlenv.games.fast.whole_games`."""
     (rows, columns, line), opening = options
-    ((board,), (x, o), done), (ahead, always, steps) = before, how
+    (state, (x, o), done), (ahead, always, steps) = before, how
+    board = state[0]
     after, seen, masks, turn, outcome, flags, rewards = following
     past, block = at_a_time(steps * done.size, seen[0])
     kept = hands(seen, block), hands(masks, block), at_hand(after[0], block), np.empty((5, 5), np.int64)
-    seen_now, masks_now, now, entries = bare(kept)
-    enter(entries, following[:3], restarted[:3], opening, ((now,), seen_now, masks_now))
+    seen_now, masks_now, hand, entries = bare(kept)
+    enter(entries, following[:3], restarted[:3], opening, ((hand,), seen_now, masks_now), state, steps > 1)
     cells = np.int64(0x0101010101010101) >> (8 * (8 - rows))  # of the first column
     bottom = np.int64(255) << (8 * (rows - 1))
     last = start if always else -1
     for first in range(start, stop, block):
+        now = rows_from(state, first)[0] if steps > 1 else hand
         for b in range(first, min(first + block, stop)):
             r, own, stones, ply, won = b - first, board[b, 0], board[b, 1], board[b, 2], board[b, 3]
             seat, wins = ply & 1, False

@@ -18,6 +18,7 @@ from marlenv.games.fast.board_kernels import (
     at_hand,
     below,
     bits,
+    carry,
     draw_place,
     enter,
     equal,
@@ -35,8 +36,9 @@ from marlenv.games.fast.board_kernels import (
     words_of,
 )
 from marlenv.games.fast.cached import compiled, inline
-from marlenv.games.fast.kernels import Array, _copy
-from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets, bare
+from marlenv.games.fast.kernels import Array
+from marlenv.games.fast.plain_arrays import bare, rows_from
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets
 
 Board = tuple[int, tuple[float, float], int, int, Array, Array]
 """Size, the points that komi gives black and white, what repetitions do (``ALLOW`` ...), after how many moves games
@@ -233,14 +235,6 @@ def _taken(words: Array, keys: Array) -> Any:
 
 
 @compiled
-def _remember(old: Array, b: int, new: Array, start: int, moves: int, here: int) -> None:
-    """Writes the boards so far with that after so many moves, from ``start`` on."""
-    size = old.shape[1]
-    _copy(new.ctypes.data + 8 * start, old.ctypes.data + 8 * size * b, 8 * size)
-    new[start + moves] = here
-
-
-@compiled
 def _known(old: Array, b: int, moves: int, here: int) -> bool:
     """Whether a board is one of the first ones."""
     known = False
@@ -413,7 +407,8 @@ def _play(board: Board, desk: Desk, old: tuple[Array, ...], b: int, cell: int, n
         if cell < n:
             here += keys[player, cell] - _taken(words, keys[1 - player])
         repeated = repetition == DRAW and cell < n and _known(old[7], b, last, here)
-        _remember(old[7], b, seen, start, last, here)
+        carry(old[7], b, seen, r)
+        seen[start + last] = here
     why = 1 if run == 2 else 2 if repeated else 3 if ply >= longest else 0
     score[r] = np.float32(_area(desk, size, near)) - np.float32(komi[1]) if why in (1, 3) else np.float32(0)
     if why:
@@ -428,24 +423,26 @@ def _play(board: Board, desk: Desk, old: tuple[Array, ...], b: int, cell: int, n
 @inline
 def _stay(desk: Desk, old: tuple[Array, ...], b: int, new: tuple[Array, ...], r: int) -> None:
     """Leaves row ``b`` of old positions as it is; the desk holds that row."""
-    words, flags, width = desk[1], desk[2], old[7].shape[1]
+    words, flags = desk[1], desk[2]
     load(old[2], b, flags)
+    carry(old[7], b, new[7], r)
     for w in range(1, words.shape[1] - 1):
         words[LEGAL, w] = equal(flags, WORD * (w - 1), True) & words[ALL, w]
-    _copy(new[7].ctypes.data + 8 * r * width, old[7].ctypes.data + 8 * b * width, 8 * width)
     new[3][r], new[4][r], new[5][r], new[6][r] = old[3][b, 0], old[4][b, 0], old[5][b, 0], old[6][b, 0]
 
 
 @inline
 def _write(desk: Desk, over: bool, new: tuple[Array, ...], r: int) -> None:
     """Writes the board on the desk to row ``r`` of new positions."""
-    chain, words = desk[0], desk[1]
+    chain, words, flags = desk[:3]
     n = desk[3].size - 1
-    at = (n + 1) * r
     store(chain, new[0], r, n + 1)
-    put(new[1], at, words, WEAK, n)
-    put(new[2], at, words, LEGAL, n)
-    new[1][at + n], new[2][at + n] = False, not over
+    put(flags, 0, words, WEAK, n)
+    flags[n] = False
+    store(flags, new[1], r, n + 1)
+    put(flags, 0, words, LEGAL, n)
+    flags[n] = not over
+    store(flags, new[2], r, n + 1)
     for w in range(1, words.shape[1] - 1):
         words[BARRED, w] = words[FREE, w] & ~words[LEGAL, w]
 
@@ -463,13 +460,14 @@ def play(
     past, block = at_a_time(steps * done.size, seen[0])
     kept = (_hand_of(after, block), hands(seen, block), hands(masks, block)), _desk(board), np.empty((12, 5), np.int64)
     now, desk, entries = bare(kept)
-    new, seen_now, masks_now = now
-    enter(entries, following[:3], restarted[:3], opening, now)
+    hand, seen_now, masks_now = now
+    enter(entries, following[:3], restarted[:3], opening, now, state, steps > 1)
     last = start if always else -1
     for first in range(start, stop, block):
+        new = rows_from(state, first) if steps > 1 else hand
         for b in range(first, min(first + block, stop)):
             r = b - first
-            if past and b + 1 < stop:
+            if past and steps == 1 and b + 1 < stop:
                 _look_ahead(state, b + 1, repetition)
             _read(desk, state[0], state[1], b)
             if done[b]:

@@ -28,7 +28,8 @@ from marlenv.games.fast.board_kernels import (
 )
 from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import Array
-from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets, bare
+from marlenv.games.fast.plain_arrays import bare, rows_from
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets
 
 Board = tuple[int, int, bool]
 """Rows, columns, whether ``o`` may swap."""
@@ -137,11 +138,12 @@ def play(
     hand = (at_hand(after, block), at_hand(moves, block)), hands(seen, block), hands(masks, block)
     kept = hand, _desk(cells), np.empty((6, 5), np.int64)
     now, desk, entries = bare(kept)
-    (chains_now, plies_now), seen_now, masks_now = now
-    enter(entries, following[:3], restarted[:3], opening, now)
+    state, (hand, seen_now, masks_now) = before[0], now
+    enter(entries, following[:3], restarted[:3], opening, now, state, steps > 1)
     chain, words = desk
     last = start if always else -1
     for first in range(start, stop, block):
+        chains_now, plies_now = rows_from(state, first) if steps > 1 else hand
         for b in range(first, min(first + block, stop)):
             r, ply = b - first, plies[b, 0]
             load(chains, b, chain)

@@ -22,7 +22,8 @@ from marlenv.games.fast.board_kernels import (
 )
 from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import Array
-from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets, bare
+from marlenv.games.fast.plain_arrays import bare, rows_from
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets
 
 PASS = 64
 STEPS = (np.uint64(1), np.uint64(8), np.uint64(7), np.uint64(9))
@@ -98,10 +99,11 @@ def play(
     both = hands(seen, block), hands(masks, block)
     kept = *both, at_hand(after[4], block), np.empty((4, block), np.int64), np.empty((9, 5), np.int64)
     seen_now, masks_now, ends_now, words, entries = bare(kept)
-    now = (words[0], words[1], words[2], words[3], ends_now), seen_now, masks_now
-    enter(entries, following[:3], restarted[:3], opening, now)
+    hand = words[0], words[1], words[2], words[3], ends_now
+    enter(entries, following[:3], restarted[:3], opening, (hand, seen_now, masks_now), state, steps > 1)
     last = start if always else -1
     for first in range(start, stop, block):
+        new = rows_from(state, first) if steps > 1 else hand
         for b in range(first, min(first + block, stop)):
             r, own, other = b - first, np.uint64(owns[b, 0]), np.uint64(others[b, 0])
             may, seat, over = np.uint64(moves[b, 0]), turns[b, 0], ends[b, 0]
@@ -120,10 +122,10 @@ def play(
                 if over:
                     lead = np.sign(bits(own) - bits(other)) * (1 - 2 * seat)
             rewards[0, b], rewards[1, b] = lead, 0 - lead
-            words[0, r], words[1, r], words[2, r] = np.int64(own), np.int64(other), np.int64(may)
-            words[3, r], ends_now[r] = seat, over
+            new[0][r], new[1][r], new[2][r] = np.int64(own), np.int64(other), np.int64(may)
+            new[3][r], new[4][r] = seat, over
             turn[b, 0], outcome[b, 0], flags[2, b] = seat, over, over
-            _write(words[0, r], words[1, r], words[2, r], seat, over, r, seen_now, masks_now)
+            _write(new[0][r], new[1][r], new[2][r], seat, over, r, seen_now, masks_now)
         last = hand_on(entries, first, min(block, stop - first), flags[2], past, ahead, steps, last)
     result = finish(entries, following, restarted, ahead, last, start, stop)
     kept[3][0, 0] = 0  # until here they are held

@@ -14,7 +14,8 @@ from numba.extending import intrinsic
 
 from marlenv.games.fast.cached import compiled
 from marlenv.games.fast.kernels import FACTOR_1, FACTOR_2, STEP, Array, _unit
-from marlenv.games.fast.whole_games import FLAGS, MASKS, OUTCOMES, REWARDS, SEEN, STATE, TURNS, each_array
+from marlenv.games.fast.plain_arrays import each_array
+from marlenv.games.fast.whole_games import FLAGS, MASKS, OUTCOMES, REWARDS, SEEN, STATE, TURNS
 
 FORK = np.uint64(0xA0761D6478BD642F)  # as RowRNG.fork(0) takes it
 UNIT = 2.0**-53

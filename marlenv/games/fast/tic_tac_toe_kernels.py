@@ -22,7 +22,8 @@ from marlenv.games.fast.board_kernels import (
 )
 from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import Array, _unit
-from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets, bare
+from marlenv.games.fast.plain_arrays import bare, rows_from
+from marlenv.games.fast.whole_games import Arrays, Before, Data, How, Offsets
 
 
 @inline
@@ -41,14 +42,16 @@ def play(
     """See :mod:`marlenv.games.fast.whole_games`."""
     tables, opening = options
     leads, _, _, players, outcomes, returns, words = tables
-    ((codes,), (x, o), done), (ahead, always, steps) = before, how
+    (state, (x, o), done), (ahead, always, steps) = before, how
+    codes = state[0]
     after, seen, masks, turn, outcome, flags, rewards = following
     past, block = at_a_time(steps * done.size, seen[0])
     kept = hands(seen, block), hands(masks, block), at_hand(after[0], block), np.empty((5, 5), np.int64)
-    seen_now, masks_now, now, entries = bare(kept)
-    enter(entries, following[:3], restarted[:3], opening, ((now,), seen_now, masks_now))
+    seen_now, masks_now, hand, entries = bare(kept)
+    enter(entries, following[:3], restarted[:3], opening, ((hand,), seen_now, masks_now), state, steps > 1)
     last = start if always else -1
     for first in range(start, stop, block):
+        now = rows_from(state, first)[0] if steps > 1 else hand
         for b in range(first, min(first + block, stop)):
             r, place = b - first, codes[b, 0]
             if np.uint64(place) >= np.uint64(players.size):

@@ -9,24 +9,35 @@ are ``[n, w]``, actions of a player and ``done`` ``[n]``, flags ``[4 + 5 P, n]``
 ``before`` is ``(state, actions, done)``, ``how`` is ``(ahead, always, steps)``; ``following`` and ``restarted`` are
 ``(state, observations, masks, turn, outcome, flags, rewards)``. What is restarted is written if ``ahead`` is set, and
 where no game is over only if ``always`` is, too. ``steps`` says how many such steps are written side by side before
-anybody reads them. Both return 0 where an action is illegal, or a position is one that no game leads to; else 1 if a
-game is over, or 2. ``out`` are the actions, one column for those who move in turn.
+anybody reads them: of several, board games leave in ``state``, too, what the next starts from. Both return 0 where an
+action is illegal, or a position is one that no game leads to; else 1 if a game is over, or 2. ``out`` are the actions,
+one column for those who move in turn.
 
 Importing this needs numba.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numba
+import numpy as np
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from marlenv.games.fast.by_rows import by_rows, call_at
 from marlenv.games.fast.cached import compiled
 from marlenv.games.fast.kernels import BLOCK, Array, _result
+from marlenv.games.fast.plain_arrays import (
+    arrays_at,
+    bare,
+    bytes_of,
+    changed,
+    copy_rows,
+    made,
+    parts_of,
+    rows_at_hand,
+)
 
 Arrays = tuple[Array, ...]
 Offsets = tuple[int, ...]
@@ -35,70 +46,6 @@ How = tuple[bool, bool, int]
 Data = tuple[Any, ...]
 
 STATE, SEEN, MASKS, TURNS, OUTCOMES, FLAGS, REWARDS = range(7)  # the parts of what kernels write
-
-# --- arrays that nobody counts ---------------------------------------------------------------------------------------
-#
-# numba counts who holds an array wherever it is passed on, and that takes longer than most of what games do with it.
-
-
-def _made(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -> Any:
-    """An array of side by side numbers over memory that somebody else holds."""
-    size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-    steps = [size]
-    for length in reversed(shape[1:]):
-        steps.insert(0, builder.mul(steps[0], length))
-    array = context.make_array(kind)(context, builder)
-    context.populate_array(array, data=data, shape=shape, strides=steps, itemsize=size, meminfo=None)
-    return array._getvalue()
-
-
-def _parts(kind: Any) -> list[Any]:
-    """The kinds of what is in a tuple."""
-    return list(kind)
-
-
-def _mapped(context: Any, builder: Any, kind: Any, value: Any, change: Any) -> Any:
-    """All arrays of tuples of tuples changed; other values stay. The kind and the value of what results."""
-    if isinstance(kind, types.Array):
-        return change(kind, value)
-    if not isinstance(kind, types.BaseTuple):
-        return kind, value
-    parts = [
-        _mapped(context, builder, one, None if value is None else builder.extract_value(value, i), change)
-        for i, one in enumerate(_parts(kind))
-    ]
-    whole = types.Tuple([one for one, _ in parts])
-    return whole, None if value is None else context.make_tuple(builder, whole, [each for _, each in parts])
-
-
-def each_array(context: Any, builder: Any, kind: Any, value: Any) -> Iterator[tuple[Any, Any]]:
-    """The arrays of tuples of tuples, one after another, with their kinds."""
-    if isinstance(kind, types.Array):
-        yield kind, context.make_array(kind)(context, builder, value)
-        return
-    for i, part in enumerate(kind):
-        yield from each_array(context, builder, part, builder.extract_value(value, i))
-
-
-def _bared(context: Any, arrays: Any) -> Any:
-    def change(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-        if kind.layout != "C":
-            raise TypeError(f"kernels read arrays without gaps, got {kind}")
-        plain = types.Array(kind.dtype, kind.ndim, "C")
-        if value is None:
-            return plain, None
-        array = context.make_array(kind)(context, builder, value)
-        return plain, _made(context, builder, plain, array.data, cgutils.unpack_tuple(builder, array.shape))
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _mapped(context, builder, arrays, args[0], lambda kind, one: change(context, builder, kind, one))[1]
-
-    whole, _ = _mapped(context, None, arrays, None, lambda kind, one: change(context, None, kind, one))
-    return whole(arrays), code
-
-
-bare: Any = intrinsic(_bared)
-"""``bare(arrays)``: the same memory, of arrays in tuples of tuples, which must be kept."""
 
 
 def _stepped(context: Any, memory: Any, t: Any) -> Any:
@@ -119,40 +66,14 @@ def _stepped(context: Any, memory: Any, t: Any) -> Any:
             if seats:
                 past = builder.add(past, builder.mul(strides[1], context.get_constant(types.intp, seat)))
             data = cgutils.pointer_add(builder, array.data, past)
-            found.append(_made(context, builder, inner, data, shape))
+            found.append(made(context, builder, inner, data, shape))
         return whole, context.make_tuple(builder, whole, found) if seats else found[0]
 
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _mapped(
-            context, builder, memory, args[0], lambda kind, one: change(context, builder, kind, one, args[1])
-        )[1]
-
-    whole, _ = _mapped(context, None, memory, None, lambda kind, one: change(context, None, kind, one, None))
-    return whole(memory, types.int64), code
+    return changed(memory, change, types.int64)
 
 
 step_of: Any = intrinsic(_stepped)
 """``step_of(memory, t)``: of each array ``[T, ...]`` that of a step; one of ``[T, P, ...]`` as a tuple of ``P``."""
-
-
-def _read(context: Any, like: Any, addresses: Any, rows: Any) -> Any:
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        left = iter(cgutils.unpack_tuple(builder, args[1]))
-
-        def changed(kind: Any, value: Any) -> Any:
-            array = context.make_array(kind)(context, builder, value)
-            shape = [args[2], *cgutils.unpack_tuple(builder, array.shape)[1:]]
-            data, plain = builder.inttoptr(next(left), array.data.type), types.Array(kind.dtype, kind.ndim, "C")
-            return plain, _made(context, builder, plain, data, shape)
-
-        return _mapped(context, builder, like, args[0], changed)[1]
-
-    whole, _ = _mapped(context, None, like, None, lambda kind, _: (types.Array(kind.dtype, kind.ndim, "C"), None))
-    return whole(like, addresses, types.int64), code
-
-
-arrays_at: Any = intrinsic(_read)
-"""``arrays_at(like, addresses, rows)``: arrays in tuples of tuples as others that have one row, at these addresses."""
 
 # --- calls ------------------------------------------------------------------------------------------------------------
 
@@ -165,7 +86,7 @@ def kinds(value: Any) -> Any:
 def _plain(kind: Any) -> Any:
     if isinstance(kind, types.Array):
         return types.Array(kind.dtype, kind.ndim, "C")
-    return types.Tuple([_plain(one) for one in _parts(kind)]) if isinstance(kind, types.BaseTuple) else kind
+    return types.Tuple([_plain(one) for one in parts_of(kind)]) if isinstance(kind, types.BaseTuple) else kind
 
 
 def compiled_at(kernel: Any, given: tuple[Any, ...]) -> int:
@@ -261,6 +182,7 @@ def rollout(
     memory: tuple[Any, ...],
     drawing: tuple[Any, ...],
     stops: bool,
+    held: bool,
 ) -> int:
     """Plays random actions, step after step; returns what :func:`marlenv.games.fast.compiled.played` is asked.
 
@@ -273,9 +195,10 @@ def rollout(
             ``[T, n]``; and those of a step as ``draw`` writes them.
         drawing: what actions are drawn from, see :data:`marlenv.games.fast.fast_rules.Drawing`.
         stops: whether to stop where a game is over; else games that are over begin anew.
+        held: whether ``play`` leaves in place of a position what the next step starts from.
     """
     keys, at, width, offsets = drawing
-    given = kernels, steps, bare(options), bare(memory), (bare(keys), at, width, offsets), stops
+    given = kernels, steps, bare(options), bare(memory), (bare(keys), at, width, offsets), stops, held and steps > 1
     return by_rows(_rollout, given, keys.size, threads)
 
 
@@ -287,27 +210,35 @@ def _rollout(
     memory: tuple[Any, ...],
     drawing: tuple[Any, ...],
     stops: bool,
+    held: bool,
     start: int,
     stop: int,
 ) -> int:
     (before, after, actions, found), (keys, at, width, offsets) = memory, drawing
-    end = 2 * steps
+    end, first = 2 * steps, step_of(before, 0)[STATE]
+    kept = (np.empty(bytes_of(first, BLOCK) if held else 1, np.uint8),)
+    (room,) = bare(kept)
     for low in range(start, stop, BLOCK):
         high = min(low + BLOCK, stop)
+        positions = rows_at_hand(first, room, low, BLOCK)
+        if held:
+            copy_rows(positions, first, low, high - low)
         for t in range((end + 1) // 2):
             ahead = t < steps - 1
             now, then, chosen = step_of(before, t), step_of(after, t), step_of(actions, t)
             begun = step_of(before, t + 1 if ahead else t)
-            given = options[0], now[STATE], keys, at + t * width, offsets, found, low, high
+            state = positions if held else now[STATE]
+            given = options[0], state, keys, at + t * width, offsets, found, low, high
             how = called(kernels[0], given)
             if how != 0:
                 for seat in range(len(chosen)):
                     mine, column = chosen[seat], seat % found.shape[1]
                     for b in range(low, high):
                         mine[b] = found[b, column]
-                move = options[1], (now[STATE], chosen, now[FLAGS][2]), (ahead, ahead, steps), then, begun, low, high
+                move = options[1], (state, chosen, now[FLAGS][2]), (ahead, ahead, steps), then, begun, low, high
                 how = called(kernels[1], move)
             if how == 0 or (how == 1 and stops):
                 end = min(end, 2 * t + how)
                 break
+    kept[0][0] = 0  # until here it is held
     return end
