@@ -66,8 +66,9 @@ def stepped(env: GameEnv[Any], steps: int) -> TensorDictBase:
 
 
 def assert_same(a: TensorDictBase, b: TensorDictBase) -> None:
-    """The same entries with the same numbers, shapes and dtypes."""
+    """The same entries, in the same order, with the same numbers, shapes and dtypes."""
     assert not differences(a, b)
+    assert [*a.keys(True, True)] == [*b.keys(True, True)]
     for key in a.keys(True, True):
         assert a.get(key).dtype == b.get(key).dtype, key
 

@@ -136,14 +136,16 @@ class GameLayout:
                 "observation": buffers.observations[seat],
                 "action_mask": buffers.action_masks[seat],
                 "mask": acts[seat],
-                "alive": alive,
             }
             if rewards:
                 entries["reward"] = buffers.rewards[seat]
-            nodes.append(entries | {name: flag.unsqueeze(-1) for name, flag in zip(FLAGS, own, strict=True)})
-        root = {"turn": buffers.turn, "outcome": buffers.outcome, "terminated": terminated}
-        root |= {"truncated": truncated, "done": done}
-        return self._planted(root, buffers.state._asdict(), nodes, batch, device)
+            entries |= {name: flag.unsqueeze(-1) for name, flag in zip(FLAGS, own, strict=True)}
+            nodes.append(entries | {"alive": alive})
+        root = {"turn": buffers.turn, "outcome": buffers.outcome}
+        data = self._planted(root, buffers.state._asdict(), nodes, batch, device)
+        for name, flag in zip(FLAGS, (terminated, truncated, done), strict=True):
+            put(data, name, flag)
+        return data
 
     def _planted(
         self,
