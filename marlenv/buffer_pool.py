@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-LARGE = 1 << 20  # bytes from which on memory is kept; the allocator's own is as good for less
+LARGE = 1 << 20  # bytes from which on memory is kept; the allocator's own is as good for less, most often
 PAGE, ADVICE = 1 << 21, 14  # a large page of memory; MADV_HUGEPAGE of Linux
 
 
@@ -29,6 +29,7 @@ class BufferPool:
 
     Args:
         spare: how many more, for those who hold the last blocks when they ask for the next.
+        least: bytes from which on memory is kept; :data:`LARGE` when left out.
 
     >>> pool = BufferPool()
     >>> [x] = pool.lend([((1 << 20,), torch.float32)])
@@ -42,14 +43,14 @@ class BufferPool:
     True
     """
 
-    def __init__(self, spare: int = 0) -> None:
-        self._spare = spare
+    def __init__(self, spare: int = 0, least: int | None = None) -> None:
+        self._spare, self._least = spare, LARGE if least is None else least
         self._free: dict[int, list[Tensor]] = {}
         self._most: Counter[int] = Counter()
 
-    def __reduce__(self) -> tuple[type[BufferPool], tuple[int]]:
+    def __reduce__(self) -> tuple[type[BufferPool], tuple[int, int]]:
         """Copies, and what is read again from a file, begin with nothing."""
-        return BufferPool, (self._spare,)
+        return BufferPool, (self._spare, self._least)
 
     @property
     def free(self) -> int:
@@ -68,12 +69,12 @@ class BufferPool:
         if device is not None and device.type != "cpu":
             return [torch.empty(tuple(shape), dtype=dtype, device=device) for shape, dtype in wanted]
         sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in wanted]
-        self._most = Counter(size for size in sizes if size >= LARGE)
+        self._most = Counter(size for size in sizes if size >= self._least)
         self._most.update(dict.fromkeys(self._most, self._spare))
         self._free = {size: self._free.get(size, [])[:count] for size, count in self._most.items()}
         return [
             self._lent(size).view(dtype).view(tuple(shape))
-            if size >= LARGE
+            if size >= self._least
             else torch.empty(tuple(shape), dtype=dtype, device="cpu")
             for size, (shape, dtype) in zip(sizes, wanted, strict=True)
         ]

@@ -26,6 +26,7 @@ from marlenv.tensordicts import copy_over, entries, get, is_nested, new, put
 S = TypeVar("S", bound="tuple[Any, ...]")
 
 MOST = 4  # times as much memory as an entry has itself may hang on it
+MAPPED = 1 << 17  # bytes that a C library gets anew from the system, page by page
 CHUNK = 64  # steps that memory is taken for where the end is not known
 
 
@@ -37,7 +38,7 @@ class RolloutsInMemory(TurnBasedEnv[S]):
 
     def __init__(self, rules: Rules[S], **options: Any) -> None:
         super().__init__(rules, **options)
-        self.rollouts = BufferPool()
+        self.rollouts = BufferPool(least=MAPPED)
         self.copies = BufferPool()
         """Where the memory comes from of what is copied out of that of rollouts."""
 
