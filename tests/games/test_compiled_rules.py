@@ -124,6 +124,23 @@ def test_games_that_are_over_stay_as_they_are(name: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("name", "rows"), [("hanabi", 1801), ("leduc_poker", 40001)])
+def test_many_rows_that_go_past_the_caches(name: str, rows: int) -> None:
+    """Each row is what it is among few."""
+    many, few = (marlenv.make(name, num_envs=count, seed=3) for count in (rows, 64))
+    some = few.rollout(40, break_when_any_done=False)
+    assert bool(some["next", "done"].any())
+    assert_same(many.rollout(40, break_when_any_done=False)[:64], some)
+    many, few = (marlenv.make(name, num_envs=count, seed=4) for count in (rows, 64))
+    data, some = many.reset(), few.reset()
+    for _ in range(40):
+        before, data = many.step_and_maybe_reset(many.rand_action(data))
+        first, some = few.step_and_maybe_reset(few.rand_action(some))
+        assert_same(before[:64], first)
+        assert_same(data[:64], some)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [True, False], ids=["stops", "goes on"])
 @pytest.mark.parametrize("name", FEW)
 def test_a_rollout_is_its_steps(name: str, stops: bool, monkeypatch: pytest.MonkeyPatch) -> None:

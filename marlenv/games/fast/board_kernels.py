@@ -17,12 +17,14 @@ from numba.extending import intrinsic
 
 from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import (
+    CACHE,
     LANES,
     Array,
     _copy,
     _put_lanes,
     _unit,
     _write_some_flags,
+    move,
 )
 from marlenv.games.fast.plain_arrays import LINE, each_array
 from marlenv.games.fast.whole_games import FLAGS, TURNS
@@ -31,8 +33,6 @@ MOST, FEWEST = 64, 8
 """Rows of a block."""
 HAND = 1 << 18
 """Bytes of what both players see that are at hand, unless the fewest rows take more."""
-CACHE = 1 << 22
-"""Bytes; more are written past the caches: reading what is written over would take longer than writing it."""
 WORD = 64
 SHOWN = 4
 """The last entries of a row: observations and masks of both players; those before are its position."""
@@ -259,22 +259,6 @@ enter: Any = intrinsic(_entering)
 their rows are. If ``stays`` is set, positions are not at hand but where they are, ``[n, w]``."""
 
 
-def _streamed(context: Any, to: Any, source: Any) -> Any:
-    """Copies a line of the cache past the caches to an address that is a multiple of its size."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.VectorType(ir.IntType(64), 8).as_pointer()
-        line = builder.load(builder.inttoptr(args[1], kind), align=1)
-        written = builder.store(line, builder.inttoptr(args[0], kind), align=LINE)
-        written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), code
-
-
-_stream_line: Any = intrinsic(_streamed)
-
-
 def _fetched(context: Any, at: Any) -> Any:
     """Has the line of the cache at an address read ahead of its use."""
 
@@ -297,20 +281,6 @@ def fetch(array: Array, row: int, count: int) -> None:
     at = array.ctypes.data + row * array.shape[1] * array.itemsize
     for i in range(0, count * array.itemsize, LINE):
         _fetch_line(at + i)
-
-
-@compiled
-def _move(to: int, source: int, count: int, past: bool) -> None:
-    """Copies bytes, past the caches where that can be."""
-    if past and count >= 2 * LINE:
-        start = -to & (LINE - 1)
-        end = start + ((count - start) & -LINE)
-        _copy(to, source, start)
-        for at in range(start, end, LINE):
-            _stream_line(to + at, source + at)
-        _copy(to + end, source + end, count - end)
-    else:
-        _copy(to, source, count)
 
 
 @compiled
@@ -340,13 +310,13 @@ def hand_on(entries: Array, first: int, rows: int, over: Array, past: bool, ahea
         size, source = entries[k, 4], entries[k, 3]
         if k < soon:
             source += first * size
-        _move(entries[k, 0] + first * size, source, rows * size, past)
+        move(entries[k, 0] + first * size, source, rows * size, past)
         if ahead and seen >= 0:
             left = ended
             while left != NONE:
                 _copy(source + lowest(left) * size, entries[k, 2], size)
                 left &= left - ONE
-            _move(entries[k, 1] + first * size, source, rows * size, past)
+            move(entries[k, 1] + first * size, source, rows * size, past)
     return seen
 
 

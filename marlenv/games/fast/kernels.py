@@ -14,12 +14,15 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from marlenv.games.fast.cached import compiled, inline
+from marlenv.games.fast.plain_arrays import LINE
 from marlenv.rng import UNSIGNED_1, UNSIGNED_2, UNSIGNED_GOLDEN
 
 Array = NDArray[Any]
 
 BLOCK = 64
 """Rows whose steps of a rollout are played before those of the next: what a step writes is at hand for the next."""
+CACHE = 1 << 22
+"""Bytes; more are written past the caches: reading what is written over would take longer than writing it."""
 STEP, FACTOR_1, FACTOR_2 = np.uint64(UNSIGNED_GOLDEN), np.uint64(UNSIGNED_1), np.uint64(UNSIGNED_2)  # of SplitMix64
 
 
@@ -78,6 +81,36 @@ def _moving(count: int) -> Any:
         return types.void(types.int64, types.int64), code
 
     return intrinsic(typed)
+
+
+def _streamed(context: Any, to: Any, source: Any) -> Any:
+    """Copies a line of the cache past the caches to an address that is a multiple of its size."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.VectorType(ir.IntType(64), 8).as_pointer()
+        line = builder.load(builder.inttoptr(args[1], kind), align=1)
+        written = builder.store(line, builder.inttoptr(args[0], kind), align=LINE)
+        written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), code
+
+
+_stream_line: Any = intrinsic(_streamed)
+
+
+@compiled
+def move(to: int, source: int, count: int, past: bool) -> None:
+    """Copies bytes, past the caches where that can be."""
+    if past and count >= 2 * LINE:
+        start = -to & (LINE - 1)
+        end = start + ((count - start) & -LINE)
+        _copy(to, source, start)
+        for at in range(start, end, LINE):
+            _stream_line(to + at, source + at)
+        _copy(to + end, source + end, count - end)
+    else:
+        _copy(to, source, count)
 
 
 LANES = 16

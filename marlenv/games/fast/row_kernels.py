@@ -13,7 +13,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from marlenv.games.fast.cached import compiled
-from marlenv.games.fast.kernels import FACTOR_1, FACTOR_2, STEP, Array, _unit
+from marlenv.games.fast.kernels import CACHE, FACTOR_1, FACTOR_2, STEP, Array, _unit, move
 from marlenv.games.fast.plain_arrays import each_array
 from marlenv.games.fast.whole_games import FLAGS, MASKS, OUTCOMES, REWARDS, SEEN, STATE, TURNS
 
@@ -92,6 +92,7 @@ def ranked(legal: Array, key: int, place: int) -> int:
 
 
 BYTES = ir.IntType(8).as_pointer()
+MOVE = types.void(types.int64, types.int64, types.int64, types.boolean)
 
 
 def _row(builder: Any, array: Any, b: Any) -> Any:
@@ -101,14 +102,25 @@ def _row(builder: Any, array: Any, b: Any) -> Any:
 
 
 def _copying(context: Any, source: Any, b: Any, to: Any) -> Any:
-    """Copies row ``b`` of all that is written, but flags and rewards, to where the same is written."""
+    """Copies row ``b`` of all that is written, but flags and rewards, to where the same is written.
+
+    What players see goes past the caches, where it is large.
+    """
+    seen = range(len(source[STATE]), len(source[STATE]) + len(source[SEEN]))
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         ends = ((source, args[0]), (to, args[2]))
         wholes = [list(each_array(context, builder, kind, value))[:-2] for kind, value in ends]
-        for (_, one), (_, other) in zip(*wholes, strict=True):
+        for k, ((_, one), (_, other)) in enumerate(zip(*wholes, strict=True)):
             here, there = (builder.bitcast(_row(builder, x, args[1]), BYTES) for x in (one, other))
-            cgutils.raw_memcpy(builder, there, here, builder.extract_value(one.strides, 0), 1)
+            size = builder.extract_value(one.strides, 0)
+            if k in seen:
+                rows, word = builder.extract_value(one.shape, 0), size.type
+                large = builder.icmp_signed(">", builder.mul(rows, size), word(CACHE))
+                given = (builder.ptrtoint(there, word), builder.ptrtoint(here, word), size, large)
+                context.compile_internal(builder, move.py_func, MOVE, given)
+            else:
+                cgutils.raw_memcpy(builder, there, here, size, 1)
         return context.get_dummy_value()
 
     return types.void(source, types.int64, to), code
