@@ -80,7 +80,10 @@ def as_policy(policy: Any, env: EnvBase, trust: bool = False, *, action_keys: li
     if inspect.isclass(policy):
         raise SpecError(f"{who}: the policy is the class {policy.__name__}; make one, {policy.__name__}(...)")
     if not callable(policy):
-        raise SpecError(f"{who}: the policy must be callable, got {type(policy).__name__}")
+        raise SpecError(
+            f"{who}: the policy must be callable, got {type(policy).__name__}; give a function or a module, "
+            f"or none for random actions"
+        )
     if isinstance(policy, RandomPolicy):
         policy.set_action_spec_from_env(env)
     keys = list(env.observation_keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from marlenv.constants import on_cpu
@@ -75,6 +76,9 @@ def load(where: str) -> Any:
     module, colon, name = where.partition(":")
     if not colon or not module or not name:
         raise SpecError(f"expected 'module:name', got {where!r}")
+    if module.endswith(".py") or module.startswith(".") or "/" in module:
+        there = f"{Path(module).stem}:{name}"
+        raise SpecError(f"expected 'module:name', got the file {module!r}; in the folder where it is, write {there!r}")
     try:
         with on_cpu():  # constants of modules
             found = importlib.import_module(module)

@@ -206,6 +206,9 @@ def test_factories_are_loaded_on_use():
     assert registry.load("marlenv.testing.mocks:CountingEnv") is CountingEnv
     with pytest.raises(SpecError, match=r"expected 'module:name', got 'marlenv'"):
         registry.load("marlenv")
+    for file in ("./folder/mine.py:make", "mine.py:make"):
+        with pytest.raises(SpecError, match=r"got the file '(\./folder/)?mine\.py'; .* write 'mine:make'"):
+            registry.load(file)
     with pytest.raises(UnknownName, match=r"no module is called 'no_such_module'"):
         registry.load("no_such_module:x")
     with pytest.raises(UnknownName, match=r"module 'marlenv.keys' has no 'besid'; did you mean 'beside'\?"):
