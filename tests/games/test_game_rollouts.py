@@ -13,6 +13,7 @@ from sizes import first
 from tensordict import TensorDictBase
 
 import marlenv
+from marlenv.buffer_pool import LARGE
 from marlenv.envs.rollout import RolloutOptions, rollout
 from marlenv.errors import IllegalAction, NotInSpec
 from marlenv.games import ConnectFour, GameEnv, TicTacToe, TicTacToeEnv
@@ -266,6 +267,16 @@ def test_no_entry_shares_memory_with_another_and_no_rollout_with_the_next(make: 
         assert all(
             torch.equal(first.get(other), whole.get(other)) for other in whole.keys(True, True) if other != key
         ), key
+
+
+def test_memory_that_the_system_would_map_anew_is_kept() -> None:
+    env = three(1024)
+    td = env.rollout(20, break_when_any_done=False)
+    sizes = {(x := td.get(key).untyped_storage()).data_ptr(): x.nbytes() for key in td.keys(True, True)}
+    kept = sum(size for size in sizes.values() if size >= fused_rollout.MAPPED)
+    assert kept > sum(size for size in sizes.values() if size >= LARGE) > 0
+    del td
+    assert env.rollouts.free >= kept
 
 
 def test_a_copy_and_a_pickle_play_on() -> None:

@@ -199,7 +199,7 @@ def _alone(part: int) -> Any:
     return intrinsic(typed)
 
 
-copy_rows: Any = intrinsic(_copying)
+copy_row: Any = intrinsic(_copying)
 store_row: Any = intrinsic(_storing)
 load_row: Any = intrinsic(_loading)
 seen_row, mask_row, action_row = _seated(SEEN), _seated(MASKS), _seated(0)
@@ -244,7 +244,7 @@ def mark(out: Any, at: int, index: int, n: int) -> int:
 @compiled
 def go_on(following: tuple[Any, ...], b: int, restarted: tuple[Any, ...]) -> None:
     """Writes what follows in row ``b``, where a game goes on, to what is restarted, too."""
-    copy_rows(following, b, restarted)
+    copy_row(following, b, restarted)
     flag_row(restarted, 2)[b] = False
 
 
