@@ -499,21 +499,22 @@ def test_what_transforms_say_after_a_reset_is_looked_at_where_that_is_asked_for(
 
 def test_specs_follow_the_numbers_that_are_measured_or_loaded() -> None:
     def normed() -> TransformedEnv:
-        chain = Compose(marlenv.ObservationNorm(in_keys=["thdot"]), marlenv.ClipTransform(["th"], low=-4.0, high=4.0))
-        return TransformedEnv(marlenv.PendulumEnv(), chain)
+        norm = marlenv.ObservationNorm(in_keys=["thdot"], out_keys=["speed"])
+        clip = marlenv.ClipTransform(["th"], out_keys=["angle"], low=-4.0, high=4.0)
+        return TransformedEnv(marlenv.PendulumEnv(), Compose(norm, clip))  # what it reads stays as it is
 
     env, other, third = normed(), normed(), normed()
     norm = env.transform[0]
     norm.init_stats(20)
-    low, high = (float(norm(TensorDict(thdot=torch.tensor(end)))["thdot"]) for end in (-8.0, 8.0))
-    spec = env.observation_spec["thdot"]
+    low, high = (float(norm(TensorDict(thdot=torch.tensor(end)))["speed"]) for end in (-8.0, 8.0))
+    spec = env.observation_spec["speed"]
     assert (float(spec.low), float(spec.high)) == pytest.approx((low, high))
     marlenv.check_env_specs(env)
     env.transform[1].low.fill_(-2.0)
     other.load_state_dict(env.state_dict())
     third.transform[0].load_state_dict(norm.state_dict())
-    assert other.observation_spec["thdot"] == third.observation_spec["thdot"] == spec
-    assert float(other.observation_spec["th"].low) == -2.0
+    assert other.observation_spec["speed"] == third.observation_spec["speed"] == spec
+    assert float(other.observation_spec["angle"].low) == -2.0
     marlenv.check_env_specs(other)
 
 
