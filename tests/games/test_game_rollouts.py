@@ -270,6 +270,7 @@ def test_no_entry_shares_memory_with_another_and_no_rollout_with_the_next(make: 
 
 
 def test_memory_that_the_system_would_map_anew_is_kept() -> None:
+    pytest.importorskip("numba", reason="without numba steps are played one by one")
     env = three(1024)
     td = env.rollout(20, break_when_any_done=False)
     sizes = {(x := td.get(key).untyped_storage()).data_ptr(): x.nbytes() for key in td.keys(True, True)}
