@@ -48,8 +48,6 @@ Masks = tuple[RowArray, int, bool]
 
 CACHE = 1 << 21
 """Bytes; larger masks are written past the caches: reading what is written over would take longer than writing it."""
-AT_HAND = 64
-"""Games whose steps of a rollout are played before those of the next: what a step writes is at hand for the next."""
 BLOCK = 64
 """Games whose plies are played before their masks are written.
 
@@ -60,8 +58,17 @@ A core that waits for memory at every game plays slowly.
 @inline
 def _write(b: int, board: RowArray, moved: bool, entries: Entries) -> None:
     """Writes what an env says about game ``b``, in which somebody has just moved, or not."""
+    _say(b, board, moved, entries)
+    turns, boards = entries[0], entries[4]
+    _copy(board, boards[len(turns) + b])
+    _copy(board, boards[2 * len(turns) + b])
+
+
+@inline
+def _say(b: int, board: RowArray, moved: bool, entries: Entries) -> None:
+    """The same without the boards."""
     seat, why = board[10], board[15]
-    turns, flags, ends, rewards, boards = entries
+    turns, flags, ends, rewards, _ = entries
     won = np.float32(2 * seat - 1) if why == 1 and moved else np.float32(0.0)
     rewards[0, b], rewards[1, b] = won, 0.0 - won
     turns[b, 0], ends[b] = seat, why
@@ -69,8 +76,6 @@ def _write(b: int, board: RowArray, moved: bool, entries: Entries) -> None:
     flags[4, b], flags[5, b] = why == 0 and seat == 0, why == 0 and seat == 1
     for own in (6, 10):
         flags[own, b], flags[own + 1, b], flags[own + 2, b], flags[own + 3, b] = why != 0, 0, why != 0, why == 0
-    _copy(board, boards[len(turns) + b])
-    _copy(board, boards[2 * len(turns) + b])
 
 
 def _inttoptr(context: Any, address: Any) -> Any:
@@ -418,93 +423,3 @@ def _draw(
         number = _mixed(U(key[b, 0]) + at * GOLDEN)
         white[b, 0] = black[b, 0] = _ranked(moves[b], number >> U(40))
     return 0
-
-
-@inline
-def _moved_on(at: tuple[int, int, int, int, int, int, int, int, int], t: int, n: int, kept: int, width: int) -> Any:
-    """The addresses of step ``t``: of the state, the masks, and the entries."""
-    board = at[0] + t * 384 * n
-    state = board, at[1] + t * 8 * kept * n, at[2] + t * 584 * n
-    masks = at[3] + t * 16 * width * n, at[4] + t * 16 * width * n
-    return state, masks, (at[5] + t * 8 * n, at[6] + t * 14 * n, at[7] + t * n, at[8] + t * 8 * n, board)
-
-
-@compiled
-def rollout(
-    threads: tuple[int, int],
-    n: int,
-    kept: int,
-    width: int,
-    steps: int,
-    before: tuple[int, int, int, int, int, int, int, int, int],
-    after: tuple[int, int, int, int, int, int, int, int, int],
-    chosen: tuple[int, int],
-    fresh: tuple[int, int],
-    stops: bool,
-    drawing: tuple[int, int, int, int],
-    limits: RowArray,
-    chess960: bool,
-) -> int:
-    """Plays random actions, step after step, into memory where that of a step lies behind that of the step before.
-
-    Args:
-        threads: what :func:`marlenv.threads.shared` says.
-        n: games.
-        kept: positions in a history.
-        width: words of a mask.
-        steps: the most steps.
-        before: the addresses of the first step: board, history, moves, the masks of White and Black, turns, flags,
-            outcomes, rewards. The first step is there; others are written.
-        after: the same of what follows on each step, to write to.
-        chosen: the actions of White and of Black, to write to.
-        fresh: a fresh board and its moves.
-        stops: whether to stop where a game is over; else games that are over begin anew.
-        drawing: the address of the keys, the place in their streams, the offsets of White and Black there.
-        limits: see ``kernels.play``.
-        chess960: how castling is numbered.
-
-    Returns:
-        see :func:`marlenv.games.fast.compiled.played`.
-    """
-    given = n, kept, width, steps, before, after, chosen, fresh, stops, drawing, limits, chess960
-    return by_rows(_rollout, given, n, threads)
-
-
-@compiled
-def _rollout(
-    n: int,
-    kept: int,
-    width: int,
-    steps: int,
-    before: tuple[int, int, int, int, int, int, int, int, int],
-    after: tuple[int, int, int, int, int, int, int, int, int],
-    chosen: tuple[int, int],
-    fresh: tuple[int, int],
-    stops: bool,
-    drawing: tuple[int, int, int, int],
-    limits: RowArray,
-    chess960: bool,
-    first_game: int,
-    last_game: int,
-) -> int:
-    end = 2 * steps
-    for low in range(first_game, last_game, AT_HAND):
-        high = min(low + AT_HAND, last_game)
-        for t in range((end + 1) // 2):
-            state, _, entries = _moved_on(before, t, n, kept, width)
-            new, masks, new_entries = _moved_on(after, t, n, kept, width)
-            actions = chosen[0] + t * 8 * n, chosen[1] + t * 8 * n
-            offsets = drawing[2], drawing[3]
-            _draw(n, state[0], state[2], drawing[0], drawing[1] + 2 * t, offsets, actions, low, high)
-            then, seen, again = _moved_on(before, t + 1, n, kept, width)
-            restarted, taken = (fresh[0], fresh[1], then[0], then[2], seen[0]), (then[1], seen[1])
-            if t == steps - 1:
-                restarted, taken = (0, 0, 0, 0, 0), (0, 0)
-            given = n, kept, width, state, actions, entries[1] + 2 * n, limits, chess960, new, masks, new_entries
-            if not _step(*given, restarted, taken, again, True, low, high):
-                end = min(end, 2 * t)
-                break
-            if stops and _flags(new_entries[1] + 2 * n, n)[low:high].any():
-                end = min(end, 2 * t + 1)
-                break
-    return end

@@ -236,6 +236,14 @@ def env_kernels() -> ModuleType:
     return env_kernels
 
 
+@cache
+def rollout_kernel() -> ModuleType:
+    """The module of rollouts; importing it needs numba."""
+    from marlenv.games.chess.fast import rollout_kernel  # optional: compiled on first use
+
+    return rollout_kernel
+
+
 def blank(state: State) -> State:
     """New memory for as many positions."""
     return State(*[torch.empty(part.shape, dtype=torch.int64, device="cpu") for part in state])
@@ -327,7 +335,7 @@ def env_rollout(
 ) -> tuple[int, int]:
     """Plays random actions; how many steps, and why no more, see :func:`marlenv.games.fast.compiled.played`.
 
-    See :func:`env_kernels.rollout`, too.
+    See :func:`rollout_kernel.rollout`, too.
 
     Args:
         steps: the most.
@@ -343,7 +351,7 @@ def env_rollout(
     keys, at, offsets = drawing
     [keys] = _whole(keys)
     end = int(
-        env_kernels().rollout(
+        rollout_kernel().rollout(
             shared(steps * keys.numel() * PLAYING),
             keys.numel(),
             limits.plies + 1,
