@@ -280,6 +280,19 @@ def test_memory_that_the_system_would_map_anew_is_kept() -> None:
     assert env.rollouts.free >= kept
 
 
+def test_rollouts_alike_are_laid_out_alike_and_others_are_not() -> None:
+    ours, theirs = three(70), three(70)
+    for steps in (5, 5, 6, 5):
+        assert_same(ours.rollout(steps), played_by_steps(theirs, steps))
+    ours, theirs = ours.to("cpu"), theirs.to("cpu")  # data had no device until here
+    td = ours.rollout(5)
+    assert td.device == td["next", "x"].device == torch.device("cpu")
+    assert_same(td, played_by_steps(theirs, 5))
+    for steps in range(1, 12):
+        ours.rollout(steps)
+    assert len(ours.plans) <= 8
+
+
 def test_a_copy_and_a_pickle_play_on() -> None:
     env = chess(300)
     env.rollout(3)

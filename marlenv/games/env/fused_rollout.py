@@ -13,11 +13,12 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
-from marlenv.buffer_pool import BufferPool
+from marlenv.buffer_pool import LARGE, BufferPool
 from marlenv.envs.rollout import RolloutOptions, finish, go_on, start
 from marlenv.envs.stepping import check_input
 from marlenv.games.env.turn_based import TurnBasedEnv
 from marlenv.games.fast.compiled import GAME_OVER, ILLEGAL_NEXT
+from marlenv.games.fast.data_tree import DataTree
 from marlenv.games.fast.step_buffers import Blank
 from marlenv.games.rules import Rules
 from marlenv.keys import path
@@ -41,6 +42,8 @@ class RolloutsInMemory(TurnBasedEnv[S]):
         self.rollouts = BufferPool(least=MAPPED)
         self.copies = BufferPool()
         """Where the memory comes from of what is copied out of that of rollouts."""
+        self.plans: dict[tuple[Size, int, Any], _Plan] = {}
+        """Of rollouts of so many games and steps, on this device."""
 
     @abstractmethod
     def fuses(self, batch: Size) -> bool:
@@ -140,6 +143,88 @@ def fused(env: RolloutsInMemory[Any], steps: int, options: RolloutOptions) -> Te
     return finish(env, _joined(chunks, first), options)
 
 
+class _Plan:
+    """What all chunks of so many games and steps have in common: the memory they take, and how data lie over it.
+
+    Args:
+        env: whose.
+        batch: ``[*B]``.
+        steps: ``T``.
+    """
+
+    KEPT = 8
+
+    def __init__(self, env: RolloutsInMemory[Any], batch: Size, steps: int) -> None:
+        self.wanted: list[tuple[tuple[int, ...], torch.dtype]] = []
+
+        def note(lead: tuple[int, ...], tail: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+            self.wanted.append(((steps, *lead, *batch, *tail), dtype))
+            return torch.empty((*lead, *batch, *tail), dtype=dtype, device="meta")
+
+        env.blank_buffers(note)
+        self.count = len(self.wanted)
+        env.blank_actions(note)
+        self.wanted = [*self.wanted[: self.count], *self.wanted]
+        self.first: _Layout | None = None
+        """Of what the first step starts from."""
+        self.whole: _Layout | None = None
+        """Of all steps."""
+
+    @classmethod
+    def of(cls, env: RolloutsInMemory[Any], batch: Size, steps: int) -> _Plan:
+        """That of an env, which keeps some."""
+        kind = batch, steps, env.device
+        plan = env.plans.get(kind)
+        if plan is None:
+            plan = cls(env, batch, steps)
+            if len(env.plans) == cls.KEPT:
+                del env.plans[next(iter(env.plans))]
+            env.plans[kind] = plan
+        return plan
+
+
+class _Layout:
+    """How data lie over memory: as views, but for entries that much more memory hangs on than they have themselves.
+
+    Those are copied, as who saves an entry saves all that it is a view of.
+
+    Args:
+        td: the data.
+        memory: of which all are views.
+        ndim: the dimension of steps, which lie one after another in memory; None: nothing is copied.
+    """
+
+    def __init__(self, td: TensorDict, memory: Sequence[Tensor], ndim: int | None = None) -> None:
+        leaves: list[Tensor] = []
+        self.tree, self.ndim = DataTree(td, leaves), ndim
+        numbers = {x.untyped_storage()._cdata: i for i, x in enumerate(memory)}
+        self.views: list[tuple[int, Size, tuple[int, ...], int]] = []
+        """Of which memory each leaf is a view, its shape, strides and offset."""
+        self.copied: list[int] = []
+        self.large: list[tuple[Size, torch.dtype] | None] = []
+        """What is copied to memory that is used again; None for what is small."""
+        for i, leaf in enumerate(leaves):
+            number = numbers[leaf.untyped_storage()._cdata]
+            assert leaf.dtype == memory[number].dtype, "data over memory of another dtype"
+            view = leaf
+            if ndim is not None and leaf.untyped_storage().nbytes() > MOST * leaf.nbytes:
+                view = leaf.movedim(ndim, 0)
+                self.copied.append(i)
+                self.large.append((view.shape, view.dtype) if view.nbytes >= LARGE else None)
+            self.views.append((number, view.shape, view.stride(), int(view.storage_offset())))
+
+    def data(self, memory: Sequence[Tensor], copies: BufferPool) -> TensorDict:
+        """The same data over other memory, and over ``copies``."""
+        leaves = [memory[number].as_strided(shape, steps, at) for number, shape, steps, at in self.views]
+        if self.ndim is not None:
+            lent = iter(copies.lend([one for one in self.large if one is not None]))
+            for i, large in zip(self.copied, self.large, strict=True):
+                own = next(lent).copy_(leaves[i]) if large else leaves[i].clone(memory_format=torch.contiguous_format)
+                leaves[i] = own.movedim(0, self.ndim)
+        data: TensorDict = self.tree.of(leaves)
+        return data
+
+
 class _Chunk:
     """Some steps of a rollout: every entry lies there by itself, step by step, ``[T, *lead, *B, *tail]``.
 
@@ -152,17 +237,10 @@ class _Chunk:
 
     def __init__(self, env: RolloutsInMemory[Any], batch: Size, steps: int, *, stops: bool) -> None:
         self.env, self.batch, self.steps, self.stops = env, batch, steps, stops
-        wanted: list[tuple[tuple[int, ...], torch.dtype]] = []
-
-        def note(lead: tuple[int, ...], tail: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-            wanted.append(((steps, *lead, *batch, *tail), dtype))
-            return torch.empty((*lead, *batch, *tail), dtype=dtype, device="meta")
-
-        env.blank_buffers(note)
-        count = len(wanted)
-        env.blank_actions(note)
-        memory = env.rollouts.lend([*wanted[:count], *wanted])
-        self.before, self.after, self.actions = memory[:count], memory[count : 2 * count], memory[2 * count :]
+        self.plan = _Plan.of(env, batch, steps)
+        count, self.memory = self.plan.count, env.rollouts.lend(self.plan.wanted)
+        self.before, self.after = self.memory[:count], self.memory[count : 2 * count]
+        self.actions = self.memory[2 * count :]
         self.played = 0
         self.over = False
         """Whether a game was over, and nothing is to follow."""
@@ -174,7 +252,9 @@ class _Chunk:
 
     def begin(self, td: TensorDictBase) -> None:
         """Stores what the first step starts from."""
-        copy_over(self.env.data_of(self._buffers(self.before, 0), rewards=False), td)
+        if self.plan.first is None:
+            self.plan.first = _Layout(self.env.data_of(self._buffers(self.before, 0), rewards=False), self.before)
+        copy_over(self.plan.first.data(self.before, self.env.copies), td)
 
     def follow(self, chunk: _Chunk) -> None:
         """Starts from what followed on the last step of another chunk."""
@@ -191,9 +271,14 @@ class _Chunk:
         return self.played
 
     def whole(self) -> TensorDict:
-        """The data of the steps that were played, ``[*B, T]``: views of this memory, but for the flags, which lie side
-        by side there; who saves an entry saves all that it is a view of.
-        """
+        """The data of the steps that were played, ``[*B, T]``."""
+        if self.played < self.steps:
+            return self._layout().data(self.memory, self.env.copies)
+        if self.plan.whole is None:
+            self.plan.whole = self._layout()
+        return self.plan.whole.data(self.memory, self.env.copies)
+
+    def _layout(self) -> _Layout:
         env, ndim = self.env, len(self.batch)
         before, after = (
             env.blank_buffers(_given((x[: self.played] for x in memory), ndim)) for memory in (self.before, self.after)
@@ -201,19 +286,7 @@ class _Chunk:
         td = env.data_of(before, rewards=False)
         env.put_actions(td, env.blank_actions(_given((x[: self.played] for x in self.actions), ndim)))
         put(td, "next", env.data_of(after, rewards=True))
-        found = [(node, name, one.movedim(ndim, 0)) for node, name, one in _bound(td)]  # step after step, as it lies
-        for (node, name, one), own in zip(found, env.copies.lend([(x.shape, x.dtype) for *_, x in found]), strict=True):
-            put(node, name, own.copy_(one).movedim(0, ndim))
-        return td
-
-
-def _bound(td: TensorDictBase) -> Iterator[tuple[TensorDictBase, str, Tensor]]:
-    """Entries that much more memory hangs on than they have themselves, and where they are."""
-    for name, one in list(entries(td)):
-        if is_nested(one):
-            yield from _bound(one)
-        elif one.untyped_storage().nbytes() > MOST * one.nbytes:
-            yield td, name, one
+        return _Layout(td, self.memory, ndim)
 
 
 def _given(memory: Iterator[Tensor], ndim: int | None = None) -> Blank:
