@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import threading
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import pytest
@@ -36,9 +39,20 @@ def test_games_are_stepped_by_hand_too() -> None:
     assert [one.what for one in threads.measure(1, only="connect_four,1024")] == [
         "connect_four B=1024 rollout",
         "connect_four B=1024 steps",
+        "connect_four B=1024 two processes",
     ]
     with pytest.raises(SpecError, match="--only knows"):
         threads.measure(1, only="ludo")
+
+
+@pytest.mark.slow
+def test_a_process_has_a_core_to_itself_and_one_thread() -> None:
+    core = max(os.sched_getaffinity(0))
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context, threads._begin_apart, (core, "tic_tac_toe", 1024)) as worker:
+        assert worker.submit(threads._turn_apart).result() == 4 * threads.TURN[1024] * 64
+        assert worker.submit(torch.get_num_threads).result() == 1
+        assert worker.submit(os.sched_getaffinity, 0).result() == {core}
 
 
 def test_what_the_machine_gives_is_measured_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:

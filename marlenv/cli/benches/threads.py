@@ -3,14 +3,19 @@
 What is compared are two envs of the same seed in one process. The peer is one thread, so that the ratio says how many
 times as fast two are: 2 at most, less where memory or what is done in Python bounds it. What the machine gives at all
 comes first: cores that are two halves of one, or that are shared with others, give less than 2 for anything, and what
-writes more than the caches hold gets no more from two threads than memory takes.
+writes more than the caches hold gets no more from two threads than memory takes. "two processes" says how much that is:
+two of them, with a core and half of the rows each, play at once and one after the other. They share nothing but memory,
+so two threads can hardly give more.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -27,7 +32,7 @@ STEPS = {1024: 256, 16384: 64}
 TURN = {1024: 8, 16384: 2}
 """Rollouts that one side plays before it is the other's turn (of games four times as many), as those who train play one
 after another: the first one after a change of threads finds the caches and the other core cold."""
-PARTS = ("rollout", "steps")
+PARTS = ("rollout", "steps", "processes")
 MACHINE = "machine"
 THREADS = 2
 SIDE, PRODUCTS = 256, 200  # of matrices that fit into a core's own cache; how many products of them are a turn
@@ -57,7 +62,7 @@ def measure(rounds: int, *, only: str = "") -> list[Figure]:
             for rows in sizes:
                 for part in parts:
                     if part == "rollout" or name in GAMES:
-                        figures.append(_figure(part, name, rows, rounds))
+                        figures.append((_apart if part == "processes" else _figure)(part, name, rows, rounds))
                         last = figures[-1]
                         print(f"  {last.what}: {last.ratio:.2f}x", file=sys.stderr, flush=True)
     finally:
@@ -100,10 +105,43 @@ def _figure(part: str, name: str, rows: int, rounds: int) -> Figure:
     return Figure(f"{name} B={rows} {part}", got[str(THREADS)], got["1"], "one thread")
 
 
-def _play(part: str, name: str, rows: int, many: int) -> Callable[[], int]:
-    """Plays on with so many threads."""
+def _apart(part: str, name: str, rows: int, rounds: int) -> Figure:
+    """Rollouts of half of the rows in each of two processes, at once and one after the other."""
+    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [None]
+    cores = (allowed * THREADS)[:THREADS]
+    with ExitStack() as stack:
+        context = multiprocessing.get_context("spawn")
+        workers = [
+            stack.enter_context(ProcessPoolExecutor(1, context, _begin_apart, (core, name, rows))) for core in cores
+        ]
+        sides = {
+            "at once": lambda: (
+                sum(turn.result() for turn in [worker.submit(_turn_apart) for worker in workers]) // THREADS
+            ),
+            "in turn": lambda: sum(worker.submit(_turn_apart).result() for worker in workers) // THREADS,
+        }
+        got = interleaved(sides, rounds)
+    return Figure(f"{name} B={rows} two processes", got["at once"], got["in turn"], "one after the other")
+
+
+_turns: list[Callable[[], int]] = []
+"""What a process of :func:`_apart` plays."""
+
+
+def _begin_apart(core: int | None, name: str, rows: int) -> None:
+    if core is not None:
+        os.sched_setaffinity(0, {core})
+    _turns.append(_play("rollout", name, rows, 1, rows // THREADS))
+
+
+def _turn_apart() -> int:
+    return _turns[0]()
+
+
+def _play(part: str, name: str, rows: int, many: int, share: int | None = None) -> Callable[[], int]:
+    """Plays on with so many threads; only a share of the rows, if that is given."""
     options: dict[str, Any] = {} if name in GAMES else {"compile": "aot"}
-    env: Any = make(name, num_envs=rows, seed=0, **options)
+    env: Any = make(name, num_envs=share or rows, seed=0, **options)
     held, few = [env.reset()], 4 if name in GAMES else 1
     steps, turn = STEPS[rows] // few, TURN[rows] * few
 
