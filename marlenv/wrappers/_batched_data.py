@@ -15,7 +15,7 @@ from marlenv.errors import KeyMissing, SpecError
 from marlenv.keys import DONE_NAMES
 from marlenv.specs import Composite, TensorSpec
 from marlenv.wrappers._answers import unlike
-from marlenv.wrappers._batched_forms import REST, ROOT, Place, blanks, filled, fitted, fitted_value, form, forms
+from marlenv.wrappers._batched_forms import REST, ROOT, Place, entry, filled, fitted, form, forms
 
 
 class Moment(NamedTuple):
@@ -115,7 +115,7 @@ class BatchedData:
         """All three flags, those that were left out among them, with the time limit."""
         if now.playing and not got:
             raise KeyMissing(f"{place} has no flags; 'terminated' and 'truncated' [B] say how the rows' episodes end")
-        given = {name: fitted_value(place.inside(name), self.flag, value) for name, value in got.items()}
+        given = {name: entry(place, name, self.flag, value) for name, value in got.items()}
         done, terminated, truncated = (given.get(name) for name in ("done", "terminated", "truncated"))
         device = next(iter(given.values())).device if given else now.device
         no = torch.zeros(self.flag[0], dtype=torch.bool, device=device)
@@ -134,6 +134,22 @@ class BatchedData:
             late = now.late.to(over.device)
             truncated, over = truncated | (late & ~terminated), over | late
         return {"terminated": terminated, "truncated": truncated, "done": over}
+
+
+def blanks(specs: Mapping[str, TensorSpec] | Composite) -> dict[str, Any]:
+    """What stands for entries that are missing: zeros, or the value of their spec that is nearest to them.
+
+    >>> from marlenv import Bounded, Unbounded
+    >>> blanks(Composite(gear=Bounded(1, 5, (1,)), x=Unbounded((1,))))
+    {'gear': tensor([1.]), 'x': tensor([0.])}
+    """
+    found = {}
+    for name, spec in specs.items():
+        if isinstance(spec, Composite):
+            found[name] = blanks(spec)
+        elif form(spec, Size()) is not None:
+            found[name] = spec.project(spec.zero())
+    return found
 
 
 def answered(who: str, hook: str, out: Any) -> TensorDict:

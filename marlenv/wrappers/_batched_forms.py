@@ -56,7 +56,29 @@ def fitted(place: Place, wanted: Mapping[str, Form], got: Any) -> dict[str, Any]
         raise unlike(str(place), f"a dict of {sorted(wanted)}", got, "be")
     if got.keys() != wanted.keys():
         raise _wrong_names(place, wanted, got)
-    return {name: fitted_value(place.inside(name), one, got[name]) for name, one in wanted.items()}
+    return {name: entry(place, name, one, got[name]) for name, one in wanted.items()}
+
+
+def entry(place: Place, name: str, wanted: Form, value: Any) -> Any:
+    """An entry in its form; looked at closely only where it has another."""
+    found = plain(wanted, value, column=name in COLUMNS and not place.path)
+    return fitted_value(place.inside(name), wanted, value) if found is None else found
+
+
+def plain(wanted: Form, value: Any, *, column: bool = False) -> Tensor | None:
+    """A tensor that has its form, as most do; None for what is to be looked at.
+
+    Args:
+        wanted: its form.
+        value: to look at.
+        column: whether numbers ``[B]`` get a dimension of their own.
+    """
+    if type(wanted) is not tuple or type(value) is not Tensor or value.dtype is not wanted[1]:
+        return None
+    if value.shape == wanted[0]:
+        return value
+    value = value.unsqueeze(-1) if column and value.ndim == 1 else value
+    return value if value.shape == wanted[0] else None
 
 
 def fitted_value(place: Place, wanted: Form, value: Any) -> Any:
@@ -78,30 +100,18 @@ def fitted_value(place: Place, wanted: Form, value: Any) -> Any:
     return value
 
 
-def blanks(specs: Mapping[str, TensorSpec] | Composite) -> dict[str, Any]:
-    """What stands for entries that are missing: zeros, or the value of their spec that is nearest to them.
-
-    >>> from marlenv import Bounded, Unbounded
-    >>> blanks(Composite(gear=Bounded(1, 5, (1,)), x=Unbounded((1,))))
-    {'gear': tensor([1.]), 'x': tensor([0.])}
-    """
-    found = {}
-    for name, spec in specs.items():
-        if isinstance(spec, Composite):
-            found[name] = blanks(spec)
-        elif form(spec, Size()) is not None:
-            found[name] = spec.project(spec.zero())
-    return found
-
-
 def filled(
     place: Place, wanted: Mapping[str, Form], blank: Mapping[str, Any], got: Any, device: torch.device | None
 ) -> dict[str, Any]:
     """Infos in their forms, with blanks for what is missing; numbers may have a dimension of their own or not."""
-    got, out = {} if got is None else got, {}
+    out: dict[str, Any] = {}
+    got = {} if got is None else got
     if not isinstance(got, Mapping):
         raise unlike(str(place), "a dict of infos", got, "be")
     for name, one in wanted.items():
+        if (found := plain(one, got.get(name), column=True)) is not None:
+            out[name] = found
+            continue
         value, there = got.get(name), place.inside(name)
         if one is None:
             out[name] = value

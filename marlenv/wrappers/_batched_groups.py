@@ -12,7 +12,7 @@ from torch import Tensor
 from marlenv.groups import GroupTree, group_specs
 from marlenv.keys import Path, nested
 from marlenv.specs import Composite, TensorSpec
-from marlenv.tensordicts import columns, get, nest, parts, plant
+from marlenv.tensordicts import columns, get, nest, parts, placed, plant
 from marlenv.wrappers._choices import check_acting
 from marlenv.wrappers._roster import AgentsWrapper
 
@@ -34,7 +34,7 @@ class BatchedGroups(AgentsWrapper):
         for path, data in groups.items():
             plant(root, path, data)
         made = nest(root, self.batch_size)
-        return made if self.device is None else made.to(self.device)
+        return made if self.device is None else placed(made, self.device)
 
     def group_actions(self, td: TensorDictBase) -> dict[Path, Tensor | list[Tensor]]:
         """Group -> its actions ``[B, A, ...]``, one-hot ones as numbers; a tensor per agent where they are stacked
