@@ -22,7 +22,7 @@ from marlenv.specs import Composite, MultiOneHot, NonTensor, OneHot
 from marlenv.specs.dtypes import ENDS, NUMBERS, misfits
 from marlenv.tensordicts import nest, new, plant
 
-FLOATS, ARRAYS = {float, int}, {np.ndarray}
+SCALARS, ARRAYS = {float, int}, {np.ndarray}
 NOBODY: dict[str, Any] = {}
 
 
@@ -49,7 +49,7 @@ class AgentColumn:
         except AttributeError:  # no mapping
             return None
         kinds = {*map(type, values)}
-        if self.single and self.fractions and kinds <= FLOATS:  # rewards, mostly
+        if self.single and self.fractions and kinds <= SCALARS:  # rewards, mostly
             return torch.from_numpy(np.array(values, self.dtype).reshape(len(values), *self.shape))
         if kinds != ARRAYS:
             return self._fill_one_by_one(values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, TensorDictBase
@@ -32,7 +34,7 @@ def locked_inside() -> TensorDict:
 
 @pytest.mark.parametrize("make", [plain, with_stack, with_word, locked_inside])
 @pytest.mark.parametrize("device", [CPU, META], ids=str)
-def test_it_is_what_to_gives(make: type[TensorDict], device: torch.device) -> None:
+def test_it_is_what_to_gives(make: Callable[[], TensorDict], device: torch.device) -> None:
     td = make()
     ours, theirs = placed(td, device), td.to(device)
     assert list(ours.keys(True)) == list(theirs.keys(True))

@@ -65,7 +65,7 @@ def frozen(value: Any) -> Any:
     kind = type(value)
     if kind is AgentStep:  # the usual kinds first: one step asks of twenty values
         return AgentStep(*[one if type(one) in CONSTANT else frozen(one) for one in value])
-    if kind is np.ndarray or isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, Tensor):
         return value.clone()

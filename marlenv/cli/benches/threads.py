@@ -62,9 +62,10 @@ def measure(rounds: int, *, only: str = "") -> list[Figure]:
             for rows in sizes:
                 for part in parts:
                     if part == "rollout" or name in GAMES:
-                        figures.append((_apart if part == "processes" else _figure)(part, name, rows, rounds))
-                        last = figures[-1]
+                        apart = part == "processes"
+                        last = _apart(name, rows, rounds) if apart else _figure(part, name, rows, rounds)
                         print(f"  {last.what}: {last.ratio:.2f}x", file=sys.stderr, flush=True)
+                        figures.append(last)
     finally:
         torch.set_num_threads(before)
     return figures
@@ -105,7 +106,7 @@ def _figure(part: str, name: str, rows: int, rounds: int) -> Figure:
     return Figure(f"{name} B={rows} {part}", got[str(THREADS)], got["1"], "one thread")
 
 
-def _apart(part: str, name: str, rows: int, rounds: int) -> Figure:
+def _apart(name: str, rows: int, rounds: int) -> Figure:
     """Rollouts of half of the rows in each of two processes, at once and one after the other."""
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [None]
     cores = (allowed * THREADS)[:THREADS]
