@@ -402,29 +402,31 @@ def advance(td: TensorDictBase, rewards: dict[str, Any], top: TensorDictBase | N
 def _overlay(
     old: dict[str, Any], top: dict[str, Any], drop_: dict[str, Any], batch: Size, device: Any
 ) -> TensorDictBase:
-    data = {**old, **top}
-    if "next" not in top:
-        data.pop("next", None)
+    data, empty = {**old, **top}, []
+    if "next" in data and "next" not in top:
+        del data["next"]
     for name, below in drop_.items():
         if below is None:
             data.pop(name, None)
-    for name in [name for name, value in data.items() if type(value) is not Tensor]:
-        value, below = data[name], drop_.get(name)
-        if not is_nested(value):
+    for name, value in data.items():
+        if type(value) is Tensor or not is_nested(value):
             continue
+        below = drop_.get(name)
         if name in top:
             mine, plain = old.get(name), raw(value)
             if plain is not None and (inner := raw(mine)) is not None:  # as most are
                 group = _overlay(inner, plain, below or {}, value.batch_size, value.device)
             else:
                 group = _overlay_group(mine, value, below or {})
-            data[name] = group
         elif below is None:
-            data[name] = group = shallow(value)
+            group = shallow(value)
         else:
-            data[name] = group = _overlay(_inner(value), {}, below, value.batch_size, value.device)
+            group = _overlay(_inner(value), {}, below, value.batch_size, value.device)
+        data[name] = group
         if below is not None and not _inner(group):  # its rewards were all that it had
-            del data[name]
+            empty.append(name)
+    for name in empty:
+        del data[name]
     return new(data, batch, device)
 
 

@@ -56,6 +56,7 @@ class EpisodeFlags:
             start = 2 * len(self.mask_at) + len(agents)
             self.mask_at |= {agent: start + i for i, agent in enumerate(agents)}
         self._all_here: Arrays | None = None
+        self._all_act: Arrays | None = None
         self.open()
 
     def open(self, steps: int = 0) -> None:
@@ -137,6 +138,20 @@ class EpisodeFlags:
                 plain.update(zip(FLAGS, ends, strict=False))
                 plain.update(zip(self._names, others, strict=False))
         td._tensordict.update(zip(FLAGS, others, strict=False))
+
+    def of_all(self) -> tuple[Iterator[Tensor], Iterator[Tensor]]:
+        """What :meth:`write` writes where everybody is there, goes on and acts: the flags of the groups; then their
+        masks, and the flags of the root.
+        """
+        if self._all_act is None:
+            count = len(self._agents)
+            words = np.ones(count * len(self._names) + len(FLAGS), dtype=np.bool_)
+            words[-len(FLAGS) :] = False
+            self._all_act = np.zeros((count * len(FLAGS), 1), dtype=np.bool_), words
+        flags, words = self._all_act
+        ends = torch.from_numpy(flags.copy()).unsafe_split_with_sizes(self._split[0])
+        others = torch.from_numpy(words.copy()).unsafe_split_with_sizes(self._split[1])
+        return iter(ends), iter(others)
 
     def shown(self) -> Arrays:
         """Flags and masks now, without who acts next; not to be written to."""

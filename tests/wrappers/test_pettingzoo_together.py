@@ -198,6 +198,107 @@ def test_the_short_way_is_taken() -> None:
     assert counts["long"] > 1.5 * counts["short"]
 
 
+def stepped(env: Any, td: Any) -> Any:
+    """What ``step_and_maybe_reset`` returned or raised, and what it left of its input."""
+    try:
+        step, following = env.step_and_maybe_reset(td)
+    except Exception as error:
+        return type(error), str(error), td
+    assert step is td
+    return list(map(str, following.keys(True))), step, following
+
+
+def _drop(td: Any) -> None:
+    del td["wolf", "action"]
+
+
+def _nothing_in_a_group(td: Any) -> None:
+    del td["wolf"]
+
+
+INPUTS: dict[str, Any] = {
+    "as it is": lambda td: None,
+    "no action": _drop,
+    "no group": _nothing_in_a_group,
+    "too many": lambda td: td.set(("wolf", "action"), torch.zeros(2, 1, dtype=torch.int64)),
+    "out of range": lambda td: td.set(("wolf", "action"), torch.full((2,), 99)),
+    "below zero": lambda td: td.set(("wolf", "action"), torch.tensor([0, -1])),
+    "fractions": lambda td: td.set(("wolf", "action"), torch.zeros(2)),
+    "small numbers": lambda td: td.set(("wolf", "action"), torch.zeros(2, dtype=torch.uint8)),
+    "something below next": lambda td: td.set(("next", "wolf", "extra"), torch.ones(2)),
+    "a mask of steps": lambda td: td.set("_step", torch.tensor(False)),
+    "more entries": lambda td: td.set("mine", torch.ones(3)).set(("wolf", "mine"), torch.ones(2)),
+    "more groups": lambda td: td.set(("mine", "deep", "er"), torch.ones(3)).set(("wolf", "mine", "er"), torch.ones(2)),
+    "texts": lambda td: td.set("mine", "text"),
+    "locked": lambda td: td.lock_(),
+}
+
+
+@pytest.mark.parametrize("case", INPUTS)
+def test_steps_with_resets_are_the_same_whatever_is_given(case: str) -> None:
+    got = []
+    for env in pair(lambda: Quiet(truncate=dict.fromkeys(("wolf_0", "wolf_1", "sheep_0"), 4))):
+        found, td = [], env.reset()
+        for i in range(6):
+            td = env.rand_action(td)
+            if i == 2:
+                INPUTS[case](td)
+            found.append(stepped(env, td))
+            if not isinstance(found[-1][0], list):
+                break
+            td = found[-1][2].unlock_()
+        got.append(found)
+    for one, other in zip(*got, strict=True):
+        assert one[0] == other[0]
+        for a, b in zip(one[1:], other[1:], strict=True):
+            assert a == b if isinstance(a, str) else not differences(a, b)
+
+
+@pytest.mark.parametrize("change", ["closed", "checked", "never reset"])
+def test_envs_that_ask_for_more_take_the_long_way(change: str) -> None:
+    got = []
+    for env in pair(lambda: Odd(_set(0, "wolf_0", np.full(4, 5.0, np.float32)))):  # 1 is the most
+        td = env.rand_action(env.reset())
+        td = env.rand_action(env.step_and_maybe_reset(td)[1])
+        td = env.rand_action(env.step_and_maybe_reset(td)[1])
+        if change == "closed":
+            env.close()
+        elif change == "checked":
+            env.run_type_checks = True
+        else:
+            env = PettingZooWrapper(Quiet())  # noqa: PLW2901
+        got.append(stepped(env, td))
+    assert got[0][:2] == got[1][:2]
+    assert isinstance(got[0][1], str)
+
+
+def test_a_step_that_fails_leaves_no_answer_behind() -> None:
+    """What the simulator answered is of one step, and not of the next one."""
+    for change in (_set(1, "wolf_0", "nothing"), _set(0, "wolf_0", "nothing")):
+        short, long = pair(lambda: Odd(change))  # noqa: B023
+        got = []
+        for env in (short, long):
+            td = env.rand_action(env.reset())
+            td = env.rand_action(env.step_and_maybe_reset(td)[1])
+            td = env.rand_action(env.step_and_maybe_reset(td)[1])
+            kept = td.clone()
+            with pytest.raises(Exception, match="wolf_0"):
+                env.step_and_maybe_reset(td)
+            got.append(env.step_and_maybe_reset(kept)[1])
+            assert env._env.count == 4
+        assert not differences(*got)
+
+
+def test_a_step_with_resets_asks_the_simulator_once() -> None:
+    env = PettingZooWrapper(Quiet(truncate=dict.fromkeys(("wolf_0", "wolf_1", "sheep_0"), 3)))
+    counted, td = [], env.reset()
+    step = env._env.step
+    env._env.step = lambda actions: counted.append(1) or step(actions)
+    for i in range(7):
+        td = env.step_and_maybe_reset(env.rand_action(td))[1]
+        assert len(counted) == i + 1
+
+
 class Telling(BaseWrapper):
     """A wrapper that has rewards of its own, from some step on."""
 

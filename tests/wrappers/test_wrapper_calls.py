@@ -35,7 +35,8 @@ POLE = 86
 
 OURS: dict[str, tuple[Callable[[], Any], int]] = {
     "vmas": (lambda: VmasEnv("balance", num_envs=8), 326),
-    "simple_spread": (lambda: PettingZooEnv("simple_spread_v3"), 61),
+    "simple_spread": (lambda: PettingZooEnv("simple_spread_v3"), 41),
+    "simple_tag": (lambda: PettingZooEnv("simple_tag_v3"), 56),
     "tictactoe": (lambda: PettingZooEnv("tictactoe_v3", parallel=False, use_mask=True), 139),
 }
 """The env, and the most calls per step in modules of marlenv and tensordict."""

@@ -19,11 +19,11 @@ from marlenv.wrappers._agent import AgentSpecs, AgentStep
 from marlenv.wrappers._base import option_names, own_options
 from marlenv.wrappers._turns import Result, TurnSimEnv
 from marlenv.wrappers.pettingzoo.answers import check_interface, checked_options, first_infos, state_spec
-from marlenv.wrappers.pettingzoo.beside import OURS, fit, side_by_side
+from marlenv.wrappers.pettingzoo.beside import side_by_side
 from marlenv.wrappers.pettingzoo.interfaces import Interface, ParallelInterface, TurnsInterface
 from marlenv.wrappers.pettingzoo.spaces import AgentSpaces
 from marlenv.wrappers.pettingzoo.tasks import find_task, make_task, parallel_or_turns, tasks
-from marlenv.wrappers.pettingzoo.together import Together
+from marlenv.wrappers.pettingzoo.together import together
 
 SEEDS = 1 << 31  # some envs take no larger ones
 
@@ -100,15 +100,10 @@ class PettingZooWrapper(TurnSimEnv):
         any_ends = self.parallel if done_on_any is None else done_on_any
         super().__init__(env=env, group_map=group_map, use_mask=use_mask, done_on_any=any_ends, **options)
         self._answers.declares = "info_specs={{'action_mask': Binary({})}}"
-        self._together = Together(self) if self._fits() else None
+        self._together = together(self)
         self.seed = seed
         if seed is not None:
             self.set_seed(seed)
-
-    def _fits(self) -> bool:
-        """Whether :class:`~marlenv.wrappers.pettingzoo.together.Together` steps the env."""
-        plain = self.parallel and self.frame_skip == 1 and self._interface.spaces.seen_as_they_are
-        return plain and type(self).__module__ == OURS and fit(type(self), [self])
 
     @classmethod
     def _task_names(cls) -> list[str]:
@@ -143,8 +138,12 @@ class PettingZooWrapper(TurnSimEnv):
 
     # --- an episode ------------------------------------------------------------------------------
 
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        made = self._together.go_on(self, tensordict) if self._together is not None else None
+        return super().step_and_maybe_reset(tensordict) if made is None else made
+
     def _step(self, tensordict: TensorDictBase) -> TensorDict:
-        made = self._together.step(self, tensordict) if self._together is not None and self._began else None
+        made = self._together.step(self, tensordict) if self._together is not None else None
         return super()._step(tensordict) if made is None else made
 
     def _reset(self, tensordict: TensorDictBase | None, *, seed: int | None = None, options: Any = None) -> TensorDict:

@@ -56,6 +56,7 @@ class ParallelInterface:
         """What the simulator has answered to the actions that are played next, where it was asked already."""
 
     def reset(self, seed: int | None, told: Mapping[str, Any]) -> None:
+        self.answered = None
         observations, infos = of_reset(self.spaces.who, self._sim, self._sim.reset(seed=seed, **told))
         there = dict.fromkeys((*observations, *self._sim.agents))
         self._steps = {a: self.spaces.read(a, observations.get(a), infos.get(a)) for a in there}

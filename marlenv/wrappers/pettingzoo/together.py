@@ -11,21 +11,25 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
+from marlenv.envs.stepping import STEP, advance
 from marlenv.groups.packing import VECTORS
 from marlenv.specs import Categorical, TensorSpec
-from marlenv.tensordicts import get, new
+from marlenv.tensordicts import get, new, raw
 from marlenv.wrappers._choices import count_of
-from marlenv.wrappers._episode_flags import FLAGS, MASKS
-from marlenv.wrappers.pettingzoo.interfaces import ParallelInterface
+from marlenv.wrappers._episode_flags import FLAGS, MASKS, EpisodeFlags
+from marlenv.wrappers.pettingzoo.beside import OURS, fit
 
 if TYPE_CHECKING:
     from marlenv.wrappers.pettingzoo.env import PettingZooWrapper
 
-PLAIN = {float}, {int}, {np.float64}, {np.float32}
+Given = Mapping[str, Any]  # agent by agent
+
+PLAIN = {float, int, np.float64, np.float32}
 """What the rewards of a step may be, all of one kind."""
 
-
 BOOLS = {bool, np.bool_}
+MANY = 1000
+"""Choices from here on are looked at one by one."""
 
 
 class Group(NamedTuple):
@@ -35,22 +39,24 @@ class Group(NamedTuple):
     agents: tuple[str, ...]
     action: TensorSpec
     are_choices: bool
+    numbers: dict[int, np.int64]
+    """Choices that are numbers, the first :data:`MANY` of them, as their simulator takes them."""
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     """Of an observation."""
     reward: np.dtype[Any]
-    flags: dict[str, Any]
-    """Flags and masks of agents who all go on."""
     batch: Size
 
-    def chosen(self, value: Tensor) -> Iterable[Any] | None:
+    def chosen(self, value: Any) -> Iterable[Any] | None:
         """The actions of the agents, as their simulator takes them; None where they are to be looked at."""
-        spec = self.action
-        if type(spec) is Categorical and value.dtype is torch.int64 and value.ndim == 1:
-            numbers = value.tolist()
-            return map(np.int64, numbers) if min(numbers) >= 0 and max(numbers) < spec.n else None
-        values: Iterable[Any] | None = None if self.are_choices else spec.to_numpy(value)
-        return values
+        if type(value) is not Tensor or value.shape != self.action.shape:
+            return None
+        if self.numbers and value.dtype is torch.int64:
+            try:
+                return [self.numbers[i] for i in value.tolist()]
+            except KeyError:
+                return None
+        return None if self.are_choices else iter(self.action.to_numpy(value))
 
 
 class Together:
@@ -63,71 +69,105 @@ class Together:
     def __init__(self, env: PettingZooWrapper) -> None:
         self.names = env.agent_names
         self._known = set(self.names)
-        self._root = dict.fromkeys(FLAGS, np.zeros(1, np.bool_))
+        self._masks = MASKS if env.use_mask else ()
         self._groups = []
         for where, agents, (observation, reward) in env._data.columns or ():
-            action, count = env.full_action_spec[where[0], "action"], len(agents)
-            flags: dict[str, Any] = dict.fromkeys(FLAGS, np.zeros((count, 1), np.bool_))
-            flags.update(dict.fromkeys(MASKS if env.use_mask else (), np.ones(count, np.bool_)))
+            action = env.full_action_spec[where[0], "action"]
             kinds = observation.shape, observation.dtype, reward.dtype
             choices = isinstance(action, VECTORS) or count_of(action) is not None
-            self._groups.append(Group(where[0], agents, action, choices, *kinds, flags, Size((count,))))
+            numbers = {i: np.int64(i) for i in range(min(action.n, MANY) if type(action) is Categorical else 0)}
+            self._groups.append(Group(where[0], agents, action, choices, numbers, *kinds, Size((len(agents),))))
+
+    def go_on(self, env: PettingZooWrapper, td: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase] | None:
+        """Steps, where nobody ends and nothing is to be looked at; returns the data of the step, and those to go on
+        from. None: the env does it, with what the simulator may have answered already.
+        """
+        plain = raw(td)
+        if plain is None or "next" in plain or STEP in plain or td.batch_size or not self._usual(env):
+            return None
+        actions = self._actions(td)
+        made = None if actions is None else self._made(env, actions)
+        if made is None:
+            return None
+        plain["next"] = made
+        return td, advance(td, env.plan.reward_tree)
 
     def step(self, env: PettingZooWrapper, td: TensorDictBase) -> TensorDict | None:
         """What follows on a step; None where nothing was played, for the env to do it."""
-        flags, turn, interface = env._flags, env._turn, env._interface
-        count = len(self.names)
-        last = env.max_steps is not None and flags.steps + 1 >= env.max_steps
-        if last or flags.ended or len(flags.living) != count or len(turn.acting) != count or env._device is not None:
+        if not self._usual(env):
             return None
-        if env._answers.unseen[False]:  # a first step is looked at whole
-            return None
-        assert isinstance(interface, ParallelInterface)
+        interface: Any = env._interface
+        actions = None if interface.answered else self._actions(td) or env._actions_of(td, {*self.names})
+        made = None if actions is None else self._made(env, actions)  # :meth:`go_on` has asked already
+        return env._emit(*env._play(lambda *_: {}, None), first=False) if made is None else made
+
+    def _usual(self, env: PettingZooWrapper) -> bool:
+        """Whether everybody acts, and may go on, and nothing is to be looked at."""
+        flags, count = env._flags, len(self.names)
+        if env.is_closed or env.run_type_checks or env._auto_reset is not None or env._device is not None:
+            return False
+        if env.max_steps is not None and flags.steps + 1 >= env.max_steps:
+            return False
+        if not env._began or flags.ended or len(flags.living) != count or len(env._turn.acting) != count:
+            return False
+        return not env._answers.unseen[False]  # a first step is looked at whole
+
+    def _actions(self, td: TensorDictBase) -> dict[str, Any] | None:
+        """All actions, where they are what they must be; else None."""
         actions: dict[str, Any] = {}
         for group in self._groups:
-            chosen, agents = group.chosen(get(get(td, group.name), "action")), group.agents
-            actions.update(env._actions_of(td, {*agents}) if chosen is None else zip(agents, chosen, strict=True))
-        answer = interface.ask(actions)
-        if self._goes_on(answer, interface):
-            made = self._packed(answer[0], answer[1])
-            if made is not None:
-                flags.steps += 1
-                return made
-        interface.answered = answer
-        return env._emit(*env._play(_given, actions), first=False)
+            inside = raw(get(td, group.name))
+            chosen = None if inside is None else group.chosen(inside.get("action"))
+            if chosen is None:
+                return None
+            actions.update(zip(group.agents, chosen, strict=True))
+        return actions
 
-    def _goes_on(self, answer: tuple[Any, ...], interface: ParallelInterface) -> bool:
+    def _made(self, env: PettingZooWrapper, actions: dict[str, Any]) -> TensorDict | None:
+        """What follows on actions; None where somebody does not go on, or the answer, which is kept, needs a second
+        look.
+        """
+        interface: Any = env._interface
+        answer = interface.ask(actions)
+        made = self._packed(env._flags, *answer[:2]) if self._goes_on(interface, answer) else None
+        if made is None:
+            interface.answered = answer
+        else:
+            env._flags.steps += 1
+        return made
+
+    def _goes_on(self, interface: Any, answer: tuple[Any, ...]) -> bool:
         """Whether an env told something of all its agents and of nobody else, and nobody has ended."""
-        known = self._known
         for told in answer:
-            if not isinstance(told, dict) or told.keys() != known:
+            if not isinstance(told, dict) or told.keys() != self._known:
                 return False
         flags = [*answer[2].values(), *answer[3].values()]
         return {*map(type, flags)} <= BOOLS and not any(flags) and interface.all_there(self.names)
 
-    def _packed(self, observations: Mapping[str, Any], rewards: Mapping[str, Any]) -> TensorDict | None:
+    def _packed(self, flags: EpisodeFlags, observations: Given, rewards: Given) -> TensorDict | None:
         """The data of a step; None if a value needs a second look."""
         data: dict[str, Any] = {}
-        for name, agents, _, _, shape, dtype, number, flags, batch in self._groups:
+        ends, others = flags.of_all()
+        for name, agents, _, _, _, shape, dtype, number, batch in self._groups:
             seen, got = [observations[agent] for agent in agents], [rewards[agent] for agent in agents]
             for one in seen:
                 if type(one) is not np.ndarray or one.dtype is not dtype or one.shape != shape:
                     return None
-            total = sum(got) if {*map(type, got)} in PLAIN else None
-            if total is None or isnan(total):
+            kinds = {*map(type, got)}
+            if len(kinds) != 1 or not kinds <= PLAIN or isnan(sum(got)):
                 return None
             entries = {
                 "observation": torch.from_numpy(np.array(seen)),
-                "reward": torch.from_numpy(np.array(got, number).reshape(-1, 1)),
+                "reward": torch.from_numpy(np.array(got, number)[:, None]),
             }
-            for flag, value in flags.items():
-                entries[flag] = torch.from_numpy(value.copy())
+            entries.update(zip(FLAGS, ends, strict=False))  # strict would take one more
+            entries.update(zip(self._masks, others, strict=False))
             data[name] = new(entries, batch)
-        for flag, value in self._root.items():
-            data[flag] = torch.from_numpy(value.copy())
+        data.update(zip(FLAGS, others, strict=False))
         return new(data, Size())
 
 
-def _given(actions: dict[str, Any], agents: set[str]) -> dict[str, Any]:
-    """All actions: everybody acts."""
-    return actions
+def together(env: PettingZooWrapper) -> Together | None:
+    """What steps an env; None where that is left to it."""
+    plain = env.parallel and env.frame_skip == 1 and env._interface.spaces.seen_as_they_are
+    return Together(env) if plain and type(env).__module__ == OURS and fit(type(env), [env]) else None
