@@ -32,12 +32,17 @@ def test_both_sides_play_as_many_steps_with_their_threads(monkeypatch: pytest.Mo
     turns = 3 * 4 * threads.TURN[1024]  # games have four times as many
     assert sorted(played) == [(1, (1024, 64))] * turns + [(2, (1024, 64))] * turns
     assert torch.get_num_threads() == before
+    played.clear()
+    [figure] = threads.measure(1, only="tic_tac_toe,1024,long")
+    assert figure.what == "tic_tac_toe B=1024 long rollout"
+    assert sorted(played) == [(1, (1024, 256))] * (turns // 4) + [(2, (1024, 256))] * (turns // 4)
 
 
 @pytest.mark.slow
 def test_games_are_stepped_by_hand_too() -> None:
     assert [one.what for one in threads.measure(1, only="connect_four,1024")] == [
         "connect_four B=1024 rollout",
+        "connect_four B=1024 long rollout",
         "connect_four B=1024 steps",
         "connect_four B=1024 two processes",
     ]

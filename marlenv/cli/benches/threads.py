@@ -28,11 +28,11 @@ SCENARIOS = ("navigation", "balance", "ball_passage", "flocking", "discovery", "
 GAMES = ("chess", "tic_tac_toe", "connect_four", "go", "hanabi")
 ROWS = (1024, 16384)
 STEPS = {1024: 256, 16384: 64}
-"""Of a rollout, by the number of rows; those of games, whose steps are larger, have a quarter."""
+"""Of a rollout, by the number of rows; those of games, whose steps are larger, have a quarter, but for long ones."""
 TURN = {1024: 8, 16384: 2}
 """Rollouts that one side plays before it is the other's turn (of games four times as many), as those who train play one
 after another: the first one after a change of threads finds the caches and the other core cold."""
-PARTS = ("rollout", "steps", "processes")
+PARTS = ("rollout", "long", "steps", "processes")
 MACHINE = "machine"
 THREADS = 2
 SIDE, PRODUCTS = 256, 200  # of matrices that fit into a core's own cache; how many products of them are a turn
@@ -103,7 +103,8 @@ def _machine(rounds: int) -> list[Figure]:
 def _figure(part: str, name: str, rows: int, rounds: int) -> Figure:
     sides = {many: _play(part, name, rows, many) for many in (THREADS, 1)}
     got = interleaved({str(many): play for many, play in sides.items()}, rounds)
-    return Figure(f"{name} B={rows} {part}", got[str(THREADS)], got["1"], "one thread")
+    what = "long rollout" if part == "long" else part
+    return Figure(f"{name} B={rows} {what}", got[str(THREADS)], got["1"], "one thread")
 
 
 def _apart(name: str, rows: int, rounds: int) -> Figure:
@@ -143,7 +144,7 @@ def _play(part: str, name: str, rows: int, many: int, share: int | None = None) 
     """Plays on with so many threads; only a share of the rows, if that is given."""
     options: dict[str, Any] = {} if name in GAMES else {"compile": "aot"}
     env: Any = make(name, num_envs=share or rows, seed=0, **options)
-    held, few = [env.reset()], 4 if name in GAMES else 1
+    held, few = [env.reset()], 4 if name in GAMES and part != "long" else 1
     steps, turn = STEPS[rows] // few, TURN[rows] * few
 
     def rollout() -> int:
@@ -160,6 +161,6 @@ def _play(part: str, name: str, rows: int, many: int, share: int | None = None) 
         held[0] = td
         return turn * steps
 
-    play = rollout if part == "rollout" else by_hand
+    play = by_hand if part == "steps" else rollout
     play()  # two pieces of memory take turns; first writes to the other one are in the round that nobody counts
     return play
