@@ -144,10 +144,10 @@ class EpisodeFlags:
         masks, and the flags of the root.
         """
         if self._all_act is None:
-            count = len(self._agents)
-            words = np.ones(count * len(self._names) + len(FLAGS), dtype=np.bool_)
-            words[-len(FLAGS) :] = False
-            self._all_act = np.zeros((count * len(FLAGS), 1), dtype=np.bool_), words
+            flags, words = self.shown()[0], self.shown()[1].copy()
+            if self.masks:
+                words[list(self.mask_at.values())] = True
+            self._all_act = flags, words
         flags, words = self._all_act
         ends = torch.from_numpy(flags.copy()).unsafe_split_with_sizes(self._split[0])
         others = torch.from_numpy(words.copy()).unsafe_split_with_sizes(self._split[1])
