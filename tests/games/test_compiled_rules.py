@@ -71,8 +71,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     results: list[int] = []
     step = CompiledRules.step
 
-    def watched(*args: Any) -> int:
-        results.append(step(*args))
+    def watched(*args: Any, **how: Any) -> int:
+        results.append(step(*args, **how))
         return results[-1]
 
     monkeypatch.setattr(CompiledRules, "step", watched)

@@ -18,7 +18,7 @@ from marlenv.testing.comparison import differences
 
 pytest.importorskip("numba", reason="without numba games are played by their rules")
 
-MOST = {"hex": (Hex(), 345), "breakthrough": (Breakthrough(), 385), "leduc": (LeducPoker(), 400)}
+MOST = {"hex": (Hex(), 245), "breakthrough": (Breakthrough(), 253), "leduc": (LeducPoker(), 260)}
 """Games, and how many calls of functions a step of theirs may take: drawing, playing, beginning anew."""
 
 

@@ -36,7 +36,6 @@ class Draws:
         self._block: Tensor | None = None
         self._step = 0
         self._keys: NDArray[Any] | None = None
-        self._column: Tensor | None = None
         self._first = np.zeros(rows.numel(), dtype=np.int64)
 
     def fits(self, stream: ActionStream, rows: Size) -> bool:
@@ -70,7 +69,7 @@ class Draws:
         return _unit(number)
 
     def drawn(
-        self, fast: FastRules[Any] | None, state: Any, offsets: tuple[int, ...] | None, keys: Tensor | None = None
+        self, fast: FastRules[Any] | None, state: Any, offsets: tuple[int, ...] | None, shape: tuple[int, ...]
     ) -> Tensor | None:
         """The actions of those to move, as :meth:`marlenv.Rules.pick` gives them, where a fast form draws in one pass.
 
@@ -80,18 +79,16 @@ class Draws:
             fast: the fast form.
             state: of rows ``[*B]``.
             offsets: how many places further the number of each player is.
-            keys: :attr:`column`, for actions of that shape.
+            shape: of the actions.
         """
-        if fast is None or offsets is None:
+        keys = None if fast is None or offsets is None else self.keys
+        if fast is None or offsets is None or keys is None:
             return None
-        if keys is None:
-            if not for_numba(self._key):
-                return None
-            keys = self._key
-        action = fast.draw(state, keys, self._at + 1, offsets)
-        if action is not None:
-            self.move()
-        return action
+        found = fast.draw(state, keys, self._at + 1, offsets)
+        if found is None:
+            return None
+        self.move()
+        return torch.from_numpy(found.reshape(shape))
 
     @property
     def keys(self) -> NDArray[Any] | None:
@@ -101,15 +98,6 @@ class Draws:
         if self._keys is None:
             self._keys = as_rows(self._key)
         return self._keys
-
-    @property
-    def column(self) -> Tensor | None:
-        """The keys of the rows' streams as ``[*B, 1]``, where numba should draw from them; else None."""
-        if not for_numba(self._key):
-            return None
-        if self._column is None:
-            self._column = self._key.unsqueeze(-1)
-        return self._column
 
     @property
     def at(self) -> int:

@@ -20,6 +20,7 @@ from marlenv.games.env.layout import GameLayout
 from marlenv.games.env.opponents import Seats
 from marlenv.games.env.time_step import TimeStep
 from marlenv.games.env.turn_based import FIRST_RNG, GRAPHS, OPENING, OPPONENT_RNG, PLIES
+from marlenv.games.env.usual_step import UsualStep
 from marlenv.games.fast.compiled import (
     ALL_PLAYED,
     GAME_OVER,
@@ -111,8 +112,6 @@ class GameEnv(RolloutsInMemory[S]):
         )
         self.state_spec, self.full_done_spec = specs["state"], specs["done"].update(self.flags())
         places = [entry.path[:-1] for entry in self.plan.actions]
-        single = all(len(group.seats) == 1 for group in self.layout.acting)
-        self._alone = single and not rules.simultaneous and self._fast is not None
         self._stream_order = _order([seat for path in places for seat in seats[path]], len(players))
 
     def _make_layout(self, seats: dict[Any, list[int]]) -> GameLayout:
@@ -233,16 +232,8 @@ class GameEnv(RolloutsInMemory[S]):
 
     def fast_action(self, tensordict: TensorDictBase, draws: Draws) -> bool:
         """Actions that are drawn in the shape in which groups of one player hold them."""
-        keys = draws.column if self._alone else None
-        state = None if keys is None else self._positions(tensordict)
-        if state is None or not like(state, self._example):
-            return False
-        action = draws.drawn(self._fast, state, self._offsets, keys)
-        if action is None:
-            return False
-        for n, (_, node) in enumerate(self.layout.nodes(tensordict, action.shape[:-1], self.device)):
-            put(node, "action", action.clone() if n else action)
-        return True
+        usual = self._usual_step(tensordict)
+        return usual is not None and usual.draw(self, tensordict, draws)
 
     @property
     def _opponent_seats(self) -> Seats:
@@ -302,6 +293,29 @@ class GameEnv(RolloutsInMemory[S]):
         return self.layout.tree(root, position, players, flags, self.device)
 
     # --- the short ways of the CPU ---------------------------------------------------------------
+
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """Plays one step and resets what is done, see :meth:`marlenv.EnvBase.step_and_maybe_reset`."""
+        usual = self._usual_step(tensordict)
+        made = None if usual is None else usual.go_on(self, tensordict)
+        return super().step_and_maybe_reset(tensordict) if made is None else made
+
+    def _usual_step(self, tensordict: Any) -> UsualStep[S] | None:
+        """What steps and draws for so many games at once; None where that cannot be."""
+        if type(tensordict) is not TensorDict or not self._locked or torch.compiler.is_dynamo_compiling():
+            return None
+        batch, known = tensordict.batch_size, self._cache.get("usual step")
+        if known is None or known[0] != batch:
+            known = self._cache["usual step"] = (batch, UsualStep(self, batch) if self._steps_at_once(batch) else None)
+        return known[1]
+
+    def _steps_at_once(self, batch: Size) -> bool:
+        """Whether a fast form plays the steps of so many games, whose actions are where this layout has them."""
+        if batch != self.batch_size and (self.batch_size or self.batch_locked):
+            return False
+        asked = {entry.path: entry.spec.shape for entry in self.plan.actions}
+        here = {(group.path[0], "action"): Size((*self.batch_size, 1)) for group in self.layout.groups}
+        return type(self) is GameEnv and self.fuses(batch) and asked == here
 
     def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
         """A step in one pass, where the game has a fast form that plays steps and no action is illegal."""

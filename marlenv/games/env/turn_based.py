@@ -494,7 +494,9 @@ class TurnBasedEnv(EnvBase, Generic[S]):
         state = self._positions(tensordict)
         if state is None:
             return super().rand_action(tensordict)
-        action = draws.drawn(self._fast, state, self._offsets) if like(state, self._example) else None
+        action, shape = None, (*tensordict.batch_size, *[len(self.rules.players)] * self.rules.simultaneous)
+        if like(state, self._example):
+            action = draws.drawn(self._fast, state, self._offsets, shape)
         if action is None:
             action = self._answers.pick(state, self._unit(state, draws))
         return self.choose(tensordict, state, action)

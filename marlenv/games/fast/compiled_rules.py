@@ -10,11 +10,10 @@ from types import ModuleType
 from typing import Any, ClassVar, Generic
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Size, Tensor
 
-from marlenv.games.fast.compiled import as_rows, played
+from marlenv.games.fast.compiled import played
 from marlenv.games.fast.fast_rules import Drawing
 from marlenv.games.fast.step_buffers import Arrays
 from marlenv.games.rules import Rules, State
@@ -73,16 +72,22 @@ class CompiledRules(Generic[State]):
         """As the rules say."""
         return self.rules.pick(state, unit)
 
-    def draw(self, state: State, key: Tensor, at: int, offsets: tuple[int, ...]) -> Tensor | None:
-        """Legal actions by numbers of the streams of ``key``, compiled."""
-        rows, all_at_once = key.numel(), (self._players,) if self.rules.simultaneous else ()
-        found = torch.empty((*key.shape, *all_at_once), dtype=torch.int64, device="cpu")
-        held, drawing, out = _held(state), (as_rows(key), at, offsets), found.numpy().reshape(rows, -1)
+    def draw(self, state: State, keys: NDArray[Any], at: int, offsets: tuple[int, ...]) -> NDArray[Any] | None:
+        """Legal actions by numbers of streams, compiled."""
+        held, rows = _held(state), len(keys)
+        found = np.empty((rows, self._players if self.rules.simultaneous else 1), np.int64)
         threads, read = shared(rows * self.work[0]), (self.options, self._like[0], _addresses(held))
-        return found if _calls().draw(self._draw, threads, rows, *read, drawing, out) else None
+        return found if _calls().draw(self._draw, threads, rows, *read, (keys, at, offsets), found) else None
 
     def step(
-        self, state: State, actions: Sequence[Tensor], done: Tensor, following: Arrays, restarted: Arrays | None
+        self,
+        state: State,
+        actions: Sequence[Tensor],
+        done: Tensor,
+        following: Arrays,
+        restarted: Arrays | None,
+        *,
+        likely: bool = False,
     ) -> int:
         """A whole step, compiled."""
         held, rows, out = _held([*state, *actions, done]), done.numel(), self._places(following)
@@ -90,7 +95,7 @@ class CompiledRules(Generic[State]):
         kernel, options = self._play(out[1][0].dtype)
         read = options, self._like, _addresses(held)
         threads = shared(rows * self.work[1])
-        return int(_calls().step(kernel, threads, rows, *read, restarted is not None, out, fresh))
+        return int(_calls().step(kernel, threads, rows, *read, (restarted is not None, likely), out, fresh))
 
     def rollout(
         self, steps: int, before: Arrays, after: Arrays, actions: Arrays, drawing: Drawing, *, stops: bool

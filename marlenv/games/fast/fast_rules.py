@@ -28,14 +28,17 @@ class FastRules(Protocol[S_contra]):
     def pick(self, state: S_contra, unit: Tensor) -> Tensor:
         """See :meth:`marlenv.Rules.pick`."""
 
-    def draw(self, state: S_contra, key: Tensor, at: int, offsets: tuple[int, ...]) -> Tensor | None:
+    def draw(self, state: S_contra, keys: NDArray[Any], at: int, offsets: tuple[int, ...]) -> NDArray[Any] | None:
         """:meth:`pick` by numbers that are drawn in the same pass; None where that cannot be.
 
         Args:
             state: of rows ``[*B]``, in the dtypes of the rules.
-            key: of their streams, int64 ``[*B]``; or ``[*B, 1]``, for actions of that shape, of games in turn.
+            keys: of their streams, int64 ``[n]``.
             at: the place in the streams.
             offsets: how many places further the number of each player is.
+
+        Returns:
+            actions, int64 ``[n, 1]``, or ``[n, P]`` where all act at once.
         """
 
 
@@ -44,7 +47,14 @@ class FastSteps(FastRules[S_contra], Protocol[S_contra]):
     """A fast form that plays whole steps, too."""
 
     def step(
-        self, state: S_contra, actions: Sequence[Tensor], done: Tensor, following: Arrays, restarted: Arrays | None
+        self,
+        state: S_contra,
+        actions: Sequence[Tensor],
+        done: Tensor,
+        following: Arrays,
+        restarted: Arrays | None,
+        *,
+        likely: bool = False,
     ) -> int:
         """Plays a move in every game that is not done, and writes all that an env says about what follows.
 
@@ -55,6 +65,8 @@ class FastSteps(FastRules[S_contra], Protocol[S_contra]):
             following: where to write, see :meth:`StepBuffers.arrays`.
             restarted: where to write the same, without rewards, with a new game in place of each that is over; None
                 if that is not wanted.
+            likely: whether a game is likely to be over then, as after the step before: both are written from the first
+                row on, and nothing is copied later. Where none is over after all, that was for nothing.
 
         Returns:
             ``ILLEGAL`` (nothing was written), ``ALL_GO_ON`` or ``SOME_OVER`` of :mod:`marlenv.games.fast.compiled`.

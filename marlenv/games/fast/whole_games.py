@@ -151,7 +151,7 @@ def step(
     options: tuple[Any, ...],
     like: tuple[Any, ...],
     addresses: tuple[int, ...],
-    ahead: bool,
+    twice: tuple[bool, bool],
     following: tuple[Any, ...],
     restarted: tuple[Any, ...],
 ) -> int:
@@ -164,11 +164,12 @@ def step(
         options: of the game.
         like: a position, actions and ``done`` of one row.
         addresses: where those to read are.
-        ahead: whether to write what is restarted.
+        twice: whether to write what is restarted, and whether a game is likely to be over.
         following: to write to.
         restarted: the same.
     """
-    how = ahead, threads[0] > 1, 1  # a game of another thread may be over
+    ahead, likely = twice
+    how = ahead, likely or threads[0] > 1, 1  # a game of another thread may be over
     given = bare(options), arrays_at(like, addresses, rows), how, bare(following), bare(restarted)
     return _result(by_rows(kernel, given, rows, threads))
 
