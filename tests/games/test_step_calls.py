@@ -18,7 +18,7 @@ from marlenv.testing.comparison import differences
 
 pytest.importorskip("numba", reason="without numba games are played by their rules")
 
-MOST = {"hex": (Hex(), 245), "breakthrough": (Breakthrough(), 253), "leduc": (LeducPoker(), 260)}
+MOST = {"hex": (Hex(), 239), "breakthrough": (Breakthrough(), 247), "leduc": (LeducPoker(), 255)}
 """Games, and how many calls of functions a step of theirs may take: drawing, playing, beginning anew."""
 
 

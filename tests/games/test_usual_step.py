@@ -14,6 +14,7 @@ from tensordict import TensorDict, TensorDictBase
 from marlenv.envs import EnvBase
 from marlenv.games import Breakthrough, ConnectFour, GameEnv, Go, Hex, KuhnPoker, MatrixGame, TicTacToe
 from marlenv.games.env.usual_step import UsualStep
+from marlenv.specs import Categorical, Composite
 from marlenv.testing.comparison import differences
 
 pytest.importorskip("numba", reason="without numba games are played by their rules")
@@ -164,12 +165,28 @@ def test_odd_data_have_the_same_result_or_error(change: str, taken: list[bool]) 
 
 ALSO = {*MORE, "with gaps", "a reward at the root", "all are over", "names"}
 """What the usual step takes."""
+
+
+def wider(env: GameEnv[Any]) -> Any:
+    spec = env.full_action_spec.clone()
+    spec["x"] = Composite({"action": Categorical(9, (64, 2))}, shape=(64, 2))
+    return spec
+
+
+def changed_in_place(env: GameEnv[Any]) -> None:
+    env.set_spec_lock_(False)
+    env.step_and_maybe_reset(env.rand_action(env.reset()))
+    env.full_action_spec["x"] = wider(env)["x"]
+
+
 OPTIONS: dict[str, Callable[[GameEnv[Any]], Any]] = {
+    "as they are": lambda env: None,
     "checked": lambda env: setattr(env, "run_type_checks", True),
     "closed": lambda env: env.close(),
     "an illegal move loses": lambda env: setattr(env, "illegal", "lose"),
-    "unlocked": lambda env: env.set_spec_lock_(False),
-    "a spec more": lambda env: setattr(env, "action_spec", env.full_action_spec.clone()),
+    "a spec that fits": lambda env: setattr(env, "action_spec", env.full_action_spec.clone()),
+    "a spec of two players": lambda env: setattr(env, "action_spec", wider(env)),
+    "unlocked, and changed in place": changed_in_place,
 }
 
 
@@ -178,15 +195,34 @@ def test_envs_that_are_changed_have_the_same_result_or_error(option: str) -> Non
     env, other = (GameEnv(TicTacToe(), batch_size=[64], seed=0) for _ in range(2))
     for one in (env, other):
         td = begun(one)
-        _, td = one.step_and_maybe_reset(one.rand_action(td))
+        for _ in range(2):
+            _, td = one.step_and_maybe_reset(one.rand_action(td))
+        td = one.rand_action(td)
         OPTIONS[option](one)
-    td["o", "action"][5] = 17  # an illegal move
-    td = td.set(("x", "action"), td["x", "action"])
-    found = [outcome(step, env, td.clone()) for step in (env.step_and_maybe_reset, lambda one: general(other, one))]
+    td["o", "action"][5] = 17  # nobody reads it, and no spec has it
+    td["done"][7] = True  # by an illegal move, where one loses
+    tds = td, td.clone()
+    found = outcome(env.step_and_maybe_reset, env, tds[0]), outcome(lambda one: general(other, one), other, tds[1])
     if isinstance(found[0][0], type):
         assert found[0][:2] == found[1][:2]
+        assert not differences(*tds)
     else:
         assert not differences(found[0][0], found[1][0])
+        assert not differences(found[0][1], found[1][1])
+
+
+def test_games_that_an_illegal_move_has_ended_stay_over() -> None:
+    """What positions do not say is said by the flags, which are looked at the general way."""
+    env, other = (GameEnv(TicTacToe(), batch_size=[64], seed=0, illegal="lose") for _ in range(2))
+    td = env.rand_action(begun(env))
+    td["x", "action"] = torch.where(torch.arange(64).unsqueeze(-1) % 7 == 0, 20, 4)
+    td = env.rand_action(env.step_mdp(env.step(td)))
+    assert int(td["done"].sum()) == 10
+    again = td.clone()
+    results = env.step_and_maybe_reset(td), general(other, again)
+    assert int(results[0][0]["next", "done"].sum()) == 10
+    for one, its in zip(*results, strict=True):
+        assert not differences(one, its)
 
 
 def test_copies_step_by_themselves(taken: list[bool]) -> None:
@@ -200,6 +236,10 @@ def test_copies_step_by_themselves(taken: list[bool]) -> None:
     assert taken == [True] * 3
 
 
+class Own(GameEnv[Any]):
+    """An env that may have ways of its own."""
+
+
 def test_what_the_usual_step_does_not_know_is_left_to_the_env(taken: list[bool]) -> None:
     """Kinds of envs whose steps do more than the layout of games with a group per player."""
     few = GameEnv(TicTacToe(), batch_size=[3], seed=0)
@@ -207,7 +247,8 @@ def test_what_the_usual_step_does_not_know_is_left_to_the_env(taken: list[bool])
     nested = GameEnv(TicTacToe(), batch_size=[64], seed=0, group_map={"a": {"x": ["x"]}, "b": {"o": ["o"]}})
     against = GameEnv(TicTacToe(), batch_size=[64], seed=0, opponent="random")
     limited = GameEnv(TicTacToe(), batch_size=[64], seed=0, max_plies=3)
-    for env in (few, grouped, nested, against, limited):
+    own = Own(TicTacToe(), batch_size=[64], seed=0)
+    for env in (few, grouped, nested, against, limited, own):
         td = begun(env)
         for _ in range(12):
             _, td = env.step_and_maybe_reset(env.rand_action(td))

@@ -315,7 +315,7 @@ class GameEnv(RolloutsInMemory[S]):
             return False
         asked = {entry.path: entry.spec.shape for entry in self.plan.actions}
         here = {(group.path[0], "action"): Size((*self.batch_size, 1)) for group in self.layout.groups}
-        return type(self) is GameEnv and self.fuses(batch) and asked == here
+        return self._fast_steps is not None and self.fuses(batch) and asked == here
 
     def fast_step(self, tensordict: TensorDictBase, *, ahead: bool) -> tuple[TensorDict, TensorDict | None] | None:
         """A step in one pass, where the game has a fast form that plays steps and no action is illegal."""

@@ -38,6 +38,7 @@ class UsualStep(Generic[S]):
         seats = {group.seats[0]: group.path[0] for group in env.layout.groups}
         self._players = [seats[seat] for seat in sorted(seats)]
         self._ended = False  # whether a game was, in the step before
+        self._offsets = env._offsets
         self._in_turn = not env.rules.simultaneous
         self._names = frozenset(data.keys())
         self._player = {*data[self._players[0]].keys(), "action"}
@@ -56,7 +57,7 @@ class UsualStep(Generic[S]):
         state: list[Any] = [held.get(name) for name in self._fields]
         if None in nodes or not _like(state, self._positions):
             return False
-        action = draws.drawn(env._fast, self._kind(*state), env._offsets, self._action)
+        action = draws.drawn(env._fast, self._kind(*state), self._offsets, self._action)
         if action is None:
             return False
         for node in nodes:  # groups share nothing: a change of one's actions must not be a change of another's
@@ -73,7 +74,9 @@ class UsualStep(Generic[S]):
             return None
         if env.illegal != "raise" or td.device != env.device:
             return None
-        given = self._given(inside, env.plan.reward_tree)
+        given, more = self._given(inside), False
+        if given is None:
+            given, more = self._given(inside, env.plan.reward_tree), True
         if given is None:
             return None
         fields = len(self._fields)
@@ -84,28 +87,30 @@ class UsualStep(Generic[S]):
         if not result:
             return None
         self._ended = result == SOME_OVER
-        begun = self._with_old(fresh(), td, actions) if self._ended else None
+        begun = self._with_old(fresh(), inside, actions, more=more) if self._ended else None
         inside["next"] = data
         if begun is None:
             return td, advance(td, env.plan.reward_tree)
         env._on_reset(begun)
         return td, begun
 
-    def _with_old(self, begun: TensorDict, td: TensorDict, actions: list[Tensor]) -> TensorDict:
-        """The data after a reset with the actions of those before it, and what they hold besides."""
+    def _with_old(self, begun: TensorDict, old: dict[str, Any], actions: list[Tensor], *, more: bool) -> TensorDict:
+        """The data after a reset with the actions of those before it, and what they hold besides, if anything."""
         for name, action in zip(self._players, actions, strict=True):
             node = begun._tensordict[name]
             node._tensordict["action"] = action
-            _keep(td._tensordict[name], node)
-        _keep(td, begun)
+            if more:
+                node._tensordict = {**old[name]._tensordict, **node._tensordict}
+        if more:
+            begun._tensordict = {**old, **begun._tensordict}
         return begun
 
-    def _given(self, inside: dict[str, Any], left_out: dict[str, Any]) -> list[Tensor] | None:
-        """Positions, actions and flags, where the data have what the env gives, and besides only tensors that go on.
+    def _given(self, inside: dict[str, Any], left_out: dict[str, Any] | None = None) -> list[Tensor] | None:
+        """Positions, actions and flags, where the data have what the env gives.
 
         Args:
             inside: the data.
-            left_out: what does not go on, as a tree.
+            left_out: what does not go on to the next step, as a tree; they may have other tensors besides, then.
         """
         if inside.keys() != self._names and not _plain(inside, self._names, left_out):
             return None
@@ -115,27 +120,23 @@ class UsualStep(Generic[S]):
         given = [held[name] for name in self._fields]
         for name in self._players:
             node = raw(inside[name])
-            if node is None:
-                return None
-            if node.keys() != self._player and not _plain(node, self._player, left_out.get(name) or {}):
+            if node is None or (node.keys() != self._player and not _plain(node, self._player, left_out, name)):
                 return None
             given.append(node["action"])
         given.append(inside["done"])
         return given if _like(given, self._kinds) else None
 
 
-def _plain(node: dict[str, Any], known: Set[str], left_out: dict[str, Any]) -> bool:
-    """Whether a node has what is known, and besides only tensors that go on to the next step."""
+def _plain(node: dict[str, Any], known: Set[str], left_out: dict[str, Any] | None, *group: str) -> bool:
+    """Whether a node, that of a group or the root, has what is known, and besides only tensors that go on."""
+    if left_out is None:
+        return False
+    for name in group:
+        left_out = left_out.get(name) or {}
     more = node.keys() - known
     if not (node.keys() >= known and more.isdisjoint(CONTROL) and more.isdisjoint(left_out)):
         return False
     return all(type(node[name]) is Tensor for name in more)
-
-
-def _keep(old: TensorDict, new: TensorDict) -> None:
-    """Takes what old data have besides, in their order."""
-    if len(old._tensordict) > len(new._tensordict):
-        new._tensordict = {**old._tensordict, **new._tensordict}
 
 
 def _like(values: list[Any], kinds: list[tuple[Size, torch.dtype]]) -> bool:

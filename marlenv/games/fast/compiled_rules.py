@@ -15,7 +15,7 @@ from torch import Size, Tensor
 
 from marlenv.games.fast.compiled import played
 from marlenv.games.fast.fast_rules import Drawing
-from marlenv.games.fast.step_buffers import Arrays
+from marlenv.games.fast.step_buffers import Arrays, Places
 from marlenv.games.rules import Rules, State
 from marlenv.rng import RowRNG
 from marlenv.threads import shared
@@ -84,28 +84,27 @@ class CompiledRules(Generic[State]):
         state: State,
         actions: Sequence[Tensor],
         done: Tensor,
-        following: Arrays,
-        restarted: Arrays | None,
+        following: Places,
+        restarted: Places | None,
         *,
         likely: bool = False,
     ) -> int:
         """A whole step, compiled."""
-        held, rows, out = _held([*state, *actions, done]), done.numel(), self._places(following)
-        fresh = out if restarted is None else self._places(restarted)
-        kernel, options = self._play(out[1][0].dtype)
+        held, rows, fresh = _held([*state, *actions, done]), done.numel(), restarted or following
+        kernel, options = self._play(following[1][0].dtype)
         read = options, self._like, _addresses(held)
         threads = shared(rows * self.work[1])
-        return int(_calls().step(kernel, threads, rows, *read, (restarted is not None, likely), out, fresh))
+        return int(_calls().step(kernel, threads, rows, *read, (restarted is not None, likely), following, fresh))
 
     def rollout(
-        self, steps: int, before: Arrays, after: Arrays, actions: Arrays, drawing: Drawing, *, stops: bool
+        self, steps: int, before: Places, after: Places, actions: Arrays, drawing: Drawing, *, stops: bool
     ) -> tuple[int, int]:
         """A whole rollout, compiled."""
-        rows, memory = drawing[0].size, tuple(self._places(arrays, 1) for arrays in (before, after))
+        rows = drawing[0].size
         found = np.empty((rows, self._players if self.rules.simultaneous else 1), np.int64)
-        kernel, options = self._play(memory[0][1][0].dtype)
+        kernel, options = self._play(before[1][0].dtype)
         both, threads = (self.options, options), shared(steps * rows * sum(self.work))
-        given = threads, steps, both, (*memory, actions, found), drawing, stops, self.held
+        given = threads, steps, both, (before, after, actions, found), drawing, stops, self.held
         return played(int(_calls().rollout((self._draw, kernel), *given)), steps)
 
     # --- kernels ----------------------------------------------------------------------------------
@@ -143,13 +142,6 @@ class CompiledRules(Generic[State]):
     def _playing(self, kind: np.dtype[Any]) -> tuple[Any, ...]:
         """The options of ``play``, for observations of a dtype."""
         return self.options
-
-    def _places(self, arrays: Arrays, masks: int = 0) -> tuple[Any, ...]:
-        """Memory of :meth:`StepBuffers.arrays` by its parts, or of many steps, whose masks are so many arrays."""
-        seen = len(self._like[0])
-        first = seen + self._players
-        own = arrays[first] if masks else arrays[first : first + self._players]
-        return (arrays[:seen], arrays[seen:first], own, *arrays[-4:])
 
 
 def rows_of(parts: tuple[Tensor, ...], count: int) -> Arrays:

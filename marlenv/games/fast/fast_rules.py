@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from numpy.typing import NDArray
 from torch import Tensor
 
-from marlenv.games.fast.step_buffers import Arrays
+from marlenv.games.fast.step_buffers import Arrays, Places
 from marlenv.games.rules import Rules
 
 S_contra = TypeVar("S_contra", bound="tuple[Any, ...]", contravariant=True)
@@ -51,8 +51,8 @@ class FastSteps(FastRules[S_contra], Protocol[S_contra]):
         state: S_contra,
         actions: Sequence[Tensor],
         done: Tensor,
-        following: Arrays,
-        restarted: Arrays | None,
+        following: Places,
+        restarted: Places | None,
         *,
         likely: bool = False,
     ) -> int:
@@ -78,7 +78,7 @@ class FastRollouts(FastSteps[S_contra], Protocol[S_contra]):
     """A fast form that plays whole rollouts of random actions, too."""
 
     def rollout(
-        self, steps: int, before: Arrays, after: Arrays, actions: Arrays, drawing: Drawing, *, stops: bool
+        self, steps: int, before: Places, after: Places, actions: Arrays, drawing: Drawing, *, stops: bool
     ) -> tuple[int, int]:
         """Plays random actions, step after step.
 

@@ -14,6 +14,8 @@ from marlenv.buffer_pool import fresh
 from marlenv.games.rules import State
 
 Arrays = tuple[NDArray[Any], ...]
+Places = tuple[Any, ...]
+"""Memory for numba: arrays of the state, of observations and of masks, then those of the other parts."""
 Blank = Callable[[tuple[int, ...], tuple[int, ...], torch.dtype], Tensor]
 """Gives memory of any content, ``[*lead, *B, *tail]``, for ``lead``, ``tail`` and a dtype."""
 
@@ -80,8 +82,8 @@ class StepBuffers(NamedTuple, Generic[State]):
         for mine, theirs in zip(*parts, strict=True):
             mine.copy_(theirs)
 
-    def arrays_of_steps(self, steps: int) -> Arrays:
-        """The same where that of further steps lies behind it: ``[T, n, ...]``, flags ``[T, 14, n]``.
+    def arrays_of_steps(self, steps: int) -> Places:
+        """What :meth:`arrays` gives where that of further steps lies behind it: ``[T, n, ...]``, flags ``[T, 14, n]``.
 
         Actions that are allowed are one array, ``[T, P, n, ...]``.
         """
@@ -91,17 +93,21 @@ class StepBuffers(NamedTuple, Generic[State]):
             return x.as_strided((steps, x.numel()), (x.numel(), 1)).numpy().reshape(steps, *shape)
 
         return (
-            *(whole(part, n, -1) for part in (*self.state, *self.observations)),
+            *(tuple(whole(part, n, -1) for part in parts) for parts in (self.state, self.observations)),
             whole(self.action_masks, len(self.action_masks), n, -1),
             *(whole(part, n, -1) for part in (self.turn, self.outcome)),
             *(whole(part, len(part), n) for part in (self.flags, self.rewards)),
         )
 
-    def arrays(self) -> Arrays:
-        """The same memory for numba, the state first: ``[n, ...]`` each, flags ``[.., n]`` and rewards ``[P, n]``."""
+    def arrays(self) -> Places:
+        """The same memory for numba, by its parts: ``[n, ...]`` each, flags ``[.., n]`` and rewards ``[P, n]``."""
         n = self.turn.numel()
-        rows = (*self.state, *self.observations, *self.action_masks, self.turn, self.outcome)
+
+        def whole(x: Tensor) -> NDArray[Any]:
+            return x.numpy().reshape(n, x.numel() // n)
+
         return (
-            *(part.numpy().reshape(n, part.numel() // n) for part in rows),
+            *(tuple(map(whole, parts)) for parts in (self.state, self.observations, self.action_masks)),
+            *map(whole, (self.turn, self.outcome)),
             *(part.numpy().reshape(len(part), n) for part in (self.flags, self.rewards)),
         )
