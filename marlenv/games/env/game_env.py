@@ -295,7 +295,6 @@ class GameEnv(RolloutsInMemory[S]):
     # --- the short ways of the CPU ---------------------------------------------------------------
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """Plays one step and resets what is done, see :meth:`marlenv.EnvBase.step_and_maybe_reset`."""
         usual = self._usual_step(tensordict)
         made = None if usual is None else usual.go_on(self, tensordict)
         return super().step_and_maybe_reset(tensordict) if made is None else made
