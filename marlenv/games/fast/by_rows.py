@@ -5,12 +5,15 @@ Importing this needs numba.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+
+from marlenv.games.fast.plain_arrays import parts_of
 
 LINE = 64  # rows; blocks begin at multiples of it: no two threads write to one line of a cache
 BYTES, INT, LONG = ir.IntType(8).as_pointer(), ir.IntType(32), ir.IntType(64)
@@ -33,6 +36,9 @@ def _typed(context: Any, function: Any, given: Any, rows: Any, threads: Any) -> 
         if compiled is not None:
             context.add_linking_libs([compiled.library])
         call = partial(_call, compiled, given)
+        for array in _arrays(context, builder, given, values[1]):
+            with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, array.meminfo)):
+                context.call_conv.return_user_exc(builder, RuntimeError, ("by_rows: an array that is not bare",))
         many, pool = cgutils.unpack_tuple(builder, values[3])
         at = LONG(0) if compiled is not None else values[0]
         start = [LONG(2**63 - 1), LONG(0), values[2], builder.inttoptr(pool, POOL.as_pointer()), at]
@@ -58,10 +64,20 @@ by_rows: Any = intrinsic(_typed)
 Args:
     function: is compiled; plays the rows from ``start`` to ``stop``, which depend on no others, and returns an int. Or
         the address of such machine code, compiled for these arguments.
-    args: a tuple.
+    args: a tuple. Arrays in it are :data:`~marlenv.games.fast.plain_arrays.bare`: threads that count who holds the same
+        array wait for one another, in every call that it is passed on to. Those that are counted are an error.
     rows: how many there are.
     threads: what :func:`marlenv.threads.shared` says.
 """
+
+
+def _arrays(context: Any, builder: Any, kind: Any, value: Any) -> Iterator[Any]:
+    """The arrays among arguments, and in tuples of them."""
+    if isinstance(kind, types.Array):
+        yield context.make_array(kind)(context, builder, value)
+    elif isinstance(kind, types.BaseTuple):
+        for i, part in enumerate(parts_of(kind)):
+            yield from _arrays(context, builder, part, builder.extract_value(value, i))
 
 
 def _part(builder: Any, work: Any, i: int) -> Any:

@@ -16,6 +16,7 @@ from numba.core import types
 from marlenv.games.fast.by_rows import by_rows
 from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import BLOCK, Array, _copy, _moving, _pointer, _result, _unit
+from marlenv.games.fast.plain_arrays import bare
 
 _bytes, _int32s, _int64s = (_pointer(kind) for kind in (types.uint8, types.int32, types.int64))
 _copy_36, _copy_9, _copy_4, _copy_1 = (_moving(count) for count in (36, 9, 4, 1))
@@ -86,7 +87,7 @@ def step(
         0 if a cell is illegal or a board unknown, 2 if a game is over, else 1.
     """
     always = threads[0] > 1  # a game of another thread may be over
-    return _result(by_rows(_step, (tables, shown, turn, action, rows, ahead, always, restarted), count, threads))
+    return _result(by_rows(_step, (bare(tables), shown, turn, action, rows, ahead, always, restarted), count, threads))
 
 
 @compiled
@@ -190,7 +191,7 @@ def draw(
     Returns:
         False if a board is unknown.
     """
-    return by_rows(_draw_shown, (tables, shown, turn, key, at, out), key.size, threads) != 0
+    return by_rows(_draw_shown, (bare(tables), shown, turn, bare(key), at, out), key.size, threads) != 0
 
 
 @compiled
@@ -238,7 +239,9 @@ def rollout(
     Returns:
         see :func:`marlenv.games.fast.compiled.played`.
     """
-    return by_rows(_rollout, (steps, before, after, chosen, tables, drawing, stops), drawing[0].size, threads)
+    return by_rows(
+        _rollout, (steps, before, after, chosen, bare(tables), bare(drawing), stops), drawing[0].size, threads
+    )
 
 
 @inline

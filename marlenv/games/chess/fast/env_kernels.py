@@ -35,6 +35,7 @@ from marlenv.games.chess.fast.kernels import (
 )
 from marlenv.games.fast.by_rows import by_rows
 from marlenv.games.fast.cached import compiled, inline
+from marlenv.games.fast.plain_arrays import bare
 
 MANY = 256
 """From so many games on one of them nearly always ends, and new games are written while a row is at hand."""
@@ -253,7 +254,7 @@ def step(
         restarted_entries_at: what an env says of those, to write to.
     """
     at_once = n >= MANY or threads[0] > 1  # a game of another thread may be over
-    given = n, kept, width, old, chosen, done_at, limits, chess960, new, masks, entries_at
+    given = n, kept, width, old, chosen, done_at, bare(limits), chess960, new, masks, entries_at
     least = by_rows(_step, (*given, restarted, taken_over, restarted_entries_at, at_once), n, threads)
     return 0 if least == 0 else 3 - least
 

@@ -24,6 +24,7 @@ from marlenv.games.chess.fast.kernels import RowArray, U, _copy, _permitted, _pl
 from marlenv.games.fast.by_rows import by_rows
 from marlenv.games.fast.cached import compiled, inline
 from marlenv.games.fast.kernels import CACHE, move
+from marlenv.games.fast.plain_arrays import bare
 
 AT_HAND = 64
 """Games whose steps are played before those of the next."""
@@ -72,7 +73,7 @@ def rollout(
     Returns:
         see :func:`marlenv.games.fast.compiled.played`.
     """
-    given = n, kept, width, steps, before, after, chosen, fresh, stops, drawing, limits, chess960
+    given = n, kept, width, steps, before, after, chosen, fresh, stops, drawing, bare(limits), chess960
     return by_rows(_rollout, given, n, threads)
 
 

@@ -27,6 +27,7 @@ from marlenv.games.chess.fast.kernels import (
 )
 from marlenv.games.fast.by_rows import by_rows
 from marlenv.games.fast.cached import compiled, inline
+from marlenv.games.fast.plain_arrays import bare
 
 OFFSET = np.array(OFFSETS, dtype=np.int64)
 SAID = 81  # how a piece can be told from others
@@ -95,7 +96,7 @@ def san(
     actions: RowArray,
 ) -> None:
     """Writes the numbers and actions of all legal moves to rows of 218, which are filled up with -1."""
-    by_rows(_san, (board, moves, table, chess960, numbers, actions), board.shape[0], threads)
+    by_rows(_san, bare((board, moves, table, chess960, numbers, actions)), board.shape[0], threads)
 
 
 @compiled
@@ -203,8 +204,8 @@ def step(
         numbered,
         chosen_at,
         done_at,
-        table,
-        limits,
+        bare(table),
+        bare(limits),
         chess960,
         new,
         new_numbered,
