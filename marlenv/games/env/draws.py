@@ -81,8 +81,7 @@ class Draws:
             offsets: how many places further the number of each player is.
             shape: of the actions.
         """
-        keys = None if fast is None or offsets is None else self.keys
-        if fast is None or offsets is None or keys is None:
+        if fast is None or offsets is None or (keys := self.keys) is None:
             return None
         found = fast.draw(state, keys, self._at + 1, offsets)
         if found is None:
