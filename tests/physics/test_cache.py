@@ -144,6 +144,27 @@ def test_two_processes_compile_a_source_once():
     assert sorted(child.communicate()[0].strip() for child in children) == ["False", "False", "True"]
 
 
+@pytest.mark.parametrize("named", ["before we look for it", "after we looked for it", "by us"])
+def test_what_another_process_compiled_is_not_said_to_be_ours(monkeypatch, tmp_path, named):
+    library, _ = cache.build(SOURCE)
+    made = library.with_name(f"{cache.key(SOURCE)}.made")
+    library.rename(made)  # compiled, and not named yet: nobody waits for the lock any longer
+    looks, find = [], cache.find
+
+    def another_names_it(*args):
+        looks.append(named)
+        if len(looks) == 2 and named.startswith("before"):
+            made.rename(library)
+        found = find(*args)
+        if len(looks) == 2 and named.startswith("after"):
+            made.rename(library)
+        return found
+
+    monkeypatch.setattr(cache, "find", another_names_it)
+    monkeypatch.setattr(cache, "_compile", lambda *_: pytest.fail("it was compiled a second time"))
+    assert cache.build(SOURCE) == (library, False)
+
+
 # --- nobody else's -------------------------------------------------------------------------------
 
 

@@ -273,11 +273,12 @@ def build(source: str, patience: float | None = None, by: Compiler = CPU) -> tup
     until = None if patience is None else time.monotonic() + patience
     made = home / f"{name}.made"
     with _locked(home / f"{name}.lock", made, until) as lock:
+        waits = made.exists()  # asked before find: what another process names in between is found by its name
         if found := find(source, by):
             return found, False
-        if not made.exists():
+        if not waits:
             _compile(source, home / name, lock, until, by)
-        return _named(made, source, by), True
+        return _named(made, source, by), not waits
 
 
 def load(source: str, patience: float | None = None) -> tuple[ctypes.CDLL, Path, bool]:
