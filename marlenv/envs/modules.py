@@ -172,7 +172,7 @@ def _sample(policy: ProbabilisticTensorDictSequential, td: TensorDictBase) -> An
     if kind is None:
         return policy(td)
     with set_interaction_type(kind):
-        out = _run(policy.det_part, td)
+        out = _run(policy._det_part, td)  # `det_part` by a name that tensordict 0.15 does not warn of
     return _written(policy, td, _draw(sampler, out, policy._requires_sample))
 
 

@@ -16,6 +16,7 @@ import socket
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -114,14 +115,16 @@ class Ledger:
         with _reading(self.path):
             self._connection = _connect(self.path)
         self._writer = ThreadPoolExecutor(1)  # commits while others go on
+        self._end = weakref.finalize(self, _closed, self._writer, self._connection)  # who forgets to close closes, too
+        self._end.atexit = False
         self._writing: Future[Any] | None = None
         tables = {name for (name,) in self._asked("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not {"about", "game"} <= tables:
-            self._db.close()
+            self.close()
             raise PoolError(f"ledger {self.path}: the file holds {sorted(tables)}, and not the games of a tournament")
         about = dict(self._asked("SELECT name, value FROM about"))
         if about.get("version") != str(VERSION):
-            self._db.close()
+            self.close()
             version = about.get("version")
             raise PoolError(
                 f"ledger {self.path}: it has version {version}{LOST.get(version or '', '')}, and this marlenv reads "
@@ -138,7 +141,7 @@ class Ledger:
             if not isinstance(config, dict):
                 raise TypeError(f"expected a table, got {config!r}")
         except (KeyError, TypeError, ValueError) as error:
-            self._db.close()
+            self.close()
             raise PoolError(
                 f"ledger {self.path}: the config in the table about: {type(error).__name__}: {error}; {AGAIN}"
             ) from error
@@ -197,8 +200,8 @@ class Ledger:
 
     def close(self) -> None:
         """Closes the file."""
-        self._db.close()
-        self._writer.shutdown()
+        _ = self._db  # raises where something is not written
+        self._end()
 
     def add(self, games: Iterable[Game]) -> None:
         """Adds games to play; those whose number is there already are left as they are."""
@@ -316,11 +319,21 @@ class Ledger:
         return {name: found.get(state, 0) for state, name in enumerate(("open", "leased", "finished"))}
 
 
+def _closed(writer: ThreadPoolExecutor, connection: sqlite3.Connection) -> None:
+    """Closes a file once all is written."""
+    writer.shutdown()
+    connection.close()
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)  # a thread may commit
-    db.execute(f"PRAGMA page_size = {PAGE}")  # of a new file; one that exists keeps its own
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = FULL")
+    try:
+        db.execute(f"PRAGMA page_size = {PAGE}")  # of a new file; one that exists keeps its own
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+    except sqlite3.Error:
+        db.close()
+        raise
     return db
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import subprocess
@@ -43,6 +44,17 @@ def test_a_finished_ledger_is_left_as_it_is(tmp_path: Path) -> None:
     assert ledger.counts() == {"open": 0, "leased": 0, "finished": 42}
     other = finished(tmp_path / "b.sqlite")
     assert content(other) == before
+
+
+def test_a_ledger_that_nobody_closes_is_closed_once_all_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    ledger = finished(path)
+    file, before = ledger._connection, content(ledger)
+    del ledger
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        file.execute("SELECT 1")
+    assert content(Ledger(path)) == before
 
 
 @pytest.mark.slow

@@ -100,13 +100,19 @@ def interrupted(seconds):
         signal.signal(signal.SIGINT, before)
 
 
+def as_list(td, key):
+    """An entry; that of each member, where members of a lazy stack have it in different shapes."""
+    try:
+        return [td.get(key)]
+    except RuntimeError:
+        return td.get(key, as_list=True)
+
+
 def assert_equal(one, two, where=""):
     """The same keys, shapes, dtypes and values."""
     assert set(one.keys(True, True)) == set(two.keys(True, True)), where
     for key in one.keys(True, True):
-        a, b = one.get(key, as_list=True), two.get(key, as_list=True)
-        a, b = (x if isinstance(x, list) else [x] for x in (a, b))
-        for x, y in zip(a, b, strict=True):
+        for x, y in zip(as_list(one, key), as_list(two, key), strict=True):
             assert x.dtype == y.dtype, (where, key)
             assert torch.equal(x, y), (where, key, x, y)
 

@@ -59,7 +59,7 @@ def test_envs_go_on_by_themselves(pool):
     assert first["next", "observation"].flatten().tolist() == [1, 1]
     assert torch.equal(first["action"], td["action"][[0, 2]])
     again = pool.rand_action(td)[0]
-    again["env_index"] = 0
+    again["env_index"] = torch.tensor(0)
     pool.async_step_send(again)
     one = pool.async_step_recv(env_index=0)
     assert one.batch_size == ()
@@ -129,7 +129,7 @@ def test_envs_of_different_kinds_as_a_lazy_stack(backend):
     assert stepped[1]["action"].dtype is torch.int64
     one = env.step_mdp(stepped)[0]
     one["action"] = torch.zeros(1)
-    one["env_index"] = 0
+    one["env_index"] = torch.tensor(0)
     env.async_step_send(one)
     result = env.async_step_recv()
     assert result["next", "observation"].tolist() == [[2.0]]
