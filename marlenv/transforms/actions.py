@@ -220,7 +220,9 @@ class ActionDiscretizer(DrawingActions):
 
     def _inv_apply_transform(self, state: Tensor) -> Tensor:
         if not self.categorical:
-            state = torch.stack([part.long().argmax(-1) for part in state.split(self.counts, -1)], -1)
+            sizes = [self.counts[0]] if self.single else self.counts
+            self.check_one_hot(self.out_keys_inv[0], state, sizes)
+            state = torch.stack([which_is_one(part) for part in state.split(sizes, -1)], -1)
         if self.single:
             state = state.reshape(state.shape[: self.low.ndim])
         odd = (state < 0) | (state >= self.nvec)
@@ -408,6 +410,15 @@ def has_width(spec: Bounded) -> bool:
     return bool(((high - low).isfinite() & (low.abs() < most) & (high.abs() < most)).all())
 
 
+def which_is_one(vectors: Tensor) -> Tensor:
+    """The places of the ones in one-hot vectors; int64 ``[...]``.
+
+    >>> which_is_one(torch.tensor([0.0, 0.9999999]))  # of a straight-through sample
+    tensor(1)
+    """
+    return (vectors.to(torch.uint8) if vectors.dtype == torch.bool else vectors).argmax(-1)
+
+
 class DiscreteActionProjection(DrawingActions):
     """Lets an env with few actions be played by a policy with more; numbers beyond the few are drawn among them.
 
@@ -486,7 +497,7 @@ class DiscreteActionProjection(DrawingActions):
         return next_tensordict
 
     def _apply_transform(self, obs: Tensor) -> Tensor:
-        return one_hot(obs.long().argmax(-1), self.max_actions, obs.dtype)
+        return one_hot(which_is_one(obs), self.max_actions, obs.dtype)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         mask = None if self.mask_key is None else fetch(tensordict, self.memory_of(self.mask_key))
@@ -496,11 +507,8 @@ class DiscreteActionProjection(DrawingActions):
         return super()._inv_call(tensordict)
 
     def _inv_apply_transform(self, state: Tensor) -> Tensor:
-        if state.shape[-1] != self.max_actions:
-            raise ShapeError(
-                f"DiscreteActionProjection: the action must have {self.max_actions} numbers, got {list(state.shape)}"
-            )
-        number = state.long().argmax(-1)
+        self.check_one_hot(self.out_keys_inv[0], state, [self.max_actions])
+        number = which_is_one(state)
         shape = number.shape[len(self.stream.rows) :]
         if self._legal is None:
             drawn = self.stream.randint(0, self.num_actions_effective, shape)

@@ -71,6 +71,8 @@ class Transform(nn.Module):
     """Whether it makes tensors, or anything else, of entries that are none; asked of our own classes only."""
     only_in_env: ClassVar[str] = ""
     """Why it can do nothing for data outside an env; empty where it can."""
+    asks_what_was_told: ClassVar[bool] = False
+    """Whether ``_step`` calls ``told``, once: it gets what was told then, and no inverse is called another time."""
     enable_inv_on_reset: ClassVar[bool] = False
     """Whether ``_inv_call`` also sees what a reset is given; single values that ``in_keys_inv`` names always do."""
 
@@ -459,6 +461,9 @@ class Transform(nn.Module):
 
     def follow(self, other: Self) -> None:
         """Draws from now on what the original of this copy would, where it draws random numbers."""
+
+    def go_on_in(self, env: EnvBase) -> None:
+        """Called in the copy of an env; draws there what the original would, also after changes to the chain."""
 
     def overwrites(self, key: NestedKey) -> bool:
         """Whether an entry is not, after the transform, what it was before."""

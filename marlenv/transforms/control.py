@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
@@ -80,6 +80,7 @@ class ConditionalPolicySwitch(Transform):
     """
 
     only_in_env = "it steps the env"
+    asks_what_was_told: ClassVar[bool] = True
 
     def __init__(
         self, policy: Callable[[TensorDictBase], TensorDictBase], condition: Callable[[TensorDictBase], Any]

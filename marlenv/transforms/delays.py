@@ -40,6 +40,7 @@ class ActionDelay(Transform):
     """
 
     only_in_env = "it delays what an env is told"
+    asks_what_was_told: ClassVar[bool] = True
     one_for_each: ClassVar[bool] = True
     on: ClassVar[Kind] = "action"
 

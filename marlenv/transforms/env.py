@@ -23,7 +23,7 @@ from marlenv.keys import NestedKey, beside, last, nested
 from marlenv.specs import Composite, Stacked
 from marlenv.tensordicts import choose, fetch, get, new, put, rows, shallow, unite
 from marlenv.transforms.base import Transform
-from marlenv.transforms.compose import Compose, as_transform
+from marlenv.transforms.compose import Compose, as_transform, returned
 from marlenv.transforms.names import untaken
 
 ROWS = "transforms_rows"  # where get_state keeps what they know of rows themselves
@@ -84,6 +84,7 @@ class TransformedEnv(EnvBase):
         self.starts_again = env.starts_again
         self.base_env = env
         self._rows: list[Size] = []  # the batch that every transform is given
+        self._told: dict[Transform, TensorDictBase] = {}  # in a step: what those that ask for it were told
         self._aside: dict[NestedKey, NestedKey] = {}  # what the env below remembers: its key, and where it is kept
         self._all_of_it = True  # whether that, and what is overwritten, follows from our own transforms
         self.chain = given[0] if given and not inner and isinstance(given[0], Compose) else Compose(*inner, *given)
@@ -106,6 +107,8 @@ class TransformedEnv(EnvBase):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.chain.set_container(self)
+        for leaf in self.chain.leaves():
+            leaf.go_on_in(self)
 
     # --- the chain -------------------------------------------------------------------------------
 
@@ -174,6 +177,11 @@ class TransformedEnv(EnvBase):
 
     def told_to(self, transform: Transform, tensordict: TensorDictBase) -> TensorDictBase:
         """The data of a step as the env before ``transform`` takes them."""
+        noted = self._told.pop(transform, None) if self._tells else None
+        if noted is not None:
+            if (mask := get(tensordict, STEP)) is not None:  # who is left to be stepped by now
+                put(noted, STEP, mask)
+            return noted
         told = shallow(tensordict)
         for leaf in reversed(self._around(transform)[1]):
             told = leaf._inv_call(told)
@@ -197,6 +205,9 @@ class TransformedEnv(EnvBase):
         leaves, plain = self.chain.leaves(), Transform
         named = any(leaf.in_keys_inv or leaf.enable_inv_on_reset for leaf in leaves)
         self._tells = named or any(type(leaf)._inv_call is not plain._inv_call for leaf in leaves)
+        self._notes = (
+            any(leaf.asks_what_was_told for leaf in leaves) and type(self.chain)._inv_call is Compose._inv_call
+        )
         hook = plain._reset_env_preprocess
         self._prepares_resets = named or any(type(leaf)._reset_env_preprocess is not hook for leaf in leaves)
         self.set_spec_lock_(locked)
@@ -364,14 +375,25 @@ class TransformedEnv(EnvBase):
     def _step_below(self, tensordict: TensorDictBase) -> TensorDictBase:
         told, base = shallow(tensordict), self.base_env
         if self._tells:
-            told = self.chain._inv_call(told)
+            told = self._inv_noting(told) if self._notes else self.chain._inv_call(told)
             mask = get(told, STEP)
             if mask is not None and get(tensordict, STEP) is not mask:
                 return self._step_where(mask, tensordict, told)
         if self._aside or (self._changed and get(told, STEP) is not None):
             told = self._unchanged(told)
         following = finish(base, base.plan, base._step(told), told)
-        return self.chain._step(tensordict, self._kept_aside(following) if self._aside else following)
+        following = self.chain._step(tensordict, self._kept_aside(following) if self._aside else following)
+        self._told.clear()
+        return following
+
+    def _inv_noting(self, told: TensorDictBase) -> TensorDictBase:
+        """What the env is told; what it is on the way there is noted for the transforms that ask for it."""
+        self._told.clear()
+        for leaf in reversed(self.chain.leaves()):
+            if leaf.asks_what_was_told:
+                self._told[leaf] = shallow(told)
+            told = returned(leaf, "_inv_call", leaf._inv_call(told))
+        return told
 
     def _step_where(self, mask: Tensor, tensordict: TensorDictBase, told: TensorDictBase) -> TensorDictBase:
         """Steps the rows that a transform left to be stepped; the others stand still, and the transforms know it."""
@@ -438,6 +460,10 @@ class TransformedEnv(EnvBase):
         self.chain.empty_cache()
         for i, leaf in enumerate(self.chain.leaves()):
             leaf.reseed(None if seed is None else seed + i)
+
+    def seed_of(self, transform: Transform) -> int:
+        """The seed of one of the transforms, where :meth:`set_seed` was not called: as if with the env's own."""
+        return self.base_env.action_stream.seed + len(self._around(transform)[0])
 
     def _action_seed(self) -> int:
         return self.base_env.action_stream.seed  # an env that was made with a seed stays seeded

@@ -325,6 +325,7 @@ class FrameSkipTransform(Transform):
     """
 
     only_in_env = "it steps the env"
+    asks_what_was_told: ClassVar[bool] = True
 
     def __init__(self, frame_skip: int = 1) -> None:
         super().__init__()

@@ -41,6 +41,7 @@ class MultiAction(Transform):
     """
 
     only_in_env = "it steps the env"
+    asks_what_was_told: ClassVar[bool] = True
     one_size: ClassVar[bool] = True
 
     def __init__(

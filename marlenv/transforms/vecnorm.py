@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -40,6 +41,8 @@ class _Running(Transform):
 
     NAMES: ClassVar[tuple[str, str, str]]
     """What the three statistics of an entry are called."""
+    GIVEN: ClassVar[str]
+    """The attribute that holds statistics which the user gave."""
     standard_normal: ClassVar[bool] = True
     one_for_each: ClassVar[bool] = True
     stateful = True
@@ -296,6 +299,11 @@ class _Running(Transform):
         twin = self.clone()
         twin._buffers = {name: None if one is None else one.clone() for name, one in self._buffers.items()}
         twin._file = None
+        given = getattr(self, self.GIVEN)
+        if given is not None:  # its own are copies of those from now on, in whatever env it is
+            taken = all(self._known(key) for key in self.in_keys or ()) and self.in_keys is not None
+            whole = given.clone if isinstance(given, TensorDictBase) else partial(copies.deepcopy, given, memo)
+            setattr(twin, self.GIVEN, None if taken else whole())
         return twin
 
     def __repr__(self) -> str:
@@ -355,6 +363,7 @@ class VecNorm(_Running):
     """
 
     NAMES = ("sum", "ssq", "count")
+    GIVEN = "shared_td"
 
     def __new__(cls, *args: Any, new_api: bool | None = None, **kwargs: Any) -> Any:
         """The transform, or with ``new_api`` the second form of it."""
@@ -451,6 +460,7 @@ class VecNormV2(_Running):
     """
 
     NAMES = ("loc", "var", "vecnorm_count")
+    GIVEN = "shared_data"
     MEMORY = tuple(f"_vecnorm_{name}" for name in ("loc", "var", "count"))
 
     def __init__(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -312,7 +315,93 @@ def test_streams_go_on_where_the_specs_are_derived_once_more(again: str) -> None
     chain = Compose(DropMessages(0.5, in_keys=["observation"]))
     drops = []
     for _ in range(2):  # in another env they begin anew
-        env = TransformedEnv(Sum(99, batch_size=[40]), chain)
+        base = Sum(99, batch_size=[40])
+        base.set_seed(5)
+        env = TransformedEnv(base, chain)
         drops.append(env.rollout(3)["next", "observation"] == 0)
         env.transform = marlenv.RewardSum()
     assert torch.equal(*drops)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_streams_go_on_in_a_copy_of_an_env_whose_chain_is_changed(copied: Callable[[Any], Any]) -> None:
+    env = TransformedEnv(Sum(99, batch_size=[40]), Compose(DropMessages(0.5, in_keys=["observation"])))
+    env.set_seed(0)
+    before = env.rollout(3)["next", "observation"] == 0
+    twin = copied(env)
+    twin.append_transform(marlenv.StepCounter())
+    following = [one.rollout(3)["next", "observation"] == 0 for one in (env, twin)]
+    assert torch.equal(*following)
+    assert not torch.equal(before, following[1])
+
+
+def test_transforms_draw_other_numbers_than_the_env_under_them() -> None:
+    """With one seed for both, what is drawn would else follow from where the agents begin."""
+    rows, names = 500, marlenv.Unbounded((8,))
+    base = marlenv.make("simple_spread", num_envs=rows, compile="none")
+    env = TransformedEnv(base, marlenv.TensorDictPrimer(noise=names, random=True, expand_specs=True))
+    env.set_seed(7)
+    td = env.reset()
+    seen, drawn = td["agents", "observation"].flatten(1), td["noise"]
+    seen = seen[:, seen.std(0) > 0]
+    both = torch.corrcoef(torch.cat((seen, drawn), -1).T)[: seen.shape[1], seen.shape[1] :]
+    assert both.abs().max() < 0.25
+    bits = marlenv.RowRNG(7, [rows]).bits([64]).flatten()
+    assert not set(bits.tolist()) & set(env.transform.stream.fork(0).bits([64]).flatten().tolist())
+    assert not torch.equal(env.transform.stream.key, marlenv.RowRNG(7, [rows]).key)
+
+
+def limits(env: Any) -> torch.Tensor:
+    return env.reset()["_horizon"].flatten()
+
+
+def cut_off(base: Any) -> TransformedEnv:
+    return TransformedEnv(base, Compose(marlenv.StepCounter(), marlenv.RandomTruncationTransform(1, 1 << 30)))
+
+
+def test_without_a_seed_every_env_draws_other_numbers() -> None:
+    """So that the envs of a pool do not end their episodes together; and so do transforms of one chain."""
+    pool = marlenv.SerialEnv(4, lambda: cut_off(CountingEnv(99)))
+    assert limits(pool).unique().numel() == 4
+    assert not torch.equal(*(limits(cut_off(CountingEnv(99, batch_size=[2]))) for _ in "ab"))
+    two = [DropMessages(0.5, in_keys=["observation"], out_keys=[name]) for name in "ab"]
+    env = TransformedEnv(Sum(99, batch_size=[40]), Compose(*two))
+    td = env.rollout(3)["next"]
+    assert not torch.equal(td["a"] == 0, td["b"] == 0)
+    env = cut_off(CountingEnv(99, batch_size=[2]))
+    env.set_seed(None)
+    before = limits(env)
+    env.set_seed(None)
+    assert not torch.equal(limits(env), before)
+
+
+def test_an_env_that_has_a_seed_seeds_its_transforms() -> None:
+    """As if it had been seeded with them; and so does one of the envs of a pool."""
+    make = lambda seed: marlenv.make("simple_spread", num_envs=2, seed=seed, compile="none")  # noqa: E731
+    three, four, again = (limits(cut_off(make(seed))) for seed in (3, 4, 3))
+    assert torch.equal(three, again)
+    assert not torch.equal(three, four)
+    whole = cut_off(make(8))
+    whole.set_seed(3)
+    assert torch.equal(limits(whole), three)
+    pools = [marlenv.SerialEnv(2, lambda: make(3)) for _ in "ab"]
+    assert torch.equal(*(limits(cut_off(pool)) for pool in pools))
+
+
+def test_streams_go_on_where_an_env_moves() -> None:
+    env = cut_off(CountingEnv(99, batch_size=[2]))
+    before = limits(env)
+    env.to("cpu")
+    assert env.transform[1].stream.device == torch.device("cpu")
+    assert not torch.equal(limits(env), before)
+
+
+def test_a_pool_is_not_started_by_transforms_that_draw() -> None:
+    pool = marlenv.ParallelEnv(2, partial(CountingEnv, 99))
+    try:
+        started = pool.is_closed
+        env = cut_off(pool)
+        assert pool.is_closed == started
+        assert limits(env).unique().numel() == 2
+    finally:
+        pool.close(raise_if_closed=False)

@@ -250,6 +250,26 @@ def test_shared_statistics_of_groups_and_of_keys_that_are_found() -> None:
         VecNormV2(["x"], shared_data=TensorDict({"loc": {"y": torch.ones(1)}}))
 
 
+@pytest.mark.parametrize("name", ["VecNorm", "VecNormV2"])
+def test_frozen_copies_of_shared_statistics_stand_still(name: str) -> None:
+    """In an env of their own, too; and so does a copy of an env when its chain is changed."""
+    zeros = {"observation": torch.zeros(1)}
+    count = {"observation": torch.zeros(1, dtype=torch.int64)}
+    averages = TensorDict({"loc": dict(zeros), "var": dict(zeros), "count": count})
+    shared = VecNorm.build_td_for_shared_vecnorm(CountingEnv(), ["observation"]) if name == "VecNorm" else averages
+    env = worker(name, shared, ["observation"], 9)
+    env.rollout(5)
+    frozen, twin = env.transform.frozen_copy(), copy.deepcopy(env)
+    before = frozen.loc["observation"].clone()
+    fresh = TransformedEnv(CountingEnv(9), frozen)
+    twin.append_transform(marlenv.StepCounter())
+    env.rollout(9)
+    assert env.transform.loc["observation"] > before
+    fresh.rollout(9)
+    assert torch.equal(frozen.loc["observation"], before)
+    assert torch.equal(twin.transform[0].loc["observation"], before)
+
+
 def test_statistics_in_files_are_saved_as_numbers(tmp_path: Path) -> None:
     shared = VecNorm.build_td_for_shared_vecnorm(CountingEnv(), ["observation"])
     norm = VecNorm(["observation"], shared_td=shared, decay=1.0)
