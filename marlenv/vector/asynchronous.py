@@ -22,7 +22,9 @@ from marlenv.specs import NonTensor
 from marlenv.tensordicts import fetch, get, lazy, shallow
 from marlenv.vector.base import MakeEnv, Options
 from marlenv.vector.channels import left
+from marlenv.vector.protocol import Description
 from marlenv.vector.questions import QuestionPool
+from marlenv.vector.state_dicts import followed
 
 INDEX = "env_index"
 Stack = Literal["dense", "maybe_dense", "lazy"]
@@ -487,7 +489,14 @@ class AsyncEnvPool(QuestionPool):
         return self._indexed(self._stack([part[0] for part in parts]))
 
     def _load(self, states: list[Any], strict: bool, assign: bool) -> None:
-        self._ask("load", each=[([own], strict, assign) for own in states])
+        with followed(self, dict(enumerate(states))):
+            self._ask("load", each=[([own], strict, assign) for own in states])
+
+    def _described(self) -> list[Description]:
+        return [one for part in self._ask("described") for one in part]
+
+    def _take_specs(self, children: Sequence[Description]) -> None:
+        self._adopt(children)
 
     def _read_children(self, name: str) -> list[Any] | None:
         self.start() if self.is_closed else None

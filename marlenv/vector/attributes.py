@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from marlenv.envs import EnvBase
@@ -21,6 +21,8 @@ class ChildAttributes(EnvBase):
     """The attributes that every child has, and that are set in all."""
     _assigned: list[dict[str, Any]]
     """What was set in each child, for those that are made anew."""
+    _loaded: Mapping[int, Mapping[str, Any]] = {}  # never changed in place
+    """What was loaded into children by ``load_state_dict``, for those that are made anew."""
 
     def _adopt_names(self, children: Sequence[EnvBase | Description]) -> None:
         """Notes what children have, which are envs or known by what was said of them."""
@@ -50,6 +52,10 @@ class ChildAttributes(EnvBase):
         self._set_children(name, value)
         for own in self._assigned:
             own[name] = value
+
+    def _loaded_by(self, first: int, stop: int) -> dict[int, Mapping[str, Any]]:
+        """What some neighbouring children have loaded, by their numbers among them."""
+        return {i - first: self._loaded[i] for i in range(first, stop) if i in self._loaded}
 
     @abstractmethod
     def _read_children(self, name: str) -> list[Any] | None:

@@ -8,6 +8,7 @@ from typing import Any, Self
 from marlenv.envs import EnvBase, EnvMetaData
 from marlenv.errors import SpecError
 from marlenv.vector.protocol import Description
+from marlenv.vector.state_dicts import merged
 
 
 class EnvCreator:
@@ -59,17 +60,22 @@ class EnvCreator:
         env = self.create_env_fn(**self.create_env_kwargs)
         if not isinstance(env, EnvBase):
             raise SpecError(f"EnvCreator: create_env_fn must make an env, got {type(env).__name__}")
+        self._note(env, state=True)
+        self.initialized = True
+        return self
+
+    def _note(self, env: EnvBase, *, state: bool = False) -> None:
+        """Notes what an env is, and closes it."""
         try:
             self.env_type, self.meta_data, self.description = (
                 type(env),
                 EnvMetaData.metadata_from_env(env),
                 Description.of(env),
             )
-            self._state = {name: value.clone() for name, value in env.state_dict().items() if hasattr(value, "clone")}
+            if state:
+                self._state = merged({}, env.state_dict())
         finally:
             env.close(raise_if_closed=False)
-        self.initialized = True
-        return self
 
     def make_variant(self, **kwargs: Any) -> EnvCreator:
         """A creator with other keyword arguments, and the same metadata and state."""
@@ -90,9 +96,9 @@ class EnvCreator:
         return dict(self._state)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Changes what envs begin with."""
-        for name, value in state_dict.items():
-            self._state[name] = value.clone()
+        """Changes what envs begin with, and with it what is known of them: bounds may be loaded, too."""
+        self._state = merged(self._state, state_dict)
+        self._note(self())
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={value!r}" for name, value in self.create_env_kwargs.items())

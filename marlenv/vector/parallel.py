@@ -17,8 +17,9 @@ from marlenv.tensordicts import choose, fetch, get, rows, shallow
 from marlenv.vector.base import Options, cut_off
 from marlenv.vector.buffers import ABSENT, DONE, KNOWN, SENT, Field, Layout
 from marlenv.vector.process import Process
-from marlenv.vector.protocol import Command, plain
+from marlenv.vector.protocol import Command, Description, plain
 from marlenv.vector.serial import SerialEnv
+from marlenv.vector.state_dicts import followed
 from marlenv.vector.workers import WorkerPool
 
 
@@ -365,11 +366,22 @@ class ParallelEnv(WorkerPool):
         return out
 
     def _on_new_kwargs(self) -> None:
+        self._loaded = {}
         if self.is_closed:
             self._stop()
 
     def _load(self, states: list[Any], strict: bool, assign: bool) -> None:
-        self._ask("load", each=[(states[w.first : w.first + w.count], strict, assign) for w in self._workers])
+        with followed(self, dict(enumerate(states))):
+            self._ask("load", each=[(states[w.first : w.first + w.count], strict, assign) for w in self._workers])
+
+    def _described(self) -> list[Description]:
+        return [one for part in self._ask("described") for one in part]
+
+    def _take_specs(self, children: Sequence[Description]) -> None:
+        self._adopt(children)
+        if self._layout is None or self.share_individual_td or vars(Layout(self)) != vars(self._layout):
+            self._known.clear()
+            self._lay_out()
 
     def _read_children(self, name: str) -> list[Any] | None:
         self.start() if self.is_closed else None

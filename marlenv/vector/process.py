@@ -237,7 +237,14 @@ def packed(recipe: Recipe) -> bytes:
         raise SpecError(f"ParallelEnv: the recipe of envs cannot be sent to another process: {error}") from error
 
 
-ASKED_BY = {"check_options": "reset", "check_waiting": "step", "reset_rows": "reset", "seed": "set_seed"}
+ASKED_BY = {
+    "check_options": "reset",
+    "check_waiting": "step",
+    "reset_rows": "reset",
+    "seed": "set_seed",
+    "described": "load_state_dict",
+    "load": "load_state_dict",
+}
 """What a user has called where a pool asks other things first."""
 
 

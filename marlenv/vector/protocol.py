@@ -62,7 +62,7 @@ class Answer:
 
 QUESTIONS = frozenset(
     (
-        *("get", "call", "set", "load", "seed", "set_seed", "action_seed"),
+        *("get", "call", "set", "load", "described", "seed", "set_seed", "action_seed"),
         *("get_state", "state_of", "set_state", "check_options", "check_waiting"),
     )
 )

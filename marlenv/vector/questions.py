@@ -86,7 +86,8 @@ class QuestionPool(BatchedEnv):
     def _recipes(self, number: int, seeds: Sequence[int | None]) -> list[Recipe]:
         makers, options, assigned = self.create_env_fn, self.create_env_kwargs, self._assigned
         return [
-            Recipe([makers[i]], [options[i]], [assigned[i]], i, self.on_failure, [seeds[i]]) for i in self._rows(number)
+            Recipe([makers[i]], [options[i]], [assigned[i]], i, self.on_failure, [seeds[i]], self._loaded_by(i, i + 1))
+            for i in self._rows(number)
         ]
 
     def _rows(self, number: int) -> range:
@@ -129,6 +130,7 @@ class QuestionPool(BatchedEnv):
             noted.clear()
 
     def _on_new_kwargs(self) -> None:
+        self._loaded = {}
         if self.is_closed:
             self._abort()
 

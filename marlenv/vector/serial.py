@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from typing import Any
@@ -19,6 +19,8 @@ from marlenv.groups.reset import read_masks
 from marlenv.tensordicts import entries, get, new, raw, rows, split
 from marlenv.vector.base import BatchedEnv, Options, cut_off, fresh_seed_of, made
 from marlenv.vector.fit import Fit
+from marlenv.vector.protocol import Description
+from marlenv.vector.state_dicts import followed
 
 CPU = torch.device("cpu")
 
@@ -69,6 +71,7 @@ class SerialEnv(BatchedEnv):
                 with self._turn(i):
                     child = self._new(i)
                     children.append(self._copied(child) if any(child is other for other in children) else child)
+                    self._loads_again(i, children[i])
             self._adopt(children)
             for i, (child, seed) in enumerate(zip(children, self._seeds, strict=True)):  # of a pool that was closed
                 if seed is not None:
@@ -86,6 +89,11 @@ class SerialEnv(BatchedEnv):
         for name, value in self._assigned[i].items():
             setattr(child, name, value)
         return child
+
+    def _loads_again(self, i: int, child: EnvBase) -> None:
+        """Loads into a child that was made anew what the one before it has loaded."""
+        if (state := self._loaded.get(i)) is not None:
+            self._load_one(child, state, strict=False)
 
     def _copied(self, child: EnvBase) -> EnvBase:
         try:
@@ -143,6 +151,7 @@ class SerialEnv(BatchedEnv):
         return found
 
     def _on_new_kwargs(self) -> None:
+        self._loaded = {}
         if self.is_closed:
             self._stop()
 
@@ -313,6 +322,7 @@ class SerialEnv(BatchedEnv):
         """Makes a child anew. Its seed is a new one: with the old one it would come to the same end."""
         with self._turn(i):
             child = self._new(i)
+            self._loads_again(i, child)
             if (seed := fresh_seed_of(self._seeds[i], int(self.failures[i]))) is not None:
                 child.set_seed(seed)
         self.children_envs[i] = child
@@ -352,7 +362,21 @@ class SerialEnv(BatchedEnv):
     # --- the children as modules and as objects --------------------------------------------------
 
     def _load(self, states: list[Any], strict: bool, assign: bool) -> None:
-        self._each(lambda child, own: child.load_state_dict(own, strict=strict, assign=assign), states)
+        with followed(self, dict(enumerate(states))):
+            self._each(lambda child, own: self._load_one(child, own, strict=strict, assign=assign), states)
+
+    def _load_one(self, child: EnvBase, state: Mapping[str, Any], **options: bool) -> None:
+        try:
+            child.load_state_dict(state, **options)
+        finally:
+            if self.on_failure == "restart":  # specs that follow from what is loaded are made anew
+                child.add_truncated_keys()
+
+    def _described(self) -> list[Description]:
+        return [Description.of(child) for child in self.children_envs]
+
+    def _take_specs(self, children: Sequence[Description]) -> None:
+        self._adopt(children)
 
     def _read_children(self, name: str) -> list[Any] | None:
         if self.is_closed and self._made:

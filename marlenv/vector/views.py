@@ -15,7 +15,9 @@ from marlenv.envs import EnvBase
 from marlenv.errors import BadIndex
 from marlenv.vector.base import BatchedEnv, Options
 from marlenv.vector.parallel import ParallelEnv
+from marlenv.vector.protocol import Description
 from marlenv.vector.serial import SerialEnv
+from marlenv.vector.state_dicts import followed
 
 
 def numbers(who: str, index: Any, count: int) -> list[int]:
@@ -69,6 +71,10 @@ class Shared:
         """Lets the pool know the seeds of its children."""
         for i, seed in zip(self._rows, self._seeds, strict=True):
             self._pool._seeds[i] = seed
+
+    def _load(self, states: list[Any], strict: bool, assign: bool) -> None:
+        with followed(self._pool, dict(zip(self._rows, states, strict=True))):
+            super()._load(states, strict, assign)  # type: ignore[misc]
 
     @property
     def failures(self) -> Tensor:
@@ -214,6 +220,9 @@ class ParallelView(Shared, ParallelEnv):
 
     def _abort(self) -> None:
         self._pool._abort()
+
+    def _take_specs(self, children: Sequence[Description]) -> None:
+        self._adopt(children)
 
     def _answers(self, name: str, each: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
         return self._told_parts(name, list(zip(self._workers, each, strict=True)))

@@ -7,10 +7,10 @@ import select
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from typing import Any, Literal
@@ -43,6 +43,7 @@ class Recipe:
         first: the number of the first env in the pool.
         on_failure: as in :class:`~marlenv.SerialEnv`.
         seeds: those of its envs, where the pool was seeded before.
+        loaded: what its envs have loaded, by their places.
     """
 
     makers: list[MakeEnv]
@@ -51,6 +52,7 @@ class Recipe:
     first: int
     on_failure: Literal["raise", "restart"] = "raise"
     seeds: list[int | None] | None = None
+    loaded: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class SerialBlock(SerialEnv):
@@ -65,7 +67,7 @@ class SerialBlock(SerialEnv):
 
     def __init__(self, recipe: Recipe, at: Any) -> None:
         makers, options = recipe.makers, recipe.options
-        self.__dict__.update(_first=recipe.first, _at=at, _assigned=recipe.assigned)
+        self.__dict__.update(_first=recipe.first, _at=at, _assigned=recipe.assigned, _loaded=recipe.loaded)
         super().__init__(len(makers), makers, create_env_kwargs=options, on_failure=recipe.on_failure)
 
     def _adopt(self, children: Sequence[EnvBase | Description]) -> None:
@@ -130,6 +132,10 @@ class Block:
     def describe(self) -> list[Description]:
         """What the envs are."""
         return [Description.of(child) for child in self.env.children_envs]
+
+    def described(self) -> list[Description]:
+        """The same, of a pool that runs: workers that are lost are replaced."""
+        return self.describe()
 
     def step(self, td: TensorDictBase) -> TensorDictBase:
         """The "next" data of all envs, or of those that ``"_step"`` marks."""

@@ -107,7 +107,8 @@ class WorkerPool(BatchedEnv):
     def _spawned(self, number: int, first: int, stop_: int, seeds: list[int | None] | None = None) -> Process:
         makers, options = self.create_env_fn[first:stop_], self.create_env_kwargs[first:stop_]
         assigned = self._assigned[first:stop_]
-        recipe = Recipe(makers, options, assigned, first, self.on_failure, seeds or self._seeds[first:stop_])
+        seeds, loaded = seeds or self._seeds[first:stop_], self._loaded_by(first, stop_)
+        recipe = Recipe(makers, options, assigned, first, self.on_failure, seeds, loaded)
         worker: Any
         if self.backend == "ray":
             worker = RayWorker(number, recipe, self.backend_options, self._memory.failures[first:stop_])

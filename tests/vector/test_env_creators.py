@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 import torch
 
-from marlenv import Composite, EnvCreator, ParallelEnv, SerialEnv, env_creator, get_env_metadata
+import marlenv
+from marlenv import (
+    ActionScaling,
+    Composite,
+    EnvCreator,
+    ObservationNorm,
+    ParallelEnv,
+    SerialEnv,
+    TransformedEnv,
+    env_creator,
+    get_env_metadata,
+)
 from marlenv.errors import SpecError
 from marlenv.testing import CountingEnv, GroupedEnv
 
@@ -75,3 +88,33 @@ def test_metadata_of_envs_and_of_functions():
         EnvCreator(CountingEnv, {"max_steps": 3}, max_steps=4)
     with pytest.raises(SpecError, match=r"EnvCreator: create_env_fn must make an env, got int"):
         EnvCreator(lambda: 3)
+
+
+def test_pools_begin_with_the_buffers_of_the_first():
+    """Each of its children had statistics of its own."""
+    locs = count(1)
+
+    def shifted():
+        norm = ObservationNorm(loc=float(next(locs)), scale=1.0, standard_normal=False)
+        return TransformedEnv(CountingEnv(), norm)
+
+    creator = EnvCreator(lambda: SerialEnv(2, shifted))
+    assert creator().reset()["observation"].flatten().tolist() == [1, 2]
+    state = creator.state_dict()
+    state["worker1"] = {name: value + 5 for name, value in state["worker1"].items() if name.endswith("loc")}
+    creator.load_state_dict(state)
+    assert creator().reset()["observation"].flatten().tolist() == [1, 7]
+
+
+def test_what_is_known_of_envs_follows_what_they_begin_with():
+    """A pool had the bounds of actions of the first env until it started."""
+    action = ("agents", "action")
+
+    def scaled(scale=1.0):
+        return marlenv.make("simple_spread").append_transform(ActionScaling(loc=0.0, scale=scale, in_keys_inv=[action]))
+
+    creator = EnvCreator(scaled)
+    creator.load_state_dict(scaled(2.0).state_dict())
+    env = ParallelEnv(2, creator)
+    for spec in (env.full_action_spec, creator.meta_data.specs["input_spec", "full_action_spec"]):
+        assert spec[action].space.high.max() == 0.5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from functools import partial
 
 import pytest
@@ -91,3 +93,95 @@ def test_the_pools_own_state_dict_has_a_prefix_where_one_is_asked_for() -> None:
     own, named = env.state_dict(), env.state_dict(prefix="mine.")
     assert list(own) == ["worker0", "worker1"]
     assert named["mine.worker1.chain.transforms.0.loc"] == own["worker1"]["chain.transforms.0.loc"] == 2.0
+
+
+def scaled(scale: float) -> marlenv.EnvBase:
+    """An env of two agents whose actions reach from ``-1 / scale`` to ``1 / scale``."""
+    env = marlenv.make("simple_spread", num_envs=1)
+    return TransformedEnv(env, marlenv.ActionScaling(loc=0.0, scale=scale, in_keys_inv=[ACTION]))
+
+
+ACTION = ("agents", "action")
+
+
+def bound(env: marlenv.EnvBase) -> float:
+    """How far actions reach, by the spec."""
+    return float(env.full_action_spec[ACTION].space.high.max())
+
+
+@pytest.mark.parametrize("kind", ["serial", "threads", pytest.param("parallel", marks=pytest.mark.slow)])
+def test_the_specs_of_a_pool_follow_what_its_children_load(kind: str) -> None:
+    """Random actions were drawn from the bounds before."""
+    one, other = (POOLS[kind](2, [partial(scaled, scale)] * 2) for scale in (1.0, 2.0))
+    one.reset()
+    one.load_state_dict(other.state_dict())
+    assert bound(one) == 0.5
+    assert bound(one) == bound(other) == bound(one[1:] if kind != "threads" else one)
+    assert 0.2 < one.rollout(20)[ACTION].abs().max() <= 0.5
+    module = nn.ModuleDict({"env": one})
+    module.load_state_dict({name: 4 * value for name, value in module.state_dict().items()})
+    assert bound(one) == 0.125
+    one.close()
+    other.close()
+
+
+@pytest.mark.parametrize("kind", ["serial", pytest.param("parallel", marks=pytest.mark.slow)])
+def test_the_specs_of_a_pool_follow_what_a_view_of_it_loads(kind: str) -> None:
+    env = POOLS[kind](2, [partial(scaled, 1.0)] * 2)
+    env.reset()
+    part, other = env[1:], SerialEnv(1, partial(scaled, 2.0))
+    part.load_state_dict(other.state_dict())
+    highs = env.full_action_spec[ACTION].space.high
+    assert (bound(part), highs[0].max(), highs[1].max()) == (0.5, 1.0, 0.5)
+    env.close()
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_lost_before_loading_is_replaced() -> None:
+    env = ParallelEnv(2, partial(scaled, 1.0), on_failure="restart")
+    env.reset()
+    os.kill(env._workers[1].process.pid, signal.SIGKILL)
+    env.load_state_dict(SerialEnv(2, partial(scaled, 2.0)).state_dict())
+    assert bound(env) == 0.5
+    assert env.failures.tolist() == [0, 1]
+    env.close()
+
+
+class Falling(CountingEnv):
+    """Fails in its third step."""
+
+    def _step(self, tensordict):
+        self.steps = getattr(self, "steps", 0) + 1
+        if self.steps == 3:
+            raise ValueError("fallen")
+        return super()._step(tensordict)
+
+
+def falling(loc: float) -> marlenv.EnvBase:
+    return TransformedEnv(Falling(max_steps=9), ObservationNorm(loc=loc, scale=1.0, standard_normal=False))
+
+
+RESTARTING = {
+    "serial": lambda make: SerialEnv(2, make, on_failure="restart"),
+    "threads": lambda make: AsyncEnvPool([make] * 2, on_failure="restart"),
+    "parallel": lambda make: ParallelEnv(2, make, on_failure="restart"),
+}
+
+
+@pytest.mark.parametrize("kind", ["serial", "threads", pytest.param("parallel", marks=pytest.mark.slow)])
+def test_children_that_are_made_anew_have_what_was_loaded(kind: str) -> None:
+    """They went on with the statistics of their makers; and rollouts failed, as some steps had no truncated flag."""
+    env = RESTARTING[kind](partial(falling, 0.0))
+    saved = SerialEnv(2, [partial(falling, 100.0), partial(falling, 200.0)]).state_dict()
+    env.load_state_dict(saved)
+    seen = env.rollout(5, break_when_any_done=False)["observation"].squeeze(-1)
+    assert seen.tolist() == [[start + n for n in (0, 1, 2, 0, 1)] for start in (100, 200)]
+    assert env.failures.tolist() == [1, 1]
+    for one in saved.values():  # the pool has copies
+        one["chain.transforms.0.loc"].zero_()
+    env.close()
+    assert counts(env) == [100, 200]
+    env.close()
+    env.update_kwargs({})
+    assert counts(env) == [0, 0]  # keyword arguments are newer
+    env.close()
