@@ -152,6 +152,8 @@ class Agents:
         }
         for name, spec in observed.items():
             check_mask(who, name, spec.get("action_mask", None), self.action_spaces[name])
+        self._acting: dict[str, bool] | None = None
+        """Who acts in the data of the last reset or step, once somebody has asked."""
 
     def _own(self, kind: str) -> dict[str, Composite]:
         """The entries of one kind of every agent."""
@@ -162,6 +164,7 @@ class Agents:
 
     def reset(self, seed: int | None, options: Mapping[str, Any] | None = None) -> TensorDictBase:
         """Starts an episode, with options of the env's reset; the data of its start."""
+        self._acting = None
         return begun(self.env, seed, options)
 
     def step(self, td: TensorDictBase, actions: Mapping[str, Any]) -> TensorDictBase:
@@ -171,6 +174,7 @@ class Agents:
             What followed.
         """
         packed = self.pack(td, actions)
+        self._acting = None
         for path in self.tree.groups:
             group = fetch(packed, path)
             if (agents := parts(group)) is None:
@@ -206,14 +210,19 @@ class Agents:
         return self._actions.pack(given, device=self.env.device)
 
     def acting(self, td: TensorDictBase) -> dict[str, bool]:
-        """Whose actions the next step reads: those who are alive, and whose turn it is."""
-        mask, alive = self.column(td, "mask", True), self.living(td)
-        return {name: bool(mask[name] and alive[name]) for name in self.names}
+        """Whose actions the next step reads: those who are alive, and whose turn it is; in the data that came last."""
+        if self._acting is None:
+            mask, alive = self.column(td, "mask", True), self.living(td)
+            self._acting = {name: bool(mask[name] and alive[name]) for name in self.names}
+        return self._acting
 
     def living(self, td: TensorDictBase) -> dict[str, bool]:
         """Who is alive; where the data do not say it, those who are not done."""
-        alive, done = self._column(td, "alive", None), self._column(td, "done", False)
-        return {name: bool(not done[name] if alive[name] is None else alive[name]) for name in self.names}
+        alive = self._column(td, "alive", None)
+        if None in alive.values():
+            done = self._column(td, "done", False)
+            alive = {name: not done[name] if alive[name] is None else alive[name] for name in self.names}
+        return {name: bool(alive[name]) for name in self.names}
 
     def observations(self, td: TensorDictBase, only: Any = None) -> dict[str, Any]:
         """What agents observe, as values of their spaces."""
@@ -254,7 +263,7 @@ class Agents:
 
 def _batched(td: TensorDictBase, action: Any) -> Any:
     """An action with the batch of the data."""
-    return action.reshape(*td.batch_size, *action.shape)
+    return action.reshape((*td.batch_size, *action.shape))
 
 
 def _wraps(spec: Any) -> bool:

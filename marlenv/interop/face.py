@@ -48,6 +48,8 @@ class Face:
         self.action_key: NestedKey = action_entry(who, env, group)
         self.path: Path = path(self.action_key)[:-1]
         whole: Composite = env.full_observation_spec_unbatched
+        if self.path and not getattr(env, "group_map", None) and whole.get(nested(self.path), None) is None:
+            self.path = ()  # the action is an entry in others, and what is observed is at the root
         observed = whole[nested(self.path)] if self.path else whole
         action = env.full_action_spec_unbatched[self.action_key]
         self.agents = observed.shape[0] if observed.ndim else 1
@@ -115,11 +117,17 @@ class Face:
         node: Any = fetch(td, self.path) if self.path else td
         batch, value = td.ndim, node.get(name)
         array = value.detach().cpu().numpy() if self._plain[name] else self._observation_spec(name).to_numpy(value)
-        if not isinstance(array, np.ndarray):
-            return array
+        return self._shaped(array, batch)
+
+    def _shaped(self, value: Any, batch: int) -> Any:
+        """Numbers ``[*B, A, ...]``, or dicts of them, as the space has them, with the batch in front."""
+        if isinstance(value, dict):
+            return {name: self._shaped(one, batch) for name, one in value.items()}
+        if not isinstance(value, np.ndarray):
+            return value
         if self.each:
-            return array.reshape(self.rows * self.agents, *array.shape[batch + self._dim :])
-        return array.squeeze(batch) if self.lone else array
+            return value.reshape(self.rows * self.agents, *value.shape[batch + self._dim :])
+        return value.squeeze(batch) if self.lone else value
 
     def _observation_spec(self, name: str) -> Any:
         return self.env.full_observation_spec[nested((*self.path, name))]
@@ -179,6 +187,16 @@ class Face:
             whole = self._of_agents(of_row)
             found.append(whole if flag is None else whole | _numbers(flag, following.ndim).reshape(-1))
         return found[0], found[1]
+
+    def absent(self, td: TensorDictBase, dead: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which agents are not there, before they are born or after their end; bool ``[B * A]``.
+
+        Args:
+            td: the data.
+            dead: those that are done, where nothing in the data says who is there.
+        """
+        alive = fetch(td, (*self.path, "alive"))
+        return dead if alive is None else self._of_agents(~alive.detach().cpu().numpy().astype(bool))
 
     def _of_agents(self, values: Any) -> NDArray[Any]:
         """Numbers of agents, or of rows, as numbers of agents; ``[B * A]``."""

@@ -77,8 +77,12 @@ class PyMARLEnv:
         self._whole = env.full_observation_spec_unbatched.get("state", None)
         if hasattr(self._whole, "keys"):
             self._whole = None  # a position of a game, which is no vector
+        self._masked = {name for name, space in self._all.observation_spaces.items() if self._has_mask(space)}
         self._td: Any = None
         self._steps = 0
+        self._found: dict[str, Any] | None = None
+        self._legal: list[list[int]] | None = None
+        """What is observed, and what is legal, in the data of now, once somebody has asked."""
 
     @property
     def _spaces(self) -> Any:
@@ -107,6 +111,7 @@ class PyMARLEnv:
         return self.get_obs(), self.get_state()
 
     def _start(self, seed: int | None, options: dict[str, Any] | None = None) -> None:
+        self._found = self._legal = None
         self._td, self._steps = self._all.reset(seed, options), 0
 
     def step(self, actions: Sequence[int]) -> Any:
@@ -122,14 +127,14 @@ class PyMARLEnv:
         if len(actions) != self.n_agents:
             raise ShapeError(f"to_pymarl: expected {self.n_agents} actions, one for each agent, got {len(actions)}")
         chosen = [_number(name, action) for name, action in zip(self.agents, actions, strict=True)]
-        legal = self.get_avail_actions()
-        for name, action, row in zip(self.agents, chosen, legal, strict=True):
+        for name, action, row in zip(self.agents, chosen, self._allowed(), strict=True):
             if not 0 <= action < len(row) or not row[action]:
                 raise IllegalAction(
                     f"to_pymarl: {name!r} cannot play action {action}; get_avail_actions() allows {np.flatnonzero(row)}"
                 )
         acting = self._all.acting(td)
         played = {name: action for name, action in zip(self.agents, chosen, strict=True) if acting[name]}
+        self._found = self._legal = None
         self._td = self._all.step(td, played)
         self._steps += 1
         rewards = [float(value) for value in self._all.column(self._td, "reward", 0.0).values()]
@@ -149,8 +154,14 @@ class PyMARLEnv:
 
     def get_obs(self) -> list[NDArray[np.float32]]:
         """What every agent observes, float32 ``[obs_shape]``."""
-        found = self._all.observations(self._data("get_obs"))
+        found = self._observations(self._data("get_obs"))
         return [self._vector(name, found[name]) for name in self.agents]
+
+    def _observations(self, td: Any) -> dict[str, Any]:
+        """What all agents observe, as values of their spaces; not to be written to."""
+        if self._found is None:
+            self._found = self._all.observations(td)
+        return self._found
 
     def _vector(self, name: str, observed: Any) -> NDArray[np.float32]:
         space = self._shown[name]
@@ -180,15 +191,20 @@ class PyMARLEnv:
 
     def get_avail_actions(self) -> list[list[int]]:
         """Which actions are legal, 0 or 1 for each, ``[n_agents, n_actions]``."""
-        td, most, rows = self._data("get_avail_actions"), max(self._counts), []
-        found, acting = self._all.observations(td), self._all.acting(td)
-        for name, count in zip(self.agents, self._counts, strict=True):
-            mask = found[name]["action_mask"].tolist() if self._masked(name) else [1] * count
-            rows.append([int(x) for x in mask] + [0] * (most - count) if acting[name] else [1] + [0] * (most - 1))
-        return rows
+        return [list(row) for row in self._allowed()]
 
-    def _masked(self, name: str) -> bool:
-        space = self._all.observation_spaces[name]
+    def _allowed(self) -> list[list[int]]:
+        """What :meth:`get_avail_actions` returns; not to be written to."""
+        td, most = self._data("get_avail_actions"), max(self._counts)
+        if self._legal is None:
+            found, acting, rows = self._observations(td) if self._masked else {}, self._all.acting(td), []
+            for name, count in zip(self.agents, self._counts, strict=True):
+                mask = found[name]["action_mask"].tolist() if name in self._masked else [1] * count
+                rows.append([int(x) for x in mask] + [0] * (most - count) if acting[name] else [1] + [0] * (most - 1))
+            self._legal = rows
+        return self._legal
+
+    def _has_mask(self, space: Any) -> bool:
         return isinstance(space, self._spaces.Dict) and "action_mask" in space.spaces
 
     def get_avail_agent_actions(self, agent_id: int) -> list[int]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from unlike_world import SEEN, World
 
-from marlenv import Bounded, Composite, to_pettingzoo_aec, to_pettingzoo_parallel, to_rllib
+from marlenv import Bounded, Categorical, Composite, to_pettingzoo_aec, to_pettingzoo_parallel, to_pymarl, to_rllib
 from marlenv.wrappers import AgentSpecs
 
 pytest.importorskip("pettingzoo", reason="needs PettingZoo: pip install -e '.[pettingzoo]'")
@@ -48,6 +48,31 @@ def unequal(**options: Any) -> World:
 
 ENDED = [{"a": True, "b": False}, {"b": False}, {"b": True}]
 BY_NAME = {to_pettingzoo_parallel: "pettingzoo", to_rllib: "ray"}
+
+
+def choosing() -> World:
+    agents = {"a": AgentSpecs(SEEN, Categorical(2)), "b": AgentSpecs(SEEN, Categorical(4))}
+    return World(agents, ends={"a": 1, "b": 3}, group_map="all_in_one_group")
+
+
+@pytest.mark.parametrize("adapter", [to_pettingzoo_parallel, pytest.param(to_rllib, marks=pytest.mark.slow)])
+def test_choices_of_unlike_agents_reach_the_simulator(adapter: Any) -> None:
+    """Single numbers, where there is neither a batch nor a shape."""
+    pytest.importorskip(BY_NAME[adapter], reason="needs ray[rllib]: VENV=.venv tests/simulators.sh rllib")
+    world = choosing()
+    assert by_name(adapter(world), {"a": 1, "b": 3}) == ENDED
+    assert [{name: int(action) for name, action in done.items()} for done in world.done_by] == [
+        {"a": 1, "b": 3}, {"b": 3}, {"b": 3}
+    ]  # fmt: skip
+
+
+def test_choices_of_unlike_agents_reach_the_simulator_in_turns_and_in_pymarl() -> None:
+    world = choosing()
+    assert in_turns(to_pettingzoo_aec(world), {"a": 1, "b": 3}) == ["a", "b", "b", "b"]
+    env = to_pymarl(choosing(), episode_limit=5)
+    env.reset()
+    assert [env.step([1, 3])[1], env.step([0, 2])[1], env.step([0, 1])[1]] == [False, False, True]
+    assert int(env.inner.done_by[2]["b"]) == 1
 
 
 @pytest.mark.parametrize("use_mask", [True, False])

@@ -24,6 +24,7 @@ from marlenv.errors import (
     SpecTypeError,
     Unsupported,
 )
+from marlenv.interop.agents import Agents
 from marlenv.testing.mocks import GroupedEnv
 
 pytest.importorskip("gymnasium", reason="needs gymnasium: pip install -e '.[gymnasium]'")
@@ -154,6 +155,25 @@ def test_the_dead_do_nothing() -> None:
     assert told == [[n, n], [n, n], [1, n], [1, n]]
     assert over
     assert info == {}
+
+
+def test_a_position_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runners ask for observations, the state and legal actions, and a step looks at these again."""
+    read: list[str] = []
+    for name in ("observations", "acting", "living"):
+        whole = getattr(Agents, name)
+        monkeypatch.setattr(Agents, name, lambda self, *a, n=name, f=whole: (read.append(n), f(self, *a))[1])
+    env = to_pymarl(marlenv.make("tic_tac_toe", seed=0), episode_limit=9)
+    env.reset()
+    env.get_state()
+    legal = env.get_avail_actions()
+    legal[0][0] = 0  # a runner's own
+    assert sum(env.get_avail_agent_actions(0)) == 9
+    env.step([0, 0])
+    assert [read.count(name) for name in ("observations", "living")] == [1, 1]
+    with pytest.raises(IllegalAction, match="'o' cannot play action 0"):
+        env.step([0, 0])
+    assert env.get_avail_actions()[1] == [0] + [1] * 8
 
 
 def closed() -> Any:

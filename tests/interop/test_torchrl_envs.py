@@ -388,3 +388,24 @@ def test_an_attribute_is_set_where_it_is_read() -> None:
     assert env.step(td)["next", "x", "observation"][0, 0, 1].flatten().nonzero().tolist() == [[8]]
     assert env.note == "mine"
     assert not hasattr(inner, "note")
+
+
+def test_the_specs_follow_what_the_env_inside_loads_or_becomes() -> None:
+    """The bounds of actions were those before."""
+    action = ("agents", "action")
+
+    def scaled(scale: float) -> marlenv.ActionScaling:
+        return marlenv.ActionScaling(loc=0.0, scale=scale, in_keys_inv=[action])
+
+    def bound(env) -> float:
+        return float(env.full_action_spec[action].space.high.max())
+
+    one, other = (to_torchrl(marlenv.make("simple_spread").append_transform(scaled(s))) for s in (1.0, 2.0))
+    one.load_state_dict(other.state_dict())
+    assert bound(one) == bound(one.inner) == 0.5
+    one.transform = scaled(4.0)
+    assert bound(one) == bound(one.inner) == 0.25
+    assert one.rollout(20)[action].abs().max() <= 0.25
+    twin = copy.deepcopy(one)
+    twin.load_state_dict(other.state_dict())
+    assert (bound(twin), bound(one)) == (0.5, 0.25)

@@ -8,7 +8,7 @@ from tensordict import TensorDictBase
 
 from marlenv.envs import EnvBase
 from marlenv.errors import NeedsReset
-from marlenv.interop.agents import Agents
+from marlenv.interop.agents import Agents, check_nobody_returns
 from marlenv.interop.pettingzoo.parallel import ParallelZoo, zoo
 from marlenv.interop.pettingzoo.render import Renderer
 from marlenv.interop.pettingzoo.state import GlobalState
@@ -105,6 +105,9 @@ class TurnsZoo(zoo.AECEnv):
             self._clear_rewards()
             return
         self._td = self._all.step(td, actions)
+        if left := set(self.possible_agents).difference(self.agents):
+            acting = self._all.acting(self._td)
+            check_nobody_returns(WHO, left, [one for one in self.possible_agents if acting[one]])
         self._cumulative_rewards[agent] = 0.0
         columns = [self._all.column(self._td, name, 0.0) for name in ("reward", "terminated", "truncated")]
         self.rewards = {one: float(columns[0][one]) for one in self.agents}
@@ -112,6 +115,8 @@ class TurnsZoo(zoo.AECEnv):
         self.truncations = {one: bool(columns[2][one]) for one in self.agents}
         self._accumulate_rewards()
         self.agent_selection = self._to_ask({}) or self._behind(agent)
+        if not self._over(self.agent_selection):  # those who are done now leave before the game goes on
+            self._deads_step_first()
 
     def _data(self, verb: str) -> TensorDictBase:
         if self._td is None:

@@ -20,7 +20,7 @@ def to_pufferlib(env: EnvBase, buf: Any = None) -> Any:
     ``infos`` then have ``episode_return`` and ``episode_length`` of each of their agents; the last observation of an
     episode is not given, as in all of PufferLib's native envs. Where there is more to observe than ``"observation"``,
     such as ``action_mask``, an observation is a vector of all, as PufferLib's emulation makes it. ``masks`` is False
-    for an agent that is done before its row.
+    for an agent that is done before its row, or not born yet.
 
     Args:
         env: an env with one agent, or with one group of equal agents. Any batch size.

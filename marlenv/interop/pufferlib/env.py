@@ -43,7 +43,7 @@ class AgentsOfPuffer(puffer.PufferEnv):
         emulated = self.single_observation_space is not self._face.observation_space
         self._fields = self.observations.view(dtype).reshape(self.num_agents) if emulated else None
         self._td: TensorDictBase | None = None
-        self._dead = np.zeros(self.num_agents, dtype=bool)
+        self._dead = self._absent = np.zeros(self.num_agents, dtype=bool)
         self._returns, self._lengths = np.zeros(self.num_agents), np.zeros(self.num_agents, dtype=np.int64)
 
     def reset(self, seed: int | None = None) -> tuple[NDArray[Any], list[dict[str, Any]]]:
@@ -51,9 +51,11 @@ class AgentsOfPuffer(puffer.PufferEnv):
         if seed is not None:
             self.inner.set_seed(int(np.ravel(seed)[0]))  # pools give a list of one
         self._td = self.inner.reset()
-        for held in (self.rewards, self.terminals, self.truncations, self._dead, self._returns, self._lengths):
+        for held in (self.rewards, self.terminals, self.truncations, self._returns, self._lengths):
             held[:] = 0
-        self.masks[:] = True
+        self._dead = np.zeros(self.num_agents, dtype=bool)
+        self._absent = self._face.absent(self._td, self._dead)
+        self.masks[:] = ~self._absent
         self._write(self._face.observations(self._td))
         return self.observations, []
 
@@ -72,7 +74,7 @@ class AgentsOfPuffer(puffer.PufferEnv):
         self.rewards[:] = self._face.rewards(following)
         self.terminals[:], self.truncations[:] = terminated & ~dead, truncated & ~terminated & ~dead
         self._returns += self.rewards
-        self._lengths += ~dead
+        self._lengths += ~self._absent
         over = self.terminals | self.truncations
         infos = [
             {"episode_return": float(self._returns[i]), "episode_length": int(self._lengths[i])}
@@ -80,7 +82,9 @@ class AgentsOfPuffer(puffer.PufferEnv):
         ]
         self._returns[of_row], self._lengths[of_row] = 0.0, 0
         self._dead = (dead | over) & ~of_row
-        self.masks[:] = ~self._dead
+        self._absent = self._face.absent(self._td, self._dead)
+        self._dead = self._dead & self._absent  # who is born again is not done any more
+        self.masks[:] = ~self._absent
         self._write(self._face.observations(self._td))
         return self.observations, self.rewards, self.terminals, self.truncations, infos
 

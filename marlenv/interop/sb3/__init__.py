@@ -18,7 +18,7 @@ def to_sb3_vec_env(env: EnvBase, render_mode: str | None = None) -> Any:
     Envs are in the order of rows, and in a row in that of its agents. Rows that are done start anew at once: the last
     observation is ``infos[i]["terminal_observation"]``. ``action_mask`` is no observation, but what MaskablePPO asks
     ``env_method("action_masks")`` for. An agent that is done before its row is done then, and once more with its
-    row; in between its ``infos[i]["alive"]`` is False, and its action is not read.
+    row; in between, and before it is born, its ``infos[i]["alive"]`` is False, and its action is not read.
 
     Args:
         env: an env with one agent, or with one group of equal agents. Any batch size.

@@ -40,7 +40,7 @@ class RowsAndAgents(base.VecEnv):
         number = self._face.rows * self._face.agents
         super().__init__(number, _checked_observations(self._face), _checked_actions(self._face))
         self.metadata["render_fps"] = 10
-        self._dead = np.zeros(number, dtype=bool)
+        self._dead = self._absent = np.zeros(number, dtype=bool)
 
     # --- episodes --------------------------------------------------------------------------------
 
@@ -58,6 +58,7 @@ class RowsAndAgents(base.VecEnv):
         self._td = self.inner.reset(**options)
         self.reset_infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         self._dead = np.zeros(self.num_envs, dtype=bool)
+        self._absent = self._face.absent(self._td, self._dead)
         self._reset_seeds()
         self._reset_options()
         return self._face.observations(self._td)
@@ -78,7 +79,9 @@ class RowsAndAgents(base.VecEnv):
         of_row = np.logical_or(*of_rows).reshape(-1).repeat(self._face.agents)
         terminated, truncated = self._face.flags_of_agents(following, of_rows)
         dead, over = self._dead, (terminated | truncated) & ~self._dead | of_row
-        self._dead = (dead | over) & ~of_row
+        absent, self._dead = self._absent, (dead | over) & ~of_row
+        self._absent = self._face.absent(self._td, self._dead)
+        self._dead = self._dead & self._absent  # who is born again is not done any more
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
         if over.any():
             last = self._face.observations(following)
@@ -86,8 +89,8 @@ class RowsAndAgents(base.VecEnv):
                 infos[i]["terminal_observation"] = _one(last, i)
                 infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i] and not dead[i])
                 self.reset_infos[i] = {}
-        if dead.any():
-            for i in np.flatnonzero(dead).tolist():
+        if absent.any():
+            for i in np.flatnonzero(absent).tolist():
                 infos[i]["alive"] = False
         rewards = self._face.rewards(following).astype(np.float32)
         return self._face.observations(self._td), rewards, over, infos

@@ -50,6 +50,7 @@ class TorchRLEnv(theirs.EnvBase):
         self.__dict__["rand_action"] = partial(_rand_action, self)  # in the class, TransformedEnv would ask no other
         self._write_specs()
         self.is_closed = env.is_closed
+        self.register_load_state_dict_post_hook(_follow)  # loaded statistics of transforms may be bounds
 
     def _write_specs(self) -> None:
         self._drawer.env = self
@@ -62,7 +63,8 @@ class TorchRLEnv(theirs.EnvBase):
                 drawn(spec, self._drawer, place)
                 drawing.append(place)
                 live += [(spec, place, entry.mask)] if entry.mask is not None else []
-        self.__dict__.update(_live=live, _drawing=drawing, _ends=EndFlags(self.inner.plan.done))
+        plan = self.inner.plan
+        self.__dict__.update(_live=live, _drawing=drawing, _ends=EndFlags(plan.done), _plan=plan)
         self.__dict__["_unlike"] = any(isinstance(one, StackedComposite) for one in _groups(self.inner))
         for kind, spec in specs.items():
             side = self._input_spec if SIDE[kind] == "_input_spec" else self._output_spec
@@ -263,9 +265,19 @@ class TorchRLEnv(theirs.EnvBase):
             super().__setattr__(name, value)
         else:  # where it is read
             setattr(inner, name, value)
+            _follow(self)  # it may have been another transform
 
     def __repr__(self) -> str:
         return f"to_torchrl({self.inner!r})"
+
+
+def _follow(env: TorchRLEnv, _: Any = None) -> None:
+    """Lets the specs be those of our env, where they have changed."""
+    if env.inner.plan is not env._plan:
+        now = env._now()
+        env._rewrite_specs()
+        if now is not None:
+            env._hold(now, now)
 
 
 def _groups(env: EnvBase) -> Iterator[Any]:

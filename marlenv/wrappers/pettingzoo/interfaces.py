@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
+
 from marlenv.wrappers._agent import AgentStep, frozen
 from marlenv.wrappers._parallel import repeated
-from marlenv.wrappers._turns import Result
+from marlenv.wrappers._turns import NOTHING, Result
 from marlenv.wrappers.pettingzoo.answers import of_reset, of_step
 from marlenv.wrappers.pettingzoo.bare import Bare
 from marlenv.wrappers.pettingzoo.spaces import AgentSpaces
@@ -139,10 +141,29 @@ class TurnsInterface:
         got = {a: (rewards.get(a, 0.0), terminated.get(a, False), truncated.get(a, False)) for a in told}
         self._living = set(there).difference(ended)
         self._final.clear()
-        self._final.update({a: frozen(self.look(a)) for a in ended})
-        while ended and sim.agents and sim.agent_selection in ended:
-            self._sim.step(None)
+        if ended:
+            self._let_leave(sim, ended, got)
         return got
+
+    def _let_leave(self, sim: Any, ended: list[str], got: dict[str, Result]) -> None:
+        """Lets those who are done leave; adds what others are paid then, and who ends or comes with it."""
+        for a in ended:
+            self._final[a] = frozen(self.look(a))
+        while sim.agents and sim.agent_selection in self._final:
+            before = dict(getattr(sim, "_cumulative_rewards", {}))
+            self._sim.step(None)
+            paid = getattr(sim, "_cumulative_rewards", {})
+            for a in sim.agents:
+                if a in self._final:
+                    continue
+                reward, more = got.get(a, NOTHING)[0], paid.get(a, 0.0) - before.get(a, 0.0)
+                flags = sim.terminations.get(a, False), sim.truncations.get(a, False)
+                got[a] = (reward + more if np.any(more) else reward, *flags)
+                if any(flags):
+                    self._living.discard(a)
+                    self._final[a] = frozen(self.look(a))
+                else:
+                    self._living.add(a)
 
     def look(self, agent: str) -> AgentStep:
         if agent in self._final:  # it has left the simulator; this is what it saw last
