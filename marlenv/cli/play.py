@@ -186,7 +186,8 @@ class Match:
         """The person's move; None where the position has changed instead."""
         self.draw(seat)
         while True:
-            words = prompt(f"{self.rules.players[seat]}> ").split()
+            line = prompt(f"{self.rules.players[seat]}> ").strip()
+            words = line.split()
             if not words:
                 continue
             command, rest = words[0].lower(), words[1:]
@@ -199,9 +200,10 @@ class Match:
                     print("  " + "  ".join(self.rules.legal_names(self.state, seat)))
                 elif command == "show" and not rest:
                     self.draw(seat)
-                elif command == "save" and len(rest) == 1:
-                    self.check_file(Path(rest[0]))
-                    print("  " + self.save(Path(rest[0])))
+                elif command == "save" and rest:
+                    file = file_of(line)
+                    self.check_file(file)
+                    print("  " + self.save(file))
                 elif command in ("quit", "exit"):
                     raise Stopped
                 elif command == "help":
@@ -316,6 +318,17 @@ class Match:
             "result": self.result() if bool(self.data["done"]) else None,
             "returns": dict(zip(self.rules.players, self.returns(), strict=True)),
         }
+
+
+def file_of(line: str) -> Path:
+    """The file that ``save FILE`` names, which may have spaces in its name, and quotes around it as for a shell.
+
+    >>> [str(file_of(line)) for line in ("save my game.json", "save 'my game.json'")]
+    ['my game.json', 'my game.json']
+    """
+    name = line.split(maxsplit=1)[1]
+    quoted = len(name) > 2 and name[0] == name[-1] and name[0] in "'\""
+    return Path(name[1:-1] if quoted else name)
 
 
 def prompt(words: str) -> str:

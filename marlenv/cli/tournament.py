@@ -157,7 +157,7 @@ def _report(options: argparse.Namespace) -> None:
     from marlenv.tournament.store import Ledger
 
     ledger, out = Ledger(options.file), options.out or options.file.with_suffix(".html")
-    writable("--out", placed("report", out))
+    writable("--out", placed("report", out, ledger.path))
     write_report(ledger, out, level=options.level, replays=options.replays, **_rating(options))
     print(f"report: {out.resolve()}")
 
@@ -171,6 +171,6 @@ def _export(options: argparse.Namespace) -> None:
     if out.suffix not in (".jsonl", ".pgn"):
         raise SpecError(f"export --out {out}: expected a name that ends in .jsonl or .pgn")
     lines = jsonl(ledger) if out.suffix == ".jsonl" else pgn(ledger)
-    with whole_file("export", placed("export", out)) as draft:
+    with whole_file("export", placed("export", out, ledger.path)) as draft:
         draft.write_text("".join(lines), encoding="utf-8")
     print(f"{len(ledger.played().games)} games: {out.resolve()}")

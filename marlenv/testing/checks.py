@@ -51,7 +51,7 @@ def check(mend: str, needs: tuple[str, ...] = (PLAYED,)) -> Callable[[Callable[[
     """
 
     def decorate(run: Callable[[Case], None]) -> Callable[[Case], None]:
-        says = (run.__doc__ or "").strip()
+        says = " ".join((run.__doc__ or "").split())
         setattr(run, _ATTRIBUTE, Check(run.__name__, says, mend, run, needs))
         return run
 

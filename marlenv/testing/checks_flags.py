@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MATCH = (PLAYED, "data_match_the_specs")
 NOTHING_DONE = "nothing_is_done_after_a_reset"
+FLAGS = ("done", "terminated", "truncated")
 
 
 @check("return done flags that are False from _reset, or pass allow_done_after_reset=True", needs=())
@@ -76,28 +77,37 @@ def the_root_ends_with_its_agents(case: Case) -> None:
 
 @check("keep the flags of an agent that has left as they were in its last step", (*MATCH, "done_has_a_cause"))
 def the_dead_do_not_change(case: Case) -> None:
-    """An agent that terminated does not become truncated later in the episode."""
+    """An agent that has ended keeps its flags for the rest of the episode, unless ``alive`` says that it is born again;
+    one that terminated does not become truncated.
+    """
     env = case.trace.played
-    over: dict[object, Tensor] = {}
+    over: dict[object, dict[str, Tensor]] = {}
     for i, data in enumerate(m.data_then for m in case.trace.moments):
         for names in levels(env):
             key = names.get("truncated")
-            if key is None or isinstance(key, str) or "done" not in env.done_keys:
+            if key is None or isinstance(key, str) or "done" not in env.done_keys or not names.keys() >= set(FLAGS):
                 continue
-            truncated = data.get(("next", *key))
-            terminated = data.get(("next", *nested((*key[:-1], "terminated"))))
-            before = over.get(key)
-            if before is not None:
-                require(
-                    not bool((truncated & before).any()), f"{key!r}: a terminated agent became truncated in step {i}"
-                )
+            flags = {name: data.get(("next", *nested((*key[:-1], name)))) for name in FLAGS}
+            terminated, truncated = flags["terminated"], flags["truncated"]
             goes_on = ~data["next", "done"].flatten(len(env.batch_size)).any(-1)
             goes_on = goes_on.reshape(*goes_on.shape, *[1] * (terminated.ndim - goes_on.ndim))
             alive = data.get(("next", *nested((*key[:-1], "alive"))), None)
-            if before is not None and alive is not None:
-                before = before & ~alive.reshape(before.shape)  # born again
-            only = terminated & ~truncated
-            over[key] = (only if before is None else only | before) & goes_on
+            known = alive is not None and alive.dtype == torch.bool and alive.numel() == terminated.numel()
+            gone = ~alive.reshape(terminated.shape) if known else None
+            before = over.get(key)
+            only, ended = terminated & ~truncated, flags["done"].clone()
+            if before is not None:
+                cut = truncated & before["only"]
+                require(not bool(cut.any()), f"{key!r}: a terminated agent became truncated in step {i}")
+                still = before["ended"] if gone is None else before["ended"] & gone
+                for name in FLAGS if gone is not None else ():
+                    moved = still & (flags[name] != before[name])
+                    require(
+                        not bool(moved.any()),
+                        f"{(*key[:-1], name)!r} of an agent that is done and not alive changed in step {i}",
+                    )
+                only, ended = only | before["only"] & still, ended | still
+            over[key] = {**flags, "only": only & goes_on, "ended": ended & goes_on}
 
 
 @check("draw random actions through env.rand_action or the action spec; keep the spec's domain true")

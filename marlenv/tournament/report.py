@@ -97,10 +97,10 @@ def write_report(
 
     Raises:
         SpecError: the number of replays is below 0.
-        PoolError: there is no folder for the page, or it is one.
+        PoolError: there is no folder for the page, or it is one, or the ledger.
     """
     whole("report", "replays", replays, 0)
-    path = placed("report", Path(path))
+    path = placed("report", Path(path), ledger.path)
     config, played = Config.kept(ledger), ledger.played()
     names = list(config.players)
     rows, note = standings(played, names, level, draws=draws, seat=seat)

@@ -167,3 +167,18 @@ def test_an_output_that_lacks_a_letter_costs_no_data(tmp_path: Path) -> None:
 def test_every_command_has_its_place_on_the_page() -> None:
     page = (Path(__file__).parents[2] / "docs" / "rooms" / "cli.md").read_text()
     assert COMMANDS.keys() <= set(re.findall(r"^## (\w+)$", page, flags=re.M))
+
+
+def test_no_report_or_export_takes_the_place_of_its_ledger(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = 'env = "tic_tac_toe"\nschedule = "round_robin"\n[players]\na = "random"\nb = "random"\n'
+    Path("t.toml").write_text(text)
+    assert main(["tournament", "run", "t.toml", "--ledger", "games.jsonl"]) == 0
+    Path("link.html").symlink_to("games.jsonl")
+    for words in (["report", "--out", "games.jsonl"], ["report", "--out", "link.html"], ["export"]):
+        with pytest.raises(SystemExit):
+            main(["tournament", words[0], "games.jsonl", *words[1:]])
+        assert "that is the ledger, and its games would be lost; name another file" in capsys.readouterr().err
+    assert main(["tournament", "rate", "games.jsonl"]) == 0

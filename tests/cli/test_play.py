@@ -89,6 +89,15 @@ def test_random_opponents_follow_the_seed(play) -> None:  # noqa: ANN001
     assert "black plays" in games[0]
 
 
+def test_a_game_is_saved_where_names_have_spaces(play, tmp_path: Path) -> None:  # noqa: ANN001
+    (tmp_path / "my games").mkdir()
+    lines = "4 / save my games/one two.json / save 'my games/drei ü.json' / save \"4.svg\" / save / quit"
+    _, out, _ = play("tic_tac_toe --seed 1", lines)
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["4.svg", "drei ü.json", "one two.json"]
+    assert "  saved: my games/one two.json" in out.splitlines()
+    assert "no legal move is called 'save'" in out
+
+
 def test_hint_lists_legal_moves_and_undo_takes_back_the_answer_too(play) -> None:  # noqa: ANN001
     code, out, _ = play("tic_tac_toe --seed 3", "undo / hint / 4 / hint / undo / hint / 8 / quit")
     assert code == 0

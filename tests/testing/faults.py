@@ -446,6 +446,32 @@ class DeadAreTruncated(GroupedEnv):
         return out
 
 
+class Dying(GroupedEnv):
+    """One agent terminates and one is truncated while the third goes on."""
+
+    def __init__(self, batch_size: Any = (2,)) -> None:
+        ends = {"terminate": {"agent_0": 2, "agent_1": 6}, "truncate": {"agent_2": 4}}
+        super().__init__(**ends, rule="all", batch_size=batch_size)
+
+
+@fault("the dead are done in the step of their death only", "the_dead_do_not_change")
+class DoneOnce(Dying):
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        out = super()._step(tensordict)
+        later = self.count[("agents",)][..., :1] > 2
+        for name in ("done", "terminated"):
+            out["agents", name][..., 0, :] &= ~later
+        return out
+
+
+@fault("what was truncated terminates later", "the_dead_do_not_change")
+class TerminatesLater(Dying):
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        out = super()._step(tensordict)
+        out["agents", "terminated"][..., 2, :] |= self.count[("agents",)][..., 2:] >= 5
+        return out
+
+
 @fault("random actions out of bounds", "random_actions_are_legal")
 class WildActions(Sound):
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sizes import first
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 
 import marlenv
 from marlenv import EnvBase
@@ -101,6 +101,10 @@ def test_a_test_class_skips_what_is_exempt_and_explains_what_breaks() -> None:
     Broken().test_numbers_are_finite()
 
 
+def test_a_clause_is_one_line_for_tables_and_terminals() -> None:
+    assert not [check.name for check in CHECKS.values() if "\n" in check.says]
+
+
 def test_a_test_class_plays_its_env_once() -> None:
     made = []
 
@@ -116,6 +120,24 @@ def test_a_test_class_plays_its_env_once() -> None:
     Counted().test_numbers_are_finite()
     Counted().test_those_who_act_are_alive()
     assert len(made) == before
+
+
+def test_an_observation_called_alive_that_is_no_flag_says_nothing_of_deaths() -> None:
+    class Healthy(GroupedEnv):
+        """Tells how alive agents are, as a number."""
+
+        def __init__(self) -> None:
+            super().__init__(terminate={"agent_0": 2, "agent_1": 6, "agent_2": 6}, rule="all", batch_size=[2])
+            numbers = {"observation": marlenv.Unbounded((2, 3, 3)), "alive": marlenv.Unbounded((2, 3))}
+            agents = marlenv.Composite(numbers, shape=(2, 3))
+            self.observation_spec = marlenv.Composite(agents=agents, noise=marlenv.Unbounded((2, 1)), shape=(2,))
+
+        def _data(self, *, with_flags: bool) -> TensorDict:
+            out = super()._data(with_flags=with_flags)
+            agents = out["agents"].exclude("mask")
+            return out.set("agents", agents.set("alive", agents["alive"].float()))
+
+    assert not [f"{r.name}: {r.says}" for r in run_contract(Healthy) if r.verdict == "broken"]
 
 
 def test_all_clauses_look_at_so_many_steps() -> None:
