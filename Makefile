@@ -10,7 +10,7 @@ SIMULATORS := $(VENV)/.simulators
 RUN    := SDL_VIDEODRIVER=dummy PYGAME_HIDE_SUPPORT_PROMPT=1
 PYTEST := $(RUN) $(BIN)/python -m pytest -q -n 2 --instafail --durations=20
 
-.PHONY: demo test slow full soak lint types docs tutorials learn wheel lowest bench clean
+.PHONY: demo test slow full soak lint types docs tutorials learn wheel lowest newest bench clean
 
 demo: $(STAMP)
 	rm -rf runs/demo
@@ -64,6 +64,9 @@ wheel: $(STAMP)
 
 lowest: $(STAMP)
 	PYTHON=$(abspath $(BIN))/python tests/lowest.sh
+
+newest:
+	PYTHON=$(PYTHON) tests/newest.sh
 
 bench: $(STAMP)
 	$(BIN)/marlenv bench overhead

@@ -5,7 +5,7 @@
 # First the core, without torchrl, which holds tensordict back; then what compares with torchrl, with what that takes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-root=$PWD home=$PWD/.venv-newest
+home=$PWD/.venv-newest
 for python in "${NEWEST_PYTHON:-}" $(ls -d "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python 2>/dev/null | sort -rV) "$PYTHON"; do
   if [ -n "$python" ] && "$python" -c "import sys" 2>/dev/null; then break; fi
 done
@@ -27,5 +27,3 @@ mapfile -t beside < <(grep -rlE --include='test_*.py' '(import|from) (torchrl|to
 tested "${plain[@]}"
 "$home/bin/python" -m pip install -q --no-compile -e ".[torchrl]"
 tested "${beside[@]}"
-"$home/bin/python" -m pip install -q --upgrade --no-compile tensordict
-cd "$root"
