@@ -83,15 +83,80 @@ def test_a_game_that_an_illegal_move_ended_does_not_go_on(make: Callable[..., En
     for key in env.action_keys:
         td.get(key)[1] = -1
     td = env.step_mdp(env.step(td))
-    ended = td.clone()
+    ended, state = td.clone(), env.get_state(td)
     for _ in range(3):
         td = env.step(env.rand_action(td))
         assert not any(td["next", key][1].any() for key in env.reward_keys)
         td = env.step_mdp(td)
         assert td["terminated"].flatten().tolist() == td["done"].flatten().tolist() == [False, True]
-    if not isinstance(env, ChessEnv):  # which begins with games that go on only
-        again = env.set_state(env.get_state(ended))
-        assert differences(again, ended.select(*again.keys(True, True))) == []
+    again = env.set_state(state)
+    assert differences(again, ended.select(*again.keys(True, True))) == []
+
+
+def mated_and_begun(env: ChessEnv) -> TensorDict:
+    """The data of two games, of which one is over."""
+    td = env.reset()
+    for sans in (("f3", "a3"), ("e5", "a6"), ("g4", "b3"), ("Qh4#", "b6")):
+        td = env.step_mdp(env.step(td.set("action", torch.stack([number(san) for san in sans]))))
+    return td
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_a_state_is_put_into_rows_beside_a_game_that_is_over(stateful: bool) -> None:
+    """The row that was over refused the state of the other one."""
+    env = ChessEnv(stateful=stateful, batch_size=[2], include_pgn=True)
+    first = env.get_state(env.reset())
+    td = mated_and_begun(env)
+    kept = env.get_state(td)
+    out = env.set_state(first, torch.tensor([False, True]), td)
+    assert out["terminated"].flatten().tolist() == [True, False]
+    assert [text.splitlines()[-1] for text in out["pgn"]] == ["1. f3 e5 2. g4 Qh4# 0-1", "*"]
+    again = env.set_state(kept)
+    assert not differences(again, td.exclude("action"))
+    assert env.step(env.rand_action(again))["next", "done"].flatten().tolist() == [True, False]
+    with pytest.raises(BadNotation, match=r"row 0: the game is over \(checkmate\) in 'rnb1kbnr"):
+        env.reset(kept, set_state=True)
+
+
+@pytest.mark.parametrize("why", ["illegal move", "move limit"])
+@pytest.mark.parametrize("stateful", [True, False])
+def test_no_game_begins_where_one_was_ended_and_what_is_kept_goes_on(stateful: bool, why: str) -> None:
+    """The env had taken the game up by the time that it refused it; an illegal move had been forgotten."""
+    env = ChessEnv(stateful=stateful, illegal="lose", max_plies=2)
+    td = env.step_mdp(env.step(env.reset().set("action", number("e4"))))
+    td = env.step_mdp(env.step(td.set("action", number("e4" if why == "illegal move" else "e5"))))
+    ended = env.get_state(td)
+    td = env.reset()
+    with pytest.raises(
+        ResetError, match=rf"^ChessEnv.reset: row 0: the game is over \({why}\) in 'rnbqkbnr/.* one that"
+    ):
+        env.reset(ended, set_state=True)
+    assert not bool(env.step(td.set("action", number("d4")))["next", "done"])
+    again = env.set_state(ended)
+    assert (bool(again["done"]), bool(again["terminated"])) == (True, why == "illegal move")
+    bare = again.exclude("done", "terminated", "truncated") if stateful and why == "illegal move" else again
+    then = env.step(bare.set("action", number("d5")))["next"]  # nobody's action is read
+    assert (bool(then["done"]), bool(then["terminated"])) == (True, why == "illegal move")
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_a_partial_reset_leaves_a_game_that_the_opponent_has_lost(stateful: bool) -> None:
+    """The opponent was asked again in a game that its illegal move had ended."""
+    asked: list[list[int]] = []
+
+    def opponent(td: TensorDict) -> TensorDict:
+        asked.append(td["turn"].flatten().tolist())
+        return td.set(
+            "action", torch.where(torch.tensor([len(asked) == 1, False]), -1, td["action_mask"].int().argmax(-1))
+        )
+
+    env = ChessEnv(stateful=stateful, illegal="lose", opponent=opponent, batch_size=[2])
+    td = env.step_mdp(env.step(env.reset().set("action", number("e4").expand(2))))
+    assert td["done"].flatten().tolist() == [True, False]
+    before, count = env.get_state(td), len(asked)
+    td = env.reset(td.set("_reset", torch.tensor([[False], [True]])))
+    assert (len(asked), td["done"].flatten().tolist()) == (count, [True, False])
+    assert not differences(env.get_state(td)[0], before[0])
 
 
 def test_bad_options_and_data_are_explained() -> None:

@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Size, Tensor
 
 from marlenv.envs.compiling import outside_graphs
-from marlenv.errors import BadNotation, NeedsReset, PositionMissing, SpecError, Unsupported, flag
+from marlenv.errors import BadNotation, NeedsReset, PositionMissing, ResetError, SpecError, Unsupported, flag
 from marlenv.games.chess.board import CHECKMATE, MOST, OUTCOMES, PLANES, TURN, WORDS, State
 from marlenv.games.chess.env.grouped_chess_env import ChessTurns, checked
 from marlenv.games.chess.env.scores import BEGINNING, TEXTS, Record, Scores, wrapped
@@ -197,6 +197,18 @@ class ChessEnv(ChessTurns):
     _plies: Tensor | None = None
     _drawn_from: Tensor | None = None
     _first_from: Tensor | None = None
+    _ended: Tensor | None = None
+    """Which of the games that the env keeps an illegal move has ended, bool ``[*B]``; no position says so."""
+
+    def _done(self, tensordict: TensorDictBase) -> Tensor | None:
+        done = super()._done(tensordict)
+        if done is not None or self._ended is None or self._held is None:
+            return done
+        return self.rules.over(self._held.state) | self._ended
+
+    def _lost(self, tensordict: TensorDictBase, state: State) -> Tensor | None:
+        said = get(tensordict, "terminated") is not None
+        return super()._lost(tensordict, state) if said or self._ended is None else self._ended
 
     # --- starting --------------------------------------------------------------------------------
 
@@ -206,7 +218,9 @@ class ChessEnv(ChessTurns):
         mask = None if tensordict is None else get(tensordict, "_reset")
         given = set_state or (set_state is None and mask is None)
         if tensordict is not None and given and self._holds_games(tensordict):
-            return self._set_state(tensordict)
+            taken = self._taken_up(tensordict)
+            self._refuse_ended(taken[0])
+            return self._beginning(*taken)
         held = self._held if self.stateful else None
         partial = mask is not None and held is not None
         step = self._first(
@@ -237,6 +251,8 @@ class ChessEnv(ChessTurns):
             plies = plies.masked_fill(mask, 0)
         first_rng = streams_where(mask, step.first_rng, self._first_rng(tensordict))
         step = self._opened(state, plies, step.opponent_rng, first_rng=first_rng, answer=False)
+        lost = self._lost(tensordict, held.state)
+        step = step if lost is None else step.lost(lost & ~mask, len(self.rules.outcomes))
         return step, now.chosen(mask, held, state)
 
     def fast_reset(self, tensordict: TensorDictBase, mask: Tensor) -> TensorDict | None:
@@ -254,30 +270,39 @@ class ChessEnv(ChessTurns):
         return get(tensordict, "state") is not None or any(text is not None for text in texts)
 
     def _set_state(self, state: TensorDictBase) -> TensorDict:
+        return self._beginning(*self._taken_up(state))
+
+    def _taken_up(self, state: TensorDictBase) -> tuple[TimeStep[State], Record]:
+        """The games in the data, which may be over, and their texts."""
         now = self._read(state.clone())  # the env, or the data of this game, keep it
-        if bool((over := self.rules.over(now.state)).any()):
-            row = int(over.reshape(-1).nonzero()[0])
-            fen, why = self.rules.fens(now.state)[row], OUTCOMES[int(self.rules.outcome(now.state).reshape(-1)[row])]
-            raise BadNotation(
-                f"ChessEnv.reset: row {row}: the game is over ({why}) in {fen!r}; begin with one that goes on"
-            )
         found = (get(state, name) for name in (PLIES, OPPONENT_RNG, FIRST_RNG))
         ply, opponent_rng, first_rng = (None if x is None else x.clone() for x in found)
         first_rng = self._drawing_on(first_rng, state.batch_size)
         if self.opponent == "random":
             opponent_rng = self._opponent_rng(opponent_rng, state.batch_size)
-        return self._beginning(
-            self._opened(
-                now.state, None if ply is None else ply.squeeze(-1), opponent_rng, first_rng=first_rng, answer=False
-            ),
-            now,
+        plies, lost = None if ply is None else ply.squeeze(-1), super()._lost(state, now.state)
+        step = self._opened(now.state, plies, opponent_rng, first_rng=first_rng, answer=False)
+        return (step if lost is None else step.lost(lost, len(self.rules.outcomes))), now
+
+    def _refuse_ended(self, step: TimeStep[State]) -> None:
+        """Raises for games that are over, from which none can begin."""
+        if not bool(step.done.any()):
+            return
+        row = int(step.done.reshape(-1).nonzero()[0])
+        fen, outcome = self.rules.fens(step.state)[row], int(step.outcome.reshape(-1)[row])
+        kind = BadNotation if outcome < len(OUTCOMES) else ResetError
+        raise kind(
+            f"ChessEnv.reset: row {row}: the game is over ({self.outcomes[outcome]}) in {fen!r}; begin with one that "
+            f"goes on"
         )
 
     def _get_state(self, tensordict: TensorDictBase | None) -> TensorDictBase:
         if not self.stateful:
             if tensordict is None:
                 return super()._get_state(None)
-            return tensordict.select(*[key for key in self.state_keys if tensordict.get(key, None) is not None]).clone()
+            said = ["terminated"] * (self.illegal == "lose")
+            keys = [key for key in [*self.state_keys, *said] if tensordict.get(key, None) is not None]
+            return tensordict.select(*keys).clone()
         if self._held is None:
             raise NeedsReset.before("ChessEnv", "get_state")
         batch = self._held.state.board.shape[:-1]
@@ -289,6 +314,8 @@ class ChessEnv(ChessTurns):
             put(out, OPPONENT_RNG, self._drawn_from.clone())
         if self._first_from is not None:
             put(out, FIRST_RNG, self._first_from.clone())
+        if self._ended is not None:
+            put(out, "terminated", (self.rules.over(self._held.state) | self._ended).unsqueeze(-1))
         for name, texts in (("san", self._held.sans), ("pgn", self._held.pgns)):
             if name in self._scores.texts:
                 put(out, name, wrapped(texts, batch))
@@ -316,12 +343,12 @@ class ChessEnv(ChessTurns):
     def _answer(self, step: TimeStep[State]) -> TimeStep[State]:
         """Lets the opponent move, who may ask the env; where it fails, the env keeps the games that it had."""
         spec = self.full_action_spec["action"]
-        kept, mask = (self._held, self._plies, self._drawn_from, self._first_from), spec.mask
+        kept, mask = (self._held, self._plies, self._drawn_from, self._first_from, self._ended), spec.mask
         done = self._done_before
         try:
             answered = super()._answer(step)
         except BaseException:
-            (self._held, self._plies, self._drawn_from, self._first_from), self._masked = kept, None
+            (self._held, self._plies, self._drawn_from, self._first_from, self._ended), self._masked = kept, None
             spec.update_mask(mask)
             raise
         self._done_before = done  # of the whole step: who ended the game in it is paid, though the opponent waits there
@@ -368,7 +395,7 @@ class ChessEnv(ChessTurns):
             return None
         state, found, mask, turn = made
         self._now, self._held = held.copy(), Record(state, list(held.sans), list(held.pgns))
-        self._plies = self._drawn_from = self._done_before = None
+        self._plies = self._drawn_from = self._ended = self._done_before = None
         self._chosen, self._coded = action, (state, Numbered(*found))
         self._mask_actions(mask, some=True)
         terminated, over = torch.zeros((2, *done.shape, 1), dtype=torch.bool, device="cpu").unbind(0)
@@ -434,6 +461,7 @@ class ChessEnv(ChessTurns):
         if self.stateful:
             self._held, self._plies, self._drawn_from = now, step.plies, step.opponent_rng
             self._first_from = step.first_rng
+            self._ended = step.outcome == len(self.rules.outcomes) if self.illegal == "lose" else None
         else:
             data["state"] = new(dict(zip(self._fields, separate(state, held), strict=True)), batch, self.device)
             if step.plies is not None:
