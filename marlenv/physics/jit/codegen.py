@@ -8,15 +8,14 @@ exactly zero, or not chosen.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from marlenv.physics.jit import cpp
 from marlenv.physics.jit.bounds import excludes_zero
+from marlenv.physics.jit.cpp import CTYPE
 from marlenv.physics.jit.graph import Graph, Node
 
-CTYPE = {"f": "F", "d": "D", "l": "L", "b": "M"}
-ENTRY = {"f": "float", "d": "double", "l": "int64_t"}
 SLOTS = {"f": 1, "d": 2, "l": 2, "b": 1}
 """How many slots sixteen values take, of 64 bytes each, or one value, of 4; where it is two, the first has an even
 number."""
@@ -92,7 +91,7 @@ class Emitter:
         self.slots: dict[int, int] = {}
         self.names = [name]
         """Of the functions."""
-        self.functions = [_table(f"{name}_t{number}", kind, table) for (kind, table), number in graph.tables.items()]
+        self.functions = [cpp.table(f"{name}_t{number}", kind, table) for (kind, table), number in graph.tables.items()]
         self.lengths = {number: len(table) for (_, table), number in graph.tables.items()}
 
     @property
@@ -266,6 +265,7 @@ class Emitter:
     def _visit(self, root: Node, items: list[Item], ctx: frozenset[int]) -> None:
         """Adds what ``root`` needs to ``items``, in order."""
         stack = [root]
+        entered: set[int] = set()  # branches that wait for what they need, by their first expressions
         while stack:
             node = stack[-1]
             if node.at in self.done or node.op in LEAVES:
@@ -273,7 +273,13 @@ class Emitter:
                 continue
             unit, needs = self._unit(node)
             waiting = [n for n in needs if n.at not in self.done and n.op not in LEAVES]
+            if waiting and isinstance(unit, Branch) and unit.nodes[0].at in entered:
+                for n in unit.nodes:  # two branches, or one and a loop, that wait for each other: it is none
+                    del self.branch_of[n.at]
+                continue
             if waiting:
+                if isinstance(unit, Branch):
+                    entered.add(unit.nodes[0].at)
                 stack += waiting
                 continue
             stack.pop()
@@ -339,7 +345,7 @@ class Emitter:
             node = self.live[at]
             if node.op in LEAVES:
                 body += [f"  *({CTYPE[node.kind]} *)(s + {slot}) = {self._ref(node, 0)};" for slot in slots]
-        self.functions.append(_function(self.name, body, "WHOLE"))
+        self.functions.append(cpp.function(self.name, body, "WHOLE"))
         return "\n".join(self.functions)
 
     def _next_function(self) -> int:
@@ -417,7 +423,7 @@ class Emitter:
             if isinstance(item, list):
                 part = self._function_of(item)
                 self.names.append(f"{self.name}_{part}")
-                self.functions.append(_function(f"{self.name}_{part}", self._text(item, part)))
+                self.functions.append(cpp.function(f"{self.name}_{part}", self._text(item, part)))
                 lines.append(f"  {self.name}_{part}(st, s);")
             elif isinstance(item, Branch):
                 lines += self._branch(item, function)
@@ -440,16 +446,45 @@ class Emitter:
     def _block(self, item: Branch, function: int, declared: set[int]) -> tuple[list[str], set[int]]:
         """The text of a branch, and what is used outside of it; some of that may be declared already."""
         outer = self._leaving(item, {n.at for n in item.nodes})
-        lines = [f"  {CTYPE[n.kind]} v{n.at} = {_blank(n.kind)};" for n in item.nodes if n.at in outer - declared]
+        lines = [f"  {CTYPE[n.kind]} v{n.at} = {cpp.blank(n.kind)};" for n in item.nodes if n.at in outer - declared]
         lines.append(f"  if (any({self._ref(item.mask, function)})) {{")
-        deeper = {n.at: branch for branch in item.inner for n in branch.nodes}
-        for n in item.nodes:
-            if n.at not in deeper:
-                kind = "" if n.at in outer | declared else f"const {CTYPE[n.kind]} "
-                lines.append(f"    {kind}v{n.at} = {self._expression(n, function)};")
-            elif n is deeper[n.at].nodes[-1]:  # all that it needs is there now
-                lines += self._block(deeper[n.at], function, outer | declared)[0]
+        for unit in self._arranged(item):
+            if isinstance(unit, Branch):
+                lines += self._block(unit, function, outer | declared)[0]
+            else:
+                kind = "" if unit.at in outer | declared else f"const {CTYPE[unit.kind]} "
+                lines.append(f"    {kind}v{unit.at} = {self._expression(unit, function)};")
         return [*lines, "  }"], outer
+
+    def _arranged(self, item: Branch) -> list[Node | Branch]:
+        """The expressions of a branch and the branches within it, each behind what it needs."""
+        own, done, out = {n.at for n in item.nodes}, set[int](), list[Node | Branch]()
+        within = {n.at: branch for branch in item.inner for n in branch.nodes}
+        entered: set[int] = set()
+        for root in item.nodes:
+            if root.at in within and root is not within[root.at].nodes[-1]:
+                continue  # all that it needs is there by then
+            stack = [root]
+            while stack:
+                node = stack[-1]
+                branch = within.get(node.at)
+                nodes = [node] if branch is None else branch.nodes
+                needs = [arg for n in nodes for arg in n.args] + ([] if branch is None else [branch.mask])
+                waiting = [n for n in needs if n.at in own and n.at not in done]
+                if branch is not None:
+                    waiting = [n for n in waiting if within.get(n.at) is not branch]
+                if node.at in done:
+                    stack.pop()
+                elif not waiting:
+                    out.append(branch or node)
+                    done.update(n.at for n in nodes)
+                elif branch is not None and nodes[0].at in entered:
+                    for n in nodes:  # two that wait for each other: this one is none
+                        del within[n.at]
+                else:
+                    entered.add(nodes[0].at)
+                    stack += waiting
+        return out
 
     def _leaving(self, item: Branch, inside: set[int]) -> set[int]:
         if not hasattr(self, "_users"):
@@ -494,7 +529,7 @@ class Emitter:
 
     def _ref(self, node: Node, function: int) -> str:
         if node.op == "const":
-            return _literal(node)
+            return cpp.literal(node)
         if node.op == "input":
             return f"(*({CTYPE[node.kind]} *)({self.places[node.at]}))"
         if self.home[node.at] == function:
@@ -554,34 +589,3 @@ def _weight(item: Item | list[Item]) -> int:
     if isinstance(item, Round):
         return sum(map(_weight, item.body))
     return len(item.args) if item.op == "array" else 1
-
-
-def _table(name: str, kind: str, table: Sequence[float]) -> str:
-    numbers = ", ".join(str(x) if kind == "l" else f"{float(x).hex()}{'f' * (kind == 'f')}" for x in table)
-    return f"static const {ENTRY[kind]} {name}[] = {{{numbers}}};"
-
-
-def _function(name: str, body: list[str], what: str = "PART") -> str:
-    return "\n".join((f"{what} {name}(Slot *st, Slot *s) {{", *body, "}"))
-
-
-def _blank(kind: str) -> str:
-    return {"f": "cf(0)", "d": "cd(0)", "l": "cl(0)", "b": "cb(false)"}[kind]
-
-
-def _literal(node: Node) -> str:
-    value = node.value
-    if node.kind == "b":
-        return f"cb({str(value).lower()})"
-    if node.kind == "l":
-        return f"cl({value}LL)" if value > -(1 << 63) else "cl(INT64_MIN)"
-    number = (
-        "NAN"
-        if math.isnan(value)
-        else "INFINITY"
-        if value == float("inf")
-        else "-INFINITY"
-        if value == -float("inf")
-        else value.hex()
-    )
-    return f"c{node.kind}({number}{'f' if node.kind == 'f' and number[-1].isdigit() else ''})"

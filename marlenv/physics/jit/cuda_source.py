@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marlenv.errors import Unsupported
-from marlenv.physics.jit.codegen import CARE, CTYPE, ENTRY
+from marlenv.physics.jit.codegen import CARE
+from marlenv.physics.jit.cpp import CTYPE, ENTRY
 from marlenv.physics.jit.source import Field, Source, runtime
 
 THREADS = 128
