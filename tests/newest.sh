@@ -18,12 +18,14 @@ export PIP_CONSTRAINT='' PIP_CONFIG_FILE=/dev/null
 tested() {
   # PyTorch's own: it scripts functions for forward derivatives, and says of early releases of a Python what is slow there.
   "$home/bin/python" -m pytest -q -n 2 -p no:cacheprovider --instafail -m "not slow and not gpu" \
-    -W "ignore:.torch.jit.script. is deprecated" -W "ignore:Guards may run slower" "$@"
+    -W 'ignore:`torch.jit.script` is deprecated' -W "ignore:Guards may run slower" "$@"
 }
 mapfile -t plain < <(grep -rLE --include='test_*.py' '(import|from) (torchrl|torchrl_oracle|surface|twin_envs)\b' \
-  tests/{envs,games,groups,physics,scenarios,specs,tournament,transforms,vector})
+  tests/{envs,games,groups,physics,specs,tournament,transforms,vector})
 mapfile -t beside < <(grep -rlE --include='test_*.py' '(import|from) (torchrl|torchrl_oracle|surface|twin_envs)\b' \
   tests/{envs,games,groups,interop,specs,transforms})
-tested "${plain[@]}"
+failed=0
+tested "${plain[@]}" || failed=1
 "$home/bin/python" -m pip install -q --no-compile -e ".[torchrl]"
-tested "${beside[@]}"
+tested "${beside[@]}" tests/scenarios || failed=1
+exit $failed

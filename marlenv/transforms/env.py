@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import torch
 from tensordict import TensorDictBase
@@ -86,12 +86,14 @@ class TransformedEnv(EnvBase):
         self._rows: list[Size] = []  # the batch that every transform is given
         self._told: dict[Transform, TensorDictBase] = {}  # in a step: what those that ask for it were told
         self._aside: dict[NestedKey, NestedKey] = {}  # what the env below remembers: its key, and where it is kept
+        self._truncates = False  # whether truncated flags were added to those of the env below
         self._all_of_it = True  # whether that, and what is overwritten, follows from our own transforms
         self.chain = given[0] if given and not inner and isinstance(given[0], Compose) else Compose(*inner, *given)
         self.chain.set_container(self)
         self._alone = bool(given) and self.chain is not given[0] and not inner
         self._rebuild()
         self.cache_specs = cache_specs
+        self.register_load_state_dict_post_hook(_follow)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "transform":  # nn.Module would take it for one more part
@@ -196,6 +198,8 @@ class TransformedEnv(EnvBase):
         if self._note_overwritten() | self._note_aside():
             self.chain.empty_cache()
             self._edit_specs()
+        if self._truncates:
+            super().add_truncated_keys()
         outside = self.full_observation_spec
         self._changed = {
             key: (leaf.shape, leaf.dtype)
@@ -541,6 +545,11 @@ class TransformedEnv(EnvBase):
         """Whether entries that are not there are passed over rather than an error, for all transforms."""
         self.chain.set_missing_tolerance(mode)
 
+    def add_truncated_keys(self) -> Self:
+        """Adds a ``truncated`` flag beside every ``done`` flag; it stays where transforms change."""
+        self._truncates = True
+        return super().add_truncated_keys()
+
     def to(self, device: torch.device | str | int) -> TransformedEnv:  # type: ignore[override]
         """Moves the env under the transforms, and their buffers."""
         self.base_env.to(device)
@@ -564,3 +573,8 @@ class TransformedEnv(EnvBase):
 
     def __repr__(self) -> str:
         return f"TransformedEnv({self.base_env!r}, {self.transform!r})"
+
+
+def _follow(env: TransformedEnv, _: Any) -> None:
+    """Lets specs follow what an env has loaded, whose own env may have loaded bounds."""
+    env._rebuild()

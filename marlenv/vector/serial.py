@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from typing import Any
@@ -93,7 +93,7 @@ class SerialEnv(BatchedEnv):
     def _loads_again(self, i: int, child: EnvBase) -> None:
         """Loads into a child that was made anew what the one before it has loaded."""
         if (state := self._loaded.get(i)) is not None:
-            self._load_one(child, state, strict=False)
+            child.load_state_dict(state, strict=False)
 
     def _copied(self, child: EnvBase) -> EnvBase:
         try:
@@ -363,14 +363,7 @@ class SerialEnv(BatchedEnv):
 
     def _load(self, states: list[Any], strict: bool, assign: bool) -> None:
         with followed(self, dict(enumerate(states))):
-            self._each(lambda child, own: self._load_one(child, own, strict=strict, assign=assign), states)
-
-    def _load_one(self, child: EnvBase, state: Mapping[str, Any], **options: bool) -> None:
-        try:
-            child.load_state_dict(state, **options)
-        finally:
-            if self.on_failure == "restart":  # specs that follow from what is loaded are made anew
-                child.add_truncated_keys()
+            self._each(lambda child, own: child.load_state_dict(own, strict=strict, assign=assign), states)
 
     def _described(self) -> list[Description]:
         return [Description.of(child) for child in self.children_envs]

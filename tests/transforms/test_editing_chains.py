@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+
 import pytest
 
+import marlenv
 from marlenv import (
+    ActionScaling,
     AutoResetTransform,
     Compose,
     EnvBase,
     InitTracker,
+    ObservationNorm,
     RewardSum,
+    SerialEnv,
     StepCounter,
     TimeMaxPool,
     TransformedEnv,
@@ -184,3 +192,31 @@ def test_an_env_no_longer_resets_itself_without_the_transform_that_says_so() -> 
     assert counts(above) != want  # it was told that the env goes on by itself, which this one does not
     assert counts(above.base_env) == want
     assert counts(base) == want
+
+
+def scaled(scale: float) -> TransformedEnv:
+    """An env whose actions reach from ``-1 / scale`` to ``1 / scale``."""
+    env = marlenv.make("simple_spread", num_envs=2)
+    return TransformedEnv(env, ActionScaling(loc=0.0, scale=scale, in_keys_inv=[("agents", "action")]))
+
+
+@pytest.mark.parametrize("within", [scaled, lambda scale: SerialEnv(2, lambda: scaled(scale))])
+def test_specs_follow_what_the_env_below_loads(within: Callable[[float], EnvBase]) -> None:
+    one, other = (TransformedEnv(within(scale), StepCounter(), auto_unwrap=False) for scale in (1.0, 2.0))
+    assert one.full_action_spec != other.full_action_spec
+    one.load_state_dict(other.state_dict())
+    assert one.full_action_spec == other.full_action_spec
+    copy.deepcopy(one).check_env_specs()
+
+
+def test_truncated_flags_that_were_added_stay_where_specs_are_derived_anew() -> None:
+    env = TransformedEnv(CountingEnv(), ObservationNorm(loc=0.0, scale=1.0))
+    assert "truncated" not in env.done_keys
+    env.add_truncated_keys()
+    env.append_transform(RewardSum())
+    assert "truncated" in env.done_keys
+    env.load_state_dict(env.state_dict())
+    assert "truncated" in env.done_keys
+    assert "truncated" in pickle.loads(pickle.dumps(env)).done_keys
+    env.check_env_specs()
+    assert env.rollout(3, set_truncated=True)["next", "truncated"][-1].item()

@@ -19,7 +19,7 @@ ENVS = {
     "one-hot actions": partial(GymEnv, "CartPole-v1"),
     "numbers of choices": partial(GymEnv, "CartPole-v1", categorical_action_encoding=True),
     "continuous actions": partial(GymEnv, "Pendulum-v1"),
-    "discrete observations": partial(GymEnv, "Taxi-v3"),
+    "discrete observations": partial(GymEnv, "FrozenLake-v1"),
     "several rewards of frames": partial(GymEnv, "CartPole-v1", frame_skip=2),
     "float32 rewards": lambda: GymWrapper(Odd(reward=np.float32(0.1))),
     "arrays of rewards": lambda: GymWrapper(Odd(reward=np.array([0.1]))),
