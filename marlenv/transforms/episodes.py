@@ -11,10 +11,11 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.errors import KeyMissing, SpecError, whole
-from marlenv.keys import NestedKey, beside, nested, path
+from marlenv.keys import NestedKey, Path, beside, nested, path
 from marlenv.specs import Bounded, Composite
 from marlenv.tensordicts import fetch, write
 from marlenv.transforms.base import Kind, Transform
+from marlenv.transforms.flags import LIVES, tells_of
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -46,10 +47,15 @@ class _Flags(NamedTuple):
     terminated: NestedKey
     union: NestedKey
     """Where the union goes; to ``done`` itself, unless it is given another name."""
+    lives: tuple[NestedKey, ...]
+    """Where a group says who lives and acts; nowhere, if it says of nobody, or the union goes elsewhere."""
 
 
 class Truncation(PerLevel):
-    """A transform that cuts episodes off: it truncates at its levels, and at the levels below them. Abstract."""
+    """A transform that cuts episodes off: it truncates at its levels, and at the levels below them. Abstract.
+
+    Who is cut off does not live and act any more, where a group says who does.
+    """
 
     truncated_key = "truncated"
     """The name of the flag."""
@@ -66,14 +72,25 @@ class Truncation(PerLevel):
         """Finds the levels, and the levels below each of them, whose flags follow."""
         super().join(env)
         paths = [level.path for level in env.plan.done.levels]
-        names = ("done", self.truncated_key, "terminated", self.done_key)
         self.flags, self.added = {}, {}
         for key in self.levels:
             at = path(key)[:-1]
             below = [p for p in paths if p[: len(at)] == at]
-            self.flags[key] = [_Flags(*(nested((*p, name)) for name in names)) for p in below]
+            self.flags[key] = [self._flags_of(env, p) for p in below]
             for keys in self.flags[key]:
                 self.added |= {written: keys.done for written in (keys.truncated, keys.union) if written != keys.done}
+
+    def _flags_of(self, env: EnvBase, level: Path) -> _Flags:
+        names = ("done", self.truncated_key, "terminated", self.done_key)
+        done, truncated, terminated, union = (nested((*level, name)) for name in names)
+        return _Flags(done, truncated, terminated, union, self._lives(env, level))
+
+    def _lives(self, env: EnvBase, group: Path) -> tuple[NestedKey, ...]:
+        if not (group and self.update_done and self.done_key == "done"):
+            return ()
+        observed, done = env.full_observation_spec, env.full_done_spec[nested((*group, "done"))]
+        alive, mask = (nested((*group, name)) for name in LIVES)
+        return tuple(key for key in (alive, mask) if alive in observed and tells_of(observed.get(key, None), done))
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Adds the flags."""
@@ -100,11 +117,13 @@ class Truncation(PerLevel):
         write(following, keys.truncated, cut)
         if self.update_done:
             union = done if keys.union == keys.done else fetch(following, keys.union)
-            write(following, keys.union, cut | (done if union is None else union))
+            write(following, keys.union, ended := cut | (done if union is None else union))
+            for key in keys.lives:
+                write(following, key, fetch(following, key) & ~ended.squeeze(-1))
 
     def memories(self) -> list[NestedKey]:
         """The flags that a limit sets, which do not follow from the env's state alone."""
-        return [key for keys in chain(*self.flags.values()) for key in (keys.truncated, keys.union)]
+        return [key for keys in chain(*self.flags.values()) for key in (keys.truncated, keys.union, *keys.lives)]
 
 
 class StepCounter(Truncation):

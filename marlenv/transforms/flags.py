@@ -1,7 +1,8 @@
 """Done flags that a transform changed, and what follows from them.
 
 A user's transform may set one flag and leave the rest to us: ``done`` is ``terminated | truncated``, ``done`` alone is
-``terminated``, and a row that ends takes along the agents in it that had not ended.
+``terminated``, and a row that ends takes along the agents in it that had not ended. Agents that are done do not live
+and act, where their group says who does.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from torch import Tensor
 
 from marlenv.keys import DONE_NAMES
 from marlenv.tensordicts import anything, entries, get, is_nested, parts, put
+
+LIVES = ("alive", "mask")
+"""Who is there and not done, and who acts; the second is of agents only where the first is there."""
 
 
 class Level(NamedTuple):
@@ -44,13 +48,38 @@ def _below(td: TensorDictBase) -> list[tuple[str | int, Any]]:
 
 def complete_changed(td: TensorDictBase, before: Level) -> None:
     """Writes, in place, what follows from the flags that are not what they were ``before``."""
+    _complete_levels(td, before)
+    _end_lives(td, before)
+
+
+def _complete_levels(td: TensorDictBase, before: Level) -> None:
     for name, node in _below(td):
         if name in before.below:
-            complete_changed(node, before.below[name])
+            _complete_levels(node, before.below[name])
     if _complete(td, before.flags) and before.below:
         done = get(td, "done")
         flags = (done & ~before.flags["done"].to(done.device), get(td, "terminated"), get(td, "truncated"))
         _end_below(td, *(None if flag is None else _of_rows(flag, td.ndim) for flag in flags))
+
+
+def _end_lives(td: TensorDictBase, before: Level) -> None:
+    """Writes that agents do not live and act who are done, and were not ``before``."""
+    for name, node in _below(td):
+        level = before.below.get(name)
+        if level is None:
+            continue
+        done, was = get(node, "done"), level.flags.get("done")
+        if was is not None and isinstance(done, Tensor) and was.shape == done.shape:
+            ended = done & ~was.to(done.device)
+            for key in LIVES if tells_of(get(node, "alive"), done) else ():
+                if tells_of(flag := get(node, key), done):
+                    put(node, key, flag & ~ended.squeeze(-1))
+        _end_lives(node, level)
+
+
+def tells_of(value: Any, done: Any) -> bool:
+    """Whether a value, or its spec, has one bool for each done flag: bool ``[*B, A]`` for ``[*B, A, 1]``."""
+    return getattr(value, "dtype", None) == torch.bool and value.shape == done.shape[:-1]
 
 
 def _complete(td: TensorDictBase, before: dict[str, Tensor]) -> bool:
