@@ -12,6 +12,7 @@ from torch import Tensor
 from marlenv.errors import KeyMissing, SpecError, whole
 from marlenv.groups.reset import RESET
 from marlenv.keys import NestedKey, beside, level, nested
+from marlenv.rng import WORDS
 from marlenv.specs import Bounded, Composite, Unbounded
 from marlenv.tensordicts import fetch, rows, write
 from marlenv.transforms.base import Kind, Transform
@@ -129,7 +130,7 @@ class RandomTruncationTransform(Truncation, Drawing):
 
     Args:
         min_horizon: the least limit after the first episode.
-        max_horizon: the greatest limit.
+        max_horizon: the greatest limit, up to 2**31.
         prob: of a limit that is drawn.
         first_episode_prob: the same for the second episode of a row; ``prob`` when left out.
         step_count_key: the name of the counter.
@@ -157,7 +158,7 @@ class RandomTruncationTransform(Truncation, Drawing):
     ) -> None:
         super().__init__()
         self.min_horizon = whole("RandomTruncationTransform", "min_horizon", min_horizon, 1)
-        self.max_horizon = whole("RandomTruncationTransform", "max_horizon", max_horizon, min_horizon)
+        self.max_horizon = whole("RandomTruncationTransform", "max_horizon", max_horizon, min_horizon, WORDS)
         self.prob = prob
         self.first_episode_prob = prob if first_episode_prob is None else first_episode_prob
         for name in ("prob", "first_episode_prob"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from tensordict import TensorDict
 
@@ -14,6 +15,7 @@ from marlenv import (
     TimeLimit,
     TransformedEnv,
 )
+from marlenv.errors import SpecError
 from marlenv.testing.mocks import CountingEnv, GroupedEnv
 
 
@@ -58,6 +60,12 @@ def test_a_random_limit_may_go_into_a_union_of_another_name() -> None:
     out = TransformedEnv(CountingEnv(2), chain).rollout(3)["next"]
     assert out["over"].flatten().tolist() == [True, True]
     assert out["done"].flatten().tolist() == [False, True]
+
+
+def test_a_limit_that_cannot_be_drawn_is_refused_before_anything_is_played() -> None:
+    with pytest.raises(SpecError, match=r"max_horizon must be an integer from 1 to 2147483648, got 2147483649"):
+        RandomTruncationTransform(1, 2**31 + 1)
+    TransformedEnv(CountingEnv(2), Compose(StepCounter(), RandomTruncationTransform(1, 2**31))).rollout(3)
 
 
 def test_agents_that_live_when_an_episode_ends_are_recorded_with_it() -> None:
