@@ -115,6 +115,18 @@ def test_what_is_not_finite_in_both_is_equal(value):
     assert (~reward.isfinite()).all() or value == 1e30
 
 
+def test_a_world_that_explodes_is_told_of():
+    said = {}
+    for value in (1.0, float("nan")):
+        scenario = Faulty("memory")
+        scenario.value = value
+        with pytest.raises(Unsupported, match=r"in step 1.*'memory.score'") as raised:
+            make_scenario(scenario, num_envs=3, compile="aot").reset()
+        said[value == 1.0] = str(raised.value)
+    assert "; ('agents', 'reward') is not finite there in either, so look first whether" in said[False]
+    assert "finite" not in said[True]
+
+
 @dataclass(eq=False)
 class Hanging(Faulty):
     """The same with a weight on two stiff rods, whose speed shows the last bits of where it was, many times over."""

@@ -215,8 +215,18 @@ class FirstUse:
                 raise Wrong(
                     f"machine code is wrong: in {what}, row {at[-1]}, "
                     f"{path if len(path) > 1 else path[0]!r}{list(at[:-1]) or ''} is {ours[path][at].item()!r}, and "
-                    f"{reference[at].item()!r} by separate operations"
+                    f"{reference[at].item()!r} by separate operations{_exploded(expected, at[-1])}"
                 )
+
+
+def _exploded(expected: Results, row: int) -> str:
+    """What to look at first where numbers of a row are not finite by separate operations either."""
+    odd = (path for path, x in expected.items() if x.is_floating_point() and not x[..., row].isfinite().all())
+    path = next(odd, None)
+    if path is None:
+        return ""
+    name = path if len(path) > 1 else repr(path[0])
+    return f"; {name} is not finite there in either, so look first whether forces or substeps let this world explode"
 
 
 def _each(asked: list[Results], more: Iterator[Results]) -> Iterator[Results]:
